@@ -1,0 +1,77 @@
+"""The one contract every sequence mixer obeys: a causal map on sequences with an explicit memory.
+
+One law ties its two methods together.  For every cut k,
+
+    forward(x)  ==  extend(x[:, :k]) followed by extend(x[:, k:], the state the first call left).
+
+The law *is* causality, decoding, prefill and "the state is all the memory there is".
+tests/test_mixer_laws.py checks it, and the laws that follow from it, for every file in conf/mixer/.
+
+Dimension letters in the whole project: B batch, T time, D model width, H heads, G key/value heads,
+C channels per head, S keys in view, F features, N state dimension.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from zoo.state import StateSize
+
+Seq = Float[Tensor, "B T D"]
+State = TypeVar("State", bound=tuple)
+
+
+class Mixer(nn.Module, ABC, Generic[State]):
+    """Subclasses are final, take explicit keyword arguments and make their own initial weights.
+
+    `State` is a NamedTuple of tensors whose first dimension is the batch, or None where there is nothing
+    to keep yet; a plain Python int in it is a counter and no memory.
+
+    causal: outputs never depend on later inputs.
+    exact_decode: `extend` from a state reproduces `forward` (the split law).
+    A mixer that sets either to False on an instance must have tests that expect the law to fail.
+    """
+
+    causal: bool = True
+    exact_decode: bool = True
+
+    @abstractmethod
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Mix `x` after everything `state` remembers (None: the start of a sequence)."""
+
+    def forward(self, x: Seq) -> Seq:
+        """Mix a whole sequence: the training path.  Override where something faster exists."""
+        return self.extend(x)[0]
+
+    @abstractmethod
+    def state_size(self, seq_len: int) -> StateSize:
+        """The memory of one sequence after `seq_len` tokens."""
+
+    def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
+        """[t, s] is True where output t can depend on input s, whatever the inputs and weights are.
+
+        The default is everything up to t.  A mixer with a bounded view says so here; how many answers
+        lie in view (the coverage) then bounds what a trained model can score.
+        """
+        return torch.ones(seq_len, seq_len, dtype=torch.bool).tril()
+
+
+def multiple(name: str, value: int, of_name: str, of: int) -> None:
+    """Refuse `value` unless it is a positive multiple of `of`, in words a person can act on."""
+    if of < 1 or value < 1 or value % of:
+        raise ValueError(f"{name} (={value}) must be a positive multiple of {of_name} (={of}).")
+
+
+def at_least(name: str, value: float, minimum: float) -> None:
+    """Refuse `value` below `minimum`."""
+    if value < minimum:
+        raise ValueError(f"{name} (={value}) must be at least {minimum}.")
+
+
+def one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Refuse a `value` that is not among `choices`."""
+    if value not in choices:
+        raise ValueError(f"{name} (={value!r}) must be one of {', '.join(choices)}.")

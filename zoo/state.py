@@ -1,0 +1,43 @@
+"""How much a model remembers: the x-axis of every plot, in scalars per sequence.
+
+What counts as state is everything that must survive after token n-1 so that token n can be processed
+exactly: keys and values, sums and their normalisers, the tails of short convolutions, half-filled blocks.
+Parameters, position counters and integer indices do not count (the last are reported as `aux_ints`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+BYTES_PER_SCALAR = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class StateSize:
+    """The memory of one sequence, in scalars (a complex number is two).
+
+    paper: the count on the axis of the published figures (None where none was published).
+    resident: what decoding really keeps; equals the elements of the state, by law.
+    touched: the kept scalars that one decode step reads; equals `resident` for a recurrent mixer.
+    aux_ints: integers kept beside them (chosen block ids, say), in no other count.
+    """
+
+    paper: int | None
+    resident: int
+    touched: int
+    aux_ints: int = 0
+
+    def bytes(self, dtype: str) -> int:
+        """`resident` in bytes when the state is kept in `dtype` ("float32", "bfloat16", ...)."""
+        return self.resident * BYTES_PER_SCALAR[dtype]
+
+
+def total(sizes: Iterable[StateSize]) -> StateSize:
+    """The sizes of several layers, summed.  `paper` is None as soon as one layer's is."""
+    sizes = list(sizes)
+    papers = [size.paper for size in sizes if size.paper is not None]
+    return StateSize(
+        paper=sum(papers) if len(papers) == len(sizes) else None,
+        resident=sum(size.resident for size in sizes),
+        touched=sum(size.touched for size in sizes),
+        aux_ints=sum(size.aux_ints for size in sizes),
+    )
