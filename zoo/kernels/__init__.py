@@ -1,1 +1,1 @@
-"""One folder an op: `reference.py` is the readable definition, what stands beside it is faster and agrees with it."""
+"""One folder an op: `reference.py` is the readable definition; what stands beside it is faster and agrees."""

@@ -1,8 +1,8 @@
 """The one contract every task obeys: examples as a pure function of (config, seed, split, example index).
 
-Laws, tested for every task: each scored answer can be found in its own past and there is one right answer;
-an oracle scores 100 % and guessing scores `chance`; the same config and seed give the same bytes on every
-device, whatever the batch; train, validation and test never meet.
+Laws, tested for every task: each scored answer can be found in its own past and there is one right
+answer; an oracle scores 100 % and guessing scores `chance`; the same config and seed give the same
+bytes on every device, whatever the batch; train, validation and test never meet.
 """
 
 from abc import ABC, abstractmethod
@@ -44,7 +44,7 @@ class Batch(NamedTuple):
 
 
 class Task(ABC):
-    """Subclasses are built from the config and validate it in `__init__` with messages a person can act on."""
+    """Built from the config; `__init__` validates it with messages a person can act on."""
 
     vocab_size: int
 
@@ -60,7 +60,7 @@ class Task(ABC):
         examples: Int[Tensor, " B"] | range,
         device: torch.device | str = "cpu",
     ) -> Batch:
-        """The examples with these indices (any non-negative 40-bit integers) of one segment of a split."""
+        """The examples with these indices (non-negative, up to 40 bits) of one segment."""
 
     @abstractmethod
     def chance(self, segment: Segment) -> float:

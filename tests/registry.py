@@ -1,0 +1,86 @@
+"""What is registered, read from conf/: nothing is listed by hand, so a new yaml is tested on arrival."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+
+from zoo.mixers.base import Mixer
+from zoo.paths import CONF
+
+WIDTH = 16
+
+
+@dataclass(frozen=True)
+class Case:
+    """One mixer under one of its settings: the yaml's own, or an entry of its `about.variants`."""
+
+    name: str
+    changes: dict[str, Any] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __str__(self) -> str:
+        changes = ",".join(f"{key}={value}" for key, value in self.changes.items())
+        return f"{self.name}[{changes}]" if changes else self.name
+
+
+def mixer_yaml(name: str, folder: Path = CONF) -> dict[str, Any]:
+    """The mixer's yaml, resolved at width WIDTH."""
+    node = OmegaConf.create(
+        {"d_model": WIDTH, "n_layers": 2, "seed": 0}
+        | {"mixer": OmegaConf.load(folder / "mixer" / f"{name}.yaml")}
+    )
+    return OmegaConf.to_container(node.mixer, resolve=True)  # type: ignore[return-value]
+
+
+def cases(folder: Path = CONF) -> list[Case]:
+    found = []
+    for path in sorted((folder / "mixer").glob("*.yaml")):
+        about = mixer_yaml(path.stem, folder)["about"]
+        found += [Case(path.stem), *(Case(path.stem, v) for v in about.get("variants", []))]
+    return found
+
+
+def settings(case: Case, folder: Path = CONF) -> dict[str, Any]:
+    config = mixer_yaml(case.name, folder)
+    unknown = set(case.changes) - set(config)
+    assert not unknown, f"{case.name}: variant names unknown settings {unknown}"
+    return {key: value for key, value in (config | case.changes).items() if key != "about"}
+
+
+def build(case: Case, folder: Path = CONF, seed: int = 0) -> Mixer:
+    """The mixer in float64 and eval mode."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return instantiate(settings(case, folder), _convert_="all").double().eval()
+
+
+def boundaries(case: Case, folder: Path = CONF, most: int = 40) -> list[int]:
+    """Lengths on both sides of every integer setting: windows, blocks, chunks and kernels among them."""
+    whole = {v for v in _leaves(settings(case, folder)) if type(v) is int and 1 <= v <= most}
+    near = {1, 2, 3, 5, 24} | {n + d for v in whole for n in (v, 2 * v) for d in (-1, 0, 1)}
+    return sorted(n for n in near if 1 <= n <= most)
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [leaf for v in value.values() for leaf in _leaves(v)]
+    if isinstance(value, list):
+        return [leaf for v in value for leaf in _leaves(v)]
+    return [value]
+
+
+def held(state: tuple[Any, ...]) -> int:
+    """Scalars per sequence in a state: elements beyond the batch; a complex one counts two."""
+    count = 0
+    for part in state:
+        if isinstance(part, tuple):
+            count += held(part)
+        elif isinstance(part, torch.Tensor) and (part.is_floating_point() or part.is_complex()):
+            count += part[0].numel() * (2 if part.is_complex() else 1)
+    return count

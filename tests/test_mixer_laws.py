@@ -1,0 +1,156 @@
+"""Laws every mixer obeys.  No mixer is named: a new conf/mixer/*.yaml is tested on arrival.
+
+Where a mixer declares `causal=False` or `exact_decode=False`, the law must be seen to fail instead.
+"""
+
+from functools import cache
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.registry import WIDTH, Case, boundaries, build, cases, held, settings
+from zoo.mixers.base import Mixer
+
+LENGTH = 37  # prime: divisible by no window, block or chunk
+CASES = cases()
+pytestmark = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+@cache
+def mixer_of(case: Case) -> Mixer:
+    return build(case)
+
+
+def tokens(length: int, seed: int = 0, batch: int = 2) -> Tensor:
+    rng = torch.Generator().manual_seed(1000 * seed + length)
+    return torch.randn(batch, length, WIDTH, dtype=torch.float64, generator=rng)
+
+
+def same(a: Tensor, b: Tensor) -> bool:
+    return torch.allclose(a, b, rtol=1e-9, atol=1e-10)
+
+
+def splits_agree(mixer: Mixer, x: Tensor, cuts: list[int]) -> bool:
+    whole = mixer(x)
+    parts, state = [], None
+    for lo, hi in zip([0, *cuts], [*cuts, x.shape[1]], strict=True):
+        y, state = mixer.extend(x[:, lo:hi], state)
+        parts.append(y)
+    return same(torch.cat(parts, dim=1), whole)
+
+
+@torch.no_grad()
+def test_splitting_a_sequence_changes_nothing(case: Case):
+    mixer, x = mixer_of(case), tokens(LENGTH)
+    every_token = list(range(1, LENGTH))
+    ways = [[cut] for cut in every_token] + [every_token, [3, 4, 17, 30]]
+    agree = [splits_agree(mixer, x, cuts) for cuts in ways]
+    assert all(agree) == mixer.exact_decode, f"cuts that disagree: {agree.count(False)}"
+
+
+@torch.no_grad()
+def test_reported_size_is_what_the_state_holds(case: Case):
+    mixer = mixer_of(case)
+    for length in boundaries(case):
+        _, state = mixer.extend(tokens(length))
+        size = mixer.state_size(length)
+        assert held(state) == size.resident, f"after {length} tokens"
+        _, stepped = mixer.extend(tokens(1), mixer.extend(tokens(length - 1))[1] if length > 1 else None)
+        assert held(stepped) == size.resident, f"after {length} tokens, the last one alone"
+        assert size.touched >= 0
+        assert size.aux_ints >= 0
+
+
+def test_every_scalar_of_the_state_reaches_a_later_output(case: Case):
+    mixer = mixer_of(case)
+    _, state = mixer.extend(tokens(LENGTH))
+    parts = [p.detach().requires_grad_() if _real(p) else p for p in state]
+    live = [p for p in parts if _real(p)]
+    if not live:
+        return  # no memory, nothing to show
+    reached = [torch.zeros_like(p, dtype=torch.bool) for p in live]
+    for seed in range(24):  # a reader that selects (top-k) reads different parts on different continuations
+        y, _ = mixer.extend(tokens(40, seed=seed + 1), type(state)(*parts))
+        grads = torch.autograd.grad(y.square().sum(), live, allow_unused=True)
+        for seen, grad in zip(reached, grads, strict=True):
+            if grad is not None:
+                seen |= grad != 0
+        if all(seen.all() for seen in reached):
+            return
+    names = [n for n, p in zip(state._fields, parts, strict=True) if _real(p)]
+    reached = {n: seen for n, seen in zip(names, reached, strict=True) if n not in selects(state)}
+    dead = {n: int((~seen).sum()) for n, seen in reached.items() if not seen.all()}
+    assert not dead, f"never reaches an output, so it is not memory: {dead}"
+
+
+def selects(state: tuple) -> tuple[str, ...]:
+    """Fields that act through a top-k only, which no gradient passes; their own tests show them alive."""
+    return getattr(state, "selects", ())
+
+
+def _real(part: object) -> bool:
+    return isinstance(part, Tensor) and part.is_floating_point() and part.numel() > 0
+
+
+@torch.no_grad()
+def test_the_past_does_not_move_when_the_future_does(case: Case):
+    mixer = mixer_of(case)
+    moved = []
+    for seed in range(4):
+        x = tokens(LENGTH, seed=seed)
+        for t in (1, 8, 15, 20, 33):
+            other = torch.cat([x[:, :t], tokens(LENGTH, seed=seed + 50)[:, t:]], dim=1)
+            moved.append(not same(mixer(other)[:, :t], mixer(x)[:, :t]))
+    assert any(moved) == (not mixer.causal)
+
+
+@torch.no_grad()
+def test_a_prefix_gives_the_same_outputs_as_the_whole(case: Case):
+    mixer, x = mixer_of(case), tokens(LENGTH)
+    agree = [same(mixer(x[:, :n]), mixer(x)[:, :n]) for n in boundaries(case) if n <= LENGTH]
+    assert all(agree) or not mixer.causal
+
+
+def test_an_output_depends_on_what_is_visible_and_on_nothing_else(case: Case):
+    mixer, length = mixer_of(case), 24
+    visible = mixer.visible(length)
+    reached = torch.zeros_like(visible)
+    for seed in range(3):
+        x = tokens(length, seed=seed, batch=1).requires_grad_()
+        y = mixer(x)
+        for t in range(length):
+            (grad,) = torch.autograd.grad(y[0, t].square().sum(), x, retain_graph=True)
+            reached[t] |= (grad[0] != 0).any(-1)
+    assert not (reached & ~visible).any(), "an output depends on inputs that visible() denies"
+    assert (reached.diagonal()).all(), "an output does not depend on its own input"
+    if not visible.equal(torch.ones_like(visible).tril()):
+        assert reached.equal(visible), "visible() promises more than the mixer sees"
+
+
+@torch.no_grad()
+def test_evaluation_is_deterministic_and_rows_are_independent(case: Case):
+    mixer, x = mixer_of(case), tokens(LENGTH, batch=3)
+    whole = mixer(x)
+    assert same(mixer(x), whole)
+    assert same(torch.cat([mixer(row[None]) for row in x]), whole)
+
+
+def test_gradients_are_finite_and_every_parameter_is_used(case: Case):
+    mixer = build(case)
+    mixer(tokens(LENGTH)).square().sum().backward()
+    for name, p in mixer.named_parameters():
+        if p.requires_grad:
+            assert p.grad is not None and p.grad.isfinite().all(), name
+            assert (p.grad != 0).any(), f"{name} never moves"
+
+
+def test_initial_weights_are_the_mixers_own_and_depend_on_the_seed_alone(case: Case):
+    first, again = build(case, seed=1), build(case, seed=1)
+    for (name, a), b in zip(first.state_dict().items(), again.state_dict().values(), strict=True):
+        assert torch.equal(a, b), name
+    assert all(p.isfinite().all() for p in first.parameters())
+
+
+def test_settings_are_the_constructors_own_names(case: Case):
+    assert settings(case)["_target_"].startswith("zoo.mixers.")
