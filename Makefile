@@ -1,0 +1,40 @@
+# make demo and make test are all the set-up there is; both make .venv on their first call.
+PYTHON ?= python3
+BIN := .venv/bin
+.DEFAULT_GOAL := help
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: help setup demo test test-slow lint bench clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+setup: .venv/.ok  ## the virtual environment with everything that demo, tests and notebooks need
+
+.venv/.ok: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: setup  ## a small sweep on the CPU, its Pareto plot, and expected against got
+	$(BIN)/python -m zoo.run -m experiment=demo results=results/demo
+	$(BIN)/python -m analysis.pareto results/demo
+	$(BIN)/python -m analysis.expected results/demo sweeps/demo.expected.csv
+
+test: setup  ## the tests (minutes, no GPU)
+	$(BIN)/python -m pytest -n 2 -m 'not slow and not gpu'
+
+test-slow: setup  ## the tests that train to a score
+	$(BIN)/python -m pytest -m slow
+
+lint: setup  ## format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+bench: setup  ## the tables of benchmarks/
+	$(BIN)/python -m benchmarks.data --out benchmarks/tables/data.md
+	$(BIN)/python -m benchmarks.train --threads 2 --out benchmarks/tables/train.md
+
+clean:  ## remove the environment and the caches; results/ stays
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist
