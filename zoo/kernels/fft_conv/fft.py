@@ -1,0 +1,72 @@
+"""The same convolution in O(T log T), with a backward of its own.
+
+Torch differentiates a real FFT through a full complex one; a convolution's gradients are correlations, which
+real transforms give at half the work.  They are kept in float32 at least: a spectrum spans many magnitudes.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd import Function
+from torch.fft import irfft, rfft
+
+
+def fft_conv_fft(u: Float[Tensor, "B T D"], k: Float[Tensor, "D S"]) -> Float[Tensor, "B T D"]:
+    return _FFTConv.apply(u, k[:, : u.shape[1]])
+
+
+def fast_length(least: int) -> int:
+    """The smallest even length >= `least` without prime factors above 5: FFTs of other lengths are slow."""
+    length = least + least % 2
+    while not _smooth(length):
+        length += 2
+    return length
+
+
+def _smooth(n: int) -> bool:
+    for prime in (2, 3, 5):
+        while n % prime == 0:
+            n //= prime
+    return n == 1
+
+
+def _spectrum(x: Tensor, n: int) -> Tensor:
+    return rfft(x.to(torch.promote_types(x.dtype, torch.float32)).contiguous(), n)
+
+
+class _FFTConv(Function):
+    """Transforms run over the last, contiguous dimension: a copy there costs less than strides do."""
+
+    @staticmethod
+    def forward(u: Tensor, k: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        length = u.shape[1]
+        n = fast_length(length + k.shape[1] - 1)
+        y = irfft(_spectrum(u.mT, n).mul_(_spectrum(k, n)), n)[..., :length]
+        return y.mT.to(u.dtype)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:  # pyright: ignore
+        u, k = ctx.saved_tensors
+        length, taps = u.shape[1], k.shape[1]
+        n = fast_length(length + taps - 1)
+        dy = _spectrum(grad.mT, n)
+        du = irfft(dy * _spectrum(k, n).conj(), n)[..., :length].mT
+        dk = irfft((dy * _spectrum(u.mT, n).conj()).sum(0), n)[:, :taps]
+        return du.to(u.dtype), dk.to(k.dtype)
+
+    @staticmethod
+    def vmap(  # pyright: ignore[reportIncompatibleMethodOverride]
+        info: Any, in_dims: tuple[int | None, int | None], u: Tensor, k: Tensor
+    ) -> tuple[Tensor, int]:
+        """Members become channels: each has its own filters."""
+        members = info.batch_size
+        u = u.unsqueeze(2).expand(-1, -1, members, -1) if in_dims[0] is None else u.movedim(in_dims[0], 2)
+        k = k.expand(members, *k.shape) if in_dims[1] is None else k.movedim(in_dims[1], 0)
+        y = _FFTConv.apply(u.flatten(2), k.flatten(0, 1))
+        return y.unflatten(2, (members, -1)), 2
