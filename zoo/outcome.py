@@ -1,0 +1,65 @@
+"""What training one cell yields, and what it says while it runs.  Everything here becomes JSON by `asdict`."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from zoo.state import StateSize
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a running cell stands; sent about twice a second and at the end of every epoch."""
+
+    step: int  # training steps done
+    total_steps: int
+    epoch: int  # epochs done
+    loss: float | None  # of the latest training batch
+    valid_accuracy: float | None  # over all validation answers, of the latest evaluation
+    message: str  # "training", "validating", "testing", "resumed at step 300"
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How one split of one slice went: counts, and the averages that are made of them.
+
+    accuracy: right answers over answers.  row_accuracy: mean over rows of the fraction of that row's answers
+    that are right.  exact_rows: rows with every answer right over rows.  loss: mean cross-entropy per
+    answer, in nats.
+    """
+
+    accuracy: float
+    row_accuracy: float
+    exact_rows: float
+    loss: float
+    answers: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A cell that has finished: trained and tested to its end ("ok"), or its loss was not finite ("diverged").
+
+    An interrupted or failed cell raises instead, so an Outcome is never a false success.
+    """
+
+    status: Literal["ok", "diverged"]
+    diverged_step: int | None  # the first step (counted from 1) whose loss was not finite
+    diverged_lr: float | None  # the learning rate of that step
+    steps: int
+    total_steps: int  # what was planned
+    epochs: int
+    early_stopped: bool
+    scores: dict[str, dict[str, Score]]  # split -> Segment.name -> Score; the last validation and the test
+    coverage: dict[str, float] | None  # test slice -> answers in the stack's view; None: a stack that sees all
+    state_seq_len: int  # the longest test length, at which the two sizes are taken
+    state_model: StateSize  # summed over layers
+    state_mixer: StateSize  # one layer of the chosen mixer
+    layers: list[str]  # class names, first layer first
+    parameters: int
+    parameters_without_embedding: int  # nor untied head
+    causal: bool
+    exact_decode: bool
+    wall_seconds: float  # all of it, over every resumption
+    examples_per_second: float | None  # while training, evaluation left out; None: no step was taken
+    peak_memory_bytes: int  # of the process on a CPU; allocated on the device on a GPU
+    kernels: dict[str, str]  # op -> implementation that ran
