@@ -1,0 +1,154 @@
+"""THE record: one folder a cell, plain files, written so that a reader never sees a half.
+
+    results/<run_id>/config.yaml   the resolved config
+                     env.json      versions, git revision, machine, command line
+                     metrics.csv   step, split, slice, metric, value (written while training)
+                     last.ckpt     where training goes on after a kill
+                     result.json   written last, in one move: where it stands, the cell is done
+                     error.txt     instead of it, the traceback of a cell that failed
+
+There is no database: a thousand array tasks may write at once on a network file system.
+"""
+
+import json
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+SCHEMA = 1  # of result.json; raise it when a key changes its meaning
+
+KEYS = (
+    "run_id", "point", "status", "mixer", "label", "family", "task", "d_model", "n_layers", "seed", "lr",
+    "causal", "exact_decode", "parameters", "state_paper", "state_resident", "state_touched",
+    "state_aux_ints", "state_seq_len", "steps", "diverged_step", "wall_seconds", "examples_per_second",
+    "peak_memory_bytes", "device", "precision",
+)  # fmt: skip
+
+
+def load(results: Path) -> pd.DataFrame:
+    """Every finished cell, one row for each of its (cell, split, slice); tidy.
+
+    run_id, status: which cell; "ok" or "diverged" (its loss was not finite; its accuracies are NaN).
+    point: equal for cells that differ in nothing but seed and lr.
+    mixer, label, family: stem of the mixer's yaml, its name and colour in pictures.
+    task: stem of the task's yaml.  d_model, n_layers, seed, lr: as in the config.
+    causal, exact_decode: False marks a mixer that sees the future, or whose decoding is not its training.
+    parameters: of the whole model.
+    state_paper, state_resident, state_touched, state_aux_ints: scalars per sequence, summed over layers,
+        after state_seq_len tokens (`zoo.state.StateSize`); state_paper is NaN where none was published.
+    steps, diverged_step: optimizer steps made; the step at which the loss was not finite (else NaN).
+    wall_seconds, examples_per_second, peak_memory_bytes, device, precision: of training.
+    mixer.<key>: one column a setting of any mixer present; NaN where a mixer has no such setting.
+    split: "valid" or "test".
+    slice: "seq_len=64,num_kv_pairs=4", with one column for each of its keys.
+    accuracy, loss: means over `answers` scored answers in `rows` examples.
+    coverage: the part of these answers that the model can see at all (1.0 where nothing bounds it).
+
+    ValueError, one line with the fix: no such folder, nothing finished in it, a damaged or foreign record.
+    """
+    rows = [row for record in records(results) for row in _rows(record)]
+    frame = pd.DataFrame(rows)
+    first = [*KEYS, "split", "slice"]
+    return frame[first + [column for column in frame if column not in first]]
+
+
+def _rows(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    settings = {f"mixer.{key}": _scalar(value) for key, value in record["mixer_settings"].items()}
+    cell = {key: record[key] for key in KEYS} | settings
+    for entry in record["slices"]:
+        name = ",".join(f"{key}={value}" for key, value in entry["slice"].items())
+        yield cell | entry | {"slice": name} | entry["slice"]
+
+
+def _scalar(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, list | dict) else value
+
+
+def load_metrics(results: Path) -> pd.DataFrame:
+    """The curves of every finished cell: run_id, mixer, step, split, slice, metric, value."""
+    frames = []
+    for record in records(results):
+        path = results / record["run_id"] / "metrics.csv"
+        if not path.is_file():
+            raise ValueError(
+                f"{path} is missing beside a result.json: delete the folder and run its cell again."
+            )
+        curve = pd.read_csv(path)
+        curve.insert(0, "mixer", record["mixer"])
+        curve.insert(0, "run_id", record["run_id"])
+        frames.append(curve)
+    return pd.concat(frames, ignore_index=True)
+
+
+def records(results: Path) -> list[dict[str, Any]]:
+    """result.json of every finished cell, in the order of the run ids; the errors of `load`."""
+    if not results.is_dir():
+        raise ValueError(f"results folder {results} does not exist: give the one that zoo.run wrote to.")
+    found = [read(path.parent) for path in sorted(results.glob("*/result.json"))]
+    if not found:
+        raise ValueError(f"results folder {results} holds no finished cell: run `python -m zoo.run` first.")
+    return found
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """The record of one finished cell."""
+    path = folder / "result.json"
+    again = "delete it and run the same command again"
+    try:
+        record = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path} is not complete JSON ({error}): {again}.") from None
+    if not isinstance(record, dict) or record.get("schema") != SCHEMA:
+        found = record.get("schema") if isinstance(record, dict) else None
+        raise ValueError(f"{path} has schema {found}, this version reads schema {SCHEMA}: {again}.")
+    return record
+
+
+def is_done(folder: Path) -> bool:
+    return (folder / "result.json").is_file()
+
+
+def check_checkpoint(folder: Path) -> None:
+    """Refuse a last.ckpt that was cut off, before anything trains on it."""
+    path = folder / "last.ckpt"
+    if path.exists() and not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} is not a complete checkpoint: delete it, and its cell starts anew.")
+
+
+def check_writable(results: Path) -> None:
+    """Make the results folder, or say in one line why records cannot be written there."""
+    probe = results / f".probe-{os.getpid()}"
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(
+            f"results (={results}) must be a folder that can be written to ({error.strerror}): "
+            "give another with results=FOLDER."
+        ) from None
+
+
+def write(path: Path, text: str) -> None:
+    """Put `text` at `path` in one move: a reader, or a kill, meets all of it or nothing."""
+    temporary = path.with_name(f".{path.name}-{os.getpid()}")
+    with temporary.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def finish(folder: Path, record: dict[str, Any]) -> None:
+    """Write result.json, last of all; an error of an earlier attempt is gone with it."""
+    write(folder / "result.json", json.dumps({"schema": SCHEMA} | record, indent=1) + "\n")
+    (folder / "error.txt").unlink(missing_ok=True)
+
+
+def fail(folder: Path, text: str) -> None:
+    """Write error.txt: `text` is a traceback, or why the process died."""
+    write(folder / "error.txt", text)
