@@ -1,0 +1,23 @@
+"""The residual stream of the reference code (Zoology, Arora et al. 2023), for comparing with its numbers.
+
+There a block also has a "state mixer", which in the figures is the identity.  It is no no-op: the block adds
+the normed stream to the stream.  Differs on purpose: the reference redraws every linear layer inside a mixer
+from N(0, 0.02), which destroys the mixers' own initial weights; here they keep them.
+"""
+
+from torch import nn
+
+from zoo.blocks.base import Block, Stream
+from zoo.mixers.base import Mixer, Seq
+
+
+class Zoology(Block):
+    """residual += h; h = mixer(LN1(residual)); residual += h; h = LN2(residual), which the next block adds."""
+
+    def __init__(self, mixer: Mixer, d_model: int, embed_dropout: float = 0.1) -> None:
+        super().__init__(mixer, d_model, "layer", embed_dropout)
+        self.state_norm: nn.Module = self.new_norm()
+
+    def after(self, mixed: Seq, residual: Seq) -> Stream:
+        residual = residual + mixed
+        return Stream(self.state_norm(residual), residual)

@@ -1,0 +1,97 @@
+"""The same loss a few rows at a time: logits that fit a cache are made, used for both gradients and dropped.
+
+Torch's own chunked form (F.linear_cross_entropy with options) consumes its gradients in place and does not
+work under vmap.  Here the forward computes both gradients for an outer gradient of one, and the backward
+scales them, so that no logits outlive their chunk.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd import Function
+
+CHUNK = {"cpu": 2**20, "cuda": 2**27}  # logits at once: 4 MB in a CPU's cache; few launches on a GPU
+
+
+def linear_cross_entropy_chunked(
+    x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], target: Int[Tensor, " N"]
+) -> Float[Tensor, ""]:
+    """Mean cross-entropy, in nats.  First derivatives only, by backward(); vmap runs the members in turn."""
+    return _LinearCrossEntropy.apply(x, weight, target)[0]
+
+
+def answer_scores(
+    x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], target: Int[Tensor, " N"]
+) -> tuple[Float[Tensor, " N"], Int[Tensor, " N"]]:
+    """Without gradients: the cross-entropy of each answer, in nats, and the most likely token."""
+    losses, best = [], []
+    for rows in _chunks(x, weight):
+        logits = (x[rows] @ weight.T).to(torch.promote_types(x.dtype, torch.float32))
+        picked = logits.gather(1, target[rows, None])[:, 0]
+        losses.append(logits.logsumexp(1) - picked)
+        best.append(logits.argmax(1))
+    return torch.cat(losses), torch.cat(best)
+
+
+def _chunks(x: Tensor, weight: Tensor) -> list[slice]:
+    size = max(1, CHUNK.get(x.device.type, CHUNK["cuda"]) // weight.shape[0])
+    return [slice(start, start + size) for start in range(0, x.shape[0], size)]
+
+
+class _LinearCrossEntropy(Function):
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # pyright: ignore
+        x, weight = _autocast(x), _autocast(weight)
+        dx, dw = torch.empty_like(x), torch.empty_like(weight)
+        losses = x.new_empty(x.shape[0], dtype=torch.promote_types(x.dtype, torch.float32))
+        chunks, mean = _chunks(x, weight), 1 / x.shape[0]
+        logits, p = x.new_empty(2, min(chunks[0].stop, x.shape[0]), weight.shape[0])
+        for rows in chunks:
+            here = slice(0, x[rows].shape[0])
+            losses[rows] = _to_probabilities(x[rows], weight, target[rows], logits[here], p[here])
+            torch.addmm(dx[rows], p[here], weight, beta=0, alpha=mean, out=dx[rows])
+            dw.addmm_(p[here].T, x[rows], beta=float(rows.start > 0), alpha=mean)
+        return losses.mean(), dx, dw
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.save_for_backward(*output[1:])
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.dtypes = inputs[0].dtype, inputs[1].dtype
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *unused: Tensor | None) -> tuple[Tensor, Tensor, None]:  # pyright: ignore
+        del unused
+        dx, dw = ctx.saved_tensors
+        return (dx * grad).to(ctx.dtypes[0]), (dw * grad).to(ctx.dtypes[1]), None
+
+    @staticmethod
+    def vmap(  # pyright: ignore[reportIncompatibleMethodOverride]
+        info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor
+    ) -> tuple[tuple[Tensor, ...], tuple[int, int, int]]:
+        members = [
+            [t if dim is None else t.select(dim, i) for t, dim in zip(inputs, in_dims, strict=True)]
+            for i in range(info.batch_size)
+        ]
+        outputs = [_LinearCrossEntropy.apply(*member) for member in members]
+        return tuple(torch.stack(parts) for parts in zip(*outputs, strict=True)), (0, 0, 0)
+
+
+def _to_probabilities(x: Tensor, weight: Tensor, target: Tensor, logits: Tensor, p: Tensor) -> Tensor:
+    """The losses [N] of a chunk; `p` becomes softmax minus one-hot, the gradient of the logits."""
+    torch.mm(x, weight.T, out=logits)
+    torch.softmax(logits, dim=1, out=p)
+    wide = torch.promote_types(x.dtype, torch.float32)
+    # logsumexp without a further pass of exp: log p_max = max - logsumexp, and p_max never underflows
+    logsumexp = logits.amax(1).to(wide) - p.amax(1).to(wide).log()
+    target = target[:, None]
+    p.scatter_add_(1, target, p.new_full((), -1.0).expand_as(target))
+    return logsumexp - logits.gather(1, target)[:, 0]
+
+
+def _autocast(x: Tensor) -> Tensor:
+    """What F.linear does to its operands under autocast."""
+    kind = x.device.type
+    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x

@@ -1,0 +1,163 @@
+"""Embedding -> blocks -> norm -> head.  Knows no mixer by name: layers come from the config.
+
+B batch, T time, D model width, V vocabulary.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import hydra.utils
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from zoo.blocks.base import Block, Stream
+from zoo.cell import Cell
+from zoo.state import StateSize, total
+
+
+class ModelState(NamedTuple):
+    """What decoding keeps: each layer's state, and how many tokens have passed (a counter, no memory)."""
+
+    layers: tuple[Any, ...]
+    seen: int
+
+
+def build_task(config: Mapping[str, Any]) -> Any:
+    return make(config["task"])
+
+
+def build_model(cell: Cell) -> "SequenceModel":
+    """The model of a cell, with the vocabulary of its task.  Under torch.device("meta") it costs no memory."""
+    return model_from_config(cell.config, build_task(cell.config).vocab_size)
+
+
+def model_from_config(config: Mapping[str, Any], vocab_size: int) -> "SequenceModel":
+    """From plain dicts: `seed`, `block` and `model` as in a Cell's config.
+
+    Every part draws its initial weights from a generator of its own, seeded by (seed, the part's name), so
+    the embedding and each layer start the same whatever stands beside them.  Nothing re-initialises a mixer.
+    """
+    model, seed = dict(config["model"]), config["seed"]
+    blocks = []
+    for i, layer in enumerate(model.pop("layers")):
+        with seeded(seed, f"layers.{i}"):
+            mixer = make(layer)
+        with seeded(seed, f"blocks.{i}"):
+            blocks.append(make(config["block"], mixer=mixer))
+    return SequenceModel(blocks, vocab_size=vocab_size, seed=seed, **model)
+
+
+def make(config: Mapping[str, Any], **parts: Any) -> Any:
+    """Hydra's instantiate; a constructor's own error comes through as it was raised."""
+    return hydra.utils.instantiate(config, _partial_=True, _convert_="all")(**parts)
+
+
+@contextmanager
+def seeded(seed: int, part: str):
+    """Inside, torch draws from (seed, part); outside nothing has moved."""
+    digest = hashlib.sha256(f"{seed}/{part}".encode()).digest()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+        yield
+
+
+class SequenceModel(nn.Module):
+    """Token ids in, hidden states out; `logits` is the head.
+
+    tie_embedding: the head reads out with the embedding's matrix (no bias either way).
+    learned_positions: how many absolute positions are learned and added to the embedding; 0: none.
+    init_std: standard deviation of the embedding, the positions and an untied head.
+    """
+
+    def __init__(
+        self,
+        blocks: list[Block],
+        *,
+        vocab_size: int,
+        seed: int,
+        tie_embedding: bool = True,
+        learned_positions: int = 0,
+        init_std: float = 0.02,
+    ) -> None:
+        super().__init__()
+        if not blocks:
+            raise ValueError("n_layers (=0) must be at least 1.")
+        if not init_std > 0:
+            raise ValueError(f"model.init_std (={init_std}) must be positive.")
+        if learned_positions < 0:
+            raise ValueError(f"model.learned_positions (={learned_positions}) must be 0 (none) or positive.")
+        d_model = blocks[0].d_model
+
+        def table(name: str, rows: int) -> nn.Parameter:
+            with seeded(seed, name):
+                return nn.Parameter(torch.randn(rows, d_model) * init_std)
+
+        self.embedding = table("embedding", vocab_size)
+        self.positions = table("positions", learned_positions) if learned_positions else None
+        self.head = None if tie_embedding else table("head", vocab_size)
+        self.blocks = nn.ModuleList(blocks)
+        self.final_norm = blocks[-1].new_norm()
+
+    @property
+    def mixers(self) -> list[Any]:
+        return [block.mixer for block in self.blocks]
+
+    @property
+    def causal(self) -> bool:
+        return all(mixer.causal for mixer in self.mixers)
+
+    @property
+    def exact_decode(self) -> bool:
+        return all(mixer.exact_decode for mixer in self.mixers)
+
+    @property
+    def head_weight(self) -> Float[Tensor, "V D"]:
+        return self.embedding if self.head is None else self.head
+
+    def forward(self, inputs: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """Hidden states after the final norm; logits are left to the caller, who needs few of them."""
+        stream = Stream(self._embed(inputs, start=0), None)
+        for block in self.blocks:
+            stream = block(stream)
+        return self.final_norm(stream.sum())
+
+    def extend(
+        self, inputs: Int[Tensor, "B T"], state: ModelState | None = None
+    ) -> tuple[Float[Tensor, "B T D"], ModelState]:
+        """As `forward`, going on from `state` (None: the start): the mixers' split law, for the whole model."""
+        before = state or ModelState((None,) * len(self.blocks), 0)
+        stream = Stream(self._embed(inputs, before.seen), None)
+        after = []
+        for block, layer in zip(self.blocks, before.layers, strict=True):
+            stream, layer = block.extend(stream, layer)  # pyright: ignore[reportCallIssue]
+            after.append(layer)
+        return self.final_norm(stream.sum()), ModelState(tuple(after), before.seen + inputs.shape[1])
+
+    def logits(self, hidden: Float[Tensor, "*any D"]) -> Float[Tensor, "*any V"]:
+        return hidden @ self.head_weight.T
+
+    def state_size(self, seq_len: int) -> StateSize:
+        """The memory of one sequence after `seq_len` tokens, summed over layers."""
+        return total(mixer.state_size(seq_len) for mixer in self.mixers)
+
+    def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
+        """[t, s] is True where the output at t can depend on token s through some path up the layers."""
+        reach = torch.eye(seq_len)
+        for mixer in self.mixers:
+            sees = mixer.visible(seq_len).float() + torch.eye(seq_len)  # the residual passes by the mixer
+            reach = (sees @ reach > 0).float()
+        return reach > 0
+
+    def _embed(self, inputs: Tensor, start: int) -> Tensor:
+        hidden = nn.functional.embedding(inputs, self.embedding)
+        if self.positions is None:
+            return hidden
+        stop = start + inputs.shape[1]
+        if stop > len(self.positions):
+            raise ValueError(
+                f"model.learned_positions (={len(self.positions)}) must cover the sequence: raise it to {stop}."
+            )
+        return hidden + self.positions[start:stop]
