@@ -1,75 +1,198 @@
-"""From a Hydra config to a cell: resolved, expanded, hashed."""
+"""From command-line overrides to a cell, as Hydra composes it, but each set of group choices only once.
 
-import hashlib
-import json
-from dataclasses import dataclass
+Plain Hydra takes tens of milliseconds a cell, and its own sweeper composes every cell twice.  Here the
+files are read and merged once for each set of group choices; the value overrides of a cell are then
+applied to a copy by Hydra's own function, so that the outcome is the same (tests/test_config.py).
+"""
+
+import copy
+from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import hydra
-from omegaconf import DictConfig, OmegaConf
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import CachingConfigRepository
+from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
+from hydra._internal.defaults_list import Overrides
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.core.plugins import Plugins
+from hydra.core.utils import setup_globals
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
 
+from zoo.cell import Cell
+from zoo.mistakes import unknown
 from zoo.paths import CONF
 
-SCHEMA = 1  # raise it when the meaning of a cell changes: every run id changes with it
-MACHINE_ONLY = ("results", "logger")  # keys that say where and how to run, not what
-MACHINE_ONLY_TRAINER = ("accelerator", "threads", "checkpoint_every")
+ROOT = "config"  # conf/config.yaml
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One training run, fully described.
+class Composer:
+    """Composes cells from the yamls on one search path."""
 
-    config: plain nested dicts, all interpolations resolved, layer patterns expanded; keys as in conf/config.yaml.
-        config["mixer"] is the chosen mixer's yaml (with `about`), config["model"]["layers"] the list of
-        mixer yamls, one a layer (without `about`).
-    mixer: stem of the chosen mixer's yaml.  choices: group -> chosen stem.
-    """
+    def __init__(self, loader: ConfigLoaderImpl) -> None:
+        self.loader = loader
+        self.repository = CachingConfigRepository(loader.repository)
+        self._bases: dict[tuple[str, ...], tuple[DictConfig, dict[str, str]]] = {}
+        self._known_keys: dict[tuple[str, ...], frozenset[str]] = {}
 
-    config: dict[str, Any]
-    choices: dict[str, str]
+    def cell(self, overrides: Iterable[str]) -> Cell:
+        """The cell that `python -m zoo.run OVERRIDES` would run.
 
-    @property
-    def mixer(self) -> str:
-        return self.choices["mixer"]
+        ValueError, one line for each mistake: an unknown key, group or name, with the nearest valid one.
+        """
+        overrides = tuple(overrides)
+        mistakes = self.mistakes(overrides)
+        if mistakes:
+            raise ValueError("\n".join(mistakes))
+        try:
+            cfg, choices = self.config(overrides)
+            return Cell(self._expanded(cfg), choices, overrides)
+        except (HydraException, OmegaConfBaseException) as error:
+            raise ValueError(f"{first_line(error)} [{' '.join(overrides)}]") from error
 
-    @property
-    def science(self) -> dict[str, Any]:
-        """What decides the numbers: the config without folders, logger, machine and legend texts."""
-        config = {key: value for key, value in self.config.items() if key not in MACHINE_ONLY}
-        config["mixer"] = {k: v for k, v in config["mixer"].items() if k != "about"}
-        config["trainer"] = {k: v for k, v in config["trainer"].items() if k not in MACHINE_ONLY_TRAINER}
-        return config | {"mixer_name": self.mixer, "schema": SCHEMA}
+    def mistakes(self, overrides: Iterable[str]) -> list[str]:
+        """One line for each override that names nothing; what is swept over is left to its cells."""
+        try:
+            parsed = [o for o in map(parse, overrides) if not o.is_sweep_override()]
+        except HydraException as error:
+            return [first_line(error)]
+        groups = [o for o in parsed if self.repository.group_exists(o.key_or_group)]
+        groups = [o for o in groups if not isinstance(o.value(), dict)]
+        wrong = [line for o in groups for line in self._wrong_choice(o)]
+        if wrong:
+            return wrong
+        keys = self._keys(tuple(o.input_line or "" for o in groups))
+        return [line for o in parsed if o not in groups for line in _wrong_key(o, keys)]
 
-    @property
-    def run_id(self) -> str:
-        text = json.dumps(self.science, sort_keys=True, separators=(",", ":"))
-        return f"{self.mixer}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    def _wrong_choice(self, override: Override) -> list[str]:
+        group, value = override.key_or_group, override.value()
+        names = value if isinstance(value, list) else [value]
+        valid = self.options(group)
+        return [
+            unknown(group, str(name), valid) + f" (there are: {', '.join(valid)})"
+            for name in names
+            if name is not None and name not in valid
+        ]
+
+    def _keys(self, groups: tuple[str, ...]) -> frozenset[str]:
+        if groups not in self._known_keys:
+            cfg = self.loader.load_configuration(ROOT, list(groups), run_mode=RunMode.RUN)
+            self._known_keys[groups] = frozenset([*keys_of(cfg), *self.loader.list_groups("")])
+        return self._known_keys[groups]
+
+    def config(self, overrides: Iterable[str]) -> tuple[DictConfig, dict[str, str]]:
+        """The composed config before interpolation, the caller's own copy, and the group choices."""
+        parsed = [parse(line) for line in overrides]
+        values = Overrides(self.repository, parsed).config_overrides
+        groups = tuple(line for line, o in zip(overrides, parsed, strict=True) if o not in values)
+        base, choices = self._base(groups)
+        cfg = copy.deepcopy(base)
+        ConfigLoaderImpl._apply_overrides_to_config(values, cfg)
+        return cfg, choices
+
+    def options(self, group: str) -> list[str]:
+        return self.repository.get_group_options(group)
+
+    def _base(self, groups: tuple[str, ...]) -> tuple[DictConfig, dict[str, str]]:
+        if groups not in self._bases:
+            cfg = self.loader.load_configuration(ROOT, list(groups), run_mode=RunMode.RUN)
+            choices = {k: v for k, v in cfg.hydra.runtime.choices.items() if not k.startswith("hydra/") and v}
+            with open_dict(cfg):
+                del cfg["hydra"]
+            self._bases[groups] = cfg, choices
+        return self._bases[groups]
+
+    def _expanded(self, cfg: DictConfig) -> dict[str, Any]:
+        config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # pyright: ignore
+        pattern = config["model"]["layers"]
+        if not isinstance(pattern, list) or not pattern:
+            raise ValueError(
+                f"model.layers (={pattern!r}) must be a list of mixers, such as [base_conv,mixer]."
+            )
+        layers = [self._layer(entry, config, cfg) for entry in pattern]
+        depth = config["n_layers"] if isinstance(config["n_layers"], int) else 0  # zoo.check says the rest
+        config["model"]["layers"] = [layers[i % len(layers)] for i in range(depth)]
+        return config
+
+    def _layer(self, entry: Any, config: dict[str, Any], cfg: DictConfig) -> dict[str, Any]:
+        name, changes = (
+            next(iter(entry.items())) if isinstance(entry, dict) and len(entry) == 1 else (entry, {})
+        )
+        if not isinstance(name, str) or not isinstance(changes, dict):
+            raise ValueError(
+                f"model.layers entry (={entry!r}) must be a mixer's name or one {{name: {{key: value}}}}."
+            )
+        layer = config["mixer"] if name == "mixer" else self._other_mixer(name, cfg)
+        for key in changes:
+            if key not in layer or key == "about":
+                raise ValueError(
+                    unknown("key", f"{name}.{key}", [f"{name}.{k}" for k in layer if k[0] != "_"])
+                )
+        return {key: value for key, value in (layer | changes).items() if key != "about"}
+
+    def _other_mixer(self, name: str, cfg: DictConfig) -> dict[str, Any]:
+        """What `mixer=NAME` would give under this config, without the settings of the chosen mixer."""
+        if name not in self.options("mixer"):
+            raise ValueError(unknown("layer", name, ["mixer", *self.options("mixer")]) + " [model.layers]")
+        node = self._base((f"mixer={name}",))[0].mixer
+        around = OmegaConf.create({str(key): cfg._get_node(key) for key in cfg if key != "mixer"})
+        around["mixer"] = node
+        return OmegaConf.to_container(around.mixer, resolve=True)  # pyright: ignore
 
 
-def compose(overrides: list[str], config_dir: Path = CONF) -> Cell:
-    """The cell that `python -m zoo.run OVERRIDES` would run."""
-    with hydra.initialize_config_dir(str(config_dir), version_base="1.3"):
-        cfg = hydra.compose("config", overrides=overrides, return_hydra_config=True)
-    return to_cell(cfg)
+def compose(overrides: Iterable[str], config_dir: Path | None = None) -> Cell:
+    """The cell that `python -m zoo.run [--config-dir CONFIG_DIR] OVERRIDES` would run."""
+    return composer(config_dir).cell(overrides)
 
 
-def to_cell(cfg: DictConfig) -> Cell:
-    """Resolve a composed config (with its `hydra` node) and expand its layer pattern."""
-    choices = {k: v for k, v in cfg.hydra.runtime.choices.items() if not k.startswith("hydra/") and v}
-    own = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
-    config: dict[str, Any] = OmegaConf.to_container(own, resolve=True)  # pyright: ignore
-    pattern = config["model"]["layers"]
-    config["model"]["layers"] = [_layer(pattern[i % len(pattern)], config) for i in range(config["n_layers"])]
-    return Cell(config, choices)
+def composer(config_dir: Path | None = None) -> Composer:
+    """A composer over our conf/ and, where given, one more folder laid out like it."""
+    Plugins.instance()  # registers hydra's own config sources
+    setup_globals()
+    path = ConfigSearchPathImpl()
+    path.append("hydra", "pkg://hydra.conf")
+    path.append("main", f"file://{CONF}")
+    if config_dir is not None:
+        path.append("command-line", f"file://{config_dir.resolve()}")
+    path.append("schema", "structured://")
+    return Composer(ConfigLoaderImpl(path))
 
 
-def _layer(entry: str | dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
-    name, changes = next(iter(entry.items())) if isinstance(entry, dict) else (entry, {})
-    if name == "mixer":
-        layer = config["mixer"]
-    else:
-        scope = {key: config[key] for key in ("d_model", "n_layers")}
-        node = OmegaConf.create(scope | {"mixer": OmegaConf.load(CONF / "mixer" / f"{name}.yaml")})
-        layer = OmegaConf.to_container(node.mixer, resolve=True)
-    return {k: v for k, v in (layer | changes).items() if k != "about"}  # pyright: ignore
+@lru_cache(maxsize=4096)  # a grid repeats its words; the parser takes a millisecond for each
+def parse(line: str) -> Override:
+    return OverridesParser.create().parse_override(line)
+
+
+def first_line(error: Exception) -> str:
+    inner = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
+    return str(inner).strip().splitlines()[0]
+
+
+def _wrong_key(override: Override, keys: frozenset[str]) -> list[str]:
+    key = override.key_or_group
+    whole = f"{key}@{override.package}" if override.package else key
+    if whole in keys:
+        return []
+    if not key.startswith("hydra"):
+        keys = frozenset(k for k in keys if not k.startswith("hydra"))
+    return [unknown("key", whole, sorted(keys))]
+
+
+def keys_of(node: DictConfig | ListConfig, prefix: str = "") -> list[str]:
+    """All dotted keys below a node, inner ones and places in lists included."""
+    found = []
+    for key in node if isinstance(node, DictConfig) else range(len(node)):
+        child = node._get_node(key)  # pyright: ignore
+        found.append(f"{prefix}{key}")
+        if (
+            isinstance(child, DictConfig | ListConfig)
+            and not child._is_none()
+            and not child._is_interpolation()
+        ):
+            found += keys_of(child, f"{prefix}{key}.")
+    return found

@@ -28,6 +28,11 @@ KEYS = (
     "peak_memory_bytes", "device", "precision",
 )  # fmt: skip
 
+MAY_BE_NAN = (
+    *("state_paper", "state_mixer_paper", "diverged_step", "examples_per_second"),
+    *("accuracy", "row_accuracy", "exact_rows", "loss"),
+)
+
 
 def load(results: Path) -> pd.DataFrame:
     """Every finished cell, one row for each of its (cell, split, slice); tidy.
@@ -40,20 +45,23 @@ def load(results: Path) -> pd.DataFrame:
     parameters: of the whole model.
     state_paper, state_resident, state_touched, state_aux_ints: scalars per sequence, summed over layers,
         after state_seq_len tokens (`zoo.state.StateSize`); state_paper is NaN where none was published.
-    steps, diverged_step: optimizer steps made; the step at which the loss was not finite (else NaN).
-    wall_seconds, examples_per_second, peak_memory_bytes, device, precision: of training.
+    state_mixer_paper, state_mixer_resident: the same for one layer of the chosen mixer.
+    steps, diverged_step: training steps made; the step whose loss was not finite (else NaN).
+    wall_seconds, examples_per_second, peak_memory_bytes, accelerator, precision: of training.
     mixer.<key>: one column a setting of any mixer present; NaN where a mixer has no such setting.
     split: "valid" or "test".
     slice: "seq_len=64,num_kv_pairs=4", with one column for each of its keys.
-    accuracy, loss: means over `answers` scored answers in `rows` examples.
-    coverage: the part of these answers that the model can see at all (1.0 where nothing bounds it).
+    accuracy, loss: right answers over `answers`, and mean cross-entropy of an answer in nats, in `rows` examples.
+    row_accuracy, exact_rows: mean over rows of the part of a row that is right; rows that are all right.
+    coverage: the part of the answers that the model can see at all (1.0 where nothing bounds it).
 
     ValueError, one line with the fix: no such folder, nothing finished in it, a damaged or foreign record.
     """
     rows = [row for record in records(results) for row in _rows(record)]
     frame = pd.DataFrame(rows)
+    frame = frame.astype({column: float for column in MAY_BE_NAN})
     first = [*KEYS, "split", "slice"]
-    return frame[first + [column for column in frame if column not in first]]
+    return frame.reindex(columns=[*first, *(column for column in frame if column not in first)])
 
 
 def _rows(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -143,10 +151,16 @@ def write(path: Path, text: str) -> None:
     os.replace(temporary, path)
 
 
-def finish(folder: Path, record: dict[str, Any]) -> None:
-    """Write result.json, last of all; an error of an earlier attempt is gone with it."""
-    write(folder / "result.json", json.dumps({"schema": SCHEMA} | record, indent=1) + "\n")
+def begin(folder: Path, config: str, environment: dict[str, Any]) -> None:
+    """Write what is known before training; what an earlier attempt said of its failure is gone."""
+    write(folder / "config.yaml", config)
+    write(folder / "env.json", json.dumps(environment, indent=1) + "\n")
     (folder / "error.txt").unlink(missing_ok=True)
+
+
+def finish(folder: Path, record: dict[str, Any]) -> None:
+    """Write result.json, last of all."""
+    write(folder / "result.json", json.dumps({"schema": SCHEMA} | record, indent=1) + "\n")
 
 
 def fail(folder: Path, text: str) -> None:

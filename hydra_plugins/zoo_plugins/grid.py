@@ -1,0 +1,23 @@
+"""The sweeper: the grid that the command line spans, handed to the launcher whole.
+
+Differs from Hydra's basic sweeper on purpose: nothing is composed here (the launcher composes every cell
+once, and reports all bad ones together), nothing is written, and the launcher's own report stands.
+"""
+
+from typing import Any
+
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+
+class GridSweeper(BasicSweeper):
+    def __init__(self, params: dict[str, str] | None) -> None:
+        super().__init__(max_batch_size=None, params=params)
+
+    def sweep(self, arguments: list[str]) -> Any:
+        """Launch every combination; a key on the command line goes before the same key in `params`."""
+        assert self.hydra_context is not None and self.launcher is not None
+        parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
+        overrides = parser.parse_overrides([*self._parse_config(), *arguments])
+        (cells,) = self.split_arguments(overrides, max_batch_size=None)
+        return self.launcher.launch(cells, initial_job_idx=0)

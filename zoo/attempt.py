@@ -1,0 +1,159 @@
+"""One attempt at one cell, from an empty folder or a checkpoint to its record."""
+
+import fcntl
+import functools
+import importlib.metadata
+import os
+import platform
+import subprocess
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from zoo import results
+from zoo.cell import Cell
+from zoo.outcome import Outcome, Progress
+
+PACKAGES = ("zoo-recall", "torch", "pytorch-lightning", "hydra-core", "numpy")
+
+
+class CellFailed(Exception):
+    """A cell raised; its traceback lies in error.txt."""
+
+    def __init__(self, cell: Cell, reason: str) -> None:
+        super().__init__(reason)
+        self.cell, self.reason = cell, reason
+
+
+def run_cell(cell: Cell, report: Callable[[Progress], None]) -> dict[str, Any]:
+    """Train and evaluate `cell`, going on from its checkpoint if there is one, and record it.
+
+    A done cell is only read.  CellFailed: the cell raised or left by sys.exit; error.txt says where.
+    KeyboardInterrupt (Ctrl-C, SIGTERM) passes through, and leaves the checkpoint for the next attempt.
+    """
+    from zoo.training import train  # torch and Lightning: seconds, which a mistake should not cost
+
+    folder = cell.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        if results.is_done(folder):
+            return results.read(folder)
+        results.begin(folder, OmegaConf.to_yaml(cell.config), environment(cell))
+        try:
+            outcome = train(cell, folder, report)
+        except (Exception, SystemExit) as error:
+            if isinstance(error.__context__, KeyboardInterrupt):  # Lightning turns one into sys.exit(1)
+                raise error.__context__ from None
+            results.fail(folder, traceback.format_exc())
+            raise CellFailed(cell, reason(error)) from error
+        results.finish(folder, record(cell, outcome))
+        return results.read(folder)
+
+
+def reason(error: BaseException) -> str:
+    """The error in one line."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the cell's lock, which the system lets go of when this process dies, however it dies."""
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ValueError(
+                f"{folder} is being worked on by another process: wait for it, or end it."
+            ) from None
+        yield
+
+
+def record(cell: Cell, outcome: Outcome) -> dict[str, Any]:
+    """What result.json holds: who the cell is, what it scored, what it remembers, where it ran."""
+    config, about = cell.config, cell.config["mixer"]["about"]
+    settings = {k: v for k, v in config["mixer"].items() if k not in ("about", "_target_")}
+    outcome_ = asdict(outcome)
+    scores, coverage = outcome_.pop("scores"), outcome_.pop("coverage") or {}
+    model, mixer = outcome_.pop("state_model"), outcome_.pop("state_mixer")
+    return {
+        "run_id": cell.run_id,
+        "point": cell.point,
+        "mixer": cell.mixer,
+        "label": about["label"],
+        "family": about["family"],
+        "knob": about.get("knob"),
+        "mixer_settings": settings,
+        "task": cell.choices["task"],
+        **{key: config[key] for key in ("d_model", "n_layers", "seed", "lr")},
+        "accelerator": config["trainer"]["accelerator"],
+        "precision": config["trainer"]["precision"],
+        **{f"state_{key}": value for key, value in model.items()},
+        **{f"state_mixer_{key}": value for key, value in mixer.items()},
+        **outcome_,
+        "slices": _slices(cell, scores, coverage),
+        **environment(cell),
+    }
+
+
+def _slices(
+    cell: Cell, scores: dict[str, dict[str, Any]], coverage: dict[str, float]
+) -> list[dict[str, Any]]:
+    """One entry for each slice of valid and test; without scores where the cell diverged before any."""
+    from hydra.utils import instantiate
+
+    task = instantiate(cell.config["task"], _convert_="all")
+    empty = {
+        "accuracy": None,
+        "row_accuracy": None,
+        "exact_rows": None,
+        "loss": None,
+        "answers": 0,
+        "rows": 0,
+    }
+    return [
+        {"split": split, "slice": segment.slice, "coverage": coverage.get(segment.name, 1.0)}
+        | (scores.get(split, {}).get(segment.name) or empty)
+        for split in ("valid", "test")
+        for segment in task.segments(split)
+    ]
+
+
+def environment(cell: Cell) -> dict[str, Any]:
+    """Versions, git revision, machine and command: what a person needs to repeat the cell."""
+    revision, clean = _git()
+    return {
+        "overrides": list(cell.overrides),
+        "versions": {"python": platform.python_version()} | {p: _version(p) for p in PACKAGES},
+        "git_revision": revision,
+        "git_clean": clean,
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+@functools.cache
+def _git() -> tuple[str | None, bool | None]:
+    """Revision of the checkout that runs, and whether it was clean; None for an installed package."""
+    here = Path(__file__).resolve().parent.parent
+    if not (here / ".git").exists():
+        return None, None
+    try:
+        git = ["git", "-C", str(here)]
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+        changed = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None, None
+    return head.stdout.strip(), not changed.stdout.strip()

@@ -1,0 +1,72 @@
+"""A cell: one training run, fully described by its resolved config, and named by a hash of it."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 1  # raise it when the meaning of a cell changes: every run id changes with it
+MACHINE_ONLY = ("results", "logger")  # keys that say where and how to run, not what
+MACHINE_ONLY_TRAINER = ("accelerator", "threads", "checkpoint_every")
+VARIED = ("lr", "seed")  # cells that differ in these alone make one point of a plot
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training run, fully described.
+
+    config: plain nested dicts, all interpolations resolved, layer patterns expanded; keys as in
+        conf/config.yaml.  config["mixer"] is the chosen mixer's yaml (with `about`),
+        config["model"]["layers"] the list of mixer yamls, one a layer (without `about`).
+    choices: group -> chosen stem.  overrides: what was asked for on the command line.
+    """
+
+    config: dict[str, Any]
+    choices: dict[str, str]
+    overrides: tuple[str, ...] = ()
+
+    @property
+    def mixer(self) -> str:
+        """Stem of the chosen mixer's yaml."""
+        return self.choices["mixer"]
+
+    @property
+    def science(self) -> dict[str, Any]:
+        """What decides the numbers: the config without folders, logger, machine and legend texts."""
+        config = {key: value for key, value in self.config.items() if key not in MACHINE_ONLY}
+        config["mixer"] = {k: v for k, v in config["mixer"].items() if k != "about"}
+        config["trainer"] = {k: v for k, v in config["trainer"].items() if k not in MACHINE_ONLY_TRAINER}
+        return config | {"mixer_name": self.mixer, "schema": SCHEMA}
+
+    @property
+    def run_id(self) -> str:
+        return f"{self.mixer}-{_hash(self.science)}"
+
+    @property
+    def point(self) -> str:
+        """Equal for cells that differ in nothing but seed and lr."""
+        fixed = {key: value for key, value in self.science.items() if key not in VARIED}
+        return f"{self.mixer}-{_hash(fixed)}"
+
+    @property
+    def folder(self) -> Path:
+        """Where the record of this cell lies."""
+        return Path(self.config["results"]) / self.run_id
+
+    def __str__(self) -> str:
+        return " ".join(self.overrides) or "(all defaults)"
+
+
+def _hash(value: Any) -> str:
+    text = json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _canonical(value: Any) -> Any:
+    """1.0 and 1 are one number, so one cell."""
+    if isinstance(value, dict):
+        return {key: _canonical(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_canonical(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
