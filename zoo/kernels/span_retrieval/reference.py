@@ -1,0 +1,134 @@
+"""Retrieval of past blocks (Expansion Span paper, arXiv 2412.13328, section 3) as pure functions.
+
+B batch, H heads, G key/value heads, I index sets (1 or G), T new tokens, S keys in view, C channels per
+head, R rows that retrieve (one a token or one a chunk), U blocks.  Positions are absolute, from 0.
+"""
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from zoo.kernels.span_retrieval.chunks import Chunks
+
+
+def scoring_queries(
+    selection: str, q: Float[Tensor, "B H T C"], carried: Float[Tensor, "B H C"] | None, chunks: Chunks
+) -> tuple[Float[Tensor, "B H R C"], Float[Tensor, "B H C"] | None]:
+    """The queries that score blocks, one row a token (token, prefix) or one a chunk; and the sum to carry on.
+
+    carried: sum of the queries of the chunk that the call goes on with (prev, at the start of a chunk: of
+    the chunk before).  chunk sums what the call holds of a chunk.
+    """
+    carried = torch.zeros_like(q[:, :, 0]) if carried is None else carried
+    resumed = (chunks.starts < chunks.tokens[:1])[:, None]
+    if selection == "token":
+        return q, None
+    if selection == "first":
+        return q.index_select(2, chunks.first_token), None
+    if selection == "prefix":
+        rows = _running_sums(q, chunks) + carried[:, :, None] * resumed[chunks.of_token]
+        return rows, rows[:, :, -1]
+    sums = _chunk_sums(q, chunks)
+    if selection == "chunk":
+        return sums, None
+    sums = sums + carried[:, :, None] * resumed
+    return torch.cat([carried[:, :, None], sums[:, :, :-1]], dim=2), sums[:, :, -1]
+
+
+def _chunk_sums(q: Float[Tensor, "B H T C"], chunks: Chunks) -> Float[Tensor, "B H R C"]:
+    member = chunks.of_token == torch.arange(len(chunks.starts), device=q.device)[:, None]
+    return member.to(q.dtype) @ q
+
+
+def _running_sums(q: Float[Tensor, "B H T C"], chunks: Chunks) -> Float[Tensor, "B H T C"]:
+    total = q.cumsum(dim=2)
+    return total - (total - q).index_select(2, chunks.first_token[chunks.of_token])
+
+
+def summarise(
+    q: Float[Tensor, "B H T C"], k: Float[Tensor, "B H T C"], v: Float[Tensor, "B H T C"], block_size: int
+) -> Float[Tensor, "B H U C"]:
+    """Attention inside each block, not causal, then the mean over its queries.  T must be U * block_size."""
+    q, k, v = (rearrange(a, "b h (u s) c -> b h u s c", s=block_size) for a in (q, k, v))
+    weights = (q @ k.mT * q.shape[-1] ** -0.5).softmax(dim=-1).mean(dim=-2, keepdim=True)
+    return (weights @ v).squeeze(-2)
+
+
+def relevance(
+    queries: Float[Tensor, "B H R C"], summaries: Float[Tensor, "B H U C"], index_sets: int
+) -> Float[Tensor, "B I R U"]:
+    """q . c, summed over the heads that share an index set (the paper's dot product of width d_model)."""
+    q, c = (rearrange(a, "b (i h) r c -> b i r (h c)", i=index_sets) for a in (queries, summaries))
+    return q @ c.mT
+
+
+def random_scores(
+    seed: int, index_sets: int, numbers: Int[Tensor, "R"], num_blocks: int
+) -> Float[Tensor, "1 I R U"]:
+    """Uniform scores in [0, 1), a pure function of (seed, index set, chunk number, block).
+
+    Their k largest are a uniform draw of k blocks.  Mixing function: splitmix64 (Steele et al. 2014).
+    """
+    device = numbers.device
+    sets, blocks = torch.arange(index_sets, device=device), torch.arange(num_blocks, device=device)
+    bits = _splitmix64(_splitmix64(torch.full_like(sets, seed)) + sets)[:, None]
+    bits = _splitmix64(bits + numbers)[..., None]
+    return (_shift(_splitmix64(bits + blocks), 11).double() * 2.0**-53)[None]
+
+
+def _splitmix64(x: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
+    x = x - 0x61C8864680B583EB  # the odd constants as signed 64-bit integers; products wrap around
+    x = (x ^ _shift(x, 30)) * -0x40A7B892E31B1A47
+    x = (x ^ _shift(x, 27)) * -0x6B2FB644ECCEEE15
+    return x ^ _shift(x, 31)
+
+
+def _shift(x: Tensor, by: int) -> Tensor:
+    """Logical shift to the right: torch's own keeps the sign."""
+    return (x >> by) & ((1 << (64 - by)) - 1)
+
+
+def chosen_blocks(
+    scores: Float[Tensor, "B I R U"], starts: Int[Tensor, "R"], block_size: int, top_k: int
+) -> Bool[Tensor, "B I R U"]:
+    """The `top_k` best blocks that end at or before the row's chunk start; all of them where they are fewer.
+
+    Ties go to the lowest block: argmax returns the first of equals, which topk does not promise.
+    """
+    ends = block_size * torch.arange(1, scores.shape[-1] + 1, device=scores.device)
+    admissible = ends <= starts[:, None]
+    if top_k >= scores.shape[-1]:
+        return admissible.expand(scores.shape)
+    left = scores.masked_fill(~admissible, -torch.inf)
+    for _ in range(top_k):
+        left = left.scatter(-1, left.argmax(dim=-1, keepdim=True), -torch.inf)
+    return admissible & (left == -torch.inf)
+
+
+def block_ids(chosen: Bool[Tensor, "B I U"], count: int) -> Int[Tensor, "B I N"]:
+    """The ids of the `count` chosen blocks, in order."""
+    return chosen.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[..., :count]
+
+
+def from_ids(ids: Int[Tensor, "B I N"], num_blocks: int) -> Bool[Tensor, "B I U"]:
+    """Undoes `block_ids`."""
+    nothing = torch.zeros(*ids.shape[:2], num_blocks, dtype=torch.bool, device=ids.device)
+    return nothing.scatter(-1, ids, True)
+
+
+def span_mask(
+    chosen: Bool[Tensor, "B I T U"] | None, chunks: Chunks, num_keys: int, block_size: int
+) -> Bool[Tensor, "B I T S"] | Bool[Tensor, "T S"]:
+    """[t, s]: key s is in t's chunk and not after t, or in a block that t has chosen.
+
+    The keys are the last `num_keys` tokens; all there are where blocks are chosen.
+    """
+    last = chunks.tokens[-1:]
+    keys = last + torch.arange(1 - num_keys, 1, device=last.device)
+    own = (keys >= chunks.starts[chunks.of_token][:, None]) & (keys <= chunks.tokens[:, None])
+    if chosen is None:
+        return own
+    retrieved = chosen.repeat_interleave(block_size, dim=-1)
+    return F.pad(retrieved, (0, num_keys - retrieved.shape[-1])) | own
