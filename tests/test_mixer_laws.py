@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 import torch
 from torch import Tensor
+from torch.func import functional_call, stack_module_state, vmap
 
 from tests.registry import WIDTH, Case, boundaries, build, cases, held, settings
 from zoo.mixers.base import Mixer
@@ -143,6 +144,23 @@ def test_gradients_are_finite_and_every_parameter_is_used(case: Case):
         if p.requires_grad:
             assert p.grad is not None and p.grad.isfinite().all(), name
             assert (p.grad != 0).any(), f"{name} never moves"
+
+
+def test_a_stacked_population_computes_what_its_members_compute(case: Case):
+    members = [build(case, seed=seed) for seed in (1, 2)]
+    x = torch.stack([tokens(LENGTH, seed=seed) for seed in (1, 2)])
+    weights, buffers = stack_module_state(members)
+    together = vmap(lambda *state_and_x: functional_call(members[0], state_and_x[:2], state_and_x[2:]))(
+        weights, buffers, x
+    )
+    together.square().sum().backward()
+    for i, member in enumerate(members):
+        alone = member(x[i])
+        alone.square().sum().backward()
+        assert same(together[i], alone)
+        for name, p in member.named_parameters():
+            if p.requires_grad:
+                assert same(weights[name].grad[i], p.grad), name
 
 
 def test_initial_weights_are_the_mixers_own_and_depend_on_the_seed_alone(case: Case):

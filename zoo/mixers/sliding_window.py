@@ -1,45 +1,64 @@
 """Sliding-window softmax attention: token t sees tokens t-window+1 .. t.
 
-B batch, T time, S keys in view, D model width, H heads, C channels per head (H * C == D).
+B batch, T time, S tokens kept, D model width, H query heads, G key/value heads, C channels per head.
 """
 
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
-from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from zoo.mixers.base import Mixer, Seq
+from zoo.kernels.attention import attention
+from zoo.mixers.base import Mixer, Seq, at_least
+from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize
 
 
 class State(NamedTuple):
-    k: Float[Tensor, "B H S C"]
-    v: Float[Tensor, "B H S C"]  # S = min(tokens so far, window - 1)
+    k: Float[Tensor, "B G S C"]
+    v: Float[Tensor, "B G S C"]  # S = min(seen, window - 1)
+    seen: int  # tokens so far: with RoPE, where the next one stands
 
 
 class SlidingWindow(Mixer[State]):
-    def __init__(self, d_model: int, num_heads: int, window: int) -> None:
+    """Local attention (Beltagy et al. 2020, arXiv 2004.05150), a layer of Based (arXiv 2402.18668).
+
+    window: keys in view, the token itself included.  The same view elsewhere: block_size = window - 1 in
+    zoology, window_size = (window - 1, 0) in flash-attn, window_size = 2 * (window - 1) in the Based code.
+    The published count is one token larger than what must be kept: the newest needs no keeping.
+    Other settings as in `zoo.mixers.attention`.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        window: int,
+        num_kv_heads: int | None = None,
+        position: str = "none",
+        rope_base: float = 10000.0,
+        rope_fraction: float = 1.0,
+        bias: bool = True,
+    ) -> None:
         super().__init__()
-        self.d_model, self.num_heads, self.window = d_model, num_heads, window
-        self.qkv_proj = nn.Linear(d_model, 3 * d_model, bias=False)
-        self.out_proj = nn.Linear(d_model, d_model, bias=False)
+        at_least("window", window, 1)
+        self.d_model, self.window = d_model, window
+        self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
+        self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        q, k, v = rearrange(self.qkv_proj(x), "b t (n h c) -> n b h t c", n=3, h=self.num_heads)
+        seen = 0 if state is None else state.seen
+        q, k, v = self.qkv(x, offset=seen)
         if state is not None:
             k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
-        t = torch.arange(k.shape[2], device=x.device)
-        age = t[-q.shape[2] :, None] - t
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=(age >= 0) & (age < self.window))
-        keep = min(k.shape[2], self.window - 1)
-        cut = k.shape[2] - keep
-        return self.out_proj(rearrange(y, "b h t c -> b t (h c)")), State(k[:, :, cut:], v[:, :, cut:])
+        y = attention(q, k, v, self.window, self.qkv.slopes)
+        cut = max(0, k.shape[2] - (self.window - 1))
+        kept = State(k[:, :, cut:], v[:, :, cut:], seen + x.shape[1])
+        return self.out_proj(y.transpose(1, 2).flatten(2)), kept
 
     def state_size(self, seq_len: int) -> StateSize:
-        held = 2 * self.d_model * min(seq_len, self.window - 1)
+        held = 2 * self.qkv.kv_dim * min(seq_len, self.window - 1)
         return StateSize(paper=2 * self.d_model * min(seq_len, self.window), resident=held, touched=held)
 
     def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:

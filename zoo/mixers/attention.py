@@ -1,0 +1,55 @@
+"""Softmax attention over everything so far: the memory that grows.
+
+B batch, T time, S tokens so far, D model width, H query heads, G key/value heads, C channels per head.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.kernels.attention import attention
+from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.projections import QueryKeyValue
+from zoo.state import StateSize
+
+
+class State(NamedTuple):
+    k: Float[Tensor, "B G S C"]
+    v: Float[Tensor, "B G S C"]
+
+
+class Attention(Mixer[State]):
+    """Multi-head attention (Vaswani et al. 2017); num_kv_heads < num_heads is grouped-query attention
+    (Ainslie et al. 2023, arXiv 2305.13245), num_kv_heads = 1 multi-query (Shazeer 2019, arXiv 1911.02150).
+
+    position: none | rope | alibi (`rope_base` and `rope_fraction` act with rope alone).
+    bias: biases in both projections, as the reference of the MQAR figures has them.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int = 1,
+        num_kv_heads: int | None = None,
+        position: str = "none",
+        rope_base: float = 10000.0,
+        rope_fraction: float = 1.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.d_model = d_model
+        self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
+        self.out_proj = nn.Linear(d_model, d_model, bias=bias)
+
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        q, k, v = self.qkv(x, offset=0 if state is None else state.k.shape[2])
+        if state is not None:
+            k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
+        y = attention(q, k, v, slopes=self.qkv.slopes)
+        return self.out_proj(y.transpose(1, 2).flatten(2)), State(k, v)
+
+    def state_size(self, seq_len: int) -> StateSize:
+        held = 2 * self.qkv.kv_dim * seq_len
+        return StateSize(paper=2 * self.d_model * seq_len, resident=held, touched=held)

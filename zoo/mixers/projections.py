@@ -1,0 +1,58 @@
+"""Queries, keys and values of a softmax attention, split into heads and put at their positions.
+
+B batch, T time, D model width, H query heads, G key/value heads, C channels per head (H * C == D).
+"""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.mixers.base import Seq, multiple
+from zoo.mixers.positions import alibi_slopes, check_position, rotate
+
+
+class QueryKeyValue(nn.Module):
+    """num_kv_heads: G; query heads share key/value heads in groups of H / G (None: one each).
+
+    position: none | rope | alibi.  Keys come out turned to their absolute position, ready to be kept.
+    slopes: [H] with alibi, for `zoo.kernels.attention`, else None.
+    """
+
+    slopes: Float[Tensor, "H"] | None
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        num_kv_heads: int | None = None,
+        position: str = "none",
+        rope_base: float = 10000.0,
+        rope_fraction: float = 1.0,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        multiple("d_model", d_model, "num_heads", num_heads)
+        self.num_heads, self.head_dim = num_heads, d_model // num_heads
+        self.num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        multiple("num_heads", num_heads, "num_kv_heads", self.num_kv_heads)
+        check_position(position, self.head_dim, rope_fraction, rope_base)
+        self.position, self.rope_base, self.rope_fraction = position, rope_base, rope_fraction
+        self.register_buffer(
+            "slopes", alibi_slopes(num_heads) if position == "alibi" else None, persistent=False
+        )
+        self.proj = nn.Linear(d_model, d_model + 2 * self.kv_dim, bias=bias)
+
+    @property
+    def kv_dim(self) -> int:
+        """G * C: scalars of one token's keys."""
+        return self.num_kv_heads * self.head_dim
+
+    def forward(
+        self, x: Seq, offset: int = 0
+    ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B G T C"], Float[Tensor, "B G T C"]]:
+        """q, k, v of tokens that stand at `offset`, `offset` + 1, ..."""
+        heads = self.proj(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+        shared = self.num_heads + self.num_kv_heads
+        qk, v = heads[:, :shared], heads[:, shared:]
+        if self.position == "rope":
+            qk = rotate(qk, offset, self.rope_base, self.rope_fraction)
+        return qk[:, : self.num_heads], qk[:, self.num_heads :], v
