@@ -15,6 +15,10 @@ from torch import Tensor
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+Data = Literal["fixed", "stream"]
+DATA: tuple[Data, ...] = ("fixed", "stream")
+Order = Literal["sequential", "shuffled", "interleaved"]
+ORDERS: tuple[Order, ...] = ("sequential", "shuffled", "interleaved")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +48,18 @@ class Batch(NamedTuple):
 
 
 class Task(ABC):
-    """Built from the config; `__init__` validates it with messages a person can act on."""
+    """Built from the config; `__init__` validates it with messages a person can act on.
 
+    data: what an epoch of training sees.  fixed: the same examples every time; stream: new ones.
+    order: how the batches of the training segments follow each other.  sequential: segment by segment;
+        shuffled: permuted, anew each epoch, from the seed; interleaved: a round robin in proportion to the
+        segments' batch counts, the same each epoch.
+    """
+
+    seed: int
     vocab_size: int
+    data: Data
+    order: Order
 
     @abstractmethod
     def segments(self, split: Split) -> list[Segment]:

@@ -1,0 +1,64 @@
+"""MQAR rows as the reference draws them, number for number: numpy's legacy generator, one call a row.
+
+The reference is HazyResearch/zoology, zoology/data/multiquery_ar.py and utils.py (January 2026): per segment
+all keys, then all values, then all gaps.  Its filler is not reproduced (here it is token 0): with
+random_non_queries=True it comes from torch's global generator, which the model's initialisation has moved.
+Slow (about 0.2 s per 1000 rows); it exists to check ours against, and to rebuild a published set.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from zoo.tasks.base import Batch
+
+HALF = 2**31
+
+
+def segment_seeds(train_segments: int, test_segments: int, seed: int = 123) -> tuple[list[int], list[int]]:
+    """The seeds of the training and of the test segments: below 2**31, and from there to 2**32."""
+    rng = np.random.RandomState(seed)
+    train = rng.randint(0, HALF, size=train_segments, dtype=np.int64)
+    test = rng.randint(HALF, 2 * HALF, size=test_segments, dtype=np.int64)
+    return train.tolist(), test.tolist()
+
+
+def reference_rows(
+    *,
+    seed: int,
+    vocab_size: int,
+    seq_len: int,
+    num_kv_pairs: int,
+    num_examples: int,
+    power_a: float = 0.01,
+    num_passes: int = 1,
+) -> Batch:
+    """A segment of the reference with blank filler.
+
+    Rows depend on `num_examples`, since all keys are drawn before any value.  num_passes > 1 repeats the
+    pairs as documented there (the code there stops with a shape error).
+    """
+    n, half = num_kv_pairs, vocab_size // 2
+    context = 2 * n * num_passes
+    places = (seq_len - context) // 2
+    weights = power_a * np.arange(1, places + 1) ** (power_a - 1)
+    weights = weights / weights.sum()
+
+    rng = np.random.RandomState(seed)
+    keys = _per_row(num_examples, lambda: rng.choice(np.arange(1, half), size=n, replace=False))
+    values = _per_row(num_examples, lambda: rng.choice(np.arange(half, vocab_size), size=n, replace=False))
+    gaps = _per_row(num_examples, lambda: rng.choice(np.arange(places), size=n, replace=False, p=weights))
+
+    inputs = torch.zeros(num_examples, seq_len, dtype=torch.int64)
+    inputs[:, :context] = torch.stack([keys, values], -1).flatten(1).repeat(1, num_passes)
+    positions = context + 2 * gaps
+    inputs.scatter_(1, positions, keys)
+    sources = torch.arange(context - 2 * n, context, 2).expand_as(positions)
+    return Batch(inputs, positions, values, sources)
+
+
+def _per_row(rows: int, draw: Callable[[], np.ndarray]) -> Int[Tensor, "B n"]:
+    return torch.from_numpy(np.stack([draw() for _ in range(rows)])).long()

@@ -1,0 +1,63 @@
+"""Exact sampling laws on top of the counter RNG, a row an example, without a Python loop over rows."""
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from zoo.tasks.counter_rng import below, bits, uniform
+
+SLACK = 24  # extra draws beyond the expected number of repeats: rarely is a third round needed
+
+
+def distinct(key: int, examples: Int[Tensor, " B"], count: int, pool: int) -> Int[Tensor, "B count"]:
+    """`count` of 0..pool-1, uniform without replacement, in order.
+
+    The distinct values of an i.i.d. stream, in order of first appearance, are exactly that law.  Most rows
+    have no repeat among their first `count` draws; the others go on drawing from their own stream.
+    """
+    draws = below(bits(key, examples, count), pool)
+    rows = (~_first_of_their_kind(draws).all(-1)).nonzero()[:, 0]
+    slots = count + count * count // pool + SLACK
+    while len(rows):
+        longer = below(bits(key, examples[rows], slots), pool)
+        first = _first_of_their_kind(longer)
+        rank = first.cumsum(-1)
+        enough = rank[:, -1] >= count
+        kept = (first & (rank <= count))[enough]
+        draws[rows[enough]] = longer[enough][kept].view(-1, count)
+        rows, slots = rows[~enough], 2 * slots
+    return draws
+
+
+def _first_of_their_kind(draws: Int[Tensor, "B S"]) -> Bool[Tensor, "B S"]:
+    ordered, place = draws.sort(stable=True)
+    first = torch.ones_like(draws, dtype=torch.bool)
+    return first.scatter_(1, place[:, 1:], ordered[:, 1:] != ordered[:, :-1])
+
+
+def power_law_places(
+    key: int, examples: Int[Tensor, " B"], count: int, places: int, power_a: float
+) -> Int[Tensor, "B count"]:
+    """`count` of 0..places-1 without replacement, place i of weight (i+1)**(power_a-1), in the order drawn.
+
+    An exponential race: -log(u_i) / weight_i, the first `count` to arrive.  It is Gumbel top-k (log weight
+    plus Gumbel noise, in descending order) under a monotone map, so the law is sequential sampling with the
+    weights renormalised after each draw (Plackett-Luce), with one logarithm instead of two.
+    Devices may differ in the last bit of a logarithm, which shows where two arrivals agree to 52 bits: once
+    in about 1e10 rows of 256 places.
+    """
+    slowness = [i ** (1.0 - power_a) for i in range(1, places + 1)]  # in Python: the same on every device
+    arrival = uniform(bits(key, examples, places)).log_().neg_()
+    arrival *= torch.tensor(slowness, dtype=torch.float64, device=examples.device)
+    if 2 * count <= places:
+        return arrival.topk(count, largest=False, sorted=True).indices
+    return arrival.sort().indices[:, :count]
+
+
+def outside(draws: Int[Tensor, "B S"], taken: Int[Tensor, "B K"]) -> Int[Tensor, "B S"]:
+    """Map draw r to the r-th (from 0) non-negative integer that is not `taken` in its row.
+
+    taken: distinct in a row.  Uniform draws below M - K thus become uniform over the M - K free ones of M.
+    """
+    free_before = taken.sort().values - torch.arange(taken.shape[1], device=taken.device)
+    return draws + torch.searchsorted(free_before, draws, right=True)
