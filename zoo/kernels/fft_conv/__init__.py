@@ -1,5 +1,6 @@
 """Causal depthwise convolution with a filter as long as the sequence."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -9,8 +10,24 @@ from zoo.kernels.fft_conv.reference import fft_conv_reference
 SHORT = 64  # up to here the matrices are as quick as the transforms, and exactly causal
 
 
-def fft_conv(u: Float[Tensor, "B T D"], k: Float[Tensor, "D S"]) -> Float[Tensor, "B T D"]:
-    """y[b, t, d] = sum over s <= t of k[d, s] u[b, t - s, d].  Taps beyond the sequence are not used."""
+def fft_conv(
+    u: Float[Tensor, "B T D"], k: Float[Tensor, "D S"], past: Float[Tensor, "B R D"] | None = None
+) -> Float[Tensor, "B T D"]:
+    """y[b, t, d] = sum over s of k[d, s] u[b, t - s, d], where u goes on before its start with `past`.
+
+    Taps that reach beyond all inputs are not used.  One token after a past costs one dot product a channel.
+    """
+    if past is None:
+        return _whole(u, k)
+    inputs = torch.cat([past, u], dim=1)
+    if u.shape[1] > 1:
+        return _whole(inputs, k)[:, past.shape[1] :]
+    taps = k[:, : inputs.shape[1]]
+    seen = inputs[:, inputs.shape[1] - taps.shape[1] :].flip(1)
+    return torch.einsum("bsd,ds->bd", seen, taps)[:, None]
+
+
+def _whole(u: Tensor, k: Tensor) -> Tensor:
     return (fft_conv_reference if u.shape[1] <= SHORT else fft_conv_fft)(u, k)
 
 

@@ -1,0 +1,23 @@
+"""Mamba's recurrence: a diagonal state space whose step size, input and output maps depend on the token."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.selective_scan.fused_loop import selective_scan_fused_loop
+from zoo.kernels.selective_scan.reference import selective_scan_reference
+
+
+def selective_scan(
+    x: Float[Tensor, "B T D"],
+    dt: Float[Tensor, "B T D"],
+    A: Float[Tensor, "D N"],
+    B: Float[Tensor, "B T N"],
+    C: Float[Tensor, "B T N"],
+    state: Float[Tensor, "B D N"] | None = None,
+) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B D N"]]:
+    """h_t = exp(dt_t A) h_{t-1} + (dt_t x_t) B_t^T,  y_t = h_t C_t.  Returns y and the last h."""
+    form = selective_scan_reference if x.shape[1] == 1 else selective_scan_fused_loop
+    return form(x, dt, A, B, C, state)
+
+
+__all__ = ["selective_scan", "selective_scan_fused_loop", "selective_scan_reference"]

@@ -1,0 +1,23 @@
+"""The selective scan, token after token as the paper writes it (Mamba, arXiv 2312.00752, Algorithm 2)."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def selective_scan_reference(
+    x: Float[Tensor, "B T D"],
+    dt: Float[Tensor, "B T D"],
+    A: Float[Tensor, "D N"],
+    B: Float[Tensor, "B T N"],
+    C: Float[Tensor, "B T N"],
+    state: Float[Tensor, "B D N"] | None = None,
+) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B D N"]]:
+    """h_t = exp(dt_t A) h_{t-1} + (dt_t x_t) B_t^T,  y_t = h_t C_t.  Returns y and the last h."""
+    h = x.new_zeros(x.shape[0], *A.shape) if state is None else state
+    ys = []
+    # unbind, not x[:, t]: the gradient of an index is a tensor as large as x, at every step
+    for x_t, dt_t, B_t, C_t in zip(x.unbind(1), dt.unbind(1), B.unbind(1), C.unbind(1), strict=True):
+        h = torch.exp(dt_t[..., None] * A) * h + (dt_t * x_t)[..., None] * B_t[:, None]
+        ys.append((h * C_t[:, None]).sum(-1))
+    return torch.stack(ys, dim=1), h
