@@ -1,0 +1,89 @@
+"""Mamba (S6): a diagonal state space whose step size, input map and output map are functions of the token.
+
+Gu and Dao, "Mamba: Linear-Time Sequence Modeling with Selective State Spaces" (arXiv 2312.00752), Algorithm 2
+and Section 3.4, with the initial values of Section 3.6.
+
+B batch, T time, D model width, E = expand * D inner width, N state dimension, K taps of the convolution.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.kernels.selective_scan import selective_scan
+from zoo.mixers.base import Mixer, Seq, at_least
+from zoo.mixers.short_conv import ShortConv
+from zoo.state import StateSize
+
+DT_MIN, DT_MAX, DT_FLOOR = 1e-3, 1e-1, 1e-4  # the step sizes that a fresh model has
+
+
+class State(NamedTuple):
+    h: Float[Tensor, "B E N"]
+    tail: Float[Tensor, "B K-1 E"]
+
+
+class Mamba(Mixer[State]):
+    """dt_rank: width of the bottleneck that makes the step size; None is ceil(d_model / 16).
+
+    n_layers scales the initial output projection by 1/sqrt(n_layers), as the paper does for a residual
+    stream.  A_log and D carry `no_weight_decay = True`, which training reads: decay would drive the half-lives
+    of all memories to one value.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_state: int,
+        expand: int = 2,
+        kernel_size: int = 4,
+        dt_rank: int | None = None,
+        n_layers: int = 1,
+    ) -> None:
+        super().__init__()
+        for name, value in (("d_state", d_state), ("expand", expand), ("n_layers", n_layers)):
+            at_least(name, value, 1)
+        self.d_model, self.d_state, self.n_layers = d_model, d_state, n_layers
+        self.d_inner = expand * d_model
+        self.dt_rank = math.ceil(d_model / 16) if dt_rank is None else dt_rank
+        at_least("dt_rank", self.dt_rank, 1)
+        self.in_proj = nn.Linear(d_model, 2 * self.d_inner, bias=False)
+        self.conv = ShortConv(self.d_inner, kernel_size)
+        self.select = nn.Linear(self.d_inner, self.dt_rank + 2 * d_state, bias=False)
+        self.dt_proj = nn.Linear(self.dt_rank, self.d_inner)
+        self.A_log = nn.Parameter(torch.empty(self.d_inner, d_state))
+        self.D = nn.Parameter(torch.empty(self.d_inner))
+        self.out_proj = nn.Linear(self.d_inner, d_model, bias=False)
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        nn.init.uniform_(self.dt_proj.weight, -(self.dt_rank**-0.5), self.dt_rank**-0.5)
+        low, high = math.log(DT_MIN), math.log(DT_MAX)
+        dt = torch.empty(self.d_inner).uniform_(low, high).exp().clamp(min=DT_FLOOR)
+        self.dt_proj.bias.copy_(dt + torch.log(-torch.expm1(-dt)))  # softplus of this is dt
+        self.A_log.copy_(torch.arange(1, self.d_state + 1).log().expand_as(self.A_log))
+        nn.init.ones_(self.D)
+        self.out_proj.weight.div_(math.sqrt(self.n_layers))
+        for free in (self.A_log, self.D):
+            free.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        h, tail = (None, None) if state is None else state
+        u, gate = self.in_proj(x).chunk(2, dim=-1)
+        u, tail = self.conv(u, tail)
+        u = F.silu(u)
+        low, B, C = self.select(u).split([self.dt_rank, self.d_state, self.d_state], dim=-1)
+        dt = F.softplus(self.dt_proj(low))
+        y, h = selective_scan(u, dt, -self.A_log.exp(), B, C, h)
+        return self.out_proj((y + self.D * u) * F.silu(gate)), State(h, tail)
+
+    def state_size(self, seq_len: int) -> StateSize:
+        """Always the same.  The published count has expand = 2 written in, and leaves the convolution out."""
+        del seq_len
+        held = self.d_inner * self.d_state + self.conv.tail_size()
+        return StateSize(paper=2 * self.d_model * self.d_state, resident=held, touched=held)
