@@ -1,0 +1,132 @@
+"""Hyena: gates around convolutions whose filters, as long as the sequence, a small network writes.
+
+Poli et al., "Hyena Hierarchy" (arXiv 2302.10866), Definition 3.1 and Section 3.3.
+
+B batch, T time, D model width, M = order - 1 long filters, S tokens so far, K taps of the short convolution.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.kernels.fft_conv import fft_conv
+from zoo.mixers.base import Mixer, Seq, at_least
+from zoo.mixers.short_conv import ShortConv
+from zoo.state import StateSize
+
+SMALL = 0.01  # what the window leaves of a filter after the fraction of max_len that the decay names
+
+
+class State(NamedTuple):
+    past: Float[Tensor, "B M S D"]
+    tail: Float[Tensor, "B K-1 (M+2)*D"]
+
+
+class HyenaFilter(nn.Module):
+    """k[c, t] = MLP(features(t))[c] * (exp(-|delta_c| t / (max_len - 1)) + shift), sines between the layers.
+
+    Times are fractions of the fixed `max_len`, never of the sequence at hand: a prefix would be convolved
+    with another filter.  Features and decay rates are constants.  All weights carry `no_weight_decay = True`;
+    the published recipe also gives them their own learning rate (1e-3), which is not reproduced here.
+    """
+
+    features: Tensor
+    window: Tensor
+
+    def __init__(
+        self,
+        channels: int,
+        max_len: int,
+        width: int,
+        emb_dim: int,
+        sine_freq: float,
+        decay: tuple[float, float],
+        shift: float,
+    ) -> None:
+        super().__init__()
+        t = torch.arange(max_len) / (max_len - 1)
+        bands = torch.linspace(1e-4, (emb_dim - 1) // 2 - 1, (emb_dim - 1) // 2)
+        angle = 2 * math.pi * (torch.arange(max_len) / max_len)[:, None] * bands
+        features = torch.cat([t[:, None], angle.cos(), -angle.sin()], dim=1)
+        slow, fast = (abs(math.log(SMALL)) / d for d in (max(decay), min(decay)))
+        window = torch.exp(-t[:, None] * torch.linspace(slow, fast, channels)) + shift
+        self.register_buffer("features", features, persistent=False)
+        self.register_buffer("window", window, persistent=False)
+        self.layers = nn.ModuleList(
+            [nn.Linear(emb_dim, width), nn.Linear(width, width), nn.Linear(width, width)]
+        )
+        self.freq = nn.Parameter(torch.full((width,), float(sine_freq)))  # one for all layers
+        self.out = nn.Linear(width, channels, bias=False)
+        for p in self.parameters():
+            p.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+
+    def forward(self, length: int) -> Float[Tensor, "M*D T"]:
+        hidden = self.features[:length]
+        for layer in self.layers:
+            hidden = torch.sin(self.freq * layer(hidden))
+        return (self.out(hidden) * self.window[:length]).T
+
+
+class Hyena(Mixer[State]):
+    """z <- x_1 v;  then for each long filter m: z <- x_{m+1} (k_m * z + skip_m z).
+
+    There is no finite recurrence: the memory is every z so far, at most `max_len` of them.
+    emb_dim: features of a time, odd.  The usual 3 leaves one frequency, 1e-4: a constant; hence 33.
+    decay: after which fractions of max_len the window has fallen to 0.01, fastest and slowest channel.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        max_len: int,
+        order: int = 2,
+        kernel_size: int = 3,
+        filter_dim: int = 64,
+        emb_dim: int = 33,
+        sine_freq: float = 1.0,
+        decay: tuple[float, float] = (0.3, 1.5),
+        shift: float = 0.0,
+    ) -> None:
+        super().__init__()
+        at_least("order", order, 2)
+        at_least("max_len", max_len, 2)
+        if emb_dim < 5 or emb_dim % 2 == 0:
+            raise ValueError(f"emb_dim (={emb_dim}) must be odd and at least 5: a time and pairs of waves.")
+        self.d_model, self.max_len, self.order = d_model, max_len, order
+        self.in_proj = nn.Linear(d_model, (order + 1) * d_model)
+        self.conv = ShortConv((order + 1) * d_model, kernel_size)
+        channels = (order - 1) * d_model
+        self.filter = HyenaFilter(channels, max_len, filter_dim, emb_dim, sine_freq, decay, shift)
+        self.skip = nn.Parameter(torch.randn(order - 1, d_model))
+        self.skip.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        self.out_proj = nn.Linear(d_model, d_model)
+
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        past, tail = (
+            (x.new_zeros(x.shape[0], self.order - 1, 0, self.d_model), None) if state is None else state
+        )
+        total = past.shape[2] + x.shape[1]
+        if total > self.max_len:
+            raise ValueError(
+                f"seq_len (={total}) exceeds max_len (={self.max_len}); set mixer.max_len={total} or more."
+            )
+        projected, tail = self.conv(self.in_proj(x), tail)
+        *gates, z = projected.chunk(self.order + 1, dim=-1)
+        filters = self._filters(total)
+        z, grown = gates[0] * z, []
+        for m, gate in enumerate(gates[1:]):
+            grown.append(torch.cat([past[:, m], z], dim=1))
+            z = gate * fft_conv(z, filters[m], past[:, m] if state is not None else None)
+        return self.out_proj(z), State(torch.stack(grown, dim=1), tail)
+
+    def state_size(self, seq_len: int) -> StateSize:
+        held = (self.order - 1) * self.d_model * seq_len + self.conv.tail_size()
+        return StateSize(paper=self.d_model * seq_len, resident=held, touched=held)
+
+    def _filters(self, length: int) -> Float[Tensor, "M D T"]:
+        """With the skip connection as part of the first tap."""
+        k = self.filter(length).unflatten(0, (self.order - 1, self.d_model))
+        return torch.cat([k[..., :1] + self.skip[..., None], k[..., 1:]], dim=-1)
