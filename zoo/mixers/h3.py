@@ -1,0 +1,90 @@
+"""H3: a shift state space that recalls the token before, times a diagonal one that keeps, between gates.
+
+Fu et al., "Hungry Hungry Hippos" (arXiv 2212.14052), Section 3.1 and Algorithm 1.
+
+B batch, T time, D model width, H heads of C channels (H * C == D), N state dimension.
+"""
+
+from typing import NamedTuple
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.kernels.fft_conv import fft_conv
+from zoo.mixers.base import Mixer, Seq, at_least, multiple
+from zoo.mixers.s4d import S4D
+from zoo.state import StateSize
+
+
+class State(NamedTuple):
+    shift: Float[Tensor, "B N-1 D"]  # the last keys
+    kv: Float[Tensor, "B H C*C N"]  # complex modes: N/2 real parts, then N/2 imaginary
+
+
+class Shift(nn.Module):
+    """A state space whose state is its last N inputs: a filter with N taps, the correlation of C and B."""
+
+    def __init__(self, channels: int, d_state: int) -> None:
+        super().__init__()
+        self.B = nn.Parameter(torch.eye(1, d_state).repeat(channels, 1))
+        self.C = nn.Parameter(torch.empty(channels, d_state).uniform_(-(d_state**-0.5), d_state**-0.5))
+        self.D = nn.Parameter(torch.randn(channels))
+        for p in (self.B, self.D):
+            p.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+
+    def taps(self) -> Float[Tensor, "D N"]:
+        """taps[l] = sum over i of C[i + l] B[i], and D on the present input."""
+        w = fft_conv(self.C.T.flip(0)[None], self.B)[0].flip(0).T
+        return torch.cat([w[:, :1] + self.D[:, None], w[:, 1:]], dim=1)
+
+    def forward(self, u: Tensor, past: Tensor | None) -> Tensor:
+        return fft_conv(u, self.taps(), past)
+
+
+class H3(Mixer[State]):
+    """y_t = sum over i of q_t[i] S4D(kbar v^T)_t[i, :] in each head, kbar = Shift(k); then a projection.
+
+    The diagonal kernel has the length of the sequence: cutting it at a longest length, as published, would
+    leave no finite recurrence.
+    """
+
+    def __init__(self, d_model: int, d_state: int, head_dim: int = 2) -> None:
+        super().__init__()
+        multiple("d_model", d_model, "head_dim", head_dim)
+        at_least("d_state", d_state, 2)
+        self.d_model, self.d_state, self.head_dim = d_model, d_state, head_dim
+        self.qkv_proj = nn.Linear(d_model, 3 * d_model)
+        self.shift = Shift(d_model, d_state)
+        self.keep = S4D(d_model // head_dim, d_state)
+        self.out_proj = nn.Linear(d_model, d_model)
+
+    def forward(self, x: Seq) -> Seq:
+        q, k, v = self.qkv_proj(x).chunk(3, dim=-1)
+        return self._out(q, self.keep(self._outer(self.shift(k, None), v)))
+
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        q, k, v = self.qkv_proj(x).chunk(3, dim=-1)
+        past = k.new_zeros(k.shape[0], self.d_state - 1, self.d_model) if state is None else state.shift
+        kv = self._outer(self.shift(k, past), v)
+        kept = self.keep(kv)
+        if state is not None:
+            kept = kept + self.keep.read(state.kv, x.shape[1])
+        shift = torch.cat([past, k], dim=1)[:, x.shape[1] :]
+        return self._out(q, kept), State(shift, self.keep.advance(kv, None if state is None else state.kv))
+
+    def state_size(self, seq_len: int) -> StateSize:
+        """Always the same.  The published count d_model * d_state lacks the shift and the head_dim."""
+        del seq_len
+        held = self.d_model * (self.d_state - 1) + self.head_dim * self.d_model * self.d_state
+        return StateSize(paper=self.d_model * self.d_state, resident=held, touched=held)
+
+    def _outer(self, k: Seq, v: Seq) -> Float[Tensor, "B T H C*C"]:
+        k, v = (s.unflatten(-1, (-1, self.head_dim)) for s in (k, v))
+        return (k[..., :, None] * v[..., None, :]).flatten(-2)
+
+    def _out(self, q: Seq, kept: Float[Tensor, "B T H C*C"]) -> Seq:
+        kept = rearrange(kept, "b t h (i j) -> b t h i j", i=self.head_dim)
+        y = (q.unflatten(-1, (-1, self.head_dim))[..., None] * kept).sum(-2)
+        return self.out_proj(y.flatten(-2))
