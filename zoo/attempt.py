@@ -9,7 +9,7 @@ import subprocess
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,14 @@ from zoo.cell import Cell
 from zoo.outcome import Outcome, Progress
 
 PACKAGES = ("zoo-recall", "torch", "pytorch-lightning", "hydra-core", "numpy")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell that has no result, and why, in one line."""
+
+    cell: Cell
+    reason: str
 
 
 class CellFailed(Exception):

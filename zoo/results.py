@@ -51,7 +51,7 @@ def load(results: Path) -> pd.DataFrame:
     mixer.<key>: one column a setting of any mixer present; NaN where a mixer has no such setting.
     split: "valid" or "test".
     slice: "seq_len=64,num_kv_pairs=4", with one column for each of its keys.
-    accuracy, loss: right answers over `answers`, and mean cross-entropy of an answer in nats, in `rows` examples.
+    accuracy, loss: right answers over `answers` in `rows` examples; mean cross-entropy of an answer, in nats.
     row_accuracy, exact_rows: mean over rows of the part of a row that is right; rows that are all right.
     coverage: the part of the answers that the model can see at all (1.0 where nothing bounds it).
 

@@ -13,17 +13,19 @@ class LocalLauncher(Launcher):
         self.n_workers = n_workers
         self.hydra_context: HydraContext | None = None
 
-    def setup(
-        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
-    ) -> None:
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         del task_function, config  # a worker runs a Cell; it needs neither
         self.hydra_context = hydra_context
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Run every cell that is not done; SweepFailed at the end if one of them failed."""
+        from hydra._internal.config_loader_impl import ConfigLoaderImpl
+
         from zoo.config import Composer  # here, because Hydra imports plugins in every program that uses it
         from zoo.sweep import run_sweep
 
         assert self.hydra_context is not None
-        run_sweep(Composer(self.hydra_context.config_loader), job_overrides, self.n_workers)
+        loader = self.hydra_context.config_loader
+        assert isinstance(loader, ConfigLoaderImpl)
+        run_sweep(Composer(loader), job_overrides, self.n_workers)
         return []

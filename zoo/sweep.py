@@ -1,0 +1,191 @@
+"""Many cells on one machine: all checked before any starts, each in a process of its own, none done twice."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+from zoo import results
+from zoo.attempt import CellFailed, Failure, reason, run_cell
+from zoo.cell import Cell
+from zoo.config import Composer
+from zoo.display import SweepDisplay
+from zoo.outcome import Progress
+from zoo.validate import problems
+
+
+class SweepFailed(Exception):
+    """Some cells failed; the display has said which."""
+
+
+def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int | str) -> None:
+    """Run every cell of the batch that is not done, n_workers at once, and print how they went.
+
+    ValueError before anything starts, one line for each cell that cannot run.  SweepFailed at the end if one
+    failed.  The same call again runs what is missing.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["zoo.training"])  # torch and Lightning once, not once a cell
+    forkserver.ensure_running()  # it imports them while the cells are checked
+    cells = plan(composer, batch)
+    workers = count(n_workers, cells)
+    todo = [cell for cell in cells if not results.is_done(cell.folder)]
+    with SweepDisplay(total=len(cells), done=len(cells) - len(todo), workers=workers) as display:
+        failures = Pool(context, workers, display).run(todo)
+    done = [results.read(cell.folder) for cell in cells if results.is_done(cell.folder)]
+    display.report(done, failures)
+    if failures:
+        raise SweepFailed
+
+
+def plan(composer: Composer, batch: Iterable[Sequence[str]]) -> list[Cell]:
+    """The distinct cells of a batch, every one checked.  ValueError lists all that cannot run."""
+    cells: dict[str, Cell] = {}
+    wrong: dict[str, list[str]] = {}
+    for overrides in batch:
+        try:
+            cell = composer.cell(overrides)
+            mistakes = checked(cell)
+        except ValueError as error:
+            mistakes = str(error).splitlines()
+        else:
+            cells.setdefault(cell.run_id, cell)
+        for mistake in mistakes:
+            wrong.setdefault(mistake, []).append(" ".join(overrides))
+    if wrong:
+        raise ValueError("\n".join(f"{mistake} [{_cells(which)}]" for mistake, which in wrong.items()))
+    for folder in {cell.folder.parent for cell in cells.values()}:
+        results.check_writable(folder)
+    return list(cells.values())
+
+
+def checked(cell: Cell) -> list[str]:
+    """The problems of a cell and of what lies in its folder."""
+    found = problems(cell)
+    if not found:
+        results.check_checkpoint(cell.folder)
+        if results.is_done(cell.folder):
+            results.read(cell.folder)
+    return found
+
+
+def _cells(which: list[str]) -> str:
+    return which[0] if len(which) == 1 else f"{len(which)} cells; the first: {which[0]}"
+
+
+def count(n_workers: int | str, cells: Sequence[Cell]) -> int:
+    """How many cells run at once."""
+    if n_workers == "auto":
+        threads = max((cell.config["trainer"]["threads"] for cell in cells), default=1)
+        return max(1, len(os.sched_getaffinity(0)) // threads)
+    if type(n_workers) is not int or n_workers < 1:
+        raise ValueError(f"hydra.launcher.n_workers (={n_workers}) must be a positive integer or auto.")
+    return n_workers
+
+
+class Pool:
+    """One process a cell, so that a cell that dies, however it dies, takes nothing with it."""
+
+    def __init__(self, context: Any, workers: int, display: SweepDisplay) -> None:
+        self.context, self.workers, self.display = context, workers, display
+        self.running: dict[Connection, tuple[Cell, ForkServerProcess]] = {}
+
+    def run(self, cells: Sequence[Cell]) -> list[Failure]:
+        waiting, failures = list(reversed(cells)), []
+        try:
+            while waiting or self.running:
+                while waiting and len(self.running) < self.workers:
+                    self._start(waiting.pop())
+                for pipe in wait(list(self.running), timeout=0.5):
+                    failures += self._listen(pipe)  # pyright: ignore[reportArgumentType]
+        finally:
+            for _, process in self.running.values():
+                process.kill()  # nothing is ever half-written, so there is nothing to wait for
+                process.join()
+        return failures
+
+    def _start(self, cell: Cell) -> None:
+        mine, theirs = self.context.Pipe(duplex=False)
+        process = self.context.Process(target=_work, args=(cell, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        self.running[mine] = cell, process
+        self.display.started(cell)
+
+    def _listen(self, pipe: Connection) -> list[Failure]:
+        cell, process = self.running[pipe]
+        try:
+            message = pipe.recv()
+        except EOFError:  # the process has ended, one way or another
+            del self.running[pipe]
+            process.join()
+            return self._ended(cell, process.exitcode or 0)
+        if isinstance(message, Progress):
+            self.display.progress(cell, message)
+        return []
+
+    def _ended(self, cell: Cell, code: int) -> list[Failure]:
+        if results.is_done(cell.folder):
+            self.display.finished(cell, results.read(cell.folder))
+            return []
+        error = cell.folder / "error.txt"
+        if not error.exists():
+            results.fail(cell.folder, _death(code) + "\n" + _output(cell.folder))
+        self.display.failed(cell, last_line(error))
+        return [Failure(cell, last_line(error))]
+
+
+def last_line(error: Path) -> str:
+    """What a traceback ends on, or the first line of another account."""
+    lines = error.read_text().strip().splitlines()
+    if not lines or not lines[0].startswith("Traceback"):
+        return lines[0] if lines else "unknown"
+    return next(line for line in reversed(lines) if not line.startswith((" ", "Set the environment")))
+
+
+def _death(code: int) -> str:
+    if code < 0:
+        name = signal.Signals(-code).name
+        return f"the process was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
+    return f"the process ended with exit code {code} before it wrote a result"
+
+
+def _output(folder: Path) -> str:
+    path = folder / "output.txt"
+    return path.read_text(errors="replace")[-4000:] if path.exists() else ""
+
+
+def _work(cell: Cell, pipe: Connection) -> None:
+    """In the worker: run one cell; what it prints lies in output.txt unless all went well."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's, which then ends this process
+    threading.Thread(target=_end_with_driver, daemon=True).start()
+    cell.folder.mkdir(parents=True, exist_ok=True)
+    output = cell.folder / "output.txt"
+    with output.open("w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    try:
+        run_cell(cell, pipe.send)
+    except CellFailed:
+        sys.exit(1)
+    except ValueError as error:  # it could not begin: another process holds the folder
+        results.fail(cell.folder, reason(error) + "\n")
+        sys.exit(1)
+    with suppress(FileNotFoundError):
+        output.unlink()
+
+
+def _end_with_driver() -> None:
+    """Leave when the driver is gone: an orphan would write beside the next attempt."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(1)

@@ -1,0 +1,133 @@
+"""A cell checked before anything trains: every name, type and range, each mistake in one line."""
+
+import inspect
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from hydra.utils import get_method
+
+from zoo.cell import Cell
+from zoo.mistakes import unknown
+
+SUPPLIED = {"block": ("mixer",)}  # arguments that the program gives, not the config
+TOP = {"d_model": int, "n_layers": int, "seed": int, "lr": float, "results": str}
+POSITIVE = ("d_model", "n_layers", "lr")
+
+
+def problems(cell: Cell) -> list[str]:
+    """What keeps the cell from running; empty when it can.  Nothing is trained and no weight is made."""
+    config = cell.config
+    found = _top_level(config)
+    for section in ("task", "block", "mixer"):
+        found += _section(section, config[section])
+    for layer in config["model"]["layers"]:
+        found += [
+            line for line in _section("model.layers", layer) if line.split(" ", 1)[1] not in _tails(found)
+        ]
+    return found or _built(cell)
+
+
+def _tails(lines: Iterable[str]) -> set[str]:
+    return {line.split(" ", 1)[1] for line in lines}
+
+
+def _top_level(config: Mapping[str, Any]) -> list[str]:
+    found = [line for key, hint in TOP.items() for line in _typed(key, config[key], hint)]
+    if found:
+        return found
+    return [f"{key} (={config[key]}) must be positive." for key in POSITIVE if not config[key] > 0]
+
+
+def _section(path: str, settings: Mapping[str, Any]) -> list[str]:
+    """Compare the settings with the arguments of what they are to build."""
+    try:
+        target = get_method(settings["_target_"])
+    except (ImportError, ValueError, KeyError) as error:
+        return [f"{path}._target_ (={settings.get('_target_')}) cannot be imported: {reason(error)}"]
+    given = {key: value for key, value in settings.items() if key not in ("_target_", "about")}
+    return arguments(path, given, target, SUPPLIED.get(path, ()))
+
+
+def arguments(
+    path: str, given: Mapping[str, Any], target: Callable[..., Any], supplied: Sequence[str] = ()
+) -> list[str]:
+    """Unknown, missing and ill-typed arguments of `target`, as dotted keys below `path`."""
+    parameters = inspect.signature(target).parameters
+    hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)
+    wanted = [name for name in parameters if name not in supplied]
+    missing = [n for n in wanted if n not in given and parameters[n].default is inspect.Parameter.empty]
+    found = [
+        unknown("key", f"{path}.{key}", [f"{path}.{n}" for n in wanted]) for key in given if key not in wanted
+    ]
+    found += [f"{path}.{name} must be given: {_name(target)} has no default for it." for name in missing]
+    for key in given:
+        if key in wanted and key in hints:
+            found += _typed(f"{path}.{key}", given[key], hints[key])
+    return found
+
+
+def _typed(path: str, value: Any, hint: Any) -> list[str]:
+    return [] if _fits(value, hint) else [f"{path} (={value!r}) must be {_words(hint)}."]
+
+
+PLAIN = {
+    int: (lambda v: type(v) is int, "an integer"),
+    float: (lambda v: type(v) in (int, float), "a number"),
+    bool: (lambda v: type(v) is bool, "true or false"),
+    str: (lambda v: type(v) is str, "a word"),
+    types.NoneType: (lambda v: v is None, "null"),
+}
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a config value can be an argument of this type; types that no yaml holds are let through."""
+    if hint in PLAIN:
+        return PLAIN[hint][0](value)
+    kind, inner = get_origin(hint), get_args(hint)
+    if kind is Literal:
+        return value in inner
+    if kind in (Union, types.UnionType):
+        return any(_fits(value, option) for option in inner)
+    if inspect.isclass(kind) and issubclass(kind, Mapping):
+        return isinstance(value, dict)
+    if inspect.isclass(kind) and issubclass(kind, Iterable):
+        return isinstance(value, list) and (not inner or all(_fits(item, inner[0]) for item in value))
+    return True
+
+
+def _words(hint: Any) -> str:
+    if hint in PLAIN:
+        return PLAIN[hint][1]
+    kind, inner = get_origin(hint), get_args(hint)
+    if kind is Literal:
+        return "one of " + ", ".join(map(str, inner))
+    if kind in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(_words(option) for option in inner))
+    if inspect.isclass(kind) and issubclass(kind, Mapping):
+        return "a {key: value} of settings"
+    return "a list" + (f" with each entry {_words(inner[0])}" if inner and inner[0] in PLAIN else "")
+
+
+def _name(target: Any) -> str:
+    return getattr(target, "__qualname__", str(target))
+
+
+def _built(cell: Cell) -> list[str]:
+    """Build what will be built, on the meta device: constructors state their own rules."""
+    import torch
+
+    from zoo.model import build_model
+
+    try:
+        with torch.device("meta"):
+            build_model(cell)
+    except ValueError as error:
+        return [reason(error)]
+    return []
+
+
+def reason(error: Exception) -> str:
+    """The error in one line; a ValueError of ours is one already."""
+    line = " ".join(str(error).split())
+    return line if isinstance(error, ValueError) and line else f"{type(error).__name__}: {line}"
