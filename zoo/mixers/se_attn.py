@@ -18,14 +18,13 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
 import torch
-import torch.nn.functional as F
-from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from zoo.kernels import span_retrieval as spans
+from zoo.kernels.attention import scaled_dot_product
 from zoo.mixers.base import Mixer, Seq, at_least, multiple, one_of
-from zoo.mixers.positions import check_position, rotate
+from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize
 
 Selection = Literal["token", "first", "prefix", "prev", "chunk", "random", "none"]
@@ -88,30 +87,23 @@ class SEAttn(Mixer[State]):
         bias: bool = False,
     ) -> None:
         super().__init__()
-        self.d_model, self.num_heads, self.num_kv_heads = d_model, num_heads, num_kv_heads or num_heads
-        self.block_size, self.top_k = block_size, top_k
+        self.d_model, self.block_size, self.top_k = d_model, block_size, top_k
         self.selection = selection if top_k else "none"
-        self.index_sets = self.num_kv_heads if retrieval == "per_group" else 1
         self.chunk_sizes = [chunk_size] if isinstance(chunk_size, int) else [*chunk_size]
+        self.eval_chunk_size = self.chunk_sizes[0] if eval_chunk_size is None else eval_chunk_size
         self.chunk_sampling, self.chunk_seed, self.retrieval_seed = chunk_sampling, chunk_seed, retrieval_seed
-        self.eval_chunk_size = eval_chunk_size or self.chunk_sizes[0]
-        self.position, self.rope_base, self.rope_fraction = position, rope_base, rope_fraction
-        self.passes = 0  # training passes so far: the position in the sequence of chunk sizes
-        self._check(selection, retrieval, eval_chunk_size)
+        self.passes = 0  # training passes so far: how far the chunk sizes are drawn
+        self._check(selection, retrieval, position, eval_chunk_size)
         self.causal = self.exact_decode = self.selection != "chunk"
-        self.head_dim = d_model // num_heads
-        self.kv_width = self.head_dim * self.num_kv_heads
-        self.qkv_proj = nn.Linear(d_model, d_model + 2 * self.kv_width, bias=bias)
+        self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
+        self.index_sets = self.qkv.num_kv_heads if retrieval == "per_group" else 1
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
-    def _check(self, selection: str, retrieval: str, eval_chunk_size: int | None) -> None:
-        multiple("d_model", self.d_model, "num_heads", self.num_heads)
-        multiple("num_heads", self.num_heads, "num_kv_heads", self.num_kv_heads)
+    def _check(self, selection: str, retrieval: str, position: str, eval_chunk_size: int | None) -> None:
         one_of("selection", selection, get_args(Selection))
         one_of("retrieval", retrieval, ("shared", "per_group"))
-        one_of("position", self.position, ("none", "rope"))
+        one_of("position", position, ("none", "rope"))
         one_of("chunk_sampling", self.chunk_sampling, ("fixed", "per_forward", "per_chunk"))
-        check_position(self.position, self.d_model // self.num_heads, self.rope_fraction, self.rope_base)
         at_least("top_k", self.top_k, 0)
         for size in self.chunk_sizes:
             multiple("chunk_size", size, "block_size", self.block_size)
@@ -141,7 +133,9 @@ class SEAttn(Mixer[State]):
 
     def _mix(self, x: Seq, state: State | None, chunks: spans.Chunks) -> tuple[Seq, State]:
         past = EMPTY if state is None else state
-        q, k, v = self._project(x, past)
+        q, k, v = self.qkv(x, past.seen)  # a key keeps the turn of its own position
+        if past.k is not None and past.v is not None:
+            k, v = torch.cat([past.k, k], dim=2), torch.cat([past.v, v], dim=2)
         seen = past.seen + x.shape[1]
         with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
             summaries, queries = self._summaries(q, k, v, past)
@@ -151,16 +145,6 @@ class SEAttn(Mixer[State]):
         keep = seen % self.eval_chunk_size if self.selection == "none" else seen
         k, v = (part[:, :, part.shape[2] - keep :] for part in (k, v))
         return y, State(k, v, summaries, queries, query_sum, blocks, seen)
-
-    def _project(self, x: Seq, past: State) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries of the new tokens; keys and values of all.  A key stays turned by its own position."""
-        parts = self.qkv_proj(x).split((self.d_model, self.kv_width, self.kv_width), dim=-1)
-        q, k, v = (rearrange(part, "b t (h c) -> b h t c", c=self.head_dim) for part in parts)
-        if self.position == "rope":
-            q, k = (rotate(part, past.seen, self.rope_base, self.rope_fraction) for part in (q, k))
-        if past.k is None or past.v is None:
-            return q, k, v
-        return q, torch.cat([past.k, k], dim=2), torch.cat([past.v, v], dim=2)
 
     def _summaries(self, q: Tensor, k: Tensor, v: Tensor, past: State) -> tuple[Tensor | None, Tensor | None]:
         """The summaries of all complete blocks, and the queries of the incomplete one."""
@@ -207,22 +191,22 @@ class SEAttn(Mixer[State]):
         """Each token on its blocks and, causally, on its own chunk: one softmax under one mask."""
         mask = spans.span_mask(chosen, chunks, k.shape[2], self.block_size)
         mask = self._for_heads(mask) if self.index_sets > 1 and chosen is not None else mask
-        y = F.scaled_dot_product_attention(q, self._for_heads(k), self._for_heads(v), attn_mask=mask)
-        return self.out_proj(rearrange(y, "b h t c -> b t (h c)"))
+        y = scaled_dot_product(q, self._for_heads(k), self._for_heads(v), mask)
+        return self.out_proj(y.transpose(1, 2).flatten(2))
 
     def _for_heads(self, per_group: Tensor) -> Tensor:
-        repeats = self.num_heads // per_group.shape[1]
+        repeats = self.qkv.num_heads // per_group.shape[1]
         return per_group if repeats == 1 else per_group.repeat_interleave(repeats, dim=1)
 
     def state_size(self, seq_len: int) -> StateSize:
         open_chunk, (blocks, rest) = seq_len % self.eval_chunk_size, divmod(seq_len, self.block_size)
-        local = 2 * self.kv_width * open_chunk
+        local = 2 * self.qkv.kv_dim * open_chunk
         if self.selection == "none":
             return StateSize(paper=None, resident=local, touched=local)
         retrieved = min(self.top_k, (seq_len - open_chunk) // self.block_size)
         resident, touched = (
-            2 * self.kv_width * seq_len,
-            local + 2 * self.kv_width * retrieved * self.block_size,
+            2 * self.qkv.kv_dim * seq_len,
+            local + 2 * self.qkv.kv_dim * retrieved * self.block_size,
         )
         if self.selection not in UNSCORED:
             sums = self.selection in SUMMED and seq_len > 0

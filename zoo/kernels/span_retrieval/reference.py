@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from zoo.kernels.span_retrieval.chunks import Chunks
+from zoo.tasks.counter_rng import bits, stream, uniform
 
 
 def scoring_queries(
@@ -69,25 +70,10 @@ def random_scores(
 ) -> Float[Tensor, "1 I R U"]:
     """Uniform scores in [0, 1), a pure function of (seed, index set, chunk number, block).
 
-    Their k largest are a uniform draw of k blocks.  Mixing function: splitmix64 (Steele et al. 2014).
+    Their k largest are a uniform draw of k blocks.
     """
-    device = numbers.device
-    sets, blocks = torch.arange(index_sets, device=device), torch.arange(num_blocks, device=device)
-    bits = _splitmix64(_splitmix64(torch.full_like(sets, seed)) + sets)[:, None]
-    bits = _splitmix64(bits + numbers)[..., None]
-    return (_shift(_splitmix64(bits + blocks), 11).double() * 2.0**-53)[None]
-
-
-def _splitmix64(x: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
-    x = x - 0x61C8864680B583EB  # the odd constants as signed 64-bit integers; products wrap around
-    x = (x ^ _shift(x, 30)) * -0x40A7B892E31B1A47
-    x = (x ^ _shift(x, 27)) * -0x6B2FB644ECCEEE15
-    return x ^ _shift(x, 31)
-
-
-def _shift(x: Tensor, by: int) -> Tensor:
-    """Logical shift to the right: torch's own keeps the sign."""
-    return (x >> by) & ((1 << (64 - by)) - 1)
+    keys = [stream(seed, index_set) for index_set in range(index_sets)]
+    return torch.stack([uniform(bits(key, numbers, num_blocks)) for key in keys])[None]
 
 
 def chosen_blocks(
@@ -99,10 +85,8 @@ def chosen_blocks(
     """
     ends = block_size * torch.arange(1, scores.shape[-1] + 1, device=scores.device)
     admissible = ends <= starts[:, None]
-    if top_k >= scores.shape[-1]:
-        return admissible.expand(scores.shape)
     left = scores.masked_fill(~admissible, -torch.inf)
-    for _ in range(top_k):
+    for _ in range(min(top_k, scores.shape[-1])):
         left = left.scatter(-1, left.argmax(dim=-1, keepdim=True), -torch.inf)
     return admissible & (left == -torch.inf)
 
