@@ -30,7 +30,7 @@ def build_task(config: Mapping[str, Any]) -> Any:
 
 
 def build_model(cell: Cell) -> "SequenceModel":
-    """The model of a cell, with the vocabulary of its task.  Under torch.device("meta") it costs no memory."""
+    """The model of a cell, with its task's vocabulary.  Under torch.device("meta") it costs no memory."""
     return model_from_config(cell.config, build_task(cell.config).vocab_size)
 
 
@@ -127,7 +127,7 @@ class SequenceModel(nn.Module):
     def extend(
         self, inputs: Int[Tensor, "B T"], state: ModelState | None = None
     ) -> tuple[Float[Tensor, "B T D"], ModelState]:
-        """As `forward`, going on from `state` (None: the start): the mixers' split law, for the whole model."""
+        """As `forward`, going on from `state` (None: the start): the mixers' split law for the whole."""
         before = state or ModelState((None,) * len(self.blocks), 0)
         stream = Stream(self._embed(inputs, before.seen), None)
         after = []
@@ -151,13 +151,23 @@ class SequenceModel(nn.Module):
             reach = (sees @ reach > 0).float()
         return reach > 0
 
+    def sees_all(self, seq_len: int) -> bool:
+        """Whether every output can depend on its whole past in some layer's view alone."""
+        whole = torch.ones(seq_len, seq_len, dtype=torch.bool).tril()
+        return any(bool(mixer.visible(seq_len)[whole].all()) for mixer in self.mixers)
+
+    def check_length(self, seq_len: int) -> None:
+        """Refuse sequences that the learned positions do not reach."""
+        if self.positions is not None and seq_len > len(self.positions):
+            raise ValueError(
+                f"model.learned_positions (={len(self.positions)}) must cover the sequences: "
+                f"raise it to {seq_len}."
+            )
+
     def _embed(self, inputs: Tensor, start: int) -> Tensor:
         hidden = nn.functional.embedding(inputs, self.embedding)
         if self.positions is None:
             return hidden
         stop = start + inputs.shape[1]
-        if stop > len(self.positions):
-            raise ValueError(
-                f"model.learned_positions (={len(self.positions)}) must cover the sequence: raise it to {stop}."
-            )
+        self.check_length(stop)
         return hidden + self.positions[start:stop]

@@ -1,4 +1,4 @@
-"""What training one cell yields, and what it says while it runs.  Everything here becomes JSON by `asdict`."""
+"""What training one cell yields, and what it says while it runs.  All of it becomes JSON by `asdict`."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,7 +14,7 @@ class Progress:
     total_steps: int
     epoch: int  # epochs done
     loss: float | None  # of the latest training batch
-    valid_accuracy: float | None  # over all validation answers, of the latest evaluation
+    valid_accuracy: float | None  # mean over all validation rows of their row accuracy, latest evaluation
     message: str  # "training", "validating", "testing", "resumed at step 300"
 
 
@@ -37,7 +37,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A cell that has finished: trained and tested to its end ("ok"), or its loss was not finite ("diverged").
+    """A cell that has finished: trained and tested to its end ("ok"), or with a loss not finite ("diverged").
 
     An interrupted or failed cell raises instead, so an Outcome is never a false success.
     """
@@ -50,7 +50,9 @@ class Outcome:
     epochs: int
     early_stopped: bool
     scores: dict[str, dict[str, Score]]  # split -> Segment.name -> Score; the last validation and the test
-    coverage: dict[str, float] | None  # test slice -> answers in the stack's view; None: a stack that sees all
+    coverage: (
+        dict[str, float] | None
+    )  # test slice -> answers in the stack's view; None: a stack that sees all
     state_seq_len: int  # the longest test length, at which the two sizes are taken
     state_model: StateSize  # summed over layers
     state_mixer: StateSize  # one layer of the chosen mixer

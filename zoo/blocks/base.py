@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from zoo.mixers.base import Mixer, Seq, one_of
+from zoo.checks import one_of
+from zoo.mixers.base import Mixer, Seq
 
 NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
 EPS = 1e-5

@@ -1,10 +1,13 @@
-"""The pre-norm residual block (Xiong et al. 2020): x += mixer(norm(x)), then x += mlp(norm(x)) if there is one."""
+"""The pre-norm block (Xiong et al. 2020): x += mixer(norm(x)), then x += mlp(norm(x)) if there is one."""
+
+from typing import Literal
 
 import torch.nn.functional as F
 from torch import nn
 
 from zoo.blocks.base import Block, Stream
-from zoo.mixers.base import Mixer, Seq, one_of
+from zoo.checks import one_of
+from zoo.mixers.base import Mixer, Seq
 
 
 class PreNorm(Block):
@@ -14,8 +17,8 @@ class PreNorm(Block):
         self,
         mixer: Mixer,
         d_model: int,
-        norm: str = "layer",
-        mlp: str = "none",
+        norm: Literal["layer", "rms"] = "layer",
+        mlp: Literal["none", "gelu", "swiglu"] = "none",
         mlp_ratio: float = 4.0,
         embed_dropout: float = 0.0,
     ) -> None:
@@ -45,7 +48,7 @@ class GELU(nn.Module):
 
 
 class SwiGLU(nn.Module):
-    """silu(gate) * up (Shazeer 2020, eq. 6), without biases; three matrices, so mlp_ratio 8/3 costs as GELU's 4."""
+    """silu(gate) * up (Shazeer 2020, eq. 6), no biases; three matrices: mlp_ratio 8/3 costs as GELU's 4."""
 
     def __init__(self, d_model: int, width: int) -> None:
         super().__init__()

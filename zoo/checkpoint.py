@@ -1,0 +1,40 @@
+"""last.ckpt: where a killed cell goes on.  A reader meets a whole one or none."""
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+
+FORMAT = 1  # raise it when the contents change
+
+
+def save(path: Path, run_id: str, contents: dict[str, Any]) -> None:
+    """Write in the same folder, push to the disk, and move into place."""
+    temporary = path.with_name(f".{path.name}.part")
+    with temporary.open("wb") as file:
+        torch.save({"format": FORMAT, "run_id": run_id} | contents, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def load(path: Path, run_id: str) -> dict[str, Any] | None:
+    """The contents, on the CPU; None where there is none.  ValueError: damaged, or another cell's."""
+    if not path.exists():
+        return None
+    again = "delete it to start the cell anew."
+    try:
+        contents = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, EOFError, KeyError, ValueError, pickle.UnpicklingError) as error:
+        raise ValueError(f"{path} is not a complete checkpoint ({_first_line(error)}): {again}") from None
+    if not isinstance(contents, dict) or contents.get("format") != FORMAT:
+        raise ValueError(f"{path} is not a checkpoint of this version: {again}")
+    if contents["run_id"] != run_id:
+        raise ValueError(f"{path} belongs to the cell {contents['run_id']}, not to {run_id}: {again}")
+    return contents
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")[:100]

@@ -1,0 +1,84 @@
+"""Counts of a split by slice, and metrics.csv: one number a row.
+
+Rows are (step, split, slice, metric, value).  `valid` and `test` rows carry the fields of
+`zoo.outcome.Score`.  `train` rows carry `loss`, the mean cross-entropy in nats over the answers of that slice
+in the batches since the row before, and `answers`, how many those were.  Times stay out, and numbers are
+written in full, so that identical runs write identical files.
+"""
+
+import csv
+import io
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from zoo import results
+from zoo.outcome import Score
+
+HEADER = ("step", "split", "slice", "metric", "value")
+TRAIN_EVERY = 50  # steps between two train rows; an epoch's end makes one as well
+Row = tuple[int, str, str, str, float]
+
+
+class Tally:
+    """Adds up the batches of one slice on their device; nothing is read back before `score`."""
+
+    def __init__(self) -> None:
+        self._sums: Tensor | None = None  # [5]: right, row fractions, exact rows, loss, rows
+        self._answers = 0
+
+    def add(self, losses: Float[Tensor, "B A"], right: Bool[Tensor, "B A"]) -> None:
+        by_row = right.double().mean(dim=1)
+        rows = torch.ones_like(by_row)
+        parts = (right.sum(), by_row.sum(), right.all(dim=1).sum(), losses.double().sum(), rows.sum())
+        sums = torch.stack([part.double() for part in parts])
+        self._sums = sums if self._sums is None else self._sums + sums
+        self._answers += right.numel()
+
+    def score(self) -> Score:
+        assert self._sums is not None, "a slice without a batch has no score"
+        right, fractions, exact, loss, rows = self._sums.tolist()
+        return Score(
+            accuracy=right / self._answers,
+            row_accuracy=fractions / rows,
+            exact_rows=exact / rows,
+            loss=loss / self._answers,
+            answers=self._answers,
+            rows=int(rows),
+        )
+
+
+def pooled_row_accuracy(scores: dict[str, Score]) -> float:
+    """Mean over the rows of all slices of the part of a row's answers that are right."""
+    rows = sum(score.rows for score in scores.values())
+    return sum(score.row_accuracy * score.rows for score in scores.values()) / rows
+
+
+def score_rows(step: int, split: str, scores: dict[str, Score]) -> list[Row]:
+    return [
+        (step, split, name, metric, value)
+        for name, score in scores.items()
+        for metric, value in asdict(score).items()
+    ]
+
+
+def train_rows(step: int, losses: list[tuple[str, int, float]]) -> list[Row]:
+    """From (slice, answers, mean loss) of some batches to their rows."""
+    rows: list[Row] = []
+    for name in dict.fromkeys(name for name, _, _ in losses):
+        answers = sum(n for other, n, _ in losses if other == name)
+        mean = sum(n * loss for other, n, loss in losses if other == name) / answers
+        rows += [(step, "train", name, "loss", mean), (step, "train", name, "answers", answers)]
+    return rows
+
+
+def write_csv(path: Path, rows: list[Row]) -> None:
+    """All rows, in one move."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(HEADER)
+    writer.writerows((*row[:-1], repr(row[-1])) for row in rows)
+    results.write(path, text.getvalue())

@@ -1,0 +1,44 @@
+"""The process around a training: threads, random state, log messages and signals, all put back afterwards."""
+
+import logging
+import signal
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def surroundings(threads: int) -> Iterator[None]:
+    """Inside: so many CPU threads, Lightning silent.  Outside nothing has moved."""
+    log, before = logging.getLogger("pytorch_lightning"), torch.get_num_threads()
+    level = log.level
+    log.setLevel(logging.ERROR)
+    torch.set_num_threads(threads)
+    try:
+        with torch.random.fork_rng(), _signals(), warnings.catch_warnings():
+            # Lightning's advice on data loaders and loggers, and its use of what torch has since deprecated
+            warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric")
+            warnings.filterwarnings("ignore", message=".*LeafSpec.*")
+            yield
+    finally:
+        torch.set_num_threads(before)
+        log.setLevel(level)
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """Lightning answers Ctrl-C with sys.exit(1) and ignores the next: make it a KeyboardInterrupt again."""
+    ours = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    except SystemExit as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise error.__context__ from None
+        raise
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, before)
