@@ -1,0 +1,1 @@
+"""From records to pictures: pure functions on the table that `zoo.results.load` returns."""

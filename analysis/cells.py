@@ -1,0 +1,131 @@
+"""Which cells belong to one point of a picture, and what each cell scored.
+
+A *cell* is one training run.  A *point* is everything that a cell is but its learning rate and its seed.
+A *series* is the points that share a legend entry: one mixer, with the settings that are words (a selection
+rule, a feature map) fixed.
+"""
+
+import re
+
+import numpy as np
+import pandas as pd
+
+SAME_IN_ONE_PICTURE = ("task", "n_layers", "state_seq_len")
+NOT_A_KNOB = ("mixer.d_model", "mixer._target_")  # repeated elsewhere in the table
+MISSING = ""
+_NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
+
+
+def identify(table: pd.DataFrame) -> pd.DataFrame:
+    """The table of `zoo.results.load` with two more columns.
+
+    series: the legend entry: the mixer's label, and those of its settings that are words and vary here.
+    knobs: the settings that are numbers and vary here, "feature_dim=16".
+    Raises ValueError for cells that no single picture can show together.
+    """
+    _check_same(table)
+    cells = table.drop_duplicates("run_id")
+    named = pd.concat([_name(group) for _, group in cells.groupby("mixer")])
+    named = table.merge(named, on="run_id", how="left", validate="many_to_one")
+    _check_lookalikes(named)
+    return named
+
+
+def slices(table: pd.DataFrame, split: str) -> list[str]:
+    """The slices of a split, from short and few to long and many."""
+    return sorted(table.loc[table["split"] == split, "slice"].unique(), key=_numbers)
+
+
+def seed_scores(table: pd.DataFrame, split: str, of: list[str]) -> pd.DataFrame:
+    """One row a cell: point, lr, seed, run_id, diverged, and the means over slices of accuracy and coverage.
+
+    The mean over the slices `of` is unweighted.  A diverged cell scores 0, here and therefore everywhere: in
+    the choice of the learning rate and in what is reported, so that a setting that survives on one lucky seed
+    does not look good.
+    Raises ValueError when a finished cell lacks a slice.
+    """
+    cells = table.drop_duplicates("run_id").set_index("run_id")
+    rows = table.loc[(table["split"] == split) & table["slice"].isin(of)]
+    wide = rows.pivot(index="run_id", columns="slice", values="accuracy").reindex(
+        index=cells.index, columns=of
+    )
+    diverged = cells["status"] == "diverged"
+    _check_complete(wide.loc[~diverged], split)
+    coverage = rows.pivot(index="run_id", columns="slice", values="coverage").reindex(cells.index)
+    scores = cells[["point", "lr", "seed"]].assign(
+        diverged=diverged,
+        accuracy=np.where(diverged, 0.0, wide.mean(axis=1)),
+        coverage=coverage.mean(axis=1, skipna=False),
+    )
+    return scores.reset_index().sort_values(["point", "lr", "seed"], ignore_index=True)
+
+
+def word(value: object) -> str:
+    """A setting as a person writes it: 8.0 -> "8", None and NaN -> ""."""
+    if value is None or (isinstance(value, float) and np.isnan(value)) or value is pd.NA:
+        return MISSING
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _check_same(table: pd.DataFrame) -> None:
+    for column in SAME_IN_ONE_PICTURE:
+        values = sorted(table[column].unique().tolist())
+        if len(values) > 1:
+            raise ValueError(
+                f"One picture shows one {column}, and these cells have {', '.join(map(repr, values))}: "
+                f'choose with --where "{column} == {values[0]!r}".'
+            )
+
+
+def _check_lookalikes(table: pd.DataFrame) -> None:
+    """Refuse points that look the same: they differ in what no axis, colour or label shows."""
+    points = table.drop_duplicates("point")
+    looks = ["series", "knobs", "d_model"]
+    alike = points.loc[points.duplicated(looks, keep=False)].sort_values(looks)
+    if len(alike):
+        first, second = alike["run_id"].iloc[:2]
+        raise ValueError(
+            f"{first} and {second} would look the same, yet differ in more than lr and seed (steps, block, "
+            "optim, task, ...: compare their config.yaml): keep one kind with --where or a folder of its own."
+        )
+
+
+def _name(cells: pd.DataFrame) -> pd.DataFrame:
+    """run_id, series and knobs for the cells of one mixer."""
+    names = sorted(c for c in map(str, cells.columns) if c.startswith("mixer.") and c not in NOT_A_KNOB)
+    words = {name.removeprefix("mixer."): [word(value) for value in cells[name]] for name in names}
+    width = [word(value) for value in cells["d_model"]]
+    varying = [name for name, values in words.items() if len(set(values)) > 1 and values != width]
+    numbers = [name for name in varying if _all_numbers(words[name])]
+    series = _pairs(words, [c for c in varying if c not in numbers], ", ")
+    return pd.DataFrame(
+        {
+            "run_id": cells["run_id"],
+            "series": [f"{a}, {b}" if b else a for a, b in zip(cells["label"], series, strict=True)],
+            "knobs": _pairs(words, numbers, " "),
+        }
+    )
+
+
+def _pairs(words: dict[str, list[str]], names: list[str], between: str) -> list[str]:
+    count = len(next(iter(words.values()), []))
+    return [between.join(f"{n}={words[n][i]}" for n in names if words[n][i] != MISSING) for i in range(count)]
+
+
+def _all_numbers(words: list[str]) -> bool:
+    return all(word == MISSING or _NUMBER.fullmatch(word) for word in words)
+
+
+def _numbers(name: str) -> tuple[list[float], str]:
+    return [float(number) for number in re.findall(r"\d+(?:\.\d+)?", name)], name
+
+
+def _check_complete(wide: pd.DataFrame, split: str) -> None:
+    for run_id, row in wide[wide.isna().any(axis=1)].iterrows():
+        absent = [str(name) for name in wide.columns if np.isnan(row[name])]
+        raise ValueError(
+            f"{run_id} has no {split} accuracy for slice {absent[0]!r}, which other cells have: "
+            f"leave it out with --where \"run_id != '{run_id}'\", or choose another --slice."
+        )

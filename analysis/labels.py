@@ -1,0 +1,85 @@
+"""What stands beside a marker: the values of its knobs, where there is room."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from analysis.draw import ARROW, SIDES, root
+from analysis.style import Look
+
+FONT = 6.2  # points
+AROUND = ((0, 1), (1, 0), (0, -1), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1), (0, 2), (0, -2))
+GAP = 5.5  # points from the centre of a marker to its text
+
+
+def knob_names(points: pd.DataFrame) -> dict[str, list[str]]:
+    """series -> the numbers that vary in it (d_model, knobs), in the order that direct labels give them."""
+    found = {}
+    for name, series in points.groupby("series", sort=True):
+        values = pd.DataFrame([_values(row) for row in series.to_dict("records")])
+        found[str(name)] = [str(c) for c in values if len(set(values[c])) > 1]
+    return found
+
+
+def place(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> None:
+    """Write "64/16" beside each marker whose surroundings are free, and nothing where they are not.
+
+    The figure must have its final layout: room is judged in points on the page.
+    """
+    names = knob_names(points)
+    scale = 72 / root(ax).dpi
+    centres = ax.transData.transform(points[[x, "accuracy"]].to_numpy(float)) * scale
+    sides = [SIDES[edge] for edge in points["lr_edge"]]
+    taken = [_box(cx, cy, 7, 7) for cx, cy in centres]
+    taken += [
+        _box(cx + side * ARROW, cy, 4, 4) for (cx, cy), side in zip(centres, sides, strict=True) if side
+    ]
+    taken += _interval_boxes(ax, points, x, scale)
+    area = np.array(ax.bbox.extents) * scale
+    for (cx, cy), row in zip(centres, points.to_dict("records"), strict=True):
+        values = _values(row)
+        text = "/".join(values.get(name, "-") for name in names[row["series"]])
+        spot = _free_spot(cx, cy, text, taken, area) if text else None
+        if spot:
+            (dx, dy), box = spot
+            taken.append(box)
+            ax.annotate(
+                text, (row[x], row["accuracy"]), xytext=(dx, dy), textcoords="offset points", ha="center",
+                va="center", fontsize=FONT, color=looks[row["series"]].colour, zorder=6,
+            )  # fmt: skip
+
+
+Box = tuple[float, float, float, float]  # left, bottom, right, top
+
+
+def _values(row: dict) -> dict[str, str]:
+    knobs = dict(pair.split("=", 1) for pair in row["knobs"].split())
+    return {"d_model": str(row["d_model"])} | knobs
+
+
+def _box(cx: float, cy: float, width: float, height: float) -> Box:
+    return cx - width / 2, cy - height / 2, cx + width / 2, cy + height / 2
+
+
+def _interval_boxes(ax: Axes, points: pd.DataFrame, x: str, scale: float) -> list[Box]:
+    known = points.dropna(subset=["low", "high"])
+    low = ax.transData.transform(known[[x, "low"]].to_numpy(float)) * scale
+    high = ax.transData.transform(known[[x, "high"]].to_numpy(float)) * scale
+    return [(a - 2, b, c + 2, d) for (a, b), (c, d) in zip(low, high, strict=True)]
+
+
+def _free_spot(
+    cx: float, cy: float, text: str, taken: list[Box], area: np.ndarray
+) -> tuple[tuple[float, float], Box] | None:
+    width, height = 0.62 * FONT * len(text), 1.1 * FONT
+    for right, up in AROUND:
+        dx, dy = right * (GAP + width / 2), up * (GAP + height / 4)  # a second ring, where up is 2
+        box = _box(cx + dx, cy + dy, width, height)
+        inside = box[0] > area[0] and box[1] > area[1] and box[2] < area[2] and box[3] < area[3]
+        if inside and not any(_overlap(box, other) for other in taken):
+            return (dx, dy), box
+    return None
+
+
+def _overlap(a: Box, b: Box) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
