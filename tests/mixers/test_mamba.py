@@ -1,0 +1,102 @@
+"""Mamba against the paper's equations, its initial values, and its published sizes."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tests.mixers.golden import two_layers
+from tests.mixers.population import check_population
+from zoo.mixers.mamba import Mamba
+
+
+def by_definition(m: Mamba, x: Tensor) -> Tensor:
+    """One sequence, one token after another: x [T D]."""
+    u, z = (x @ m.in_proj.weight.T).chunk(2, dim=-1)
+    taps, zero = m.conv.weight, torch.zeros(m.d_inner, dtype=x.dtype)
+    h, ys = torch.zeros(m.d_inner, m.d_state, dtype=x.dtype), []
+    for t in range(len(x)):
+        mixed = m.conv.bias + sum(taps[r] * (u[t - r] if t >= r else zero) for r in range(len(taps)))
+        s = mixed * torch.sigmoid(mixed)
+        rank = m.dt_rank
+        projected = m.select.weight @ s
+        dt = torch.log1p(torch.exp(m.dt_proj.weight @ projected[:rank] + m.dt_proj.bias))
+        B, C = projected[rank : rank + m.d_state], projected[rank + m.d_state :]
+        A = -torch.exp(m.A_log)
+        h = torch.exp(dt[:, None] * A) * h + torch.outer(dt * s, B)
+        y = h @ C + m.D * s
+        ys.append(m.out_proj.weight @ (y * z[t] * torch.sigmoid(z[t])))
+    return torch.stack(ys)
+
+
+@pytest.mark.parametrize("settings", [{}, {"expand": 1, "kernel_size": 2, "dt_rank": 3}])
+def test_it_is_the_recurrence_of_the_paper(settings):
+    mixer = Mamba(6, d_state=3, **settings).double()
+    x = torch.randn(2, 21, 6, dtype=torch.float64, requires_grad=True)
+    y = torch.stack([by_definition(mixer, row) for row in x])
+    torch.testing.assert_close(mixer(x), y, rtol=1e-10, atol=1e-10)
+    inputs = [x, *mixer.parameters()]
+    got = torch.autograd.grad(mixer(x).sin().sum(), inputs)
+    want = torch.autograd.grad(y.sin().sum(), inputs)
+    torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-10)
+
+
+def test_a_long_sequence_in_pieces_is_the_whole():
+    mixer, x = Mamba(4, d_state=3).double(), torch.randn(2, 150, 4, dtype=torch.float64)
+    with torch.no_grad():
+        parts, state = [], None
+        for piece in x.split([1, 16, 17, 1, 64, 51], dim=1):
+            y, state = mixer.extend(piece, state)
+            parts.append(y)
+        torch.testing.assert_close(torch.cat(parts, 1), mixer(x), rtol=1e-10, atol=1e-11)
+
+
+def test_initial_values_are_the_papers():
+    torch.manual_seed(3)
+    mixer = Mamba(64, d_state=8, n_layers=4)
+    dt = F.softplus(mixer.dt_proj.bias)
+    assert dt.min() >= 1e-3 * 0.999
+    assert dt.max() <= 1e-1 * 1.001
+    log = dt.log()  # uniform: mean in the middle, spread of a box
+    assert log.mean().item() == pytest.approx(math.log(1e-2), abs=0.4)
+    assert log.std().item() == pytest.approx(math.log(100) / math.sqrt(12), rel=0.2)
+    assert mixer.dt_rank == 4
+    assert mixer.dt_proj.weight.abs().max() <= 4**-0.5
+    assert mixer.dt_proj.weight.std().item() == pytest.approx(4**-0.5 / math.sqrt(3), rel=0.1)
+    torch.testing.assert_close(-mixer.A_log.exp(), -torch.arange(1.0, 9.0).expand(128, 8))
+    assert (mixer.D == 1).all()
+    assert mixer.out_proj.weight.std().item() == pytest.approx(128**-0.5 / math.sqrt(3) / 2, rel=0.05)
+    assert {n for n, p in mixer.named_parameters() if getattr(p, "no_weight_decay", False)} == {"A_log", "D"}
+
+
+@pytest.mark.parametrize(
+    ("d_model", "d_state", "paper", "resident"),
+    [
+        *((64, 8, 2048, 2816), (64, 16, 4096, 4864), (64, 24, 6144, 6912)),
+        *((256, 8, 8192, 11264), (256, 16, 16384, 19456), (256, 24, 24576, 27648)),
+    ],
+)
+def test_two_layers_hold_what_was_published(d_model, d_state, paper, resident):
+    size = two_layers("mamba", d_model, 1024, d_state=d_state)
+    assert (size.paper, size.resident, size.touched) == (paper, resident, resident)
+
+
+@pytest.mark.parametrize("length", [1, 3, 37])
+def test_members_of_a_population_are_as_alone(length):
+    check_population(lambda: Mamba(6, d_state=3), torch.randn(2, 2, length, 6, dtype=torch.float64))
+
+
+def test_large_inputs_and_long_sequences_stay_finite():
+    mixer, x = Mamba(8, d_state=4), 100 * torch.randn(1, 4096, 8)
+    y = mixer(x)
+    y.square().mean().backward()
+    assert y.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in mixer.parameters())
+
+
+@pytest.mark.parametrize("wrong", [{"d_state": 0}, {"expand": 0}, {"dt_rank": 0}, {"kernel_size": 0}])
+def test_impossible_settings_are_refused(wrong):
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} .* must be at least 1"):
+        Mamba(8, **({"d_state": 4} | wrong))
