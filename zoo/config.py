@@ -19,7 +19,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.core.utils import setup_globals
-from hydra.errors import HydraException
+from hydra.errors import HydraException, OverrideParseException
 from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
@@ -58,9 +58,11 @@ class Composer:
     def mistakes(self, overrides: Iterable[str]) -> list[str]:
         """One line for each override that names nothing; what is swept over is left to its cells."""
         try:
-            parsed = [o for o in map(parse, overrides) if not o.is_sweep_override()]
-        except HydraException as error:
+            return self._mistakes([o for o in map(parse, overrides) if not o.is_sweep_override()])
+        except (HydraException, OmegaConfBaseException) as error:
             return [first_line(error)]
+
+    def _mistakes(self, parsed: list[Override]) -> list[str]:
         groups = [o for o in parsed if self.repository.group_exists(o.key_or_group)]
         groups = [o for o in groups if not isinstance(o.value(), dict)]
         wrong = [line for o in groups for line in self._wrong_choice(o)]
@@ -169,8 +171,10 @@ def parse(line: str) -> Override:
 
 
 def first_line(error: Exception) -> str:
+    """What Hydra or OmegaConf says, in one line."""
     inner = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
-    return str(inner).strip().splitlines()[0]
+    line = str(inner).strip().splitlines()[0]
+    return f"cannot read {error.override}: {line}" if isinstance(error, OverrideParseException) else line
 
 
 def _wrong_key(override: Override, keys: frozenset[str]) -> list[str]:

@@ -56,11 +56,18 @@ def main() -> int:
 def _hydra(args: Namespace) -> None:
     """Hydra parses, composes and, with -m, sweeps; `one` runs a single cell."""
 
+    errors: list[Exception] = []
+
     def one(cfg: DictConfig) -> None:
         del cfg  # composed again below, with the checks that every cell goes through
-        run_one(_composer(args), HydraConfig.get().overrides.task)
+        try:
+            run_one(_composer(args), HydraConfig.get().overrides.task)
+        except (ValueError, CellFailed) as error:
+            errors.append(error)  # past Hydra, which would print it its own way
 
     hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(one)()
+    if errors:
+        raise errors[0]
 
 
 def run_one(composer: Composer, overrides: list[str]) -> None:

@@ -11,32 +11,59 @@ from zoo.cell import Cell
 from zoo.mistakes import unknown
 
 SUPPLIED = {"block": ("mixer",)}  # arguments that the program gives, not the config
-TOP = {"d_model": int, "n_layers": int, "seed": int, "lr": float, "results": str}
+GROUPS = ("mixer", "task", "block", "model", "optim", "trainer", "logger")
+TOP = {
+    **{"d_model": int, "n_layers": int, "seed": int, "lr": float},
+    **{"max_examples": int | None, "results": str},
+}
 POSITIVE = ("d_model", "n_layers", "lr")
 
 
 def problems(cell: Cell) -> list[str]:
     """What keeps the cell from running; empty when it can.  Nothing is trained and no weight is made."""
+    for stage in (_top_level, _sections, _widths, _built):
+        found = stage(cell)
+        if found:
+            return list(dict.fromkeys(found))
+    return []
+
+
+def _top_level(cell: Cell) -> list[str]:
     config = cell.config
-    found = _top_level(config)
-    for section in ("task", "block", "mixer"):
-        found += _section(section, config[section])
-    for layer in config["model"]["layers"]:
-        found += [
-            line for line in _section("model.layers", layer) if line.split(" ", 1)[1] not in _tails(found)
-        ]
-    return found or _built(cell)
-
-
-def _tails(lines: Iterable[str]) -> set[str]:
-    return {line.split(" ", 1)[1] for line in lines}
-
-
-def _top_level(config: Mapping[str, Any]) -> list[str]:
-    found = [line for key, hint in TOP.items() for line in _typed(key, config[key], hint)]
+    valid = [*TOP, *GROUPS]
+    found = [unknown("key", key, valid) for key in config if key not in valid]
+    found += [line for key, hint in TOP.items() for line in _typed(key, config[key], hint)]
     if found:
         return found
     return [f"{key} (={config[key]}) must be positive." for key in POSITIVE if not config[key] > 0]
+
+
+def _sections(cell: Cell) -> list[str]:
+    from zoo.model import SequenceModel
+    from zoo.optimizer import OptimConfig
+    from zoo.training import TrainerConfig
+
+    config = cell.config
+    found = [line for section in ("task", "block", "mixer") for line in _section(section, config[section])]
+    chosen = {key: value for key, value in config["mixer"].items() if key != "about"}
+    for layer in config["model"]["layers"]:
+        found += [] if layer == chosen else _section("model.layers", layer)
+    model = {key: value for key, value in config["model"].items() if key != "layers"}
+    found += arguments("model", model, SequenceModel, ("blocks", "vocab_size", "seed"))
+    found += arguments("optim", config["optim"], OptimConfig)
+    return found + arguments("trainer", config["trainer"], TrainerConfig)
+
+
+def _widths(cell: Cell) -> list[str]:
+    """Every part that has a width has the same."""
+    d_model, layers = cell.config["d_model"], cell.config["model"]["layers"]
+    parts = [("block", cell.config["block"]), ("mixer", cell.config["mixer"])]
+    parts += [("model.layers", layer) for layer in layers]
+    return [
+        f"{path}.d_model (={part['d_model']}) must equal d_model (={d_model}): set d_model alone."
+        for path, part in parts
+        if part.get("d_model", d_model) != d_model
+    ]
 
 
 def _section(path: str, settings: Mapping[str, Any]) -> list[str]:
@@ -115,13 +142,10 @@ def _name(target: Any) -> str:
 
 def _built(cell: Cell) -> list[str]:
     """Build what will be built, on the meta device: constructors state their own rules."""
-    import torch
-
-    from zoo.model import build_model
+    from zoo.training import check
 
     try:
-        with torch.device("meta"):
-            build_model(cell)
+        check(cell)
     except ValueError as error:
         return [reason(error)]
     return []
