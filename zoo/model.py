@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from zoo.blocks.base import Block, Stream
 from zoo.cell import Cell
 from zoo.state import StateSize, total
+from zoo.tasks.base import Task
+from zoo.tasks.limited import Limited
 
 
 class ModelState(NamedTuple):
@@ -25,8 +27,10 @@ class ModelState(NamedTuple):
     seen: int
 
 
-def build_task(config: Mapping[str, Any]) -> Any:
-    return make(config["task"])
+def build_task(config: Mapping[str, Any]) -> Task:
+    """The task of a cell, cut down where `max_examples` says so."""
+    task, most = make(config["task"]), config.get("max_examples")
+    return task if most is None else Limited(task, most)
 
 
 def build_model(cell: Cell) -> "SequenceModel":
