@@ -90,6 +90,7 @@ class SEAttn(Mixer[State]):
         self.d_model, self.block_size, self.top_k = d_model, block_size, top_k
         self.selection = selection if top_k else "none"
         self.chunk_sizes = [chunk_size] if isinstance(chunk_size, int) else [*chunk_size]
+        at_least("number of sizes in chunk_size", len(self.chunk_sizes), 1)
         self.eval_chunk_size = self.chunk_sizes[0] if eval_chunk_size is None else eval_chunk_size
         self.chunk_sampling, self.chunk_seed, self.retrieval_seed = chunk_sampling, chunk_seed, retrieval_seed
         self.passes = 0  # training passes so far: how far the chunk sizes are drawn
@@ -226,5 +227,7 @@ class SEAttn(Mixer[State]):
 
 
 def precise(x: Tensor) -> Tensor:
-    """Float32 at least: a rounded score chooses another block."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
+    """Float32 at least, for a rounded score chooses another block; without the gradient, that even a view
+    made under no_grad would keep.
+    """
+    return x.detach().to(torch.promote_types(x.dtype, torch.float32))
