@@ -105,7 +105,7 @@ class Learner(pl.LightningModule):
         del index
         segment, batch = item
         step = self.position.step
-        torch.manual_seed((self.seed << 32) + step)  # dropout and its like are a function of the step alone
+        self._seed(step)
         for group in self.optimizers(use_pl_optimizer=False).param_groups:  # pyright: ignore
             group["lr"] = self.lr_at(step)
         loss = answers_loss(self.model, batch)
@@ -114,6 +114,15 @@ class Learner(pl.LightningModule):
         if len(self._unread) >= LOOK_EVERY.get(loss.device.type, LOOK_EVERY_ELSEWHERE):
             self.read_losses()
         return loss
+
+    def _seed(self, step: int) -> None:
+        """Dropout and its like become a function of the step alone: no generator state to save.
+
+        Not torch.manual_seed: where CUDA sleeps, that notes the call and its stack trace, each time.
+        """
+        torch.default_generator.manual_seed((self.seed << 32) + step)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed((self.seed << 32) + step)
 
     def read_losses(self) -> None:
         """Fetch what the device has computed; Diverged at the first loss that is not finite."""
@@ -136,9 +145,10 @@ class Learner(pl.LightningModule):
         gradient_clip_algorithm: str | None = None,
     ) -> None:
         """By the norm of all gradients; our own because Lightning's refuses a fused optimizer on a GPU."""
-        del optimizer, gradient_clip_val, gradient_clip_algorithm
+        del gradient_clip_val, gradient_clip_algorithm
         if self.config.grad_clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)
+            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            torch.nn.utils.clip_grad_norm_(parameters, self.config.grad_clip)
 
     def on_train_batch_end(self, outputs: Any, batch: tuple[int, Batch], batch_idx: int) -> None:
         del outputs, batch_idx
