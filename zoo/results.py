@@ -24,8 +24,8 @@ SCHEMA = 1  # of result.json; raise it when a key changes its meaning
 KEYS = (
     "run_id", "point", "status", "mixer", "label", "family", "task", "d_model", "n_layers", "seed", "lr",
     "causal", "exact_decode", "parameters", "state_paper", "state_resident", "state_touched",
-    "state_aux_ints", "state_seq_len", "steps", "diverged_step", "wall_seconds", "examples_per_second",
-    "peak_memory_bytes", "device", "precision",
+    "state_aux_ints", "state_mixer_paper", "state_mixer_resident", "state_seq_len", "steps", "diverged_step",
+    "wall_seconds", "examples_per_second", "peak_memory_bytes", "accelerator", "precision",
 )  # fmt: skip
 
 MAY_BE_NAN = (
