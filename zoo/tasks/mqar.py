@@ -198,7 +198,8 @@ class MQAR(Task):
         if factor * n > load.seq_len:
             raise ValueError(
                 f"{where} does not fit: {factor} * num_kv_pairs (={n}) must be at most seq_len "
-                f"(={load.seq_len}) with num_passes={passes}; use up to {load.seq_len // factor} pairs or {factor * n} tokens."
+                f"(={load.seq_len}) with num_passes={passes}; "
+                f"use up to {load.seq_len // factor} pairs or {factor * n} tokens."
             )
         if keys < n:
             raise ValueError(

@@ -1,0 +1,61 @@
+"""For statistical tests: fixed seeds, and a level at which about one suite in 10,000 fails by chance."""
+
+from itertools import pairwise
+
+import torch
+from scipy import stats
+from torch import Tensor
+
+from zoo.tasks.mqar import MQAR, Load
+
+TESTS = 60  # at least as many as there are checks, for Bonferroni
+ALPHA = 1e-4 / TESTS
+
+
+def mqar(
+    seq_len: int,
+    num_kv_pairs: int,
+    vocab_size: int = 8192,
+    filler: str = "random",
+    num_passes: int = 1,
+    power_a: float = 0.01,
+    seed: int = 0,
+) -> MQAR:
+    load = Load(seq_len=seq_len, num_kv_pairs=num_kv_pairs, num_examples=1000)
+    return MQAR(
+        seed=seed,
+        vocab_size=vocab_size,
+        power_a=power_a,
+        num_passes=num_passes,
+        filler=filler,  # type: ignore[arg-type]
+        data="fixed",
+        order="sequential",
+        train=[load],
+        valid=[load],
+        test=[load],
+    )
+
+
+def gaps_of(positions: Tensor, num_passes: int = 1) -> Tensor:
+    return (positions - 2 * positions.shape[1] * num_passes) // 2
+
+
+def chi2(values: Tensor, weights: list[float] | Tensor) -> float:
+    """p-value of integer samples against weights of 0..len(weights)-1."""
+    expected = torch.as_tensor(weights, dtype=torch.float64)
+    expected = expected / expected.sum() * values.numel()
+    assert expected.min() > 5, "too few samples for a chi-square"
+    observed = values.flatten().bincount(minlength=len(expected)).double()
+    assert len(observed) == len(expected), "a value outside the law"
+    return stats.chisquare(observed.numpy(), expected.numpy(), sum_check=False).pvalue
+
+
+def same_law(a: Tensor, b: Tensor) -> float:
+    """p-value of two integer samples being of one law; rare values are pooled."""
+    size = int(max(a.max(), b.max())) + 1
+    counts = torch.stack([x.flatten().bincount(minlength=size) for x in (a, b)])
+    counts = counts[:, counts.sum(0).argsort(descending=True)]
+    ends = [0, *((counts.sum(0).cumsum(0) // 50).diff().nonzero()[:, 0] + 1).tolist(), size]
+    pooled = torch.stack([counts[:, lo:hi].sum(1) for lo, hi in pairwise(ends) if hi > lo], 1)
+    pooled = pooled[:, pooled.sum(0) > 0]
+    return stats.chi2_contingency(pooled.numpy()).pvalue

@@ -1,0 +1,190 @@
+"""What training iterates over: orders, freshness, resuming, and blocks that change nothing."""
+
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from torch import Tensor, nn
+
+from zoo.batches import BatchStream
+from zoo.tasks.base import Batch
+from zoo.tasks.mqar import MQAR, Load
+
+TRAIN = [(16, 4, 40), (8, 2, 20), (12, 2, 7)]
+
+
+def task(data: str = "stream", order: str = "interleaved", seed: int = 0) -> MQAR:
+    train = [Load(seq_len=length, num_kv_pairs=n, num_examples=count) for length, n, count in TRAIN]
+    return MQAR(
+        seed=seed,
+        vocab_size=64,
+        power_a=0.01,
+        num_passes=1,
+        filler="safe",
+        data=data,  # type: ignore[arg-type]
+        order=order,  # type: ignore[arg-type]
+        train=train,
+        valid=train,
+        test=train,
+    )
+
+
+def listed(stream: BatchStream) -> list[tuple[int, list[list[int]]]]:
+    return [(segment, batch.inputs.tolist()) for segment, batch in stream]
+
+
+def epochs(stream: BatchStream, count: int) -> list[list[tuple[int, list[list[int]]]]]:
+    return [listed(stream) for _ in range(count)]
+
+
+@pytest.mark.parametrize("data", ["fixed", "stream"])
+@pytest.mark.parametrize("order", ["sequential", "shuffled", "interleaved"])
+def test_the_block_size_never_changes_a_byte(data: str, order: str):
+    plain, *others = (epochs(BatchStream(task(data, order), "train", 4, block=b), 3) for b in (1, 9, 4096))
+    assert all(other == plain for other in others)
+
+
+def test_a_fixed_epoch_is_every_example_once_with_a_short_last_batch():
+    stream = BatchStream(task("fixed", "sequential"), "train", 8)
+    assert len(stream) == 5 + 3 + 1
+    assert [(s, len(b.inputs)) for s, b in stream] == [(0, 8)] * 5 + [(1, 8), (1, 8), (1, 4), (2, 7)]
+    first, second = epochs(BatchStream(task("fixed", "sequential"), "train", 8), 2)
+    assert first == second
+    assert first[0][1] == task().sample("train", 0, range(8)).inputs.tolist()
+
+
+def test_a_stream_is_always_full_and_never_repeats():
+    seen: Counter[tuple[int, int]] = Counter()
+    stream = BatchStream(task("stream"), "train", 8)
+    for epoch in range(4):
+        assert [len(examples) for _, examples in stream.plan(epoch)] == [8] * len(stream)
+        seen.update((segment, i) for segment, examples in stream.plan(epoch) for i in examples)
+    assert set(seen.values()) == {1}
+    assert {i for segment, i in seen if segment == 0} == set(range(4 * 40))
+
+
+def test_interleaving_is_a_round_robin_in_proportion_and_the_same_each_epoch():
+    stream = BatchStream(task(order="interleaved"), "train", 4)
+    order = [segment for segment, _ in stream.plan(0)]
+    assert order == [segment for segment, _ in stream.plan(7)]
+    for segment, count in enumerate((10, 5, 2)):
+        for done in range(1, len(order) + 1):
+            assert abs(order[:done].count(segment) - done * count / len(order)) < 1.5
+    assert order[:3] == [0, 1, 0]
+
+
+def test_shuffling_permutes_the_batches_anew_each_epoch_from_the_seed():
+    def plan(seed: int, epoch: int) -> list[tuple[int, range]]:
+        return BatchStream(task("fixed", "shuffled", seed), "train", 2).plan(epoch)
+
+    def as_set(plan: list[tuple[int, range]]) -> set[tuple[int, int]]:
+        return {(segment, examples.start) for segment, examples in plan}
+
+    assert plan(0, 0) == plan(0, 0)
+    assert as_set(plan(0, 0)) == as_set(plan(0, 1)) == as_set(plan(1, 0))
+    assert len({str(plan(seed, epoch)) for seed in (0, 1) for epoch in (0, 1, 2)}) == 6
+
+
+def test_shuffled_first_places_are_uniform():
+    plans = [BatchStream(task("fixed", "shuffled", seed), "train", 4).plan(0)[0][0] for seed in range(1700)]
+    counts = Counter(plans)
+    assert [counts[s] / 100 for s in range(3)] == pytest.approx([10, 5, 2], rel=0.2)
+
+
+@pytest.mark.parametrize("split", ["valid", "test"])
+def test_evaluation_is_every_example_in_order_each_time(split: str):
+    stream = BatchStream(task(order="shuffled"), split, 16)  # type: ignore[arg-type]
+    whole = listed(stream)
+    assert [(s, len(rows)) for s, rows in whole] == [(0, 16), (0, 16), (0, 8), (1, 16), (1, 4), (2, 7)]
+    next(iter(stream))  # a look that is broken off, as Lightning's sanity check is
+    assert listed(stream) == whole
+
+
+@pytest.mark.parametrize("order", ["sequential", "shuffled", "interleaved"])
+def test_resuming_at_any_batch_goes_on_as_if_nothing_had_happened(order: str):
+    def fresh() -> BatchStream:
+        return BatchStream(task("stream", order), "train", 4)
+
+    straight = [batch for epoch in epochs(fresh(), 3) for batch in epoch]
+    for cut in range(len(straight)):
+        before, after = fresh(), fresh()
+        while before.epoch * len(before) + before.batch < cut:
+            left = cut - before.epoch * len(before) - before.batch
+            for _ in islice(before, min(left, len(before))):
+                pass
+        after.load_state_dict(before.state_dict())
+        rest = []
+        while len(rest) < len(straight) - cut:
+            rest += listed(after)
+        assert rest == straight[cut:], f"cut after {cut} batches"
+
+
+def test_set_epoch_starts_another_epoch_and_stays_in_this_one():
+    stream, straight = BatchStream(task(), "train", 4), epochs(BatchStream(task(), "train", 4), 3)
+    for _ in islice(stream, 5):
+        pass
+    stream.set_epoch(0)
+    assert listed(stream) == straight[0][5:]
+    stream.set_epoch(2)
+    assert listed(stream) == straight[2]
+
+
+def test_a_batch_size_of_zero_is_refused():
+    with pytest.raises(ValueError, match=r"batch_size \(=0\) must be at least 1"):
+        BatchStream(task(), "train", 0)
+
+
+class Recorder(pl.LightningModule):
+    """Trains one number, writes down what it was trained on, and saves wherever it is told to."""
+
+    def __init__(self, folder: Path | None = None):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(()))
+        self.seen: list[list[int]] = []
+        self.folder = folder
+
+    def on_train_epoch_start(self) -> None:
+        self.trainer.train_dataloader.set_epoch(self.current_epoch)
+
+    def training_step(self, batch: tuple[int, Batch]) -> Tensor:
+        self.seen.append(batch[1].inputs[0].tolist())
+        return self.weight.square()
+
+    def on_train_batch_end(self, *_: object) -> None:
+        self._save("batch")
+
+    def on_train_epoch_end(self) -> None:
+        self._save("epoch")
+
+    def _save(self, when: str) -> None:
+        if self.folder:
+            self.trainer.save_checkpoint(self.folder / f"{when}{len(self.seen)}.ckpt")
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+
+def fit(module: Recorder, resume: Path | None = None) -> list[list[int]]:
+    trainer = pl.Trainer(
+        max_epochs=3,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    trainer.fit(module, BatchStream(task(), "train", 16), ckpt_path=resume)
+    return module.seen
+
+
+@pytest.mark.filterwarnings("ignore:The 'train_dataloader' does not have many workers")
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")  # inside Lightning 2.6 with torch 2.13
+def test_lightning_resumes_in_the_middle_of_an_epoch_and_between_two(tmp_path: Path):
+    straight = fit(Recorder(tmp_path))
+    assert len(straight) == len({str(row) for row in straight}) == 3 * 6
+    for name, cut in [("batch", 2), ("batch", 6), ("epoch", 6), ("batch", 7), ("batch", 12), ("batch", 17)]:
+        rest = fit(Recorder(), resume=tmp_path / f"{name}{cut}.ckpt")
+        assert rest == straight[cut:], f"resumed from {name} {cut}"

@@ -1,0 +1,101 @@
+"""Published numbers: the reference's rows through the compatibility path, and the sliding-window curve."""
+
+from functools import cache
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.tasks.test_task_laws import task_of
+from zoo.tasks.coverage import coverage
+from zoo.tasks.mqar_numpy_compat import reference_rows, segment_seeds
+
+TRAIN_SEEDS = [843828734, 914636141, 1228959102, 1840268610, 974319580]
+TEST_SEEDS = [2967327842, 2367878886, 3088727057, 3090095699, 4256823402, 3964712059, 3350193721]
+
+
+def test_segment_seeds_are_the_references():
+    assert segment_seeds(5, 7) == (TRAIN_SEEDS, TEST_SEEDS)
+
+
+@pytest.mark.parametrize(
+    ("seed", "context", "queries", "asked", "answers", "total"),
+    [
+        (
+            TRAIN_SEEDS[0],
+            [739, 4422, 3514, 7903, 3106, 6642, 983, 7056],
+            [8, 12, 14, 40],
+            [3106, 739, 983, 3514],
+            [6642, 4422, 7056, 7903],
+            41147256,
+        ),
+        (
+            TEST_SEEDS[0],
+            [2365, 5943, 2147, 6422, 3360, 5596, 2519, 6188],
+            [10, 30, 36, 44],
+            [2147, 3360, 2519, 2365],
+            [6422, 5596, 6188, 5943],
+            41127232,
+        ),
+    ],
+)
+def test_golden_rows_of_the_reference(
+    seed: int, context: list[int], queries: list[int], asked: list[int], answers: list[int], total: int
+):
+    batch = reference_rows(seed=seed, vocab_size=8192, seq_len=64, num_kv_pairs=4, num_examples=1000)
+    positions, order = batch.positions[0].sort()
+    assert batch.inputs[0, :8].tolist() == context
+    assert positions.tolist() == queries
+    assert batch.inputs[0, positions].tolist() == asked
+    assert batch.answers[0, order].tolist() == answers
+    assert batch.inputs.sum() == total
+
+
+WINDOWS = [8, 16, 32, 64, 128, 256, 512, 1024]
+REACH_B = [0.059, 0.145, 0.313, 0.513, 0.655, 0.797, 0.936, 1.0]  # distance at most b
+REACH_B_PLUS_2 = [0.080, 0.165, 0.333, 0.521, 0.659, 0.799, 0.937, 1.0]  # and a convolution of 3 below it
+PUBLISHED = [
+    0.081,
+    0.145,
+    0.310,
+    0.515,
+    0.655,
+    0.797,
+    0.936,
+    1.0,
+]  # Based, Figure 2: sliding window of block b
+TOLERANCE = 0.004
+
+
+@cache
+def slices(reach: int) -> dict[str, float]:
+    def visible(length: int) -> Tensor:
+        return torch.ones(length, length, dtype=torch.bool).tril().triu(-reach)
+
+    return coverage(task_of("mqar_based"), "test", visible)
+
+
+def mean(reach: int) -> float:
+    return sum(slices(reach).values()) / 7
+
+
+@pytest.mark.parametrize(
+    ("window", "least", "most", "published"),
+    list(zip(WINDOWS, REACH_B, REACH_B_PLUS_2, PUBLISHED, strict=True)),
+)
+def test_published_sliding_window_points_follow_from_coverage_alone(
+    window: int, least: float, most: float, published: float
+):
+    """No training: a window of b answers what lies within b, and the convolution below lends it up to two."""
+    assert mean(window) == pytest.approx(least, abs=TOLERANCE)
+    assert mean(window + 2) == pytest.approx(most, abs=TOLERANCE)
+    assert mean(window) - TOLERANCE <= published <= mean(window + 2) + TOLERANCE
+
+
+def test_coverage_of_the_single_slices_at_64():
+    assert list(slices(64).values()) == pytest.approx([1, 1, 1, 0.570, 0.024, 0, 0], abs=TOLERANCE)
+
+
+def test_distances_of_one_pass_are_even():
+    """So a reach of b and of b + 1 see the same answers when b is even."""
+    assert slices(65) == slices(64) != slices(66)
