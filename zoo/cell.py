@@ -20,11 +20,13 @@ class Cell:
         conf/config.yaml.  config["mixer"] is the chosen mixer's yaml (with `about`),
         config["model"]["layers"] the list of mixer yamls, one a layer (without `about`).
     choices: group -> chosen stem.  overrides: what was asked for on the command line.
+    point: equal for cells that differ in nothing but seed and lr.
     """
 
     config: dict[str, Any]
     choices: dict[str, str]
     overrides: tuple[str, ...] = ()
+    point: str = ""
 
     @property
     def mixer(self) -> str:
@@ -42,12 +44,6 @@ class Cell:
     @property
     def run_id(self) -> str:
         return f"{self.mixer}-{_hash(self.science)}"
-
-    @property
-    def point(self) -> str:
-        """Equal for cells that differ in nothing but seed and lr."""
-        fixed = {key: value for key, value in self.science.items() if key not in VARIED}
-        return f"{self.mixer}-{_hash(fixed)}"
 
     @property
     def folder(self) -> Path:

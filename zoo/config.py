@@ -24,7 +24,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from zoo.cell import Cell
+from zoo.cell import VARIED, Cell
 from zoo.mistakes import unknown
 from zoo.paths import CONF
 
@@ -39,6 +39,7 @@ class Composer:
         self.repository = CachingConfigRepository(loader.repository)
         self._bases: dict[tuple[str, ...], tuple[DictConfig, dict[str, str]]] = {}
         self._known_keys: dict[tuple[str, ...], frozenset[str]] = {}
+        self._points: dict[tuple[str, ...], str] = {}
 
     def cell(self, overrides: Iterable[str]) -> Cell:
         """The cell that `python -m zoo.run OVERRIDES` would run.
@@ -50,8 +51,8 @@ class Composer:
         if mistakes:
             raise ValueError("\n".join(mistakes))
         try:
-            cfg, choices = self.config(overrides)
-            return Cell(self._expanded(cfg), choices, overrides)
+            config, choices = self._resolved(overrides)
+            return Cell(config, choices, overrides, self._point(overrides))
         except (HydraException, OmegaConfBaseException) as error:
             raise ValueError(f"{first_line(error)} [{' '.join(overrides)}]") from error
 
@@ -97,6 +98,18 @@ class Composer:
         ConfigLoaderImpl._apply_overrides_to_config(values, cfg)
         return cfg, choices
 
+    def _resolved(self, overrides: Iterable[str]) -> tuple[dict[str, Any], dict[str, str]]:
+        cfg, choices = self.config(overrides)
+        return self._expanded(cfg), choices
+
+    def _point(self, overrides: tuple[str, ...]) -> str:
+        """The name of the cell with its seed and lr set aside, wherever else they are referred to."""
+        shared = tuple(line for line in overrides if parse(line).key_or_group not in VARIED)
+        if shared not in self._points:
+            stand_in = Cell(*self._resolved([*shared, "seed=0", "lr=1"]))
+            self._points[shared] = stand_in.run_id
+        return self._points[shared]
+
     def options(self, group: str) -> list[str]:
         return self.repository.get_group_options(group)
 
@@ -141,10 +154,9 @@ class Composer:
         """What `mixer=NAME` would give under this config, without the settings of the chosen mixer."""
         if name not in self.options("mixer"):
             raise ValueError(unknown("layer", name, ["mixer", *self.options("mixer")]) + " [model.layers]")
-        node = self._base((f"mixer={name}",))[0].mixer
-        around = OmegaConf.create({str(key): cfg._get_node(key) for key in cfg if key != "mixer"})
-        around["mixer"] = node
-        return OmegaConf.to_container(around.mixer, resolve=True)  # pyright: ignore
+        with open_dict(cfg):
+            cfg["mixer"] = self._base((f"mixer={name}",))[0].mixer
+        return OmegaConf.to_container(cfg.mixer, resolve=True)  # pyright: ignore
 
 
 def compose(overrides: Iterable[str], config_dir: Path | None = None) -> Cell:

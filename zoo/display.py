@@ -94,7 +94,7 @@ def result_table(records: Iterable[dict[str, Any]]) -> Table:
     )
     table = Table(title="accuracy on the test split, by slice", title_justify="left")
     for column in ("mixer", "d_model", "state", "lr", "seed", *slices):
-        table.add_column(column, justify="left" if column == "mixer" else "right")
+        table.add_column(column.replace(",", "\n"), justify="left" if column == "mixer" else "right")
     for r in sorted(
         records, key=lambda r: (r["mixer"], r["d_model"], r["state_resident"], r["lr"], r["seed"])
     ):
@@ -138,9 +138,8 @@ def note(at: CellProgress) -> str:
 
 
 def summary(record: dict[str, Any]) -> str:
-    """Accuracy of each test slice on one line."""
-    tests = [entry for entry in record["slices"] if entry["split"] == "test"]
-    return "  ".join(f"{name(entry['slice'])}: {percent(entry['accuracy'])}" for entry in tests)
+    """Accuracy of each test slice, in the order of the table at the end."""
+    return "test " + " ".join(percent(e["accuracy"]) for e in record["slices"] if e["split"] == "test")
 
 
 class CellDisplay:

@@ -20,6 +20,7 @@ from zoo.config import Composer, composer, first_line, parse
 from zoo.display import CellDisplay
 from zoo.paths import CONF
 from zoo.sweep import SweepFailed, checked
+from zoo.validate import Validator
 
 OK, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
@@ -73,7 +74,7 @@ def _hydra(args: Namespace) -> None:
 def run_one(composer: Composer, overrides: list[str]) -> None:
     """Check, run and show one cell.  ValueError: it cannot run; CellFailed: it raised."""
     cell = composer.cell(overrides)
-    mistakes = checked(cell)
+    mistakes = checked(cell, Validator())
     if mistakes:
         raise ValueError("\n".join(mistakes))
     results.check_writable(cell.folder.parent)

@@ -19,7 +19,7 @@ from zoo.cell import Cell
 from zoo.config import Composer
 from zoo.display import SweepDisplay
 from zoo.outcome import Progress
-from zoo.validate import problems
+from zoo.validate import Validator
 
 
 class SweepFailed(Exception):
@@ -50,10 +50,11 @@ def plan(composer: Composer, batch: Iterable[Sequence[str]]) -> list[Cell]:
     """The distinct cells of a batch, every one checked.  ValueError lists all that cannot run."""
     cells: dict[str, Cell] = {}
     wrong: dict[str, list[str]] = {}
+    validator = Validator()
     for overrides in batch:
         try:
             cell = composer.cell(overrides)
-            mistakes = checked(cell)
+            mistakes = checked(cell, validator)
         except ValueError as error:
             mistakes = str(error).splitlines()
         else:
@@ -67,9 +68,9 @@ def plan(composer: Composer, batch: Iterable[Sequence[str]]) -> list[Cell]:
     return list(cells.values())
 
 
-def checked(cell: Cell) -> list[str]:
+def checked(cell: Cell, validator: Validator) -> list[str]:
     """The problems of a cell and of what lies in its folder."""
-    found = problems(cell)
+    found = validator.problems(cell)
     if not found:
         results.check_checkpoint(cell.folder)
         if results.is_done(cell.folder):

@@ -1,6 +1,7 @@
 """A cell checked before anything trains: every name, type and range, each mistake in one line."""
 
 import inspect
+import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -19,13 +20,20 @@ TOP = {
 POSITIVE = ("d_model", "n_layers", "lr")
 
 
-def problems(cell: Cell) -> list[str]:
-    """What keeps the cell from running; empty when it can.  Nothing is trained and no weight is made."""
-    for stage in (_top_level, _sections, _widths, _built):
-        found = stage(cell)
+class Validator:
+    """Remembers what it has built: cells that differ in seed and lr alone are built once."""
+
+    def __init__(self) -> None:
+        self._built: dict[str, list[str]] = {}
+
+    def problems(self, cell: Cell) -> list[str]:
+        """What keeps the cell from running; empty when it can.  Nothing is trained and no weight is made."""
+        found = _top_level(cell)
         if found:
-            return list(dict.fromkeys(found))
-    return []
+            return found
+        if cell.point not in self._built:
+            self._built[cell.point] = _sections(cell) or _widths(cell) or _built(cell)
+        return list(dict.fromkeys(self._built[cell.point]))
 
 
 def _top_level(cell: Cell) -> list[str]:
@@ -35,7 +43,11 @@ def _top_level(cell: Cell) -> list[str]:
     found += [line for key, hint in TOP.items() for line in _typed(key, config[key], hint)]
     if found:
         return found
-    return [f"{key} (={config[key]}) must be positive." for key in POSITIVE if not config[key] > 0]
+    return [
+        f"{key} (={config[key]}) must be positive and finite."
+        for key in POSITIVE
+        if not 0 < config[key] < math.inf
+    ]
 
 
 def _sections(cell: Cell) -> list[str]:
