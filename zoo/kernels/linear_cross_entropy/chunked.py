@@ -12,7 +12,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd import Function
 
-CHUNK = {"cpu": 2**20, "cuda": 2**27}  # logits at once: 4 MB in a CPU's cache; few launches on a GPU
+CHUNK = {"cpu": 2**20}  # logits at once: 4 MB of float32, which stay in the cache
+CHUNK_ELSEWHERE = 2**27  # few launches
 
 
 def linear_cross_entropy_chunked(
@@ -36,7 +37,7 @@ def answer_scores(
 
 
 def _chunks(x: Tensor, weight: Tensor) -> list[slice]:
-    size = max(1, CHUNK.get(x.device.type, CHUNK["cuda"]) // weight.shape[0])
+    size = max(1, CHUNK.get(x.device.type, CHUNK_ELSEWHERE) // weight.shape[0])
     return [slice(start, start + size) for start in range(0, x.shape[0], size)]
 
 

@@ -1,0 +1,100 @@
+"""The chunked head against its definition: loss, gradients, edges."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from zoo.kernels import linear_cross_entropy as package
+from zoo.kernels.linear_cross_entropy import (
+    answer_scores,
+    chunked,
+    linear_cross_entropy,
+    linear_cross_entropy_reference,
+)
+
+
+def problem(rows: int, vocab: int, width: int = 8, scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
+    rng = torch.Generator().manual_seed(rows + vocab)
+    x = torch.randn(rows, width, dtype=torch.float64, generator=rng) * scale
+    weight = torch.randn(vocab, width, dtype=torch.float64, generator=rng)
+    return x.requires_grad_(), weight.requires_grad_(), torch.randint(vocab, (rows,), generator=rng)
+
+
+def gradients(loss, x: Tensor, weight: Tensor, target: Tensor, factor: float = 1.0) -> list[Tensor]:
+    value = loss(x, weight, target)
+    return [value.detach(), *torch.autograd.grad(factor * value, (x, weight))]
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 3, 7, 100])
+def test_loss_and_gradients_are_the_reference_s_for_any_chunk(
+    monkeypatch: pytest.MonkeyPatch, rows_at_once: int
+):
+    monkeypatch.setattr(chunked, "CHUNK", {"cpu": 11 * rows_at_once})
+    x, weight, target = problem(rows=7, vocab=11)
+    ours = gradients(linear_cross_entropy, x, weight, target, factor=-2.5)
+    theirs = gradients(linear_cross_entropy_reference, x, weight, target, factor=-2.5)
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
+
+
+def test_float32_is_as_near_to_float64_as_the_reference():
+    x, weight, target = problem(rows=300, vocab=8192, width=16)
+    exact = gradients(linear_cross_entropy_reference, x, weight, target)
+    single = [x.detach().float().requires_grad_(), weight.detach().float().requires_grad_(), target]
+    ours = gradients(linear_cross_entropy, *single)
+    theirs = gradients(linear_cross_entropy_reference, *single)
+    for a, b, true in zip(ours, theirs, exact, strict=True):
+        assert (a - true).abs().max() <= 4 * (b - true).abs().max() + 1e-7 * true.abs().max()
+
+
+def test_a_hopelessly_wrong_answer_has_a_finite_loss():
+    x, weight = torch.tensor([[1.0]]), torch.tensor([[500.0], [-500.0]])
+    assert linear_cross_entropy(x, weight, torch.tensor([1])).item() == pytest.approx(1000.0)
+
+
+@pytest.mark.parametrize("only", ["x", "weight"])
+def test_one_gradient_can_be_had_without_the_other(only: str):
+    x, weight, target = problem(rows=5, vocab=9)
+    wanted = x if only == "x" else weight
+    fixed = {"x": x if only == "x" else x.detach(), "weight": weight if only == "weight" else weight.detach()}
+    (grad,) = torch.autograd.grad(linear_cross_entropy(fixed["x"], fixed["weight"], target), wanted)
+    (expected,) = torch.autograd.grad(linear_cross_entropy_reference(x, weight, target), wanted)
+    torch.testing.assert_close(grad, expected)
+
+
+def test_vmap_gives_each_member_what_it_gets_alone():
+    members = [problem(rows=6, vocab=9) for i in range(3)]
+    x, weight, target = (torch.stack([m[i].detach() for m in members]) for i in range(3))
+    x, weight = (x + torch.arange(3.0)[:, None, None]).requires_grad_(), weight.requires_grad_()
+    losses = torch.vmap(linear_cross_entropy)(x, weight, target)
+    got = torch.autograd.grad(losses.sum(), (x, weight))
+    for i in range(3):
+        alone = gradients(linear_cross_entropy_reference, x[i], weight[i], target[i])
+        for a, b in zip((losses[i], got[0][i], got[1][i]), alone, strict=True):
+            torch.testing.assert_close(a, b)
+
+
+def test_autocast_rounds_the_operands_as_a_linear_layer_does():
+    x, weight, target = problem(rows=40, vocab=50)
+    x, weight = x.detach().float().requires_grad_(), weight.detach().float().requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        ours = gradients(linear_cross_entropy, x, weight, target)
+        theirs = gradients(linear_cross_entropy_reference, x, weight, target)
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.dtype == b.dtype == torch.float32
+        assert (a - b).abs().max() <= 0.02 * b.abs().max()
+    assert not torch.equal(ours[0], linear_cross_entropy(x, weight, target)), "autocast was not followed"
+
+
+def test_scores_are_the_losses_and_the_best_tokens(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(chunked, "CHUNK", {"cpu": 30})
+    x, weight, target = problem(rows=7, vocab=11)
+    losses, best = answer_scores(x, weight, target)
+    logits = F.linear(x, weight)
+    torch.testing.assert_close(losses, F.cross_entropy(logits, target, reduction="none"))
+    assert torch.equal(best, logits.argmax(1))
+
+
+def test_the_package_offers_what_it_says():
+    assert all(getattr(package, name) for name in package.__all__)

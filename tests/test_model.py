@@ -1,0 +1,237 @@
+"""Laws of the model, over every mixer of conf/mixer in its own layer pattern; and what each leaf changes."""
+
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from hydra.utils import instantiate
+from torch import Tensor, nn
+
+from tests.registry import WIDTH, cases, held, mixer_yaml
+from zoo.blocks.base import Stream
+from zoo.mixers.base import Mixer, Seq
+from zoo.model import SequenceModel, make, model_from_config, seeded
+from zoo.state import StateSize
+
+VOCAB = 24
+NAMES = sorted({case.name for case in cases()})
+PRE_NORM = {"_target_": "zoo.blocks.pre_norm.PreNorm", "d_model": WIDTH}
+ZOOLOGY = {"_target_": "zoo.blocks.zoology.Zoology", "d_model": WIDTH}
+
+
+def layers_of(name: str) -> list[dict[str, Any]]:
+    """Two layers by the mixer's own pattern."""
+    pattern = mixer_yaml(name)["about"]["layers"]
+    entries = [pattern[i % len(pattern)] for i in range(2)]
+    return [{k: v for k, v in _entry(entry, name).items() if k != "about"} for entry in entries]
+
+
+def _entry(entry: str | dict[str, Any], name: str) -> dict[str, Any]:
+    stem, changes = next(iter(entry.items())) if isinstance(entry, dict) else (entry, {})
+    return mixer_yaml(name if stem == "mixer" else stem) | changes
+
+
+def config(
+    layers: list[dict[str, Any]], block: dict[str, Any] = PRE_NORM, seed: int = 0, **model: Any
+) -> dict:
+    return {"seed": seed, "block": block, "model": {"layers": layers} | model}
+
+
+@cache
+def model_of(name: str, positions: int = 0) -> SequenceModel:
+    return model_from_config(config(layers_of(name), learned_positions=positions), VOCAB).double().eval()
+
+
+def ids(length: int, seed: int = 0) -> Tensor:
+    return torch.randint(VOCAB, (2, length), generator=torch.Generator().manual_seed(seed))
+
+
+def same(a: Tensor, b: Tensor) -> bool:
+    return torch.allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+class Counter(Mixer):
+    """A toy with weights of its own: y = x * weight + the tokens so far."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(d_model))
+
+    def extend(self, x: Seq, state: tuple[int] | None = None) -> tuple[Seq, tuple[int]]:
+        seen = state[0] if state else 0
+        count = torch.arange(seen + 1, seen + 1 + x.shape[1], dtype=x.dtype)
+        return x * self.weight + count[:, None], (seen + x.shape[1],)
+
+    def state_size(self, seq_len: int) -> StateSize:
+        return StateSize(paper=None, resident=3 * seq_len, touched=2, aux_ints=1)
+
+
+COUNTER = {"_target_": "tests.test_model.Counter", "d_model": WIDTH}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", NAMES)
+def test_splitting_a_sequence_changes_nothing(name: str):
+    model, inputs = model_of(name, positions=23), ids(23)
+    whole, agree = model(inputs), []
+    for cuts in ([1], [9], [22], [3, 4, 17], list(range(1, 23))):
+        parts, state = [], None
+        for lo, hi in zip([0, *cuts], [*cuts, 23], strict=True):
+            hidden, state = model.extend(inputs[:, lo:hi], state)
+            parts.append(hidden)
+        assert state is not None and state.seen == 23
+        agree.append(same(torch.cat(parts, dim=1), whole))
+    assert all(agree) == model.exact_decode
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", NAMES)
+def test_the_models_state_is_what_its_layers_hold(name: str):
+    model = model_of(name)
+    for length in (1, 7, 20):
+        _, state = model.extend(ids(length))
+        size = model.state_size(length)
+        assert sum(held(layer) for layer in state.layers) == size.resident
+        assert size.resident == sum(mixer.state_size(length).resident for mixer in model.mixers)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_output_sees_exactly_the_tokens_that_visible_says(name: str):
+    model, length = model_of(name), 16
+    visible = model.visible(length)
+    embedded = torch.nn.functional.embedding(ids(length)[:1], model.embedding).detach().requires_grad_()
+    reached = torch.zeros_like(visible)
+    hidden = _from_embedding(model, embedded)
+    for t in range(length):
+        (grad,) = torch.autograd.grad(hidden[0, t].square().sum(), embedded, retain_graph=True)
+        reached[t] = (grad[0] != 0).any(-1)
+    assert not (reached & ~visible).any()
+    assert reached.diagonal().all()
+
+
+def _from_embedding(model: SequenceModel, embedded: Tensor) -> Tensor:
+    stream = Stream(embedded, None)
+    for block in model.blocks:
+        stream = block(stream)
+    return model.final_norm(stream.sum())
+
+
+def test_visible_composes_the_layers_views():
+    window = {
+        "_target_": "zoo.mixers.sliding_window.SlidingWindow",
+        "d_model": WIDTH,
+        "num_heads": 1,
+        "window": 3,
+    }
+    one, two = (model_from_config(config([window] * n), VOCAB) for n in (1, 2))
+    t = torch.arange(12)
+    age = t[:, None] - t
+    assert torch.equal(one.visible(12), (age >= 0) & (age < 3))
+    assert torch.equal(two.visible(12), (age >= 0) & (age < 5))
+    assert not two.sees_all(12) and two.sees_all(3)
+    assert model_from_config(config([window, COUNTER]), VOCAB).sees_all(12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_wrapping_a_mixer_in_a_model_leaves_its_initial_weights(name: str):
+    layers = layers_of(name)
+    for block in (PRE_NORM, ZOOLOGY):
+        model = model_from_config(config(layers, block), VOCAB)
+        for i, layer in enumerate(layers):
+            with seeded(0, f"layers.{i}"):
+                alone = instantiate(layer, _convert_="all")
+            for key, value in alone.state_dict().items():
+                assert torch.equal(model.mixers[i].state_dict()[key], value), f"{name}, layer {i}: {key}"
+
+
+def test_a_part_starts_the_same_whatever_stands_beside_it():
+    small = model_from_config(config([COUNTER]), VOCAB)
+    large = model_from_config(
+        config([COUNTER, COUNTER], ZOOLOGY, tie_embedding=False, learned_positions=9), VOCAB
+    )
+    assert torch.equal(small.embedding, large.embedding)
+    assert torch.equal(small.mixers[0].weight, large.mixers[0].weight)
+    assert not torch.equal(large.mixers[0].weight, large.mixers[1].weight)
+    assert not torch.equal(large.embedding, large.head)
+    other = model_from_config(config([COUNTER], seed=1), VOCAB)
+    assert not torch.equal(small.embedding, other.embedding)
+    assert not torch.equal(small.mixers[0].weight, other.mixers[0].weight)
+
+
+def test_building_a_model_leaves_the_global_generator_alone():
+    torch.manual_seed(5)
+    expected = torch.randn(3)
+    torch.manual_seed(5)
+    first = model_from_config(config([COUNTER]), VOCAB)
+    assert torch.equal(torch.randn(3), expected)
+    torch.manual_seed(6)
+    assert torch.equal(model_from_config(config([COUNTER]), VOCAB).embedding, first.embedding)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_models_are_built_on_meta_without_memory(name: str):
+    with torch.device("meta"):
+        model = model_from_config(config(layers_of(name)), 2**30)
+    assert all(p.is_meta for p in model.parameters())
+    assert model.state_size(100) == model_of(name).state_size(100)
+
+
+def test_each_leaf_of_the_model_changes_it():
+    plain = model_from_config(config([COUNTER]), VOCAB)
+    untied = model_from_config(config([COUNTER], tie_embedding=False), VOCAB)
+    placed = model_from_config(config([COUNTER], learned_positions=7), VOCAB)
+    wide = model_from_config(config([COUNTER], init_std=0.5), VOCAB)
+    assert plain.head_weight is plain.embedding
+    assert untied.head_weight is not untied.embedding
+    assert placed.positions is not None and placed.positions.shape == (7, WIDTH)
+    assert not torch.equal(plain(ids(7)), placed(ids(7)))
+    torch.testing.assert_close(wide.embedding, plain.embedding * 25)
+    assert torch.equal(plain.logits(plain(ids(4))), plain(ids(4)) @ plain.embedding.T)
+
+
+def test_gradients_reach_every_parameter_of_a_tied_and_an_untied_model():
+    for tie in (True, False):
+        model = model_from_config(config([COUNTER], tie_embedding=tie, learned_positions=9), VOCAB)
+        model.logits(model(ids(9))).square().sum().backward()
+        for name, parameter in model.named_parameters():
+            assert parameter.grad is not None and parameter.grad.abs().sum() > 0, name
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ({"learned_positions": -1}, "learned_positions"),
+        ({"init_std": 0.0}, "init_std"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(model: dict[str, Any], words: str):
+    with pytest.raises(ValueError, match=words):
+        model_from_config(config([COUNTER], **model), VOCAB)
+
+
+def test_a_model_has_a_layer():
+    with pytest.raises(ValueError, match="n_layers"):
+        model_from_config(config([]), VOCAB)
+
+
+def test_a_sequence_longer_than_the_learned_positions_is_refused():
+    model = model_from_config(config([COUNTER], learned_positions=7), VOCAB)
+    with pytest.raises(ValueError, match=r"learned_positions \(=7\).*8"):
+        model(ids(8))
+    _, state = model.extend(ids(7))
+    with pytest.raises(ValueError, match="learned_positions"):
+        model.extend(ids(1), state)
+
+
+def test_a_constructors_own_error_comes_through_in_one_line():
+    with pytest.raises(ValueError, match="must be one of") as error:
+        make(PRE_NORM | {"norm": "batch"}, mixer=Counter(WIDTH))
+    assert "\n" not in str(error.value)
+
+
+def test_flags_are_those_of_all_layers():
+    model = model_from_config(config([COUNTER, COUNTER]), VOCAB)
+    assert model.causal and model.exact_decode
+    model.mixers[1].causal = model.mixers[0].exact_decode = False
+    assert not model.causal and not model.exact_decode
