@@ -13,14 +13,11 @@ from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
-from rich.console import Console
 
 from analysis import cells, figure, learning_rate
 from analysis.points import STATES, points
-from analysis.table import render
+from analysis.table import render, whole
 from zoo.results import load
-
-PIPE_WIDTH = 140  # columns, where the output is no terminal
 
 
 @dataclass(frozen=True)
@@ -82,8 +79,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
-    console.print(render(shown.points, state=shown.state, title=_title(shown.points)))
+    table = render(shown.points, state=shown.state, title=_title(shown.points))
+    console = whole(table)
+    console.print(table)
     left_out = sum(shown.points[f"state_{shown.state}"].isna())
     if left_out:
         console.print(f"{left_out} points have no state counted as {shown.state!r} and are not drawn.")

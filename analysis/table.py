@@ -3,9 +3,11 @@
 import math
 
 import pandas as pd
+from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
-EDGE = {"low": " < lowest of grid", "high": " > highest of grid", "": ""}
+EDGE = {"low": " < lowest", "high": " > highest", "": ""}  # of its grid
 
 
 def render(points: pd.DataFrame, *, state: str = "resident", title: str = "") -> Table:
@@ -13,24 +15,30 @@ def render(points: pd.DataFrame, *, state: str = "resident", title: str = "") ->
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     table.add_column("mixer", no_wrap=True)
     table.add_column("settings", no_wrap=True)
-    for name in ("d_model", f"{state} state", "lr", "accuracy", "interval", "seeds", "frontier"):
+    for name in (f"{state} state", "lr", "accuracy", "interval", "seeds", "frontier"):
         table.add_column(name, justify="left" if name == "lr" else "right", no_wrap=True)
     for row in points.to_dict("records"):
         table.add_row(*_cells(row, f"state_{state}"), style=None if row["on_frontier"] else "dim")
     return table
 
 
+def whole(table: Table) -> Console:
+    """A console wide enough for the table: a narrow terminal breaks its lines, and nothing is cut away."""
+    console = Console()
+    wanted = Measurement.get(console, console.options.update(width=1000), table).maximum
+    console.width = max(console.width, wanted)
+    return console
+
+
 def _cells(row: dict, x: str) -> list[str]:
-    alone = " (alone)" if row["single_lr"] else EDGE[row["lr_edge"]]
     seeds = f"{row['seeds']}" + (f", {row['diverged']} diverged" if row["diverged"] else "")
     apart = "" if row["causal"] else "not causal"
     apart = apart or ("" if row["exact_decode"] else "not decodable")
     return [
         row["series"],
-        row["knobs"],
-        str(row["d_model"]),
+        f"d_model={row['d_model']} {row['knobs']}",
         "-" if math.isnan(row[x]) else f"{row[x]:,.0f}",
-        f"{row['lr']:.2g}{alone}",
+        f"{row['lr']:.2g}{EDGE[row['lr_edge']]}",
         f"{row['accuracy']:.3f}",
         "-" if math.isnan(row["low"]) else f"{row['low']:.3f}..{row['high']:.3f}",
         seeds,

@@ -1,0 +1,119 @@
+"""Expected accuracies against what a folder of records holds.
+
+    python -m analysis.expected results/demo sweeps/demo.expected.csv [--strict]
+
+The CSV has one row an expectation.  Lines that start with # are comments.  Its columns:
+
+    accuracy    what is expected on test: the mean over seeds at the learning rate that validation chose
+    tolerance   how far from it still counts as equal
+    slice       "seq_len=64,num_kv_pairs=8", or "mean" for the unweighted mean of all slices
+    any other   a column of `zoo.results.load` (mixer, d_model, mixer.window, ...): together they name one
+                point; an empty field leaves that column open
+
+Exit code: 0; with --strict 1 when a row is off or missing; 1 when something cannot be read.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from rich.table import Table
+
+from analysis import cells, learning_rate
+from analysis.points import points
+from analysis.table import whole
+from zoo.results import load
+
+NEEDED = ("accuracy", "tolerance", "slice")
+MEAN = "mean"
+ROUNDING = 1e-9
+OK, OFF, MISSING = "ok", "OFF", "MISSING"
+
+
+def read(path: Path) -> pd.DataFrame:
+    """The CSV above, fields that name the point as text.  Raises ValueError when a column is missing."""
+    if not path.is_file():
+        raise ValueError(f"There is no {path}: give a CSV with the columns {', '.join(NEEDED)} and mixer.")
+    table = pd.read_csv(path, comment="#", dtype=str, keep_default_na=False)
+    absent = [name for name in NEEDED if name not in table]
+    if absent:
+        raise ValueError(f"{path} lacks the column {absent[0]!r}: it needs {', '.join(NEEDED)}.")
+    return table.astype({"accuracy": float, "tolerance": float})
+
+
+def check(table: pd.DataFrame, expected: pd.DataFrame) -> pd.DataFrame:
+    """`expected` with got (NaN where nothing matches), deviation and mark ("ok", "OFF", "MISSING").
+
+    table: of `zoo.results.load`.  Raises ValueError for an unknown column or slice, and for a row that
+    several points match.
+    """
+    table = cells.identify(table)
+    keys = [str(name) for name in expected.columns if name not in NEEDED]
+    unknown = [name for name in keys if name not in table]
+    if unknown:
+        columns = ", ".join(map(str, table.columns))
+        raise ValueError(f"No column {unknown[0]!r} in these results: choose among {columns}.")
+    chosen = learning_rate.choose(table)
+    known = cells.slices(table, "test")
+    scores = {name: _accuracies(table, chosen, name, known) for name in dict.fromkeys(expected["slice"])}
+    one_each = table.drop_duplicates("point").to_dict("records")
+    words = {row["point"]: {name: cells.word(row[name]) for name in keys} for row in one_each}
+    rows = expected.to_dict("records")
+    got = np.array([_got(row, keys, words, scores[row["slice"]]) for row in rows])
+    deviation = got - expected["accuracy"].to_numpy()
+    near = np.abs(deviation) <= expected["tolerance"].to_numpy() + ROUNDING
+    mark = np.where(np.isnan(got), MISSING, np.where(near, OK, OFF))
+    return expected.assign(got=got, deviation=deviation, mark=mark)
+
+
+def render(checked: pd.DataFrame) -> Table:
+    keys = [str(name) for name in checked.columns if name not in (*NEEDED, "got", "deviation", "mark")]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in (*keys, "slice", "expected", "got", "deviation", "tolerance", ""):
+        table.add_column(name.removeprefix("mixer."), no_wrap=True)
+    for row in checked.to_dict("records"):
+        numbers = [f"{row['accuracy']:.3f}", f"{row['got']:.3f}", f"{row['deviation']:+.3f}"]
+        style = None if row["mark"] == OK else "bold red"
+        fields = [*(row[key] for key in keys), row["slice"], *numbers, f"{row['tolerance']:.3f}", row["mark"]]
+        table.add_row(*fields, style=style)
+    return table
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m analysis.expected", description="Expected against got.")
+    parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to")
+    parser.add_argument("expected", type=Path, help="the CSV with what is expected")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 when a row is off or missing")
+    options = parser.parse_args(arguments)
+    try:
+        checked = check(load(options.results), read(options.expected))
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    table = render(checked)
+    console = whole(table)
+    console.print(table)
+    off = int(np.sum(checked["mark"].to_numpy() != OK))
+    console.print(f"{len(checked) - off} of {len(checked)} as expected.")
+    return 1 if off and options.strict else 0
+
+
+def _accuracies(table: pd.DataFrame, chosen: pd.DataFrame, name: str, known: list[str]) -> dict[str, float]:
+    if name != MEAN and name not in known:
+        raise ValueError(f"No slice {name!r} in the test split: choose among {'; '.join([MEAN, *known])}.")
+    rows = points(table, chosen, split="test", slices=known if name == MEAN else [name])
+    return dict(zip(rows["point"].tolist(), rows["accuracy"].tolist(), strict=True))
+
+
+def _got(row: dict, keys: list[str], words: dict[str, dict], scores: dict[str, float]) -> float:
+    fits = [point for point in scores if all(row[key] in ("", words[point][key]) for key in keys)]
+    if len(fits) > 1:
+        asked = ", ".join(f"{key}={row[key]}" for key in keys if row[key])
+        raise ValueError(f"{len(fits)} points fit {asked}: add columns to the CSV until one does.")
+    return scores[fits[0]] if fits else float("nan")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""python -m analysis.pareto and python -m analysis.expected: what they write, print and refuse."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from analysis import expected, pareto
+from tests.analysis import fake
+
+EXPECTED = """# made up
+mixer,d_model,mixer.feature_dim,slice,accuracy,tolerance
+attention,64,,mean,1.0,0.01
+based,64,8,"seq_len=32,num_kv_pairs=4",{score},0.02
+"""
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fake.write(tmp_path_factory.mktemp("results"), seeds=2)
+
+
+def test_table_pictures_and_csv(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert pareto.main([str(results)]) == 0
+    printed = capsys.readouterr().out
+    names = ["pareto.png", "pareto.pdf", "pareto_slices.png", "pareto_slices.pdf", "pareto.csv"]
+    assert all((results / "figures" / name).stat().st_size > 1000 for name in names)
+    assert [line.split("/")[-1] for line in printed.splitlines() if line.startswith("wrote")] == names
+    (line,) = [line for line in printed.splitlines() if line.startswith("Hyena")]
+    assert "16,600" in line and "0.001 < lowest" in line
+    (line,) = [line for line in printed.splitlines() if "d_state=16" in line]
+    assert "1 diverged" in line and "> highest" in line
+    (line,) = [line for line in printed.splitlines() if "selection=chunk" in line]
+    assert "not causal" in line
+    assert "mean of 4 slices" in printed and "min to max" in printed
+
+
+def test_one_slice_another_split_another_state(results: Path, tmp_path: Path) -> None:
+    name = "seq_len=64,num_kv_pairs=8"
+    options = ["--slice", name, "--split", "valid", "--state", "touched", "--where", "mixer == 'se_attn'"]
+    assert pareto.main([str(results), "--out", str(tmp_path), *options]) == 0
+    stem = f"pareto_{name}_valid_touched"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{stem}.csv", f"{stem}.pdf", f"{stem}.png"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--slice", "seq_len=65"], "No slice 'seq_len=65'.*choose among seq_len=32,num_kv_pairs=4; seq"),
+        (["--where", "mixr == 'based'"], "mixr.*columns run_id, point"),
+        (["--where", "mixer =="], "is no condition"),
+        (["--where", "d_model > 999"], "leaves no cell of 102"),
+        (["--where", "mixer == 'se_attn'", "--state", "paper"], "No cell has a state counted as 'paper'"),
+    ],
+)
+def test_bad_options_are_one_line(
+    results: Path, capsys: pytest.CaptureFixture[str], options: list[str], says: str
+) -> None:
+    assert pareto.main([str(results), *options]) == 1
+    assert_one_line(capsys, says)
+
+
+def test_an_empty_a_missing_and_a_damaged_folder_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert pareto.main([str(tmp_path)]) == 1
+    assert_one_line(capsys, "no finished cell")
+    assert pareto.main([str(tmp_path / "nowhere")]) == 1
+    assert_one_line(capsys, "does not exist")
+    (tmp_path / "cell").mkdir()
+    (tmp_path / "cell" / "result.json").write_text('{"schema": 1, "run')
+    assert pareto.main([str(tmp_path)]) == 1
+    assert_one_line(capsys, "not complete JSON")
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert pareto.main([str(results), "--out", str(tmp_path / "file")]) == 1
+    assert_one_line(capsys, "file")
+
+
+@pytest.mark.parametrize(("score", "strict", "code"), [(0.99, True, 0), (0.5, True, 1), (0.5, False, 0)])
+def test_expected_against_got(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], score: float, strict: bool, code: int
+) -> None:
+    path = tmp_path / "expected.csv"
+    path.write_text(EXPECTED.format(score=score))
+    assert expected.main([str(results), str(path), *(["--strict"] if strict else [])]) == code
+    printed = capsys.readouterr().out
+    assert f"{2 if score == 0.99 else 1} of 2 as expected" in printed
+    assert ("OFF" in printed) == (score == 0.5)
+
+
+def test_an_expected_point_that_was_not_run_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "expected.csv"
+    path.write_text("mixer,slice,accuracy,tolerance\nrwkv,mean,0.5,1.0\nattention,mean,1.0,0.01\n")
+    checked = expected.check(fake.table(), expected.read(path))
+    assert checked["mark"].tolist() == ["MISSING", "ok"]
+    assert checked["got"].isna().tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("mixer,slice,accuracy,tolerance\nbased,mean,0.5,0.1\n", "5 points fit mixer=based: add columns"),
+        ("mixer,slice,accuracy,tolerance\nattention,seq_len=1,0.5,0.1\n", "No slice 'seq_len=1'"),
+        ("mixer,mixer.windw,slice,accuracy,tolerance\nattention,,mean,0.5,0.1\n", "No column 'mixer.windw'"),
+        ("mixer,slice,accuracy\nattention,mean,0.5\n", "lacks the column 'tolerance'"),
+    ],
+)
+def test_a_wrong_expectation_is_one_line(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, says: str
+) -> None:
+    path = tmp_path / "expected.csv"
+    path.write_text(text)
+    assert expected.main([str(results), str(path)]) == 1
+    assert_one_line(capsys, says)
+
+
+def assert_one_line(capsys: pytest.CaptureFixture[str], says: str) -> None:
+    captured = capsys.readouterr()
+    (line,) = captured.err.splitlines()
+    assert line.startswith("error: ") and not captured.out
+    assert re.search(says, line), line
