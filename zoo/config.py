@@ -22,7 +22,7 @@ from hydra.core.utils import setup_globals
 from hydra.errors import HydraException, OverrideParseException
 from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from zoo.cell import VARIED, Cell
 from zoo.mistakes import unknown
@@ -54,7 +54,15 @@ class Composer:
             config, choices = self._resolved(overrides)
             return Cell(config, choices, overrides, self._point(overrides))
         except (HydraException, OmegaConfBaseException) as error:
-            raise ValueError(f"{first_line(error)} [{' '.join(overrides)}]") from error
+            raise ValueError(self._explained(error, overrides)) from error
+
+    def _explained(self, error: Exception, overrides: tuple[str, ...]) -> str:
+        """A key inside a {...} value has no override of its own: OmegaConf names it."""
+        cause = error.__cause__
+        if isinstance(cause, ConfigKeyError | ConfigAttributeError) and cause.full_key:
+            groups = tuple(line for line in overrides if self._chooses(parse(line)))
+            return unknown("key", cause.full_key, sorted(self._keys(groups)))
+        return f"{first_line(error)} [{' '.join(overrides)}]"
 
     def mistakes(self, overrides: Iterable[str]) -> list[str]:
         """One line for each override that names nothing; what is swept over is left to its cells."""
@@ -64,13 +72,16 @@ class Composer:
             return [first_line(error)]
 
     def _mistakes(self, parsed: list[Override]) -> list[str]:
-        groups = [o for o in parsed if self.repository.group_exists(o.key_or_group)]
-        groups = [o for o in groups if not isinstance(o.value(), dict)]
+        groups = [o for o in parsed if self._chooses(o)]
         wrong = [line for o in groups for line in self._wrong_choice(o)]
         if wrong:
             return wrong
         keys = self._keys(tuple(o.input_line or "" for o in groups))
         return [line for o in parsed if o not in groups for line in _wrong_key(o, keys)]
+
+    def _chooses(self, override: Override) -> bool:
+        """group=name, rather than key=value; group={...} is a value too."""
+        return self.repository.group_exists(override.key_or_group) and not isinstance(override.value(), dict)
 
     def _wrong_choice(self, override: Override) -> list[str]:
         group, value = override.key_or_group, override.value()
@@ -179,7 +190,7 @@ def composer(config_dir: Path | None = None) -> Composer:
 
 @lru_cache(maxsize=4096)  # a grid repeats its words; the parser takes a millisecond for each
 def parse(line: str) -> Override:
-    return OverridesParser.create().parse_override(line)
+    return OverridesParser.create().parse_overrides([line])[0]
 
 
 def first_line(error: Exception) -> str:

@@ -1,0 +1,44 @@
+"""`python -m zoo.run ...` for tests: in this process, or as a user would start it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from zoo import run
+
+ROOT = Path(__file__).resolve().parent.parent
+TOYS = Path(__file__).resolve().parent / "toys"
+SMALL = ("experiment=smoke", "d_model=16", "task.vocab_size=128")
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "COLUMNS": "160"}
+
+
+class Zoo:
+    """Runs the entry in this process, in an empty folder, with the toys beside our own mixers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+        self.monkeypatch, self.capfd = monkeypatch, capfd
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        """Exit code, output, errors."""
+        self.monkeypatch.setattr(sys, "argv", ["zoo.run", "--config-dir", str(TOYS), *words])
+        self.capfd.readouterr()
+        code = run.main()
+        return code, *self.capfd.readouterr()
+
+
+def start(*words: str, cwd: Path, python_path: str = "") -> subprocess.Popen[str]:
+    """The command as a process of its own, in `cwd`."""
+    environment = ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), python_path]))}
+    command = [sys.executable, "-m", "zoo.run", "--config-dir", str(TOYS), *words]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        command, cwd=cwd, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    )
+
+
+def finish(process: subprocess.Popen[str], seconds: float = 120) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=seconds)
+    return process.returncode, out, err

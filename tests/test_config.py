@@ -1,0 +1,160 @@
+"""Composition, the run id, layer patterns and the nearest names."""
+
+import time
+from pathlib import Path
+
+import hydra
+import pytest
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import OmegaConf, open_dict
+
+from tests.command import TOYS
+from zoo.cell import Cell
+from zoo.config import composer
+from zoo.paths import CONF
+
+COMPOSER = composer(TOYS)
+MIXERS = [name for name in COMPOSER.options("mixer") if (CONF / "mixer" / f"{name}.yaml").exists()]
+
+
+def cell(*overrides: str) -> Cell:
+    return COMPOSER.cell(["mixer=sliding_window", *overrides])
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["mixer=sliding_window"],
+        ["mixer=sliding_window", "mixer.window=3", "d_model=32", "lr=1e-3", "seed=7"],
+        ["mixer=sliding_window", "experiment=smoke", "optim.max_epochs=3"],
+        ["optim=zoology", "mixer=attention", "block=zoology", "optim.betas=[0.8,0.9]", "optim.betas.1=0.95"],
+        [
+            "mixer=attention",
+            "task=mqar_single",
+            "mixer.position=rope",
+            "++mixer.num_heads=2",
+            "~mixer.rope_base",
+        ],
+        [
+            "mixer=attention",
+            "model.layers=[attention,{mixer:{num_heads:2}}]",
+            "trainer=gpu",
+            "mixer={bias: false}",
+        ],
+    ],
+    ids=" ".join,
+)
+def test_a_cached_composition_is_hydras_own(overrides: list[str]):
+    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        plain = hydra.compose("config", overrides=overrides, return_hydra_config=True)
+    choices = {k: v for k, v in plain.hydra.runtime.choices.items() if not k.startswith("hydra/") and v}
+    with open_dict(plain):
+        del plain["hydra"]
+    for _ in range(2):  # the second time from the cache
+        cfg, chosen = COMPOSER.config(overrides)
+        assert OmegaConf.to_container(cfg) == OmegaConf.to_container(plain)
+        assert chosen == choices
+    assert not GlobalHydra.instance().is_initialized()
+
+
+def test_a_copy_from_the_cache_shares_nothing():
+    first = cell("mixer.window=4", "optim.betas.0=0.5")
+    assert cell().config["mixer"]["window"] == 8
+    assert cell().config["optim"]["betas"][0] == 0.9
+    first.config["model"]["layers"][0]["kernel_size"] = 99
+    assert cell().config["model"]["layers"][0]["kernel_size"] != 99
+
+
+def test_many_cells_compose_fast():
+    grid = [
+        [f"mixer={mixer}", f"d_model={d}", f"lr={lr}", f"seed={s}"]
+        for mixer in MIXERS[:5]
+        for d in (64, 128)
+        for lr in (1e-3, 3e-3)
+        for s in range(5)
+    ]
+    began = time.process_time()
+    ids = {COMPOSER.cell(overrides).run_id for overrides in grid}
+    seconds = time.process_time() - began
+    assert len(ids) == len(grid)
+    assert seconds / len(grid) < 0.03, f"{1000 * seconds / len(grid):.0f} s for 1,000 cells; 10 s is usual"
+
+
+def test_the_run_id_ignores_where_and_how_and_nothing_else():
+    one = cell().run_id
+    same = ["results=elsewhere", "trainer.threads=2", "trainer.checkpoint_every=7", "logger=tensorboard"]
+    same += ["mixer.about.label=Other", "d_model=64", "mixer=sliding_window", "optim.weight_decay=1e-1"]
+    assert {cell(word).run_id for word in same} == {one}
+    other = ["d_model=32", "n_layers=1", "seed=1", "lr=1e-3", "mixer.window=4", "optim.max_epochs=1"]
+    other += ["task.vocab_size=64", "trainer.precision=64-true", "model.init_std=0.1", "mixer=attention"]
+    assert len({one, *(cell(word).run_id for word in other)}) == len(other) + 1
+    assert cell("lr=1").run_id == cell("lr=1.0").run_id
+
+
+def test_a_point_sets_seed_and_lr_aside_wherever_they_are_used():
+    assert cell("seed=3", "lr=0.1").config["task"]["seed"] == 3
+    assert cell("seed=3", "lr=0.1").point == cell().point
+    assert cell("seed=3", "task.seed=3").point != cell("seed=3").point
+    assert cell("d_model=32").point != cell().point
+
+
+def test_a_layer_pattern_repeats_and_takes_changes():
+    layers = cell("n_layers=5", "model.layers=[base_conv,mixer,{mixer:{window:2}}]", "d_model=32").config[
+        "model"
+    ]["layers"]
+    assert [layer["_target_"].rsplit(".", 1)[1] for layer in layers] == [
+        *("BaseConv", "SlidingWindow", "SlidingWindow", "BaseConv", "SlidingWindow"),
+    ]
+    assert [layer.get("window") for layer in layers] == [None, 8, 2, None, 8]
+    assert {layer["d_model"] for layer in layers} == {32}
+    assert all("about" not in layer for layer in layers)
+
+
+def test_a_layer_may_be_a_mixer_of_the_users_own_folder():
+    layers = cell("model.layers=[faulty,mixer]").config["model"]["layers"]
+    assert layers[0]["_target_"] == "tests.toys.faulty.Faulty"
+
+
+def test_settings_of_the_chosen_mixer_stay_out_of_the_other_layers():
+    layers = cell("mixer.window=2", "model.layers=[sliding_window,mixer]").config["model"]["layers"]
+    assert [layer["window"] for layer in layers] == [8, 2]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (["mixer.windw=16"], "unknown key mixer.windw; did you mean mixer.window?"),
+        (["windw=16"], "unknown key windw; did you mean mixer.window?"),
+        (["sead=1"], "unknown key sead; did you mean seed?"),
+        (["+extra=1"], "unknown key extra"),
+        (["+mixer.windw=1"], "unknown key mixer.windw; did you mean mixer.window?"),
+        (["++optim.max_epoch=1"], "unknown key optim.max_epoch; did you mean optim.max_epochs?"),
+        (["optm=zoology"], "unknown key optm; did you mean optim?"),
+        (["mixer=slidng_window"], "unknown mixer slidng_window; did you mean sliding_window?"),
+        (["task=mqr"], "unknown task mqr; did you mean mqar?"),
+        (["experiment=smok"], "unknown experiment smok; did you mean smoke?"),
+        (["mixer={windw: 3}"], "unknown key mixer.windw; did you mean mixer.window?"),
+        (["model.layers=[base_cnv,mixer]"], "unknown layer base_cnv; did you mean base_conv?"),
+        (["model.layers=[{mixer:{windw:3}}]"], "unknown key mixer.windw; did you mean mixer.window?"),
+        (["model.layers=[]"], "model.layers (=[]) must be a list of mixers"),
+        (["model.layers=mixer"], "model.layers (='mixer') must be a list of mixers"),
+        (["model.layers=[{a:{x:1},b:{}}]"], "must be a mixer's name or one {name: {key: value}}"),
+        (["d_model=${d_modl}"], "'d_modl'"),
+        (["lr=["], "cannot read lr=["),
+    ],
+    ids=str,
+)
+def test_a_misspelt_name_is_met_with_the_nearest(overrides: list[str], says: str):
+    with pytest.raises(ValueError) as error:
+        cell(*overrides)
+    assert says in str(error.value)
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_folder_of_ones_own_adds_names(tmp_path: Path):
+    (tmp_path / "mixer").mkdir()
+    text = (CONF / "mixer" / "sliding_window.yaml").read_text()
+    (tmp_path / "mixer" / "mine.yaml").write_text(text.replace("window: 8 ", "window: 5 "))
+    mine = composer(tmp_path).cell(["mixer=mine"])
+    assert mine.mixer == "mine"
+    assert mine.config["mixer"]["window"] == 5

@@ -1,0 +1,170 @@
+"""The record on disk: what load() gives back, and what it says of a folder it cannot read."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from zoo import results
+from zoo.attempt import record
+from zoo.config import composer
+from zoo.model import build_task
+from zoo.outcome import Outcome, Score
+from zoo.state import StateSize
+
+COMPOSER = composer()
+SLICES = build_task(COMPOSER.cell([]).config).segments("test")
+NAMES = [segment.name for segment in SLICES]
+SIZE = StateSize(paper=None, resident=30, touched=20, aux_ints=1)
+
+
+def outcome(status: Any = "ok") -> Outcome:
+    scores = {name: Score(0.5, 0.4, 0.3, 0.2, 100, 10) for name in NAMES}
+    return Outcome(
+        status=status,
+        diverged_step=7 if status == "diverged" else None,
+        diverged_lr=0.1 if status == "diverged" else None,
+        steps=7,
+        total_steps=9,
+        epochs=1,
+        early_stopped=False,
+        scores={} if status == "diverged" else {"valid": scores, "test": scores},
+        coverage={name: 0.25 for name in NAMES},
+        state_seq_len=128,
+        state_model=SIZE,
+        state_mixer=SIZE,
+        layers=["A", "B"],
+        parameters=1000,
+        parameters_without_embedding=100,
+        causal=True,
+        exact_decode=True,
+        wall_seconds=1.5,
+        examples_per_second=None if status == "diverged" else 10.0,
+        peak_memory_bytes=5,
+        kernels={},
+    )
+
+
+def write(folder: Path, *overrides: str, status: str = "ok") -> Path:
+    cell = COMPOSER.cell([*overrides, f"results={folder}"])
+    cell.folder.mkdir(parents=True)
+    results.finish(cell.folder, record(cell, outcome(status)))
+    curve = pd.DataFrame(
+        [(1, "train", "", "loss", 2.5)], columns=["step", "split", "slice", "metric", "value"]
+    )
+    curve.to_csv(cell.folder / "metrics.csv", index=False)
+    return cell.folder
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Path:
+    write(tmp_path, "mixer=sliding_window", "mixer.window=4", "lr=0.01", "seed=1")
+    write(tmp_path, "mixer=attention", "d_model=32")
+    write(tmp_path, "mixer=attention", "d_model=32", "lr=1.0", status="diverged")
+    return tmp_path
+
+
+def test_load_is_tidy(three: Path):
+    frame = results.load(three)
+    assert len(frame) == 3 * 2 * len(NAMES)
+    assert not frame.duplicated(["run_id", "split", "slice"]).any()
+    window = frame[frame.mixer == "sliding_window"]
+    assert set(window["mixer.window"]) == {4}
+    assert set(window.lr) == {0.01}
+    assert set(window.seed) == {1}
+    assert set(window.state_resident) == {30}
+    assert window.state_paper.isna().all()
+    assert set(window[window.split == "test"].coverage) == {0.25}
+    assert set(zip(window.seq_len, window.num_kv_pairs, strict=True)) == {
+        (32, 4),
+        (64, 8),
+        (64, 16),
+        (128, 32),
+    }
+    assert set(window.accuracy) == {0.5}
+    assert frame[frame.mixer == "attention"]["mixer.window"].isna().all()
+
+
+def test_a_diverged_cell_stays_in_the_data_at_the_same_point(three: Path):
+    frame = results.load(three)
+    attention = frame[frame.mixer == "attention"]
+    diverged = attention[attention.status == "diverged"]
+    assert len(diverged) == 2 * len(NAMES)
+    assert diverged.accuracy.isna().all()
+    assert set(diverged.diverged_step) == {7}
+    assert attention.point.nunique() == 1
+    assert math.isnan(attention[attention.status == "ok"].diverged_step.iloc[0])
+
+
+def test_every_documented_column_is_there(three: Path):
+    frame = results.load(three)
+    assert list(frame.columns[: len(results.KEYS) + 2]) == [*results.KEYS, "split", "slice"]
+    documented = results.load.__doc__ or ""
+    plain = [column for column in frame if "." not in column and column not in ("seq_len", "num_kv_pairs")]
+    assert [column for column in plain if column not in documented] == []
+
+
+def test_curves(three: Path):
+    curves = results.load_metrics(three)
+    assert list(curves.columns) == ["run_id", "mixer", "step", "split", "slice", "metric", "value"]
+    assert len(curves) == 3
+
+
+def test_an_unfinished_or_failed_cell_is_no_result(three: Path):
+    (three / "half").mkdir()
+    (three / "half" / ".result.json-1").write_text('{"schema"')  # a kill in the middle of the writing
+    results.fail(three / "half", "Traceback")
+    assert len(results.load(three)) == 3 * 2 * len(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "says"),
+    [
+        (lambda path: path.write_text(path.read_text()[:100]), "is not complete JSON"),
+        (lambda path: path.write_text(""), "is not complete JSON"),
+        (lambda path: path.write_text("[]"), "has schema None, this version reads schema 1"),
+        (lambda path: path.write_text('{"schema": 99}'), "has schema 99, this version reads schema 1"),
+    ],
+)
+def test_a_damaged_record_is_named_with_the_fix(three: Path, break_it: Any, says: str):
+    path = sorted(three.glob("*/result.json"))[1]
+    break_it(path)
+    with pytest.raises(ValueError) as error:
+        results.load(three)
+    message = str(error.value)
+    assert str(path) in message
+    assert says in message
+    assert "delete it and run the same command again" in message
+    assert len(message.splitlines()) == 1
+
+
+@pytest.mark.parametrize("folder", ["missing", "empty", "file"])
+def test_a_folder_without_results_is_named(tmp_path: Path, folder: str):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    for read in (results.load, results.load_metrics):
+        with pytest.raises(ValueError, match=rf"results folder .*{folder}.*: .*zoo.run"):
+            read(tmp_path / folder)
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path):
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "inside", Path("/proc/zoo")):
+        with pytest.raises(ValueError, match=r"results \(=.*\) must be a folder that can be written to"):
+            results.check_writable(path)
+    results.check_writable(tmp_path / "a" / "b")
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_a_cut_off_checkpoint_is_refused(tmp_path: Path):
+    import torch
+
+    results.check_checkpoint(tmp_path)
+    torch.save({"a": torch.zeros(1000)}, tmp_path / "last.ckpt")
+    results.check_checkpoint(tmp_path)
+    whole = (tmp_path / "last.ckpt").read_bytes()
+    (tmp_path / "last.ckpt").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=r"last.ckpt is not a complete checkpoint: delete it"):
+        results.check_checkpoint(tmp_path)
