@@ -27,7 +27,7 @@ def load(path: Path, run_id: str) -> dict[str, Any] | None:
     again = "delete it to start the cell anew."
     try:
         contents = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, KeyError, ValueError, pickle.UnpicklingError) as error:
+    except (RuntimeError, OSError, EOFError, KeyError, ValueError, pickle.UnpicklingError) as error:
         raise ValueError(f"{path} is not a complete checkpoint ({_first_line(error)}): {again}") from None
     if not isinstance(contents, dict) or contents.get("format") != FORMAT:
         raise ValueError(f"{path} is not a checkpoint of this version: {again}")

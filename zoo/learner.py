@@ -160,11 +160,11 @@ class Learner(pl.LightningModule):
             self.read_losses()
             self._flush()
         self._clock()
+        self.tell("training")
         if not ends_epoch and (position.step % self.checkpoint_every == 0 or self.trainer.received_sigterm):
             self.read_losses()
             self.save(self)
         self.stop_if_told()
-        self.tell("training")
 
     def _flush(self) -> None:
         self._add(train_rows(self.position.step, self.position.pending))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from pytorch_lightning.utilities.exceptions import SIGTERMException
 
 
 @contextmanager
@@ -30,11 +31,16 @@ def surroundings(threads: int) -> Iterator[None]:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Lightning answers Ctrl-C with sys.exit(1) and ignores the next: make it a KeyboardInterrupt again."""
+    """Lightning answers Ctrl-C with sys.exit(1) and ignores the next, and SIGTERM with exit code 0.
+
+    Make both the KeyboardInterrupt that they are.
+    """
     ours = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
+    except SIGTERMException:
+        raise KeyboardInterrupt("SIGTERM") from None
     except SystemExit as error:
         if isinstance(error.__context__, KeyboardInterrupt):
             raise error.__context__ from None

@@ -1,0 +1,173 @@
+"""A cell that is stopped anywhere and started again ends with the same bytes as one left alone."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.training.tiny import STEPS, tiny
+from zoo import learner
+from zoo.cell import Cell
+from zoo.outcome import Progress
+from zoo.training import train
+
+SETTINGS = {
+    "stream": {"block__embed_dropout": 0.2},
+    "fixed": {"task__data": "fixed", "task__order": "shuffled", "optim__warmup": 0.3},
+    "zoology": {"block": "zoology", "optim__schedule_every": "epoch", "task__data": "fixed"},
+}
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def _every_step_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner, "REPORT_EVERY", 0.0)
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return torch.load(folder / "last.ckpt", weights_only=True)["model"]
+
+
+def fresh(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def stop_at(step: int, message: str, how: Callable[[], None]) -> Callable[[Progress], None]:
+    def report(progress: Progress) -> None:
+        if progress.step == step and progress.message == message:
+            how()
+
+    return report
+
+
+def raise_stop() -> None:
+    raise Stop
+
+
+def kill(number: int) -> Callable[[], None]:
+    return lambda: os.kill(os.getpid(), number)
+
+
+def assert_same_end(cell: Cell, undisturbed: Path, folder: Path) -> None:
+    assert (folder / "metrics.csv").read_bytes() == (undisturbed / "metrics.csv").read_bytes()
+    for name, value in weights(undisturbed).items():
+        assert torch.equal(value, weights(folder)[name]), name
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_killed_cell_ends_as_if_left_alone(tmp_path: Path, name: str):
+    cell, undisturbed = tiny(**SETTINGS[name]), fresh(tmp_path / "undisturbed")
+    train(cell, undisturbed)
+    places = [(1, "training"), (5, "training"), (7, "validating"), (11, "training")]
+    for step, message in [*places, (14, "testing")]:
+        folder = fresh(tmp_path / f"{step}-{message}")
+        with pytest.raises(Stop):
+            train(cell, folder, stop_at(step, message, raise_stop))
+        outcome = train(cell, folder)
+        assert outcome.status == "ok" and outcome.steps == STEPS
+        assert_same_end(cell, undisturbed, folder)
+
+
+def test_a_cell_killed_at_every_step_still_gets_there(tmp_path: Path):
+    cell, undisturbed = tiny(trainer__checkpoint_every=1), fresh(tmp_path / "undisturbed")
+    train(cell, undisturbed)
+    folder = fresh(tmp_path / "hunted")
+    for step in range(1, STEPS + 1):
+        with pytest.raises(Stop):
+            train(cell, folder, stop_at(step, "training", raise_stop))
+    train(cell, folder)
+    assert_same_end(cell, undisturbed, folder)
+
+
+def test_a_resumed_cell_does_not_start_again(tmp_path: Path):
+    with pytest.raises(Stop):
+        train(tiny(), tmp_path, stop_at(5, "training", raise_stop))
+    seen: list[Progress] = []
+    train(tiny(), tmp_path, seen.append)
+    assert seen[0].step == 3 and seen[0].message == "resumed at step 3"
+    assert [p.step for p in seen if p.message == "training"][:2] == [4, 5]
+
+
+def test_a_finished_cell_only_tests_again(tmp_path: Path):
+    first = train(tiny(), tmp_path)
+    before = (tmp_path / "metrics.csv").read_bytes()
+    seen: list[Progress] = []
+    again = train(tiny(), tmp_path, seen.append)
+    assert again.scores == first.scores
+    assert {p.message for p in seen} <= {f"resumed at step {STEPS}", "testing"}
+    assert (tmp_path / "metrics.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_is_an_interrupt_and_never_success(tmp_path: Path, number: int):
+    handlers = [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)]
+    cell, undisturbed = tiny(), fresh(tmp_path / "undisturbed")
+    train(cell, undisturbed)
+    folder = fresh(tmp_path / "told")
+    with pytest.raises(KeyboardInterrupt):
+        train(cell, folder, stop_at(5, "training", kill(number)))
+    assert [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)] == handlers
+    train(cell, folder)
+    assert_same_end(cell, undisturbed, folder)
+
+
+def test_a_sigterm_leaves_a_checkpoint_of_that_very_step(tmp_path: Path):
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny(trainer__checkpoint_every=100), tmp_path, stop_at(4, "training", kill(signal.SIGTERM)))
+    assert torch.load(tmp_path / "last.ckpt", weights_only=True)["position"]["step"] == 4
+
+
+def test_a_sigterm_in_the_test_is_no_success_either(tmp_path: Path):
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny(), tmp_path, stop_at(STEPS, "testing", kill(signal.SIGTERM)))
+
+
+def test_early_stop_ends_the_cell_and_stays_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(learner, "pooled_row_accuracy", lambda scores: 0.995)
+    cell = tiny(optim__early_stop=0.99)
+    with pytest.raises(Stop):
+        train(cell, tmp_path, stop_at(7, "testing", raise_stop))
+    seen: list[Progress] = []
+    outcome = train(cell, tmp_path, seen.append)
+    assert outcome.early_stopped and outcome.steps == 7 and outcome.epochs == 1
+    assert outcome.total_steps == STEPS and outcome.scores["test"]
+    assert "training" not in {p.message for p in seen}
+    higher = train(tiny(optim__early_stop=0.999), fresh(tmp_path / "higher"))
+    assert not higher.early_stopped and higher.steps == STEPS
+
+
+@pytest.mark.parametrize("damage", ["empty", "half", "short", "text", "flipped"])
+def test_a_damaged_checkpoint_is_refused_before_training(tmp_path: Path, damage: str):
+    with pytest.raises(Stop):
+        train(tiny(), tmp_path, stop_at(5, "training", raise_stop))
+    path = tmp_path / "last.ckpt"
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    path.write_bytes(
+        {
+            "empty": b"",
+            "half": whole[:middle],
+            "short": whole[:-7],
+            "text": b"not a checkpoint\n" * 9,
+            "flipped": whole[:middle]
+            + bytes(b ^ 255 for b in whole[middle : middle + 512])
+            + whole[middle + 512 :],
+        }[damage]
+    )
+    with pytest.raises(ValueError, match=r"last\.ckpt is not .* delete it to start the cell anew") as error:
+        train(tiny(), tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_checkpoint_of_another_cell_is_refused(tmp_path: Path):
+    with pytest.raises(Stop):
+        train(tiny(), tmp_path, stop_at(5, "training", raise_stop))
+    with pytest.raises(ValueError, match="belongs to the cell"):
+        train(tiny(seed=3), tmp_path)
