@@ -1,0 +1,204 @@
+"""Linear attention and its feature maps against their definitions."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+
+from zoo.mixers import linear_attention as module
+from zoo.mixers.feature_maps import CosFormer, Identity, Performer, PosElu, Relu, Square, Taylor2
+from zoo.mixers.linear_attention import LinearAttention
+from zoo.state import StateSize
+
+F64 = torch.float64
+
+
+def taylor(q: Tensor, k: Tensor) -> Tensor:
+    u = (q * k).sum(-1) / math.sqrt(q.shape[-1])
+    return 1 + u + u**2 / 2
+
+
+def dot(phi):
+    return lambda q, k, t, s: (phi(q) * phi(k)).sum(-1)
+
+
+def favor(q: Tensor, k: Tensor) -> Tensor:
+    rows, size = Performer(q.shape[-1], 7, seed=3).projection.T.double(), q.shape[-1]
+    q, k = q / size**0.25, k / size**0.25
+    pairs = (torch.exp(q @ w + k @ w - (q @ q + k @ k) / 2) for w in rows)
+    return sum(pairs) / len(rows)
+
+
+# name -> (the map, its weight written out as a function of one query, one key and their 0-based positions)
+MAPS = {
+    "taylor2": (Taylor2, lambda q, k, t, s: taylor(q, k)),
+    "identity": (Identity, dot(lambda x: x)),
+    "relu": (Relu, dot(lambda x: torch.where(x > 1e-6, x, 1e-6))),
+    "pos_elu": (PosElu, dot(lambda x: torch.where(x > 0, x + 1, x.exp()))),
+    "square": (Square, dot(lambda x: x**2)),
+    "cosformer": (
+        partial(CosFormer, max_len=30),
+        lambda q, k, t, s: dot(torch.relu)(q, k, t, s) * math.cos(math.pi * (t - s) / 60),
+    ),
+    "performer": (partial(Performer, num_features=7, seed=3), lambda q, k, t, s: favor(q, k)),
+}
+NAMES = list(MAPS)
+
+
+def written_out(mixer: LinearAttention, weight, x: Tensor) -> Tensor:
+    """Every weight by itself; the last rows of a head's projection are its values."""
+    f = mixer.feature_dim
+    sequences = []
+    for row in x:
+        heads = (row @ mixer.proj.weight.T).unflatten(-1, (mixer.num_heads, -1))
+        ys = []
+        for t in range(len(row)):
+            for h in range(mixer.num_heads):
+                w = [weight(heads[t, h, :f], heads[s, h, f : 2 * f], t, s) for s in range(t + 1)]
+                y = sum(w[s] * heads[s, h, 2 * f :] for s in range(t + 1))
+                ys.append(y if mixer.eps is None else y / (sum(w) + mixer.eps))
+        y = torch.stack(ys).unflatten(0, (-1, mixer.num_heads))
+        sequences.append(mixer.norm(y).flatten(1) @ mixer.out_proj.weight.T)
+    return torch.stack(sequences)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("denominator", "output_norm"), [("sum", False), ("none", True)])
+def test_is_its_definition_with_gradients(name: str, denominator: str, output_norm: bool):
+    feature_map, weight = MAPS[name]
+    mixer = LinearAttention(8, 2, 3, feature_map, denominator, output_norm, eps=1e-3).double()
+    x = torch.randn(2, 7, 8, dtype=F64, requires_grad=True)
+    expected, wanted = written_out(mixer, weight, x), [x, *mixer.parameters()]
+    upstream = torch.randn_like(expected)
+    expected_grads = torch.autograd.grad(expected, wanted, upstream)
+    for y in (mixer(x), mixer.extend(x)[0]):
+        torch.testing.assert_close(y, expected)
+        torch.testing.assert_close(torch.autograd.grad(y, wanted, upstream), expected_grads)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_chunks_equal_the_matrix(monkeypatch, name: str):
+    """At lengths on both sides of a chunk's end, outputs, gradients and what is kept."""
+    monkeypatch.setattr(module, "CHUNK", 8)
+    mixer = LinearAttention(8, 2, 3, MAPS[name][0], output_norm=True).double()
+    for length in (7, 8, 9, 29):
+        x = torch.randn(2, length, 8, dtype=F64, requires_grad=True)
+        short = torch.autograd.grad(mixer(x).square().sum(), x)
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "MATRIX_UP_TO", 0)
+            torch.testing.assert_close(torch.autograd.grad(mixer(x).square().sum(), x), short)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["taylor2", "pos_elu", "square", "performer"])
+def test_weights_sum_to_one(name: str):
+    """Equal values everywhere come out as they are, whatever the weights; also when they are kept as sums."""
+    mixer = LinearAttention(8, 2, 6, MAPS[name][0], eps=0.0).double()
+    mixer.out_proj.weight.copy_(torch.eye(8))
+    mixer._heads = lambda x: (
+        *torch.randn(2, 2, 2, x.shape[1], 6, dtype=F64),
+        torch.ones(2, 2, x.shape[1], 4, dtype=F64),
+    )
+    x = torch.zeros(2, 25, 8, dtype=F64)
+    torch.testing.assert_close(mixer(x), torch.ones_like(x))
+    torch.testing.assert_close(mixer.extend(x, mixer.extend(x)[1])[0], torch.ones_like(x))
+
+
+def test_taylor_weights_are_at_least_a_half():
+    q, k = 3 * torch.randn(2, 50, 16, dtype=F64)
+    phi = Taylor2(16).double()
+    assert (phi(q) @ phi(k).T).min() >= 0.5 - 1e-12
+
+
+def test_favor_estimates_the_exponential():
+    """zoology's rows are a thousandth as long as they should be: its estimate knows nothing of q . k."""
+    q, k = (0.6 * torch.randn(2, 300, 16, dtype=F64)).unbind()
+    phi = Performer(16, num_features=4096).double()
+    estimate, exact = (phi(q) * phi(k)).sum(-1), ((q * k).sum(-1) / 4).exp()
+    assert (estimate / exact).mean() == pytest.approx(1, abs=0.05)
+    assert torch.corrcoef(torch.stack([estimate, exact]))[0, 1] > 0.75
+
+
+def test_favor_is_unbiased_over_seeds():
+    q, k = torch.tensor([0.9, -0.5, 0.3, 0.2], dtype=F64), torch.tensor([0.7, 0.1, -0.4, 0.8], dtype=F64)
+    maps = [Performer(4, 6, seed=seed).double() for seed in range(2000)]
+    estimates = torch.stack([(phi(q[None]) * phi(k[None])).sum() for phi in maps])
+    exact = ((q @ k) / 2).exp()
+    assert abs(estimates.mean() - exact) < 4 * estimates.std() / len(maps) ** 0.5
+
+
+def test_favor_rows_are_orthogonal_in_blocks_and_as_long_as_gaussians():
+    rows = Performer(16, num_features=1600).projection.T.double()
+    gram = rows[16:32] @ rows[16:32].T
+    assert (gram - gram.diagonal().diag()).abs().max() < 1e-5
+    assert rows.square().sum(-1).mean() == pytest.approx(16, rel=0.05)
+    assert rows.square().sum(-1).var() == pytest.approx(32, rel=0.3)
+
+
+def test_cosformer_does_not_look_at_the_length():
+    mixer = LinearAttention(8, 1, 4, partial(CosFormer, max_len=40)).double()
+    x = torch.randn(2, 40, 8, dtype=F64)
+    torch.testing.assert_close(mixer(x[:, :9]), mixer(x)[:, :9])
+
+
+def test_cosformer_refuses_to_go_beyond_its_length():
+    mixer = LinearAttention(8, 1, 4, partial(CosFormer, max_len=10))
+    _, state = mixer.extend(torch.randn(1, 10, 8))
+    with pytest.raises(ValueError, match="max_len"):
+        mixer.extend(torch.randn(1, 1, 8), state)
+    with pytest.raises(ValueError, match="max_len"):
+        mixer(torch.randn(1, 11, 8))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_stays_finite_far_out(name: str):
+    feature_map = partial(CosFormer, max_len=1024) if name == "cosformer" else MAPS[name][0]
+    signed = name == "identity"
+    mixer = LinearAttention(16, 1, 8, feature_map, "none" if signed else "sum", output_norm=signed)
+    for length in (500, 1024):  # through the matrix, in chunks
+        x = (100 * torch.randn(1, length, 16)).requires_grad_()
+        y = mixer(x)
+        y.sum().backward()
+        assert y.isfinite().all()
+        assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_half_precision_keeps_its_sums_in_float32(name: str):
+    mixer = LinearAttention(16, 2, 4, MAPS[name][0], output_norm=True)
+    x = torch.randn(2, 20, 16)
+    with torch.autocast("cpu", torch.bfloat16):
+        y, state = mixer.extend(x)
+        loss = mixer(x).float().square().sum()
+    assert state.kv.dtype == torch.float32
+    torch.testing.assert_close(y.float(), mixer(x), atol=0.1, rtol=0.1)
+    loss.backward()
+    assert mixer.proj.weight.grad.isfinite().all()
+
+
+def test_state_counts():
+    based = LinearAttention(64, 4, 16, Taylor2)
+    assert based.state_size(9) == StateSize(*[4 * 153 * 17] * 3)
+    assert LinearAttention(64, 4, 16, Identity, "none").state_size(9) == StateSize(*[4 * 16 * 16] * 3)
+    assert LinearAttention(64, 1, 16, partial(CosFormer, max_len=9)).state_size(9).paper == 32 * 65
+    assert LinearAttention(64, 1, 16, partial(Performer, num_features=256)).state_size(9).paper == 256 * 65
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"num_heads": 3}, "num_heads"),
+        ({"feature_dim": 0}, "feature_dim"),
+        ({"denominator": "softmax"}, "denominator"),
+        ({"eps": -1.0}, "eps"),
+        ({"feature_map": partial(CosFormer, max_len=0)}, "max_len"),
+        ({"feature_map": partial(Performer, num_features=0)}, "num_features"),
+    ],
+)
+def test_refuses_settings_that_do_not_fit(settings: dict, named: str):
+    with pytest.raises(ValueError, match=named):
+        LinearAttention(
+            **({"d_model": 8, "num_heads": 1, "feature_dim": 4, "feature_map": Taylor2} | settings)
+        )

@@ -1,0 +1,111 @@
+"""Causal linear attention: a sum over the past of features times values, of fixed size.
+
+B batch, T time, D model width, H heads, C channels of a query or key, F features of it (`feature_maps`),
+V channels of a value (H * V == D).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.mixers.base import Mixer, Seq, at_least, multiple, one_of
+from zoo.mixers.feature_maps import FeatureMap
+from zoo.state import StateSize
+
+MATRIX_UP_TO = 512  # tokens; shorter sequences are quicker through the matrix of weights than in chunks
+CHUNK = 128
+
+
+class State(NamedTuple):
+    kv: Float[Tensor, "B H F V"]  # sum of phi(k) v^T
+    k: Float[Tensor, "B H F"] | None  # sum of phi(k), where there is a denominator
+    seen: int  # tokens so far, for maps that use positions
+
+
+class LinearAttention(Mixer[State]):
+    """y_t = phi(q_t) S_t / (phi(q_t) z_t + eps), S and z the sums over the past of phi(k) v^T and phi(k)
+    (Katharopoulos et al. 2020, arXiv 2006.16236).  With the map Taylor2 it is the linear layer of Based
+    (arXiv 2402.18668, Eq. 3).
+
+    feature_dim: C.  feature_map: builds the map from C, e.g. the class `feature_maps.Taylor2`.
+    denominator: sum (z above) or none, for maps whose weights have both signs; then use `output_norm`.
+    output_norm: RMSNorm of each head's output.
+    The sums are kept in float32 at least.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        feature_dim: int,
+        feature_map: Callable[[int], FeatureMap],
+        denominator: str = "sum",
+        output_norm: bool = False,
+        eps: float = 1e-6,
+    ) -> None:
+        super().__init__()
+        multiple("d_model", d_model, "num_heads", num_heads)
+        at_least("feature_dim", feature_dim, 1)
+        at_least("eps", eps, 0.0)
+        one_of("denominator", denominator, ("sum", "none"))
+        self.num_heads, self.head_dim, self.feature_dim = num_heads, d_model // num_heads, feature_dim
+        self.eps = eps if denominator == "sum" else None
+        self.map = feature_map(feature_dim)
+        self.proj = nn.Linear(d_model, num_heads * (2 * feature_dim + self.head_dim), bias=False)
+        self.norm = nn.RMSNorm(self.head_dim, eps=eps) if output_norm else nn.Identity()
+        self.out_proj = nn.Linear(d_model, d_model, bias=False)
+
+    def forward(self, x: Seq) -> Seq:
+        if x.shape[1] > MATRIX_UP_TO:
+            return self.extend(x)[0]
+        q, k, v = self._heads(x)
+        with torch.autocast(x.device.type, enabled=False):
+            y = self.map.attend(q, k, v, self.eps)
+        return self._output(y, x)
+
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        q, k, v = self._heads(x)
+        with torch.autocast(x.device.type, enabled=False):
+            ys = []
+            for part in zip(q.split(CHUNK, 2), k.split(CHUNK, 2), v.split(CHUNK, 2), strict=True):
+                y, state = self._chunk(*part, state or self._start(x))
+                ys.append(y)
+        return self._output(torch.cat(ys, dim=2), x), state  # pyright: ignore[reportReturnType]
+
+    def _chunk(self, q: Tensor, k: Tensor, v: Tensor, state: State) -> tuple[Tensor, State]:
+        """Tokens see each other through their weights, and what was before them through the sums."""
+        weights, phi_q, phi_k = (
+            self.map.weights(q, k, state.seen),
+            self.map(q, state.seen),
+            self.map(k, state.seen),
+        )
+        y = weights @ v + phi_q @ state.kv
+        z = None
+        if state.k is not None and self.eps is not None:
+            y = y / (weights.sum(-1, keepdim=True) + phi_q @ state.k[..., None] + self.eps)
+            z = state.k + phi_k.sum(-2)
+        return y, State(state.kv + phi_k.mT @ v, z, state.seen + q.shape[2])
+
+    def _heads(
+        self, x: Seq
+    ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T C"], Float[Tensor, "B H T V"]]:
+        heads = self.proj(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+        heads = heads.to(torch.promote_types(heads.dtype, torch.float32))
+        q, k, v = heads.split([self.feature_dim, self.feature_dim, self.head_dim], dim=-1)
+        return q, k, v
+
+    def _start(self, x: Seq) -> State:
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        kv = x.new_zeros(x.shape[0], self.num_heads, self.map.expanded_dim, self.head_dim, dtype=dtype)
+        return State(kv, None if self.eps is None else torch.zeros_like(kv[..., 0]), 0)
+
+    def _output(self, y: Float[Tensor, "B H T V"], x: Seq) -> Seq:
+        return self.out_proj(self.norm(y).transpose(1, 2).flatten(2).to(x.dtype))
+
+    def state_size(self, seq_len: int) -> StateSize:
+        del seq_len
+        held = self.num_heads * self.map.expanded_dim * (self.head_dim + (self.eps is not None))
+        return StateSize(paper=held, resident=held, touched=held)
