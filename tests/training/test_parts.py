@@ -1,0 +1,175 @@
+"""The optimizer's groups, the schedule, the counts and the logger."""
+
+import sys
+import types
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from tests.training.tiny import tiny
+from zoo.cell import Cell
+from zoo.metrics import Tally, pooled_row_accuracy, train_rows
+from zoo.model import build_model
+from zoo.optimizer import OptimConfig, make_optimizer, settings
+from zoo.outcome import Score
+from zoo.schedule import lr_factor
+from zoo.training import check, train
+
+
+def optim(**changes: Any) -> OptimConfig:
+    return replace(settings("optim", OptimConfig, tiny().config["optim"]), **changes)
+
+
+# the optimizer
+
+
+def decays(model: nn.Module, config: OptimConfig) -> dict[str, float]:
+    names = {id(p): name for name, p in model.named_parameters()}
+    groups = make_optimizer(model, config, 1e-3).param_groups
+    return {names[id(p)]: group["weight_decay"] for group in groups for p in group["params"]}
+
+
+def test_decay_falls_on_matrices_that_are_not_flagged():
+    model = build_model(tiny(block__mlp="gelu"))
+    flagged = nn.Parameter(torch.zeros(3, 3))
+    flagged.no_weight_decay = True  # type: ignore[attr-defined]
+    model.register_parameter("flagged", flagged)
+    found = decays(model, optim(weight_decay=0.25))
+    assert set(found) == {name for name, _ in model.named_parameters()}
+    assert found["flagged"] == 0.0 and found["embedding"] == 0.25
+    assert found["blocks.0.mlp.up_proj.weight"] == 0.25 and found["blocks.0.mlp.up_proj.bias"] == 0.0
+    assert all(decay == 0.0 for name, decay in found.items() if "norm" in name)
+    assert set(decays(model, optim(decay_all=True)).values()) == {0.1}
+
+
+def test_the_optimizers_settings_arrive():
+    group = make_optimizer(nn.Linear(2, 2), optim(betas=[0.5, 0.75]), 0.125).param_groups[0]
+    assert group["lr"] == 0.125 and group["betas"] == (0.5, 0.75) and group["fused"]
+
+
+# the schedule
+
+
+def test_cosine_per_epoch_is_the_references():
+    parameter = nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([parameter], lr=1.0)
+    theirs = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=5, eta_min=0.0)
+    config = optim(max_epochs=5, schedule_every="epoch", warmup=0.0)
+    for epoch in range(5):
+        for step in range(epoch * 7, epoch * 7 + 7):
+            assert lr_factor(config, step, 35) == pytest.approx(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        theirs.step()
+
+
+def test_warm_up_rises_to_the_peak_and_the_cosine_falls_from_it():
+    config = optim(warmup=0.25)
+    factors = [lr_factor(config, step, 40) for step in range(40)]
+    assert factors[:10] == pytest.approx([(i + 1) / 10 for i in range(10)])
+    assert factors[10] == 1.0 and factors[25] == pytest.approx(0.5)
+    assert all(a > b > 0 for a, b in pairwise(factors[10:]))
+
+
+def test_constant_is_constant_after_the_warm_up():
+    assert {lr_factor(optim(warmup=0.25, schedule="constant"), step, 40) for step in range(9, 40)} == {1.0}
+
+
+def test_an_epoch_schedule_never_exceeds_the_peak_after_a_warm_up_inside_an_epoch():
+    config = optim(max_epochs=4, schedule_every="epoch", warmup=0.1)
+    factors = [lr_factor(config, step, 40) for step in range(40)]
+    assert max(factors) == 1.0 and factors[4:10] == [1.0] * 6
+    assert len(set(factors[10:20])) == 1 and factors[10] < 1
+
+
+# counts
+
+
+def test_a_tally_counts_over_batches_of_unequal_size():
+    tally = Tally()
+    tally.add(torch.tensor([[1.0, 3.0], [5.0, 7.0]]), torch.tensor([[True, True], [True, False]]))
+    tally.add(torch.tensor([[0.0, 2.0]]), torch.tensor([[False, False]]))
+    assert tally.score() == Score(
+        accuracy=0.5, row_accuracy=0.5, exact_rows=1 / 3, loss=3.0, answers=6, rows=3
+    )
+
+
+def test_the_pooled_accuracy_weighs_rows():
+    score = Score(accuracy=0.0, row_accuracy=1.0, exact_rows=0.0, loss=0.0, answers=100, rows=1)
+    assert pooled_row_accuracy({"a": score, "b": replace(score, row_accuracy=0.0, rows=3)}) == 0.25
+
+
+def test_train_rows_weigh_batches_by_their_answers():
+    rows = train_rows(9, [("a", 1, 4.0), ("b", 5, 2.0), ("a", 3, 8.0)])
+    assert rows == [
+        (9, "train", "a", "loss", 7.0),
+        (9, "train", "a", "answers", 4),
+        (9, "train", "b", "loss", 2.0),
+        (9, "train", "b", "answers", 5),
+    ]
+
+
+# loggers
+
+
+def logged(config: dict[str, Any], choice: str = "other") -> Cell:
+    cell = tiny()
+    return Cell(cell.config | {"logger": config}, cell.choices | {"logger": choice})
+
+
+def test_a_logger_whose_package_is_missing_is_refused_with_the_extra(tmp_path: Path):
+    cell = logged({"_target_": "does.not.matter", "requires": "no_such_package"}, "fancy")
+    for attempt in (lambda: check(cell), lambda: train(cell, tmp_path)):
+        with pytest.raises(ValueError, match=r"logger=fancy needs no_such_package: pip install .*\[fancy\]"):
+            attempt()
+
+
+def test_a_logger_gets_every_row_and_the_cells_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from pytorch_lightning.loggers import CSVLogger
+
+    calls: list[tuple[int, dict[str, float]]] = []
+    module = types.ModuleType("fake_logger")
+
+    class Fake(CSVLogger):
+        def __init__(self, save_dir: str, name: str) -> None:
+            assert Path(save_dir) == tmp_path and name == "x"
+            super().__init__(save_dir)
+
+        def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+            assert step is not None
+            calls.append((step, metrics))
+
+        def save(self) -> None:
+            pass
+
+    module.Fake = Fake  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "fake_logger", module)
+    outcome = train(logged({"_target_": "fake_logger.Fake", "requires": "json", "name": "x"}), tmp_path)
+    values = {key: value for step, metrics in calls if step == 14 for key, value in metrics.items()}
+    for name, score in outcome.scores["test"].items():
+        assert values[f"test/{name}/accuracy"] == score.accuracy
+
+
+def test_the_shipped_loggers_name_real_classes_and_settings():
+    import inspect
+
+    from hydra.utils import get_class
+    from omegaconf import OmegaConf
+
+    from zoo.paths import CONF
+
+    yamls: Sequence[Path] = sorted((CONF / "logger").glob("*.yaml"))
+    assert len(yamls) >= 4
+    for path in yamls:
+        config = dict(OmegaConf.load(path))
+        target = config.pop("_target_")
+        if target is None:
+            continue
+        known = inspect.signature(get_class(target).__init__).parameters
+        assert set(config) - {"requires"} <= set(known), path.name
+        assert "save_dir" in known

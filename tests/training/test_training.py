@@ -1,0 +1,292 @@
+"""What train() computes and records: the loss, divergence, metrics, and what each setting changes."""
+
+import csv
+import json
+import math
+import random
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.training.tiny import STEPS, tiny
+from zoo import learner
+from zoo.batches import BatchStream
+from zoo.cell import Cell
+from zoo.learner import answers_loss
+from zoo.model import build_model, build_task
+from zoo.outcome import Progress
+from zoo.training import check, train
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    with (folder / "metrics.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_loss_and_gradients_are_those_of_all_logits_and_a_mask():
+    cell = tiny(block="zoology")
+    model, task = build_model(cell).double().eval(), build_task(cell.config)
+    for segment in range(2):
+        batch = task.sample("train", segment, range(5))
+        labels = torch.full_like(batch.inputs, -100).scatter_(1, batch.positions, batch.answers)
+        logits = model.logits(model(batch.inputs))
+        full = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
+        ours = answers_loss(model, batch)
+        torch.testing.assert_close(ours, full, rtol=1e-10, atol=1e-12)
+        names, parameters = zip(*model.named_parameters(), strict=True)
+        pairs = zip(
+            names, torch.autograd.grad(ours, parameters), torch.autograd.grad(full, parameters), strict=True
+        )
+        for name, a, b in pairs:
+            torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10, msg=name)
+
+
+def test_one_cell_leaves_a_whole_record(tmp_path: Path):
+    seen: list[Progress] = []
+    outcome = train(tiny(), tmp_path, seen.append)
+    assert outcome.status == "ok" and outcome.diverged_step is None
+    assert outcome.steps == outcome.total_steps == STEPS and outcome.epochs == 2
+    assert outcome.state_seq_len == 16
+    assert outcome.parameters == sum(p.numel() for p in build_model(tiny()).parameters())
+    assert outcome.parameters - outcome.parameters_without_embedding == 24 * 16
+    assert outcome.wall_seconds > 0 and (outcome.examples_per_second or 0) > 0
+    assert outcome.peak_memory_bytes > 10**7
+    assert json.loads(json.dumps(asdict(outcome)))["scores"]["test"]
+    sizes = {
+        (s, n): (score.rows, score.answers) for s, by in outcome.scores.items() for n, score in by.items()
+    }
+    assert sizes == {
+        ("valid", "seq_len=8,num_kv_pairs=2"): (6, 12),
+        ("valid", "seq_len=12,num_kv_pairs=3"): (3, 9),
+        ("test", "seq_len=8,num_kv_pairs=2"): (6, 12),
+        ("test", "seq_len=16,num_kv_pairs=4"): (5, 20),
+    }
+    assert seen[-1].step == STEPS
+    assert seen[-1].valid_accuracy is not None
+
+
+def test_metrics_are_tidy_and_agree_with_the_outcome(tmp_path: Path):
+    outcome = train(tiny(), tmp_path)
+    rows = rows_of(tmp_path)
+    assert list(rows[0]) == ["step", "split", "slice", "metric", "value"]
+    assert len({tuple(row.values())[:4] for row in rows}) == len(rows), "a number is told twice"
+    assert {(int(r["step"]), r["split"]) for r in rows} == {
+        (7, "train"), (7, "valid"), (14, "train"), (14, "valid"), (14, "test"),
+    }  # fmt: skip
+    for row in rows:
+        if int(row["step"]) == STEPS and row["split"] != "train":
+            score = asdict(outcome.scores[row["split"]][row["slice"]])
+            assert float(row["value"]) == score[row["metric"]]
+    trained = [int(r["value"]) for r in rows if r["split"] == "train" and r["metric"] == "answers"]
+    assert sum(trained) == 2 * (4 * 4 * 2 + 3 * 4 * 3)
+
+
+def test_the_test_split_is_scored_as_a_person_would(tmp_path: Path):
+    outcome = train(tiny(), tmp_path)
+    model, task = build_model(tiny()).eval(), build_task(tiny().config)
+    model.load_state_dict(torch.load(tmp_path / "last.ckpt", weights_only=True)["model"])
+    for i, segment in enumerate(task.segments("test")):
+        batch, score = (
+            task.sample("test", i, range(segment.num_examples)),
+            outcome.scores["test"][segment.name],
+        )
+        with torch.no_grad():
+            logits = model.logits(model(batch.inputs)).gather(
+                1, batch.positions[..., None].expand(-1, -1, 24)
+            )
+        right = logits.argmax(-1) == batch.answers
+        assert score.accuracy == pytest.approx(right.double().mean().item())
+        assert score.row_accuracy == pytest.approx(right.double().mean(1).mean().item())
+        assert score.exact_rows == pytest.approx(right.all(1).double().mean().item())
+        loss = F.cross_entropy(logits.flatten(0, 1), batch.answers.flatten()).item()
+        assert score.loss == pytest.approx(loss, rel=1e-5)
+
+
+def test_the_same_cell_gives_the_same_bytes_and_another_seed_others(tmp_path: Path):
+    for name, cell in {"a": tiny(), "b": tiny(), "c": tiny(seed=1)}.items():
+        (tmp_path / name).mkdir()
+        torch.manual_seed(random.randrange(1000))
+        train(cell, tmp_path / name)
+    a, b, c = ((tmp_path / name / "metrics.csv").read_bytes() for name in "abc")
+    assert a == b != c
+
+
+def test_nothing_outside_moves_and_nothing_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    torch.manual_seed(5)
+    expected = torch.randn(2)
+    torch.manual_seed(5)
+    torch.set_num_threads(2)
+    inside: list[int] = []
+    train(tiny(trainer__threads=1), tmp_path, lambda progress: inside.append(torch.get_num_threads()))
+    assert torch.get_num_threads() == 2 and set(inside) == {1}
+    assert torch.equal(torch.randn(2), expected)
+    assert torch.is_grad_enabled()
+    assert capfd.readouterr() == ("", "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["last.ckpt", "metrics.csv"]
+
+
+@pytest.mark.parametrize("look_every", [1, 4, 100])
+def test_a_loss_that_is_not_finite_ends_the_cell_with_its_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look_every: int
+):
+    calls = []
+
+    def poisoned(model: Any, batch: Any) -> torch.Tensor:
+        calls.append(1)
+        return answers_loss(model, batch) * (math.nan if len(calls) >= 10 else 1)
+
+    monkeypatch.setattr(learner, "answers_loss", poisoned)
+    monkeypatch.setattr(learner, "LOOK_EVERY", {"cpu": look_every})  # as on a GPU
+    cell = tiny(optim__schedule="constant", optim__warmup=0.0, lr=0.002)
+    outcome = train(cell, tmp_path)
+    assert outcome.status == "diverged"
+    assert outcome.diverged_step == outcome.steps == 10 and outcome.diverged_lr == 0.002
+    assert outcome.scores == {}
+    last = [row for row in rows_of(tmp_path) if row["step"] == "10"]
+    assert last and any(math.isnan(float(row["value"])) for row in last)
+    json.dumps(asdict(outcome))
+
+
+def test_a_real_divergence_is_seen(tmp_path: Path):
+    outcome = train(tiny(lr=1e38, optim__grad_clip=None, optim__warmup=0.0), tmp_path)
+    assert outcome.status == "diverged" and outcome.diverged_step == 2
+    assert outcome.diverged_lr == pytest.approx(1e38, rel=0.05)
+
+
+def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path):
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    with pytest.raises(ValueError, match=r"trainer\.accelerator \(=gpu\)"):
+        train(tiny(trainer="gpu"), tmp_path)
+
+
+WEIGHTS_CHANGE = {
+    "batch_size": 3,
+    "max_epochs": 3,
+    "betas": [0.5, 0.9],
+    "weight_decay": 5.0,
+    "decay_all": True,
+    "grad_clip": 0.01,
+    "schedule": "constant",
+    "schedule_every": "epoch",
+    "warmup": 0.5,
+}
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
+    return trained(tiny(), tmp_path_factory.mktemp("plain"))
+
+
+def trained(cell: Cell, folder: Path) -> dict[str, torch.Tensor]:
+    train(cell, folder)
+    return torch.load(folder / "last.ckpt", weights_only=True)["model"]
+
+
+@pytest.mark.parametrize("leaf", WEIGHTS_CHANGE)
+def test_each_leaf_of_optim_changes_the_weights(tmp_path: Path, leaf: str, plain: dict[str, torch.Tensor]):
+    other = trained(tiny(**{f"optim__{leaf}": str(WEIGHTS_CHANGE[leaf])}), tmp_path)
+    assert any(not torch.equal(other[name], value) for name, value in plain.items())
+
+
+def test_the_leaves_of_optim_and_trainer_are_all_accounted_for():
+    config = tiny().config
+    elsewhere = {"eval_batch_size", "early_stop"}  # the next test; test_resuming.py
+    assert set(config["optim"]) == set(WEIGHTS_CHANGE) | elsewhere
+    assert set(config["trainer"]) == {"accelerator", "precision", "threads", "checkpoint_every"}
+
+
+def test_eval_batch_size_cuts_the_evaluation_and_not_its_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    sizes: list[tuple[str, int]] = []
+
+    class Spy(BatchStream):
+        def __init__(self, task: Any, split: Any, batch_size: int, device: Any) -> None:
+            sizes.append((split, batch_size))
+            super().__init__(task, split, batch_size, device)
+
+    monkeypatch.setattr("zoo.training.BatchStream", Spy)
+    (tmp_path / "other").mkdir()
+    small, large = train(tiny(), tmp_path), train(tiny(optim__eval_batch_size=100), tmp_path / "other")
+    assert sizes == [("train", 4), ("valid", 4), ("test", 4), ("train", 4), ("valid", 100), ("test", 100)]
+    for name, score in small.scores["test"].items():
+        assert score.loss == pytest.approx(large.scores["test"][name].loss, rel=1e-6)
+
+
+def test_precision_is_followed(tmp_path: Path, plain: dict[str, torch.Tensor]):
+    other = trained(tiny(trainer__precision="bf16-mixed"), tmp_path)
+    assert all(value.dtype == torch.float32 for value in other.values())
+    name = "embedding"
+    assert not torch.equal(other[name], plain[name])
+    assert torch.allclose(other[name], plain[name], atol=0.02)
+    (tmp_path / "double").mkdir()
+    double = trained(tiny(trainer__precision="64-true"), tmp_path / "double")
+    assert double[name].dtype == torch.float64
+    assert torch.get_default_dtype() == torch.float32
+
+
+def test_the_optimizer_runs_at_the_scheduled_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    rates: list[float] = []
+    step = torch.optim.AdamW.step
+
+    def spy(self: torch.optim.AdamW, closure: Any = None) -> Any:
+        result = step(self, closure)
+        rates.append(self.param_groups[0]["lr"])
+        return result
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", spy)
+    train(tiny(lr=0.1, optim__warmup=0.0), tmp_path)
+    expected = [0.1 * 0.5 * (1 + math.cos(math.pi * i / STEPS)) for i in range(STEPS)]
+    assert rates == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"lr": 0.0}, r"lr \(=0\.0\) must be a positive number"),
+        ({"lr": -1.0}, r"lr \(=-1\.0\)"),
+        ({"optim__batch_size": 0}, r"optim\.batch_size \(=0\) must be a whole number of at least 1"),
+        ({"optim__eval_batch_size": 0}, r"optim\.eval_batch_size \(=0\)"),
+        ({"optim__max_epochs": 0}, r"optim\.max_epochs \(=0\)"),
+        ({"optim__betas": "[0.9,1.0]"}, r"optim\.betas"),
+        ({"optim__weight_decay": -1.0}, r"optim\.weight_decay \(=-1\.0\)"),
+        ({"optim__grad_clip": 0.0}, r"optim\.grad_clip \(=0\.0\)"),
+        ({"optim__schedule": "linear"}, r"optim\.schedule \(='linear'\) must be one of cosine, constant"),
+        ({"optim__schedule_every": "day"}, r"optim\.schedule_every"),
+        ({"optim__warmup": 1.0}, r"optim\.warmup \(=1\.0\)"),
+        ({"optim__early_stop": 99}, r"optim\.early_stop \(=99\)"),
+        ({"+optim__nesterov": True}, r"unknown key optim\.nesterov"),
+        ({"~optim__warmup": 0}, r"missing key optim\.warmup"),
+        ({"trainer__precision": "16"}, r"trainer\.precision"),
+        ({"trainer__threads": 0}, r"trainer\.threads \(=0\)"),
+        ({"trainer__checkpoint_every": 0}, r"trainer\.checkpoint_every \(=0\)"),
+        ({"model__learned_positions": 15}, r"model\.learned_positions \(=15\).*raise it to 16"),
+    ],
+)
+def test_what_cannot_train_is_refused_in_one_line(tmp_path: Path, changes: dict[str, Any], words: str):
+    cell = altered(**changes)
+    for attempt in (lambda: check(cell), lambda: train(cell, tmp_path)):
+        with pytest.raises(ValueError, match=words) as error:
+            attempt()
+        assert "\n" not in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+def altered(**changes: Any) -> Cell:
+    """The tiny cell with values set behind the back of the composition's own checks."""
+    config = json.loads(json.dumps(tiny().config))
+    for key, value in changes.items():
+        *groups, leaf = key.lstrip("+~").split("__")
+        section = config
+        for group in groups:
+            section = section[group]
+        if key.startswith("~"):
+            del section[leaf]
+        else:
+            section[leaf] = json.loads(value) if isinstance(value, str) and value[0] == "[" else value
+    return Cell(config, tiny().choices)
