@@ -19,7 +19,7 @@ FAR = 2.0**20  # beyond every axis
 
 def panel(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> None:
     """Everything but axis ticks and labels; x is the column with the state."""
-    ax.set_ylim(-0.09, 1.06)
+    ax.set_ylim(-0.09 if any(points["diverged_in_grid"]) else -0.03, 1.06)
     ax.set_yticks(np.linspace(0, 1, 6))
     ax.axhline(0, color=GREY, linewidth=0.6, zorder=1)
     finished = points.loc[points["diverged"] < points["seeds"]]

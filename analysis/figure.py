@@ -16,12 +16,12 @@ from analysis.seeds import BOOTSTRAP, RANGE
 from analysis.style import CALM, GREY, bytes_axis, looks, state_axis
 
 STATE_IN_WORDS = {
-    "resident": "Resident state (all that decoding keeps)",
-    "paper": "State as the published figures count it",
-    "touched": "Touched state (what one decode step reads)",
+    "resident": "Resident state",
+    "paper": "State as published figures count it,",
+    "touched": "State read by one decode step",
 }
 SPLIT_IN_WORDS = {"valid": "Validation", "test": "Test"}
-WIDTH, WIDE = 7.6, 10.5  # inches
+WIDTH, WIDE = 7.6, 11.5  # inches
 LINE = 0.16  # inches, one line of the caption
 
 
@@ -42,14 +42,13 @@ def one_panel(points: pd.DataFrame, slices: list[str], *, state: str = "resident
 def small_multiples(by_slice: dict[str, pd.DataFrame], *, state: str = "resident") -> Figure:
     """One panel a slice, all with the same axes, colours and markers."""
     everything = pd.concat(list(by_slice.values()), ignore_index=True)
-    columns = min(4, math.ceil(math.sqrt(len(by_slice))))
-    rows = math.ceil(len(by_slice) / columns)
+    rows, columns = _grid(len(by_slice))
     with matplotlib.rc_context(CALM):
         figure = _figure(WIDTH if columns < 3 else WIDE, max(4.4, 0.9 + 2.3 * rows))
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
         for ax, (name, points) in zip(grid, by_slice.items(), strict=False):
             _panel(ax, points, everything, state)
-            ax.set_title(slices_in_words([name]))
+            ax.set_title(slices_in_words([name]), fontsize=8.5 if columns < 4 else 7)
         for ax in grid[len(by_slice) :]:
             ax.remove()
         for ax in grid[len(by_slice) - columns : len(by_slice)]:
@@ -88,6 +87,12 @@ def _figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine())
 
 
+def _grid(panels: int) -> tuple[int, int]:
+    """Rows and columns, up to four, near a square and with few empty places."""
+    columns = min((min(4, math.ceil(math.sqrt(panels))), 3, 4), key=lambda count: -panels % count)
+    return math.ceil(panels / columns), columns
+
+
 def _panel(ax: Axes, points: pd.DataFrame, everything: pd.DataFrame, state: str) -> None:
     """`everything` sets the axis and the markers, so that panels agree."""
     x = f"state_{state}"
@@ -107,7 +112,7 @@ def _drawn(points: pd.DataFrame, state: str) -> pd.DataFrame:
 
 def _x_label(points: pd.DataFrame, state: str) -> str:
     tokens = points["state_seq_len"].iloc[0]
-    return f"{STATE_IN_WORDS[state]} after {tokens} tokens, scalars per sequence, all layers"
+    return f"{STATE_IN_WORDS[state]} after {tokens} tokens (scalars per sequence, all layers)"
 
 
 def _y_label(points: pd.DataFrame, slices: list[str]) -> str:
@@ -118,11 +123,13 @@ def _y_label(points: pd.DataFrame, slices: list[str]) -> str:
 
 def _finish(figure: Figure, points: pd.DataFrame, state: str, x_label: str = "") -> None:
     """Legend at the right; common x label and caption in a strip at the bottom; then the layout stands."""
+    legend_inches = legend.add(figure, points, state)
     text = textwrap.wrap(caption(points), int(18 * figure.get_figwidth()))
+    below = LINE * len(text) + 0.08
+    figure.set_figheight(max(figure.get_figheight(), legend_inches + below + LINE))
     inch = 1 / figure.get_figheight()
-    strip = (LINE * len(text) + 0.08) * inch
+    strip = below * inch
     figure.text(0.012, 0.06 * inch, "\n".join(text), fontsize=7, color=GREY, va="bottom")
-    legend.add(figure, points, state)
     if x_label:
         figure.text(0.38, strip + 0.02 * inch, x_label, fontsize=8.5, va="bottom", ha="center")
         strip += 0.24 * inch

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.draw import ARROW, SIDES, root
+from analysis.draw import ARROW, FULL_VIEW, SIDES, root
 from analysis.style import Look
 
 FONT = 6.2  # points
@@ -34,6 +34,10 @@ def place(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> Non
     taken += [
         _box(cx + side * ARROW, cy, 4, 4) for (cx, cy), side in zip(centres, sides, strict=True) if side
     ]
+    covered = points.loc[points["coverage"] < FULL_VIEW, [x, "coverage"]].to_numpy(float)
+    taken += (
+        [_box(cx, cy, 11, 3) for cx, cy in ax.transData.transform(covered) * scale] if len(covered) else []
+    )
     taken += _interval_boxes(ax, points, x, scale)
     area = np.array(ax.bbox.extents) * scale
     for (cx, cy), row in zip(centres, points.to_dict("records"), strict=True):

@@ -20,8 +20,8 @@ CROSS = {"color": INK, "linestyle": "none", "marker": "x", "markersize": 5, "mar
 PALE_CROSS = CROSS | {"markeredgewidth": 0.8, "alpha": 0.45}
 
 
-def add(figure: Figure, points: pd.DataFrame, state: str) -> None:
-    """Right of the panels: the series by family, then the marks that occur in `points`."""
+def add(figure: Figure, points: pd.DataFrame, state: str) -> float:
+    """Right of the panels: series by family, then the marks that occur in `points`.  Its height in inches."""
     handles = series_handles(points) + mark_handles(points, state)
     legend = figure.legend(
         handles=handles, loc="outside right upper", fontsize=7.2, handlelength=1.6, labelspacing=0.42
@@ -31,6 +31,7 @@ def add(figure: Figure, points: pd.DataFrame, state: str) -> None:
         if text.get_text() in (*colours, HOW_TO_READ):
             text.set_fontweight("bold")
             text.set_color(colours.get(text.get_text(), INK))
+    return legend.get_window_extent().height / figure.dpi
 
 
 def series_handles(points: pd.DataFrame) -> list[Line2D]:

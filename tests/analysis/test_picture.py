@@ -34,7 +34,7 @@ def legend_texts(picture: Figure) -> list[str]:
 def test_axes_name_unit_split_and_slices(picture: Figure) -> None:
     ax = picture.axes[0]
     assert "Test accuracy, mean of 4 slices" in ax.get_ylabel() and "(128, 32)" in ax.get_ylabel()
-    assert "128 tokens, scalars per sequence" in ax.get_xlabel()
+    assert "128 tokens (scalars per sequence" in ax.get_xlabel()
     assert ax.get_xscale() == "log"
 
 
