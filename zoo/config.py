@@ -94,9 +94,7 @@ class Composer:
         ]
 
     def _keys(self, groups: tuple[str, ...]) -> frozenset[str]:
-        if groups not in self._known_keys:
-            cfg = self.loader.load_configuration(ROOT, list(groups), run_mode=RunMode.RUN)
-            self._known_keys[groups] = frozenset([*keys_of(cfg), *self.loader.list_groups("")])
+        self._base(groups)
         return self._known_keys[groups]
 
     def config(self, overrides: Iterable[str]) -> tuple[DictConfig, dict[str, str]]:
@@ -128,6 +126,7 @@ class Composer:
         if groups not in self._bases:
             cfg = self.loader.load_configuration(ROOT, list(groups), run_mode=RunMode.RUN)
             choices = {k: v for k, v in cfg.hydra.runtime.choices.items() if not k.startswith("hydra/") and v}
+            self._known_keys[groups] = frozenset([*keys_of(cfg), *self.loader.list_groups("")])
             with open_dict(cfg):
                 del cfg["hydra"]
             self._bases[groups] = cfg, choices

@@ -57,20 +57,24 @@ def _sections(cell: Cell) -> list[str]:
 
     config = cell.config
     found = [line for section in ("task", "block", "mixer") for line in _section(section, config[section])]
-    chosen = {key: value for key, value in config["mixer"].items() if key != "about"}
     for layer in config["model"]["layers"]:
-        found += [] if layer == chosen else _section("model.layers", layer)
+        found += [] if layer == _constructor(config["mixer"]) else _section("model.layers", layer)
     model = {key: value for key, value in config["model"].items() if key != "layers"}
     found += arguments("model", model, SequenceModel, ("blocks", "vocab_size", "seed"))
     found += arguments("optim", config["optim"], OptimConfig)
     return found + arguments("trainer", config["trainer"], TrainerConfig)
 
 
+def _constructor(mixer: Mapping[str, Any]) -> dict[str, Any]:
+    """A mixer's yaml as it stands in model.layers."""
+    return {key: value for key, value in mixer.items() if key != "about"}
+
+
 def _widths(cell: Cell) -> list[str]:
     """Every part that has a width has the same."""
     d_model, layers = cell.config["d_model"], cell.config["model"]["layers"]
     parts = [("block", cell.config["block"]), ("mixer", cell.config["mixer"])]
-    parts += [("model.layers", layer) for layer in layers]
+    parts += [("model.layers", layer) for layer in layers if layer != _constructor(cell.config["mixer"])]
     return [
         f"{path}.d_model (={part['d_model']}) must equal d_model (={d_model}): set d_model alone."
         for path, part in parts

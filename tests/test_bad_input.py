@@ -1,0 +1,149 @@
+"""What cannot run is refused in one line (rule, value, fix), with a non-zero exit, before anything starts."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.command import SMALL, TOYS, Zoo
+from zoo.config import composer
+from zoo.run import run_one
+
+WINDOW = "mixer=sliding_window"
+
+BAD = [
+    ([WINDOW, "mixer.windw=16"], "unknown key mixer.windw; did you mean mixer.window?"),
+    ([WINDOW, "+mixer.windw=16"], "unknown key mixer.windw; did you mean mixer.window?"),
+    ([WINDOW, "optim.max_epoch=1"], "unknown key optim.max_epoch; did you mean optim.max_epochs?"),
+    ([WINDOW, "model.layers=[{mixer: {windw: 2}}]"], "unknown key mixer.windw; did you mean mixer.window?"),
+    (["mixer=basde"], "unknown mixer basde; did you mean based?"),
+    (["mixr=based"], "unknown key mixr; did you mean mixer?"),
+    ([WINDOW, "model.layers=[base_cnv, mixer]"], "unknown layer base_cnv; did you mean base_conv?"),
+    ([WINDOW, "d_model=abc"], "d_model (='abc') must be an integer."),
+    ([WINDOW, "d_model=1.5"], "d_model (=1.5) must be an integer."),
+    ([WINDOW, "d_model=0"], "d_model (=0) must be positive"),
+    ([WINDOW, "mixer.window=wide"], "mixer.window (='wide') must be an integer."),
+    ([WINDOW, "mixer.d_model=32"], "mixer.d_model (=32) must equal d_model (=16): set d_model alone."),
+    ([WINDOW, "mixer.num_heads=3"], "d_model (=16) must be a positive multiple of num_heads (=3)."),
+    ([WINDOW, "n_layers=0"], "n_layers (=0) must be positive"),
+    ([WINDOW, "lr=0"], "lr (=0) must be positive"),
+    ([WINDOW, "lr=-1"], "lr (=-1) must be positive"),
+    ([WINDOW, "lr=inf"], "lr (=inf) must be positive and finite"),
+    ([WINDOW, "lr=fast"], "lr (='fast') must be a number."),
+    ([WINDOW, "optim.batch_size=0"], "optim.batch_size (=0) must be"),
+    ([WINDOW, "optim.betas=[0.9]"], "optim.betas (=[0.9]) must be two numbers"),
+    ([WINDOW, "optim.schedule=linear"], "optim.schedule (='linear') must be one of cosine, constant"),
+    ([WINDOW, "max_examples=0"], "max_examples (=0) must be at least 1."),
+    ([WINDOW, "task=mqar_single", "task.num_kv_pairs=17"], "must be at most seq_len (=64)"),
+    ([WINDOW, "task.vocab_size=8"], "task.vocab_size (=8)"),
+    ([WINDOW, "task.filler=none"], "task.filler (='none') must be one of safe, random, blank"),
+    (["mixer=se_attn", "mixer.block_size=3"], "multiple of"),
+    ([WINDOW, "model.learned_positions=8"], "model.learned_positions (=8)"),
+    ([WINDOW, "~mixer.window"], "mixer.window must be given"),
+    ([WINDOW, "trainer.precision=16"], "trainer.precision (=16) must be"),
+    ([WINDOW, "lr=["], "cannot read lr=["),
+    ([WINDOW, "results=/proc/zoo"], "results (=/proc/zoo) must be a folder that can be written to"),
+]
+
+COMMANDS = [
+    ([WINDOW, "mixer.windw=16"], "unknown key mixer.windw; did you mean mixer.window?"),
+    (["mixer=basde"], "unknown mixer basde; did you mean based?"),
+    (["mixr=based"], "unknown key mixr; did you mean mixer?"),
+    ([WINDOW, "hydra/launcher=lokal"], "unknown hydra/launcher lokal; did you mean local?"),
+    ([WINDOW, "hydra.launcher.n_worker=1"], "did you mean hydra.launcher.n_workers?"),
+    ([WINDOW, "lr=0"], "lr (=0) must be positive"),
+    ([WINDOW, "mixer.window=2,4"], "mixer.window=2,4 names several values: add -m to run a cell for each."),
+    ([WINDOW, "lr=["], "cannot read lr=["),
+    ([WINDOW, "results=/proc/zoo"], "results (=/proc/zoo) must be a folder that can be written to"),
+]
+COMPOSER = composer(TOYS)
+
+
+@pytest.fixture
+def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Zoo:
+    monkeypatch.chdir(tmp_path)
+    return Zoo(monkeypatch, capfd)
+
+
+@pytest.mark.parametrize(("overrides", "says"), BAD, ids=[" ".join(overrides) for overrides, _ in BAD])
+def test_a_cell_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overrides: list[str], says: str
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError) as error:
+        run_one(COMPOSER, [*small(overrides), *overrides])
+    assert says in str(error.value)
+    assert len(str(error.value).splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"), COMMANDS, ids=[" ".join(overrides) for overrides, _ in COMMANDS]
+)
+def test_the_command_says_so_and_starts_nothing(zoo: Zoo, tmp_path: Path, overrides: list[str], says: str):
+    code, out, err = zoo(*small(overrides), *overrides)
+    assert says in err
+    assert len(err.splitlines()) == 1, err
+    assert (code, out) == (2, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def small(overrides: list[str]) -> list[str]:
+    other_task = any(word.startswith("task=") for word in overrides)
+    return [word for word in SMALL if not (other_task and word.startswith("task."))]
+
+
+def test_a_sweep_lists_every_bad_cell_and_starts_none(zoo: Zoo, tmp_path: Path):
+    code, _, err = zoo("-m", *SMALL, WINDOW, "d_model=15,16", "mixer.num_heads=1,4", "lr=0,1e-3")
+    assert code == 2
+    assert sorted(err.splitlines()) == [
+        f"d_model (=15) must be a positive multiple of num_heads (=4). [{words(15, 4, '0.001')}]",
+        f"lr (=0) must be positive and finite. [4 cells; the first: {words(15, 1, '0')}]",
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+def words(d_model: int, heads: int, lr: str) -> str:
+    fixed = [word for word in SMALL if not word.startswith("d_model")]
+    return " ".join(
+        [fixed[0], f"d_model={d_model}", *fixed[1:], WINDOW, f"mixer.num_heads={heads}", f"lr={lr}"]
+    )
+
+
+def test_a_sweep_over_an_unknown_mixer_starts_none(zoo: Zoo, tmp_path: Path):
+    code, _, err = zoo("-m", *SMALL, "mixer=sliding_window,basde")
+    assert code == 2
+    assert err.startswith("unknown mixer basde; did you mean based?")
+    assert len(err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("workers", ["0", "many", "1.5"])
+def test_a_number_of_workers_that_is_none(zoo: Zoo, tmp_path: Path, workers: str):
+    code, _, err = zoo("-m", *SMALL, WINDOW, f"hydra.launcher.n_workers={workers}")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert f"hydra.launcher.n_workers (={workers}) must be a positive integer or auto." in err
+
+
+@pytest.mark.parametrize("mode", [[], ["-m"]])
+@pytest.mark.parametrize("name", ["last.ckpt", "result.json"])
+def test_a_cut_off_file_is_named_before_training(zoo: Zoo, tmp_path: Path, name: str, mode: list[str]):
+    overrides = [*SMALL, WINDOW]
+    folder = composer().cell(overrides).folder
+    folder.mkdir(parents=True)
+    (folder / name).write_text('{"schema": 1, "run')
+    code, _, err = zoo(*mode, *overrides)
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert str(folder / name) in err
+    assert "delete it" in err
+    assert [path.name for path in folder.iterdir()] == [name]
+
+
+def test_an_experiment_with_a_misspelt_key(zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "mine" / "experiment").mkdir(parents=True)
+    (tmp_path / "mine" / "experiment" / "typo.yaml").write_text(
+        "# @package _global_\noptim: {max_epoch: 1}\nsead: 1\n"
+    )
+    monkeypatch.setattr("tests.command.TOYS", tmp_path / "mine")
+    code, _, err = zoo(WINDOW, "experiment=typo")
+    assert code == 2
+    assert err.splitlines() == ["unknown key sead; did you mean seed?"]
