@@ -109,7 +109,7 @@ def test_resuming_at_any_batch_goes_on_as_if_nothing_had_happened(order: str):
         return BatchStream(task("stream", order), "train", 4)
 
     straight = [batch for epoch in epochs(fresh(), 3) for batch in epoch]
-    for cut in range(len(straight)):
+    for cut in (*range(0, len(straight), 5), 16, 17, 18, 34, 50):
         before, after = fresh(), fresh()
         while before.epoch * len(before) + before.batch < cut:
             left = cut - before.epoch * len(before) - before.batch

@@ -212,8 +212,11 @@ def _load(split: Split, entry: Load | Mapping[str, int]) -> Load:
     if isinstance(entry, Load):
         return entry
     names = [field.name for field in fields(Load)]
-    if sorted(entry) != sorted(names):
-        raise ValueError(
-            f"a segment of task.{split} has the keys {', '.join(names)}; got {', '.join(entry) or 'none'}."
-        )
-    return Load(**{name: int(entry[name]) for name in names})
+    if not isinstance(entry, Mapping) or sorted(entry) != sorted(names):
+        raise ValueError(f"a segment of task.{split} must be {{{', '.join(names)}}}; it is {entry}.")
+    for name in names:
+        if type(entry[name]) is not int:
+            raise ValueError(
+                f"{name} (={entry[name]!r}) of a segment of task.{split} must be a whole number."
+            )
+    return Load(**entry)

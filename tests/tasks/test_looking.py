@@ -1,0 +1,50 @@
+"""`python -m zoo.tasks`: rows to look at, and to keep."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zoo.tasks.__main__ import build, main
+
+
+def test_a_row_shows_its_pairs_and_its_queries(capsys: pytest.CaptureFixture[str]):
+    main(["mqar_single", "seq_len=16", "num_kv_pairs=3", "--show", "2", "--seed", "5"])
+    title, *rows = capsys.readouterr().out.splitlines()
+    assert title == "train 0: seq_len=16,num_kv_pairs=3, 100000 examples, chance 0.00024"
+    batch = build("mqar_single", ["seq_len=16", "num_kv_pairs=3"], seed=5).sample("train", 0, range(2))
+    for text, inputs, answers in zip(
+        " ".join(rows).split("  k")[1:], batch.inputs, batch.answers, strict=True
+    ):
+        words = ("k" + text).split()
+        bound = dict(zip(words[0:6:2], words[1:6:2], strict=True))
+        assert bound == {
+            f"k{k}": f"v{v}" for k, v in zip(inputs[0:6:2].tolist(), answers.tolist(), strict=True)
+        }
+        asked = [re.fullmatch(r"\?(\d+)->(\d+)", word) for word in words]
+        assert {f"k{m[1]}": f"v{m[2]}" for m in asked if m} == bound
+        assert [int(re.findall(r"\d+", word)[0]) for word in words] == inputs.tolist()
+
+
+def test_a_split_is_written_as_arrays(tmp_path: Path):
+    main(["mqar", "--show", "0", "--split", "test", "--out", str(tmp_path / "rows.npz")])
+    task, arrays = build("mqar", [], seed=0), np.load(tmp_path / "rows.npz")
+    for i, segment in enumerate(task.segments("test")):
+        batch = task.sample("test", i, range(segment.num_examples))
+        for field, part in batch._asdict().items():
+            assert np.array_equal(arrays[f"{segment.name}/{field}"], part.numpy())
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["mqra"], "unknown task mqra; did you mean mqar"),
+        (["mqar", "filer=safe"], "unknown setting filer; did you mean filler"),
+        (["mqar", "filler=saef"], "task.filler (='saef') must be one of safe, random, blank."),
+    ],
+)
+def test_a_mistake_is_one_line(argv: list[str], words: str):
+    with pytest.raises(SystemExit) as stop:
+        main(argv)
+    assert words in str(stop.value) and "\n" not in str(stop.value)
