@@ -8,6 +8,7 @@ P members of a population (1 without one), B sequences, T time, Q steps of a blo
 Inside, N stands before D: the long dimension is the contiguous one, and broadcasts run along it.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from torch.autograd import Function
 
 BLOCK = 16  # steps between two kept states
 CACHED = 1 << 18  # scalars in one of the three buffers of a block
+LOG2_E = math.log2(math.e)
 
 
 def selective_scan_fused_loop(
@@ -129,8 +131,8 @@ def _cut(s: Tensor, rows: slice, steps: slice) -> Tensor:
 
 
 def _states(u: Tensor, dt: Tensor, B: Tensor, A: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """The block's decays and states, both [Q P b N D]."""
-    decay = torch.mul(dt[..., None, :], A[:, None]).exp_()
+    """The block's decays and states, both [Q P b N D].  exp2 takes under half the time of exp on a CPU."""
+    decay = torch.mul(dt[..., None, :], (A * LOG2_E)[:, None]).exp2_()
     h = torch.mul(u[..., None, :], B[..., None])
     for decay_t, h_t in zip(decay.unbind(0), h.unbind(0), strict=True):
         h_t.addcmul_(decay_t, state)
@@ -141,10 +143,10 @@ def _states(u: Tensor, dt: Tensor, B: Tensor, A: Tensor, state: Tensor) -> tuple
 def _adjoint(decay: Tensor, dy: Tensor, C: Tensor, later: Tensor) -> Tensor:
     """dLoss/dh of each step, [Q P b N D]: its own output's share and the decayed share of the next step."""
     G = torch.mul(dy[..., None, :], C[..., None])
-    steps = G.unbind(0)
+    steps, decays = G.unbind(0), decay.unbind(0)
     steps[-1].add_(later)
-    for t in range(len(steps) - 2, -1, -1):
-        steps[t].addcmul_(decay[t + 1], steps[t + 1])
+    for t in range(len(steps) - 1, 0, -1):
+        steps[t - 1].addcmul_(decays[t], steps[t])
     return G
 
 
@@ -155,4 +157,4 @@ def _dot_n(s: Tensor, h: Tensor) -> Tensor:
 
 def _dot_d(h: Tensor, s: Tensor) -> Tensor:
     """[Q P b N D], [Q P b D] -> [Q P b N]."""
-    return torch.bmm(h.flatten(0, 2), s.reshape(-1, s.shape[-1], 1)).view(*h.shape[:4])
+    return torch.bmm(s.reshape(-1, 1, s.shape[-1]), h.flatten(0, 2).mT).view(*h.shape[:4])
