@@ -63,7 +63,8 @@ class SEAttn(Mixer[State]):
     selection: the query that scores the blocks for token t of a chunk.  token: t's own; first: the chunk's
         first; prefix: the sum over the chunk up to t; prev: the sum over the chunk before; chunk: the sum
         over the whole chunk (the paper; not causal); random: a draw that depends on (`retrieval_seed`,
-        chunk) alone, the same in every sequence; none: no retrieval (SE-Attn-NoMem), as is top_k=0.
+        chunk) alone, the same in every sequence and, unless their seeds differ, every layer: it reads no
+        summary or query, so it keeps K and V alone; none: no retrieval (SE-Attn-NoMem), as is top_k=0.
     retrieval: one choice for all heads (the paper), or one per group of heads that share keys.
     """
 
@@ -164,18 +165,17 @@ class SEAttn(Mixer[State]):
         """The blocks that each new token sees (None: no retrieval), and the query sum to carry on."""
         if self.selection == "none":
             return None, None
-        starts, query_sum = chunks.starts, None
+        query_sum, per_token = None, self.selection in PER_TOKEN
         if summaries is None:
             num_blocks = (past.seen + q.shape[2]) // self.block_size
             scores = spans.random_scores(self.retrieval_seed, self.index_sets, chunks.numbers, num_blocks)
         else:
             rows, query_sum = spans.scoring_queries(self.selection, precise(q), past.query_sum, chunks)
             scores = spans.relevance(rows, summaries, self.index_sets)
-        if self.selection in PER_TOKEN:
-            return spans.chosen_blocks(
-                scores, starts[chunks.of_token], self.block_size, self.top_k
-            ), query_sum
+        starts = chunks.starts[chunks.of_token] if per_token else chunks.starts
         chosen = spans.chosen_blocks(scores, starts, self.block_size, self.top_k)
+        if per_token:
+            return chosen, query_sum
         if past.blocks is not None and past.blocks.shape[-1]:
             frozen = spans.from_ids(past.blocks, chosen.shape[-1])
             chosen = torch.cat([frozen[:, :, None], chosen[:, :, 1:]], dim=2)
@@ -200,22 +200,21 @@ class SEAttn(Mixer[State]):
         return per_group if repeats == 1 else per_group.repeat_interleave(repeats, dim=1)
 
     def state_size(self, seq_len: int) -> StateSize:
-        open_chunk, (blocks, rest) = seq_len % self.eval_chunk_size, divmod(seq_len, self.block_size)
-        local = 2 * self.qkv.kv_dim * open_chunk
+        """Keys and values, summaries, queries of the incomplete block; `touched` spreads over a chunk's
+        tokens the scoring that is done once a chunk.
+        """
+        kv, open_chunk = 2 * self.qkv.kv_dim, seq_len % self.eval_chunk_size
         if self.selection == "none":
-            return StateSize(paper=None, resident=local, touched=local)
+            return StateSize(paper=None, resident=kv * open_chunk, touched=kv * open_chunk)
         retrieved = min(self.top_k, (seq_len - open_chunk) // self.block_size)
-        resident, touched = (
-            2 * self.qkv.kv_dim * seq_len,
-            local + 2 * self.qkv.kv_dim * retrieved * self.block_size,
-        )
-        if self.selection not in UNSCORED:
-            sums = self.selection in SUMMED and seq_len > 0
-            resident += self.d_model * (blocks + rest + sums)
-            every = 1 if self.selection in PER_TOKEN else self.eval_chunk_size  # scoring, amortised
+        resident, touched = kv * seq_len, kv * (open_chunk + retrieved * self.block_size)
+        if self.selection != "random":
+            blocks, rest = divmod(seq_len, self.block_size)
+            resident += self.d_model * (blocks + rest + (self.selection in SUMMED and seq_len > 0))
+            every = 1 if self.selection in PER_TOKEN else self.eval_chunk_size
             touched += -(-self.d_model * blocks // every)
-        frozen = self.selection in FROZEN and open_chunk > 0
-        return StateSize(None, resident, touched, self.index_sets * retrieved if frozen else 0)
+        frozen = self.index_sets * retrieved if self.selection in FROZEN and open_chunk else 0
+        return StateSize(None, resident, touched, frozen)
 
     def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
         if self.selection not in UNSCORED:
