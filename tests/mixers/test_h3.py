@@ -37,9 +37,10 @@ def by_definition(m: H3, x: Tensor) -> Tensor:
     q, k, v = (x @ m.qkv_proj.weight.T + m.qkv_proj.bias).chunk(3, dim=-1)
     k, p = shifted(m, k), m.head_dim
     y = torch.zeros_like(q)
-    for h in range(m.d_model // p):
-        for i in range(h * p, (h + 1) * p):
-            for j in range(h * p, (h + 1) * p):
+    heads = m.d_model // p
+    for h in range(heads):
+        for i in range(h, m.d_model, heads):
+            for j in range(h, m.d_model, heads):
                 y = (
                     y
                     + torch.eye(m.d_model, dtype=x.dtype)[j]

@@ -2,13 +2,13 @@
 
 Fu et al., "Hungry Hungry Hippos" (arXiv 2212.14052), Section 3.1 and Algorithm 1.
 
-B batch, T time, D model width, H heads of C channels (H * C == D), N state dimension.
+B batch, T time, D model width, H heads of C channels (H * C == D; channel c of head h is
+c * H + h), N state dimension.
 """
 
 from typing import NamedTuple
 
 import torch
-from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -20,7 +20,7 @@ from zoo.state import StateSize
 
 class State(NamedTuple):
     shift: Float[Tensor, "B N-1 D"]  # the last keys
-    kv: Float[Tensor, "B H C*C N"]  # complex modes: N/2 real parts, then N/2 imaginary
+    kv: Float[Tensor, "B C*C H N"]  # complex modes: N/2 real parts, then N/2 imaginary
 
 
 class Shift(nn.Module):
@@ -80,11 +80,11 @@ class H3(Mixer[State]):
         held = self.d_model * (self.d_state - 1) + self.head_dim * self.d_model * self.d_state
         return StateSize(paper=self.d_model * self.d_state, resident=held, touched=held)
 
-    def _outer(self, k: Seq, v: Seq) -> Float[Tensor, "B T H C*C"]:
-        k, v = (s.unflatten(-1, (-1, self.head_dim)) for s in (k, v))
-        return (k[..., :, None] * v[..., None, :]).flatten(-2)
+    def _outer(self, k: Seq, v: Seq) -> Float[Tensor, "B T C*C H"]:
+        k, v = (s.unflatten(-1, (self.head_dim, -1)) for s in (k, v))
+        return (k[..., :, None, :] * v[..., None, :, :]).flatten(2, 3)
 
-    def _out(self, q: Seq, kept: Float[Tensor, "B T H C*C"]) -> Seq:
-        kept = rearrange(kept, "b t h (i j) -> b t h i j", i=self.head_dim)
-        y = (q.unflatten(-1, (-1, self.head_dim))[..., None] * kept).sum(-2)
-        return self.out_proj(y.flatten(-2))
+    def _out(self, q: Seq, kept: Float[Tensor, "B T C*C H"]) -> Seq:
+        q = q.unflatten(-1, (self.head_dim, -1))
+        y = (q[..., None, :] * kept.unflatten(2, (self.head_dim, -1))).sum(2)
+        return self.out_proj(y.flatten(2))

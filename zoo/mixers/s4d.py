@@ -4,7 +4,8 @@ Gu et al., "On the Parameterization and Initialization of Diagonal State Space M
 S4D-Lin initial values, bilinear discretisation.  x' = A x + u, y = 2 Re(C x) + D u, N/2 complex modes stand
 for N with their conjugates.  (B is one: only its product with C matters.)
 
-B batch, T time, H state spaces, R channels that share one, N state dimension: N/2 real parts, then imaginary.
+B batch, T time, H state spaces, R inputs to each, N state dimension: N/2 real parts, then imaginary.
+H stands last in the inputs: elementwise work on a CPU wants its longest dimension contiguous.
 """
 
 import math
@@ -35,8 +36,8 @@ class S4D(nn.Module):
         for p in (self.log_dt, self.A_log_real, self.A_imag, self.D):
             p.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
 
-    def forward(self, u: Float[Tensor, "B T H R"]) -> Float[Tensor, "B T H R"]:
-        k = self.kernel(u.shape[1]).repeat_interleave(u.shape[3], dim=0)
+    def forward(self, u: Float[Tensor, "B T R H"]) -> Float[Tensor, "B T R H"]:
+        k = self.kernel(u.shape[1]).repeat(u.shape[2], 1)
         return fft_conv(u.flatten(2), k).unflatten(2, u.shape[2:])
 
     def kernel(self, length: int) -> Float[Tensor, "H T"]:
@@ -46,23 +47,23 @@ class S4D(nn.Module):
         k = out.real.sum(-1)
         return torch.cat([k[:, :1] + self.D[:, None], k[:, 1:]], dim=1)
 
-    def read(self, state: Float[Tensor, "B H R N"], length: int) -> Float[Tensor, "B T H R"]:
+    def read(self, state: Float[Tensor, "B R H N"], length: int) -> Float[Tensor, "B T R H"]:
         """What `length` more steps put out on account of `state`."""
         log_decay, _ = self._discrete()
         out = self._modes(2 * torch.view_as_complex(self.C), log_decay, 1 + torch.arange(length))
-        return torch.einsum("bhrn,htn->bthr", state, torch.cat([out.real, -out.imag], dim=-1))
+        return torch.einsum("brhn,htn->btrh", state, torch.cat([out.real, -out.imag], dim=-1))
 
     def advance(
-        self, u: Float[Tensor, "B T H R"], state: Float[Tensor, "B H R N"] | None
-    ) -> Float[Tensor, "B H R N"]:
+        self, u: Float[Tensor, "B T R H"], state: Float[Tensor, "B R H N"] | None
+    ) -> Float[Tensor, "B R H N"]:
         """The state after the inputs `u`."""
         log_decay, drive = self._discrete()
         age = torch.arange(u.shape[1] - 1, -1, -1)
         weight = self._modes(drive, log_decay, age)
-        new = torch.einsum("bthr,htn->bhrn", u, torch.cat([weight.real, weight.imag], dim=-1))
+        new = torch.einsum("btrh,htn->brhn", u, torch.cat([weight.real, weight.imag], dim=-1))
         if state is None:
             return new
-        decay = torch.exp(log_decay * u.shape[1])[:, None]
+        decay = torch.exp(log_decay * u.shape[1])
         real, imag = state.chunk(2, dim=-1)
         kept = [real * decay.real - imag * decay.imag, real * decay.imag + imag * decay.real]
         return new + torch.cat(kept, dim=-1)
