@@ -86,3 +86,11 @@ def test_fast_lengths_are_long_enough_and_smooth(least):
     assert n >= least
     assert n % 2 == 0
     assert 2**60 * 3**40 * 5**30 % n == 0
+
+
+@pytest.mark.parametrize(("past", "taps"), [(0, 9), (4, 2), (4, 9), (70, 3), (70, 75)])
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_a_past_goes_before_and_is_not_put_out_again(past, taps, length):
+    u, k = draw(2, past + length, 3, taps)
+    got = fft_conv(u[:, past:], k, u[:, :past])
+    torch.testing.assert_close(got, by_definition(u, k)[:, past:], rtol=1e-11, atol=1e-11)
