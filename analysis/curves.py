@@ -1,0 +1,46 @@
+"""How cells learned: validation accuracy against training steps."""
+
+import matplotlib
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from analysis.style import CALM, looks
+
+DASHES = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)))  # cells of one series in turn
+
+
+def learning_curves(metrics: pd.DataFrame, split: str = "valid") -> pd.DataFrame:
+    """run_id, step, accuracy: the unweighted mean over the slices of a split.
+
+    metrics: of `zoo.results.load_metrics`.
+    """
+    rows = metrics.loc[(metrics["split"] == split) & (metrics["metric"] == "accuracy")]
+    return rows.groupby(["run_id", "step"], as_index=False).agg(accuracy=("value", "mean"))
+
+
+def picture(curves: pd.DataFrame, cells: pd.DataFrame) -> Figure:
+    """One line a cell, named by series, knobs, lr and seed; colours go by family, markers by series, dashes tell its cells apart.
+
+    curves: of `learning_curves`; cells: rows of `analysis.cells.identify`, one for each cell to be shown.
+    """
+    with matplotlib.rc_context(CALM):
+        figure = Figure(figsize=(7.6, 3.6), layout=ConstrainedLayoutEngine())
+        ax = figure.subplots()
+        style = looks(cells)
+        of_its_series = cells.groupby("series").cumcount().tolist()
+        for cell, number in zip(cells.to_dict("records"), of_its_series, strict=True):
+            line = curves.loc[curves["run_id"] == cell["run_id"]].sort_values("step")
+            look = style[cell["series"]]
+            point = f"{cell['series']} d_model={cell['d_model']} {cell['knobs']}"
+            label = f"{point}\nlr {cell['lr']:.2g}, seed {cell['seed']}"
+            ax.plot(
+                line["step"], line["accuracy"], label=label, color=look.colour, linewidth=1.1,
+                linestyle=DASHES[number % len(DASHES)],
+                marker=look.marker, markersize=4, markeredgecolor="white", markeredgewidth=0.5,
+            )  # fmt: skip
+        ax.set_ylim(-0.03, 1.06)
+        ax.set_xlabel("Training step")
+        ax.set_ylabel("Validation accuracy, mean of its slices")
+        figure.legend(loc="outside right upper", fontsize=7.2, handlelength=3)
+    return figure
