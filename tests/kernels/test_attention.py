@@ -61,3 +61,15 @@ def test_half_precision_stays_half():
     assert y.dtype == torch.bfloat16
     exact = attention_reference(q.double(), k.double(), v.double(), 5, alibi_slopes(4))
     torch.testing.assert_close(y.double(), exact, atol=0.03, rtol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("length", "window", "biased"), [(30, None, False), (30, 5, True), (150, 5, False), (150, 9, True)]
+)
+def test_runs_through_the_fused_kernel(length: int, window: int | None, biased: bool):
+    """A mask of a shape that it does not know sends torch to a path several times slower, without a word."""
+    q, k, v = (x.detach().float() for x in qkv(length, length))
+    with torch.profiler.profile() as profile:
+        attention(q, k, v, window, alibi_slopes(4) if biased else None)
+    called = {event.key for event in profile.key_averages()}
+    assert any("flash_attention_for_cpu" in name for name in called), sorted(called)

@@ -50,9 +50,9 @@ class QueryKeyValue(nn.Module):
         self, x: Seq, offset: int = 0
     ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B G T C"], Float[Tensor, "B G T C"]]:
         """q, k, v of tokens that stand at `offset`, `offset` + 1, ..."""
-        heads = self.proj(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
-        shared = self.num_heads + self.num_kv_heads
-        qk, v = heads[:, :shared], heads[:, shared:]
+        parts = self.proj(x).split([self.num_heads * self.head_dim, self.kv_dim, self.kv_dim], dim=-1)
+        q, k, v = (part.unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for part in parts)
         if self.position == "rope":
-            qk = rotate(qk, offset, self.rope_base, self.rope_fraction)
-        return qk[:, : self.num_heads], qk[:, self.num_heads :], v
+            q = rotate(q, offset, self.rope_base, self.rope_fraction)
+            k = rotate(k, offset, self.rope_base, self.rope_fraction)
+        return q, k, v

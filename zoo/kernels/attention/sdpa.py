@@ -80,6 +80,10 @@ def scaled_dot_product(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, is_causal: bool = False
 ) -> Tensor:
     """F.scaled_dot_product_attention on [B H T C], which torch.vmap lifts without a loop over members."""
+    if mask is not None and mask.ndim == 3:
+        mask = mask[
+            None
+        ]  # the fused kernel knows two and four dimensions; other masks fall back to a slow path
     return torch.ops.zoo.scaled_dot_product(q, k, v, mask, is_causal)
 
 
