@@ -7,7 +7,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from analysis.style import CALM, looks
 
-DASHES = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)))  # cells of one series in turn
+DASHES = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)), (0, (9, 2)), (0, (2, 1, 2, 4)))  # in turn
 
 
 def learning_curves(metrics: pd.DataFrame, split: str = "valid") -> pd.DataFrame:
@@ -20,7 +20,7 @@ def learning_curves(metrics: pd.DataFrame, split: str = "valid") -> pd.DataFrame
 
 
 def picture(curves: pd.DataFrame, cells: pd.DataFrame) -> Figure:
-    """One line a cell, named by series, knobs, lr and seed; colours go by family, markers by series, dashes tell its cells apart.
+    """One line a cell, named by series, knobs, lr and seed: a colour a family, a marker a series, dashes within.
 
     curves: of `learning_curves`; cells: rows of `analysis.cells.identify`, one for each cell to be shown.
     """
