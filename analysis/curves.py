@@ -20,7 +20,7 @@ def learning_curves(metrics: pd.DataFrame, split: str = "valid") -> pd.DataFrame
 
 
 def picture(curves: pd.DataFrame, cells: pd.DataFrame) -> Figure:
-    """One line a cell, named by series, knobs, lr and seed: a colour a family, a marker a series, dashes within.
+    """One line a cell, named by what it is: a colour a family, a marker a series, dashes within.
 
     curves: of `learning_curves`; cells: rows of `analysis.cells.identify`, one for each cell to be shown.
     """
