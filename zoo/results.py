@@ -142,8 +142,8 @@ def check_writable(results: Path) -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """Put `text` at `path` in one move: a reader, or a kill, meets all of it or nothing."""
-    temporary = path.with_name(f".{path.name}-{os.getpid()}")
+    """Put `text` at `path` in one move: a reader, or a kill, meets all or nothing.  One writer a folder."""
+    temporary = path.with_name(f".{path.name}.part")
     with temporary.open("w") as file:
         file.write(text)
         file.flush()
@@ -152,10 +152,11 @@ def write(path: Path, text: str) -> None:
 
 
 def begin(folder: Path, config: str, environment: dict[str, Any]) -> None:
-    """Write what is known before training; what an earlier attempt said of its failure is gone."""
+    """Write what is known before training; what a failed or killed attempt left lying is gone."""
+    for leftover in (folder / "error.txt", *folder.glob(".*.part")):
+        leftover.unlink(missing_ok=True)
     write(folder / "config.yaml", config)
     write(folder / "env.json", json.dumps(environment, indent=1) + "\n")
-    (folder / "error.txt").unlink(missing_ok=True)
 
 
 def finish(folder: Path, record: dict[str, Any]) -> None:

@@ -1,0 +1,205 @@
+"""Sweeps in worker processes: failures stay alone, nothing is done twice, a kill loses nothing."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.command import SMALL, TOYS, Zoo, finish, start
+from zoo import results
+from zoo.config import composer
+
+COMPOSER = composer(TOYS)
+WINDOW = "mixer=sliding_window"
+SLOW = (
+    "mixer=faulty",
+    "mixer.seconds=0.02",
+    "trainer.checkpoint_every=2",
+    "max_examples=64",
+    "task.order=shuffled",
+)
+
+
+@pytest.fixture
+def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Zoo:
+    monkeypatch.chdir(tmp_path)
+    return Zoo(monkeypatch, capfd)
+
+
+def folders(place: Path) -> list[Path]:
+    return sorted(path for path in (place / "results").iterdir() if path.is_dir())
+
+
+def files(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()} - {".lock"}
+
+
+DONE = {"config.yaml", "env.json", "metrics.csv", "result.json", "last.ckpt"}
+
+
+def test_cells_that_die_take_nothing_with_them(zoo: Zoo, tmp_path: Path):
+    sweep = ("-m", *SMALL, "mixer=faulty", "mixer.way=none,raise,exit,kill,nan")
+    code, out, err = zoo(*sweep)
+    assert code == 1, err
+    frame = results.load(tmp_path / "results")
+    assert dict(zip(frame["mixer.way"], frame.status, strict=True)) == {"none": "ok", "nan": "diverged"}
+    errors = {
+        path: (path / "error.txt").read_text() for path in folders(tmp_path) if not results.is_done(path)
+    }
+    raised, left, killed = (
+        next(text for text in errors.values() if word in text)
+        for word in ("RuntimeError: this mixer\nalways fails", "SystemExit", "SIGKILL")
+    )
+    assert raised.startswith("Traceback") and left.startswith("Traceback")
+    assert killed.startswith("the process was killed by SIGKILL")
+    for word in (
+        "failed; the same command tries them again",
+        "1 diverged",
+        *(f"{p}/error.txt" for p in errors),
+    ):
+        assert Path(word).name in out
+    before = {
+        path: (path / "result.json").stat().st_mtime_ns for path in folders(tmp_path) if path not in errors
+    }
+    code, out, _ = zoo(*sweep)  # tries the three again, and only them
+    assert code == 1
+    assert "5 cells: 2 done already, 3 to run" in out
+    assert {path: (path / "result.json").stat().st_mtime_ns for path in before} == before
+
+
+def test_a_sweep_runs_each_distinct_cell_once_and_leaves_no_litter(zoo: Zoo, tmp_path: Path):
+    grid = ("-m", *SMALL, "mixer=attention,sliding_window", "d_model=16,16.0,8", "trainer.threads=1,2")
+    grid = tuple(word.replace("16,16.0,8", "16,8") for word in grid)
+    code, out, err = zoo(*grid)
+    assert (code, err) == (0, "")
+    assert "4 cells: 0 done already, 4 to run" in out
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]
+    assert len(folders(tmp_path)) == 4
+    assert all(files(folder) == DONE for folder in folders(tmp_path))
+    code, out, _ = zoo(*grid)
+    assert (code, "4 cells: 4 done already, 0 to run" in out) == (0, True)
+
+
+def test_a_setting_of_swept_mixers_need_not_exist_in_the_default_one(zoo: Zoo, tmp_path: Path):
+    code, _, err = zoo("-m", *SMALL, "mixer=faulty,faulty", "mixer.seconds=0.001")
+    assert (code, err) == (0, "")
+    assert set(results.load(tmp_path / "results")["mixer.seconds"]) == {0.001}
+
+
+def test_a_single_cell_says_what_it_is_and_is_done_once(zoo: Zoo, tmp_path: Path):
+    code, out, err = zoo(*SMALL, WINDOW)
+    assert (code, err) == (0, "")
+    for word in (
+        "layers",
+        "BaseConv",
+        "SlidingWindow",
+        "scalars resident",
+        "parameters",
+        "coverage",
+        "done in",
+    ):
+        assert word in out
+    (folder,) = folders(tmp_path)
+    assert files(folder) == DONE
+    assert str(folder.relative_to(tmp_path)) in out
+    written = (folder / "result.json").stat().st_mtime_ns
+    code, out, _ = zoo(*SMALL, WINDOW)
+    assert (code, "not done again" in out) == (0, True)
+    assert (folder / "result.json").stat().st_mtime_ns == written
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]
+
+
+def test_a_single_cell_that_fails_leaves_its_traceback_until_it_succeeds(
+    zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    code, _, err = zoo(*SMALL, "mixer=faulty", "mixer.way=raise")
+    (folder,) = folders(tmp_path)
+    assert code == 1
+    assert err.splitlines()[0] == "failed: RuntimeError: this mixer"
+    assert str(folder.relative_to(tmp_path) / "error.txt") in err
+    assert "always fails" in (folder / "error.txt").read_text()
+    monkeypatch.setattr("tests.toys.faulty.Faulty.way", "none", raising=False)
+    monkeypatch.setattr("tests.toys.faulty.Faulty.__setattr__", _way_is_none)
+    code, _, _ = zoo(*SMALL, "mixer=faulty", "mixer.way=raise")
+    assert code == 0
+    assert files(folder) == DONE
+
+
+def _way_is_none(self: object, name: str, value: object) -> None:
+    from torch import nn
+
+    nn.Module.__setattr__(self, name, "none" if name == "way" else value)  # pyright: ignore
+
+
+def test_a_cell_is_not_run_by_two_processes_at_once(zoo: Zoo, tmp_path: Path):
+    import fcntl
+
+    folder = COMPOSER.cell([*SMALL, WINDOW]).folder
+    folder.mkdir(parents=True)
+    with (folder / ".lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        code, _, err = zoo(*SMALL, WINDOW)
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "is being worked on by another process" in err
+    assert files(folder) == set()
+
+
+def test_help_and_cfg_read_well(zoo: Zoo, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(SystemExit) as left:
+        zoo("--help")
+    assert left.value.code in (0, None)
+    text = zoo.capfd.readouterr().out
+    for word in ("python -m zoo.run -m", "mixer: attention", "experiment: smoke", "d_model: 64"):
+        assert word in text
+    code, out, _ = zoo("--cfg", "job", WINDOW)
+    assert code == 0
+    assert "window: 8" in out
+
+
+# Kills.  A cell runs undisturbed first; its numbers must come out of every broken-off and resumed run.
+
+
+def wait_for(marker: str, process: subprocess.Popen[str], place: Path) -> None:
+    """Until some cell has written `marker` since now."""
+    began, end = time.time_ns(), time.monotonic() + 120
+    while not any(path.stat().st_mtime_ns > began for path in place.glob(f"results/*/{marker}")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_sweep_killed_twice_goes_on_to_the_same_numbers(zoo: Zoo, tmp_path: Path):
+    code, _, err = zoo(*SMALL, *SLOW, "mixer.seconds=0.021", "results=undisturbed")
+    assert code == 0, err
+    words = ("-m", *SMALL, *SLOW, "mixer.seconds=0.02,0.021", "hydra.launcher.n_workers=2")
+    for marker in ("env.json", "last.ckpt"):
+        process = start(*words, cwd=tmp_path)
+        wait_for(marker, process, tmp_path)
+        process.kill()  # the driver; its workers must go with it
+        process.communicate()
+        assert not list(tmp_path.glob("results/*/result.json"))
+    code, _, err = zoo(*words)
+    assert code == 0, err
+    assert [files(folder) for folder in folders(tmp_path)] == [DONE, DONE]
+    (undisturbed,) = tmp_path.glob("undisturbed/*")
+    resumed = tmp_path / "results" / undisturbed.name
+    assert (resumed / "metrics.csv").read_bytes() == (undisturbed / "metrics.csv").read_bytes()
+    assert results.read(resumed)["slices"] == results.read(undisturbed)["slices"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "number", "expected"), [(("-m",), signal.SIGINT, 130), ((), signal.SIGTERM, 143)]
+)
+def test_an_interrupt_ends_in_one_line_with_nothing_half_written(
+    tmp_path: Path, number: signal.Signals, expected: int, mode: tuple[str, ...]
+):
+    process = start(*mode, *SMALL, *SLOW, "mixer.seconds=0.2", cwd=tmp_path)
+    wait_for("last.ckpt", process, tmp_path)
+    os.killpg(process.pid, number)
+    code, _, err = finish(process)
+    assert (code, err) == (expected, "interrupted; the same command goes on where this one stopped\n")
+    (folder,) = folders(tmp_path)
+    assert not files(folder) & {"result.json", "error.txt"}
