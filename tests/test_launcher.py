@@ -41,11 +41,11 @@ DONE = {"config.yaml", "env.json", "metrics.csv", "result.json", "last.ckpt"}
 
 
 def test_cells_that_die_take_nothing_with_them(zoo: Zoo, tmp_path: Path):
-    sweep = ("-m", *SMALL, "mixer=faulty", "mixer.way=none,raise,exit,kill,nan")
+    sweep = ("-m", *SMALL, "mixer=faulty", "mixer.way=none,raise,exit,kill,diverge")
     code, out, err = zoo(*sweep)
     assert code == 1, err
     frame = results.load(tmp_path / "results")
-    assert dict(zip(frame["mixer.way"], frame.status, strict=True)) == {"none": "ok", "nan": "diverged"}
+    assert dict(zip(frame["mixer.way"], frame.status, strict=True)) == {"none": "ok", "diverge": "diverged"}
     errors = {
         path: (path / "error.txt").read_text() for path in folders(tmp_path) if not results.is_done(path)
     }

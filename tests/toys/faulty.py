@@ -18,7 +18,7 @@ class State(NamedTuple):
 
 class Faulty(Mixer[State]):
     def __init__(
-        self, d_model: int, way: Literal["none", "raise", "exit", "kill", "nan"], seconds: float
+        self, d_model: int, way: Literal["none", "raise", "exit", "kill", "diverge"], seconds: float
     ) -> None:
         super().__init__()
         self.way, self.seconds = way, seconds
@@ -33,7 +33,7 @@ class Faulty(Mixer[State]):
         if self.way == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         y = self.proj(x)
-        return (y * float("nan") if self.way == "nan" else y), State(x.shape[1])
+        return (y * float("nan") if self.way == "diverge" else y), State(x.shape[1])
 
     def state_size(self, seq_len: int) -> StateSize:
         return StateSize(paper=None, resident=0, touched=0)
