@@ -38,7 +38,7 @@ def test_packed_features_give_the_polynomial(channels: int):
 
 def test_a_stack_of_members_is_one_more_dimension():
     q, k, v = qkv(9)
-    stack = torch.stack([q, 2 * q])
-    y = torch.vmap(lambda q: taylor_attention(q, k, v, 1e-6))(stack)
+    qs, vs = torch.stack([q, 2 * q], dim=2), torch.stack([v, v + 1])
+    y = torch.vmap(taylor_attention, in_dims=(2, None, 0, None))(qs, k, vs, 1e-6)
     for i in range(2):
-        torch.testing.assert_close(y[i], taylor_attention_reference(stack[i], k, v, 1e-6))
+        torch.testing.assert_close(y[i], taylor_attention_reference(qs[:, :, i], k, vs[i], 1e-6))
