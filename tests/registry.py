@@ -1,5 +1,9 @@
-"""What is registered, read from conf/: nothing is listed by hand, so a new yaml is tested on arrival."""
+"""What is registered, read from conf/: nothing is listed by hand, so a new yaml is tested on arrival.
 
+ZOO_LAWS_OF=my_conf python -m pytest tests/test_mixer_laws.py     tests the mixers of a folder of your own
+"""
+
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,7 @@ from zoo.mixers.base import Mixer
 from zoo.paths import CONF
 
 WIDTH = 16
+FOLDER = Path(os.environ.get("ZOO_LAWS_OF", CONF))
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,7 @@ class Case:
 
     name: str
     changes: dict[str, Any] = field(default_factory=dict)
+    folder: Path = FOLDER
 
     def __hash__(self) -> int:
         return hash(str(self))
@@ -38,31 +44,31 @@ def mixer_yaml(name: str, folder: Path = CONF) -> dict[str, Any]:
     return OmegaConf.to_container(node.mixer, resolve=True)  # type: ignore[return-value]
 
 
-def cases(folder: Path = CONF) -> list[Case]:
+def cases(folder: Path = FOLDER) -> list[Case]:
     found = []
     for path in sorted((folder / "mixer").glob("*.yaml")):
         about = mixer_yaml(path.stem, folder)["about"]
-        found += [Case(path.stem), *(Case(path.stem, v) for v in about.get("variants", []))]
+        found += [Case(path.stem, v, folder) for v in ({}, *about.get("variants", []))]
     return found
 
 
-def settings(case: Case, folder: Path = CONF) -> dict[str, Any]:
-    config = mixer_yaml(case.name, folder)
+def settings(case: Case) -> dict[str, Any]:
+    config = mixer_yaml(case.name, case.folder)
     unknown = set(case.changes) - set(config)
     assert not unknown, f"{case.name}: variant names unknown settings {unknown}"
     return {key: value for key, value in (config | case.changes).items() if key != "about"}
 
 
-def build(case: Case, folder: Path = CONF, seed: int = 0) -> Mixer:
+def build(case: Case, seed: int = 0) -> Mixer:
     """The mixer in float64 and eval mode."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return instantiate(settings(case, folder), _convert_="all").double().eval()
+        return instantiate(settings(case), _convert_="all").double().eval()
 
 
-def boundaries(case: Case, folder: Path = CONF, most: int = 40) -> list[int]:
+def boundaries(case: Case, most: int = 40) -> list[int]:
     """Lengths on both sides of every integer setting: windows, blocks, chunks and kernels among them."""
-    whole = {v for v in _leaves(settings(case, folder)) if type(v) is int and 1 <= v <= most}
+    whole = {v for v in _leaves(settings(case)) if type(v) is int and 1 <= v <= most}
     near = {1, 2, 3, 5, 24} | {n + d for v in whole for n in (v, 2 * v) for d in (-1, 0, 1)}
     return sorted(n for n in near if 1 <= n <= most)
 

@@ -3,10 +3,12 @@
 Where a mixer declares `causal=False` or `exact_decode=False`, the law must be seen to fail instead.
 """
 
+import inspect
 from functools import cache
 
 import pytest
 import torch
+from hydra.utils import get_class
 from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
@@ -171,4 +173,5 @@ def test_initial_weights_are_the_mixers_own_and_depend_on_the_seed_alone(case: C
 
 
 def test_settings_are_the_constructors_own_names(case: Case):
-    assert settings(case)["_target_"].startswith("zoo.mixers.")
+    given = settings(case)
+    inspect.signature(get_class(given.pop("_target_"))).bind(**given)

@@ -153,12 +153,7 @@ class Composer:
                 f"model.layers entry (={entry!r}) must be a mixer's name or one {{name: {{key: value}}}}."
             )
         layer = config["mixer"] if name == "mixer" else self._other_mixer(name, cfg)
-        for key in changes:
-            if key not in layer or key == "about":
-                raise ValueError(
-                    unknown("key", f"{name}.{key}", [f"{name}.{k}" for k in layer if k[0] != "_"])
-                )
-        return {key: value for key, value in (layer | changes).items() if key != "about"}
+        return _merged(name, {key: value for key, value in layer.items() if key != "about"}, changes)
 
     def _other_mixer(self, name: str, cfg: DictConfig) -> dict[str, Any]:
         """What `mixer=NAME` would give under this config, without the settings of the chosen mixer."""
@@ -207,6 +202,19 @@ def _wrong_key(override: Override, keys: frozenset[str]) -> list[str]:
     if not key.startswith("hydra"):
         keys = frozenset(k for k in keys if not k.startswith("hydra"))
     return [unknown("key", whole, sorted(keys))]
+
+
+def _merged(path: str, settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """`settings` with `changes`, which may name only what is there."""
+    merged = dict(settings)
+    for key, value in changes.items():
+        if key not in settings:
+            raise ValueError(
+                unknown("key", f"{path}.{key}", [f"{path}.{k}" for k in settings if k[0] != "_"])
+            )
+        both = isinstance(value, dict) and isinstance(settings[key], dict)
+        merged[key] = _merged(f"{path}.{key}", settings[key], value) if both else value
+    return merged
 
 
 def keys_of(node: DictConfig | ListConfig, prefix: str = "") -> list[str]:

@@ -48,7 +48,8 @@ def load(results: Path) -> pd.DataFrame:
     state_mixer_paper, state_mixer_resident: the same for one layer of the chosen mixer.
     steps, diverged_step: training steps made; the step whose loss was not finite (else NaN).
     wall_seconds, examples_per_second, peak_memory_bytes, accelerator, precision: of training.
-    mixer.<key>: one column a setting of any mixer present; NaN where a mixer has no such setting.
+    mixer.<key>: one column a setting of any mixer present, dotted as on the command line; NaN where a mixer
+        has no such setting.
     split: "valid" or "test".
     slice: "seq_len=64,num_kv_pairs=4", with one column for each of its keys.
     accuracy, loss: right answers over `answers` in `rows` examples; mean cross-entropy of an answer, in nats.
@@ -65,15 +66,20 @@ def load(results: Path) -> pd.DataFrame:
 
 
 def _rows(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    settings = {f"mixer.{key}": _scalar(value) for key, value in record["mixer_settings"].items()}
+    settings = dict(_flat("mixer", record["mixer_settings"]))
     cell = {key: record[key] for key in KEYS} | settings
     for entry in record["slices"]:
         name = ",".join(f"{key}={value}" for key, value in entry["slice"].items())
         yield cell | entry | {"slice": name} | entry["slice"]
 
 
-def _scalar(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, list | dict) else value
+def _flat(path: str, settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Dotted key -> scalar; a list becomes its JSON."""
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            yield from _flat(f"{path}.{key}", value)
+        elif not key.startswith("_"):
+            yield f"{path}.{key}", json.dumps(value) if isinstance(value, list) else value
 
 
 def load_metrics(results: Path) -> pd.DataFrame:

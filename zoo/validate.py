@@ -88,18 +88,25 @@ def _section(path: str, settings: Mapping[str, Any]) -> list[str]:
         target = get_method(settings["_target_"])
     except (ImportError, ValueError, KeyError) as error:
         return [f"{path}._target_ (={settings.get('_target_')}) cannot be imported: {reason(error)}"]
-    given = {key: value for key, value in settings.items() if key not in ("_target_", "about")}
-    return arguments(path, given, target, SUPPLIED.get(path, ()))
+    given = {key: value for key, value in settings.items() if key not in ("_target_", "_partial_", "about")}
+    inner = {key: value for key, value in given.items() if isinstance(value, dict) and "_target_" in value}
+    found = [line for key, value in inner.items() for line in _section(f"{path}.{key}", value)]
+    return found + arguments(path, given, target, SUPPLIED.get(path, ()), "_partial_" in settings)
 
 
 def arguments(
-    path: str, given: Mapping[str, Any], target: Callable[..., Any], supplied: Sequence[str] = ()
+    path: str,
+    given: Mapping[str, Any],
+    target: Callable[..., Any],
+    supplied: Sequence[str] = (),
+    partial: bool = False,
 ) -> list[str]:
-    """Unknown, missing and ill-typed arguments of `target`, as dotted keys below `path`."""
+    """Unknown, missing (unless `partial`) and ill-typed arguments of `target`: dotted keys below `path`."""
     parameters = inspect.signature(target).parameters
     hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)
     wanted = [name for name in parameters if name not in supplied]
-    missing = [n for n in wanted if n not in given and parameters[n].default is inspect.Parameter.empty]
+    needed = [] if partial else [n for n in wanted if parameters[n].default is inspect.Parameter.empty]
+    missing = [name for name in needed if name not in given]
     found = [
         unknown("key", f"{path}.{key}", [f"{path}.{n}" for n in wanted]) for key in given if key not in wanted
     ]
@@ -162,8 +169,8 @@ def _built(cell: Cell) -> list[str]:
 
     try:
         check(cell)
-    except ValueError as error:
-        return [reason(error)]
+    except Exception as error:  # whatever a constructor raises now, it would raise in every attempt
+        return [reason(error) if isinstance(error, ValueError) else f"cannot be built: {reason(error)}"]
     return []
 
 
