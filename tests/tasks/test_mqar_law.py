@@ -50,12 +50,15 @@ def test_keys_and_values_are_uniform(seq_len: int, n: int, rows: int):
     )  # of 4095 keys one residue lacks one
 
 
-def test_all_ordered_pairs_of_keys_are_equally_likely():
+def test_all_ordered_pairs_of_keys_and_of_values_are_equally_likely():
     batch = ours(8, 2, 40_000, vocab_size=32)
-    first, second = batch.inputs[:, 0] - 1, batch.inputs[:, 2] - 1
-    assert (first != second).all()
-    cell = first * 14 + second - (second > first).long()
-    assert chi2(cell, torch.ones(15 * 14)) > ALPHA
+    for first, second, pool in (
+        (batch.inputs[:, 0] - 1, batch.inputs[:, 2] - 1, 15),
+        (batch.answers[:, 0] - 16, batch.answers[:, 1] - 16, 16),
+    ):
+        assert (first != second).all()
+        cell = first * (pool - 1) + second - (second > first).long()
+        assert chi2(cell, torch.ones(pool * (pool - 1))) > ALPHA
 
 
 def test_drawing_the_whole_pool_gives_every_permutation_equally_often():
