@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.registry import Case, cases
 from tests.training.tiny import STEPS, tiny
 from zoo import learner
 from zoo.cell import Cell
@@ -73,6 +74,25 @@ def test_a_killed_cell_ends_as_if_left_alone(tmp_path: Path, name: str):
         outcome = train(cell, folder)
         assert outcome.status == "ok" and outcome.steps == STEPS
         assert_same_end(cell, undisturbed, folder)
+
+
+DRAWING = [case for case in cases() if any(isinstance(v, list) for v in case.changes.values())]
+
+
+@pytest.mark.parametrize("case", DRAWING, ids=str)
+def test_what_a_mixer_draws_in_training_goes_on_where_it_was(tmp_path: Path, case: Case):
+    """A list among a mixer's settings is a set of values to draw from."""
+    changes = {f"mixer__{key}": str(value).replace("'", "") for key, value in case.changes.items()}
+    cell, undisturbed, folder = (
+        tiny(mixer=case.name, **changes),
+        tmp_path / "undisturbed",
+        tmp_path / "killed",
+    )
+    train(cell, fresh(undisturbed))
+    with pytest.raises(Stop):
+        train(cell, fresh(folder), stop_at(5, "training", raise_stop))
+    train(cell, folder)
+    assert_same_end(cell, undisturbed, folder)
 
 
 def test_a_cell_killed_at_every_step_still_gets_there(tmp_path: Path):
