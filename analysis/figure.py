@@ -74,8 +74,7 @@ def caption(points: pd.DataFrame) -> str:
     about = f"Task {points['task'].iloc[0]}, {points['n_layers'].iloc[0]} layers."
     seeds = _span(points["seeds"].tolist())
     hows = [how for how in (BOOTSTRAP, RANGE) if how in set(points["interval"])]
-    around = f" with {' or '.join(hows)} over seeds" if hows else ", without an interval"
-    mean = f"Mean of {seeds} seed{'' if seeds == '1' else 's'}{around}."
+    mean = f"Mean of {seeds} seeds with {' or '.join(hows)} over seeds." if hows else "One seed: no interval."
     grid = _span(points["lrs"].tolist())
     tuned = f"Learning rate: the best of {grid} by mean validation accuracy over seeds and slices."
     tuning = "One learning rate each, not tuned." if all(points["single_lr"]) else tuned

@@ -43,9 +43,7 @@ def test_the_caption_says_how_the_numbers_were_made(shown: Pareto) -> None:
     assert "Mean of 3 seeds with bootstrap 95 %" in text
     assert "best of 3 by mean validation accuracy" in text and "diverged seed counts as 0" in text
     alone = pareto(fake.table(seeds=1), where="lr == 0.003 and mixer == 'based'").points
-    assert figure.caption(alone).endswith(
-        "Mean of 1 seed, without an interval. One learning rate each, not tuned."
-    )
+    assert figure.caption(alone).endswith("One seed: no interval. One learning rate each, not tuned.")
 
 
 def test_the_legend_explains_every_mark_that_occurs_and_no_other(picture: Figure) -> None:
@@ -101,6 +99,14 @@ def test_nothing_is_outside_the_page(shown: Pareto, panels: int) -> None:
         box = text.get_window_extent()
         if text.get_text():
             assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= page.x1 and box.y1 <= page.y1, text.get_text()
+
+
+def test_the_page_grows_with_the_legend(shown: Pareto) -> None:
+    rows = shown.points.head(1)
+    many = pd.concat([rows.assign(series=f"Series {i}") for i in range(60)], ignore_index=True)
+    picture = figure.one_panel(many, list(shown.by_slice))
+    legend, caption = picture.legends[0].get_window_extent(), picture.texts[0].get_window_extent()
+    assert legend.y1 <= picture.bbox.y1 and legend.y0 >= caption.y1
 
 
 def test_small_multiples_share_axes_and_markers(shown: Pareto) -> None:
