@@ -8,7 +8,7 @@ import torch
 
 from zoo.checks import at_least
 from zoo.tasks.base import Batch, Segment, Split, Task
-from zoo.tasks.counter_rng import bits, stream
+from zoo.counter_rng import bits, stream
 
 SHUFFLE = 0x5EED  # names the stream of the permutations; no task's path is (seed, this)
 

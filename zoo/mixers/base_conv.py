@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from zoo.mixers.base import Mixer, Seq, at_least, multiple, one_of
+from zoo.checks import at_least, multiple, one_of
+from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.long_conv import LongConv
 from zoo.mixers.short_conv import ShortConv
 from zoo.state import StateSize

@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from zoo.checks import at_least
 from zoo.kernels.linear_attention import taylor_attention
 from zoo.kernels.linear_attention.taylor import taylor_weights
-from zoo.mixers.base import at_least
 
 FLOOR = 1e-6  # of Relu's features: where all are dead a weight is small, not zero
 

@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from zoo.checks import at_least, multiple
 from zoo.kernels.fft_conv import fft_conv
-from zoo.mixers.base import Mixer, Seq, at_least, multiple
+from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.s4d import S4D
 from zoo.state import StateSize
 

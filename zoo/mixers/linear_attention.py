@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.mixers.base import Mixer, Seq, at_least, multiple, one_of
+from zoo.checks import at_least, multiple, one_of
+from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.feature_maps import FeatureMap
 from zoo.state import StateSize
 

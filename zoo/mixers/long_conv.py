@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from zoo.checks import at_least, one_of
 from zoo.kernels.fft_conv import fft_conv
-from zoo.mixers.base import at_least, one_of
 
 
 class LongConv(nn.Module):

@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from zoo.checks import at_least
 from zoo.kernels.selective_scan import selective_scan
-from zoo.mixers.base import Mixer, Seq, at_least
+from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.short_conv import ShortConv
 from zoo.state import StateSize
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.mixers.base import at_least, one_of
+from zoo.checks import at_least, one_of
 
 POSITIONS = ("none", "rope", "alibi")
 

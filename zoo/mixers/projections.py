@@ -6,7 +6,8 @@ B batch, T time, D model width, H query heads, G key/value heads, C channels per
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.mixers.base import Seq, multiple
+from zoo.checks import multiple
+from zoo.mixers.base import Seq
 from zoo.mixers.positions import alibi_slopes, check_position, rotate
 
 

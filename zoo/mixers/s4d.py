@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from zoo.checks import multiple
 from zoo.kernels.fft_conv import fft_conv
-from zoo.mixers.base import multiple
 
 DT_MIN, DT_MAX = 1e-3, 1e-1
 

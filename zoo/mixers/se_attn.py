@@ -21,9 +21,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from zoo.checks import at_least, multiple, one_of
 from zoo.kernels import span_retrieval as spans
 from zoo.kernels.attention import scaled_dot_product
-from zoo.mixers.base import Mixer, Seq, at_least, multiple, one_of
+from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.mixers.base import at_least
+from zoo.checks import at_least
 
 FEW_TAPS = 8  # up to here a sum of shifted products beats conv1d on a CPU, forward and backward
 

@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from zoo.checks import at_least
 from zoo.kernels.attention import attention
-from zoo.mixers.base import Mixer, Seq, at_least
+from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize
 

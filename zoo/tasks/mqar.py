@@ -22,8 +22,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from zoo.checks import at_least, one_of
+from zoo.counter_rng import below, bits, stream
 from zoo.tasks.base import DATA, ORDERS, SPLITS, Batch, Data, Order, Segment, Split, Task
-from zoo.tasks.counter_rng import below, bits, stream
 from zoo.tasks.sampling import distinct, outside, power_law_places
 
 Filler = Literal["safe", "random", "blank"]

@@ -10,8 +10,8 @@ from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from zoo.counter_rng import bits, stream, uniform
 from zoo.kernels.span_retrieval.chunks import Chunks
-from zoo.tasks.counter_rng import bits, stream, uniform
 
 
 def scoring_queries(
