@@ -1,0 +1,276 @@
+"""Every leaf of the configuration changes something: an option that does nothing is a lie.
+
+Each leaf is set to other valid values, under the yaml's own settings and under its variants, until what is
+built or done differs.  What counts is what comes out (weights, outputs, sizes, batches, metrics, folders),
+never an attribute that merely holds the value.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.registry import FOLDER, WIDTH, Case, cases, settings
+from zoo import checkpoint, training
+from zoo.batches import BatchStream
+from zoo.cell import Cell
+from zoo.config import composer
+from zoo.mixers.base import Mixer
+from zoo.model import SequenceModel, make
+from zoo.tasks.base import SPLITS
+from zoo.validate import Validator
+
+COMPOSER = composer()
+TINY = ("experiment=smoke", "d_model=16", "max_examples=8", "optim.batch_size=4", "mixer=sliding_window")
+OTHERS: dict[type, list[Any]] = {
+    int: [1, 2, 3, 4, 5, 8, 16, 32, 256],
+    float: [0.5, 0.25, 2.0, 1e-3, 1e-9],
+    type(None): [1, 2, 4, 8, 0.5, 1e-9],
+}
+
+
+def leaves(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(node, dict | list) and node:
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from leaves(value, f"{path}.{key}" if path else str(key))
+    elif not path.endswith(("_target_", "_partial_")):
+        yield path, node
+
+
+def with_leaf(node: Any, path: str, value: Any) -> Any:
+    key, _, rest = path.partition(".")
+    copy = dict(node) if isinstance(node, dict) else list(node)
+    at: Any = key if isinstance(node, dict) else int(key)
+    copy[at] = with_leaf(copy[at], rest, value) if rest else value
+    return copy
+
+
+def others(value: Any, complaint: Callable[[Any], str]) -> list[Any]:
+    """Other values of its kind; a word's are those that its refusal names."""
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, str):
+        named = re.search(r"must be one of (.*?)\.?( \[|$)", complaint("no such word"))
+        return [word for word in named.group(1).split(", ") if word != value] if named else ["other"]
+    return [other for other in OTHERS[type(value)] if other != value]
+
+
+# mixers ------------------------------------------------------------------------------------------------
+
+
+def mixer_leaves() -> list[tuple[str, str]]:
+    found = [(case.name, settings(case)) for case in cases() if not case.changes]
+    return [(name, path) for name, given in found for path, _ in leaves(given) if path != "d_model"]
+
+
+@pytest.mark.parametrize(("name", "path"), mixer_leaves(), ids=lambda word: word)
+def test_a_setting_of_a_mixer_changes_what_it_computes(name: str, path: str):
+    for case in cases():
+        if case.name == name and any(_differs(case, path)):
+            return
+    pytest.fail(f"conf/mixer/{name}.yaml: {path} changes nothing")
+
+
+def _differs(case: Case, path: str) -> Iterator[bool]:
+    given, top = settings(case), path.split(".")[0]
+    here = dict(leaves(given))
+    if path not in here:
+        return  # a variant put another thing in its place
+    before = _mixer_prints(case)
+
+    def changed(value: Any) -> Case:
+        return replace(case, changes=case.changes | {top: with_leaf(given, path, value)[top]})
+
+    def complaint(value: Any) -> str:
+        try:
+            _mixer_prints(changed(value))
+        except (ValueError, TypeError, RuntimeError) as error:
+            return str(error)
+        return ""
+
+    valid = (value for value in others(here[path], complaint) if not complaint(value))
+    for value in islice(valid, 3):
+        yield _mixer_prints(changed(value)) != before
+
+
+def _built(case: Case) -> Mixer:
+    torch.manual_seed(0)
+    return make(settings(case)).double().eval()
+
+
+@cache
+def _mixer_prints(case: Case) -> list[Any]:
+    mixer = _built(case)
+    x = torch.randn(2, 48, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    prints: list[Any] = [(name, _bytes(p)) for name, p in mixer.named_parameters()]
+    with torch.no_grad():
+        prints.append(_bytes(mixer(x)))
+        torch.manual_seed(0)
+        prints += [_bytes(mixer.train()(x)) for _ in range(3)]
+    return [*prints, mixer.state_size(48), mixer.state_size(300)]
+
+
+def _bytes(x: torch.Tensor) -> bytes:
+    return x.detach().numpy().tobytes()
+
+
+# tasks -------------------------------------------------------------------------------------------------
+
+
+def task_leaves() -> list[tuple[str, str]]:
+    found = []
+    for name in COMPOSER.options("task"):
+        task = COMPOSER.cell([f"task={name}"]).config["task"]
+        found += [(name, re.sub(r"\.\d+\.", ".0.", path)) for path, _ in leaves(task)]
+    return list(dict.fromkeys(found))
+
+
+@pytest.mark.parametrize(("name", "path"), task_leaves(), ids=lambda word: word)
+def test_a_setting_of_a_task_changes_its_data(name: str, path: str):
+    given = COMPOSER.cell([f"task={name}"]).config["task"]
+    if path == "num_passes":  # more passes need room: one pair a row
+        for leaf in [leaf for leaf, _ in leaves(given) if leaf.endswith("num_kv_pairs")]:
+            given = with_leaf(given, leaf, 1)
+    before, value = _task_prints(given), dict(leaves(given))[path]
+
+    def complaint(other: Any) -> str:
+        try:
+            make(with_leaf(given, path, other))
+        except ValueError as error:
+            return str(error)
+        return ""
+
+    values = [
+        v for v in [*others(value, complaint), 2 * value if type(value) is int else value] if not complaint(v)
+    ]
+    assert any(_task_prints(with_leaf(given, path, v)) != before for v in values if v != value), values
+
+
+def _task_prints(config: dict[str, Any]) -> list[Any]:
+    task = make(config)
+    prints: list[Any] = [(split, segment) for split in SPLITS for segment in task.segments(split)]
+    for split in SPLITS:
+        prints += [_bytes(column) for column in task.sample(split, 0, range(2))]
+    stream = BatchStream(task, "train", 1000)
+    return [*prints, [stream.plan(epoch) for epoch in (0, 1)]]
+
+
+# all the rest: what a tiny training does ----------------------------------------------------------------
+
+CONTEXTS = (
+    (),
+    ("block.mlp=gelu", "optim.max_epochs=2"),
+    ("optim=zoology", "optim.max_epochs=2"),
+    ("block=zoology",),
+)
+ELSEWHERE = ("mixer.", "task.", "logger.", "block.d_model", "model.layers")
+
+
+def run_leaves() -> list[str]:
+    config = COMPOSER.cell(TINY).config
+    return [path for path, _ in leaves(config) if not path.startswith(ELSEWHERE)]
+
+
+@pytest.mark.parametrize("path", run_leaves())
+def test_a_leaf_changes_what_a_training_does(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for context in CONTEXTS:
+        cell = COMPOSER.cell([*TINY, *context])
+        before = dict(leaves(cell.config))
+        if path not in before:
+            continue
+        seen = _run_prints(cell, tmp_path, monkeypatch)
+
+        def changed(value: Any, context: tuple[str, ...] = context) -> Cell:
+            word = "null" if value is None else value
+            return COMPOSER.cell([*TINY, *context, f"{path}={word}"])
+
+        for value in others(before[path], lambda v: "".join(Validator().problems(changed(v)))):
+            if (
+                Validator().problems(changed(value)) == []
+                and _run_prints(changed(value), tmp_path, monkeypatch) != seen
+            ):
+                return
+    pytest.fail(f"{path} changes nothing")
+
+
+RUNS: dict[tuple[str, ...], list[Any]] = {}
+
+
+def _run_prints(cell: Cell, place: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    if cell.overrides not in RUNS:
+        RUNS[cell.overrides] = _run(cell, place, monkeypatch)
+    return RUNS[cell.overrides]
+
+
+def _run(cell: Cell, place: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Metrics, shapes of the batches, threads, checkpoints, the folder: what can be seen from outside."""
+    shapes: list[Any] = []
+    forward, save = SequenceModel.forward, checkpoint.save
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            SequenceModel,
+            "forward",
+            lambda m, x: shapes.append((x.shape, torch.get_num_threads())) or forward(m, x),
+        )
+        patch.setattr(checkpoint, "save", lambda *a: shapes.append("saved") or save(*a))
+        folder = place / str(len(list(place.iterdir())))
+        folder.mkdir()
+        try:
+            outcome = training.train(cell, folder)
+        except ValueError as error:  # a device that this machine lacks
+            return [str(error)]
+    metrics = (folder / "metrics.csv").read_text()
+    return [
+        cell.folder.parent,
+        shapes,
+        metrics,
+        outcome.parameters,
+        outcome.early_stopped,
+        outcome.state_model,
+    ]
+
+
+# what is shown ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["label", "family", "knob"])
+def test_what_is_said_about_a_mixer_stands_in_the_record(key: str):
+    from tests.test_results import outcome
+    from zoo.attempt import record
+
+    cell = COMPOSER.cell(TINY)
+    cell.config["mixer"]["about"][key] = "another"
+    assert record(cell, outcome())[key] == "another"
+
+
+def test_the_layers_of_a_mixer_are_the_models():
+    one = COMPOSER.cell(TINY).config["model"]["layers"]
+    other = COMPOSER.cell([*TINY, "mixer.about.layers=[mixer]"]).config["model"]["layers"]
+    assert one != other
+
+
+def test_a_dead_setting_is_noticed(tmp_path: Path):
+    """The net itself: a mixer that swallows an option is caught."""
+    text = (FOLDER / "mixer" / "sliding_window.yaml").read_text()
+    (tmp_path / "mixer").mkdir()
+    yaml = text.replace("zoo.mixers.sliding_window.SlidingWindow", "tests.test_every_leaf.swallows")
+    (tmp_path / "mixer" / "deaf.yaml").write_text(
+        yaml.replace("num_heads: 1\n", "num_heads: 1\ndead: 3\n", 1)
+    )
+    deaf = next(case for case in cases(tmp_path) if not case.changes)
+    assert any(_differs(deaf, "window"))
+    assert not any(_differs(deaf, "dead"))
+
+
+def swallows(dead: int, **rest: Any) -> Any:
+    from zoo.mixers.sliding_window import SlidingWindow
+
+    mixer = SlidingWindow(**rest)
+    mixer.dead = dead  # pyright: ignore
+    return mixer
