@@ -109,6 +109,14 @@ def words(d_model: int, heads: int, lr: str) -> str:
     )
 
 
+def test_a_gpu_that_is_not_there(zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    code, _, err = zoo("-m", *SMALL, WINDOW, "trainer=cpu,gpu")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu." in err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_sweep_over_an_unknown_mixer_starts_none(zoo: Zoo, tmp_path: Path):
     code, _, err = zoo("-m", *SMALL, "mixer=sliding_window,basde")
     assert code == 2

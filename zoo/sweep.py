@@ -69,13 +69,21 @@ def plan(composer: Composer, batch: Iterable[Sequence[str]]) -> list[Cell]:
 
 
 def checked(cell: Cell, validator: Validator) -> list[str]:
-    """The problems of a cell and of what lies in its folder."""
-    found = validator.problems(cell)
+    """The problems of a cell, of this machine with it, and of what lies in its folder."""
+    found = validator.problems(cell) or _device(cell)
     if not found:
         results.check_checkpoint(cell.folder)
         if results.is_done(cell.folder):
             results.read(cell.folder)
     return found
+
+
+def _device(cell: Cell) -> list[str]:
+    from torch import cuda
+
+    if cell.config["trainer"]["accelerator"] == "gpu" and not cuda.is_available():
+        return ["trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu."]
+    return []
 
 
 def _cells(which: list[str]) -> str:
