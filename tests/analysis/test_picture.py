@@ -13,7 +13,7 @@ from matplotlib.text import Annotation
 from analysis import figure
 from analysis.draw import lines
 from analysis.pareto import Pareto, pareto
-from analysis.style import FAMILY_COLOURS, in_bytes, looks
+from analysis.style import FAMILY_COLOURS, OTHER_COLOURS, in_bytes, looks
 from tests.analysis import fake
 
 
@@ -87,6 +87,18 @@ def test_labels_beside_markers_do_not_collide(picture: Figure) -> None:
     assert all(ax.bbox.expanded(1.02, 1.02).contains(*corner) for box in boxes for corner in box.get_points())
 
 
+def test_a_label_without_room_is_left_out(shown: Pareto) -> None:
+    windows = shown.points[shown.points["mixer"] == "sliding_window"]
+    crowd = windows.assign(state_resident=[1000, 1010, 1020, 1030], accuracy=0.5, low=0.4, high=0.6)
+    ax = figure.one_panel(crowd, list(shown.by_slice)).axes[0]
+    crowded = [t for t in ax.texts if t.get_text() in ("8", "16", "32", "64")]
+    boxes = [t.get_window_extent() for t in crowded]
+    assert len(boxes) > 0
+    assert not [pair for pair in combinations(boxes, 2) if pair[0].overlaps(pair[1])]
+    centres = ax.transData.transform(crowd[["state_resident", "accuracy"]].to_numpy(float))
+    assert not [box for box in boxes if any(box.contains(*centre) for centre in centres)]
+
+
 @pytest.mark.parametrize("panels", [1, 4, 7])
 def test_nothing_is_outside_the_page(shown: Pareto, panels: int) -> None:
     names = (list(shown.by_slice) * 2)[:panels]
@@ -127,6 +139,7 @@ def test_lines_connect_one_knob_at_a_time(shown: Pareto) -> None:
 def test_one_colour_a_family_one_marker_a_series(shown: Pareto) -> None:
     found = looks(shown.points)
     assert len({look.marker for look in found.values()}) == len(found)
+    assert len({*FAMILY_COLOURS.values(), *OTHER_COLOURS}) == len(FAMILY_COLOURS) + len(OTHER_COLOURS)
     assert found["Based"].colour == found["Linear attention"].colour == FAMILY_COLOURS["linear"]
     other = looks(shown.points.assign(family="memory"))
     assert other["Based"].colour not in FAMILY_COLOURS.values()
@@ -153,12 +166,14 @@ def test_a_state_of_nothing_is_drawn_at_one(shown: Pareto) -> None:
 
 
 def test_the_same_points_give_the_same_bytes_and_no_setting_of_matplotlib_moves(shown: Pareto) -> None:
-    before = dict(matplotlib.rcParams)
-    first, second = (figure.one_panel(shown.points, list(shown.by_slice)) for _ in range(2))
-    assert figure.png(first) == figure.png(second)
-    assert figure.pdf(first) == figure.pdf(second)
-    assert b"CreationDate" not in figure.pdf(first)
-    assert dict(matplotlib.rcParams) == before
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        before = dict(matplotlib.rcParams)
+        first, second = (figure.one_panel(shown.points, list(shown.by_slice)) for _ in range(2))
+        assert figure.png(first) == figure.png(second)
+        assert figure.pdf(first) == figure.pdf(second)
+        assert b"CreationDate" not in figure.pdf(first)
+        assert dict(matplotlib.rcParams) == before
 
 
 def test_csv_is_the_mean_and_each_slice_and_the_same_every_time(shown: Pareto) -> None:
