@@ -7,8 +7,8 @@ from itertools import islice
 import torch
 
 from zoo.checks import at_least
-from zoo.tasks.base import Batch, Segment, Split, Task
 from zoo.counter_rng import bits, stream
+from zoo.tasks.base import Batch, Segment, Split, Task
 
 SHUFFLE = 0x5EED  # names the stream of the permutations; no task's path is (seed, this)
 

@@ -253,10 +253,8 @@ class Learner(pl.LightningModule):
 
 
 def answer_states(model: SequenceModel, batch: Batch) -> Tensor:
-    """Hidden states [B * A, D] where answers are asked for.  Shapes are fixed: no boolean mask."""
-    hidden = model(batch.inputs)
-    start = torch.arange(len(batch.inputs), device=hidden.device)[:, None] * hidden.shape[1]
-    return hidden.flatten(0, 1).index_select(0, (start + batch.positions).flatten())
+    """Hidden states [B * A, D] where answers are asked for."""
+    return model(batch.inputs, batch.positions).flatten(0, 1)
 
 
 def answers_loss(model: SequenceModel, batch: Batch) -> Tensor:

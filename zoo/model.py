@@ -121,12 +121,18 @@ class SequenceModel(nn.Module):
     def head_weight(self) -> Float[Tensor, "V D"]:
         return self.embedding if self.head is None else self.head
 
-    def forward(self, inputs: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """Hidden states after the final norm; logits are left to the caller, who needs few of them."""
+    def forward(
+        self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"] | None = None
+    ) -> Float[Tensor, "B T D"] | Float[Tensor, "B A D"]:
+        """Hidden states after the final norm; logits are left to the caller, who needs few of them.
+
+        positions: where states are wanted, as many in every row; None: everywhere.
+        """
         stream = Stream(self._embed(inputs, start=0), None)
         for block in self.blocks:
             stream = block(stream)
-        return self.final_norm(stream.sum())
+        hidden = stream.sum()
+        return self.final_norm(hidden if positions is None else _picked(hidden, positions))
 
     def extend(
         self, inputs: Int[Tensor, "B T"], state: ModelState | None = None
@@ -175,3 +181,10 @@ class SequenceModel(nn.Module):
         stop = start + inputs.shape[1]
         self.check_length(stop)
         return hidden + self.positions[start:stop]
+
+
+def _picked(hidden: Float[Tensor, "B T D"], positions: Int[Tensor, "B A"]) -> Float[Tensor, "B A D"]:
+    """The states at these positions.  Shapes are fixed: no boolean mask."""
+    start = torch.arange(hidden.shape[0], device=hidden.device)[:, None] * hidden.shape[1]
+    rows = hidden.flatten(0, 1).index_select(0, (start + positions).flatten())
+    return rows.unflatten(0, positions.shape)

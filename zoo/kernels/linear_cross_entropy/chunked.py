@@ -48,12 +48,12 @@ class _LinearCrossEntropy(Function):
         dx, dw = torch.empty_like(x), torch.empty_like(weight)
         losses = x.new_empty(x.shape[0], dtype=torch.promote_types(x.dtype, torch.float32))
         chunks, mean = _chunks(x, weight), 1 / x.shape[0]
-        logits, p = x.new_empty(2, min(chunks[0].stop, x.shape[0]), weight.shape[0])
+        buffer = x.new_empty(min(chunks[0].stop, x.shape[0]), weight.shape[0])
         for rows in chunks:
-            here = slice(0, x[rows].shape[0])
-            losses[rows] = _to_probabilities(x[rows], weight, target[rows], logits[here], p[here])
-            torch.addmm(dx[rows], p[here], weight, beta=0, alpha=mean, out=dx[rows])
-            dw.addmm_(p[here].T, x[rows], beta=float(rows.start > 0), alpha=mean)
+            p = buffer[: x[rows].shape[0]]
+            losses[rows] = _to_probabilities(x[rows], weight, target[rows], p)
+            torch.addmm(dx[rows], p, weight, beta=0, alpha=mean, out=dx[rows])
+            dw.addmm_(p.T, x[rows], beta=float(rows.start > 0), alpha=mean)
         return losses.mean(), dx, dw
 
     @staticmethod
@@ -80,16 +80,16 @@ class _LinearCrossEntropy(Function):
         return tuple(torch.stack(parts) for parts in zip(*outputs, strict=True)), (0, 0, 0)
 
 
-def _to_probabilities(x: Tensor, weight: Tensor, target: Tensor, logits: Tensor, p: Tensor) -> Tensor:
+def _to_probabilities(x: Tensor, weight: Tensor, target: Tensor, p: Tensor) -> Tensor:
     """The losses [N] of a chunk; `p` becomes softmax minus one-hot, the gradient of the logits."""
-    torch.mm(x, weight.T, out=logits)
-    torch.softmax(logits, dim=1, out=p)
-    wide = torch.promote_types(x.dtype, torch.float32)
+    wide, target = torch.promote_types(x.dtype, torch.float32), target[:, None]
+    torch.mm(x, weight.T, out=p)
+    asked, top = p.gather(1, target)[:, 0], p.amax(1).to(wide)
+    torch.softmax(p, dim=1, out=p)
     # logsumexp without a further pass of exp: log p_max = max - logsumexp, and p_max never underflows
-    logsumexp = logits.amax(1).to(wide) - p.amax(1).to(wide).log()
-    target = target[:, None]
+    logsumexp = top - p.amax(1).to(wide).log()
     p.scatter_add_(1, target, p.new_full((), -1.0).expand_as(target))
-    return logsumexp - logits.gather(1, target)[:, 0]
+    return logsumexp - asked
 
 
 def _autocast(x: Tensor) -> Tensor:
