@@ -1,62 +1,28 @@
 """What README says of adding a mixer, done: one file and one yaml in a folder of one's own, no more."""
 
 import inspect
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests import test_mixer_laws as laws
-from tests.command import SMALL, Zoo, finish, start
+from tests.command import ROOT, SMALL, Zoo, finish, start
 from tests.registry import cases
 from zoo import results
 
-CODE = '''
-"""An exponential moving average: y_t = out(s_t), s_t = decay * s_{t-1} + (1 - decay) * x_t."""
-
-from typing import NamedTuple
-
-import torch
-from torch import Tensor, nn
-
-from zoo.mixers.base import Mixer, Seq
-from zoo.state import StateSize
+README = (ROOT / "README.md").read_text()
 
 
-class State(NamedTuple):
-    s: Tensor
+def block(first_line: str) -> str:
+    """The fenced block of README that begins with this line."""
+    (found,) = [text for text in re.findall(r"```\w+\n(.*?)```", README, re.S) if text.startswith(first_line)]
+    return found
 
 
-class Average(Mixer[State]):
-    def __init__(self, d_model: int, decay: float) -> None:
-        super().__init__()
-        self.d_model, self.decay = d_model, decay
-        self.out_proj = nn.Linear(d_model, d_model)
-
-    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        s = torch.zeros_like(x[:, 0]) if state is None else state.s
-        states = []
-        for t in range(x.shape[1]):
-            s = self.decay * s + (1 - self.decay) * x[:, t]
-            states.append(s)
-        return self.out_proj(torch.stack(states, dim=1)), State(s)
-
-    def state_size(self, seq_len: int) -> StateSize:
-        return StateSize(paper=None, resident=self.d_model, touched=self.d_model)
-'''
-
-YAML = """
-_target_: my_mixer.Average
-d_model: ${d_model}
-decay: 0.9
-
-about:
-  label: Moving average
-  family: ssm
-  knob: {d_model: [16, 32]}
-  layers: [base_conv, mixer]
-  variants: [{decay: 0.5}]
-"""
+CODE = block("# my_mixer.py")
+YAML = block("# my_conf/mixer/my_mixer.yaml")
 
 
 @pytest.fixture

@@ -1,0 +1,24 @@
+"""Every yaml in conf/ makes a cell that could train: nothing shipped is stale."""
+
+import importlib.util
+
+import pytest
+
+from zoo.config import compose
+from zoo.paths import CONF
+from zoo.training import check
+
+GROUPS = sorted(path.name for path in CONF.iterdir() if path.is_dir() and path.name != "hydra")
+CHOICES = [f"{group}={path.stem}" for group in GROUPS for path in sorted((CONF / group).glob("*.yaml"))]
+NEEDS = {"logger=tensorboard": "tensorboard", "logger=wandb": "wandb", "logger=mlflow": "mlflow"}
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_composes_and_checks(choice: str):
+    cell = compose([choice])
+    package = NEEDS.get(choice)
+    if package and importlib.util.find_spec(package) is None:
+        with pytest.raises(ValueError, match=r"pip install"):
+            check(cell)
+    else:
+        check(cell)

@@ -1,0 +1,62 @@
+"""Every command in README runs.  What is expensive is cut down by experiment=smoke; make's targets are CI's own."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.analysis import fake
+from tests.command import ENVIRONMENT, ROOT, Zoo, finish, start
+
+README = (ROOT / "README.md").read_text()
+COMMANDS = [
+    line.split("  #")[0].strip()
+    for block in re.findall(r"```bash\n(.*?)```", README, re.S)
+    for line in block.splitlines()
+    if line.strip()
+]
+BY_OTHERS = {
+    "make demo": "tests/test_demo.py (slow), and CI's last step",
+    "make test": ".ci/run",
+    "PYTHONPATH=. python -m zoo.run --config-dir my_conf mixer=my_mixer": "tests/test_add_a_mixer.py",
+    "ZOO_LAWS_OF=my_conf PYTHONPATH=. python -m pytest tests/test_mixer_laws.py": "tests/test_add_a_mixer.py",
+}
+RUNS = [c for c in COMMANDS if c.startswith("python -m zoo.run")]
+OTHERS = [c for c in COMMANDS if c not in RUNS and c not in BY_OTHERS]
+SMALLEST = ("experiment=smoke", "max_examples=8", "optim.max_epochs=1", "optim.batch_size=8")
+
+
+def test_each_command_is_run_somewhere():
+    assert len(RUNS) >= 8
+    assert BY_OTHERS.keys() <= set(COMMANDS), "README no longer says this: drop it from BY_OTHERS"
+
+
+@pytest.mark.parametrize("command", RUNS)
+def test_runs(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(command)[3:]
+    only_shows = bool({"--help", "--cfg"} & set(words))
+    if only_shows:
+        done = start(*words, cwd=tmp_path)
+        code, out, err = finish(done)
+    else:
+        code, out, err = Zoo(monkeypatch, capfd)(*words, *SMALLEST)
+    assert code == 0, err
+    assert out
+    records = list(tmp_path.glob("results/*/result.json"))
+    assert bool(records) != only_shows
+
+
+@pytest.mark.parametrize("command", OTHERS)
+def test_runs_as_it_stands(command: str, tmp_path: Path):
+    (tmp_path / "results").mkdir()
+    fake.write(tmp_path / "results", seeds=1)
+    words = [sys.executable, *shlex.split(command)[1:]]
+    done = subprocess.run(words, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
