@@ -1,4 +1,4 @@
-"""Every command in README runs.  What is expensive is cut down by experiment=smoke; make's targets are CI's own."""
+"""Every command in README runs: cut down by experiment=smoke, or in the test that is named here."""
 
 import re
 import shlex
