@@ -33,6 +33,7 @@ lint: setup  ## format, lint, types
 	$(BIN)/pyright
 
 bench: setup  ## the tables of benchmarks/
+	$(BIN)/python -m benchmarks.compose --out benchmarks/tables/compose.md
 	$(BIN)/python -m benchmarks.data --out benchmarks/tables/data.md
 	$(BIN)/python -m benchmarks.train --threads 2 --out benchmarks/tables/train.md
 
