@@ -19,7 +19,7 @@ from zoo.kernels.linear_cross_entropy import answer_scores, linear_cross_entropy
 from zoo.metrics import TRAIN_EVERY, Row, Tally, pooled_row_accuracy, score_rows, train_rows
 from zoo.model import SequenceModel
 from zoo.optimizer import OptimConfig, make_optimizer
-from zoo.outcome import Progress, Score
+from zoo.outcome import Progress, Score, Terminated
 from zoo.schedule import lr_factor
 from zoo.tasks.base import Batch
 
@@ -249,7 +249,7 @@ class Learner(pl.LightningModule):
     def stop_if_told(self) -> None:
         """Lightning only notes a SIGTERM, and then leaves with exit code 0."""
         if self.trainer.received_sigterm:
-            raise KeyboardInterrupt("SIGTERM")
+            raise Terminated
 
 
 def answer_states(model: SequenceModel, batch: Batch) -> Tensor:

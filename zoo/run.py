@@ -18,6 +18,7 @@ from zoo import results
 from zoo.attempt import CellFailed, run_cell
 from zoo.config import Composer, composer, first_line, parse
 from zoo.display import CellDisplay
+from zoo.outcome import Terminated
 from zoo.paths import CONF
 from zoo.sweep import SweepFailed, checked
 from zoo.validate import Validator
@@ -25,16 +26,20 @@ from zoo.validate import Validator
 OK, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM: ends the work as Ctrl-C does."""
-
-
 def main() -> int:
     """Run what the command line asks for; the exit code says how it went.
 
     0: all done.  1: a cell failed.  2: the command cannot be run, and nothing was.  130, 143: interrupted.
     """
-    signal.signal(signal.SIGTERM, _terminate)
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        return _attended()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _attended() -> int:
+    """Every way that a command ends, in words and as a code."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come through, to be said in one line
     args = get_args_parser().parse_args()
     try:

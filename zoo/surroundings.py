@@ -10,6 +10,8 @@ from contextlib import contextmanager
 import torch
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 
+from zoo.outcome import Terminated
+
 
 @contextmanager
 def surroundings(threads: int) -> Iterator[None]:
@@ -33,18 +35,22 @@ def surroundings(threads: int) -> Iterator[None]:
 def _signals() -> Iterator[None]:
     """Lightning answers Ctrl-C with sys.exit(1) and ignores the next, and SIGTERM with exit code 0.
 
-    Make both the KeyboardInterrupt that they are.
+    Make both the KeyboardInterrupt that they are.  Lightning attends to SIGTERM (it ends the step at hand, so
+    that we can save it) only where nobody else does, so whoever does steps aside.
     """
     ours = threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGINT)
+    before = {kind: signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM)}
+    if ours:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         yield
     except SIGTERMException:
-        raise KeyboardInterrupt("SIGTERM") from None
+        raise Terminated from None
     except SystemExit as error:
         if isinstance(error.__context__, KeyboardInterrupt):
             raise error.__context__ from None
         raise
     finally:
         if ours:
-            signal.signal(signal.SIGINT, before)
+            for kind, handler in before.items():
+                signal.signal(kind, handler)
