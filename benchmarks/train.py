@@ -33,6 +33,7 @@ from zoo.learner import answers_loss
 from zoo.model import build_model, build_task
 from zoo.optimizer import OptimConfig, make_optimizer, settings
 from zoo.paths import CONF
+from zoo.surroundings import keep_freed_memory
 from zoo.tasks.base import Batch
 from zoo.training import train
 
@@ -128,6 +129,8 @@ def cell(row: str, size: str, **optim: Any) -> Any:
 def stepped(row: str, size: str) -> float:
     """Examples per second of the step alone, without Lightning's loop."""
     here = cell(row, size)
+    if row != PLAIN:
+        keep_freed_memory()  # as zoo.training.train does
     d_model, *_, batch_size = SIZES[size]
     batches = iter(BatchStream(build_task(here.config), "train", batch_size))
     step = plain_step(d_model) if row == PLAIN else real_step(here)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from tests.analysis import fake
@@ -60,3 +61,15 @@ def test_runs_as_it_stands(command: str, tmp_path: Path):
     done = subprocess.run(words, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+def test_the_table_is_the_pictures_own_csv():
+    """`make demo`, then docs/figures/pareto.{png,csv} from results/demo/figures: README repeats that CSV."""
+    points = pd.read_csv(ROOT / "docs/figures/pareto.csv").query("slice.str.startswith('mean')")
+    rows = {
+        f"| {p.label}{'' if pd.isna(p.knobs) else f' ({p.knobs})'} | {p.state_resident:,} | {p.accuracy:.3f} "
+        f"| {p.low:.3f} to {p.high:.3f} |"
+        for p in points.itertuples()
+    }
+    assert len(rows) >= 12
+    assert rows <= set(README.splitlines())

@@ -93,14 +93,15 @@ def result_table(records: Iterable[dict[str, Any]]) -> Table:
         dict.fromkeys(name(s["slice"]) for r in records for s in r["slices"] if s["split"] == "test")
     )
     table = Table(title="accuracy on the test split, by slice", title_justify="left")
-    for column in ("mixer", "d_model", "state", "lr", "seed", *slices):
-        table.add_column(column.replace(",", "\n"), justify="left" if column == "mixer" else "right")
+    for column in ("mixer", "knob", "d_model", "state", "lr", "seed", *slices):
+        left = column in ("mixer", "knob")
+        table.add_column(column.replace(",", "\n"), justify="left" if left else "right")
     for r in sorted(
         records, key=lambda r: (r["mixer"], r["d_model"], r["state_resident"], r["lr"], r["seed"])
     ):
         scores = {name(s["slice"]): s["accuracy"] for s in r["slices"] if s["split"] == "test"}
         cells = ["diverged" if r["status"] == "diverged" else percent(scores.get(s)) for s in slices]
-        keys = (r["mixer"], r["d_model"], r["state_resident"], f"{r['lr']:g}", r["seed"])
+        keys = (r["mixer"], knob(r), r["d_model"], r["state_resident"], f"{r['lr']:g}", r["seed"])
         table.add_row(*map(str, keys), *cells)
     return table
 
@@ -138,8 +139,19 @@ def note(at: CellProgress) -> str:
 
 
 def summary(record: dict[str, Any]) -> str:
-    """Accuracy of each test slice, in the order of the table at the end."""
-    return "test " + " ".join(percent(e["accuracy"]) for e in record["slices"] if e["split"] == "test")
+    """Accuracy of each test slice, in the order of the table at the end; coverage where it is bounded."""
+    tests = [entry for entry in record["slices"] if entry["split"] == "test"]
+    text = "test " + " ".join(percent(entry["accuracy"]) for entry in tests)
+    if all(entry["coverage"] == 1 for entry in tests):
+        return text
+    return text + " (coverage " + " ".join(percent(entry["coverage"]) for entry in tests) + ")"
+
+
+def knob(record: dict[str, Any]) -> str:
+    """The settings that the mixer is swept over: "window=16"."""
+    settings = record["mixer_settings"]
+    own = [key for key in record["knob"] if key in settings and key != "d_model"]
+    return " ".join(f"{key}={settings[key]}" for key in own)
 
 
 class CellDisplay:
