@@ -18,7 +18,7 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
 @contextmanager
 def surroundings(threads: int) -> Iterator[None]:
-    """Inside: so many CPU threads, Lightning silent.  Outside nothing has moved (but see the last function)."""
+    """Inside: so many CPU threads, Lightning silent.  Outside nothing has moved, but `keep_freed_memory`."""
     log, before = logging.getLogger("pytorch_lightning"), torch.get_num_threads()
     level = log.level
     log.setLevel(logging.ERROR)
