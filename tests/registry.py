@@ -38,7 +38,7 @@ class Case:
 def mixer_yaml(name: str, folder: Path = CONF) -> dict[str, Any]:
     """The mixer's yaml, resolved at width WIDTH."""
     node = OmegaConf.create(
-        {"d_model": WIDTH, "n_layers": 2, "seed": 0}
+        {"d_model": WIDTH, "n_layers": 2, "seed": 0, "block": {"about": {"position": "none", "bias": True}}}
         | {"mixer": OmegaConf.load(folder / "mixer" / f"{name}.yaml")}
     )
     return OmegaConf.to_container(node.mixer, resolve=True)  # type: ignore[return-value]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tests.registry import WIDTH, cases, held, mixer_yaml
 from zoo.blocks.base import Stream
 from zoo.mixers.base import Mixer, Seq
-from zoo.model import SequenceModel, make, model_from_config, seeded
+from zoo.model import SequenceModel, make, model_from_config, placed, seeded
 from zoo.state import StateSize
 
 VOCAB = 24
@@ -111,7 +111,7 @@ def test_an_output_sees_exactly_the_tokens_that_visible_says(name: str):
 
 
 def _from_embedding(model: SequenceModel, embedded: Tensor) -> Tensor:
-    stream = Stream(embedded, None)
+    stream = Stream(embedded, None, embedded)
     for block in model.blocks:
         stream = block(stream)
     return model.final_norm(stream.sum())
@@ -140,7 +140,7 @@ def test_wrapping_a_mixer_in_a_model_leaves_its_initial_weights(name: str):
         model = model_from_config(config(layers, block), VOCAB)
         for i, layer in enumerate(layers):
             with seeded(0, f"layers.{i}"):
-                alone = instantiate(layer, _convert_="all")
+                alone = instantiate(placed(layer, i), _convert_="all")
             for key, value in alone.state_dict().items():
                 assert torch.equal(model.mixers[i].state_dict()[key], value), f"{name}, layer {i}: {key}"
 

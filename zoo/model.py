@@ -4,7 +4,7 @@ B batch, T time, D model width, V vocabulary.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from zoo.blocks.base import Block, Stream
 from zoo.cell import Cell
+from zoo.mixers.base import Mixer, Shared
 from zoo.state import StateSize, total
 from zoo.tasks.base import Task
 from zoo.tasks.limited import Limited
@@ -45,13 +46,28 @@ def model_from_config(config: Mapping[str, Any], vocab_size: int) -> "SequenceMo
     the embedding and each layer start the same whatever stands beside them.  Nothing re-initialises a mixer.
     """
     model, seed = dict(config["model"]), config["seed"]
+    block = {key: value for key, value in config["block"].items() if key != "about"}
     blocks = []
     for i, layer in enumerate(model.pop("layers")):
         with seeded(seed, f"layers.{i}"):
-            mixer = make(layer)
+            mixer = make(placed(layer, i))
         with seeded(seed, f"blocks.{i}"):
-            blocks.append(make(config["block"], mixer=mixer))
+            blocks.append(make(placed(block, i), mixer=mixer))
+    share([block.mixer for block in blocks])
     return SequenceModel(blocks, vocab_size=vocab_size, seed=seed, **model)
+
+
+def placed(settings: Mapping[str, Any], index: int) -> dict[str, Any]:
+    """The settings of a part at layer `index`: a setting called `layer` is that index."""
+    return dict(settings) | ({"layer": index} if "layer" in settings else {})
+
+
+def share(mixers: Iterable[Mixer]) -> None:
+    """Let the layers of each share group use the weights of the group's lowest."""
+    first: dict[str, Shared] = {}
+    for mixer in mixers:
+        if isinstance(mixer, Shared) and first.setdefault(mixer.share_group, mixer) is not mixer:
+            mixer.share(first[mixer.share_group])
 
 
 def make(config: Mapping[str, Any], **parts: Any) -> Any:
@@ -128,7 +144,8 @@ class SequenceModel(nn.Module):
 
         positions: where states are wanted, as many in every row; None: everywhere.
         """
-        stream = Stream(self._embed(inputs, start=0), None)
+        embedding = self._embed(inputs, start=0)
+        stream = Stream(embedding, None, embedding)
         for block in self.blocks:
             stream = block(stream)
         hidden = stream.sum()
@@ -139,8 +156,8 @@ class SequenceModel(nn.Module):
     ) -> tuple[Float[Tensor, "B T D"], ModelState]:
         """As `forward`, going on from `state` (None: the start): the mixers' split law for the whole."""
         before = state or ModelState((None,) * len(self.blocks), 0)
-        stream = Stream(self._embed(inputs, before.seen), None)
-        after = []
+        embedding = self._embed(inputs, before.seen)
+        stream, after = Stream(embedding, None, embedding), []
         for block, layer in zip(self.blocks, before.layers, strict=True):
             stream, layer = block.extend(stream, layer)  # pyright: ignore[reportCallIssue]
             after.append(layer)
@@ -151,14 +168,13 @@ class SequenceModel(nn.Module):
 
     def state_size(self, seq_len: int) -> StateSize:
         """The memory of one sequence after `seq_len` tokens, summed over layers."""
-        return total(mixer.state_size(seq_len) for mixer in self.mixers)
+        return total(block.state_size(seq_len) for block in self.blocks)
 
     def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
         """[t, s] is True where the output at t can depend on token s through some path up the layers."""
         reach = torch.eye(seq_len)
-        for mixer in self.mixers:
-            sees = mixer.visible(seq_len).float() + torch.eye(seq_len)  # the residual passes by the mixer
-            reach = (sees @ reach > 0).float()
+        for block in self.blocks:
+            reach = (block.visible(seq_len).float() @ reach > 0).float()
         return reach > 0
 
     def sees_all(self, seq_len: int) -> bool:

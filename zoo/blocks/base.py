@@ -6,23 +6,38 @@ B batch, T time, D model width.
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
+import torch
+from jaxtyping import Bool
 from torch import Tensor, nn
 
 from zoo.checks import one_of
-from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.base import Linked, Mixer, ReadsEmbedding, Seq
+from zoo.state import StateSize, total
 
 NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
 EPS = 1e-5
 
 
 class Stream(NamedTuple):
-    """What passes between blocks: the latest output, not yet added, and the sum of all before it."""
+    """What passes between blocks: the latest output, not yet added, and the sum of all before it.
+
+    Beside them go, for the mixers that ask, the embedded input and the values of the lowest linked layer.
+    """
 
     hidden: Seq
     residual: Seq | None  # None in front of the first block
+    embedding: Seq
+    value: Tensor | None = None
 
     def sum(self) -> Tensor:
         return self.hidden if self.residual is None else self.residual + self.hidden
+
+
+class BlockState(NamedTuple):
+    """What one layer keeps while decoding: its mixer's state, and its channel mix's where that has one."""
+
+    mixer: Any
+    mlp: Any = None
 
 
 class Block(nn.Module, ABC):
@@ -46,17 +61,57 @@ class Block(nn.Module, ABC):
 
     def forward(self, stream: Stream) -> Stream:
         residual = self._collect(stream)
-        return self.after(self.mixer(self.norm(residual)), residual)
+        x, value = self.norm(residual), stream.value
+        if isinstance(self.mixer, Linked | ReadsEmbedding):
+            mixed, _, value = self._extend_mixer(x, stream, None)
+        else:
+            mixed = self.mixer(x)
+        return self._joined(*self.after(mixed, residual), stream, value)
 
-    def extend(self, stream: Stream, state: Any) -> tuple[Stream, Any]:
-        """As `forward`, going on from the mixer's state (None: the start of a sequence)."""
+    def extend(self, stream: Stream, state: BlockState | None) -> tuple[Stream, BlockState]:
+        """As `forward`, going on from the block's state (None: the start of a sequence)."""
+        before = state or BlockState(None)
         residual = self._collect(stream)
-        mixed, state = self.mixer.extend(self.norm(residual), state)
-        return self.after(mixed, residual), state
+        mixed, mixer_state, value = self._extend_mixer(self.norm(residual), stream, before.mixer)
+        hidden, residual, mlp_state = self.extend_after(mixed, residual, before.mlp)
+        return self._joined(hidden, residual, stream, value), BlockState(mixer_state, mlp_state)
+
+    def state_size(self, seq_len: int) -> StateSize:
+        """The memory of one sequence after `seq_len` tokens."""
+        return total(part.state_size(seq_len) for part in self.remembering)
+
+    def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
+        """[t, s] is True where the block's output at t can depend on its input at s."""
+        reach = torch.eye(seq_len)
+        for part in self.remembering:
+            reach = (part.visible(seq_len).float() + torch.eye(seq_len)) @ reach  # the residual passes by
+        return reach > 0
+
+    @property
+    def remembering(self) -> list[Mixer]:
+        """The parts that look back, in the order in which a token meets them."""
+        return [self.mixer]
 
     @abstractmethod
-    def after(self, mixed: Seq, residual: Seq) -> Stream:
-        """From the mixer's output and the stream it was read from to what the next block gets."""
+    def after(self, mixed: Seq, residual: Seq) -> tuple[Seq, Seq]:
+        """From the mixer's output and the stream it read to the next block's hidden and residual."""
+
+    def extend_after(self, mixed: Seq, residual: Seq, state: Any) -> tuple[Seq, Seq, Any]:
+        """As `after`, where something in it keeps a state."""
+        del state
+        return *self.after(mixed, residual), None
+
+    def _extend_mixer(self, x: Seq, stream: Stream, state: Any) -> tuple[Seq, Any, Tensor | None]:
+        match self.mixer:
+            case Linked():
+                return self.mixer.extend_linked(x, state, stream.value)
+            case ReadsEmbedding():
+                return *self.mixer.extend_with_embedding(x, stream.embedding, state), stream.value
+            case _:
+                return *self.mixer.extend(x, state), stream.value
+
+    def _joined(self, hidden: Seq, residual: Seq, stream: Stream, value: Tensor | None) -> Stream:
+        return Stream(hidden, residual, stream.embedding, value)
 
     def _collect(self, stream: Stream) -> Tensor:
         return self.embed_dropout(stream.hidden) if stream.residual is None else stream.sum()

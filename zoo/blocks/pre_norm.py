@@ -5,7 +5,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import nn
 
-from zoo.blocks.base import Block, Stream
+from zoo.blocks.base import Block
 from zoo.checks import one_of
 from zoo.mixers.base import Mixer, Seq
 
@@ -30,11 +30,11 @@ class PreNorm(Block):
         self.mlp_norm = None if mlp == "none" else self.new_norm()
         self.mlp = {"none": nn.Identity, "gelu": GELU, "swiglu": SwiGLU}[mlp](d_model, width)
 
-    def after(self, mixed: Seq, residual: Seq) -> Stream:
+    def after(self, mixed: Seq, residual: Seq) -> tuple[Seq, Seq]:
         if self.mlp_norm is None:
-            return Stream(mixed, residual)
+            return mixed, residual
         residual = residual + mixed
-        return Stream(self.mlp(self.mlp_norm(residual)), residual)
+        return self.mlp(self.mlp_norm(residual)), residual
 
 
 class GELU(nn.Module):

@@ -7,7 +7,7 @@ from N(0, 0.02), which destroys the mixers' own initial weights; here they keep 
 
 from torch import nn
 
-from zoo.blocks.base import Block, Stream
+from zoo.blocks.base import Block
 from zoo.mixers.base import Mixer, Seq
 
 
@@ -18,6 +18,6 @@ class Zoology(Block):
         super().__init__(mixer, d_model, "layer", embed_dropout)
         self.state_norm: nn.Module = self.new_norm()
 
-    def after(self, mixed: Seq, residual: Seq) -> Stream:
+    def after(self, mixed: Seq, residual: Seq) -> tuple[Seq, Seq]:
         residual = residual + mixed
-        return Stream(self.state_norm(residual), residual)
+        return self.state_norm(residual), residual

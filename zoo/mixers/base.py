@@ -12,7 +12,7 @@ C channels per head, S keys in view, F features, N state dimension.
 """
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -57,3 +57,40 @@ class Mixer(nn.Module, ABC, Generic[State]):
         lie in view (the coverage) then bounds what a trained model can score.
         """
         return torch.ones(seq_len, seq_len, dtype=torch.bool).tril()
+
+
+class Linked(Mixer[State]):
+    """A mixer whose upper layers also read the values of the lowest (RWKV-7's value residual).
+
+    The model passes them up beside the residual stream.  They are the same tokens', so they are no memory.
+    """
+
+    @abstractmethod
+    def extend_linked(self, x: Seq, state: State | None, value: Tensor | None) -> tuple[Seq, State, Tensor]:
+        """As `extend`; `value` [B T *] is what the lowest linked layer left, None there and where the mixer
+        stands alone.  The third result is what goes up: the given values, or the mixer's own."""
+
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        return self.extend_linked(x, state, None)[:2]
+
+
+class ReadsEmbedding(Mixer[State]):
+    """A mixer that reads the model's embedded input beside the stream (Zamba's shared block)."""
+
+    @abstractmethod
+    def extend_with_embedding(self, x: Seq, embedding: Seq, state: State | None) -> tuple[Seq, State]:
+        """As `extend`; `embedding` [B T D] are the same tokens as they entered the first layer."""
+
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Alone, a mixer has nothing but its input to read as the embedding."""
+        return self.extend_with_embedding(x, x, state)
+
+
+class Shared(Mixer[State]):
+    """A mixer that shares weights with the other layers of its group.  Each call keeps a state of its own."""
+
+    share_group: str
+
+    @abstractmethod
+    def share(self, first: Self) -> None:
+        """Use the shared weights of `first`, the lowest layer of the group, in place of one's own."""
