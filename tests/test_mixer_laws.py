@@ -4,6 +4,7 @@ Where a mixer declares `causal=False` or `exact_decode=False`, the law must be s
 """
 
 import inspect
+from contextlib import contextmanager
 from functools import cache
 
 import pytest
@@ -11,9 +12,12 @@ import torch
 from hydra.utils import get_class
 from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
+from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
 
-from tests.registry import WIDTH, Case, boundaries, build, cases, held, settings
+from tests.registry import WIDTH, Case, boundaries, build, cases, held, mixer_yaml, settings
+from zoo.formula import evaluated
 from zoo.mixers.base import Mixer
+from zoo.paths import CONF
 
 LENGTH = 37  # prime: divisible by no window, block or chunk
 CASES = cases()
@@ -68,20 +72,21 @@ def test_reported_size_is_what_the_state_holds(case: Case):
 def test_every_scalar_of_the_state_reaches_a_later_output(case: Case):
     mixer = mixer_of(case)
     _, state = mixer.extend(tokens(LENGTH))
-    parts = [p.detach().requires_grad_() if _real(p) else p for p in state]
+    paths, structure = tree_flatten_with_path(state)
+    parts = [p.detach().requires_grad_() if _real(p) else p for _, p in paths]
     live = [p for p in parts if _real(p)]
     if not live:
         return  # no memory, nothing to show
     reached = [torch.zeros_like(p, dtype=torch.bool) for p in live]
     for seed in range(24):  # a reader that selects (top-k) reads different parts on different continuations
-        y, _ = mixer.extend(tokens(40, seed=seed + 1), type(state)(*parts))
+        y, _ = mixer.extend(tokens(40, seed=seed + 1), tree_unflatten(parts, structure))
         grads = torch.autograd.grad(y.square().sum(), live, allow_unused=True)
         for seen, grad in zip(reached, grads, strict=True):
             if grad is not None:
                 seen |= grad != 0
         if all(seen.all() for seen in reached):
             return
-    names = [n for n, p in zip(state._fields, parts, strict=True) if _real(p)]
+    names = [path[-1].name for path, p in paths if _real(p)]
     reached = {n: seen for n, seen in zip(names, reached, strict=True) if n not in selects(state)}
     dead = {n: int((~seen).sum()) for n, seen in reached.items() if not seen.all()}
     assert not dead, f"never reaches an output, so it is not memory: {dead}"
@@ -166,10 +171,32 @@ def test_a_stacked_population_computes_what_its_members_compute(case: Case):
 
 
 def test_initial_weights_are_the_mixers_own_and_depend_on_the_seed_alone(case: Case):
-    first, again = build(case, seed=1), build(case, seed=1)
+    first = build(case, seed=1)
+    with fresh_memory_holds_nan():
+        again = build(case, seed=1)
     for (name, a), b in zip(first.state_dict().items(), again.state_dict().values(), strict=True):
         assert torch.equal(a, b), name
     assert all(p.isfinite().all() for p in first.parameters())
+
+
+@contextmanager
+def fresh_memory_holds_nan():
+    """Memory that nobody has written is seen: torch fills it with NaN in its deterministic mode."""
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_the_formula_of_the_state_is_what_the_state_holds(case: Case):
+    formula = mixer_yaml(case.name, case.folder)["about"].get("state")
+    if formula is None:
+        assert case.folder != CONF, f"conf/mixer/{case.name}.yaml must have about.state"
+        return
+    mixer = mixer_of(case)
+    for seq_len in [*boundaries(case), 1024, 65_536]:
+        assert evaluated(formula, mixer, seq_len) == mixer.state_size(seq_len).resident, f"after {seq_len}"
 
 
 def test_settings_are_the_constructors_own_names(case: Case):

@@ -122,8 +122,12 @@ class SequenceModel(nn.Module):
         self.final_norm = blocks[-1].new_norm()
 
     @property
-    def mixers(self) -> list[Any]:
-        return [block.mixer for block in self.blocks]
+    def mixers(self) -> list[Mixer]:
+        return [block.mixer for block in self._layers]
+
+    @property
+    def _layers(self) -> list[Block]:
+        return list(self.blocks)  # pyright: ignore[reportReturnType]
 
     @property
     def causal(self) -> bool:
@@ -158,8 +162,8 @@ class SequenceModel(nn.Module):
         before = state or ModelState((None,) * len(self.blocks), 0)
         embedding = self._embed(inputs, before.seen)
         stream, after = Stream(embedding, None, embedding), []
-        for block, layer in zip(self.blocks, before.layers, strict=True):
-            stream, layer = block.extend(stream, layer)  # pyright: ignore[reportCallIssue]
+        for block, layer in zip(self._layers, before.layers, strict=True):
+            stream, layer = block.extend(stream, layer)
             after.append(layer)
         return self.final_norm(stream.sum()), ModelState(tuple(after), before.seen + inputs.shape[1])
 
@@ -168,12 +172,12 @@ class SequenceModel(nn.Module):
 
     def state_size(self, seq_len: int) -> StateSize:
         """The memory of one sequence after `seq_len` tokens, summed over layers."""
-        return total(block.state_size(seq_len) for block in self.blocks)
+        return total(block.state_size(seq_len) for block in self._layers)
 
     def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
         """[t, s] is True where the output at t can depend on token s through some path up the layers."""
         reach = torch.eye(seq_len)
-        for block in self.blocks:
+        for block in self._layers:
             reach = (block.visible(seq_len).float() @ reach > 0).float()
         return reach > 0
 

@@ -53,7 +53,7 @@ class LinearAttention(Mixer[State]):
         at_least("eps", eps, 0.0)
         one_of("denominator", denominator, ("sum", "none"))
         self.num_heads, self.head_dim, self.feature_dim = num_heads, d_model // num_heads, feature_dim
-        self.eps = eps if denominator == "sum" else None
+        self.denominator, self.eps = denominator, eps if denominator == "sum" else None
         self.map = feature_map(feature_dim)
         self.proj = nn.Linear(d_model, num_heads * (2 * feature_dim + self.head_dim), bias=False)
         self.norm = nn.RMSNorm(self.head_dim, eps=eps) if output_norm else nn.Identity()

@@ -1,0 +1,32 @@
+"""What about.state may say; that it is true is a law (test_mixer_laws)."""
+
+import pytest
+
+from tests.registry import Case, build
+from zoo.formula import evaluated
+
+MIXER = build(Case("sliding_window", {"window": 5}))
+
+
+@pytest.mark.parametrize(
+    ("formula", "size"),
+    [
+        ("2 * qkv.head_dim * min(seq_len, window - 1)", 2 * 16 * 4),
+        ("seq_len // window + seq_len % window - max(window, 2 ** 3)", 20 + 2 - 8),
+        ("d_model if window == 5 else 0", 16),
+        ("(1 if window < 5 else 2) + (1 if window > 4 else 2)", 3),
+    ],
+)
+def test_numbers_names_and_arithmetic(formula: str, size: int):
+    assert evaluated(formula, MIXER, 102) == size
+
+
+@pytest.mark.parametrize("formula", ["abs(window)", "[window]", "window / 2", "not window"])
+def test_anything_else_is_refused(formula: str):
+    with pytest.raises(ValueError, match=r"about\.state \(=.*may not hold"):
+        evaluated(formula, MIXER, 1)
+
+
+def test_a_formula_for_another_mixer_is_an_error():
+    with pytest.raises(AttributeError, match="feature_dim"):
+        evaluated("feature_dim * 2", MIXER, 1)
