@@ -1,0 +1,30 @@
+"""Linear attention that forgets: each channel of the keys, or each head, decays at a rate of its own."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.gated_linear_attention.chunked import gated_linear_attention_chunked
+from zoo.kernels.gated_linear_attention.reference import gated_linear_attention_reference
+
+
+def gated_linear_attention(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T K"],
+    v: Float[Tensor, "B H T V"],
+    log_decay: Float[Tensor, "B H T"] | Float[Tensor, "B H T K"],
+    state: Float[Tensor, "B H K V"] | None = None,
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
+    """S_t = diag(exp(log_decay_t)) S_{t-1} + k_t v_t^T,  y_t = q_t^T S_t.  Returns y and the last S.
+
+    log_decay <= 0: one a head and token, or one a key channel too.  state: S before the first token; None:
+    zeros.  Queries are not scaled.
+    """
+    form = gated_linear_attention_reference if q.shape[-2] == 1 else gated_linear_attention_chunked
+    return form(q, k, v, log_decay, state)
+
+
+__all__ = [
+    "gated_linear_attention",
+    "gated_linear_attention_chunked",
+    "gated_linear_attention_reference",
+]
