@@ -1,14 +1,9 @@
-"""Attention and its sliding window against their definitions, one token and one head at a time."""
-
-import math
+"""What attention and its sliding window have in common, keep and refuse; definitions: tests/definitions."""
 
 import pytest
 import torch
-from torch import Tensor
 
 from zoo.mixers.attention import Attention
-from zoo.mixers.positions import alibi_slopes, rotate
-from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.sliding_window import SlidingWindow
 from zoo.state import StateSize
 
@@ -18,59 +13,6 @@ SETTINGS = [
     {"num_heads": 2, "num_kv_heads": 1, "position": "rope", "rope_fraction": 0.5, "bias": False},
     {"num_heads": 4, "num_kv_heads": 1, "position": "alibi"},
 ]
-
-
-def written_out(mixer: Attention | SlidingWindow, x: Tensor, window: int) -> Tensor:
-    """Every softmax by itself, from the definition."""
-    qkv = mixer.qkv
-    heads, groups, size = qkv.num_heads, qkv.num_kv_heads, qkv.head_dim
-    q, k, v = qkv.proj(x).split([heads * size, groups * size, groups * size], dim=-1)
-    rows = []
-    for t in range(x.shape[1]):
-        row = []
-        for h in range(heads):
-            g = h * groups // heads
-            past = range(max(0, t - window + 1), t + 1)
-            logits = torch.stack([logit(qkv, q[:, t], k[:, s], h, g, t, s) for s in past], dim=-1)
-            weights = logits.softmax(-1)
-            row.append(
-                sum(weights[:, i, None] * v[:, s, g * size : (g + 1) * size] for i, s in enumerate(past))
-            )
-        rows.append(torch.cat(row, dim=-1))
-    return mixer.out_proj(torch.stack(rows, dim=1))
-
-
-def logit(qkv: QueryKeyValue, q: Tensor, k: Tensor, h: int, g: int, t: int, s: int) -> Tensor:
-    size = qkv.head_dim
-    q, k = q[:, h * size : (h + 1) * size], k[:, g * size : (g + 1) * size]
-    if qkv.position == "rope":
-        turn = {"base": qkv.rope_base, "fraction": qkv.rope_fraction}
-        q, k = rotate(q[:, None, None], t, **turn)[:, 0, 0], rotate(k[:, None, None], s, **turn)[:, 0, 0]
-    bias = alibi_slopes(qkv.num_heads)[h].item() * (t - s) if qkv.position == "alibi" else 0.0
-    return (q * k).sum(-1) / math.sqrt(size) - bias
-
-
-def assert_same_with_gradients(mixer, x: Tensor, window: int) -> None:
-    wanted = [x, *mixer.parameters()]
-    y, expected = mixer(x), written_out(mixer, x, window)
-    torch.testing.assert_close(y, expected)
-    upstream = torch.randn_like(y)
-    torch.testing.assert_close(
-        torch.autograd.grad(y, wanted, upstream), torch.autograd.grad(expected, wanted, upstream)
-    )
-
-
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_attention_is_its_definition(settings: dict):
-    mixer = Attention(16, **settings).double()
-    assert_same_with_gradients(mixer, torch.randn(2, 9, 16, dtype=torch.float64, requires_grad=True), 9)
-
-
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@pytest.mark.parametrize("window", [1, 4])
-def test_sliding_window_is_its_definition(settings: dict, window: int):
-    mixer = SlidingWindow(16, window=window, **settings).double()
-    assert_same_with_gradients(mixer, torch.randn(2, 9, 16, dtype=torch.float64, requires_grad=True), window)
 
 
 @torch.no_grad()

@@ -1,67 +1,14 @@
-"""H3 against its two recurrences, its initial values, and its sizes."""
+"""H3 in pieces, its initial values and its sizes; its definition: tests/definitions."""
 
 import math
 
 import pytest
 import torch
-from torch import Tensor
 
 from tests.mixers.golden import two_layers
 from tests.mixers.population import check_population
 from zoo.mixers.h3 import H3
 from zoo.mixers.s4d import S4D
-
-
-def diagonal(s: S4D, h: int, u: Tensor) -> Tensor:
-    """The h-th state space on one input [T], bilinear, one complex step after another."""
-    A = torch.complex(-s.A_log_real[h].exp(), s.A_imag[h])
-    dt = s.log_dt[h].exp()
-    decay, drive = (1 + dt * A / 2) / (1 - dt * A / 2), dt / (1 - dt * A / 2)
-    C, x, ys = torch.view_as_complex(s.C[h]), torch.zeros_like(A), []
-    for u_t in u:
-        x = decay * x + drive * u_t
-        ys.append(2 * (C * x).real.sum() + s.D[h] * u_t)
-    return torch.stack(ys)
-
-
-def shifted(m: H3, k: Tensor) -> Tensor:
-    """The shift state space on [T D]: x <- S x + B k_t, out C x + D k_t."""
-    x, ys = torch.zeros(m.d_model, m.d_state, dtype=k.dtype), []
-    for k_t in k:
-        x = torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], dim=1) + m.shift.B * k_t[:, None]
-        ys.append((m.shift.C * x).sum(1) + m.shift.D * k_t)
-    return torch.stack(ys)
-
-
-def by_definition(m: H3, x: Tensor) -> Tensor:
-    q, k, v = (x @ m.qkv_proj.weight.T + m.qkv_proj.bias).chunk(3, dim=-1)
-    k, p = shifted(m, k), m.head_dim
-    y = torch.zeros_like(q)
-    heads = m.d_model // p
-    for h in range(heads):
-        for i in range(h, m.d_model, heads):
-            for j in range(h, m.d_model, heads):
-                y = (
-                    y
-                    + torch.eye(m.d_model, dtype=x.dtype)[j]
-                    * (q[:, i] * diagonal(m.keep, h, k[:, i] * v[:, j]))[:, None]
-                )
-    return y @ m.out_proj.weight.T + m.out_proj.bias
-
-
-@pytest.mark.parametrize(
-    "settings", [{"d_state": 4}, {"d_state": 6, "head_dim": 1}, {"d_state": 2, "head_dim": 4}]
-)
-@pytest.mark.parametrize("length", [9, 66])  # matrices, then transforms
-def test_it_is_two_recurrences_between_gates(settings, length):
-    mixer = H3(4, **settings).double()
-    x = torch.randn(1, length, 4, dtype=torch.float64, requires_grad=True)
-    y = by_definition(mixer, x[0])[None]
-    torch.testing.assert_close(mixer(x), y, rtol=1e-9, atol=1e-10)
-    inputs = [x, *mixer.parameters()]
-    got = torch.autograd.grad(mixer(x).sin().sum(), inputs)
-    want = torch.autograd.grad(y.sin().sum(), inputs)
-    torch.testing.assert_close(got, want, rtol=1e-8, atol=1e-9)
 
 
 @pytest.mark.parametrize("head_dim", [1, 2])  # the published step() raises for more than 1

@@ -1,52 +1,11 @@
-"""Hyena against its definition as a sum, its filters, and its limit."""
-
-import math
+"""Hyena's filters, limit and sizes; its definition: tests/definitions."""
 
 import pytest
 import torch
-from torch import Tensor
 
 from tests.mixers.golden import from_yaml, two_layers
 from tests.mixers.population import check_population
 from zoo.mixers.hyena import Hyena
-
-
-def filter_at(m: Hyena, t: int) -> Tensor:
-    """k[:, t], given the features of a time and the window, which have their own test."""
-    hidden = m.filter.features[t]
-    for layer in m.filter.layers:
-        hidden = torch.sin(m.filter.freq * (layer.weight @ hidden + layer.bias))
-    return (m.filter.out.weight @ hidden) * m.filter.window[t]
-
-
-def by_definition(m: Hyena, x: Tensor) -> Tensor:
-    """One sequence [T D]: sums over the past, written out."""
-    T, D = x.shape
-    u = x @ m.in_proj.weight.T + m.in_proj.bias
-    taps = m.conv.weight
-    u = torch.stack(
-        [m.conv.bias + sum(taps[r] * u[t - r] for r in range(len(taps)) if t >= r) for t in range(T)]
-    )
-    *gates, z = u.chunk(m.order + 1, dim=-1)
-    k = torch.stack([filter_at(m, t) for t in range(T)]).view(T, m.order - 1, D)
-    z = gates[0] * z
-    for i in range(m.order - 1):
-        long = torch.stack([sum(k[s, i] * z[t - s] for s in range(t + 1)) for t in range(T)])
-        z = gates[i + 1] * (long + m.skip[i] * z)
-    return z @ m.out_proj.weight.T + m.out_proj.bias
-
-
-@pytest.mark.parametrize("order", [2, 3])
-@pytest.mark.parametrize("length", [11, 67])  # matrices, then transforms
-def test_it_is_the_definition(order, length):
-    mixer = Hyena(3, 80, order=order, filter_dim=5, emb_dim=7, shift=0.05).double()
-    x = torch.randn(1, length, 3, dtype=torch.float64, requires_grad=True)
-    y = by_definition(mixer, x[0])[None]
-    torch.testing.assert_close(mixer(x), y, rtol=1e-9, atol=1e-10)
-    inputs = [x, *mixer.parameters()]
-    got = torch.autograd.grad(mixer(x).sin().sum(), inputs)
-    want = torch.autograd.grad(y.sin().sum(), inputs)
-    torch.testing.assert_close(got, want, rtol=1e-8, atol=1e-9)
 
 
 def test_a_long_sequence_in_pieces_is_the_whole():
@@ -80,17 +39,6 @@ def test_features_of_a_time_vary_with_it():
     assert (features.std(0) > 0.1).sum() >= features.shape[1] - 2
     with pytest.raises(ValueError, match="emb_dim"):
         Hyena(4, 128, emb_dim=3)
-
-
-@pytest.mark.parametrize("t", [0, 1, 50, 79])
-def test_features_and_window_are_the_published_functions_of_time(t):
-    m = Hyena(3, 80, order=3, emb_dim=7, decay=(0.3, 1.5), shift=0.05)
-    angles = [2 * math.pi * t / 80 * f for f in (1e-4, (2 + 1e-4) / 2, 2)]
-    z = [t / 79, *(math.cos(a) for a in angles), *(-math.sin(a) for a in angles)]
-    torch.testing.assert_close(m.filter.features[t], torch.tensor(z), rtol=1e-5, atol=1e-5)
-    slow, fast = -math.log(0.01) / 1.5, -math.log(0.01) / 0.3
-    window = [math.exp(-(slow + c * (fast - slow) / 5) * t / 79) + 0.05 for c in range(6)]
-    torch.testing.assert_close(m.filter.window[t], torch.tensor(window), rtol=1e-5, atol=1e-6)
 
 
 def test_the_window_falls_where_it_says():

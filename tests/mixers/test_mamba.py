@@ -1,46 +1,14 @@
-"""Mamba against the paper's equations, its initial values, and its published sizes."""
+"""Mamba in pieces, its initial values and its published sizes; its definition: tests/definitions."""
 
 import math
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from tests.mixers.golden import two_layers
 from tests.mixers.population import check_population
 from zoo.mixers.mamba import Mamba
-
-
-def by_definition(m: Mamba, x: Tensor) -> Tensor:
-    """One sequence, one token after another: x [T D]."""
-    u, z = (x @ m.in_proj.weight.T).chunk(2, dim=-1)
-    taps, zero = m.conv.weight, torch.zeros(m.d_inner, dtype=x.dtype)
-    h, ys = torch.zeros(m.d_inner, m.d_state, dtype=x.dtype), []
-    for t in range(len(x)):
-        mixed = m.conv.bias + sum(taps[r] * (u[t - r] if t >= r else zero) for r in range(len(taps)))
-        s = mixed * torch.sigmoid(mixed)
-        rank = m.dt_rank
-        projected = m.select.weight @ s
-        dt = torch.log1p(torch.exp(m.dt_proj.weight @ projected[:rank] + m.dt_proj.bias))
-        B, C = projected[rank : rank + m.d_state], projected[rank + m.d_state :]
-        A = -torch.exp(m.A_log)
-        h = torch.exp(dt[:, None] * A) * h + torch.outer(dt * s, B)
-        y = h @ C + m.D * s
-        ys.append(m.out_proj.weight @ (y * z[t] * torch.sigmoid(z[t])))
-    return torch.stack(ys)
-
-
-@pytest.mark.parametrize("settings", [{}, {"expand": 1, "kernel_size": 2, "dt_rank": 3}])
-def test_it_is_the_recurrence_of_the_paper(settings):
-    mixer = Mamba(6, d_state=3, **settings).double()
-    x = torch.randn(2, 21, 6, dtype=torch.float64, requires_grad=True)
-    y = torch.stack([by_definition(mixer, row) for row in x])
-    torch.testing.assert_close(mixer(x), y, rtol=1e-10, atol=1e-10)
-    inputs = [x, *mixer.parameters()]
-    got = torch.autograd.grad(mixer(x).sin().sum(), inputs)
-    want = torch.autograd.grad(y.sin().sum(), inputs)
-    torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-10)
 
 
 def test_a_long_sequence_in_pieces_is_the_whole():

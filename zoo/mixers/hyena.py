@@ -48,14 +48,16 @@ class HyenaFilter(nn.Module):
         shift: float,
     ) -> None:
         super().__init__()
-        t = torch.arange(max_len) / (max_len - 1)
-        bands = torch.linspace(1e-4, (emb_dim - 1) // 2 - 1, (emb_dim - 1) // 2)
-        angle = 2 * math.pi * (torch.arange(max_len) / max_len)[:, None] * bands
+        self.decay, self.shift = tuple(decay), shift
+        exact, kept = torch.float64, torch.get_default_dtype()
+        t = torch.arange(max_len, dtype=exact) / (max_len - 1)
+        bands = torch.linspace(1e-4, (emb_dim - 1) // 2 - 1, (emb_dim - 1) // 2, dtype=exact)
+        angle = 2 * math.pi * (torch.arange(max_len, dtype=exact) / max_len)[:, None] * bands
         features = torch.cat([t[:, None], angle.cos(), -angle.sin()], dim=1)
         slow, fast = (abs(math.log(SMALL)) / d for d in (max(decay), min(decay)))
-        window = torch.exp(-t[:, None] * torch.linspace(slow, fast, channels)) + shift
-        self.register_buffer("features", features, persistent=False)
-        self.register_buffer("window", window, persistent=False)
+        window = torch.exp(-t[:, None] * torch.linspace(slow, fast, channels, dtype=exact)) + shift
+        self.register_buffer("features", features.to(kept), persistent=False)
+        self.register_buffer("window", window.to(kept), persistent=False)
         self.layers = nn.ModuleList(
             [nn.Linear(emb_dim, width), nn.Linear(width, width), nn.Linear(width, width)]
         )

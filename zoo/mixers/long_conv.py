@@ -58,11 +58,11 @@ class ImplicitFilter(nn.Module):
         at_least("emb_dim", emb_dim, 5)
         if emb_dim % 2 == 0:
             raise ValueError(f"emb_dim (={emb_dim}) must be odd: one time, and a cosine and a sine a band.")
-        bands = torch.linspace(1e-4, (emb_dim - 1) // 2 - 1, (emb_dim - 1) // 2)
-        t = torch.arange(max_len)[:, None]
+        bands = torch.linspace(1e-4, (emb_dim - 1) // 2 - 1, (emb_dim - 1) // 2, dtype=torch.float64)
+        t = torch.arange(max_len, dtype=torch.float64)[:, None]
         angle = 2 * math.pi * t / max_len * bands
         features = torch.cat([t / (max_len - 1), angle.cos(), -angle.sin()], dim=1)
-        self.register_buffer("features", features, persistent=False)
+        self.register_buffer("features", features.to(torch.get_default_dtype()), persistent=False)
         self.inner = nn.Linear(emb_dim, filter_dim)
         self.outer = nn.Linear(filter_dim, channels)
 
