@@ -76,8 +76,8 @@ def _by_channel(
 ) -> tuple[Float[Tensor, "B H N C C"], Float[Tensor, "B H N C K"], Float[Tensor, "B H N C K"]]:
     """As _by_head.  Blocks of one token, then two of them side by side make one of twice the size, and so on.
 
-    Where the later half reads the earlier one, the cut stands between the two: the decay is that from j to the
-    cut times that from the cut to i, two factors <= 1 and a matrix product.
+    Where the later half reads the earlier one, the cut stands between the two: the decay is that from j to it
+    times that from it to i, two factors <= 1 and a matrix product.
     """
     until, since, weights = log_decay, torch.zeros_like(log_decay), (q * k).sum(-1)[..., None, None]
     while weights.shape[-1] < q.shape[-2]:
