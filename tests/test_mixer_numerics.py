@@ -1,0 +1,46 @@
+"""No input makes a mixer overflow: large inputs, long sequences, both precisions."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from hydra.utils import instantiate
+
+from tests.registry import WIDTH, Case, cases, settings
+from zoo.mixers.base import Mixer
+
+LONG, SHORT = 4096, 300  # tokens: of a yaml's own setting, of its variants
+CASES = cases()
+PRECISIONS = ("float32", "bfloat16")
+
+
+def built(case: Case) -> Mixer:
+    """In float32, as it trains, with room for LONG tokens where its length is limited."""
+    torch.manual_seed(0)
+    return instantiate(_roomy(settings(case)), _convert_="all")
+
+
+def _roomy(node: Any) -> Any:
+    if not isinstance(node, dict):
+        return node
+    return {k: LONG if k == "max_len" and isinstance(v, int) else _roomy(v) for k, v in node.items()}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("scale", [1, 100])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_outputs_and_gradients_are_finite(case: Case, scale: float, precision: str):
+    length = LONG if case == replace(case, changes={}) else SHORT
+    with torch.random.fork_rng():
+        mixer = built(case)
+    x = torch.randn(1, length, WIDTH, generator=torch.Generator().manual_seed(1)) * scale
+    x.requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16) if precision == "bfloat16" else nullcontext():
+        y = mixer(x)
+    assert y.isfinite().all()
+    y.float().square().mean().backward()
+    for name, tensor in [("input", x), *mixer.named_parameters()]:
+        assert tensor.grad is None or tensor.grad.isfinite().all(), name
+    assert x.grad is not None
