@@ -1,0 +1,36 @@
+"""DeltaNet: what it holds, and that a key's value is replaced, not added to."""
+
+import pytest
+import torch
+
+from tests.mixers.golden import two_layers
+from zoo.mixers.deltanet import DeltaNet
+
+
+@pytest.mark.parametrize(("d_model", "paper"), [(64, 4096), (128, 16384), (256, 65536)])
+def test_the_tails_of_the_convolutions_count(d_model: int, paper: int):
+    """The published count, d^2 / 2 a layer, leaves them out: 3 (K - 1) d scalars a layer."""
+    size = two_layers("deltanet", d_model, 1024)
+    assert (size.paper, size.resident) == (paper, paper + 2 * 3 * 3 * d_model)
+
+
+@pytest.mark.parametrize(("allow_neg_eigval", "most"), [(False, 1.0), (True, 2.0)])
+def test_how_much_of_the_old_answer_a_write_takes_away(allow_neg_eigval: bool, most: float):
+    """With beta at its most the old answer is gone, or turned around."""
+    mixer = DeltaNet(8, num_heads=1, kernel_size=1, allow_neg_eigval=allow_neg_eigval).double()
+    torch.nn.init.constant_(mixer.beta.weight, 1e3)
+    x = torch.rand(1, 1, 8, dtype=torch.float64)
+    _, state = mixer.extend(x)
+    old = torch.randn_like(state.memory)
+    _, new = mixer.extend(x, state._replace(memory=old))
+    (_, k, v), _ = mixer.qkv(x, None)
+    key = torch.nn.functional.normalize(k[0, 0, 0], dim=-1)
+    answers = [(memory[0, 0].mT @ key) for memory in (old, new.memory)]
+    torch.testing.assert_close(answers[1], (1 - most) * answers[0] + most * v[0, 0, 0], rtol=1e-3, atol=1e-4)
+
+
+def test_impossible_settings_are_refused():
+    with pytest.raises(ValueError, match=r"d_model \(=8\) must be a positive multiple of num_heads \(=3\)"):
+        DeltaNet(8, num_heads=3)
+    with pytest.raises(ValueError, match=r"kernel_size \(=0\) must be at least 1"):
+        DeltaNet(8, num_heads=1, kernel_size=0)

@@ -1,0 +1,75 @@
+"""The delta rule in chunks: what a chunk writes is linear in the state it starts from.
+
+With g_i the sum of log_decay up to i in the chunk and D_ij = exp(g_i - g_j) for i >= j, the values that a
+chunk writes when it starts from S are U - W S, where one unit triangular system gives U and W (Yang et al.
+2024, arXiv 2406.06484, Section 3; with decay arXiv 2412.06464, Section 3.3):
+
+    (I + strict_tril(diag(beta) K K^T * D)) [U W] = diag(beta) [V  exp(g) K]
+
+All chunks are solved at once; then a loop carries S over them by S <- M S + N, one product a chunk.
+Exponents are sums of log_decay over later tokens, never their negatives: no decay can overflow.
+
+B batch, H heads, N chunks of C tokens, K channels of a key, V of a value.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+CHUNK = 32  # tokens
+
+
+def delta_rule_chunked(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T K"],
+    v: Float[Tensor, "B H T V"],
+    beta: Float[Tensor, "B H T"],
+    log_decay: Float[Tensor, "B H T"] | None = None,
+    state: Float[Tensor, "B H K V"] | None = None,
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
+    """As delta_rule_reference."""
+    length = q.shape[2]
+    chunk = min(CHUNK, length)
+    pad = -length % chunk  # tokens that write nothing (beta is 0) and forget nothing
+    q, k, v = (F.pad(x, (0, 0, 0, pad)).unflatten(2, (-1, chunk)) for x in (q, k, v))
+    write = F.pad(beta, (0, pad)).unflatten(2, (-1, chunk))[..., None]
+    weights, overlaps = q @ k.mT, (write * k) @ k.mT
+    q_in, k_in, k_out, kept = q, k, k, k.new_ones(1)
+    if log_decay is None:
+        weights = weights.tril()
+    else:
+        decays, since_start = _decays(F.pad(log_decay, (0, pad)).unflatten(2, (-1, chunk)))
+        weights, overlaps = weights * decays, overlaps * decays
+        q_in, k_in = q * since_start, k * since_start
+        k_out, kept = k * decays[..., -1, :, None], since_start[..., -1:, :]
+    both = torch.cat([v, k_in], dim=-1) * write
+    solved = torch.linalg.solve_triangular(overlaps, both, upper=False, unitriangular=True)
+    U, W = solved.split([v.shape[-1], k.shape[-1]], dim=-1)
+    added, erased = (k_out.mT @ solved).split([v.shape[-1], k.shape[-1]], dim=-1)
+    starts, last = _carry(torch.eye(k.shape[-1]).to(k) * kept - erased, added, state)
+    y = q_in @ starts + weights @ (U - W @ starts)
+    return y.flatten(2, 3)[:, :, :length], last
+
+
+def _decays(a: Float[Tensor, "B H N C"]) -> tuple[Float[Tensor, "B H N C C"], Float[Tensor, "B H N C 1"]]:
+    """exp of the sum of a over (j, i], 0 for i < j; and of the sum over the chunk up to i.
+
+    Each sum is added up by itself: a difference of two long sums would lose what stands between them.
+    """
+    size = a.shape[-1]
+    sums = a[..., None].expand(*a.shape, size).tril(-1).cumsum(-2)
+    later = torch.ones(size, size, dtype=torch.bool, device=a.device).triu(1)
+    return sums.masked_fill(later, -torch.inf).exp(), a.cumsum(-1).exp()[..., None]
+
+
+def _carry(
+    M: Float[Tensor, "B H N K K"], N: Float[Tensor, "B H N K V"], state: Float[Tensor, "B H K V"] | None
+) -> tuple[Float[Tensor, "B H N K V"], Float[Tensor, "B H K V"]]:
+    """The state that each chunk starts from, and the one after the last."""
+    S = torch.zeros_like(N[:, :, 0]) if state is None else state
+    starts = []
+    for M_n, N_n in zip(M.unbind(2), N.unbind(2), strict=True):
+        starts.append(S)
+        S = M_n @ S + N_n
+    return torch.stack(starts, dim=2), S
