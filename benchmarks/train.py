@@ -38,13 +38,15 @@ from zoo.tasks.base import Batch
 from zoo.training import train
 
 PLAIN, LOOP = "plain", "trainer:"  # rows that are no mixer of themselves
+FULL = "attention"  # what the others' steps are measured in
 SIZES = {  # d_model, seq_len, num_kv_pairs, batch
     "small": (64, 64, 4, 64),
+    "long": (64, 256, 64, 32),
     "large": (128, 256, 64, 32),
 }
 VOCAB, LR = 8192, 1e-3
-WARM_UP, SECONDS, LEAST = 3, 6.0, 10  # then at least 10 steps, and as many as 6 seconds hold
-LOOP_STEPS = {"small": 300, "large": 40}
+WARM_UP, SECONDS, LEAST = 2, 3.0, 8  # then at least 8 steps, and as many as 3 seconds hold
+LOOP_STEPS = {"small": 300, "long": 80, "large": 40}
 
 
 def main() -> None:
@@ -67,12 +69,14 @@ def main() -> None:
 
 
 def report(mixers: list[str], threads: int) -> str:
-    rows = [PLAIN, *mixers, LOOP + mixers[0]]
+    rows = list(dict.fromkeys([PLAIN, FULL, *mixers, LOOP + mixers[0]]))
     found = {(row, size): in_a_process(row, size, threads) for row in rows for size in SIZES}
     heads = [f"d {d}, L {length}, {pairs} pairs, batch {batch}" for d, length, pairs, batch in SIZES.values()]
     lines = [
-        "| | " + " | ".join(f"{head}: examples/s | / plain | peak MB" for head in heads) + " |",
-        "|---" * (1 + 3 * len(SIZES)) + "|",
+        "| | "
+        + " | ".join(f"{head}: examples/s | / plain | attention / it | peak MB" for head in heads)
+        + " |",
+        "|---" * (1 + 4 * len(SIZES)) + "|",
         *(line(row, found) for row in rows),
         "",
         f"`python -m benchmarks.train --threads {threads}`; {processor()}, {threads} threads; "
@@ -84,9 +88,9 @@ def report(mixers: list[str], threads: int) -> str:
 def line(row: str, found: dict[tuple[str, str], dict[str, float]]) -> str:
     cells = []
     for size in SIZES:
-        got, plain = found[row, size], found[PLAIN, size]
-        ratio = got["examples_per_second"] / plain["examples_per_second"]
-        cells += [f"{got['examples_per_second']:,.0f}", f"{ratio:.1f}", f"{got['peak_bytes'] / 2**20:,.0f}"]
+        got, plain, full = (found[name, size]["examples_per_second"] for name in (row, PLAIN, FULL))
+        peak = found[row, size]["peak_bytes"]
+        cells += [f"{got:,.0f}", f"{got / plain:.1f}", f"{full / got:.1f}", f"{peak / 2**20:,.0f}"]
     name = row.removeprefix(LOOP) + " in the trainer" if row.startswith(LOOP) else row
     return f"| {name} | " + " | ".join(cells) + " |"
 
