@@ -23,6 +23,12 @@ from zoo.state import StateSize
 DT_MIN, DT_MAX, DT_FLOOR = 1e-3, 1e-1, 1e-4  # the step sizes that a fresh model has
 
 
+def first_dt_bias(steps: int) -> Float[Tensor, "steps"]:
+    """Biases whose softplus is log-uniform in [DT_MIN, DT_MAX]: the step sizes of Section 3.6."""
+    dt = torch.empty(steps).uniform_(math.log(DT_MIN), math.log(DT_MAX)).exp().clamp(min=DT_FLOOR)
+    return dt + torch.log(-torch.expm1(-dt))
+
+
 class State(NamedTuple):
     h: Float[Tensor, "B E N"]
     tail: Float[Tensor, "B K-1 E"]
@@ -64,9 +70,7 @@ class Mamba(Mixer[State]):
     @torch.no_grad()
     def reset_parameters(self) -> None:
         nn.init.uniform_(self.dt_proj.weight, -(self.dt_rank**-0.5), self.dt_rank**-0.5)
-        low, high = math.log(DT_MIN), math.log(DT_MAX)
-        dt = torch.empty(self.d_inner).uniform_(low, high).exp().clamp(min=DT_FLOOR)
-        self.dt_proj.bias.copy_(dt + torch.log(-torch.expm1(-dt)))  # softplus of this is dt
+        self.dt_proj.bias.copy_(first_dt_bias(self.d_inner))
         self.A_log.copy_(torch.arange(1, self.d_state + 1).log().expand_as(self.A_log))
         nn.init.ones_(self.D)
         self.out_proj.weight.div_(math.sqrt(self.n_layers))
