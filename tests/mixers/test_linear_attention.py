@@ -1,13 +1,28 @@
 """Linear attention in chunks, and what its feature maps promise (its definition: tests/definitions)."""
 
+import math
 from functools import partial
 
 import pytest
 import torch
 
+from zoo.config import compose
 from zoo.mixers import linear_attention as module
-from zoo.mixers.feature_maps import CosFormer, Identity, Performer, PosElu, Relu, Square, Taylor2
+from zoo.mixers.feature_maps import (
+    DPFP,
+    AllPoly,
+    CosFormer,
+    Hedgehog,
+    Identity,
+    Performer,
+    PosElu,
+    ReBased,
+    Relu,
+    Square,
+    Taylor2,
+)
 from zoo.mixers.linear_attention import LinearAttention
+from zoo.model import build_model
 from zoo.state import StateSize
 
 F64 = torch.float64
@@ -21,6 +36,10 @@ MAPS = {
     "square": Square,
     "cosformer": partial(CosFormer, max_len=30),
     "performer": partial(Performer, num_features=7, seed=3),
+    "hedgehog": Hedgehog,
+    "all_poly": partial(AllPoly, num_features=7),
+    "dpfp": partial(DPFP, nu=2),
+    "rebased": ReBased,
 }
 NAMES = list(MAPS)
 
@@ -39,7 +58,7 @@ def test_chunks_equal_the_matrix(monkeypatch, name: str):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", ["taylor2", "pos_elu", "square", "performer"])
+@pytest.mark.parametrize("name", ["taylor2", "pos_elu", "square", "performer", "hedgehog", "rebased"])
 def test_weights_sum_to_one(name: str):
     """Equal values everywhere come out as they are, whatever the weights; also when they are kept as sums."""
     mixer = LinearAttention(8, 2, 6, MAPS[name], eps=0.0).double()
@@ -102,7 +121,7 @@ def test_cosformer_refuses_to_go_beyond_its_length():
 @pytest.mark.parametrize("name", NAMES)
 def test_stays_finite_far_out(name: str):
     feature_map = partial(CosFormer, max_len=1024) if name == "cosformer" else MAPS[name]
-    signed = name == "identity"
+    signed = name in ("identity", "all_poly")
     mixer = LinearAttention(16, 1, 8, feature_map, "none" if signed else "sum", output_norm=signed)
     for length in (500, 1024):  # through the matrix, in chunks
         x = (100 * torch.randn(1, length, 16)).requires_grad_()
@@ -125,6 +144,83 @@ def test_half_precision_keeps_its_sums_in_float32(name: str):
     assert mixer.proj.weight.grad.isfinite().all()
 
 
+def test_dpfp_sees_negative_channels_and_never_gives_a_negative_feature():
+    """fla once had [relu(x), -relu(x)] in place of [relu(x), relu(-x)]."""
+    x = torch.randn(500, 6, dtype=F64)
+    for nu in (1, 3):
+        phi = DPFP(6, nu)
+        assert phi(x).min() >= 0
+        assert (phi(-x.abs()).sum(-1) > 0).all()
+    torch.testing.assert_close(
+        DPFP(2, 1)(torch.tensor([2.0, -3.0])), torch.tensor([2.0, 0, 0, 3]) * torch.tensor([3.0, 2, 0, 0])
+    )
+
+
+def test_all_poly_keeps_its_own_initial_values_in_a_model():
+    """In the reference, N(0, 0.02^2) is written over every linear layer of a finished model."""
+    cell = compose(
+        ["mixer=all_poly", "d_model=64", "mixer.feature_dim=64", "mixer.feature_map.num_features=64"]
+    )
+    forms = build_model(cell).mixers[1].map
+    for rows in (forms.squared, forms.squares):
+        assert rows.std().item() == pytest.approx(1 / 8, rel=0.05)
+
+
+def test_all_poly_is_any_quadratic_form_of_channels():
+    phi = AllPoly(3, 1)
+    with torch.no_grad():
+        phi.squared.copy_(torch.tensor([[1.0, -1, 0]]))
+        phi.squares.copy_(torch.tensor([[0.0, 0, 2]]))
+    x = torch.tensor([[5.0, 2, 3]])
+    assert phi(phi.learned(x)).item() == pytest.approx((9 + 18) / math.sqrt(2))
+
+
+def test_hedgehog_starts_as_two_softmaxes_of_its_input():
+    x, phi = torch.randn(20, 5), Hedgehog(5)
+    y = phi(phi.learned(x))
+    torch.testing.assert_close(y[:, :5], x.softmax(-1))
+    torch.testing.assert_close(y[:, 5:], (-x).softmax(-1))
+
+
+def test_rebased_packs_each_product_once_and_can_ignore_a_key():
+    phi = ReBased(4).double()
+    q, k = torch.randn(2, 9, 4, dtype=F64)
+    torch.testing.assert_close((phi(q) @ phi(k).T).tril(), phi.weights(q, k))
+    assert phi.expanded_dim == 10
+    orthogonal = torch.tensor([[1.0, 1, 0, 0], [1.0, -1, 0, 0]], dtype=F64)
+    assert phi.weights(orthogonal, orthogonal)[1, 0] == 0
+
+
+@pytest.mark.parametrize(("feature_map", "own"), [(Hedgehog, 12), (ReBased, 6), (Taylor2, 0)])
+def test_queries_and_keys_share_the_maps_parameters_or_have_their_own(feature_map, own: int):
+    sizes = {}
+    for tie in (True, False):
+        mixer = LinearAttention(8, 2, 3, feature_map, tie_qk=tie)
+        sizes[tie] = sum(p.numel() for p in mixer.parameters())
+        assert (mixer.key_map is None) == (tie or own == 0)
+    assert sizes[False] - sizes[True] == own
+
+
+def test_heads_decay_at_the_published_rates_and_cost_no_state():
+    mixer = LinearAttention(8, 4, 3, Taylor2, decay="per_head")
+    fade = mixer.decay(5)
+    assert fade.whole.flatten().tolist() == pytest.approx([0.875**5, 0.9375**5, 0.96875**5, 0.984375**5])
+    assert mixer.state_size(9) == LinearAttention(8, 4, 3, Taylor2).state_size(9)
+
+
+@torch.no_grad()
+def test_decay_leaves_the_denominator_alone():
+    """Equal values come out smaller: what fades from the numerator stays in the sum of weights."""
+    mixer = LinearAttention(8, 4, 3, Taylor2, decay="per_head").double()
+    mixer.decay.gate_proj.weight.zero_()
+    mixer.out_proj.weight.copy_(torch.eye(8))
+    q, k = torch.zeros(2, 1, 4, 30, 3, dtype=F64)
+    mixer._heads = lambda x: (q, k, torch.ones(1, 4, 30, 2, dtype=F64))
+    y = mixer(torch.zeros(1, 30, 8, dtype=F64))[0, :, ::2]
+    t, gamma = torch.arange(1, 31, dtype=F64)[:, None], 1 - 2.0 ** (-3 - torch.arange(4, dtype=F64))
+    torch.testing.assert_close(y, (1 - gamma**t) / (1 - gamma) / (t + 1e-6))
+
+
 def test_state_counts():
     based = LinearAttention(64, 4, 16, Taylor2)
     assert based.state_size(9) == StateSize(*[4 * 153 * 17] * 3)
@@ -142,6 +238,11 @@ def test_state_counts():
         ({"eps": -1.0}, "eps"),
         ({"feature_map": partial(CosFormer, max_len=0)}, "max_len"),
         ({"feature_map": partial(Performer, num_features=0)}, "num_features"),
+        ({"feature_map": partial(AllPoly, num_features=0)}, "num_features"),
+        ({"feature_map": partial(DPFP, nu=0)}, "nu"),
+        ({"feature_map": partial(DPFP, nu=8)}, "nu"),
+        ({"feature_map": Hedgehog, "feature_dim": 1}, "feature_dim"),
+        ({"decay": "fixed"}, "decay"),
     ],
 )
 def test_refuses_settings_that_do_not_fit(settings: dict, named: str):

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from zoo.checks import at_least, multiple, one_of
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.feature_maps import FeatureMap
+from zoo.mixers.head_decay import HeadDecay
 from zoo.state import StateSize
 
 MATRIX_UP_TO = 512  # tokens; shorter sequences are quicker through the matrix of weights than in chunks
@@ -34,6 +35,8 @@ class LinearAttention(Mixer[State]):
     feature_dim: C.  feature_map: builds the map from C, e.g. the class `feature_maps.Taylor2`.
     denominator: sum (z above) or none, for maps whose weights have both signs; then use `output_norm`.
     output_norm: RMSNorm of each head's output.
+    tie_qk: where the map has parameters, queries and keys share them; else each has its own.
+    decay: none, or per_head (Based, App. C): S fades, z does not, and a gate scales each head's output.
     The sums are kept in float32 at least.
     """
 
@@ -46,31 +49,37 @@ class LinearAttention(Mixer[State]):
         denominator: str = "sum",
         output_norm: bool = False,
         eps: float = 1e-6,
+        tie_qk: bool = True,
+        decay: str = "none",
     ) -> None:
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)
         at_least("feature_dim", feature_dim, 1)
         at_least("eps", eps, 0.0)
         one_of("denominator", denominator, ("sum", "none"))
+        one_of("decay", decay, ("none", "per_head"))
         self.num_heads, self.head_dim, self.feature_dim = num_heads, d_model // num_heads, feature_dim
         self.denominator, self.eps = denominator, eps if denominator == "sum" else None
         self.map = feature_map(feature_dim)
+        untied = not tie_qk and any(True for _ in self.map.parameters())
+        self.key_map = feature_map(feature_dim) if untied else None
         self.proj = nn.Linear(d_model, num_heads * (2 * feature_dim + self.head_dim), bias=False)
         self.norm = nn.RMSNorm(self.head_dim, eps=eps) if output_norm else nn.Identity()
+        self.decay = HeadDecay(d_model, num_heads) if decay == "per_head" else None
         self.out_proj = nn.Linear(d_model, d_model, bias=False)
 
     def forward(self, x: Seq) -> Seq:
-        if x.shape[1] > MATRIX_UP_TO:
+        if x.shape[1] > MATRIX_UP_TO or self.decay is not None:
             return self.extend(x)[0]
         q, k, v = self._heads(x)
         with torch.autocast(x.device.type, enabled=False):
-            y = self.map.attend(q, k, v, self.eps)
+            y = self.map.attend(*self._learned(q, k), v, self.eps)
         return self._output(y, x)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         q, k, v = self._heads(x)
         with torch.autocast(x.device.type, enabled=False):
-            ys = []
+            (q, k), ys = self._learned(q, k), []
             for part in zip(q.split(CHUNK, 2), k.split(CHUNK, 2), v.split(CHUNK, 2), strict=True):
                 y, state = self._chunk(*part, state or self._start(x))
                 ys.append(y)
@@ -78,17 +87,22 @@ class LinearAttention(Mixer[State]):
 
     def _chunk(self, q: Tensor, k: Tensor, v: Tensor, state: State) -> tuple[Tensor, State]:
         """Tokens see each other through their weights, and what was before them through the sums."""
-        weights, phi_q, phi_k = (
-            self.map.weights(q, k, state.seen),
-            self.map(q, state.seen),
-            self.map(k, state.seen),
-        )
-        y = weights @ v + phi_q @ state.kv
-        z = None
+        weights, kv, seen = self.map.weights(q, k, state.seen), state.kv, state.seen
+        phi_q, phi_k = self.map(q, seen), self.map(k, seen)
+        total, z = 1.0, None
         if state.k is not None and self.eps is not None:
-            y = y / (weights.sum(-1, keepdim=True) + phi_q @ state.k[..., None] + self.eps)
+            total = weights.sum(-1, keepdim=True) + phi_q @ state.k[..., None] + self.eps
             z = state.k + phi_k.sum(-2)
-        return y, State(state.kv + phi_k.mT @ v, z, state.seen + q.shape[2])
+        kept = kv
+        if self.decay is not None:
+            fade = self.decay(q.shape[2])
+            weights, phi_q, phi_k = weights * fade.between, phi_q * fade.since, phi_k * fade.until
+            kept = kv * fade.whole
+        y = (weights @ v + phi_q @ kv) / total
+        return y, State(kept + phi_k.mT @ v, z, seen + q.shape[2])
+
+    def _learned(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        return self.map.learned(q), (self.key_map or self.map).learned(k)
 
     def _heads(
         self, x: Seq
@@ -104,7 +118,10 @@ class LinearAttention(Mixer[State]):
         return State(kv, None if self.eps is None else torch.zeros_like(kv[..., 0]), 0)
 
     def _output(self, y: Float[Tensor, "B H T V"], x: Seq) -> Seq:
-        return self.out_proj(self.norm(y).transpose(1, 2).flatten(2).to(x.dtype))
+        y = self.norm(y)
+        if self.decay is not None:
+            y = y * self.decay.gate(x)
+        return self.out_proj(y.transpose(1, 2).flatten(2).to(x.dtype))
 
     def state_size(self, seq_len: int) -> StateSize:
         del seq_len

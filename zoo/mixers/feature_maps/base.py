@@ -1,0 +1,58 @@
+"""What a feature map is: how linear attention puts phi(q) . phi(k) in place of the exponential.
+
+A map is built from the channels it takes, `map(feature_dim)`; a configuration names the class with its other
+settings and `_partial_: true`.  To add one: a class in this folder, a line in its `__init__` and a yaml.
+
+C channels in, F features out, T time; any leading dimensions.
+"""
+
+from abc import ABC, abstractmethod
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.checks import at_least
+
+
+class FeatureMap(nn.Module, ABC):
+    """phi(x) = map(map.learned(x)): first what is learned, channel by channel at each token, if anything is,
+    then a fixed function.  Queries and keys may have different learned parts, never different functions.
+
+    One map serves all heads, as in zoology and fla.  `offset` is the position of the first token, for maps
+    that use it.
+    """
+
+    def __init__(self, feature_dim: int) -> None:
+        super().__init__()
+        at_least("feature_dim", feature_dim, 1)
+        self.feature_dim = feature_dim
+
+    @property
+    def expanded_dim(self) -> int:
+        """F."""
+        return self.feature_dim
+
+    def learned(self, x: Float[Tensor, "... T C"]) -> Float[Tensor, "... T E"]:
+        """What `forward`, `weights` and `attend` take as queries and keys; E is C for most."""
+        return x
+
+    @abstractmethod
+    def forward(self, x: Float[Tensor, "... T E"], offset: int = 0) -> Float[Tensor, "... T F"]: ...
+
+    def weights(
+        self, q: Float[Tensor, "... T E"], k: Float[Tensor, "... T E"], offset: int = 0
+    ) -> Float[Tensor, "... T T"]:
+        """phi(q_i) . phi(k_j) for j <= i, zero elsewhere.  Override where that needs no features."""
+        return (self(q, offset) @ self(k, offset).mT).tril()
+
+    def attend(
+        self,
+        q: Float[Tensor, "... T E"],
+        k: Float[Tensor, "... T E"],
+        v: Float[Tensor, "... T V"],
+        eps: float | None,
+    ) -> Float[Tensor, "... T V"]:
+        """A short sequence from its start, through the matrix of weights; eps None: no denominator."""
+        weights = self.weights(q, k)
+        y = weights @ v
+        return y if eps is None else y / (weights.sum(-1, keepdim=True) + eps)

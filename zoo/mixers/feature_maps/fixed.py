@@ -1,0 +1,99 @@
+"""Maps that are one formula, without anything learned or drawn.
+
+C channels in, F features out, T time; any leading dimensions.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.checks import at_least
+from zoo.mixers.feature_maps.base import FeatureMap
+
+FLOOR = 1e-6  # of Relu's features: where all are dead a weight is small, not zero
+
+
+class Identity(FeatureMap):
+    """phi(x) = x.  Weights have both signs: a denominator can vanish, so leave it out."""
+
+    def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
+        del offset
+        return x
+
+
+class Relu(FeatureMap):
+    """phi(x) = max(x, 1e-6)."""
+
+    def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
+        del offset
+        return x.clamp(min=FLOOR)
+
+
+class PosElu(FeatureMap):
+    """phi(x) = elu(x) + 1 (Katharopoulos et al. 2020, arXiv 2006.16236)."""
+
+    def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
+        del offset
+        return F.elu(x) + 1
+
+
+class Square(FeatureMap):
+    """phi(x) = x^2, channel by channel."""
+
+    def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
+        del offset
+        return x.square()
+
+
+class CosFormer(FeatureMap):
+    """Weights relu(q_i) . relu(k_j) cos(pi (i - j) / (2 max_len))  (Qin et al. 2022, arXiv 2202.08791).
+
+    phi(x_t) = relu(x_t) * [sin, cos](pi t / (2 max_len)), t = 1, 2, ...: F = 2 C.  max_len is fixed, where
+    the authors' code takes the length at hand: a prefix would then have other weights than the whole.
+    """
+
+    def __init__(self, feature_dim: int, max_len: int) -> None:
+        super().__init__(feature_dim)
+        at_least("max_len", max_len, 1)
+        self.max_len = max_len
+
+    @property
+    def expanded_dim(self) -> int:
+        return 2 * self.feature_dim
+
+    def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
+        last = offset + x.shape[-2]
+        if last > self.max_len:
+            raise ValueError(f"max_len (={self.max_len}) must be at least the sequence length (={last}).")
+        t = torch.arange(offset + 1, last + 1, device=x.device, dtype=x.dtype)
+        angle = (math.pi / (2 * self.max_len) * t)[:, None]
+        positive = x.relu()
+        return torch.cat([positive * angle.sin(), positive * angle.cos()], dim=-1)
+
+
+class DPFP(FeatureMap):
+    """Deterministic parameter-free projection (Schlag et al. 2021, arXiv 2102.11174, Section 5.3).
+
+    With r = [relu(x), relu(-x)] of 2 C channels, phi(x) holds r_i r_{i-j mod 2C} for every i and j = 1 .. nu:
+    F = 2 C nu features, none negative.  (fla once had [relu(x), -relu(x)], which never sees a negative
+    channel.)
+    """
+
+    def __init__(self, feature_dim: int, nu: int) -> None:
+        super().__init__(feature_dim)
+        at_least("nu", nu, 1)
+        if nu >= 2 * feature_dim:
+            raise ValueError(f"nu (={nu}) must be below 2 * feature_dim (={2 * feature_dim}).")
+        self.nu = nu
+
+    @property
+    def expanded_dim(self) -> int:
+        return 2 * self.feature_dim * self.nu
+
+    def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
+        del offset
+        halves = torch.cat([x.relu(), (-x).relu()], dim=-1)
+        return torch.cat([halves * halves.roll(j, -1) for j in range(1, self.nu + 1)], dim=-1)

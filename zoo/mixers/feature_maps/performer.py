@@ -1,0 +1,51 @@
+"""Random features of the exponential.
+
+C channels in, F features out, T time; any leading dimensions.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.checks import at_least
+from zoo.mixers.feature_maps.base import FeatureMap
+
+
+class Performer(FeatureMap):
+    """FAVOR+ (Choromanski et al. 2021, arXiv 2009.14794): an unbiased estimate of exp(q . k / sqrt C).
+
+    phi(x) = exp(w_r . x' - |x'|^2 / 2) / sqrt(num_features), x' = x / C^(1/4).  The rows w_r are orthogonal
+    in blocks of C and as long as Gaussian vectors are; they are drawn once, from `seed`, and never learned.
+    No maximum over the sequence is subtracted, as the authors do: it would look ahead, and exponents are
+    bounded by |w_r|^2 / 2 without it.
+    """
+
+    projection: Float[Tensor, "C F"]
+
+    def __init__(self, feature_dim: int, num_features: int, seed: int = 0) -> None:
+        super().__init__(feature_dim)
+        at_least("num_features", num_features, 1)
+        self.num_features = num_features
+        self.register_buffer(
+            "projection", _orthogonal_gaussian(num_features, feature_dim, seed).T.contiguous()
+        )
+
+    @property
+    def expanded_dim(self) -> int:
+        return self.num_features
+
+    def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
+        del offset
+        x = x / self.feature_dim**0.25
+        exponents = x @ self.projection - x.square().sum(-1, keepdim=True) / 2
+        return exponents.exp() / self.num_features**0.5
+
+
+def _orthogonal_gaussian(rows: int, dim: int, seed: int) -> Float[Tensor, "rows dim"]:
+    rng = torch.Generator().manual_seed(seed)
+    blocks = torch.randn(-(-rows // dim), dim, dim, dtype=torch.float64, generator=rng)
+    q, r = torch.linalg.qr(blocks)
+    q = q * r.diagonal(dim1=-2, dim2=-1).sign()[:, None]  # without it Q is not uniform, and FAVOR+ is biased
+    directions = q.flatten(0, 1)[:rows]
+    lengths = torch.randn(rows, dim, dtype=torch.float64, generator=rng).norm(dim=-1, keepdim=True)
+    return (directions * lengths).to(torch.get_default_dtype())
