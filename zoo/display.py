@@ -22,9 +22,9 @@ def console() -> Console:
 class SweepDisplay:
     """One bar for the sweep and one line for each running cell."""
 
-    def __init__(self, *, total: int, done: int, workers: int) -> None:
+    def __init__(self, *, total: int, done: int, how: str) -> None:
         self.console = console()
-        self.total, self.done, self.workers = total, done, workers
+        self.total, self.done, self.how = total, done, how
         self.lines: dict[str, TaskID] = {}
         self.bars = Progress(
             TextColumn("{task.description}"),
@@ -40,7 +40,7 @@ class SweepDisplay:
     def __enter__(self) -> Self:
         left = self.total - self.done
         self.console.print(
-            f"{self.total} cells: {self.done} done already, {left} to run, {self.workers} at once",
+            f"{self.total} cells: {self.done} done already, {left} to run, {self.how}",
             style="bold",
         )
         self.bars.start()
@@ -57,6 +57,14 @@ class SweepDisplay:
 
     def progress(self, cell: Cell, at: CellProgress) -> None:
         self.bars.update(self.lines[cell.run_id], completed=at.step, total=at.total_steps, note=note(at))  # pyright: ignore
+
+    def stopped(self, cell: Cell) -> None:
+        """It waits to go on."""
+        self.bars.remove_task(self.lines.pop(cell.run_id))
+
+    def note(self, text: str) -> None:
+        """How the sweep as a whole does."""
+        self.bars.update(self.overall, note=text)
 
     def finished(self, cell: Cell, record: dict[str, Any]) -> None:
         self._ended(cell, f"{record['status']}  {summary(record)}  {record['wall_seconds']:.0f} s")

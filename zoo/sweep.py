@@ -5,20 +5,21 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from zoo import results
 from zoo.attempt import CellFailed, Failure, reason, run_cell
 from zoo.cell import Cell
 from zoo.config import Composer
 from zoo.display import SweepDisplay
-from zoo.outcome import Progress
+from zoo.outcome import Progress, Terminated
 from zoo.validate import Validator
 
 
@@ -32,13 +33,12 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int
     ValueError before anything starts, one line for each cell that cannot run.  SweepFailed at the end if one
     failed.  The same call again runs what is missing.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["zoo.training"])  # torch and Lightning once, not once a cell
-    forkserver.ensure_running()  # it imports them while the cells are checked
+    context = start_forkserver()  # it imports while the cells are checked
     cells = plan(composer, batch)
     workers = count(n_workers, cells)
     todo = [cell for cell in cells if not results.is_done(cell.folder)]
-    with SweepDisplay(total=len(cells), done=len(cells) - len(todo), workers=workers) as display:
+    how = f"{workers} at once"
+    with SweepDisplay(total=len(cells), done=len(cells) - len(todo), how=how) as display:
         failures = Pool(context, workers, display).run(todo)
     done = [results.read(cell.folder) for cell in cells if results.is_done(cell.folder)]
     display.report(done, failures)
@@ -46,15 +46,26 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int
         raise SweepFailed
 
 
-def plan(composer: Composer, batch: Iterable[Sequence[str]]) -> list[Cell]:
-    """The distinct cells of a batch, every one checked.  ValueError lists all that cannot run."""
+def start_forkserver() -> Any:
+    """Where a Pool's processes come from: torch and Lightning are imported once, not once a cell."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["zoo.training"])
+    forkserver.ensure_running()
+    return context
+
+
+def plan(composer: Composer, batch: Iterable[Sequence[str]], here: bool = True) -> list[Cell]:
+    """The distinct cells of a batch, every one checked.  ValueError lists all that cannot run.
+
+    here: on this machine, which then must have the device that they ask for.
+    """
     cells: dict[str, Cell] = {}
     wrong: dict[str, list[str]] = {}
     validator = Validator()
     for overrides in batch:
         try:
             cell = composer.cell(overrides)
-            mistakes = checked(cell, validator)
+            mistakes = checked(cell, validator, here)
         except ValueError as error:
             mistakes = str(error).splitlines()
         else:
@@ -68,9 +79,9 @@ def plan(composer: Composer, batch: Iterable[Sequence[str]]) -> list[Cell]:
     return list(cells.values())
 
 
-def checked(cell: Cell, validator: Validator) -> list[str]:
+def checked(cell: Cell, validator: Validator, here: bool = True) -> list[str]:
     """The problems of a cell, of this machine with it, and of what lies in its folder."""
-    found = validator.problems(cell) or _device(cell)
+    found = validator.problems(cell) or (_device(cell) if here else [])
     if not found:
         results.check_checkpoint(cell.folder)
         if results.is_done(cell.folder):
@@ -100,10 +111,19 @@ def count(n_workers: int | str, cells: Sequence[Cell]) -> int:
     return n_workers
 
 
+class Display(Protocol):
+    """Who is told how the cells of a pool do."""
+
+    def started(self, cell: Cell) -> None: ...
+    def progress(self, cell: Cell, at: Progress) -> None: ...
+    def finished(self, cell: Cell, record: dict[str, Any]) -> None: ...
+    def failed(self, cell: Cell, reason: str) -> None: ...
+
+
 class Pool:
     """One process a cell, so that a cell that dies, however it dies, takes nothing with it."""
 
-    def __init__(self, context: Any, workers: int, display: SweepDisplay) -> None:
+    def __init__(self, context: Any, workers: int, display: Display) -> None:
         self.context, self.workers, self.display = context, workers, display
         self.running: dict[Connection, tuple[Cell, ForkServerProcess]] = {}
 
@@ -120,6 +140,16 @@ class Pool:
                 process.kill()  # nothing is ever half-written, so there is nothing to wait for
                 process.join()
         return failures
+
+    def stop(self, seconds: float) -> None:
+        """Let every running cell save and end; those that have not within `seconds` are killed."""
+        processes = [process for _, process in self.running.values()]
+        until = time.monotonic() + seconds
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.join(max(0.0, until - time.monotonic()))
+            process.kill()
 
     def _start(self, cell: Cell) -> None:
         mine, theirs = self.context.Pipe(duplex=False)
@@ -145,6 +175,8 @@ class Pool:
         if results.is_done(cell.folder):
             self.display.finished(cell, results.read(cell.folder))
             return []
+        if code == -signal.SIGTERM:
+            time.sleep(1)  # whoever ended it may be about to end us all: then nothing has failed
         error = cell.folder / "error.txt"
         if not error.exists():
             results.fail(cell.folder, _death(code) + "\n" + _output(cell.folder))
@@ -175,6 +207,7 @@ def _output(folder: Path) -> str:
 def _work(cell: Cell, pipe: Connection) -> None:
     """In the worker: run one cell; what it prints lies in output.txt unless all went well."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's, which then ends this process
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])  # a SLURM job keeps it from the fork server
     threading.Thread(target=_end_with_driver, daemon=True).start()
     cell.folder.mkdir(parents=True, exist_ok=True)
     output = cell.folder / "output.txt"
@@ -188,6 +221,9 @@ def _work(cell: Cell, pipe: Connection) -> None:
     except ValueError as error:  # it could not begin: another process holds the folder
         results.fail(cell.folder, reason(error) + "\n")
         sys.exit(1)
+    except Terminated:  # saved; the driver should see what it was
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
     with suppress(FileNotFoundError):
         output.unlink()
 

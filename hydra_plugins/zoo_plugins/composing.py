@@ -1,0 +1,29 @@
+"""What both launchers share: the composer over the search path that Hydra was started with."""
+
+from abc import ABC
+from typing import TYPE_CHECKING
+
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig
+
+if TYPE_CHECKING:
+    from zoo.config import Composer
+
+
+class ComposingLauncher(Launcher, ABC):
+    hydra_context: HydraContext | None = None
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        del task_function, config  # a worker runs a Cell; it needs neither
+        self.hydra_context = hydra_context
+
+    def composer(self) -> "Composer":
+        from hydra._internal.config_loader_impl import ConfigLoaderImpl
+
+        from zoo.config import Composer  # here, because Hydra imports plugins in every program that uses it
+
+        assert self.hydra_context is not None
+        loader = self.hydra_context.config_loader
+        assert isinstance(loader, ConfigLoaderImpl)
+        return Composer(loader)
