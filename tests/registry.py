@@ -60,10 +60,19 @@ def settings(case: Case) -> dict[str, Any]:
 
 
 def build(case: Case, seed: int = 0) -> Mixer:
-    """The mixer in float64 and eval mode."""
+    """The mixer in float64 and eval mode, awake."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return instantiate(settings(case), _convert_="all").double().eval()
+        return awake(instantiate(settings(case), _convert_="all")).double().eval()
+
+
+@torch.no_grad()
+def awake(mixer: Mixer) -> Mixer:
+    """With small values where parameters start at zero: a matrix of zeros hides all that stands behind it."""
+    for parameter in mixer.parameters():
+        if not parameter.any():
+            parameter.normal_(std=0.1)
+    return mixer
 
 
 def boundaries(case: Case, most: int = 40) -> list[int]:

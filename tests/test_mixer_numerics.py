@@ -8,7 +8,7 @@ import pytest
 import torch
 from hydra.utils import instantiate
 
-from tests.registry import WIDTH, Case, cases, settings
+from tests.registry import WIDTH, Case, awake, cases, settings
 from zoo.mixers.base import Mixer
 
 LONG, SHORT = 4096, 300  # tokens: of a yaml's own setting, of its variants
@@ -19,7 +19,7 @@ PRECISIONS = ("float32", "bfloat16")
 def built(case: Case) -> Mixer:
     """In float32, as it trains, with room for LONG tokens where its length is limited."""
     torch.manual_seed(0)
-    return instantiate(_roomy(settings(case)), _convert_="all")
+    return awake(instantiate(_roomy(settings(case)), _convert_="all"))
 
 
 def _roomy(node: Any) -> Any:

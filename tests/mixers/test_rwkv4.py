@@ -1,0 +1,50 @@
+"""RWKV-4: what a fresh layer is, and what it refuses."""
+
+import math
+
+import pytest
+import torch
+
+from zoo.mixers.rwkv4 import RWKV4
+
+
+@pytest.mark.parametrize(("layer", "n_layers"), [(0, 4), (1, 4), (3, 4), (0, 1)])
+def test_initial_values_are_the_published_ones(layer, n_layers):
+    width, mixer = 9, RWKV4(9, layer=layer, n_layers=n_layers)
+    late = layer / (n_layers - 1) if n_layers > 1 else 0
+    for c in range(width):
+        x = c / width
+        mu_k, mu_v, mu_r = (1 - mixer.shift.share[:, c]).tolist()
+        assert mu_k == pytest.approx(x ** (1 - layer / n_layers), abs=1e-6)
+        assert mu_v == pytest.approx(x ** (1 - layer / n_layers) + 0.3 * late, abs=1e-6)
+        assert mu_r == pytest.approx(x ** (0.5 * (1 - layer / n_layers)), abs=1e-6)
+        assert mixer.decay[c].item() == pytest.approx(
+            -5 + 8 * (c / (width - 1)) ** (0.7 + 1.3 * late), abs=1e-5
+        )
+        assert mixer.bonus[c].item() == pytest.approx(math.log(0.3) + 0.5 * ((c + 1) % 3 - 1), abs=1e-6)
+    for zero in (mixer.key, mixer.receptance, mixer.out_proj):
+        assert not zero.weight.any()
+    torch.testing.assert_close(mixer.value.weight @ mixer.value.weight.T, torch.eye(width), atol=1e-5, rtol=0)
+
+
+def test_what_is_no_matrix_does_not_decay():
+    free = {n for n, p in RWKV4(8).named_parameters() if getattr(p, "no_weight_decay", False)}
+    assert free == {"shift.share", "decay", "bonus"}
+
+
+def test_the_state_is_four_vectors():
+    assert RWKV4(64).state_size(1000).resident == 4 * 64
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"expand": 0}, r"expand \(=0\) must be at least 1"),
+        ({"layer": 2}, r"layer \(=2\) must be at least 0 and below n_layers \(=2\)"),
+        ({"layer": -1}, r"layer \(=-1\) must be at least 0"),
+        ({"n_layers": 0}, r"n_layers \(=0\) must be at least 1"),
+    ],
+)
+def test_impossible_settings_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        RWKV4(8, **wrong)

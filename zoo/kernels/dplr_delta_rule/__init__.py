@@ -1,0 +1,27 @@
+"""The delta rule with a diagonal-plus-low-rank transition: decay by key channel and a rank-one term."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.dplr_delta_rule.chunked import dplr_delta_rule_chunked
+from zoo.kernels.dplr_delta_rule.reference import dplr_delta_rule_reference
+
+
+def dplr_delta_rule(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T K"],
+    v: Float[Tensor, "B H T V"],
+    a: Float[Tensor, "B H T K"],
+    b: Float[Tensor, "B H T K"],
+    log_decay: Float[Tensor, "B H T K"],
+    state: Float[Tensor, "B H K V"] | None = None,
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
+    """S_t = diag(exp(log_decay_t)) S_{t-1} + b_t (a_t^T S_{t-1}) + k_t v_t^T,  y_t = q_t^T S_t.
+
+    log_decay: at most 0.  state: S before the first token, None for zeros.  Returns y and the last S.
+    """
+    form = dplr_delta_rule_reference if q.shape[2] == 1 else dplr_delta_rule_chunked
+    return form(q, k, v, a, b, log_decay, state)
+
+
+__all__ = ["dplr_delta_rule", "dplr_delta_rule_chunked", "dplr_delta_rule_reference"]

@@ -1,0 +1,107 @@
+"""The same in chunks: by matrices within a chunk, by one product from chunk to chunk.
+
+Unrolled from the chunk's first state S, with D_ij the decay of steps j+1 to i, and u_i = a_i^T S_{i-1},
+
+    u = A_ak v + A_ab u + (D a) S        A_ab[i,j] = a_i^T D_{i-1,j} b_j  for j < i,   A_ak with k for b
+    y = A_qk v + A_qb u + (D q) S        A_qb[i,j] = q_i^T D_ij b_j       for j <= i,  A_qk with k for b
+
+so that u is a triangular solve, and all that leaves the chunk is linear in S (for the plain delta rule: Yang
+et al. 2024, arXiv 2406.06484).
+
+D differs by channel, so that no A is a single product.  They are built from the diagonal outwards: two
+neighbouring blocks of s tokens become one of 2s, and the decay between a token of the one and a token of the
+other is the product of two, up to the seam and on from it.  Differs from the usual chunk form on purpose: no
+sums of logarithms, no differences of them and no exponents, but products of decays, none of them above 1.
+
+B batch, H heads, T time, N chunks, C tokens of a chunk, n blocks of s tokens, K channels of a key, V of a
+value.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+CHUNK = 16
+
+
+class Blocks(NamedTuple):
+    """n blocks of s tokens each; the dimensions of size 2 are (q, a) in rows and (k, b) in columns."""
+
+    matrices: Float[Tensor, "B H N n 2 s 2 s"]
+    rows: Float[Tensor, "B H N n 2 s K"]  # decayed from the block's start on
+    columns: Float[Tensor, "B H N n 2 s K"]  # decayed to the block's end
+    decay: Float[Tensor, "B H N n K"]  # of the whole block
+
+
+def dplr_delta_rule_chunked(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T K"],
+    v: Float[Tensor, "B H T V"],
+    a: Float[Tensor, "B H T K"],
+    b: Float[Tensor, "B H T K"],
+    log_decay: Float[Tensor, "B H T K"],
+    state: Float[Tensor, "B H K V"] | None = None,
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
+    """As dplr_delta_rule_reference."""
+    length, width = v.shape[2:]
+    chunk = min(CHUNK, 1 << (length - 1).bit_length())
+    q, k, v, a, b, log_decay = (_cut(s, chunk) for s in (q, k, v, a, b, log_decay))
+    matrices, rows, columns, decay = (part.squeeze(3) for part in _chunks(q, k, a, b, log_decay.exp()))
+    from_q, from_a = matrices.flatten(-2).unbind(3)  # [B H N C 2C]
+    from_k, from_b = from_a.split(chunk, dim=-1)
+    reads = torch.cat([from_k @ v, rows[:, :, :, 1]], dim=-1)  # u without S | what S adds to u
+    eye = torch.eye(chunk, dtype=v.dtype, device=v.device)
+    reads = torch.linalg.solve_triangular(eye - from_b, reads, upper=False, unitriangular=True)
+    writes = torch.cat([F.pad(v, (0, q.shape[-1])), reads], dim=-2)
+    y, y_of_S = (from_q @ writes).split([width, q.shape[-1]], dim=-1)
+    gain, transition = (columns.flatten(3, 4).mT @ writes).split([width, q.shape[-1]], dim=-1)
+    first, last = _carry(transition + torch.diag_embed(decay), gain, state)
+    y = y + (y_of_S + rows[:, :, :, 0]) @ first
+    return y.flatten(2, 3)[:, :, :length], last
+
+
+def _cut(s: Float[Tensor, "B H T X"], chunk: int) -> Float[Tensor, "B H N C X"]:
+    """Whole chunks; a token of zeros (a decay of 1) changes no state."""
+    return F.pad(s, (0, 0, 0, -s.shape[2] % chunk)).unflatten(2, (-1, chunk))
+
+
+def _chunks(q: Tensor, k: Tensor, a: Tensor, b: Tensor, decay: Tensor) -> Blocks:
+    """Each chunk as one block; all arguments [B H N C K]."""
+    keys = torch.stack([k, b], dim=-2)  # [B H N C 2 K]
+    own = keys @ q[..., None]
+    diagonal = torch.stack([own, torch.zeros_like(own)], dim=-3)[..., None, :, :]
+    blocks = Blocks(diagonal, torch.stack([q * decay, a], -2)[..., None, :], keys[..., None, :], decay)
+    while blocks.decay.shape[3] > 1:
+        blocks = _merge(blocks)
+    return blocks
+
+
+def _merge(blocks: Blocks) -> Blocks:
+    """Two neighbours as one block."""
+    (A_1, A_2), (rows_1, rows_2), (columns_1, columns_2), (decay_1, decay_2) = (
+        part.unflatten(3, (-1, 2)).unbind(4) for part in blocks
+    )
+    below = rows_2.flatten(-3, -2) @ columns_1.flatten(-3, -2).mT
+    top = torch.cat([A_1, torch.zeros_like(A_1)], dim=-1)
+    bottom = torch.cat([below.view(A_2.shape), A_2], dim=-1)
+    return Blocks(
+        torch.cat([top, bottom], dim=-3),
+        torch.cat([rows_1, rows_2 * decay_1[..., None, None, :]], dim=-2),
+        torch.cat([columns_1 * decay_2[..., None, None, :], columns_2], dim=-2),
+        decay_1 * decay_2,
+    )
+
+
+def _carry(
+    transition: Float[Tensor, "B H N K K"], gain: Float[Tensor, "B H N K V"], state: Tensor | None
+) -> tuple[Float[Tensor, "B H N K V"], Float[Tensor, "B H K V"]]:
+    """The state in front of each chunk, and behind the last."""
+    S = torch.zeros_like(gain[:, :, 0]) if state is None else state
+    first = []
+    for M, G in zip(transition.unbind(2), gain.unbind(2), strict=True):
+        first.append(S)
+        S = M @ S + G
+    return torch.stack(first, dim=2), S

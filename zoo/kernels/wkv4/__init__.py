@@ -1,0 +1,26 @@
+"""RWKV-4's operation: an average of values, by weights that decay with age at a fixed rate a channel."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.wkv4.fused_loop import wkv4_fused_loop
+from zoo.kernels.wkv4.reference import Averages, wkv4_reference
+
+
+def wkv4(
+    k: Float[Tensor, "B T D"],
+    v: Float[Tensor, "B T D"],
+    log_decay: Float[Tensor, "D"],
+    bonus: Float[Tensor, "D"],
+    state: Averages | None = None,
+) -> tuple[Float[Tensor, "B T D"], Averages]:
+    """y_t = (sum_{i<t} e_i v_i + e_t v_t) / (sum_{i<t} e_i + e_t), where a past token weighs
+    e_i = exp((t - 1 - i) log_decay + k_i), and the present one e_t = exp(bonus + k_t).
+
+    log_decay: at most 0.  state: what is kept of earlier tokens, None for nothing.
+    """
+    form = wkv4_reference if k.shape[1] == 1 else wkv4_fused_loop
+    return form(k, v, log_decay, bonus, state)
+
+
+__all__ = ["Averages", "wkv4", "wkv4_fused_loop", "wkv4_reference"]

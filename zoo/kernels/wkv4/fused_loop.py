@@ -1,0 +1,87 @@
+"""The same, with all that is not sequential done for all tokens at once.
+
+The running maximum is one cumulative maximum.  Over it, both sums are a recurrence h_t = d_t h_{t-1} + x_t
+with d_t <= 1: one fused multiply-add a token in place, in forward and in backward.
+
+The maximum divides out of every output, so no gradient passes through it.  Those of aa and bb are right as
+the two are used, times exp(pp); taken alone they differ from the reference's by what there passes through pp.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd import Function
+
+from zoo.kernels.wkv4.reference import Averages, no_past
+
+TIME = -3
+
+
+def wkv4_fused_loop(
+    k: Float[Tensor, "B T D"],
+    v: Float[Tensor, "B T D"],
+    log_decay: Float[Tensor, "D"],
+    bonus: Float[Tensor, "D"],
+    state: Averages | None = None,
+) -> tuple[Float[Tensor, "B T D"], Averages]:
+    """As wkv4_reference."""
+    aa, bb, pp = no_past(k) if state is None else state
+    after = _largest(k.detach(), log_decay.detach(), pp.detach())
+    before = torch.cat([pp[:, None], after[:, :-1]], dim=1)
+    kept, new = torch.exp(before + log_decay - after), torch.exp(k - after)
+    start = torch.stack([aa, bb], dim=-2)
+    sums, last = _Sums.apply(kept[..., None, :], torch.stack([new * v, new], dim=-2), start)
+    own = bonus + k
+    top = torch.maximum(before, own).detach()
+    past, now = torch.exp(before - top), torch.exp(own - top)
+    aa_before, bb_before = sums.unbind(-2)
+    y = (past * aa_before + now * v) / (past * bb_before + now)
+    aa, bb = last.unbind(-2)
+    return y, Averages(aa, bb, after[:, -1])
+
+
+def _largest(
+    k: Float[Tensor, "B T D"], log_decay: Float[Tensor, "D"], pp: Float[Tensor, "B D"]
+) -> Float[Tensor, "B T D"]:
+    """pp behind each token: the largest of its exponents, as seen from there."""
+    age = log_decay * torch.arange(1, k.shape[1] + 1, device=k.device)[:, None]
+    return torch.maximum((k - age).cummax(dim=1).values, pp[:, None]) + age
+
+
+class _Sums(Function):
+    """(d: [*P B T 1 D], x: [*P B T 2 D], start: [*P B 2 D]) -> h before each token, and the last h."""
+
+    @staticmethod
+    def forward(d: Tensor, x: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:  # pyright: ignore
+        before = torch.cat([start.unsqueeze(TIME), x], dim=TIME)
+        steps = before.unbind(TIME)
+        for t, d_t in enumerate(d.unbind(TIME)):
+            steps[t + 1].addcmul_(d_t, steps[t])
+        return before.narrow(TIME, 0, x.shape[TIME]), steps[-1].clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.save_for_backward(inputs[0], output[0])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+        d, before = ctx.saved_tensors
+        d_before, d_last = grads
+        owed = torch.cat([d_before, d_last.unsqueeze(TIME)], dim=TIME)  # to all that comes after each h
+        steps = owed.unbind(TIME)
+        for t, d_t in reversed(list(enumerate(d.unbind(TIME)))):
+            steps[t].addcmul_(d_t, steps[t + 1])
+        d_x = owed.narrow(TIME, 1, before.shape[TIME])
+        return (d_x * before).sum(-2, keepdim=True), d_x, steps[0]
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor) -> tuple[Any, Any]:  # pyright: ignore
+        """Members are so many more sequences."""
+        size = info.batch_size
+        stacked = [
+            i.expand(size, *i.shape) if dim is None else i.movedim(dim, 0)
+            for i, dim in zip(inputs, in_dims, strict=True)
+        ]
+        return _Sums.apply(*stacked), (0, 0)

@@ -1,0 +1,44 @@
+"""RWKV-4's weighted average, token after token, over a running maximum (arXiv 2305.13048, Appendix D)."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+NOTHING = -1e30  # the largest exponent of an empty past: any other is larger, and no difference of two is NaN
+
+
+class Averages(NamedTuple):
+    """The past's weighted sums, all weights over exp(pp)."""
+
+    aa: Float[Tensor, "B D"]  # sum of weight * v
+    bb: Float[Tensor, "B D"]  # sum of weights
+    pp: Float[Tensor, "B D"]  # largest exponent of a weight
+
+
+def no_past(k: Float[Tensor, "B T D"]) -> Averages:
+    zeros = torch.zeros_like(k[:, 0])
+    return Averages(zeros, zeros, torch.full_like(zeros, NOTHING))
+
+
+def wkv4_reference(
+    k: Float[Tensor, "B T D"],
+    v: Float[Tensor, "B T D"],
+    log_decay: Float[Tensor, "D"],
+    bonus: Float[Tensor, "D"],
+    state: Averages | None = None,
+) -> tuple[Float[Tensor, "B T D"], Averages]:
+    """y_t = (sum_{i<t} e_i v_i + e_t v_t) / (sum_{i<t} e_i + e_t), where a past token weighs
+    e_i = exp((t - 1 - i) log_decay + k_i), and the present one e_t = exp(bonus + k_t).
+    """
+    aa, bb, pp = no_past(k) if state is None else state
+    ys = []
+    for k_t, v_t in zip(k.unbind(1), v.unbind(1), strict=True):
+        top = torch.maximum(pp, bonus + k_t)
+        past, now = torch.exp(pp - top), torch.exp(bonus + k_t - top)
+        ys.append((past * aa + now * v_t) / (past * bb + now))
+        top = torch.maximum(pp + log_decay, k_t)
+        past, now = torch.exp(pp + log_decay - top), torch.exp(k_t - top)
+        aa, bb, pp = past * aa + now * v_t, past * bb + now, top
+    return torch.stack(ys, dim=1), Averages(aa, bb, pp)
