@@ -1,0 +1,59 @@
+"""Retention's decays, initial values, sizes and numerics; its definition: tests/definitions."""
+
+import pytest
+import torch
+
+from tests.mixers.golden import from_yaml
+from zoo.mixers.retnet import RetNet
+
+
+def test_a_head_forgets_at_its_published_rate():
+    """Half-lives of 22 tokens for the first head, twice that for each next one."""
+    mixer, x = RetNet(32, num_heads=4).double(), torch.randn(1, 1, 32, dtype=torch.float64)
+    _, state = mixer.extend(x)
+    _, later = mixer.extend(torch.zeros(1, 10, 32, dtype=torch.float64), state)
+    kept = (later.kv / state.kv).mean((0, 2, 3))
+    torch.testing.assert_close(kept, torch.tensor([31 / 32, 63 / 64, 127 / 128, 255 / 256]).double() ** 10)
+
+
+def test_initial_values_are_the_authors():
+    torch.manual_seed(3)
+    mixer = RetNet(64, num_heads=2)
+    for proj, fan in ((mixer.q, 128), (mixer.k, 128), (mixer.v, 192), (mixer.gate, 192)):
+        assert proj.weight.std().item() == pytest.approx(2**-2.5 * (2 / fan) ** 0.5, rel=0.05)
+    assert mixer.out_proj.weight.std().item() == pytest.approx((2 / 192) ** 0.5, rel=0.05)
+
+
+@pytest.mark.parametrize(("d_model", "num_heads"), [(64, 2), (128, 4)])
+def test_the_state_of_the_paper_is_2_d2_over_heads(d_model: int, num_heads: int):
+    size = from_yaml("retnet", d_model, num_heads=num_heads).state_size(1024)
+    assert size.paper == size.resident == size.touched == 2 * d_model**2 // num_heads
+
+
+def test_large_inputs_and_long_sequences_stay_finite():
+    mixer, x = RetNet(16, num_heads=2), 100 * torch.randn(1, 4096, 16)
+    y = mixer(x)
+    y.square().mean().backward()
+    assert y.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in mixer.parameters())
+
+
+def test_bfloat16_keeps_its_state_in_float32():
+    mixer, x = RetNet(16, num_heads=2), torch.randn(2, 70, 16)
+    with torch.autocast("cpu", torch.bfloat16):
+        y, state = mixer.extend(x)
+    assert state.kv.dtype == torch.float32
+    torch.testing.assert_close(y.float(), mixer(x), rtol=5e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"num_heads": 3}, r"d_model \(=16\) must be a positive multiple of num_heads \(=3\)"),
+        ({"feature_dim": 3}, "must be an even number of channels"),
+        ({"expand": 0}, "expand .* must be at least 1"),
+    ],
+)
+def test_impossible_settings_are_refused(wrong: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        RetNet(16, **({"num_heads": 2} | wrong))
