@@ -1,8 +1,9 @@
 """From command-line overrides to a cell, as Hydra composes it, but each set of group choices only once.
 
 Plain Hydra takes tens of milliseconds a cell, and its own sweeper composes every cell twice.  Here the
-files are read and merged once for each set of group choices; the value overrides of a cell are then
-applied to a copy by Hydra's own function, so that the outcome is the same (tests/test_config.py).
+files are read and merged once for each set of group choices; the value overrides of a point are then
+applied to a copy by Hydra's own function, and its cells get their seeds and learning rates from a template
+(zoo/template.py), so that the outcome is the same (tests/test_config.py).
 """
 
 import copy
@@ -16,7 +17,7 @@ from hydra._internal.config_repository import CachingConfigRepository
 from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
 from hydra._internal.defaults_list import Overrides
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, OverrideType
 from hydra.core.plugins import Plugins
 from hydra.core.utils import setup_globals
 from hydra.errors import HydraException, OverrideParseException
@@ -24,9 +25,11 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
+from hydra_plugins.zoo_plugins.sweeps import PATH as SWEEPS_PATH
 from zoo.cell import VARIED, Cell
 from zoo.mistakes import unknown
 from zoo.paths import CONF
+from zoo.template import Template, template
 
 ROOT = "config"  # conf/config.yaml
 
@@ -40,6 +43,7 @@ class Composer:
         self._bases: dict[tuple[str, ...], tuple[DictConfig, dict[str, str]]] = {}
         self._known_keys: dict[tuple[str, ...], frozenset[str]] = {}
         self._points: dict[tuple[str, ...], str] = {}
+        self._templates: dict[Any, tuple[Template | None, dict[str, str]] | None] = {}
 
     def cell(self, overrides: Iterable[str]) -> Cell:
         """The cell that `python -m zoo.run OVERRIDES` would run.
@@ -47,14 +51,40 @@ class Composer:
         ValueError, one line for each mistake: an unknown key, group or name, with the nearest valid one.
         """
         overrides = tuple(overrides)
+        try:
+            return self._from_template(overrides) or self._composed(overrides)
+        except (HydraException, OmegaConfBaseException) as error:
+            raise ValueError(self._explained(error, overrides)) from error
+
+    def _composed(self, overrides: tuple[str, ...]) -> Cell:
         mistakes = self.mistakes(overrides)
         if mistakes:
             raise ValueError("\n".join(mistakes))
-        try:
-            config, choices = self._resolved(overrides)
-            return Cell(config, choices, overrides, self._point(overrides))
-        except (HydraException, OmegaConfBaseException) as error:
-            raise ValueError(self._explained(error, overrides)) from error
+        return Cell(*self._resolved(overrides), overrides, self._point(overrides))
+
+    def _from_template(self, overrides: tuple[str, ...]) -> Cell | None:
+        """What composing would give, for a cell that differs in plain seeds and rates from one met before."""
+        varied = {o.key_or_group: o for o in map(parse, overrides) if o.key_or_group in VARIED}
+        shared = tuple(line for line in overrides if parse(line).key_or_group not in VARIED)
+        like = (shared, tuple(sorted(varied)))
+        if not varied or not all(map(_is_plain, varied.values())) or like not in self._templates:
+            self._templates.setdefault(like, None)  # from the second on: a cell alone is composed once
+            return None
+        found = self._templates[like] or self._template(*like)
+        self._templates[like] = found
+        made, choices = found
+        if made is None:
+            return None
+        config = made.filled({key: override.value() for key, override in varied.items()})
+        return Cell(config, dict(choices), overrides, self._point(overrides))
+
+    def _template(
+        self, shared: tuple[str, ...], keys: tuple[str, ...]
+    ) -> tuple[Template | None, dict[str, str]]:
+        if self.mistakes(shared):
+            return None, {}
+        made = template(lambda words: self._resolved([*shared, *words])[0], keys)
+        return made, self.config(shared)[1]
 
     def _explained(self, error: Exception, overrides: tuple[str, ...]) -> str:
         """A key inside a {...} value has no override of its own: OmegaConf names it."""
@@ -119,6 +149,15 @@ class Composer:
             self._points[shared] = stand_in.run_id
         return self._points[shared]
 
+    def hydras(self, overrides: Iterable[str]) -> DictConfig:
+        """Hydra's own part of a sweep's config: hydra.sweeper and hydra.launcher as these words leave them.
+
+        What is swept over is left out: it belongs to the cells.  HydraException: a word names nothing.
+        """
+        fixed = [line for line in overrides if not parse(line).is_sweep_override()]
+        cfg = self.loader.load_configuration(ROOT, fixed, run_mode=RunMode.MULTIRUN)
+        return cfg.hydra
+
     def options(self, group: str) -> list[str]:
         return self.repository.get_group_options(group)
 
@@ -144,14 +183,9 @@ class Composer:
         config["model"]["layers"] = [layers[i % len(layers)] for i in range(depth)]
         return config
 
-    def _layer(self, entry: Any, config: dict[str, Any], cfg: DictConfig) -> dict[str, Any]:
-        name, changes = (
-            next(iter(entry.items())) if isinstance(entry, dict) and len(entry) == 1 else (entry, {})
-        )
-        if not isinstance(name, str) or not isinstance(changes, dict):
-            raise ValueError(
-                f"model.layers entry (={entry!r}) must be a mixer's name or one {{name: {{key: value}}}}."
-            )
+    def _layer(
+        self, name: str, changes: dict[str, Any], config: dict[str, Any], cfg: DictConfig
+    ) -> dict[str, Any]:
         layer = config["mixer"] if name == "mixer" else self._other_mixer(name, cfg)
         return _merged(name, {key: value for key, value in layer.items() if key != "about"}, changes)
 
@@ -179,6 +213,7 @@ def composer(config_dir: Path | None = None) -> Composer:
     if config_dir is not None:
         path.append("command-line", f"file://{config_dir.resolve()}")
     path.append("schema", "structured://")
+    path.append("zoo", SWEEPS_PATH)
     return Composer(ConfigLoaderImpl(path))
 
 
@@ -197,6 +232,16 @@ def first_line(error: Exception) -> str:
 def _wrong_key(override: Override, keys: frozenset[str]) -> list[str]:
     key = override.key_or_group
     whole = f"{key}@{override.package}" if override.package else key
+def _is_plain(override: Override) -> bool:
+    """key=value with a value that stands for itself."""
+    value = override.value()
+    return (
+        override.type == OverrideType.CHANGE
+        and override.package is None
+        and (type(value) in (int, float) or (type(value) is str and "${" not in value))
+    )
+
+
     if whole in keys:
         return []
     if not key.startswith("hydra"):

@@ -1,4 +1,4 @@
-"""The sweeper: the grids that the command line spans, handed to the launcher whole.
+"""The sweeper: the grids of a sweep file and of the command line, handed to the launcher whole.
 
 Differs from Hydra's basic sweeper on purpose: nothing is composed here (the launcher composes every cell
 once, and reports all bad ones together), nothing is written, and the launcher's own report stands.
@@ -6,25 +6,34 @@ once, and reports all bad ones together), nothing is written, and the launcher's
 
 from typing import Any
 
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.plugins import Plugins
+from hydra.plugins.launcher import Launcher
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, OmegaConf
 
 
-class GridSweeper(BasicSweeper):
-    def __init__(self, params: dict[str, str] | None, grids: list[dict[str, str]] | None) -> None:
-        super().__init__(max_batch_size=None, params=params)
-        self.grids = grids or [{}]
+class GridSweeper(Sweeper):
+    """axes, grids, exclude: as `zoo.grids.cells` explains them."""
+
+    def __init__(self, axes: DictConfig, grids: Any, exclude: Any) -> None:
+        self.parts = {"axes": axes, "grids": grids, "exclude": exclude}
+        self.hydra_context: HydraContext | None = None
+        self.launcher: Launcher | None = None
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        self.hydra_context = hydra_context
+        self.launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=hydra_context, task_function=task_function, config=config
+        )
 
     def sweep(self, arguments: list[str]) -> Any:
-        """Launch every combination of each grid.
+        """Launch every cell that the grids and the command line span."""
+        from zoo.grids import cells  # here, because Hydra imports plugins in every program that uses it
 
-        A key on the command line goes before the same key in a grid, and that before the one in `params`.
-        """
         assert self.hydra_context is not None and self.launcher is not None
-        parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
-        cells = []
-        for grid in self.grids:
-            words = [f"{key}={value}" for key, value in grid.items()]
-            overrides = parser.parse_overrides([*self._parse_config(), *words, *arguments])
-            cells += self.split_arguments(overrides, max_batch_size=None)[0]
-        return self.launcher.launch(cells, initial_job_idx=0)
+        parts = OmegaConf.to_container(OmegaConf.create(self.parts), resolve=True)
+        return self.launcher.launch(
+            cells(parts, arguments, self.hydra_context.config_loader),  # pyright: ignore[reportArgumentType]
+            initial_job_idx=0,
+        )
