@@ -44,11 +44,12 @@ MAPS = {
 NAMES = list(MAPS)
 
 
+@pytest.mark.parametrize("decay", ["none", "per_head"])
 @pytest.mark.parametrize("name", NAMES)
-def test_chunks_equal_the_matrix(monkeypatch, name: str):
+def test_chunks_equal_the_matrix(monkeypatch, name: str, decay: str):
     """At lengths on both sides of a chunk's end, outputs, gradients and what is kept."""
     monkeypatch.setattr(module, "CHUNK", 8)
-    mixer = LinearAttention(8, 2, 3, MAPS[name], output_norm=True).double()
+    mixer = LinearAttention(8, 2, 3, MAPS[name], output_norm=True, decay=decay).double()
     for length in (7, 8, 9, 29):
         x = torch.randn(2, length, 8, dtype=F64, requires_grad=True)
         short = torch.autograd.grad(mixer(x).square().sum(), x)

@@ -69,11 +69,12 @@ class LinearAttention(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=False)
 
     def forward(self, x: Seq) -> Seq:
-        if x.shape[1] > MATRIX_UP_TO or self.decay is not None:
+        if x.shape[1] > MATRIX_UP_TO:
             return self.extend(x)[0]
         q, k, v = self._heads(x)
         with torch.autocast(x.device.type, enabled=False):
-            y = self.map.attend(*self._learned(q, k), v, self.eps)
+            fade = None if self.decay is None else self.decay(x.shape[1]).between
+            y = self.map.attend(*self._learned(q, k), v, self.eps, fade)
         return self._output(y, x)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:

@@ -51,8 +51,12 @@ class FeatureMap(nn.Module, ABC):
         k: Float[Tensor, "... T E"],
         v: Float[Tensor, "... T V"],
         eps: float | None,
+        fade: Float[Tensor, "... T T"] | None = None,
     ) -> Float[Tensor, "... T V"]:
-        """A short sequence from its start, through the matrix of weights; eps None: no denominator."""
+        """A short sequence from its start, through the matrix of weights.
+
+        eps None: no denominator.  fade: what the weights are multiplied by, in the numerator alone.
+        """
         weights = self.weights(q, k)
-        y = weights @ v
+        y = (weights if fade is None else weights * fade) @ v
         return y if eps is None else y / (weights.sum(-1, keepdim=True) + eps)

@@ -49,5 +49,8 @@ class Taylor2(FeatureMap):
         k: Float[Tensor, "... T C"],
         v: Float[Tensor, "... T V"],
         eps: float | None,
+        fade: Float[Tensor, "... T T"] | None = None,
     ) -> Float[Tensor, "... T V"]:
-        return super().attend(q, k, v, eps) if eps is None else taylor_attention(q, k, v, eps)
+        if eps is None or fade is not None:
+            return super().attend(q, k, v, eps, fade)
+        return taylor_attention(q, k, v, eps)
