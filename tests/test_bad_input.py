@@ -25,6 +25,10 @@ BAD = [
     ([WINDOW, "mixer.d_model=32"], "mixer.d_model (=32) must equal d_model (=16): set d_model alone."),
     ([WINDOW, "mixer.num_heads=3"], "d_model (=16) must be a positive multiple of num_heads (=3)."),
     ([WINDOW, "n_layers=0"], "n_layers (=0) must be positive"),
+    (
+        [WINDOW, "n_layers=1"],
+        "n_layers (=1) never reaches mixer in model.layers (=base_conv,mixer): set n_layers",
+    ),
     ([WINDOW, "lr=0"], "lr (=0) must be positive"),
     ([WINDOW, "lr=-1"], "lr (=-1) must be positive"),
     ([WINDOW, "lr=inf"], "lr (=inf) must be positive and finite"),

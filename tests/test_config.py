@@ -85,7 +85,7 @@ def test_the_run_id_ignores_where_and_how_and_nothing_else():
     same = ["results=elsewhere", "trainer.threads=2", "trainer.checkpoint_every=7", "logger=tensorboard"]
     same += ["mixer.about.label=Other", "d_model=64", "mixer=sliding_window", "optim.weight_decay=1e-1"]
     assert {cell(word).run_id for word in same} == {one}
-    other = ["d_model=32", "n_layers=1", "seed=1", "lr=1e-3", "mixer.window=4", "optim.max_epochs=1"]
+    other = ["d_model=32", "n_layers=3", "seed=1", "lr=1e-3", "mixer.window=4", "optim.max_epochs=1"]
     other += ["task.vocab_size=64", "trainer.precision=64-true", "model.init_std=0.1", "mixer=attention"]
     assert len({one, *(cell(word).run_id for word in other)}) == len(other) + 1
     assert cell("lr=1").run_id == cell("lr=1.0").run_id

@@ -178,8 +178,11 @@ class Composer:
             raise ValueError(
                 f"model.layers (={pattern!r}) must be a list of mixers, such as [base_conv,mixer]."
             )
-        layers = [self._layer(entry, config, cfg) for entry in pattern]
-        depth = config["n_layers"] if isinstance(config["n_layers"], int) else 0  # zoo.check says the rest
+        entries = [_entry(entry) for entry in pattern]
+        layers = [self._layer(name, changes, config, cfg) for name, changes in entries]
+        depth = config["n_layers"] if isinstance(config["n_layers"], int) else 0  # zoo.validate says the rest
+        if depth > 0:
+            _all_reached([name for name, _ in entries], depth)
         config["model"]["layers"] = [layers[i % len(layers)] for i in range(depth)]
         return config
 
@@ -210,10 +213,10 @@ def composer(config_dir: Path | None = None) -> Composer:
     path = ConfigSearchPathImpl()
     path.append("hydra", "pkg://hydra.conf")
     path.append("main", f"file://{CONF}")
+    path.append("zoo", SWEEPS_PATH)
     if config_dir is not None:
         path.append("command-line", f"file://{config_dir.resolve()}")
     path.append("schema", "structured://")
-    path.append("zoo", SWEEPS_PATH)
     return Composer(ConfigLoaderImpl(path))
 
 
@@ -229,9 +232,6 @@ def first_line(error: Exception) -> str:
     return f"cannot read {error.override}: {line}" if isinstance(error, OverrideParseException) else line
 
 
-def _wrong_key(override: Override, keys: frozenset[str]) -> list[str]:
-    key = override.key_or_group
-    whole = f"{key}@{override.package}" if override.package else key
 def _is_plain(override: Override) -> bool:
     """key=value with a value that stands for itself."""
     value = override.value()
@@ -242,11 +242,34 @@ def _is_plain(override: Override) -> bool:
     )
 
 
+def _wrong_key(override: Override, keys: frozenset[str]) -> list[str]:
+    key = override.key_or_group
+    whole = f"{key}@{override.package}" if override.package else key
     if whole in keys:
         return []
     if not key.startswith("hydra"):
         keys = frozenset(k for k in keys if not k.startswith("hydra"))
     return [unknown("key", whole, sorted(keys))]
+
+
+def _entry(entry: Any) -> tuple[str, dict[str, Any]]:
+    """A layer of a pattern: which mixer, and what is changed of its settings."""
+    name, changes = next(iter(entry.items())) if isinstance(entry, dict) and len(entry) == 1 else (entry, {})
+    if not isinstance(name, str) or not isinstance(changes, dict):
+        raise ValueError(
+            f"model.layers entry (={entry!r}) must be a mixer's name or one {{name: {{key: value}}}}."
+        )
+    return name, changes
+
+
+def _all_reached(names: list[str], depth: int) -> None:
+    """A pattern cut off before its mixer would train something else under the mixer's name."""
+    last = max(names.index(name) for name in names)
+    if depth <= last:
+        raise ValueError(
+            f"n_layers (={depth}) never reaches {names[last]} in model.layers (={','.join(names)}): "
+            f"set n_layers to at least {last + 1}, or shorten the pattern."
+        )
 
 
 def _merged(path: str, settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

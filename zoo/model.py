@@ -45,8 +45,8 @@ def model_from_config(config: Mapping[str, Any], vocab_size: int) -> "SequenceMo
     Every part draws its initial weights from a generator of its own, seeded by (seed, the part's name), so
     the embedding and each layer start the same whatever stands beside them.  Nothing re-initialises a mixer.
     """
-    model, seed = dict(config["model"]), config["seed"]
-    block = {key: value for key, value in config["block"].items() if key != "about"}
+    model, block = without_about(config["model"]), without_about(config["block"])
+    seed = config["seed"]
     blocks = []
     for i, layer in enumerate(model.pop("layers")):
         with seeded(seed, f"layers.{i}"):
@@ -55,6 +55,11 @@ def model_from_config(config: Mapping[str, Any], vocab_size: int) -> "SequenceMo
             blocks.append(make(placed(block, i), mixer=mixer))
     share([block.mixer for block in blocks])
     return SequenceModel(blocks, vocab_size=vocab_size, seed=seed, **model)
+
+
+def without_about(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a constructor takes: `about` is for people and for other yamls."""
+    return {key: value for key, value in settings.items() if key != "about"}
 
 
 def placed(settings: Mapping[str, Any], index: int) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def _sections(cell: Cell) -> list[str]:
     found = [line for section in ("task", "block", "mixer") for line in _section(section, config[section])]
     for layer in config["model"]["layers"]:
         found += [] if layer == _constructor(config["mixer"]) else _section("model.layers", layer)
-    model = {key: value for key, value in config["model"].items() if key != "layers"}
+    model = {key: value for key, value in config["model"].items() if key not in ("layers", "about")}
     found += arguments("model", model, SequenceModel, ("blocks", "vocab_size", "seed"))
     found += arguments("optim", config["optim"], OptimConfig)
     return found + arguments("trainer", config["trainer"], TrainerConfig)
