@@ -1,0 +1,63 @@
+"""GLA's initial values, sizes and numerics; its definition: tests/definitions."""
+
+import pytest
+import torch
+
+from tests.mixers.golden import from_yaml
+from zoo.mixers.gla import GatedLinearAttention
+
+
+def test_initial_values_are_the_authors():
+    torch.manual_seed(3)
+    mixer = GatedLinearAttention(64, num_heads=2)
+    for proj in (mixer.q, mixer.v, mixer.gate, mixer.decay_in, mixer.decay_out, mixer.out_proj):
+        fan = sum(proj.weight.shape)
+        assert proj.weight.std().item() == pytest.approx(2**-2.5 * (2 / fan) ** 0.5, rel=0.08)
+    assert (mixer.decay_out.bias == 0).all()
+
+
+@pytest.mark.parametrize("d_model", [64, 128, 256])
+def test_the_published_state_is_d2_over_4(d_model: int):
+    """Two heads, keys half as wide as the model."""
+    size = from_yaml("gla", d_model).state_size(1024)
+    assert size.paper == size.resident == size.touched == d_model**2 // 4
+
+
+def test_a_closed_gate_forgets_and_an_open_one_keeps():
+    mixer = GatedLinearAttention(8, num_heads=1).double()
+    _, state = mixer.extend(torch.randn(1, 5, 8, dtype=torch.float64))
+    for bias, kept in ((800.0, 1.0), (-1600.0, 0.0)):
+        mixer.decay_out.bias.data.fill_(bias)
+        _, later = mixer.extend(torch.zeros(1, 1, 8, dtype=torch.float64), state)
+        torch.testing.assert_close(later.kv, kept * state.kv)
+
+
+def test_large_inputs_and_long_sequences_stay_finite():
+    mixer, x = GatedLinearAttention(16, num_heads=2, temperature=1.0), 100 * torch.randn(1, 4096, 16)
+    torch.nn.init.normal_(mixer.decay_out.weight, std=3.0)  # decays down to exp(-hundreds)
+    y = mixer(x)
+    y.square().mean().backward()
+    assert y.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in mixer.parameters())
+
+
+def test_bfloat16_keeps_its_state_in_float32():
+    mixer, x = GatedLinearAttention(16, num_heads=2), torch.randn(2, 70, 16)
+    with torch.autocast("cpu", torch.bfloat16):
+        y, state = mixer.extend(x)
+    assert state.kv.dtype == torch.float32
+    torch.testing.assert_close(y.float(), mixer(x), rtol=5e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"num_heads": 3}, r"d_model \(=16\) must be a positive multiple of num_heads \(=3\)"),
+        ({"feature_dim": 0}, "feature_dim .* must be at least 1"),
+        ({"gate_rank": 0}, "gate_rank .* must be at least 1"),
+        ({"temperature": 0.5}, "temperature .* must be at least 1"),
+    ],
+)
+def test_impossible_settings_are_refused(wrong: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        GatedLinearAttention(16, **({"num_heads": 2} | wrong))

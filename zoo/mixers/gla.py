@@ -1,0 +1,82 @@
+"""Gated linear attention: each key channel forgets at a rate that the token decides.
+
+Yang et al. 2024, "Gated Linear Attention Transformers with Hardware-Efficient Training" (arXiv 2312.06635),
+Section 4.
+
+B batch, T time, D model width, H heads, K channels of a query or key, V of a value (H V == D).
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.checks import at_least, multiple
+from zoo.kernels.gated_linear_attention import gated_linear_attention
+from zoo.mixers.base import Mixer, Seq
+from zoo.state import StateSize
+
+GAIN = 2**-2.5  # of the initial projections, as in the authors' code
+
+
+class State(NamedTuple):
+    kv: Float[Tensor, "B H K V"]
+
+
+class GatedLinearAttention(Mixer[State]):
+    """S_t = diag(a_t) S_{t-1} + k_t v_t^T, y_t = q_t^T S_t / sqrt(K), a_t = sigmoid(W2 W1 x_t + b)^(1/tau).
+
+    Each head's y goes through an RMSNorm and is gated by silu.
+
+    feature_dim: K; None: d_model / (2 num_heads).
+    gate_rank: rows of W1.  temperature: tau; the larger, the slower all channels forget.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        feature_dim: int | None = None,
+        gate_rank: int = 16,
+        temperature: float = 16.0,
+    ) -> None:
+        super().__init__()
+        multiple("d_model", d_model, "num_heads", num_heads)
+        self.num_heads, self.head_dim, self.temperature = num_heads, d_model // num_heads, temperature
+        self.feature_dim = d_model // (2 * num_heads) if feature_dim is None else feature_dim
+        for name, value in (("feature_dim", self.feature_dim), ("gate_rank", gate_rank)):
+            at_least(name, value, 1)
+        at_least("temperature", temperature, 1.0)
+        keys = num_heads * self.feature_dim
+        self.q, self.k = (nn.Linear(d_model, keys, bias=False) for _ in range(2))
+        self.v, self.gate = (nn.Linear(d_model, d_model, bias=False) for _ in range(2))
+        self.decay_in, self.decay_out = nn.Linear(d_model, gate_rank, bias=False), nn.Linear(gate_rank, keys)
+        self.norm = nn.RMSNorm(self.head_dim, eps=1e-5)
+        self.out_proj = nn.Linear(d_model, d_model, bias=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for proj in (self.q, self.k, self.v, self.gate, self.decay_in, self.decay_out, self.out_proj):
+            nn.init.xavier_uniform_(proj.weight, gain=GAIN)
+        nn.init.zeros_(self.decay_out.bias)
+
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        kv = None if state is None else state.kv
+        wide = torch.promote_types(x.dtype, torch.float32)
+        q, k, v, decay = (
+            part.to(wide).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            for part in (self.q(x), self.k(x), self.v(x), self.decay_out(self.decay_in(x)))
+        )
+        with torch.autocast(x.device.type, enabled=False):
+            log_decay = F.logsigmoid(decay) / self.temperature
+            y, kv = gated_linear_attention(q * self.feature_dim**-0.5, k, v, log_decay, kv)
+            y = self.norm(y)
+        y = y.transpose(1, 2).flatten(2).to(x.dtype) * F.silu(self.gate(x))
+        return self.out_proj(y), State(kv)
+
+    def state_size(self, seq_len: int) -> StateSize:
+        del seq_len
+        held = self.num_heads * self.feature_dim * self.head_dim
+        return StateSize(paper=held, resident=held, touched=held)
