@@ -1,0 +1,75 @@
+"""TTT: what must be kept inside a mini-batch, what its inner model starts from, and the published sizes."""
+
+import pytest
+import torch
+
+from tests.mixers.golden import two_layers
+from zoo.mixers.ttt import TTT
+
+SIZES = {"ttt_linear": 32**2 + 32, "ttt_mlp": 8 * 32**2 + 5 * 32}
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize(
+    ("seq_len", "copies"), [(1, 1), (15, 1), (16, 1), (17, 2), (31, 2), (32, 1), (1023, 2), (1024, 1)]
+)
+def test_the_gradients_of_an_open_mini_batch_count(name: str, seq_len: int, copies: int):
+    """The published count, that of the weights, is right where a mini-batch ends and in the first one."""
+    size = two_layers(name, 64, seq_len)
+    assert size.paper == 2 * 2 * SIZES[name]
+    assert size.resident == copies * size.paper
+
+
+@pytest.mark.parametrize("expand", [0, 2])
+def test_a_state_without_its_sums_would_forget_the_open_mini_batch(expand: int):
+    mixer = TTT(8, num_heads=2, mini_batch=4, expand=expand, base_lr=30.0).double()
+    x = torch.randn(1, 8, 8, dtype=torch.float64)
+    _, state = mixer.extend(x[:, :6])
+    whole, _ = mixer.extend(x[:, 6:], state)
+    torch.testing.assert_close(whole, mixer(x)[:, 6:])
+    without, _ = mixer.extend(x[:, 6:], state._replace(sums=torch.zeros_like(state.sums)))
+    assert (without - whole).abs().max() > 1e-5
+
+
+def test_keys_are_turned_by_their_place_in_the_mini_batch_and_values_are_not():
+    """Two mini-batches of the same tokens, with weights that do not move, give the same outputs."""
+    mixer = TTT(8, num_heads=2, mini_batch=4, base_lr=0.0).double()
+    x = torch.randn(1, 4, 8, dtype=torch.float64)
+    y = mixer(torch.cat([x, x], dim=1))
+    torch.testing.assert_close(y[:, :4], y[:, 4:])
+    same = mixer(x[:, :1].expand(1, 4, 8))  # one token four times: only its place differs
+    assert (same[:, 0] - same[:, 1]).abs().max() > 1e-3
+    with torch.no_grad():
+        mixer.qkv.weight[:16] = 0  # without q and k places cannot be told apart, unless v is turned
+        mixer.base_lr = 30.0
+        mixer.norm_bias.fill_(0.5)
+        mixer.token_scale.copy_(1 - 1 / torch.arange(1.0, 5))  # one scale for all
+        mixer.rate.weight.zero_()
+    first, second = (mixer.extend(x[:, :1])[1], mixer.extend(x[:, :1].expand(1, 2, 8))[1])
+    torch.testing.assert_close(2 * first.sums, second.sums)
+
+
+def test_initial_values_are_the_published_ones():
+    torch.manual_seed(0)
+    mixer = TTT(128, num_heads=2, expand=4)
+    assert [tuple(w.shape[1:]) for w in mixer.inner] == [(64, 256), (1, 256), (256, 64), (1, 64)]
+    for W, b in ((mixer.inner[0], mixer.inner[1]), (mixer.inner[2], mixer.inner[3])):
+        assert W.std().item() == pytest.approx(0.02, rel=0.02)
+        assert (b == 0).all()
+    assert mixer.rate.weight.std().item() == pytest.approx(0.02, rel=0.1)
+    assert (mixer.rate.bias == 0).all()
+    assert (mixer.token_scale == 0).all()  # what is learned beside 1 / i
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"num_heads": 3}, r"d_model \(=8\) must be a positive multiple of num_heads \(=3\)"),
+        ({"num_heads": 8}, r"must be an even number of channels"),
+        ({"mini_batch": 0}, r"mini_batch \(=0\) must be at least 1"),
+        ({"expand": -1}, r"expand \(=-1\) must be at least 0"),
+    ],
+)
+def test_impossible_settings_are_refused(wrong: dict[str, int], message: str):
+    with pytest.raises(ValueError, match=message):
+        TTT(8, **({"num_heads": 2} | wrong))

@@ -1,0 +1,112 @@
+"""TTT: the memory is a small model that is trained on the sequence while it is read.
+
+Sun et al. 2024, "Learning to (Learn at Test Time): RNNs with Expressive Hidden States" (arXiv 2407.04620):
+the layer of the paper's Transformer backbone.
+
+What is kept follows from the mini-batches.  All gradients in one are taken at the weights of its start, so
+inside a mini-batch both those weights and the gradients added up since must stay; where one has just ended
+its sum is spent, and only the new weights stay; and until the first has ended the weights at its start are
+the learned ones, which are parameters and no memory.
+
+B batch, T time, D model width, H heads, C channels per head (H * C == D), P scalars of an inner model.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.checks import at_least, multiple
+from zoo.kernels.ttt import Weights, ttt
+from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.positions import rotary_channels, rotate
+from zoo.state import StateSize
+
+W_STD = 0.02
+
+
+class State(NamedTuple):
+    model: Float[Tensor, "B H P"] | None  # weights at the start of the mini-batch; None: the learned ones
+    sums: Float[Tensor, "B H P"] | None  # of rate * gradient in the open mini-batch; None where none is open
+    seen: int
+
+
+class TTT(Mixer[State]):
+    """y_t = q_t + LN(f(q_t; W_t)), W_t having taken a gradient step on 1/2 |LN(f(k_s)) - (v_s - k_s)|^2 for
+    each s <= t, one LN per head; then a LayerNorm over all heads, and the output projection.
+
+    expand: f is linear for 0 (TTT-Linear), else two layers with `expand` * C units (TTT-MLP: 4).
+    mini_batch: tokens whose gradients are taken at the same weights; token i of one scales their sum by
+    max(0, 1/(i+1) + a learned number), and its own rate is base_lr * sigmoid(x w + b) / C.
+    q and k are turned (RoPE) by their position in the mini-batch.  The authors pair neighbouring channels and
+    we pair halves, which is another order of the same channels.  base_lr: 1 for linear, 0.1 for MLP there.
+    """
+
+    def __init__(
+        self, d_model: int, num_heads: int, mini_batch: int = 16, expand: int = 0, base_lr: float = 1.0
+    ) -> None:
+        super().__init__()
+        multiple("d_model", d_model, "num_heads", num_heads)
+        at_least("mini_batch", mini_batch, 1)
+        at_least("expand", expand, 0)
+        self.num_heads, self.head_dim, self.mini_batch = num_heads, d_model // num_heads, mini_batch
+        rotary_channels(self.head_dim)
+        self.expand, self.base_lr = expand, base_lr
+        hidden = [expand * self.head_dim] if expand else []
+        sizes = [self.head_dim, *hidden, self.head_dim]
+        self.inner = nn.ParameterList()
+        for n_in, n_out in pairwise(sizes):
+            self.inner.append(nn.Parameter(torch.randn(num_heads, n_in, n_out) * W_STD))
+            self.inner.append(nn.Parameter(torch.zeros(num_heads, 1, n_out)))
+        self.inner_size = sum(w[0].numel() for w in self.inner)
+        self.norm_weight = nn.Parameter(torch.ones(num_heads, 1, self.head_dim))
+        self.norm_bias = nn.Parameter(torch.zeros(num_heads, 1, self.head_dim))
+        self.qkv = nn.Linear(d_model, 3 * d_model, bias=False)
+        self.rate = nn.Linear(d_model, num_heads)
+        nn.init.normal_(self.rate.weight, std=W_STD)
+        nn.init.zeros_(self.rate.bias)
+        self.token_scale = nn.Parameter(torch.zeros(mini_batch))
+        self.post_norm = nn.LayerNorm(d_model, eps=1e-6)
+        self.out_proj = nn.Linear(d_model, d_model, bias=False)
+
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        model, sums, seen = State(None, None, 0) if state is None else state
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
+        q, k = self._turned(torch.stack([q, k]), seen % self.mini_batch)
+        lr = self.base_lr / self.head_dim * self.rate(x).sigmoid().transpose(1, 2)
+        steps = torch.arange(1, self.mini_batch + 1, device=x.device, dtype=self.token_scale.dtype)
+        scale = (1 / steps + self.token_scale).clamp(min=0)
+        weights = tuple(self.inner) if model is None else self._unpacked(model)
+        begun = None if sums is None else self._unpacked(sums)
+        norm = (self.norm_weight, self.norm_bias)
+        y, weights, begun = ttt(q, k, v, lr, scale, norm, weights, begun, seen)
+        seen += x.shape[1]
+        kept = _packed(weights) if seen >= self.mini_batch else None
+        y = self.post_norm(y.transpose(1, 2).flatten(2).to(x.dtype))
+        return self.out_proj(y), State(kept, None if begun is None else _packed(begun), seen)
+
+    def _turned(self, x: Float[Tensor, "2 B H T C"], first: int) -> Float[Tensor, "2 B H T C"]:
+        """By the position in the mini-batch, where the first token stands at `first`."""
+        length, size = x.shape[-2], self.mini_batch
+        whole = F.pad(x, (0, 0, first, -(first + length) % size)).unflatten(-2, (-1, size))
+        turned = rotate(whole.flatten(0, 2)).view_as(whole)
+        return turned.flatten(-3, -2)[..., first : first + length, :]
+
+    def _unpacked(self, rows: Float[Tensor, "B H P"]) -> Weights:
+        parts = rows.split([w[0].numel() for w in self.inner], dim=-1)
+        return tuple(part.unflatten(-1, w.shape[1:]) for part, w in zip(parts, self.inner, strict=True))
+
+    def state_size(self, seq_len: int) -> StateSize:
+        """Of the inner model: once at the end of a mini-batch and in the first one, twice inside the others.
+        The published count is always once.
+        """
+        model = self.num_heads * self.inner_size
+        held = model * (min(1, seq_len // self.mini_batch) + min(1, seq_len % self.mini_batch))
+        return StateSize(paper=model, resident=held, touched=held)
+
+
+def _packed(weights: Weights) -> Float[Tensor, "B H P"]:
+    return torch.cat([w.flatten(-2) for w in weights], dim=-1)
