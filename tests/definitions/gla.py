@@ -1,4 +1,4 @@
-"""Gated linear attention: the recurrence of the state, Yang et al. 2024 (arXiv 2312.06635), Eq. 3, Sec. 4.4."""
+"""Gated linear attention: the recurrence of the state, Yang et al. 2024 (arXiv 2312.06635), Eq. 3 and 4.4."""
 
 import torch
 from torch import Tensor
