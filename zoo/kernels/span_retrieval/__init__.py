@@ -2,18 +2,17 @@
 
 from zoo.kernels.span_retrieval.chunks import Chunks, drawn_chunks, fixed_chunks
 from zoo.kernels.span_retrieval.reference import (
-    block_ids,
-    chosen_blocks,
-    from_ids,
     random_scores,
     relevance,
     scoring_queries,
     span_mask,
     summarise,
 )
+from zoo.kernels.span_retrieval.selection import best_blocks, block_ids, chosen_blocks, from_ids
 
 __all__ = [
     "Chunks",
+    "best_blocks",
     "block_ids",
     "chosen_blocks",
     "drawn_chunks",

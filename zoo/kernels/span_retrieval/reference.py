@@ -76,32 +76,6 @@ def random_scores(
     return torch.stack([uniform(bits(key, numbers, num_blocks)) for key in keys])[None]
 
 
-def chosen_blocks(
-    scores: Float[Tensor, "B I R U"], starts: Int[Tensor, "R"], block_size: int, top_k: int
-) -> Bool[Tensor, "B I R U"]:
-    """The `top_k` best blocks that end at or before the row's chunk start; all of them where they are fewer.
-
-    Ties go to the lowest block: argmax returns the first of equals, which topk does not promise.
-    """
-    ends = block_size * torch.arange(1, scores.shape[-1] + 1, device=scores.device)
-    admissible = ends <= starts[:, None]
-    left = scores.masked_fill(~admissible, -torch.inf)
-    for _ in range(min(top_k, scores.shape[-1])):
-        left = left.scatter(-1, left.argmax(dim=-1, keepdim=True), -torch.inf)
-    return admissible & (left == -torch.inf)
-
-
-def block_ids(chosen: Bool[Tensor, "B I U"], count: int) -> Int[Tensor, "B I N"]:
-    """The ids of the `count` chosen blocks, in order."""
-    return chosen.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[..., :count]
-
-
-def from_ids(ids: Int[Tensor, "B I N"], num_blocks: int) -> Bool[Tensor, "B I U"]:
-    """Undoes `block_ids`."""
-    nothing = torch.zeros(*ids.shape[:2], num_blocks, dtype=torch.bool, device=ids.device)
-    return nothing.scatter(-1, ids, True)
-
-
 def span_mask(
     chosen: Bool[Tensor, "B I T U"] | None, chunks: Chunks, num_keys: int, block_size: int
 ) -> Bool[Tensor, "B I T S"] | Bool[Tensor, "T S"]:
