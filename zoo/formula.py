@@ -24,7 +24,7 @@ OPERATORS = {
     ast.Lt: operator.lt,
     ast.Gt: operator.gt,
 }
-FUNCTIONS = {"min": min, "max": max}
+FUNCTIONS = {"min": min, "max": max, "below": lambda numbers, limit: sum(n < limit for n in numbers)}
 
 
 def evaluated(formula: str, mixer: Mixer, seq_len: int) -> int:

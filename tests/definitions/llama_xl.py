@@ -1,4 +1,4 @@
-"""Llama-XL: each segment over the cache of the last one, Forgetting Curve (arXiv 2410.04727), Appendix D.2."""
+"""Llama-XL: each segment over the cache of the last one, Forgetting Curve (arXiv 2410.04727), App. D.2."""
 
 import torch
 from torch import Tensor

@@ -1,0 +1,62 @@
+"""BigBird's pattern: fixed, bounded, causal; its definition: tests/definitions."""
+
+import pytest
+import torch
+
+from zoo.mixers.bigbird import BigBird
+
+
+def test_the_pattern_is_a_function_of_seed_and_position_alone():
+    """zoology draws its random entries anew at every call, in evaluation too."""
+    make = {"d_model": 8, "num_heads": 1, "window": 3, "num_global": 2, "num_random": 6, "max_len": 40}
+    torch.manual_seed(1)
+    first = BigBird(**make)
+    torch.manual_seed(2)
+    again, other = BigBird(**make), BigBird(**make, seed=1)
+    assert first.columns == again.columns != other.columns
+    assert len(set(first.columns)) == 6 and min(first.columns) >= 2 and max(first.columns) < 40
+    assert torch.equal(first.visible(40)[:25, :25], first.visible(25))
+
+
+def test_every_position_is_drawn_equally_often():
+    make = {"d_model": 8, "num_heads": 1, "window": 1, "num_global": 1, "num_random": 2, "max_len": 11}
+    drawn = torch.tensor([BigBird(**make, seed=seed).columns for seed in range(500)])
+    counts = drawn.flatten().bincount(minlength=11)
+    assert counts[0] == 0
+    assert counts[1:].min() > 60 and counts[1:].max() < 145  # 100 expected, 9 a standard deviation
+
+
+def test_a_token_is_kept_once_though_three_reasons_apply():
+    mixer = BigBird(8, 1, window=6, num_global=2, num_random=3, max_len=5)  # columns 2, 3, 4
+    assert [mixer.state_size(n).resident // 16 for n in (0, 1, 2, 7, 8, 9, 10, 30)] == [
+        0,
+        1,
+        2,
+        7,
+        8,
+        9,
+        10,
+        10,
+    ]
+
+
+@pytest.mark.parametrize(("block", "paper"), [(4, 2 * 7 * 4 * 64), (128, 2 * 7 * 128 * 64)])
+def test_the_published_count(block: int, paper: int):
+    mixer = BigBird(64, 1, window=3 * block, num_global=2 * block, num_random=2 * block)
+    assert mixer.state_size(1024).paper == paper
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"window": 0}, "window"),
+        ({"num_global": -1}, "num_global"),
+        ({"num_random": -1}, "num_random"),
+        ({"max_len": 4}, "max_len"),
+        ({"position": "alibi"}, "position"),
+    ],
+)
+def test_refuses_settings_that_do_not_fit(settings: dict, named: str):
+    make = {"d_model": 8, "num_heads": 1, "window": 3, "num_global": 2, "num_random": 3}
+    with pytest.raises(ValueError, match=named):
+        BigBird(**(make | settings))

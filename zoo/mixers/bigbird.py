@@ -1,0 +1,100 @@
+"""BigBird's pattern, causal and bounded: a window, a prefix that all see, and a few random columns.
+
+Zaheer et al. 2020 (arXiv 2007.14062), Section 2.
+
+B batch, T time, S tokens kept, D model width, H query heads, G key/value heads, C channels per head.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from zoo.checks import at_least, one_of
+from zoo.kernels.attention import scaled_dot_product
+from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.projections import QueryKeyValue
+from zoo.state import StateSize
+
+
+class State(NamedTuple):
+    k: Float[Tensor, "B G S C"]
+    v: Float[Tensor, "B G S C"]
+    seen: int
+
+
+class BigBird(Mixer[State]):
+    """Token t sees the tokens up to itself that are among the `window` newest (itself included), the first
+    `num_global`, or the `num_random` columns.
+
+    columns: positions drawn without repetition from [num_global, max_len), a function of `seed` alone: the
+        same in every sequence and head, whatever its length.  (The published code for the MQAR figures draws
+        anew at every call, in evaluation too; what may be read later must then be kept: everything.)
+    A token is kept once, for whichever reason.  The published count, 14 blocks, is that of a window of 3
+    blocks and 2 blocks each of global and random tokens.  Other settings as in `zoo.mixers.attention`.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        window: int,
+        num_global: int,
+        num_random: int,
+        max_len: int = 1024,
+        seed: int = 0,
+        num_kv_heads: int | None = None,
+        position: str = "none",
+        rope_base: float = 10000.0,
+        rope_fraction: float = 1.0,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        at_least("window", window, 1)
+        at_least("num_global", num_global, 0)
+        at_least("num_random", num_random, 0)
+        at_least("max_len", max_len, num_global + num_random)
+        one_of("position", position, ("none", "rope"))
+        self.d_model, self.window, self.num_global, self.num_random = d_model, window, num_global, num_random
+        draw = torch.randperm(max_len - num_global, generator=torch.Generator().manual_seed(seed))
+        self.columns = sorted(num_global + int(i) for i in draw[:num_random])
+        self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
+        self.out_proj = nn.Linear(d_model, d_model, bias=bias)
+
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        seen = 0 if state is None else state.seen
+        q, k, v = self.qkv(x, offset=seen)
+        if state is not None:
+            k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
+        total = seen + x.shape[1]
+        stands = [*self._kept(seen), *range(seen, total)]  # where each key does
+        shared = self.qkv.num_heads // self.qkv.num_kv_heads
+        mask = self._seen(torch.arange(seen, total), torch.tensor(stands)).to(x.device)
+        y = scaled_dot_product(q, k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1), mask)
+        keep = set(self._kept(total))
+        index = torch.tensor(
+            [i for i, s in enumerate(stands) if s in keep], dtype=torch.int64, device=x.device
+        )
+        y = self.out_proj(y.transpose(1, 2).flatten(2))
+        return y, State(k.index_select(2, index), v.index_select(2, index), total)
+
+    def _kept(self, seen: int) -> list[int]:
+        """The positions that a later token may see."""
+        newest = max(self.num_global, seen - self.window + 1)
+        columns = (column for column in self.columns if column < seen - self.window + 1)
+        return [*range(min(self.num_global, seen)), *columns, *range(newest, seen)]
+
+    def _seen(self, t: Int[Tensor, "T"], s: Int[Tensor, "S"]) -> Bool[Tensor, "T S"]:
+        age = t[:, None] - s
+        always = (s < self.num_global) | torch.isin(s, torch.tensor(self.columns, dtype=s.dtype))
+        return (age >= 0) & ((age < self.window) | always)
+
+    def state_size(self, seq_len: int) -> StateSize:
+        held = 2 * self.qkv.kv_dim * len(self._kept(seq_len))
+        paper = 2 * self.d_model * (self.window + self.num_global + self.num_random)
+        return StateSize(paper=paper, resident=held, touched=held)
+
+    def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
+        t = torch.arange(seq_len)
+        return self._seen(t, t)
