@@ -1,0 +1,59 @@
+"""HGRN2's floors, sizes and numerics; its definition: tests/definitions."""
+
+import pytest
+import torch
+
+from tests.mixers.golden import from_yaml
+from zoo.mixers.hgrn2 import HGRN2
+
+
+@pytest.mark.parametrize("layer", [0, 1, 3])
+def test_no_gate_falls_below_the_floor_of_its_layer(layer: int):
+    mixer = HGRN2(8, num_heads=2, layer=layer, n_layers=4).double()
+    f = torch.linspace(-200, 200, 401, dtype=torch.float64)[:, None].expand(1, -1, 8)
+    log_decay, k = mixer._gates(f)
+    assert log_decay.exp().min().item() == pytest.approx(layer / 4, abs=1e-7)
+    assert log_decay.max() <= 0
+    torch.testing.assert_close(k, 1 - log_decay.exp(), rtol=0, atol=1e-14)
+    assert (k > 0).all(), "1 - a as a difference rounds to 0, and the gate is then stuck"
+
+
+def test_floors_are_learned_without_decay_and_the_lowest_layer_has_none():
+    assert HGRN2(8, num_heads=2, layer=0, n_layers=2).floor_logit is None
+    floor = HGRN2(8, num_heads=2, layer=1, n_layers=2).floor_logit
+    assert floor.requires_grad and floor.no_weight_decay
+
+
+@pytest.mark.parametrize(("d_model", "num_heads"), [(64, 2), (128, 4)])
+def test_the_state_of_the_paper_is_d_times_the_expansion(d_model: int, num_heads: int):
+    size = from_yaml("hgrn2", d_model, num_heads=num_heads).state_size(1024)
+    assert size.paper == size.resident == size.touched == d_model * (d_model // num_heads)
+
+
+def test_large_inputs_and_long_sequences_stay_finite():
+    mixer, x = HGRN2(16, num_heads=2, layer=1, n_layers=2), 100 * torch.randn(1, 4096, 16)
+    y = mixer(x)
+    y.square().mean().backward()
+    assert y.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in mixer.parameters())
+
+
+def test_bfloat16_keeps_its_state_in_float32():
+    mixer, x = HGRN2(16, num_heads=2), torch.randn(2, 70, 16)
+    with torch.autocast("cpu", torch.bfloat16):
+        y, state = mixer.extend(x)
+    assert state.kv.dtype == torch.float32
+    torch.testing.assert_close(y.float(), mixer(x), rtol=5e-2, atol=5e-2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"num_heads": 3}, r"d_model \(=16\) must be a positive multiple of num_heads \(=3\)"),
+        ({"feature_dim": 0}, "feature_dim .* must be at least 1"),
+        ({"layer": 2, "n_layers": 2}, r"layer \(=2\) must be between 0 and n_layers - 1 \(=1\)"),
+    ],
+)
+def test_impossible_settings_are_refused(wrong: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        HGRN2(16, **({"num_heads": 2} | wrong))
