@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from zoo.mixers.base_conv import BaseConv
-from zoo.mixers.long_conv import LongConv
+from zoo.mixers.long_filter import LongFilter
 
 
 def definition(mixer: BaseConv, x: Tensor) -> Tensor:
@@ -24,7 +24,7 @@ def definition(mixer: BaseConv, x: Tensor) -> Tensor:
 
 def convolved(conv, u: Tensor) -> Tensor:
     """y_t = sum over the taps r that have an input: k_r u_{t-r}, and the skip or the bias."""
-    long = isinstance(conv, LongConv)
+    long = isinstance(conv, LongFilter)
     taps = (conv.taps.T if conv.network is None else implicit(conv)) if long else conv.weight
     rows = []
     for t in range(u.shape[1]):
@@ -34,7 +34,7 @@ def convolved(conv, u: Tensor) -> Tensor:
     return torch.stack(rows, dim=1)
 
 
-def implicit(conv: LongConv) -> Tensor:
+def implicit(conv: LongFilter) -> Tensor:
     """[max_len C]: W2 relu(W1 z + b1) + b2, z = the time, its cosines and its negative sines."""
     net, length = conv.network, conv.max_len
     num_bands = (net.inner.weight.shape[1] - 1) // 2

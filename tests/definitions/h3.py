@@ -6,8 +6,8 @@ The diagonal one is S4D under the bilinear rule (arXiv 2206.11893).
 import torch
 from torch import Tensor
 
+from zoo.mixers.diagonal_ssm import DiagonalSSM
 from zoo.mixers.h3 import H3
-from zoo.mixers.s4d import S4D
 
 
 def definition(mixer: H3, x: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ def shifted(mixer: H3, k: Tensor) -> Tensor:
     return torch.stack(ys, dim=1)
 
 
-def diagonal(s: S4D, u: Tensor) -> Tensor:
+def diagonal(s: DiagonalSSM, u: Tensor) -> Tensor:
     """[B T H], a state space each: x <- (1 + dt A / 2) / (1 - dt A / 2) x + dt / (1 - dt A / 2) u_t."""
     A = torch.complex(-torch.exp(s.A_log_real), s.A_imag)
     half = torch.exp(s.log_dt)[:, None] / 2 * A

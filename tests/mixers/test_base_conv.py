@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from zoo.mixers.base_conv import BaseConv
-from zoo.mixers.long_conv import ImplicitFilter
+from zoo.mixers.long_filter import ImplicitFilter
 from zoo.state import StateSize
 
 KERNELS = [

@@ -7,8 +7,8 @@ import torch
 
 from tests.mixers.golden import two_layers
 from tests.mixers.population import check_population
+from zoo.mixers.diagonal_ssm import DiagonalSSM
 from zoo.mixers.h3 import H3
-from zoo.mixers.s4d import S4D
 
 
 @pytest.mark.parametrize("head_dim", [1, 2])  # the published step() raises for more than 1
@@ -70,8 +70,8 @@ def test_large_inputs_and_long_sequences_stay_finite():
 
 def test_single_precision_kernels_hold_over_long_sequences():
     torch.manual_seed(0)
-    keep = S4D(8, 32)
-    exact = S4D(8, 32).double()
+    keep = DiagonalSSM(8, 32)
+    exact = DiagonalSSM(8, 32).double()
     exact.load_state_dict(keep.state_dict())
     error = (keep.kernel(4096).double() - exact.kernel(4096)).abs().max() / exact.kernel(4096).abs().max()
     assert error < 1e-3

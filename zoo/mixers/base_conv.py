@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from zoo.checks import at_least, multiple, one_of
 from zoo.mixers.base import Mixer, Seq
-from zoo.mixers.long_conv import LongConv
+from zoo.mixers.long_filter import LongFilter
 from zoo.mixers.short_conv import ShortConv
 from zoo.state import StateSize
 
@@ -31,7 +31,7 @@ class BaseConv(Mixer[State]):
     expand a:    [u1, u2] = u W_in + b;  y = (act(conv(u1)) * u2) W_out + b (Based, arXiv 2402.18668, Eq. 7,
         with a = 4 and SiLU).  C = a D / 2.
 
-    kernel_size: taps of the convolution; -1 is a long one (`zoo.mixers.long_conv`), which alone reads
+    kernel_size: taps of the convolution; -1 is a long one (`zoo.mixers.long_filter`), which alone reads
         max_len, filter, emb_dim and filter_dim.
     Published counts hold kernel_size inputs; kernel_size - 1 are enough.
     """
@@ -58,7 +58,7 @@ class BaseConv(Mixer[State]):
         self.long = kernel_size == LONG
         self.reach = max_len if self.long else kernel_size
         self.conv = (
-            LongConv(self.channels, max_len, filter, emb_dim, filter_dim)
+            LongFilter(self.channels, max_len, filter, emb_dim, filter_dim)
             if self.long
             else ShortConv(self.channels, kernel_size)
         )

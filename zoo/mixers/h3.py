@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from zoo.checks import at_least, multiple
 from zoo.kernels.fft_conv import fft_conv
 from zoo.mixers.base import Mixer, Seq
-from zoo.mixers.s4d import S4D
+from zoo.mixers.diagonal_ssm import DiagonalSSM
 from zoo.state import StateSize
 
 
@@ -58,7 +58,7 @@ class H3(Mixer[State]):
         self.d_model, self.d_state, self.head_dim = d_model, d_state, head_dim
         self.qkv_proj = nn.Linear(d_model, 3 * d_model)
         self.shift = Shift(d_model, d_state)
-        self.keep = S4D(d_model // head_dim, d_state)
+        self.keep = DiagonalSSM(d_model // head_dim, d_state)
         self.out_proj = nn.Linear(d_model, d_model)
 
     def forward(self, x: Seq) -> Seq:

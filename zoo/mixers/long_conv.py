@@ -1,70 +1,69 @@
-"""A causal convolution with a filter of up to max_len taps a channel, stored or written by a small network.
+"""A long convolution with its weights learned one by one, and a gated linear layer over its outputs.
 
-B batch, T time, S inputs kept, C channels.
+Fu et al., "Simple Hardware-Efficient Long Convolutions for Sequence Modeling" (arXiv 2302.06646).
+
+B batch, T time, D model width, S inputs kept.
 """
 
 import math
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from zoo.checks import at_least, one_of
-from zoo.kernels.fft_conv import fft_conv
+from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.long_filter import LongFilter
+from zoo.state import StateSize
+
+STD = {"normal": 0.002, "double_exp": 0.02}  # of the initial weights, as published
 
 
-class LongConv(nn.Module):
-    """y_t = sum_{r < max_len} k[:, r] x_{t-r} + skip x_t.
+class State(NamedTuple):
+    past: Float[Tensor, "B S D"]  # the inputs, S = min(tokens so far, max_len - 1)
 
-    There is no finite recurrence: the past is every input so far, at most the last max_len - 1 of them.
 
-    filter: explicit (max_len weights a channel, drawn from N(0, 1 / max_len)) or implicit (ImplicitFilter).
+class LongConv(Mixer[State]):
+    """y = GLU(gelu(u) W + b), u_t = sum_{r < max_len} k[:, r] x_{t-r} + skip x_t.
+
+    squash: k is softshrink(taps, squash), which is sparse: a tap of no more than that is a zero that no
+        gradient moves.  The published code squashes by 0.1 unless told otherwise, which is so from the start
+        for every tap: the filter stays zero for ever.  Here squash must be smaller than the initial weights.
+    init: normal, N(0, 0.002^2), or double_exp, N(0, 0.02^2) times exp(-(r / max_len) (D / 2)^(d / D)) in
+        channel d.
     """
 
-    def __init__(self, channels: int, max_len: int, filter: str, emb_dim: int, filter_dim: int) -> None:
+    def __init__(self, d_model: int, max_len: int, squash: float = 0.0, init: str = "double_exp") -> None:
         super().__init__()
-        at_least("max_len", max_len, 2)
-        one_of("filter", filter, ("implicit", "explicit"))
-        self.max_len = max_len
-        explicit = filter == "explicit"
-        self.taps = nn.Parameter(torch.randn(channels, max_len) / max_len**0.5) if explicit else None
-        self.network = None if explicit else ImplicitFilter(channels, max_len, emb_dim, filter_dim)
-        self.skip = nn.Parameter(torch.ones(channels))
+        at_least("d_model", d_model, 1)
+        one_of("init", init, tuple(STD))
+        if squash >= STD[init]:
+            raise ValueError(
+                f"squash (={squash}) must be below {STD[init]}, the initial size of the weights with "
+                f"init={init}: others never leave zero."
+            )
+        self.d_model, self.max_len = d_model, max_len
+        self.conv = LongFilter(d_model, max_len, squash=squash)
+        self.out_proj = nn.Linear(d_model, 2 * d_model)
+        self._draw(init)
 
-    def forward(
-        self, x: Float[Tensor, "B T C"], past: Float[Tensor, "B S C"] | None = None
-    ) -> tuple[Float[Tensor, "B T C"], Float[Tensor, "B S C"]]:
-        """The outputs and the past to go on from; None is the start of a sequence."""
-        whole = x if past is None else torch.cat([past, x], dim=1)
-        mixed = fft_conv(whole, self._filter(min(whole.shape[1], self.max_len)))
-        y = torch.addcmul(mixed[:, whole.shape[1] - x.shape[1] :], x, self.skip)
-        return y, whole[:, max(0, whole.shape[1] - self.max_len + 1) :]
+    @torch.no_grad()
+    def _draw(self, init: str) -> None:
+        taps = nn.init.normal_(self.conv.taps, std=STD[init])  # pyright: ignore[reportArgumentType]
+        if init == "double_exp":
+            channel, time = torch.arange(self.d_model)[:, None], torch.arange(self.max_len)
+            taps *= torch.exp(-time / self.max_len * math.floor(self.d_model / 2) ** (channel / self.d_model))
 
-    def _filter(self, length: int) -> Float[Tensor, "C T"]:
-        return self.network(length) if self.taps is None else self.taps[:, :length]  # pyright: ignore
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        u, past = self.conv(x, None if state is None else state.past)
+        return F.glu(self.out_proj(F.gelu(u)), dim=-1), State(past)
 
+    def state_size(self, seq_len: int) -> StateSize:
+        """Grows up to max_len - 1 inputs; the published count goes on."""
+        held = self.d_model * min(seq_len, self.max_len - 1)
+        return StateSize(paper=self.d_model * seq_len, resident=held, touched=held)
 
-class ImplicitFilter(nn.Module):
-    """k[:, t] = W2 relu(W1 z(t) + b1) + b2, z(t) = [t / (max_len - 1), cos and -sin of 2 pi b t / max_len].
-
-    The bands b run from 1e-4 to (emb_dim - 1) / 2 - 1.  emb_dim = 3, zoology's value, leaves the first alone:
-    its cosine is 1 and its sine 0, so the filter knows t and nothing else.  Hence at least 5.
-    """
-
-    features: Tensor
-
-    def __init__(self, channels: int, max_len: int, emb_dim: int, filter_dim: int) -> None:
-        super().__init__()
-        at_least("emb_dim", emb_dim, 5)
-        if emb_dim % 2 == 0:
-            raise ValueError(f"emb_dim (={emb_dim}) must be odd: one time, and a cosine and a sine a band.")
-        bands = torch.linspace(1e-4, (emb_dim - 1) // 2 - 1, (emb_dim - 1) // 2, dtype=torch.float64)
-        t = torch.arange(max_len, dtype=torch.float64)[:, None]
-        angle = 2 * math.pi * t / max_len * bands
-        features = torch.cat([t / (max_len - 1), angle.cos(), -angle.sin()], dim=1)
-        self.register_buffer("features", features.to(torch.get_default_dtype()), persistent=False)
-        self.inner = nn.Linear(emb_dim, filter_dim)
-        self.outer = nn.Linear(filter_dim, channels)
-
-    def forward(self, length: int) -> Float[Tensor, "C T"]:
-        return self.outer(self.inner(self.features[:length]).relu()).T
+    def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
+        return super().visible(seq_len).triu(1 - self.max_len)

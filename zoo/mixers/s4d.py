@@ -1,81 +1,55 @@
-"""S4D: one diagonal state space a channel, as a convolution and as a recurrence; a part of mixers.
+"""S4D: a diagonal state space a channel, the same at every token, and a gated linear layer over its outputs.
 
-Gu et al., "On the Parameterization and Initialization of Diagonal State Space Models" (arXiv 2206.11893):
-S4D-Lin initial values, bilinear discretisation.  x' = A x + u, y = 2 Re(C x) + D u, N/2 complex modes stand
-for N with their conjugates.  (B is one: only its product with C matters.)
+Gu et al., "On the Parameterization and Initialization of Diagonal State Space Models" (arXiv 2206.11893).
 
-B batch, T time, H state spaces, R inputs to each, N state dimension: N/2 real parts, then imaginary.
-H stands last in the inputs: elementwise work on a CPU wants its longest dimension contiguous.
+B batch, T time, D model width, N state dimension.
 """
 
-import math
+from typing import NamedTuple
 
-import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import multiple
-from zoo.kernels.fft_conv import fft_conv
+from zoo.checks import at_least
+from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.diagonal_ssm import DiagonalSSM
+from zoo.state import StateSize
 
-DT_MIN, DT_MAX = 1e-3, 1e-1
+
+class State(NamedTuple):
+    modes: Float[Tensor, "B D N"]  # complex: N/2 real parts, then N/2 imaginary
 
 
-class S4D(nn.Module):
-    """`forward` is the convolution from a zero state; `read` and `advance` are what a state adds."""
+class S4D(Mixer[State]):
+    """y = GLU(gelu(u) W + b), u_t = 2 Re(C . h_t) + D x_t, h_t = A' h_{t-1} + B' x_t in each channel.
 
-    def __init__(self, channels: int, d_state: int) -> None:
+    A_n = -1/2 + i pi n at first (S4D-Lin).  discretization: zoh, A' = exp(dt A) and B' = (A' - 1) / A, or
+    bilinear, A' = (1 + dt A / 2) / (1 - dt A / 2) and B' = dt / (1 - dt A / 2).
+    """
+
+    def __init__(self, d_model: int, d_state: int, discretization: str = "zoh") -> None:
         super().__init__()
-        multiple("d_state", d_state, "2, a complex mode and its conjugate", 2)
-        modes = d_state // 2
-        low, high = math.log(DT_MIN), math.log(DT_MAX)
-        self.log_dt = nn.Parameter(torch.empty(channels).uniform_(low, high))
-        self.A_log_real = nn.Parameter(torch.full((channels, modes), math.log(0.5)))
-        self.A_imag = nn.Parameter((math.pi * torch.arange(modes)).repeat(channels, 1))
-        self.C = nn.Parameter(torch.randn(channels, modes, 2) * math.sqrt(0.5))
-        self.D = nn.Parameter(torch.randn(channels))
-        for p in (self.log_dt, self.A_log_real, self.A_imag, self.D):
-            p.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        at_least("d_model", d_model, 1)
+        self.d_model, self.d_state = d_model, d_state
+        self.ssm = DiagonalSSM(d_model, d_state, discretization)
+        self.out_proj = nn.Linear(d_model, 2 * d_model)
 
-    def forward(self, u: Float[Tensor, "B T R H"]) -> Float[Tensor, "B T R H"]:
-        k = self.kernel(u.shape[1]).repeat(u.shape[2], 1)
-        return fft_conv(u.flatten(2), k).unflatten(2, u.shape[2:])
+    def forward(self, x: Seq) -> Seq:
+        return self._output(self.ssm(x[:, :, None]), x)
 
-    def kernel(self, length: int) -> Float[Tensor, "H T"]:
-        """The response to an impulse, D included."""
-        log_decay, drive = self._discrete()
-        out = self._modes(2 * torch.view_as_complex(self.C) * drive, log_decay, torch.arange(length))
-        k = out.real.sum(-1)
-        return torch.cat([k[:, :1] + self.D[:, None], k[:, 1:]], dim=1)
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        before, x = (None if state is None else state.modes[:, None]), x[:, :, None]
+        u = self.ssm(x)
+        if before is not None:
+            u = u + self.ssm.read(before, x.shape[1])
+        return self._output(u, x), State(self.ssm.advance(x, before)[:, 0])
 
-    def read(self, state: Float[Tensor, "B R H N"], length: int) -> Float[Tensor, "B T R H"]:
-        """What `length` more steps put out on account of `state`."""
-        log_decay, _ = self._discrete()
-        out = self._modes(2 * torch.view_as_complex(self.C), log_decay, 1 + torch.arange(length))
-        return torch.einsum("brhn,htn->btrh", state, torch.cat([out.real, -out.imag], dim=-1))
+    def _output(self, u: Float[Tensor, "B T 1 D"], x: Tensor) -> Seq:
+        return F.glu(self.out_proj(F.gelu(u[:, :, 0].to(x.dtype))), dim=-1)
 
-    def advance(
-        self, u: Float[Tensor, "B T R H"], state: Float[Tensor, "B R H N"] | None
-    ) -> Float[Tensor, "B R H N"]:
-        """The state after the inputs `u`."""
-        log_decay, drive = self._discrete()
-        age = torch.arange(u.shape[1] - 1, -1, -1)
-        weight = self._modes(drive, log_decay, age)
-        new = torch.einsum("btrh,htn->brhn", u, torch.cat([weight.real, weight.imag], dim=-1))
-        if state is None:
-            return new
-        decay = torch.exp(log_decay * u.shape[1])
-        real, imag = state.chunk(2, dim=-1)
-        kept = [real * decay.real - imag * decay.imag, real * decay.imag + imag * decay.real]
-        return new + torch.cat(kept, dim=-1)
-
-    def _discrete(self) -> tuple[Tensor, Tensor]:
-        """log of the decay per step and the weight of an input, [H N/2] complex."""
-        dt = self.log_dt.exp()[:, None]
-        half = torch.complex(-self.A_log_real.exp() * dt / 2, self.A_imag * dt / 2)
-        return torch.log1p(half) - torch.log1p(-half), dt / (1 - half)
-
-    @staticmethod
-    def _modes(weight: Tensor, log_decay: Tensor, powers: Tensor) -> Tensor:
-        """weight * decay^power, [H T N/2] complex."""
-        steps = powers.to(log_decay.device)[:, None]
-        return weight[:, None] * torch.exp(log_decay[:, None] * steps)
+    def state_size(self, seq_len: int) -> StateSize:
+        """Always the same."""
+        del seq_len
+        held = self.d_model * self.d_state
+        return StateSize(paper=held, resident=held, touched=held)

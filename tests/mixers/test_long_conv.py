@@ -1,0 +1,58 @@
+"""The long convolution's squash, and its initial weights."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from zoo.mixers.long_conv import LongConv
+
+
+def test_published_defaults_never_leave_zero_and_are_refused():
+    """Weights of 0.002 squashed by 0.1 are a filter of zeros, and no gradient reaches them."""
+    taps = (0.002 * torch.randn(8, 64)).requires_grad_()
+    dead = F.softshrink(taps, 0.1)
+    dead.sum().backward()
+    assert not dead.any()
+    assert not taps.grad.any()
+    with pytest.raises(ValueError, match=r"squash \(=0.1\) must be below 0.002"):
+        LongConv(8, 64, squash=0.1, init="normal")
+
+
+@pytest.mark.parametrize("init", ["normal", "double_exp"])
+def test_a_squashed_filter_is_sparse_but_alive(init: str):
+    mixer = LongConv(32, 64, squash=0.001, init=init)
+    mixer(torch.randn(2, 64, 32)).square().sum().backward()
+    k = F.softshrink(mixer.conv.taps, 0.001)
+    alive = (k != 0).float().mean(1)
+    assert alive.min() > 0.1 and alive.mean() < 0.95
+    assert ((mixer.conv.taps.grad != 0) == (k != 0)).float().mean() > 0.99
+
+
+def test_double_exponential_weights_fade_at_a_rate_for_each_channel():
+    torch.manual_seed(0)
+    mixer = LongConv(64, 4096, squash=0.0)
+    size = mixer.conv.taps.detach().unflatten(1, (4, 1024)).square().mean(-1).sqrt()
+    times = (torch.arange(4096) / 4096).unflatten(0, (4, 1024))
+    for channel in (0, 32, 63):
+        rate = 32 ** (channel / 64)
+        expected = 0.02 * torch.exp(-2 * times * rate).mean(-1).sqrt()
+        torch.testing.assert_close(size[channel], expected, rtol=0.1, atol=0)
+    flat = LongConv(64, 4096, init="normal").conv.taps
+    assert flat.std().item() == pytest.approx(0.002, rel=0.05)
+    assert math.isclose(flat[:, :100].std().item(), flat[:, -100:].std().item(), rel_tol=0.1)
+
+
+def test_state_counts():
+    mixer = LongConv(64, 256)
+    assert [mixer.state_size(n).resident for n in (10, 255, 256, 1024)] == [640, 255 * 64, 255 * 64, 255 * 64]
+    assert mixer.state_size(1024).paper == 1024 * 64
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name"), [({"max_len": 1}, "max_len"), ({"init": "ones"}, "init"), ({"squash": -0.1}, "squash")]
+)
+def test_impossible_settings_are_refused(wrong, name):
+    with pytest.raises(ValueError, match=rf"{name} \(="):
+        LongConv(8, **({"max_len": 16} | wrong))

@@ -1,0 +1,72 @@
+"""S4D: initial values, and that both discretisations are the same system for small steps."""
+
+import math
+
+import pytest
+import torch
+
+from tests.mixers.golden import two_layers
+from tests.mixers.population import check_population
+from zoo.mixers.diagonal_ssm import DiagonalSSM
+from zoo.mixers.s4d import S4D
+
+
+def test_zero_order_hold_is_exact_for_an_input_that_holds_still():
+    """h(t) = (exp(t A) - 1) / A after a step of one, whatever the step size; bilinear is near."""
+    ssm = DiagonalSSM(3, 4, "zoh").double()
+    with torch.no_grad():
+        state = ssm.advance(torch.ones(1, 25, 1, 3, dtype=torch.float64), None)[0, 0]
+        A = torch.complex(-ssm.A_log_real.exp(), ssm.A_imag)
+        exact = (torch.exp(25 * ssm.log_dt.exp()[:, None] * A) - 1) / A
+        torch.testing.assert_close(state, torch.cat([exact.real, exact.imag], dim=-1))
+
+
+def test_the_two_rules_agree_for_small_steps():
+    kernels = []
+    for rule in ("zoh", "bilinear"):
+        torch.manual_seed(0)
+        ssm = DiagonalSSM(4, 8, rule).double()
+        with torch.no_grad():
+            ssm.log_dt.fill_(math.log(1e-4))
+            kernels.append(ssm.kernel(50)[:, 1:])
+    assert not torch.equal(*kernels)
+    torch.testing.assert_close(*kernels, rtol=1e-3, atol=1e-9)
+
+
+def test_large_steps_stay_stable():
+    """Real parts are negative by construction: no training step can make the kernel grow."""
+    for rule in ("zoh", "bilinear"):
+        ssm = DiagonalSSM(4, 8, rule)
+        with torch.no_grad():
+            ssm.log_dt.fill_(3.0)
+            assert ssm.kernel(300)[:, -1].abs().max() <= ssm.kernel(300)[:, 1:].abs().max()
+            assert ssm.kernel(300).isfinite().all()
+
+
+def test_published_state():
+    size = two_layers("s4d", 64, 1024, d_state=64)
+    assert (size.paper, size.resident, size.touched) == (8192, 8192, 8192)
+
+
+@torch.no_grad()
+def test_half_precision_keeps_its_state_in_float32():
+    mixer, x = S4D(16, 8), torch.randn(2, 20, 16)
+    with torch.autocast("cpu", torch.bfloat16):
+        y, state = mixer.extend(x.bfloat16())
+        y2, state = mixer.extend(x.bfloat16(), state)
+    assert state.modes.dtype == torch.float32
+    assert y.dtype == y2.dtype == torch.bfloat16
+    torch.testing.assert_close(mixer.extend(x, mixer.extend(x)[1])[0], y2.float(), atol=0.05, rtol=0.05)
+
+
+@pytest.mark.parametrize("length", [20, 70])
+def test_members_of_a_population_are_as_alone(length):
+    check_population(lambda: S4D(4, d_state=4), torch.randn(2, 2, length, 4, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name"), [({"d_state": 5}, "d_state"), ({"discretization": "euler"}, "discretization")]
+)
+def test_impossible_settings_are_refused(wrong, name):
+    with pytest.raises(ValueError, match=rf"{name} \(="):
+        S4D(8, **({"d_state": 4} | wrong))
