@@ -24,6 +24,23 @@ def draw(T: int, H: int = 2, K: int = 5, V: int = 3, strength: float = 1.0) -> l
     return [x.detach().requires_grad_() for x in inputs]
 
 
+@pytest.mark.parametrize("writes", [2, 3])
+@pytest.mark.parametrize("length", [1, CHUNK // 2, CHUNK])
+@pytest.mark.parametrize("with_decay", [True, False])
+def test_a_query_may_read_after_several_writes(writes: int, length: int, with_decay: bool):
+    """As if it stood at each of them and the other answers were thrown away."""
+    q, k, v, beta, decay, state = draw(writes * length)
+    rest = [k, v, beta, decay if with_decay else None, state]
+    every, last = delta_rule_reference(q, *rest)
+    leaves = [q, *(x for x in rest if x is not None)]
+    want = every[:, :, writes - 1 :: writes], last
+    for form in (delta_rule_chunked, delta_rule_reference):
+        got = form(q[:, :, writes - 1 :: writes], *rest)
+        torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-11)
+        gradients = [torch.autograd.grad(loss(*out), leaves, retain_graph=True) for out in (got, want)]
+        torch.testing.assert_close(*gradients, rtol=1e-10, atol=1e-11)
+
+
 def loss(y: Tensor, S: Tensor) -> Tensor:
     return y.sin().sum() + S.cos().sum()
 

@@ -10,19 +10,20 @@ from zoo.kernels.delta_rule.reference import delta_rule_reference
 
 def delta_rule(
     q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
-    beta: Float[Tensor, "B H T"],
-    log_decay: Float[Tensor, "B H T"] | None = None,
+    k: Float[Tensor, "B H n*T K"],
+    v: Float[Tensor, "B H n*T V"],
+    beta: Float[Tensor, "B H n*T"],
+    log_decay: Float[Tensor, "B H n*T"] | None = None,
     state: Float[Tensor, "B H K V"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
     """S <- exp(log_decay_t) S;  S <- S + k_t (beta_t (v_t - S^T k_t))^T;  y_t = S^T q_t.
 
-    log_decay: not positive; None: nothing is forgotten.  Returns y and the last S, both computed in float32
-    at least, outside of any autocast.  Keys should be of norm 1: I - beta k k^T then has its eigenvalues in
-    [-1, 1] for beta in [0, 2], and no product of them grows.
+    n: writes before each query reads, 1 for the rule as published first.
+    log_decay: not positive; None: nothing is forgotten.
+    Returns y and the last S, both computed in float32 at least, outside of any autocast.  Keys should be of
+    norm 1: I - beta k k^T then has eigenvalues in [-1, 1] for beta in [0, 2], and no product of them grows.
     """
-    form = delta_rule_reference if q.shape[2] == 1 else delta_rule_chunked
+    form = delta_rule_reference if k.shape[2] == 1 else delta_rule_chunked
     wide = torch.promote_types(v.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False):
         q, k, v, beta = (x.to(wide) for x in (q, k, v, beta))

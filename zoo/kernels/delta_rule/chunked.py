@@ -22,26 +22,28 @@ CHUNK = 32  # tokens
 
 def delta_rule_chunked(
     q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
-    beta: Float[Tensor, "B H T"],
-    log_decay: Float[Tensor, "B H T"] | None = None,
+    k: Float[Tensor, "B H n*T K"],
+    v: Float[Tensor, "B H n*T V"],
+    beta: Float[Tensor, "B H n*T"],
+    log_decay: Float[Tensor, "B H n*T"] | None = None,
     state: Float[Tensor, "B H K V"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
     """As delta_rule_reference."""
-    length = q.shape[2]
-    chunk = min(CHUNK, length)
+    length, each = q.shape[2], k.shape[2] // q.shape[2]
+    chunk = min(max(1, CHUNK // each), length)
     pad = -length % chunk  # tokens that write nothing (beta is 0) and forget nothing
-    q, k, v = (F.pad(x, (0, 0, 0, pad)).unflatten(2, (-1, chunk)) for x in (q, k, v))
-    write = F.pad(beta, (0, pad)).unflatten(2, (-1, chunk))[..., None]
+    q = F.pad(q, (0, 0, 0, pad)).unflatten(2, (-1, chunk))
+    k, v = (F.pad(x, (0, 0, 0, each * pad)).unflatten(2, (-1, each * chunk)) for x in (k, v))
+    write = F.pad(beta, (0, each * pad)).unflatten(2, (-1, each * chunk))[..., None]
     weights, overlaps = q @ k.mT, (write * k) @ k.mT
     q_in, k_in, k_out, kept = q, k, k, k.new_ones(1)
+    read = slice(each - 1, None, each)  # the writes after which a query reads
     if log_decay is None:
-        weights = weights.tril()
+        weights = weights * torch.ones_like(overlaps[0, 0, 0]).tril()[read]
     else:
-        decays, since_start = _decays(F.pad(log_decay, (0, pad)).unflatten(2, (-1, chunk)))
-        weights, overlaps = weights * decays, overlaps * decays
-        q_in, k_in = q * since_start, k * since_start
+        decays, since_start = _decays(F.pad(log_decay, (0, each * pad)).unflatten(2, (-1, each * chunk)))
+        weights, overlaps = weights * decays[..., read, :], overlaps * decays
+        q_in, k_in = q * since_start[..., read, :], k * since_start
         k_out, kept = k * decays[..., -1, :, None], since_start[..., -1:, :]
     both = torch.cat([v, k_in], dim=-1) * write
     solved = torch.linalg.solve_triangular(overlaps, both, upper=False, unitriangular=True)

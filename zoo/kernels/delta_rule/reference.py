@@ -7,20 +7,25 @@ from torch import Tensor
 
 def delta_rule_reference(
     q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
-    beta: Float[Tensor, "B H T"],
-    log_decay: Float[Tensor, "B H T"] | None = None,
+    k: Float[Tensor, "B H n*T K"],
+    v: Float[Tensor, "B H n*T V"],
+    beta: Float[Tensor, "B H n*T"],
+    log_decay: Float[Tensor, "B H n*T"] | None = None,
     state: Float[Tensor, "B H K V"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """S <- exp(log_decay_t) S;  S <- S + k_t (beta_t (v_t - S^T k_t))^T;  y_t = S^T q_t."""
+    """S <- exp(log_decay_t) S;  S <- S + k_t (beta_t (v_t - S^T k_t))^T;  y_t = S^T q_t.
+
+    A query reads after every n writes.
+    """
     S = torch.zeros_like(k[:, :, 0, :, None] * v[:, :, 0, None, :]) if state is None else state
     decay = torch.ones_like(beta) if log_decay is None else log_decay.exp()
-    ys = []
-    tokens = (x.unbind(2) for x in (q, k, v, beta, decay))
-    for q_t, k_t, v_t, beta_t, decay_t in zip(*tokens, strict=True):
+    states = []
+    writes = (x.unbind(2) for x in (k, v, beta, decay))
+    for k_t, v_t, beta_t, decay_t in zip(*writes, strict=True):
         S = decay_t[..., None, None] * S
         error = v_t - (S * k_t[..., None]).sum(-2)  # what the memory answers to k_t, against v_t
         S = S + k_t[..., None] * (beta_t[..., None] * error)[..., None, :]
-        ys.append((S * q_t[..., None]).sum(-2))
-    return torch.stack(ys, dim=2), S
+        states.append(S)
+    each = k.shape[2] // q.shape[2]
+    ys = [(S * q_t[..., None]).sum(-2) for S, q_t in zip(states[each - 1 :: each], q.unbind(2), strict=True)]
+    return torch.stack(ys, dim=2), states[-1]
