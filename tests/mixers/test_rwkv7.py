@@ -1,0 +1,125 @@
+"""RWKV-7: the value residual, what a fresh layer is, and what it refuses."""
+
+import pytest
+import torch
+
+from tests.definitions.rwkv7 import with_value
+from tests.independence import difference
+from zoo.mixers.rwkv7 import RWKV7
+
+
+def moved(**settings: int) -> RWKV7:
+    """In float64, off its initial values."""
+    mixer = RWKV7(8, **({"head_dim": 4, "rank": 3, "gate_rank": 3} | settings)).double()
+    with torch.no_grad():
+        for parameter in mixer.parameters():
+            parameter += torch.randn_like(parameter) / 4
+    return mixer
+
+
+def test_layers_above_read_the_lowest_layers_values():
+    lower, upper = moved(), moved(layer=1)
+    x = torch.randn(2, 37, 8, dtype=torch.float64, requires_grad=True)
+    low, _, value = lower.extend_linked(x, None, None)
+    y, _, passed = upper.extend_linked(low, None, value)
+    low_again, v_0 = with_value(lower, x, None)
+    y_again, _ = with_value(upper, low_again, v_0)
+    assert passed is value, "all layers read the lowest one's, not their neighbour's"
+    wanted = [x, *lower.parameters(), *upper.parameters()]
+    ours, theirs = (torch.autograd.grad(out.sin().sum(), wanted) for out in (y, y_again))
+    assert difference(y.detach(), y_again.detach()) < 1e-10
+    assert max(difference(a, b) for a, b in zip(ours, theirs, strict=True)) < 1e-9
+    assert all(g.any() for g in ours), "every parameter is alive, those of the value residual too"
+
+
+def test_a_value_from_below_changes_what_comes_out_at_any_cut():
+    mixer = moved(layer=1)
+    x, value = torch.randn(2, 20, 8, dtype=torch.float64), torch.randn(2, 20, 8, dtype=torch.float64)
+    whole, _, _ = mixer.extend_linked(x, None, value)
+    assert not torch.allclose(whole, mixer(x))
+    head, state, _ = mixer.extend_linked(x[:, :7], None, value[:, :7])
+    tail, _, _ = mixer.extend_linked(x[:, 7:], state, value[:, 7:])
+    torch.testing.assert_close(torch.cat([head, tail], dim=1), whole)
+
+
+def test_the_lowest_layer_has_no_value_residual():
+    assert RWKV7(8).share is None
+    assert RWKV7(8, layer=1).share is not None
+
+
+@pytest.mark.parametrize(("layer", "n_layers"), [(0, 3), (1, 3), (2, 3), (0, 1)])
+def test_initial_values_are_the_published_ones(layer, n_layers):
+    width, size = 12, 4
+    mixer = RWKV7(width, head_dim=size, layer=layer, n_layers=n_layers)
+    late, early = layer / (n_layers - 1) if n_layers > 1 else 0, 1 - layer / n_layers
+    for c in range(width):
+        linear = c / (width - 1) - 0.5
+        zigzag = (c % size - (size - 1) / 2) / ((size - 1) / 2)
+        zigzag *= abs(zigzag)
+        for share, power in zip(mixer.shift.share[:, c], (0.2, 0.9, 0.7, 0.7, 0.9, 0.2), strict=True):
+            assert share.item() == pytest.approx(1 - (c / width) ** (power * early), abs=1e-6)
+        decay = -6 + 6 * (c / (width - 1)) ** (1 + late**0.3) + 0.5 + zigzag * 2.5
+        assert mixer.decay.base[c].item() == pytest.approx(decay, abs=1e-5)
+        assert mixer.rate.base[c].item() == pytest.approx(-0.19 + zigzag * 0.3 + linear * 0.4, abs=1e-6)
+        assert mixer.k_k[c].item() == pytest.approx(0.71 - linear * 0.1, abs=1e-6)
+        if mixer.share is not None:
+            assert mixer.share.base[c].item() == pytest.approx(0.73 - linear * 0.4, abs=1e-6)
+    assert (mixer.k_a == 1.02).all()
+    assert (mixer.r_k == -0.04).all()
+    assert mixer.norm.weight[0].item() == pytest.approx(((1 + layer) / n_layers) ** 0.7)
+    for linear, gain in ((mixer.receptance, 1), (mixer.key, 0.1), (mixer.value, 1)):
+        gram = linear.weight @ linear.weight.T
+        torch.testing.assert_close(gram, gain**2 * torch.eye(width), atol=1e-5, rtol=0)
+    assert not mixer.out_proj.weight.any()
+    for network in (mixer.decay, mixer.rate, mixer.gate):
+        assert not network.down.any()
+        gram = network.up.T @ network.up  # 32 by 12
+        torch.testing.assert_close(gram, 0.01 * 32 / 12 * torch.eye(width), atol=1e-5, rtol=0)
+
+
+def test_a_fresh_layer_erases_and_mixes_tokens():
+    """The delta term and the token shift are alive from the start, where zero initial values kill both."""
+    mixer = RWKV7(16, head_dim=8).double()
+    with torch.no_grad():
+        mixer.out_proj.weight.normal_()
+    x = torch.randn(1, 9, 16, dtype=torch.float64)
+    whole, _ = mixer.extend(x)
+    mixer.k_k.data.zero_()
+    assert not torch.allclose(mixer(x), whole), "no kappa, no erasure"
+    fresh = RWKV7(16, head_dim=8)
+    assert (fresh.shift.share != 0).any(1).all()
+    assert all(p.any() for p in (fresh.k_k, fresh.k_a, fresh.r_k))
+
+
+@pytest.mark.parametrize(("d_model", "rank", "gate_rank"), [(64, 32, 32), (128, 32, 64), (2048, 128, 224)])
+def test_ranks_are_the_suggested_ones(d_model, rank, gate_rank):
+    with torch.device("meta"):
+        mixer = RWKV7(d_model)
+    assert (mixer.decay.down.shape[1], mixer.gate.down.shape[1]) == (rank, gate_rank)
+
+
+def test_what_is_no_matrix_does_not_decay():
+    decays = {n for n, p in RWKV7(8, layer=1).named_parameters() if not getattr(p, "no_weight_decay", False)}
+    assert decays == {f"{n}.weight" for n in ("receptance", "key", "value", "out_proj")}
+
+
+@pytest.mark.parametrize(("d_model", "paper"), [(64, 64 * 64), (128, 2 * 64 * 64), (256, 4 * 64 * 64)])
+def test_the_state_is_the_published_one_and_the_token_shift(d_model, paper):
+    with torch.device("meta"):
+        size = RWKV7(d_model).state_size(1024)
+    assert (size.paper, size.resident) == (paper, paper + d_model)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"head_dim": 5}, r"d_model \(=8\) must be a positive multiple of head_dim \(=5\)"),
+        ({"head_dim": 1}, r"head_dim \(=1\) must be at least 2"),
+        ({"rank": 0}, r"rank \(=0\) must be at least 1"),
+        ({"gate_rank": 0}, r"rank \(=0\) must be at least 1"),
+        ({"layer": 2}, r"layer \(=2\) must be at least 0 and below n_layers \(=2\)"),
+    ],
+)
+def test_impossible_settings_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        RWKV7(8, **wrong)

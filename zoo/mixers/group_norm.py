@@ -1,0 +1,28 @@
+"""The norm behind the heads of RWKV-5, 6 and 7."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.mixers.base import Seq
+
+
+class HeadsGroupNorm(nn.Module):
+    """GroupNorm with a group a head: mean 0 and variance 1 in each, then a scale and a bias a channel.
+
+    scale: its initial value.  eps is 1e-5 times head_dim: outputs are published as divided by sqrt(head_dim)
+    with an eps of 1e-5, or undivided with 64e-5 at the one head_dim of 64.
+    """
+
+    def __init__(self, d_model: int, head_dim: int, scale: float) -> None:
+        super().__init__()
+        self.head_dim, self.eps = head_dim, 1e-5 * head_dim
+        self.weight = nn.Parameter(torch.full((d_model,), scale))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+        for p in self.parameters():
+            p.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+
+    def forward(self, y: Float[Tensor, "B H T C"]) -> Seq:
+        y = F.layer_norm(y.transpose(1, 2), (self.head_dim,), eps=self.eps)
+        return y.flatten(2) * self.weight + self.bias

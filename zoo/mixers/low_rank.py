@@ -1,0 +1,46 @@
+"""A small network of two thin matrices, by which RWKV-6 and 7 make their settings depend on the token.
+
+B batch, T time, D model width, R rank.
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.checks import at_least
+from zoo.mixers.base import Seq
+
+
+class LowRank(nn.Module):
+    """base + f(x down) up.
+
+    base: its initial values [D], None for no base.  f: an elementwise function, None for none.
+    down starts at zero, so that all tokens start with `base`; up starts as `fill` leaves it.
+    All three carry `no_weight_decay = True`, which training reads.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        rank: int,
+        base: Float[Tensor, "D"] | None,
+        f: Callable[[Tensor], Tensor] | None = None,
+        *,
+        fill: Callable[[Tensor], object],
+    ) -> None:
+        super().__init__()
+        at_least("rank", rank, 1)
+        self.f = f
+        self.down = nn.Parameter(torch.zeros(d_model, rank))
+        self.up = nn.Parameter(torch.empty(rank, d_model))
+        self.base = None if base is None else nn.Parameter(base)
+        fill(self.up)
+        for p in self.parameters():
+            p.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+
+    def forward(self, x: Seq) -> Seq:
+        low = x @ self.down
+        change = (low if self.f is None else self.f(low)) @ self.up
+        return change if self.base is None else self.base + change
