@@ -75,11 +75,10 @@ class HGRN2(Mixer[State]):
 
     def _gates(self, f: Float[Tensor, "B T HK"]) -> tuple[Float[Tensor, "B T HK"], Float[Tensor, "B T HK"]]:
         """log a and 1 - a, neither through a difference that would round to 0."""
-        kept, open_ = F.logsigmoid(f), F.logsigmoid(-f)
-        if self.floor_logit is not None:
-            open_ = open_ + F.logsigmoid(-self.floor_logit)
-            kept = torch.logaddexp(F.logsigmoid(self.floor_logit), F.logsigmoid(-self.floor_logit) + kept)
-        return kept, open_.exp()
+        if self.floor_logit is None:
+            return F.logsigmoid(f), torch.sigmoid(-f)
+        let_go = torch.sigmoid(-self.floor_logit) * torch.sigmoid(-f)
+        return torch.log1p(-let_go), let_go
 
     def state_size(self, seq_len: int) -> StateSize:
         del seq_len
