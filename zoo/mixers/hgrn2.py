@@ -77,8 +77,11 @@ class HGRN2(Mixer[State]):
         """log a and 1 - a, neither through a difference that would round to 0."""
         if self.floor_logit is None:
             return F.logsigmoid(f), torch.sigmoid(-f)
-        let_go = torch.sigmoid(-self.floor_logit) * torch.sigmoid(-f)
-        return torch.log1p(-let_go), let_go
+        above = F.logsigmoid(-self.floor_logit) + F.logsigmoid(f)
+        log_decay = torch.logaddexp(F.logsigmoid(self.floor_logit), above).clamp(
+            max=0
+        )  # it may round up to 1e-16
+        return log_decay, torch.sigmoid(-self.floor_logit) * torch.sigmoid(-f)
 
     def state_size(self, seq_len: int) -> StateSize:
         del seq_len
