@@ -1,4 +1,4 @@
-"""RWKV-4: the weighted average as a sum over the past, Peng et al. 2023 (arXiv 2305.13048), Eqs. 11 to 18."""
+"""RWKV-4: the weighted average as a sum over the past, Peng et al. 2023 (arXiv 2305.13048), Section 3."""
 
 import torch
 from torch import Tensor

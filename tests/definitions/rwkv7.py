@@ -1,4 +1,4 @@
-"""RWKV-7: the recurrence of the state, Peng et al. 2025 (arXiv 2503.14456), Eqs. 2 to 22."""
+"""RWKV-7: the recurrence of the state, Peng et al. 2025 (arXiv 2503.14456), Section 4."""
 
 import math
 

@@ -1,6 +1,6 @@
 """RWKV-4's time mix: an average over the past whose weights decay with age, at a fixed rate a channel.
 
-Peng et al. 2023, "RWKV: Reinventing RNNs for the Transformer Era" (arXiv 2305.13048), Eqs. 11 to 18; initial
+Peng et al. 2023, "RWKV: Reinventing RNNs for the Transformer Era" (arXiv 2305.13048), Section 3; initial
 values of github.com/BlinkDL/RWKV-LM, RWKV-v4/src/model.py.
 
 B batch, T time, D model width, E = expand * D inner width.

@@ -1,6 +1,6 @@
 """RWKV-7's time mix: a matrix a head, with decay by channel and a delta rule whose key and rate are learned.
 
-Peng et al. 2025, "RWKV-7 'Goose' with Expressive Dynamic State Evolution" (arXiv 2503.14456), Eqs. 2 to 22;
+Peng et al. 2025, "RWKV-7 'Goose' with Expressive Dynamic State Evolution" (arXiv 2503.14456), Section 4;
 initial values of github.com/BlinkDL/RWKV-LM, RWKV-v7/train_temp/src/model.py.
 
 B batch, T time, D model width, H heads, C channels of a head.
@@ -92,8 +92,7 @@ class RWKV7(Linked[State]):
         k_k, k_a, r_k = self._heads(self.k_k[None], self.k_a[None], self.r_k[None])
         a, kappa = torch.sigmoid(a), unit(k * k_k)
         k = k * (1 + (a - 1) * k_a)
-        with torch.autocast(x.device.type, enabled=False):
-            y, S = dplr_delta_rule(r, k, v, -kappa, a * kappa, LOG_LEAST * torch.sigmoid(w), S)
+        y, S = dplr_delta_rule(r, k, v, -kappa, a * kappa, LOG_LEAST * torch.sigmoid(w), S)
         now = ((r * k * r_k).sum(-1, keepdim=True) * v).transpose(1, 2).flatten(2)
         y = (self.norm(y) + now) * self.gate(x_g)
         return self.out_proj(y.to(x.dtype)), State(S, last), lowest

@@ -1,5 +1,6 @@
 """The delta rule with a diagonal-plus-low-rank transition: decay by key channel and a rank-one term."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -18,10 +19,15 @@ def dplr_delta_rule(
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
     """S_t = diag(exp(log_decay_t)) S_{t-1} + b_t (a_t^T S_{t-1}) + k_t v_t^T,  y_t = q_t^T S_t.
 
-    log_decay: at most 0.  state: S before the first token, None for zeros.  Returns y and the last S.
+    log_decay: at most 0.  state: S before the first token, None for zeros.
+    Returns y and the last S, both computed in float32 at least, outside of any autocast.
     """
-    form = dplr_delta_rule_reference if q.shape[2] == 1 else dplr_delta_rule_chunked
-    return form(q, k, v, a, b, log_decay, state)
+    form = dplr_delta_rule_reference if q.shape[-2] == 1 else dplr_delta_rule_chunked
+    with torch.autocast(q.device.type, enabled=False):
+        q, k, v, a, b, log_decay = (
+            s.to(torch.promote_types(s.dtype, torch.float32)) for s in (q, k, v, a, b, log_decay)
+        )
+        return form(q, k, v, a, b, log_decay, state)
 
 
 __all__ = ["dplr_delta_rule", "dplr_delta_rule_chunked", "dplr_delta_rule_reference"]

@@ -1,0 +1,58 @@
+"""Kimi delta attention: what it holds, its initial decays, and what it refuses."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.mixers.golden import from_yaml
+from zoo.mixers.kimi_delta_attention import KimiDeltaAttention
+
+
+@pytest.mark.parametrize(("d_model", "paper"), [(64, 2048), (128, 8192)])
+def test_the_tails_of_the_convolutions_count(d_model: int, paper: int):
+    """d^2 / H for the memory; the convolutions' tails, (K - 1) of q, k and v, beside it."""
+    size = from_yaml("kimi_delta_attention", d_model).state_size(1024)
+    assert (size.paper, size.resident) == (paper, paper + 3 * 3 * d_model)
+
+
+def test_initial_decays_are_the_published_ones():
+    """A uniform on (1, 16), step sizes log-uniform on (0.001, 0.1), neither drawn to 0 by weight decay."""
+    torch.manual_seed(0)
+    mixer = KimiDeltaAttention(8, num_heads=2048, head_dim=2)
+    A, dt = mixer.A_log.exp(), F.softplus(mixer.dt_bias)
+    assert A.mean().item() == pytest.approx(8.5, rel=0.05)
+    assert A.std().item() == pytest.approx(15 / math.sqrt(12), rel=0.05)
+    assert (A.min() >= 0.999) & (A.max() <= 16.001)
+    assert 0.999e-3 < dt.min() < 1.1e-3
+    assert 0.09 < dt.max() < 0.1001
+    assert dt.log().mean().item() == pytest.approx(math.log(1e-2), rel=0.03)
+    free = {name for name, p in mixer.named_parameters() if getattr(p, "no_weight_decay", False)}
+    assert free == {"A_log", "dt_bias"}
+
+
+def test_each_channel_forgets_at_its_own_rate():
+    """With nothing written, a memory fades by the channels' own decays: the rows of S, not whole heads."""
+    mixer = KimiDeltaAttention(8, num_heads=1, head_dim=4, kernel_size=1).double()
+    torch.nn.init.constant_(mixer.beta.weight, -1e3)
+    x = torch.rand(1, 1, 8, dtype=torch.float64)
+    _, state = mixer.extend(x)
+    _, new = mixer.extend(x, state._replace(S=torch.ones_like(state.S)))
+    decay = mixer._log_decay(x).exp()[0, 0, 0]
+    assert decay.unique().numel() == 4
+    torch.testing.assert_close(new.S[0, 0], decay[:, None].expand(4, 4))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"num_heads": 3}, r"d_model \(=8\) must be a positive multiple of num_heads \(=3\)"),
+        ({"num_heads": 0, "head_dim": 4}, r"num_heads \(=0\) must be at least 1"),
+        ({"num_heads": 2, "head_dim": 0}, r"head_dim \(=0\) must be at least 1"),
+        ({"num_heads": 2, "kernel_size": 0}, r"kernel_size \(=0\) must be at least 1"),
+    ],
+)
+def test_impossible_settings_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        KimiDeltaAttention(8, **wrong)
