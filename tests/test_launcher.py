@@ -161,7 +161,13 @@ def test_help_and_cfg_read_well(zoo: Zoo, monkeypatch: pytest.MonkeyPatch):
         zoo("--help")
     assert left.value.code in (0, None)
     text = zoo.capfd.readouterr().out
-    for word in ("python -m zoo.run -m", "mixer: attention", "experiment: demo", "d_model: 64"):
+    for word in (
+        "python -m zoo.run -m",
+        "mixer: all_poly, attention",
+        "sweep: based_fig2",
+        "experiment: demo",
+        "d_model: 64",
+    ):
         assert word in text
     code, out, _ = zoo("--cfg", "job", WINDOW)
     assert code == 0

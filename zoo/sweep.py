@@ -55,10 +55,18 @@ def start_forkserver() -> Any:
 
 
 def plan(composer: Composer, batch: Iterable[Sequence[str]], here: bool = True) -> list[Cell]:
-    """The distinct cells of a batch, every one checked.  ValueError lists all that cannot run.
+    """The distinct cells of a batch, all checked, and their results folder.  ValueError lists every mistake.
 
     here: on this machine, which then must have the device that they ask for.
     """
+    cells = checked_cells(composer, batch, here)
+    for folder in {cell.folder.parent for cell in cells}:
+        results.check_writable(folder)
+    return cells
+
+
+def checked_cells(composer: Composer, batch: Iterable[Sequence[str]], here: bool) -> list[Cell]:
+    """`plan` without touching the disk."""
     cells: dict[str, Cell] = {}
     wrong: dict[str, list[str]] = {}
     validator = Validator()
@@ -74,8 +82,6 @@ def plan(composer: Composer, batch: Iterable[Sequence[str]], here: bool = True) 
             wrong.setdefault(mistake, []).append(" ".join(overrides))
     if wrong:
         raise ValueError("\n".join(f"{mistake} [{_cells(which)}]" for mistake, which in wrong.items()))
-    for folder in {cell.folder.parent for cell in cells.values()}:
-        results.check_writable(folder)
     return list(cells.values())
 
 

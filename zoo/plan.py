@@ -1,0 +1,118 @@
+"""What a command would run: `python -m zoo.plan -m sweep=NAME`; nothing is trained or written."""
+
+import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Iterable, Sequence
+
+import yaml
+from hydra._internal.utils import get_args_parser
+from hydra.errors import HydraException
+
+from zoo import command
+from zoo.cell import VARIED, Cell
+from zoo.config import parse
+from zoo.display import console
+from zoo.sweep import checked_cells
+
+HELP = """What a command would run; nothing is trained or written.
+
+  python -m zoo.plan -m sweep=based_fig2                  cells, sizes, cost and jobs of a sweep
+  python -m zoo.plan -m mixer=based,mamba d_model=64,128  of any command for zoo.run
+  python -m zoo.plan 'mixer=glob(*)'                      without -m: what each mixer keeps
+  python -m zoo.plan 'mixer=glob(*)' d_model=128 --seq-lens 64,1024 --markdown
+
+Exit code 2, with a line for each mistake, when a cell cannot be built.
+key=value words, -m and --config-dir are those of zoo.run (python -m zoo.run --help)."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the plan (-m) or the state table; 0, or 2 with every cell that cannot be built."""
+    argv = sys.argv[1:] if argv is None else argv
+    own, rest = _parser().parse_known_args(argv)
+    args = get_args_parser().parse_args(rest)
+    try:
+        if args.multirun:
+            _refuse_table_options(own)
+            _print_plan(args)
+        else:
+            _print_state_table(args, own)
+    except (HydraException, yaml.YAMLError) as error:
+        return command.say(
+            command.mistakes(Namespace(**vars(args) | {"multirun": True}), error), command.USAGE
+        )
+    except ValueError as error:
+        return command.say(str(error), command.USAGE)
+    return command.OK
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="python -m zoo.plan",
+        description=HELP,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    table = parser.add_argument_group("the state table (without -m)")
+    table.add_argument("--seq-lens", help="tokens after which the state is counted (default: 64,1024,65536)")
+    form = table.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="as a table for a document")
+    form.add_argument("--csv", action="store_true", help="one row for each mixer and length")
+    return parser
+
+
+def _refuse_table_options(own: Namespace) -> None:
+    for name, value in vars(own).items():
+        if value:
+            raise ValueError(f"--{name.replace('_', '-')} belongs to the state table: leave out -m.")
+
+
+def _lengths(text: str | None) -> tuple[int, ...]:
+    words = (text or "64,1024,65536").split(",")
+    if not all(word.isdecimal() and int(word) > 0 for word in words):
+        raise ValueError(f"--seq-lens (={text}) must be positive integers, such as 64,1024.")
+    return tuple(map(int, words))
+
+
+def _print_plan(args: Namespace) -> None:
+    from zoo.forecast import forecast  # torch: seconds, which a misspelt option should not cost
+
+    composer = command.composer_of(args)
+    batch, hydras = command.spanned(composer, args)
+    cells = checked_cells(composer, batch, here=False)
+    for part in forecast(cells, settings(cells), hydras.launcher):
+        console().print(part, soft_wrap=isinstance(part, str))
+
+
+def _print_state_table(args: Namespace, own: Namespace) -> None:
+    from zoo import state_table
+
+    seq_lens = _lengths(own.seq_lens)
+    composer = command.composer_of(args)
+    batch, _ = command.spanned(composer, args)
+    points = {cell.point: cell for cell in checked_cells(composer, batch, here=False)}.values()
+    said = settings(points)
+    entries = [state_table.entry(cell, said[cell.run_id], seq_lens) for cell in points]
+    if own.csv:
+        print(state_table.as_csv(entries), end="")
+    elif own.markdown:
+        print(state_table.as_markdown(entries), end="")
+    else:
+        console().print(*state_table.as_tables(entries))
+
+
+def settings(cells: Iterable[Cell]) -> dict[str, str]:
+    """Run id -> the words in which its point differs from the others; the mixer's own without its name."""
+    lines = {cell.run_id: [line for line in cell.overrides if _names_point(line)] for cell in cells}
+    common = set.intersection(*map(set, lines.values())) if lines else set()
+    return {
+        run_id: " ".join(word.removeprefix("mixer.") for word in words if word not in common)
+        for run_id, words in lines.items()
+    }
+
+
+def _names_point(line: str) -> bool:
+    return parse(line).key_or_group not in (*VARIED, "mixer")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
