@@ -28,25 +28,25 @@ def gated_linear_attention_chunked(
     if a_head:
         log_decay = log_decay[..., None]
     length = q.shape[-2]
-    size = min(CHUNK_OF_SCALARS if a_head else CHUNK_OF_CHANNELS, _power_of_two(length))
-    q, k, v, log_decay = (_chunks(s, size) for s in (q, k, v, log_decay))
+    size = min(CHUNK_OF_SCALARS if a_head else CHUNK_OF_CHANNELS, power_of_two(length))
+    q, k, v, log_decay = (chunks(s, size) for s in (q, k, v, log_decay))
     weights, until, since = (_by_head if a_head else _by_channel)(q, k, log_decay)
-    before, last = _states(until[..., -1:, :].exp().mT, (k * since.exp()).mT @ v, state)
+    before, last = states_between(until[..., -1:, :].exp().mT, (k * since.exp()).mT @ v, state)
     y = weights @ v + (q * until.exp()) @ before
     return y.flatten(-3, -2)[..., :length, :], last
 
 
-def _power_of_two(length: int) -> int:
+def power_of_two(length: int) -> int:
     return 1 << (length - 1).bit_length()
 
 
-def _chunks(s: Float[Tensor, "B H T X"], size: int) -> Float[Tensor, "B H N C X"]:
+def chunks(s: Float[Tensor, "B H T X"], size: int) -> Float[Tensor, "B H N C X"]:
     """Filled up at the end: keys of zero write nothing, and decays of one forget nothing."""
     missing = -s.shape[-2] % size
     return (F.pad(s, (0, 0, 0, missing)) if missing else s).unflatten(-2, (-1, size))
 
 
-def _states(
+def states_between(
     decay: Float[Tensor, "B H N K 1"],
     written: Float[Tensor, "B H N K V"],
     state: Float[Tensor, "B H K V"] | None,
@@ -84,9 +84,16 @@ def _by_channel(
         rows = (s.unflatten(-2, (-1, 2, weights.shape[-1])).unbind(-3) for s in (q, k, until, since))
         (_, q2), (k1, _), (until1, until2), (since1, since2) = rows
         across = (q2 * until2.exp()) @ (k1 * since1.exp()).mT
-        until = torch.stack([until1, until2 + until1[..., -1:, :]], dim=-3).flatten(-4, -2)
-        since = torch.stack([since1 + until2[..., -1:, :], since2], dim=-3).flatten(-4, -2)
+        until = joined(until1, until2 + until1[..., -1:, :])
+        since = joined(since1 + until2[..., -1:, :], since2)
         first, second = weights.unflatten(-3, (-1, 2)).unbind(-3)
         above = torch.cat([first, torch.zeros_like(across)], dim=-1)
         weights = torch.cat([above, torch.cat([across, second], dim=-1)], dim=-2)
     return weights.squeeze(-3), until, since
+
+
+def joined(
+    first: Float[Tensor, "... n C/2 X"], second: Float[Tensor, "... n C/2 X"]
+) -> Float[Tensor, "... n*C X"]:
+    """Tokens whose earlier and later halves of blocks came apart, in order again."""
+    return torch.stack([first, second], dim=-3).flatten(-4, -2)

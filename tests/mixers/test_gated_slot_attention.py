@@ -1,0 +1,52 @@
+"""Gated slot attention's sizes and numerics; its definition: tests/definitions."""
+
+import pytest
+import torch
+
+from tests.mixers.golden import from_yaml
+from zoo.mixers.gated_slot_attention import GatedSlotAttention
+
+
+def test_gates_that_write_little_still_learn():
+    """1 - a of a gate near 1 is taken as expm1: a difference is 0 in float32, and so is its gradient."""
+    mixer, x = GatedSlotAttention(8, num_heads=1), torch.ones(1, 3, 8)
+    torch.nn.init.constant_(mixer.keep.weight, 20 / 8)
+    _, state = mixer.extend(x)
+    assert (state.values != 0).all()
+    state.values.sum().backward()
+    assert (mixer.keep.weight.grad != 0).all()
+
+
+@pytest.mark.parametrize(("d_model", "num_slots"), [(64, 64), (128, 32)])
+def test_the_state_of_the_paper_is_2_slots_d(d_model: int, num_slots: int):
+    size = from_yaml("gated_slot_attention", d_model, num_slots=num_slots).state_size(1024)
+    assert size.paper == size.resident == size.touched == 2 * num_slots * d_model
+
+
+def test_large_inputs_and_long_sequences_stay_finite():
+    mixer, x = GatedSlotAttention(16, num_heads=2, temperature=1.0), 100 * torch.randn(1, 4096, 16)
+    y = mixer(x)
+    y.square().mean().backward()
+    assert y.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in mixer.parameters())
+
+
+def test_bfloat16_keeps_its_state_in_float32():
+    mixer, x = GatedSlotAttention(16, num_heads=2), torch.randn(2, 70, 16)
+    with torch.autocast("cpu", torch.bfloat16):
+        y, state = mixer.extend(x)
+    assert state.keys.dtype == state.values.dtype == torch.float32
+    torch.testing.assert_close(y.float(), mixer(x), rtol=5e-2, atol=5e-2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"num_heads": 3}, r"d_model \(=16\) must be a positive multiple of num_heads \(=3\)"),
+        ({"num_slots": 1}, "num_slots .* must be at least 2"),
+        ({"temperature": 0.5}, "temperature .* must be at least 1"),
+    ],
+)
+def test_impossible_settings_are_refused(wrong: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        GatedSlotAttention(16, **({"num_heads": 2} | wrong))

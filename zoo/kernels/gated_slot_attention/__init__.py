@@ -1,0 +1,32 @@
+"""Softmax attention over slots, each a mean of keys and one of values that forgets at a rate of its own."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.gated_slot_attention.chunked import gated_slot_attention_chunked
+from zoo.kernels.gated_slot_attention.reference import Slots, gated_slot_attention_reference
+
+
+def gated_slot_attention(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T K"],
+    v: Float[Tensor, "B H T V"],
+    write: Float[Tensor, "B H T M"],
+    log_decay: Float[Tensor, "B H T M"],
+    state: Slots | None = None,
+) -> tuple[Float[Tensor, "B H T V"], Slots]:
+    """Keys_t = diag(exp(log_decay_t)) Keys_{t-1} + write_t k_t^T, Values_t likewise with v_t, and
+    y_t = Values_t^T softmax(Keys_t q_t).  Returns y and the last (Keys, Values).
+
+    M slots; log_decay <= 0.  state: (Keys, Values) before the first token; None: zeros.  No scale inside.
+    """
+    form = gated_slot_attention_reference if q.shape[-2] == 1 else gated_slot_attention_chunked
+    return form(q, k, v, write, log_decay, state)
+
+
+__all__ = [
+    "Slots",
+    "gated_slot_attention",
+    "gated_slot_attention_chunked",
+    "gated_slot_attention_reference",
+]
