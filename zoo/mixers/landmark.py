@@ -1,0 +1,119 @@
+"""Landmark attention: every block of the past has a landmark, and a token enters the block by way of it.
+
+B batch, T time, S tokens so far, D model width, H query heads, G key/value heads, C channels per head, U
+complete blocks.
+"""
+
+from typing import Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.checks import at_least, one_of
+from zoo.kernels.grouped_attention import grouped_attention
+from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.positions import rotate
+from zoo.mixers.projections import QueryKeyValue
+from zoo.state import StateSize
+
+
+class State(NamedTuple):
+    k: Float[Tensor, "B G S C"]
+    v: Float[Tensor, "B G S C"]
+    landmarks: Float[Tensor, "B G U C"]  # keys; a landmark has no value
+
+
+class Landmark(Mixer[State]):
+    """Attention with the grouped softmax (Mohtashami and Jaggi 2023, arXiv 2305.16300, section 3).
+
+    block_size: tokens between two landmarks (50 in the paper).
+    top_k: blocks that each token and head retrieves, by the landmarks' scores; null: all, as in training.
+        Every weight is differentiable; no gradient passes the choice itself.
+    position: none | rope; `num_kv_heads` and `bias` as in `zoo.mixers.attention`.
+
+    The paper writes a landmark token into the text after every block.  On its way up the layers it reads its
+    block, and its key stands for what it has read; its value is never read.  A mixer's stream has no such
+    token, so the whole way is gone here, with this layer's weights: behind every complete block a learned
+    embedding e attends to the block's tokens, u = e + W_o Attn(e W_q, block) is normalised as the next
+    layer's input would be, and u W_k is the landmark's key.  It stands at its block's last position, so
+    that the tokens keep theirs.  Retrieved blocks keep their positions too; the paper moves them together
+    in texts longer than those trained on.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int = 1,
+        num_kv_heads: int | None = None,
+        block_size: int = 8,
+        top_k: int | None = None,
+        position: str = "none",
+        rope_base: float = 10000.0,
+        rope_fraction: float = 1.0,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        one_of("position", position, ("none", "rope"))
+        at_least("block_size", block_size, 2)  # inside a block of one there is nothing to weigh
+        if top_k is not None:
+            at_least("top_k", top_k, 1)
+        self.block_size, self.top_k = block_size, top_k
+        self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
+        self.kv_dim = self.qkv.kv_dim
+        self.out_proj = nn.Linear(d_model, d_model, bias=bias)
+        self.landmark = nn.Parameter(torch.randn(d_model))
+
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        q, k, v = self.qkv(x, offset=0 if state is None else state.k.shape[2])
+        if state is not None:
+            k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
+        landmarks = self._landmarks(k, v, 0 if state is None else state.landmarks.shape[2])
+        if state is not None:
+            landmarks = torch.cat([state.landmarks, landmarks], dim=2)
+        with torch.autocast(x.device.type, enabled=False):
+            precise = torch.promote_types(q.dtype, torch.float32)
+            q, keys, values, marks = (part.to(precise) for part in (q, k, v, landmarks))
+            y = grouped_attention(q, keys, values, marks, self.block_size, self.top_k)
+        return self.out_proj(y.transpose(1, 2).flatten(2).to(x.dtype)), State(k, v, landmarks)
+
+    def _landmarks(self, k: Tensor, v: Tensor, first: int) -> Float[Tensor, "B G U C"]:
+        """The keys of the landmarks of the complete blocks from number `first` on."""
+        size, shared = self.block_size, self.qkv.num_heads // self.qkv.num_kv_heads
+        count = k.shape[2] // size - first
+        k, v = (
+            part[:, :, first * size : (first + count) * size]
+            .unflatten(2, (count, size))
+            .repeat_interleave(shared, dim=1)
+            for part in (k, v)
+        )
+        q = self._projected(self.landmark.expand(1, count, -1), "q", first)
+        weights = (k @ q[..., None]).squeeze(-1).mul(self.qkv.head_dim**-0.5).softmax(dim=-1)
+        read = (weights[..., None, :] @ v).squeeze(-2)
+        token = self.landmark + self.out_proj(read.transpose(1, 2).flatten(2))
+        return self._projected(F.rms_norm(token, token.shape[-1:]), "k", first)
+
+    def _projected(
+        self, tokens: Float[Tensor, "B U D"], to: Literal["q", "k"], first: int
+    ) -> Float[Tensor, "B H U C"]:
+        """Queries or keys of landmarks, each at its block's last position."""
+        d_model = tokens.shape[-1]
+        rows = slice(0, d_model) if to == "q" else slice(d_model, d_model + self.kv_dim)
+        proj, size = self.qkv.proj, self.block_size
+        y = F.linear(tokens, proj.weight[rows], None if proj.bias is None else proj.bias[rows])
+        y = y.unflatten(-1, (-1, self.qkv.head_dim)).transpose(1, 2)
+        if self.qkv.position == "none":
+            return y
+        turn = (self.qkv.rope_base, self.qkv.rope_fraction)
+        return rotate(y.repeat_interleave(size, dim=2), first * size, *turn)[:, :, size - 1 :: size]
+
+    def state_size(self, seq_len: int) -> StateSize:
+        """`touched`: all landmarks, and the tokens of the retrieved blocks and of the own one."""
+        blocks, own = divmod(seq_len, self.block_size)
+        retrieved = blocks if self.top_k is None else min(self.top_k, blocks)
+        return StateSize(
+            paper=None,
+            resident=2 * self.kv_dim * seq_len + self.kv_dim * blocks,
+            touched=2 * self.kv_dim * (own + retrieved * self.block_size) + self.kv_dim * blocks,
+        )
