@@ -1,0 +1,71 @@
+"""Forgetting attention (FoX): softmax attention with a forget gate, set by each token for all before it.
+
+Lin et al. 2025, "Forgetting Transformer" (arXiv 2503.02130), Section 3.
+
+B batch, T time, S tokens so far, D model width, H query heads, G key/value heads, C channels per head.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.checks import one_of
+from zoo.kernels.forgetting_attention import forgetting_attention
+from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.projections import QueryKeyValue
+from zoo.state import StateSize
+
+
+class State(NamedTuple):
+    k: Float[Tensor, "B G S C"]
+    v: Float[Tensor, "B G S C"]
+    decay: Float[Tensor, "B H S"]  # sum of the log gates of the tokens after this one
+
+
+class ForgettingAttention(Mixer[State]):
+    """The logit of key s for query t is q_t k_s / sqrt C + sum over j = s+1 .. t of log f_j, with a gate
+    f_j = sigmoid(w x_j + b) for each query head.
+
+    The paper's model of the LLaMA kind, without its "Pro" additions (norms of queries and keys, an output
+    gate, token shifts).  b starts at `gate_bias`; the paper's 0 halves all weights with every token, which a
+    small model does not always unlearn in a short training.
+    position: none (the paper) | rope.  Gates and logits are computed in float32 at least.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        num_kv_heads: int | None = None,
+        gate_bias: float = 0.0,
+        position: str = "none",
+        rope_base: float = 10000.0,
+        rope_fraction: float = 1.0,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        one_of("position", position, ("none", "rope"))
+        self.num_heads = num_heads
+        self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
+        self.gate = nn.Linear(d_model, num_heads)
+        nn.init.constant_(self.gate.bias, gate_bias)
+        self.out_proj = nn.Linear(d_model, d_model, bias=bias)
+
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        q, k, v = self.qkv(x, offset=0 if state is None else state.k.shape[2])
+        wide = torch.promote_types(x.dtype, torch.float32)
+        log_gate = F.logsigmoid(self.gate(x).to(wide)).mT
+        decay = log_gate[:, :, :0]
+        if state is not None:
+            k, v, decay = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2), state.decay
+        with torch.autocast(x.device.type, enabled=False):
+            y, decay = forgetting_attention(q.to(wide), k.to(wide), v.to(wide), log_gate, decay)
+        y = y.transpose(1, 2).flatten(2).to(x.dtype)
+        return self.out_proj(y), State(k, v, decay)
+
+    def state_size(self, seq_len: int) -> StateSize:
+        held = (2 * self.qkv.kv_dim + self.num_heads) * seq_len
+        return StateSize(paper=None, resident=held, touched=held)
