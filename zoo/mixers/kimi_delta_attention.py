@@ -1,12 +1,11 @@
 """Kimi delta attention: the gated delta rule with a decay for each channel of the keys.
 
-Kimi Team 2025, "Kimi Linear: An Expressive, Efficient Attention Architecture" (arXiv 2510.26692), Eq. 1 and its
-parameterization; initial values of github.com/fla-org/flash-linear-attention, fla/layers/kda.py.
+Kimi Team 2025, "Kimi Linear: An Expressive, Efficient Attention Architecture" (arXiv 2510.26692), Eq. 1 and
+its parameterization; initial values of github.com/fla-org/flash-linear-attention, fla/layers/kda.py.
 
 B batch, T time, D model width, H heads, C channels of a head, E = H * C, K taps of the convolution.
 """
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -17,7 +16,8 @@ from torch import Tensor, nn
 from zoo.checks import at_least, multiple
 from zoo.kernels.dplr_delta_rule import dplr_delta_rule
 from zoo.mixers.base import Mixer, Seq
-from zoo.mixers.delta_heads import DT_FLOOR, DT_MAX, DT_MIN, ConvolvedHeads, unit
+from zoo.mixers.delta_heads import ConvolvedHeads, unit
+from zoo.mixers.mamba import first_dt_bias
 from zoo.state import StateSize
 
 A_MIN, A_MAX = 1.0, 16.0
@@ -56,8 +56,7 @@ class KimiDeltaAttention(Mixer[State]):
         self.gate_down = nn.Linear(d_model, head_dim, bias=False)
         self.gate_up = nn.Linear(head_dim, inner)
         self.A_log = nn.Parameter(torch.empty(num_heads).uniform_(A_MIN, A_MAX).log())
-        dt = torch.empty(inner).uniform_(math.log(DT_MIN), math.log(DT_MAX)).exp().clamp(min=DT_FLOOR)
-        self.dt_bias = nn.Parameter(dt + torch.log(-torch.expm1(-dt)))  # softplus of this is dt
+        self.dt_bias = nn.Parameter(first_dt_bias(inner))
         self.norm = nn.RMSNorm(head_dim, eps=1e-5)
         self.out_proj = nn.Linear(inner, d_model, bias=False)
         for free in (self.A_log, self.dt_bias):

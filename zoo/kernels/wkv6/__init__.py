@@ -1,0 +1,32 @@
+"""RWKV-5's and 6's operation: gated linear attention whose present token counts by a bonus of its own."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.wkv6.chunked import wkv6_chunked
+from zoo.kernels.wkv6.reference import wkv6_reference
+
+
+def wkv6(
+    r: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T K"],
+    v: Float[Tensor, "B H T V"],
+    log_decay: Float[Tensor, "B H T K"],
+    bonus: Float[Tensor, "H K"],
+    state: Float[Tensor, "B H K V"] | None = None,
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
+    """y_t = (S_{t-1} + diag(bonus) k_t v_t^T)^T r_t,  S_t = diag(exp(log_decay_t)) S_{t-1} + k_t v_t^T.
+
+    log_decay: at most 0.  state: S before the first token, None for zeros.
+    Returns y and the last S, both computed in float32 at least, outside of any autocast.
+    """
+    form = wkv6_reference if r.shape[-2] == 1 else wkv6_chunked
+    with torch.autocast(r.device.type, enabled=False):
+        r, k, v, log_decay, bonus = (
+            s.to(torch.promote_types(s.dtype, torch.float32)) for s in (r, k, v, log_decay, bonus)
+        )
+        return form(r, k, v, log_decay, bonus, state)
+
+
+__all__ = ["wkv6", "wkv6_chunked", "wkv6_reference"]

@@ -1,0 +1,52 @@
+"""RWKV-5's time mix: a matrix a head, each key channel of which decays at a fixed rate.
+
+Peng et al. 2024, "Eagle and Finch: RWKV with Matrix-Valued States and Dynamic Recurrence" (arXiv 2404.05892),
+Section 4; initial values of github.com/BlinkDL/RWKV-LM, RWKV-v5/src/model.py (x052).
+
+B batch, T time, D model width, H heads, C channels of a head.
+"""
+
+from typing import NamedTuple
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.token_shift import Depth, TokenShift, channels
+from zoo.mixers.wkv_heads import WkvHeads, initial_decay
+from zoo.state import StateSize
+
+
+class State(NamedTuple):
+    S: Float[Tensor, "B H C C"]
+    last: Float[Tensor, "B D"]  # the last input, for the token shift
+
+
+class RWKV5(Mixer[State]):
+    """S_t = diag(exp(-exp(decay))) S_{t-1} + k_t v_t^T,  y_t = (S_{t-1} + diag(bonus) k_t v_t^T)^T r_t.
+
+    head_dim: C; None is 64, or d_model where that is less.  layer, n_layers: for the initial values.
+    All but the matrices carry `no_weight_decay = True`, which training reads.
+    """
+
+    def __init__(self, d_model: int, head_dim: int | None = None, layer: int = 0, n_layers: int = 2) -> None:
+        super().__init__()
+        depth, place = Depth.of(layer, n_layers), channels(d_model)
+        r, k = place ** (depth.early / 2), place**depth.early
+        self.shift = TokenShift(1 - r, 1 - k, 1 - (k + 0.3 * depth.late), 1 - r)
+        self.decay = nn.Parameter(initial_decay(d_model, depth))
+        self.decay.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        self.heads = WkvHeads(d_model, head_dim, layer, n_layers)
+        self.d_model, self.head_dim = d_model, self.heads.head_dim
+
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        S, last = (None, None) if state is None else state
+        shifted, last = self.shift(x, last)
+        y, S = self.heads(*shifted, (-self.decay.exp()).expand(x.shape), S)
+        return y, State(S, last)
+
+    def state_size(self, seq_len: int) -> StateSize:
+        """Always the same; no figure counts it."""
+        del seq_len
+        held = self.d_model * self.head_dim + self.d_model
+        return StateSize(paper=None, resident=held, touched=held)
