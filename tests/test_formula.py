@@ -14,6 +14,7 @@ MIXER = build(Case("sliding_window", {"window": 5}))
         ("2 * qkv.head_dim * min(seq_len, window - 1)", 2 * 16 * 4),
         ("seq_len // window + seq_len % window - max(window, 2 ** 3)", 20 + 2 - 8),
         ("d_model if window == 5 else 0", 16),
+        ("popcount(seq_len)", 4),
         ("(1 if window < 5 else 2) + (1 if window > 4 else 2)", 3),
     ],
 )

@@ -24,7 +24,12 @@ OPERATORS = {
     ast.Lt: operator.lt,
     ast.Gt: operator.gt,
 }
-FUNCTIONS = {"min": min, "max": max, "below": lambda numbers, limit: sum(n < limit for n in numbers)}
+FUNCTIONS = {
+    "min": min,
+    "max": max,
+    "below": lambda numbers, limit: sum(n < limit for n in numbers),
+    "popcount": int.bit_count,  # how many digits of the binary number are 1
+}
 
 
 def evaluated(formula: str, mixer: Mixer, seq_len: int) -> int:

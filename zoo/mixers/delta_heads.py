@@ -3,7 +3,6 @@
 B batch, T time, D model width, H heads, K taps of the convolution, C channels of a head.
 """
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -12,9 +11,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.mixers.base import Seq
+from zoo.mixers.mamba import first_dt_bias
 from zoo.mixers.short_conv import ShortConv
 
-DT_MIN, DT_MAX, DT_FLOOR = 1e-3, 1e-1, 1e-4  # Mamba's step sizes
 A_MIN, A_MAX = 1e-3, 16.0
 
 
@@ -51,8 +50,7 @@ class Forgetting(nn.Module):
         super().__init__()
         self.proj = nn.Linear(d_model, num_heads, bias=False)
         self.A_log = nn.Parameter(torch.empty(num_heads).uniform_(0, A_MAX).clamp(min=A_MIN).log())
-        dt = torch.empty(num_heads).uniform_(math.log(DT_MIN), math.log(DT_MAX)).exp().clamp(min=DT_FLOOR)
-        self.dt_bias = nn.Parameter(dt + torch.log(-torch.expm1(-dt)))  # softplus of this is dt
+        self.dt_bias = nn.Parameter(first_dt_bias(num_heads))
         for free in (self.A_log, self.dt_bias):
             free.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
 

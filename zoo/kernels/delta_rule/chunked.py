@@ -17,6 +17,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from zoo.kernels.decay import decays
+
 CHUNK = 32  # tokens
 
 
@@ -41,10 +43,10 @@ def delta_rule_chunked(
     if log_decay is None:
         weights = weights * torch.ones_like(overlaps[0, 0, 0]).tril()[read]
     else:
-        decays, since_start = _decays(F.pad(log_decay, (0, each * pad)).unflatten(2, (-1, each * chunk)))
-        weights, overlaps = weights * decays[..., read, :], overlaps * decays
+        left, since_start = decays(F.pad(log_decay, (0, each * pad)).unflatten(2, (-1, each * chunk)))
+        weights, overlaps = weights * left[..., read, :], overlaps * left
         q_in, k_in = q * since_start[..., read, :], k * since_start
-        k_out, kept = k * decays[..., -1, :, None], since_start[..., -1:, :]
+        k_out, kept = k * left[..., -1, :, None], since_start[..., -1:, :]
     both = torch.cat([v, k_in], dim=-1) * write
     solved = torch.linalg.solve_triangular(overlaps, both, upper=False, unitriangular=True)
     U, W = solved.split([v.shape[-1], k.shape[-1]], dim=-1)
@@ -52,17 +54,6 @@ def delta_rule_chunked(
     starts, last = _carry(torch.eye(k.shape[-1]).to(k) * kept - erased, added, state)
     y = q_in @ starts + weights @ (U - W @ starts)
     return y.flatten(2, 3)[:, :, :length], last
-
-
-def _decays(a: Float[Tensor, "B H N C"]) -> tuple[Float[Tensor, "B H N C C"], Float[Tensor, "B H N C 1"]]:
-    """exp of the sum of a over (j, i], 0 for i < j; and of the sum over the chunk up to i.
-
-    Each sum is added up by itself: a difference of two long sums would lose what stands between them.
-    """
-    size = a.shape[-1]
-    sums = a[..., None].expand(*a.shape, size).tril(-1).cumsum(-2)
-    later = torch.ones(size, size, dtype=torch.bool, device=a.device).triu(1)
-    return sums.masked_fill(later, -torch.inf).exp(), a.cumsum(-1).exp()[..., None]
 
 
 def _carry(

@@ -1,0 +1,18 @@
+"""What is left of a token later on, where every token lets the past decay by a factor of its own."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def decays(
+    log_decay: Float[Tensor, "*any C"],
+) -> tuple[Float[Tensor, "*any C C"], Float[Tensor, "*any C 1"]]:
+    """exp of the sum of log_decay over (j, i], 0 for i < j; and of the sum up to i, for what was before.
+
+    Each sum is added up by itself: a difference of two long sums would lose what stands between them.
+    """
+    size = log_decay.shape[-1]
+    sums = log_decay[..., None].expand(*log_decay.shape, size).tril(-1).cumsum(-2)
+    later = torch.ones(size, size, dtype=torch.bool, device=log_decay.device).triu(1)
+    return sums.masked_fill(later, -torch.inf).exp(), log_decay.cumsum(-1).exp()[..., None]

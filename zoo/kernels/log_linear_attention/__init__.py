@@ -1,0 +1,35 @@
+"""Gated linear attention over a past that is cut into as many pieces as its length has binary digits."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.log_linear_attention.chunked import log_linear_attention_chunked
+from zoo.kernels.log_linear_attention.reference import log_linear_attention_reference
+
+
+def log_linear_attention(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T K"],
+    v: Float[Tensor, "B H T V"],
+    log_decay: Float[Tensor, "B H T"],
+    scales: Float[Tensor, "B H T L"],
+    state: Float[Tensor, "B S H K V"] | None = None,
+    seen: int = 0,
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B S H K V"]]:
+    """y_t = sum over j <= t of scales_t[level(t, j)] exp(sum of log_decay over (j, t]) (q_t k_j) v_j.
+
+    level(t, j): 0 for j = t.  The t tokens before t are cut like the number t into powers of two, the largest
+    first; those in the piece of 2^b have level b + 1.  (Guo et al. 2025, arXiv 2506.04761, Section 3.)
+    state: one S a piece of the `seen` tokens before q, from the smallest: as many as `seen` has digits 1.
+    log_decay <= 0.  L must be more than the binary digits of the largest t.
+    Returns y and the state, both computed in float32 at least, outside of any autocast.
+    """
+    form = log_linear_attention_reference if q.shape[2] == 1 else log_linear_attention_chunked
+    wide = torch.promote_types(v.dtype, torch.float32)
+    with torch.autocast(q.device.type, enabled=False):
+        q, k, v, log_decay, scales = (x.to(wide) for x in (q, k, v, log_decay, scales))
+        return form(q, k, v, log_decay, scales, None if state is None else state.to(wide), seen)
+
+
+__all__ = ["log_linear_attention", "log_linear_attention_chunked", "log_linear_attention_reference"]
