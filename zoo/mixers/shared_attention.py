@@ -1,0 +1,80 @@
+"""Zamba's shared attention: one set of weights, called at several layers, that also reads the model's input.
+
+Glorioso et al., "Zamba: A Compact 7B SSM Hybrid Model" (arXiv 2405.16712), Section 3.
+
+B batch, T time, S tokens so far, D model width, H query heads, G key/value heads, C channels per head
+(H * C == 2 D).
+"""
+
+from typing import NamedTuple, Self
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.kernels.attention import attention
+from zoo.mixers.base import ReadsEmbedding, Seq, Shared
+from zoo.mixers.projections import QueryKeyValue
+from zoo.state import StateSize
+
+
+class State(NamedTuple):
+    k: Float[Tensor, "B G S C"]
+    v: Float[Tensor, "B G S C"]
+
+
+class SharedAttention(Shared[State], ReadsEmbedding[State]):
+    """y = W_call Attention([x, norm(embedding)]), 2 D wide inside; all but W_call is shared by the calls.
+
+    Weights are shared, memory is not: every call keeps keys and values of its own, 2 D wide each.
+    Zamba norms the concatenation of both; here the block has normed x, so the embedding has an RMSNorm of
+    its own (shared too).  Zamba adds y to the input of the next layer alone, here it joins the stream.  The
+    MLP of Zamba's shared block is left to our block.  Other settings as in `zoo.mixers.attention`.
+    """
+
+    share_group = "shared_attention"
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int = 1,
+        num_kv_heads: int | None = None,
+        position: str = "none",
+        rope_base: float = 10000.0,
+        rope_fraction: float = 1.0,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.norm = nn.RMSNorm(d_model, eps=1e-5)
+        self.qkv = QueryKeyValue(
+            2 * d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias
+        )
+        self.attn_proj = nn.Linear(2 * d_model, d_model, bias=bias)
+        self.out_proj = nn.Linear(d_model, d_model, bias=bias)
+
+    def share(self, first: Self) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """ValueError where the two were not given the same settings."""
+        mine, others = _settings(self), _settings(first)
+        if mine != others:
+            raise ValueError(
+                f"layers that share weights must have the same settings: {mine} is not the first's {others}; "
+                f"change them in all of these layers."
+            )
+        self.norm, self.qkv, self.attn_proj = first.norm, first.qkv, first.attn_proj
+
+    def extend_with_embedding(self, x: Seq, embedding: Seq, state: State | None) -> tuple[Seq, State]:
+        both = torch.cat([x, self.norm(embedding).to(x.dtype)], dim=-1)
+        q, k, v = self.qkv(both, offset=0 if state is None else state.k.shape[2])
+        if state is not None:
+            k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
+        y = attention(q, k, v, slopes=self.qkv.slopes).transpose(1, 2).flatten(2)
+        return self.out_proj(self.attn_proj(y)), State(k, v)
+
+    def state_size(self, seq_len: int) -> StateSize:
+        held = 2 * self.qkv.kv_dim * seq_len
+        return StateSize(paper=None, resident=held, touched=held)
+
+
+def _settings(mixer: SharedAttention) -> dict[str, object]:
+    names = ("num_heads", "num_kv_heads", "head_dim", "position", "rope_base", "rope_fraction")
+    return {"bias": mixer.qkv.proj.bias is not None, **{name: getattr(mixer.qkv, name) for name in names}}
