@@ -12,7 +12,8 @@ from zoo import run
 ROOT = Path(__file__).resolve().parent.parent
 TOYS = Path(__file__).resolve().parent / "toys"
 SMALL = ("experiment=smoke", "d_model=16", "task.vocab_size=128")
-ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "COLUMNS": "160"}
+OURS = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "COLUMNS": "160"}
+ENVIRONMENT = os.environ | OURS
 
 
 class Zoo:
@@ -31,7 +32,8 @@ class Zoo:
 
 def start(*words: str, cwd: Path, python_path: str = "") -> subprocess.Popen[str]:
     """The command as a process of its own, in `cwd`."""
-    environment = ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), python_path]))}
+    path = os.pathsep.join(filter(None, [str(ROOT), python_path]))
+    environment = os.environ | OURS | {"PYTHONPATH": path}  # as it is now
     command = [sys.executable, "-m", "zoo.run", "--config-dir", str(TOYS), *words]
     pipe = subprocess.PIPE
     return subprocess.Popen(

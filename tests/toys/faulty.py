@@ -11,6 +11,8 @@ from torch import nn
 from zoo.mixers.base import Mixer, Seq
 from zoo.state import StateSize
 
+HEALED = "ZOO_TOYS_HEALED"  # in the environment: nothing fails any more, as after a bug is removed
+
 
 class State(NamedTuple):
     seen: int
@@ -21,7 +23,7 @@ class Faulty(Mixer[State]):
         self, d_model: int, way: Literal["none", "raise", "exit", "kill", "diverge"], seconds: float
     ) -> None:
         super().__init__()
-        self.way, self.seconds = way, seconds
+        self.way, self.seconds = "none" if HEALED in os.environ else way, seconds
         self.proj = nn.Linear(d_model, d_model)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:

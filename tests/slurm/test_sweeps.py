@@ -1,0 +1,141 @@
+"""The user's command on a real SLURM: whatever happens to a cell or its job, nothing is lost, nothing lies."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.command import OURS, SMALL, finish, start
+from tests.slurm.cluster import Cluster
+from tests.toys.faulty import HEALED
+from zoo import results
+
+SLURM = ("hydra/launcher=slurm", "hydra.launcher.poll_s=1")
+WAYS = ("none", "raise", "exit", "kill")
+LONG = ("mixer.seconds=0.3", "max_examples=64", "optim.eval_batch_size=64", "trainer.checkpoint_every=2")
+PATIENCE_S = 240
+
+
+def run(place: Path, *words: str) -> tuple[int, str, str]:
+    return finish(start(*words, cwd=place), PATIENCE_S)
+
+
+def until(what: Callable[[], object], process: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not what():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def config(folder: Path) -> str:
+    return (folder / "config.yaml").read_text() if (folder / "config.yaml").exists() else ""
+
+
+def folder_of(place: Path, way: str, seed: int) -> Path | None:
+    for folder in place.glob("results/faulty-*"):
+        if f"way: {way}\n" in config(folder) and f"\nseed: {seed}\n" in config(folder):
+            return folder
+    return None
+
+
+def test_the_users_command_and_its_picture(tmp_path: Path, cluster: Cluster):
+    words = ("-m", "experiment=smoke", "mixer=based,sliding_window", "d_model=16", *SLURM)
+    words = (*words, "hydra.launcher.cells_per_job=2", "hydra.launcher.n_workers=2")
+    code, out, err = run(tmp_path, *words, "hydra.launcher.wait=false")
+    assert (code, err) == (0, "")
+    assert "2 cells: 0 done already, 2 to run" in out and "1 jobs submitted" in out
+    assert re.search(r"^code [0-9a-f]{10}", out, re.MULTILINE)
+    (sweep,) = tmp_path.glob("results/.slurm/*/sweep.json")
+    assert f"sweep {sweep.parent.name}: " in out and f"logs {sweep.parent}" in out
+    about = json.loads(sweep.read_text())
+    assert len(about["git_revision"]) == 40 and about["git_clean"] in (True, False)
+    code, out, err = run(tmp_path, *words)  # follows what is in the queue
+    assert (code, err) == (0, "")
+    assert "2 of them queued already" in out and "submitted" not in out
+    assert "accuracy on the test split" in out
+    frame = results.load(tmp_path / "results")
+    assert set(frame.mixer) == {"based", "sliding_window"}
+    records = [results.read(folder) for folder in tmp_path.glob("results/*-*")]
+    assert {record["git_revision"] for record in records} == {about["git_revision"]}
+    draw = [sys.executable, "-m", "analysis.pareto", "results"]
+    done = subprocess.run(draw, cwd=tmp_path, env=os.environ | OURS, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert [*tmp_path.rglob("*.png")] and [*tmp_path.rglob("*.pdf")]
+
+
+BLOWS = (("scancel", "--signal=USR2"), ("scancel", "--signal=TERM"), ("scontrol", "requeue"))
+
+
+def test_nothing_is_lost_whatever_happens(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+    """Three jobs, each of a good cell and three bad ones; every job is also sent away once, in its own way.
+
+    SIGUSR2 is what SLURM sends before a preemption or the time limit; SIGTERM alone, how other sites preempt.
+    A requeue is what follows a preemption without a signal of ours, and the loss of a node.
+    """
+    grid = ("-m", *SMALL, *LONG, "mixer=faulty", "seed=0,1,2", f"mixer.way={','.join(WAYS)}")
+    slurm = (*grid, *SLURM, "hydra.launcher.cells_per_job=4", "hydra.launcher.n_workers=4")
+    process = start(*slurm, cwd=tmp_path)
+    left = dict(enumerate(BLOWS))
+    while left:
+        until(lambda: any(saved(tmp_path, seed) for seed in left), process)
+        seed = next(seed for seed in left if saved(tmp_path, seed))
+        cluster.ask(*left.pop(seed), cluster.job(seed))
+    code, out, err = finish(process, PATIENCE_S)
+    assert (code, err) == (1, "")
+    assert attempts(tmp_path) == [2, 2, 2]
+    assert resumed(tmp_path) == [True, True, True]
+    check_failures(tmp_path, out)
+    monkeypatch.setenv(HEALED, "1")
+    code, out, err = run(tmp_path, *slurm)
+    assert (code, err) == (0, "")
+    assert "12 cells: 3 done already, 9 to run" in out
+    code, _, err = run(tmp_path, *grid, "results=undisturbed", "hydra.launcher.n_workers=6")
+    assert (code, err) == (0, "")
+    same_numbers(tmp_path / "results", tmp_path / "undisturbed")
+
+
+def saved(place: Path, seed: int) -> bool:
+    folder = folder_of(place, "none", seed)
+    return folder is not None and (folder / "last.ckpt").exists()
+
+
+def check_failures(place: Path, out: str) -> None:
+    """The nine that fail say how, each in its folder and in the table, and no other does."""
+    says = {"raise": "RuntimeError: this mixer", "exit": "SystemExit", "kill": "killed by SIGKILL"}
+    assert "failed; the same command tries them again" in out
+    for seed in range(3):
+        good = folder_of(place, "none", seed)
+        assert good and results.is_done(good) and not (good / "error.txt").exists()
+        for way, word in says.items():
+            folder = folder_of(place, way, seed)
+            assert folder and not results.is_done(folder)
+            assert word in (folder / "error.txt").read_text()
+            assert f"seed={seed} mixer.way={way}: FAILED" in out
+    assert out.count("FAILED") == 9
+
+
+def same_numbers(here: Path, undisturbed: Path) -> None:
+    folders = sorted(undisturbed.glob("faulty-*"))
+    assert [f.name for f in folders] == sorted(f.name for f in here.glob("faulty-*")) and len(folders) == 12
+    for folder in folders:
+        assert results.read(here / folder.name)["slices"] == results.read(folder)["slices"]
+        assert (here / folder.name / "metrics.csv").read_bytes() == (folder / "metrics.csv").read_bytes()
+        assert not (here / folder.name / "error.txt").exists()
+
+
+def resumed(place: Path) -> list[bool]:
+    files = sorted(place.glob("results/.slurm/*/events/*.jsonl"))
+    return ["resumed at step" in path.read_text() for path in files]
+
+
+def attempts(place: Path) -> list[int]:
+    """How often each job of the one sweep began."""
+    files = sorted(place.glob("results/.slurm/*/events/*.jsonl"))
+    return [path.read_text().count('"event": "began"') for path in files]
