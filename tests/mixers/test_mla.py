@@ -1,0 +1,41 @@
+"""MLA's scale, and what it refuses; its definition: tests/definitions."""
+
+import pytest
+import torch
+
+from zoo.mixers.attention import Attention
+from zoo.mixers.mla import MLA
+
+
+@torch.no_grad()
+def test_with_keys_and_values_as_latents_of_unit_length_it_is_multi_query_attention():
+    """Rank as wide as the model, projections that pass the latent on: one head, its own keys as values."""
+    mixer, whole = MLA(8, 1, kv_rank=8).double(), Attention(8, bias=False).double()
+    x = torch.randn(2, 12, 8, dtype=torch.float64)
+    mixer.key_proj.weight.copy_(torch.eye(8))
+    mixer.value_proj.weight.copy_(torch.eye(8))
+    mixer.down_proj.weight.copy_(torch.eye(8))
+    x = x / x.square().mean(-1, keepdim=True).sqrt()
+    mixer.norm.eps = 0.0
+    whole.qkv.proj.weight.copy_(torch.cat([mixer.q_proj.weight, torch.eye(8), torch.eye(8)]))
+    whole.out_proj.weight.copy_(mixer.out_proj.weight)
+    torch.testing.assert_close(mixer(x), whole(x))
+
+
+def test_the_heads_share_what_is_kept():
+    sizes = [MLA(16, heads, kv_rank=6, rope_dim=4).state_size(50).resident for heads in (1, 4)]
+    assert sizes == [500, 500]
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"kv_rank": 0}, "kv_rank"),
+        ({"rope_dim": 3}, "rope_dim"),
+        ({"rope_dim": -2}, "rope_dim"),
+        ({"num_heads": 3}, "num_heads"),
+    ],
+)
+def test_refuses_settings_that_do_not_fit(settings: dict, named: str):
+    with pytest.raises(ValueError, match=named):
+        MLA(**({"d_model": 8, "num_heads": 2, "kv_rank": 4} | settings))
