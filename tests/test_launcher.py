@@ -34,7 +34,7 @@ def folders(place: Path) -> list[Path]:
 
 
 def files(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()} - {".lock"}
+    return {path.name for path in folder.iterdir()}
 
 
 DONE = {"config.yaml", "env.json", "metrics.csv", "result.json", "last.ckpt"}

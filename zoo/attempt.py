@@ -1,21 +1,19 @@
 """One attempt at one cell, from an empty folder or a checkpoint to its record."""
 
-import fcntl
 import functools
 import importlib.metadata
 import os
 import platform
 import subprocess
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
-from zoo import results
+from zoo import claim, results
 from zoo.cell import Cell
 from zoo.outcome import Outcome, Progress
 
@@ -48,7 +46,7 @@ def run_cell(cell: Cell, report: Callable[[Progress], None]) -> dict[str, Any]:
 
     folder = cell.folder
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder):
+    with claim.held(folder):
         if results.is_done(folder):
             return results.read(folder)
         results.begin(folder, OmegaConf.to_yaml(cell.config), environment(cell))
@@ -67,19 +65,6 @@ def reason(error: BaseException) -> str:
     """The error in one line."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold the cell's lock, which the system lets go of when this process dies, however it dies."""
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ValueError(
-                f"{folder} is being worked on by another process: wait for it, or end it."
-            ) from None
-        yield
 
 
 def record(cell: Cell, outcome: Outcome) -> dict[str, Any]:
