@@ -1,0 +1,56 @@
+"""The diagonal recurrence with a step that is one fused multiply-add in place, forward and backward.
+
+Time comes first inside, so that a step is contiguous.  The gradient is the same recurrence run backwards:
+with g_t what h_t owes to everything from t on, g_t = dh_t + decay_{t+1} g_{t+1}.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd import Function
+
+
+def diagonal_scan_in_place(
+    decay: Float[Tensor, "... T D"], x: Float[Tensor, "... T D"], state: Float[Tensor, "... D"] | None = None
+) -> tuple[Float[Tensor, "... T D"], Float[Tensor, "... D"]]:
+    """As diagonal_scan_reference."""
+    first = torch.zeros_like(x[..., 0, :]) if state is None else state
+    hs = _Scan.apply(decay, x, first)
+    return hs, hs[..., -1, :]
+
+
+class _Scan(Function):
+    @staticmethod
+    def forward(decay: Tensor, x: Tensor, state: Tensor) -> Tensor:  # pyright: ignore
+        hs = x.movedim(-2, 0).clone(memory_format=torch.contiguous_format)
+        for decay_t, h_t in zip(decay.movedim(-2, 0), hs, strict=True):
+            h_t.addcmul_(decay_t, state)
+            state = h_t
+        return hs.movedim(0, -2)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        decay, _, state = inputs
+        ctx.save_for_backward(decay, state, output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+        decay, state, hs = ctx.saved_tensors
+        owed = grad.movedim(-2, 0).clone(memory_format=torch.contiguous_format)
+        decays = decay.movedim(-2, 0)
+        for t in range(len(owed) - 1, 0, -1):
+            owed[t - 1].addcmul_(decays[t], owed[t])
+        before = torch.cat([state.unsqueeze(-2), hs[..., :-1, :]], dim=-2)
+        d_x = owed.movedim(0, -2)
+        return d_x * before, d_x, owed[0] * decays[0]
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor) -> tuple[Tensor, int]:  # pyright: ignore
+        """Members are one more leading dimension."""
+        members = (
+            s.expand(info.batch_size, *s.shape) if dim is None else s.movedim(dim, 0)
+            for s, dim in zip(inputs, in_dims, strict=True)
+        )
+        return _Scan.apply(*members), 0  # pyright: ignore[reportReturnType]

@@ -1,0 +1,89 @@
+"""Griffin's recurrent block: a short convolution and the real-gated linear recurrent unit, times a gate.
+
+De et al. 2024, "Griffin: Mixing Gated Linear Recurrences with Local Attention" (arXiv 2402.19427), Sec. 2.3
+and 2.4.
+
+B batch, T time, D model width, E inner width, H blocks of P channels (E = H P), K taps of the convolution.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.checks import multiple
+from zoo.kernels.diagonal_scan import diagonal_scan
+from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.short_conv import ShortConv
+from zoo.state import StateSize
+
+SHARPNESS = 8.0  # the paper's c
+SLOWEST, FASTEST = 0.999, 0.9  # what a fresh channel keeps of its state where its gate is open
+LEAST = 1e-10  # of 1 - a^2, whose root has no gradient at 0
+
+
+class State(NamedTuple):
+    h: Float[Tensor, "B E"]
+    tail: Float[Tensor, "B K-1 E"]
+
+
+class RGLRU(Mixer[State]):
+    """h_t = a_t h_{t-1} + sqrt(1 - a_t^2) (i_t x_t), a_t = sigmoid(Lambda)^(c r_t), r and i gates of x.
+
+    The weights of both gates are block-diagonal.  The authors' code leaves out the root at a sequence's first
+    token; the paper does not, and neither does this.
+
+    num_heads: H; 1 makes the gates dense.  d_inner: E; None: d_model (the paper's models have about 4/3 of it).
+    """
+
+    def __init__(
+        self, d_model: int, num_heads: int, d_inner: int | None = None, kernel_size: int = 4
+    ) -> None:
+        super().__init__()
+        self.num_heads, self.d_inner = num_heads, d_model if d_inner is None else d_inner
+        multiple("d_inner", self.d_inner, "num_heads", num_heads)
+        self.in_proj = nn.Linear(d_model, 2 * self.d_inner)
+        self.conv = ShortConv(self.d_inner, kernel_size)
+        head_dim = self.d_inner // num_heads
+        self.gate_weight = nn.Parameter(torch.empty(num_heads, head_dim, 2 * head_dim))
+        self.gate_bias = nn.Parameter(torch.empty(num_heads, 2 * head_dim))
+        self.Lambda = nn.Parameter(torch.empty(self.d_inner))
+        self.out_proj = nn.Linear(self.d_inner, d_model)
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        for weight, fan_in in (
+            (self.in_proj.weight, self.in_proj.in_features),
+            (self.out_proj.weight, self.d_inner),
+            (self.gate_weight, self.d_inner // self.num_heads),
+        ):
+            nn.init.normal_(weight, std=fan_in**-0.5)
+        for bias in (self.in_proj.bias, self.out_proj.bias, self.gate_bias):
+            nn.init.zeros_(bias)
+        kept = torch.empty(self.d_inner).uniform_(FASTEST, SLOWEST)
+        self.Lambda.copy_(-torch.expm1(-kept.log() / SHARPNESS).log())  # sigmoid(Lambda)^c is kept
+        self.Lambda.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        h, tail = (None, None) if state is None else state
+        u, gate = self.in_proj(x).chunk(2, dim=-1)
+        u, tail = self.conv(u, tail)
+        with torch.autocast(x.device.type, enabled=False):
+            y, h = self._recur(u.to(torch.promote_types(x.dtype, torch.float32)), h)
+        return self.out_proj(y.to(gate.dtype) * F.gelu(gate)), State(h, tail)
+
+    def _recur(self, u: Float[Tensor, "B T E"], h: Tensor | None) -> tuple[Tensor, Tensor]:
+        heads = u.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # [B H T P]
+        gates = torch.sigmoid(heads @ self.gate_weight + self.gate_bias[:, None])
+        r, i = (g.transpose(1, 2).flatten(2) for g in gates.chunk(2, dim=-1))
+        log_a = -SHARPNESS * F.softplus(-self.Lambda) * r
+        root = (-torch.expm1(2 * log_a)).clamp(min=LEAST).sqrt()
+        return diagonal_scan(log_a.exp(), root * (i * u), h)
+
+    def state_size(self, seq_len: int) -> StateSize:
+        del seq_len
+        held = self.d_inner + self.conv.tail_size()
+        return StateSize(paper=None, resident=held, touched=held)
