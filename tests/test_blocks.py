@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tests.registry import WIDTH, held
 from tests.test_model import COUNTER, PRE_NORM, VOCAB, ZOOLOGY, config, ids
 from zoo.model import SequenceModel, model_from_config
 
@@ -99,3 +100,37 @@ def test_zoologys_own_dropout_is_the_references():
 def test_settings_that_make_no_sense_are_refused(change: dict[str, Any], words: str):
     with pytest.raises(ValueError, match=words):
         model_with(PRE_NORM | change)
+
+
+CHANNEL_MIXES = ("rwkv_channel_mix", "rwkv7_channel_mix")
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("mlp", CHANNEL_MIXES)
+def test_a_channel_mix_looks_one_token_back_and_what_it_keeps_counts(mlp: str):
+    model, plain = model_with(PRE_NORM | {"mlp": mlp}), model_with(PRE_NORM)
+    whole, parts, state = model(ids(11)), [], None
+    for lo, hi in ((0, 1), (1, 5), (5, 11)):
+        hidden, state = model.extend(ids(11)[:, lo:hi], state)
+        parts.append(hidden)
+    torch.testing.assert_close(torch.cat(parts, dim=1), whole)
+    assert state and sum(held(layer) for layer in state.layers) == 3 * model.blocks[0].d_model
+    sizes = model.state_size(11), plain.state_size(11)
+    assert sizes[0].resident - sizes[1].resident == 3 * model.blocks[0].d_model
+    assert sizes[0].paper == sizes[1].paper
+
+
+@pytest.mark.parametrize("mlp", CHANNEL_MIXES)
+def test_a_channel_mix_widens_what_is_in_view(mlp: str):
+    window = {"_target_": "zoo.mixers.sliding_window.SlidingWindow", "num_heads": 1, "window": 3}
+    block = PRE_NORM | {"mlp": mlp, "layer": 0, "n_layers": 1}
+    model = model_from_config(config([window | {"d_model": WIDTH}], block), VOCAB)
+    t = torch.arange(9)
+    age = t[:, None] - t
+    assert torch.equal(model.visible(9), (age >= 0) & (age <= 3))
+
+
+def test_a_layers_channel_mix_starts_by_its_depth():
+    block = PRE_NORM | {"mlp": "rwkv_channel_mix", "layer": 0, "n_layers": 2}
+    low, high = model_from_config(config([COUNTER] * 2, block), VOCAB).blocks
+    assert not torch.equal(low.mlp.shift.share, high.mlp.shift.share)

@@ -168,8 +168,9 @@ CONTEXTS = (
     ("block.mlp=gelu", "optim.max_epochs=2"),
     ("optim=zoology", "optim.max_epochs=2"),
     ("block=zoology",),
+    ("block.mlp=rwkv_channel_mix",),
 )
-ELSEWHERE = ("mixer.", "task.", "logger.", "block.d_model", "model.layers")
+ELSEWHERE = ("mixer.", "task.", "logger.", "block.d_model", "block.layer", "model.layers")  # layer: filled in
 
 
 def run_leaves() -> list[str]:

@@ -1,40 +1,63 @@
 """The pre-norm block (Xiong et al. 2020): x += mixer(norm(x)), then x += mlp(norm(x)) if there is one."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch.nn.functional as F
 from torch import nn
 
 from zoo.blocks.base import Block
+from zoo.blocks.channel_mix import ChannelMix, ChannelMix7
 from zoo.checks import one_of
 from zoo.mixers.base import Mixer, Seq
 
+CHANNEL_MIXES = {"rwkv_channel_mix": ChannelMix, "rwkv7_channel_mix": ChannelMix7}
+
 
 class PreNorm(Block):
-    """norm: "layer" or "rms".  mlp: "none", "gelu" or "swiglu"; its width is mlp_ratio * d_model."""
+    """norm: "layer" or "rms".  mlp: none, gelu, swiglu, or a channel mix of RWKV, which looks one token back
+    and so keeps a state; its width is mlp_ratio * d_model.
+
+    layer, n_layers: the initial values of the channel mixes depend on the depth.
+    """
 
     def __init__(
         self,
         mixer: Mixer,
         d_model: int,
         norm: Literal["layer", "rms"] = "layer",
-        mlp: Literal["none", "gelu", "swiglu"] = "none",
+        mlp: Literal["none", "gelu", "swiglu", "rwkv_channel_mix", "rwkv7_channel_mix"] = "none",
         mlp_ratio: float = 4.0,
         embed_dropout: float = 0.0,
+        layer: int = 0,
+        n_layers: int = 1,
     ) -> None:
         super().__init__(mixer, d_model, norm, embed_dropout)
-        one_of("block.mlp", mlp, ("none", "gelu", "swiglu"))
+        one_of("block.mlp", mlp, ("none", "gelu", "swiglu", *CHANNEL_MIXES))
         width = round(mlp_ratio * d_model)
         if width < 1:
             raise ValueError(f"block.mlp_ratio (={mlp_ratio}) times d_model (={d_model}) must be at least 1.")
         self.mlp_norm = None if mlp == "none" else self.new_norm()
-        self.mlp = {"none": nn.Identity, "gelu": GELU, "swiglu": SwiGLU}[mlp](d_model, width)
+        if mlp in CHANNEL_MIXES:
+            self.mlp: nn.Module = CHANNEL_MIXES[mlp](d_model, mlp_ratio, layer, n_layers)
+        else:
+            self.mlp = {"none": nn.Identity, "gelu": GELU, "swiglu": SwiGLU}[mlp](d_model, width)
+
+    @property
+    def remembering(self) -> list[Mixer]:
+        return [self.mixer, self.mlp] if isinstance(self.mlp, Mixer) else [self.mixer]
 
     def after(self, mixed: Seq, residual: Seq) -> tuple[Seq, Seq]:
+        return self.extend_after(mixed, residual, None)[:2]
+
+    def extend_after(self, mixed: Seq, residual: Seq, state: Any) -> tuple[Seq, Seq, Any]:
         if self.mlp_norm is None:
-            return mixed, residual
+            return mixed, residual, None
         residual = residual + mixed
-        return self.mlp(self.mlp_norm(residual)), residual
+        x = self.mlp_norm(residual)
+        if isinstance(self.mlp, Mixer):
+            hidden, state = self.mlp.extend(x, state)
+            return hidden, residual, state
+        return self.mlp(x), residual, None
 
 
 class GELU(nn.Module):
