@@ -1,0 +1,33 @@
+"""The Mesa layer: for every query, the best linear map from the keys so far to their values."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.mesa.reference import State, mesa_reference
+from zoo.kernels.mesa.solved import mesa_solved
+
+
+def mesa(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T K"],
+    v: Float[Tensor, "B H T V"],
+    beta: Float[Tensor, "B H T"],
+    log_decay: Float[Tensor, "B H T"],
+    ridge: Float[Tensor, "H K"],
+    state: State | None = None,
+) -> tuple[Float[Tensor, "B H T V"], State]:
+    """y_t = kv_t^T (kk_t + diag(ridge))^{-1} q_t, kk and kv the decayed sums of beta k k^T and beta k v^T.
+
+    So y_t = W q_t for the W that minimises sum_j decay_tj beta_j |v_j - W k_j|^2 + the ridge's penalty (von
+    Oswald et al. 2025, arXiv 2506.05233).  beta >= 0, log_decay <= 0, ridge > 0.
+    Returns y and (kk, kv) after the last token, computed in float32 at least, outside of any autocast.
+    """
+    wide = torch.promote_types(v.dtype, torch.float32)
+    with torch.autocast(q.device.type, enabled=False):
+        q, k, v, beta, log_decay, ridge = (x.to(wide) for x in (q, k, v, beta, log_decay, ridge))
+        form = mesa_reference if q.shape[2] == 1 else mesa_solved
+        return form(q, k, v, beta, log_decay, ridge, state)
+
+
+__all__ = ["State", "mesa", "mesa_reference", "mesa_solved"]
