@@ -30,8 +30,7 @@ class ForgettingAttention(Mixer[State]):
     f_j = sigmoid(w x_j + b) for each query head.
 
     The paper's model of the LLaMA kind, without its "Pro" additions (norms of queries and keys, an output
-    gate, token shifts).  b starts at `gate_bias`; the paper's 0 halves all weights with every token, which a
-    small model does not always unlearn in a short training.
+    gate, token shifts).  b starts at `gate_bias`; the paper's 0 halves all older weights with every token.
     position: none (the paper) | rope.  Gates and logits are computed in float32 at least.
     """
 

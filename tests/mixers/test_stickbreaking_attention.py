@@ -1,0 +1,29 @@
+"""Stick-breaking attention: weights that sum to one, and chunks; its definition: tests/definitions."""
+
+import torch
+
+from zoo.mixers.stickbreaking_attention import StickbreakingAttention, break_sticks
+
+F64 = torch.float64
+
+
+def test_weights_sum_to_one():
+    q, k = 3 * torch.randn(2, 2, 1, 50, 4, dtype=F64)
+    ones = torch.ones(2, 1, 50, 4, dtype=F64)
+    torch.testing.assert_close(break_sticks(q, k, ones), ones)
+
+
+def test_the_newest_of_equal_keys_has_the_most():
+    q, k, v = torch.zeros(1, 1, 4, 2, dtype=F64), torch.zeros(1, 1, 4, 2, dtype=F64), torch.eye(4, dtype=F64)
+    weights = break_sticks(q, k, v[None, None])[0, 0, 3]
+    torch.testing.assert_close(weights, torch.tensor([0.125, 0.25, 0.5, 0.125], dtype=F64))
+
+
+@torch.no_grad()
+def test_chunks_of_queries_are_the_whole():
+    mixer, x = StickbreakingAttention(8, 2).double(), torch.randn(1, 300, 8, dtype=F64)
+    parts, state = [], None
+    for piece in x.split([1, 127, 30, 142], dim=1):
+        y, state = mixer.extend(piece, state)
+        parts.append(y)
+    torch.testing.assert_close(torch.cat(parts, dim=1), mixer(x))

@@ -1,0 +1,71 @@
+"""Stick-breaking attention: the newest key breaks its share off a stick, the next one off what is left, ...
+
+Tan et al. 2025 (arXiv 2410.17980), Section 2.
+
+B batch, T time, S tokens so far, D model width, H query heads, G key/value heads, C channels per head.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.projections import QueryKeyValue
+from zoo.state import StateSize
+
+CHUNK = 128  # queries whose weights exist at a time
+
+
+class State(NamedTuple):
+    k: Float[Tensor, "B G S C"]
+    v: Float[Tensor, "B G S C"]
+
+
+class StickbreakingAttention(Mixer[State]):
+    """With b_ts = sigmoid(q_t k_s / sqrt C), token s < t has the weight b_ts times the product over
+    j = s+1 .. t-1 of (1 - b_tj).  No softmax and no positions: the order is in the weights.
+
+    What is left of the stick when all keys have had their share goes to the token's own value, so that the
+    weights sum to one.  (The authors leave it out or give it a learned value.)
+    """
+
+    def __init__(
+        self, d_model: int, num_heads: int, num_kv_heads: int | None = None, bias: bool = False
+    ) -> None:
+        super().__init__()
+        self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, bias=bias)
+        self.out_proj = nn.Linear(d_model, d_model, bias=bias)
+
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        q, k, v = self.qkv(x)
+        if state is not None:
+            k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
+        wide, shared = torch.promote_types(x.dtype, torch.float32), q.shape[1] // k.shape[1]
+        keys, values = (part.to(wide).repeat_interleave(shared, dim=1) for part in (k, v))
+        stop, ys = k.shape[2] - q.shape[2], []
+        with torch.autocast(x.device.type, enabled=False):
+            for queries in q.to(wide).split(CHUNK, dim=2):
+                stop += queries.shape[2]
+                ys.append(break_sticks(queries, keys[:, :, :stop], values[:, :, :stop]))
+        y = torch.cat(ys, dim=2).transpose(1, 2).flatten(2).to(x.dtype)
+        return self.out_proj(y), State(k, v)
+
+    def state_size(self, seq_len: int) -> StateSize:
+        held = 2 * self.qkv.kv_dim * seq_len
+        return StateSize(paper=None, resident=held, touched=held)
+
+
+def break_sticks(
+    q: Float[Tensor, "B H T C"], k: Float[Tensor, "B H S C"], v: Float[Tensor, "B H S C"]
+) -> Float[Tensor, "B H T C"]:
+    """The queries are the last T of the S tokens."""
+    logits = q @ k.mT / q.shape[-1] ** 0.5
+    later = torch.ones(logits.shape[-2:], dtype=torch.bool, device=q.device).triu(k.shape[2] - q.shape[2])
+    kept = F.logsigmoid(-logits).masked_fill(later, 0.0)
+    left = kept.flip(-1).cumsum(-1).flip(-1)  # log of the stick after key s and all newer ones
+    before = F.pad(left[..., 1:], (0, 1))
+    weights = (F.logsigmoid(logits) + before).masked_fill(later, float("-inf")).exp()
+    return weights @ v + left[..., :1].exp() * v[:, :, v.shape[2] - q.shape[2] :]
