@@ -166,9 +166,10 @@ def _joined(grid: Grid, shared: Grid, where: str) -> Grid:
     own = _keys(grid)
     for axis in shared:
         both = own & axis.words.keys()
-        if both and len(axis.words) > 1:
+        if both and both != axis.words.keys():
+            others = ", ".join(key for key in axis.words if key not in both)
             raise ValueError(
-                f"{min(both)} is zipped in axes and stands again in {where}: set it in one place."
+                f"{min(both)} in {where} is zipped with {others} in axes: set all of them there, or none."
             )
     return *grid, *(axis for axis in shared if not own & axis.words.keys())
 

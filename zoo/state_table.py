@@ -101,21 +101,20 @@ def as_csv(entries: Sequence[Entry]) -> str:
 
 
 def header(seq_lens: Sequence[int], several: bool) -> list[str]:
-    names = ["mixer", *["settings"] * several, "label", "family"]
-    at = f" after {seq_lens[-1]:,}"
-    return [*names, "paper", *(f"{n:,} tokens" for n in seq_lens), "measured", f"bf16 bytes{at}", f"fp32 bytes{at}"]
+    """For the rows of `row`."""
+    sizes = ["paper", *(f"{n:,} tokens" for n in seq_lens), "measured", "bytes, bf16", "bytes, fp32"]
+    return ["mixer", *["settings"] * several, "label", "family", *sizes]
 
 
 def row(e: Entry, several: bool) -> list[str]:
-    """One line; several numbers in one field only where they differ."""
-    names = [e.mixer, *[e.settings] * several, e.label, e.family]
-    last = e.sizes[-1]
+    """One line; several numbers in one field, one for each length, only where they differ."""
     return [
-        *names,
+        *(e.mixer, *[e.settings] * several, e.label, e.family),
         _together([None if size is None else size.paper for size in e.sizes]),
         *(_number(None if size is None else size.resident) for size in e.sizes),
         _together([count for count in e.measured if count is not None]),
-        *(_number(None if last is None else last.bytes(dtype)) for dtype in ("bfloat16", "float32")),
+        _together([None if size is None else size.bytes("bfloat16") for size in e.sizes]),
+        _together([None if size is None else size.bytes("float32") for size in e.sizes]),
     ]
 
 
