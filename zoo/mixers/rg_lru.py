@@ -35,7 +35,7 @@ class RGLRU(Mixer[State]):
     The weights of both gates are block-diagonal.  The authors' code leaves out the root at a sequence's first
     token; the paper does not, and neither does this.
 
-    num_heads: H; 1 makes the gates dense.  d_inner: E; None: d_model (the paper's models have about 4/3 of it).
+    num_heads: H; 1 makes the gates dense.  d_inner: E; None: d_model (the paper's have about 4/3 of it).
     """
 
     def __init__(
