@@ -13,6 +13,8 @@ from zoo.cell import Cell
 from zoo.describe import describe
 from zoo.outcome import Progress as CellProgress
 
+MOST_LINES = 30  # of running cells; a cluster runs more than a terminal is high
+
 
 def console() -> Console:
     made = Console(highlight=False)
@@ -53,14 +55,17 @@ class SweepDisplay:
         self.bars.stop()
 
     def started(self, cell: Cell) -> None:
-        self.lines[cell.run_id] = self.bars.add_task(str(cell), total=1, note="starting")
+        if cell.run_id in self.lines:
+            return  # another process had it, and left it behind
+        seen = len(self.lines) < MOST_LINES
+        self.lines[cell.run_id] = self.bars.add_task(str(cell), total=1, note="starting", visible=seen)
 
     def progress(self, cell: Cell, at: CellProgress) -> None:
         self.bars.update(self.lines[cell.run_id], completed=at.step, total=at.total_steps, note=note(at))  # pyright: ignore
 
     def stopped(self, cell: Cell) -> None:
         """It waits to go on."""
-        self.bars.remove_task(self.lines.pop(cell.run_id))
+        self._drop(cell)
 
     def note(self, text: str) -> None:
         """How the sweep as a whole does."""
@@ -73,10 +78,15 @@ class SweepDisplay:
         self._ended(cell, f"FAILED  {reason}")
 
     def _ended(self, cell: Cell, text: str) -> None:
-        self.bars.remove_task(self.lines.pop(cell.run_id))
+        self._drop(cell)
         self.bars.advance(self.overall)
         self.done += 1
         self.console.print(f"[{self.done}/{self.total}] {cell}: {text}", markup=False, soft_wrap=True)
+
+    def _drop(self, cell: Cell) -> None:
+        self.bars.remove_task(self.lines.pop(cell.run_id))
+        for line in list(self.lines.values())[:MOST_LINES]:
+            self.bars.update(line, visible=True)
 
     def report(self, records: Sequence[dict[str, Any]], failures: Sequence[Failure]) -> None:
         """The tables at the end: every result, then every failure."""

@@ -1,4 +1,4 @@
-"""The user's command on a real SLURM: whatever happens to a cell or its job, nothing is lost, nothing lies."""
+"""The user's command on a real SLURM: whatever happens to a cell or its job, nothing is lost or lies."""
 
 import json
 import os

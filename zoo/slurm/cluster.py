@@ -127,8 +127,8 @@ def ask(*words: str) -> str:
 
 
 def complaint(text: str) -> str:
-    """The last line of what SLURM said, without the name of the command that said it."""
-    lines = [
-        line.strip() for line in text.splitlines() if re.match(r"\w+: |allocation failure", line.strip())
-    ]
-    return re.sub(r"^(\w+: )?(error: |fatal: )?", "", lines[-1]) if lines else ""
+    """What SLURM said was wrong, in one line, without the name of the command that said it."""
+    said = r"(?:\w+: )?(?:error: |fatal: )?"
+    lines = [line.strip() for line in text.splitlines()]
+    wrong = [line for line in lines if re.match(r"\w+: |allocation failure", line)]
+    return "; ".join(re.sub(f"^{said}", "", line) for line in wrong)

@@ -33,10 +33,18 @@ class Part:
     state: str = "PENDING"
     job_id: str = ""
     ended_at: float | None = None  # when the queue was first seen without it
+    over: bool = False  # and has been for long enough that its last words must have arrived
     failed: dict[str, str] = field(default_factory=dict)  # run id -> reason
 
     def __post_init__(self) -> None:
         self.tail = Tail(self.ledger.events(self.number))
+
+    def death(self) -> str:
+        """For the error.txt of a cell that its job left without a word."""
+        log = self.ledger.folder / f"{self.job_id}_0_log.err"
+        end = log.read_text(errors="replace")[-2000:] if self.job_id and log.exists() else ""
+        name = f"SLURM job {self.job_id}" if self.job_id else "its SLURM job"
+        return f"{name} ended ({self.state}) before this cell had a result\nthe end of {log}:\n{end}"
 
 
 def follow(parts: Sequence[Part], display: SweepDisplay, poll_s: float) -> list[Failure]:
@@ -75,10 +83,8 @@ class Watch:
             job = found.get((part.ledger.sweep_id, part.number))
             part.state = job.state if job else cluster.GONE
             part.job_id = job.job_id if job else part.job_id
-            if job and job.live:
-                part.ended_at = None
-            elif part.ended_at is None:
-                part.ended_at = time.monotonic()
+            part.ended_at = None if job and job.live else part.ended_at or time.monotonic()
+            part.over = part.ended_at is not None and time.monotonic() - part.ended_at > SETTLE_S
         self.display.note(_pending([job for job in jobs if job.state == "PENDING"]))
 
     def look(self) -> None:
@@ -110,13 +116,12 @@ class Watch:
             self.display.progress(cell, Progress(**event["at"]))
 
     def _settle(self, part: Part) -> None:
-        """Close the cells that are through.  A job that ended without a word gets some time to be heard."""
-        over = part.ended_at is not None and time.monotonic() - part.ended_at > SETTLE_S
+        """Close the cells that are through."""
         for cell in list(part.cells.values()):
             if results.is_done(cell.folder):
                 self._show(cell)
                 self.display.finished(cell, results.read(cell.folder))
-            elif cell.run_id in part.failed or over:
+            elif cell.run_id in part.failed or part.over:
                 self._fail(part, cell)
             else:
                 continue
@@ -124,14 +129,10 @@ class Watch:
             del part.cells[cell.run_id]
 
     def _fail(self, part: Part, cell: Cell) -> None:
-        if cell.run_id not in part.failed:
-            log = part.ledger.folder / f"{part.job_id}_0_log.err"
-            cell.folder.mkdir(parents=True, exist_ok=True)
-            text = (
-                f"the job {part.job_id} ended ({part.state}) before this cell had a result; its log: {log}\n"
-            )
-            results.fail(cell.folder, text)
         error = cell.folder / "error.txt"
+        if cell.run_id not in part.failed:
+            cell.folder.mkdir(parents=True, exist_ok=True)
+            results.fail(cell.folder, part.death())
         reason = part.failed.get(cell.run_id) or last_line(error)
         self._show(cell)
         self.display.failed(cell, reason)

@@ -29,7 +29,7 @@ class SlurmSettings:
     n_parallel: int | None
     max_array_size: int | None
     setup_lines: list[str]
-    additional_parameters: dict[str, Any]
+    additional_parameters: dict[str, Any] | None
     signal_delay_s: int
     max_num_timeout: int
     use_srun: bool
@@ -78,7 +78,7 @@ class SlurmSettings:
                 f"hydra.launcher.n_workers (={self.n_workers}) must be at most cells_per_job "
                 f"(={self.cells_per_job}): a job has no more cells to run at once."
             )
-        for key in self.additional_parameters:
+        for key in self.additional_parameters or {}:
             found += _not_additional(key)
         return found
 
@@ -91,7 +91,7 @@ class SlurmSettings:
                 f"hydra.launcher.cpus_per_task (={self.cpus_per_task}) must be at least n_workers times "
                 f"trainer.threads (={needed})."
             )
-        asked = " ".join([*self.additional_parameters, str(self.gres)])
+        asked = " ".join([*(self.additional_parameters or {}), str(self.gres)])
         if any(t["accelerator"] == "gpu" for t in trainers) and "gpu" not in asked:
             raise ValueError(
                 f"trainer.accelerator (=gpu) needs a GPU in each job, and hydra.launcher.gres (={self.gres}) "
@@ -110,7 +110,9 @@ class SlurmSettings:
             "nodes": 1,
             "requeue": True,  # after a preemption or the loss of a node, wherever the site leaves it to us
         }
-        return {key: value for key, value in asked.items() if value is not None} | self.additional_parameters
+        return {key: value for key, value in asked.items() if value is not None} | (
+            self.additional_parameters or {}
+        )
 
     def recorded(self) -> dict[str, Any]:
         return {key: asdict(self)[key] for key in SlurmSettings.__dataclass_fields__}
