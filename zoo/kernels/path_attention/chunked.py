@@ -1,0 +1,42 @@
+"""PaTH attention in chunks: what the tokens of a chunk take off each key is one triangular system.
+
+Let y_sj = beta_s w_s k_j, with k_j as token s finds it, so that k_j loses w_s y_sj.  Within a chunk, for the
+keys j older than s, y_sj + beta_s (sum over r < s of w_s w_r y_rj) = beta_s w_s k_j; and a query t finds
+q_t k_j - sum over s <= t of q_t w_s y_sj.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+CHUNK = 64
+
+
+def path_attention(
+    q: Float[Tensor, "B H T C"],
+    k: Float[Tensor, "B G S C"],
+    v: Float[Tensor, "B G S C"],
+    w: Float[Tensor, "B G T C"],
+    beta: Float[Tensor, "B G T"],
+) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B G S C"]]:
+    """What `path_attention_reference` says, faster."""
+    past, ys = k.shape[2] - q.shape[2], []
+    keys, new = k[:, :, :past], k[:, :, past:]
+    for part in zip(*(x.split(CHUNK, dim=2) for x in (q, new, w, beta)), strict=True):
+        keys = torch.cat([keys, part[1]], dim=2)
+        y, keys = _chunk(part[0], keys, v[:, :, : keys.shape[2]], *part[2:])
+        ys.append(y)
+    return torch.cat(ys, dim=2), keys
+
+
+def _chunk(q: Tensor, k: Tensor, v: Tensor, w: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
+    past = k.shape[2] - w.shape[2]
+    weighted = beta[..., None] * w
+    taken = torch.linalg.solve_triangular(
+        (weighted @ w.mT).tril(-1), (weighted @ k.mT).tril(past - 1), upper=False, unitriangular=True
+    )
+    q = q.unflatten(1, (k.shape[1], -1))  # [B G H/G T C]
+    logits = q @ k.mT[:, :, None] - (q @ w.mT[:, :, None]).tril() @ taken[:, :, None]
+    later = torch.ones(logits.shape[-2:], dtype=torch.bool, device=q.device).triu(past + 1)
+    logits = (logits / q.shape[-1] ** 0.5).masked_fill(later, float("-inf"))
+    return (logits.softmax(-1) @ v[:, :, None]).flatten(1, 2), k - taken.mT @ w
