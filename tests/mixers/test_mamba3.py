@@ -1,0 +1,70 @@
+"""Mamba-3's initial values, limits and numerics; its definition: tests/definitions."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from zoo.mixers.mamba3 import Mamba3, turned
+
+
+def test_initial_values_are_the_authors():
+    torch.manual_seed(3)
+    mixer = Mamba3(512, d_state=8, head_dim=4, n_layers=4)
+    dt = F.softplus(mixer.dt_bias).log()
+    assert (dt.min() >= math.log(1e-3) - 1e-3) and (dt.max() <= math.log(1e-1) + 1e-3)
+    for ones in (mixer.B_bias, mixer.C_bias, mixer.B_norm.weight, mixer.C_norm.weight, mixer.D):
+        assert (ones == 1).all()
+    assert mixer.out_proj.weight.std().item() == pytest.approx(1024**-0.5 / math.sqrt(3) / 2, rel=0.05)
+    assert {n for n, p in mixer.named_parameters() if getattr(p, "no_weight_decay", False)} == {
+        "D",
+        "dt_bias",
+    }
+
+
+def test_a_turn_by_a_right_angle():
+    x = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0])[None, None, None]
+    angle = torch.tensor([math.pi / 2, math.pi])[None, None, None]
+    torch.testing.assert_close(turned(x, angle)[0, 0, 0], torch.tensor([-2.0, 1.0, -3.0, -4.0, 5.0]))
+
+
+def test_angles_do_not_round_as_they_add_up():
+    """4,096 steps of hundreds of radians each; a running sum in float32 would be off by 0.1."""
+    mixer, x = Mamba3(8, d_state=4), 300 * torch.randn(1, 4096, 8)
+    with torch.no_grad():
+        _, state = mixer.extend(x)
+        _, exact = mixer.double().extend(x.double())
+    gap = (state.angle - exact.angle).abs()
+    assert torch.minimum(gap, 2 * math.pi - gap).max() < 2e-2
+    assert state.angle.min() >= 0 and state.angle.max() < 2 * math.pi + 1e-6
+
+
+def test_large_inputs_and_long_sequences_stay_finite():
+    mixer, x = Mamba3(16, d_state=4), 100 * torch.randn(1, 4096, 16)
+    y = mixer(x)
+    y.square().mean().backward()
+    assert y.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in mixer.parameters())
+
+
+def test_bfloat16_keeps_its_state_in_float32():
+    mixer, x = Mamba3(16, d_state=4), torch.randn(2, 70, 16)
+    with torch.autocast("cpu", torch.bfloat16):
+        y, state = mixer.extend(x)
+    assert {part.dtype for part in state} == {torch.float32}
+    torch.testing.assert_close(y.float(), mixer(x), rtol=5e-2, atol=5e-2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"d_state": 0}, "d_state .* must be at least 1"),
+        ({"d_state": 3}, r"rope_fraction \* d_state \(=0.5 \* 3\) must be in 2"),
+        ({"head_dim": 5}, r"expand \* d_model \(=32\) must be a positive multiple of head_dim \(=5\)"),
+        ({"rope_fraction": 2.0}, "rope_fraction"),
+    ],
+)
+def test_impossible_settings_are_refused(wrong: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        Mamba3(16, **({"d_state": 4} | wrong))
