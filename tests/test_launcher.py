@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import SMALL, TOYS, Zoo, finish, start
-from zoo import results
+from zoo import claim, results
 from zoo.config import composer
 
 COMPOSER = composer(TOYS)
@@ -144,16 +144,44 @@ def _way_is_none(self: object, name: str, value: object) -> None:
 
 
 def test_a_cell_is_not_run_by_two_processes_at_once(zoo: Zoo, tmp_path: Path):
-    import fcntl
-
     folder = COMPOSER.cell([*SMALL, WINDOW]).folder
     folder.mkdir(parents=True)
-    with (folder / ".lock").open("w") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
+    with claim.held(folder):
         code, _, err = zoo(*SMALL, WINDOW)
     assert (code, len(err.splitlines())) == (2, 1)
-    assert "is being worked on by another process" in err
+    assert f"is being worked on by process {os.getpid()} of " in err
     assert files(folder) == set()
+
+
+def test_two_drivers_of_one_sweep_share_it(tmp_path: Path):
+    sweep = ("-m", *SMALL, *SLOW, "seed=0,1,2,3,4,5", "hydra.launcher.n_workers=1")
+    drivers = [start(*sweep, cwd=tmp_path) for _ in range(2)]
+    holders: dict[str, set[int]] = {}
+    while any(driver.poll() is None for driver in drivers):
+        for path in tmp_path.glob("results/*/claim.json"):
+            if found := claim.holder(path.parent):
+                holders.setdefault(path.parent.name, set()).add(found.pid)
+        time.sleep(0.01)
+    ends = [finish(driver) for driver in drivers]
+    assert [code for code, _, _ in ends] == [0, 0], ends
+    assert {name: len(pids) for name, pids in holders.items()} == {f.name: 1 for f in folders(tmp_path)}
+    assert all(files(folder) == DONE for folder in folders(tmp_path))
+    assert all(out.count(": ok  test") == 6 for _, out, _ in ends)
+
+
+def test_a_cell_that_another_left_behind_is_run_here(tmp_path: Path):
+    sweep = ("-m", *SMALL, *SLOW, "seed=0", "hydra.launcher.n_workers=1")
+    first = start(*sweep, cwd=tmp_path)
+    wait_for("claim.json", first, tmp_path)
+    second = start(*sweep, cwd=tmp_path)
+    time.sleep(4)
+    (folder,) = folders(tmp_path)
+    assert claim.holder(folder) and second.poll() is None
+    first.kill()
+    first.communicate()
+    code, out, err = finish(second)
+    assert code == 0, err
+    assert out.count(": ok  test") == 1
 
 
 def test_help_and_cfg_read_well(zoo: Zoo, monkeypatch: pytest.MonkeyPatch):

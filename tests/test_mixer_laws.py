@@ -124,7 +124,10 @@ def test_an_output_depends_on_what_is_visible_and_on_nothing_else(case: Case):
     mixer, length = mixer_of(case), 24
     visible = mixer.visible(length)
     reached = torch.zeros_like(visible)
-    for seed in range(3):
+    bounded = not visible.equal(torch.ones_like(visible).tril())
+    for seed in range(30):  # a reader that selects (top-k) sees different parts of different inputs
+        if seed >= 3 and (not bounded or reached.equal(visible)):
+            break
         x = tokens(length, seed=seed, batch=1).requires_grad_()
         y = mixer(x)
         for t in range(length):
@@ -132,8 +135,7 @@ def test_an_output_depends_on_what_is_visible_and_on_nothing_else(case: Case):
             reached[t] |= (grad[0] != 0).any(-1)
     assert not (reached & ~visible).any(), "an output depends on inputs that visible() denies"
     assert (reached.diagonal()).all(), "an output does not depend on its own input"
-    if not visible.equal(torch.ones_like(visible).tril()):
-        assert reached.equal(visible), "visible() promises more than the mixer sees"
+    assert not bounded or reached.equal(visible), "visible() promises more than the mixer sees"
 
 
 @torch.no_grad()

@@ -45,6 +45,8 @@ def run_cell(cell: Cell, report: Callable[[Progress], None]) -> dict[str, Any]:
     from zoo.training import train  # torch and Lightning: seconds, which a mistake should not cost
 
     folder = cell.folder
+    if results.is_done(folder):
+        return results.read(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with claim.held(folder):
         if results.is_done(folder):

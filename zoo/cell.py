@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ class Cell:
         config["trainer"] = {k: v for k, v in config["trainer"].items() if k not in MACHINE_ONLY_TRAINER}
         return config | {"mixer_name": self.mixer, "schema": SCHEMA}
 
-    @property
+    @cached_property
     def run_id(self) -> str:
         return f"{self.mixer}-{_hash(self.science)}"
 

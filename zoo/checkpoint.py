@@ -2,12 +2,14 @@
 
 import os
 import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import torch
 
 FORMAT = 1  # raise it when the contents change
+DAMAGED = (RuntimeError, OSError, EOFError, KeyError, ValueError, pickle.UnpicklingError, zipfile.BadZipFile)
 
 
 def save(path: Path, run_id: str, contents: dict[str, Any]) -> None:
@@ -26,14 +28,22 @@ def load(path: Path, run_id: str) -> dict[str, Any] | None:
         return None
     again = "delete it to start the cell anew."
     try:
+        _check_sums(path)
         contents = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, OSError, EOFError, KeyError, ValueError, pickle.UnpicklingError) as error:
+    except DAMAGED as error:
         raise ValueError(f"{path} is not a complete checkpoint ({_first_line(error)}): {again}") from None
     if not isinstance(contents, dict) or contents.get("format") != FORMAT:
         raise ValueError(f"{path} is not a checkpoint of this version: {again}")
     if contents["run_id"] != run_id:
         raise ValueError(f"{path} belongs to the cell {contents['run_id']}, not to {run_id}: {again}")
     return contents
+
+
+def _check_sums(path: Path) -> None:
+    """torch.load reads a tensor whose bits have flipped without a word, though their CRC-32 is in the file."""
+    with zipfile.ZipFile(path) as file:
+        if damaged := file.testzip():
+            raise ValueError(f"{damaged} does not match its check sum")
 
 
 def _first_line(error: Exception) -> str:

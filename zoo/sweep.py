@@ -14,13 +14,15 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Protocol
 
-from zoo import results
-from zoo.attempt import CellFailed, Failure, reason, run_cell
+from zoo import claim, results
+from zoo.attempt import CellFailed, Failure, run_cell
 from zoo.cell import Cell
 from zoo.config import Composer
 from zoo.display import SweepDisplay
 from zoo.outcome import Progress, Terminated
 from zoo.validate import Validator
+
+LOOK_EVERY_S = 2.0  # at the cells that other processes run
 
 
 class SweepFailed(Exception):
@@ -132,15 +134,20 @@ class Pool:
     def __init__(self, context: Any, workers: int, display: Display) -> None:
         self.context, self.workers, self.display = context, workers, display
         self.running: dict[Connection, tuple[Cell, ForkServerProcess]] = {}
+        self.elsewhere: list[Cell] = []  # other processes are at work on them
+        self.looked = 0.0
 
     def run(self, cells: Sequence[Cell]) -> list[Failure]:
+        """Run the cells; one that another process runs is waited for, and run here should that one vanish."""
         waiting, failures = list(reversed(cells)), []
         try:
-            while waiting or self.running:
+            while waiting or self.running or self.elsewhere:
                 while waiting and len(self.running) < self.workers:
                     self._start(waiting.pop())
                 for pipe in wait(list(self.running), timeout=0.5):
                     failures += self._listen(pipe)  # pyright: ignore[reportArgumentType]
+                if time.monotonic() - self.looked >= LOOK_EVERY_S:
+                    failures += self._look(waiting)
         finally:
             for _, process in self.running.values():
                 process.kill()  # nothing is ever half-written, so there is nothing to wait for
@@ -158,12 +165,34 @@ class Pool:
             process.kill()
 
     def _start(self, cell: Cell) -> None:
+        if claim.holder(cell.folder):
+            self._set_aside(cell)
+            return
         mine, theirs = self.context.Pipe(duplex=False)
         process = self.context.Process(target=_work, args=(cell, theirs), daemon=True)
         process.start()
         theirs.close()
         self.running[mine] = cell, process
         self.display.started(cell)
+
+    def _set_aside(self, cell: Cell) -> None:
+        self.elsewhere.append(cell)
+        self.display.started(cell)
+        message = f"run by {claim.holder(cell.folder) or 'another process'}"
+        self.display.progress(cell, Progress(0, 1, 0, None, None, message))
+
+    def _look(self, waiting: list[Cell]) -> list[Failure]:
+        """Which of the cells elsewhere have ended; one that was left behind joins those that wait."""
+        self.looked, failures = time.monotonic(), []
+        for cell in self.elsewhere[:]:
+            if not results.is_done(cell.folder) and claim.holder(cell.folder):
+                continue
+            self.elsewhere.remove(cell)
+            if results.is_done(cell.folder) or (cell.folder / "error.txt").exists():
+                failures += self._ended(cell, 0)
+            else:
+                waiting.append(cell)
+        return failures
 
     def _listen(self, pipe: Connection) -> list[Failure]:
         cell, process = self.running[pipe]
@@ -180,6 +209,9 @@ class Pool:
     def _ended(self, cell: Cell, code: int) -> list[Failure]:
         if results.is_done(cell.folder):
             self.display.finished(cell, results.read(cell.folder))
+            return []
+        if code == claim.BUSY:
+            self._set_aside(cell)
             return []
         if code == -signal.SIGTERM:
             time.sleep(1)  # whoever ended it may be about to end us all: then nothing has failed
@@ -224,9 +256,8 @@ def _work(cell: Cell, pipe: Connection) -> None:
         run_cell(cell, pipe.send)
     except CellFailed:
         sys.exit(1)
-    except ValueError as error:  # it could not begin: another process holds the folder
-        results.fail(cell.folder, reason(error) + "\n")
-        sys.exit(1)
+    except claim.Busy:
+        sys.exit(claim.BUSY)
     except Terminated:  # saved; the driver should see what it was
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)

@@ -1,11 +1,11 @@
-"""python -m analysis.pareto and python -m analysis.expected: what they write, print and refuse."""
+"""python -m analysis.pareto, .expected and .loads: what they write, print and refuse."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from analysis import expected, pareto
+from analysis import expected, loads, pareto
 from tests.analysis import fake
 
 EXPECTED = """# made up
@@ -124,3 +124,19 @@ def assert_one_line(capsys: pytest.CaptureFixture[str], says: str) -> None:
     (line,) = captured.err.splitlines()
     assert line.startswith("error: ") and not captured.out
     assert re.search(says, line), line
+
+
+def test_loads_are_a_markdown_table_best_first(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert loads.main([str(results), "--where", "d_model == 64"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    head = next(line for line in printed if line.startswith("| mixer"))
+    rows = [[field.strip() for field in line.strip("|").split("|")] for line in printed[5:]]
+    names = [field.strip() for field in head.strip("|").split("|")]
+    assert names[5:] == [f"seq_len={length},num_kv_pairs={pairs}" for length, pairs in fake.SLICES]
+    means = [sum(map(float, row[5:])) for row in rows]
+    assert len(rows) == sum(point.d_model == 64 for point in fake.POINTS)
+    assert means == sorted(means, reverse=True) and 0 < means[-1] < means[0] <= 400
+    (row,) = [row for row in rows if row[1].endswith("d_state=8")]
+    assert row[:5] == ["Mamba", "d_model=64 d_state=8", "2,816", "0.01", "2"]
+    assert loads.main([str(results), "--where", "d_model == 65"]) == 1
+    assert_one_line(capsys, "leaves no cell")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import pytorch_lightning as pl
 import torch
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from torch import Tensor, nn
 
 from zoo.batches import BatchStream
@@ -175,6 +176,7 @@ def fit(module: Recorder, resume: Path | None = None) -> list[list[int]]:
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
+        plugins=[LightningEnvironment()],  # also where SLURM is installed
     )
     trainer.fit(module, BatchStream(task(), "train", 16), ckpt_path=resume)
     return module.seen

@@ -57,7 +57,8 @@ class BigBird(Mixer[State]):
         at_least("max_len", max_len, num_global + num_random)
         one_of("position", position, ("none", "rope"))
         self.d_model, self.window, self.num_global, self.num_random = d_model, window, num_global, num_random
-        draw = torch.randperm(max_len - num_global, generator=torch.Generator().manual_seed(seed))
+        generator = torch.Generator().manual_seed(seed)
+        draw = torch.randperm(max_len - num_global, generator=generator, device="cpu")  # even on "meta"
         self.columns = sorted(num_global + int(i) for i in draw[:num_random])
         self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)

@@ -1,0 +1,61 @@
+"""What every point recalls at each slice of the test split: a Markdown table.
+
+    python -m analysis.loads results/learning > docs/learning.md
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.cells import slices
+from analysis.pareto import Pareto, pareto
+from zoo.results import load
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m analysis.loads", description="What every point recalls at each slice, as Markdown."
+    )
+    parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to")
+    parser.add_argument("--where", default="", help="a pandas query on the columns of zoo.results.load")
+    options = parser.parse_args(arguments)
+    try:
+        table = load(options.results)
+        text = markdown(pareto(table, where=options.where), slices(table, "test"), options.results.name)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(text)
+    return 0
+
+
+def markdown(shown: Pareto, order: list[str], name: str) -> str:
+    """One row a point: accuracy at each slice in per cent, the mean over seeds at the chosen learning rate."""
+    head = ["mixer", "settings", "state", "lr", "seeds", *order]
+    lines = [
+        f"Accuracy in per cent at each slice of the test split; `python -m analysis.loads results/{name}`.",
+        "State: scalars that are kept per sequence, of the whole model, at the longest slice.",
+        "",
+        _row(head),
+        _row(["---", "---", *["--:"] * (len(head) - 2)]),
+    ]
+    alone = {name: rows.set_index("point")["accuracy"] for name, rows in shown.by_slice.items()}
+    rows = shown.points.sort_values("accuracy", ascending=False, kind="stable")
+    return "\n".join(lines + [_point(row, [alone[name] for name in order]) for row in rows.to_dict("records")])
+
+
+def _point(row: dict, alone: list[pd.Series]) -> str:
+    seeds = f"{row['seeds']}" + (f" ({row['diverged']} diverged)" if row["diverged"] else "")
+    fields = [row["series"], f"d_model={row['d_model']} {row['knobs']}".strip()]
+    fields += [f"{row['state_resident']:,.0f}", f"{row['lr']:.3g}", seeds]
+    return _row(fields + [f"{100 * scores[row['point']]:.1f}" for scores in alone])
+
+
+def _row(fields: list[str]) -> str:
+    return f"| {' | '.join(fields)} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
