@@ -40,7 +40,7 @@ def load(path: Path, run_id: str) -> dict[str, Any] | None:
 
 
 def _check_sums(path: Path) -> None:
-    """torch.load reads a tensor whose bits have flipped without a word, though their CRC-32 is in the file."""
+    """torch.load reads a tensor with flipped bits without a word, though its CRC-32 stands in the file."""
     with zipfile.ZipFile(path) as file:
         if damaged := file.testzip():
             raise ValueError(f"{damaged} does not match its check sum")

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import pytorch_lightning as pl
 import torch
-from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from torch import Tensor, nn
 
 from zoo.batches import BatchStream
@@ -176,12 +175,12 @@ def fit(module: Recorder, resume: Path | None = None) -> list[list[int]]:
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
-        plugins=[LightningEnvironment()],  # also where SLURM is installed
     )
     trainer.fit(module, BatchStream(task(), "train", 16), ckpt_path=resume)
     return module.seen
 
 
+@pytest.mark.filterwarnings("ignore:The `srun` command is available")  # where SLURM is installed
 @pytest.mark.filterwarnings("ignore:The 'train_dataloader' does not have many workers")
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")  # inside Lightning 2.6 with torch 2.13
 def test_lightning_resumes_in_the_middle_of_an_epoch_and_between_two(tmp_path: Path):
