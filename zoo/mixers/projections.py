@@ -3,6 +3,7 @@
 B batch, T time, D model width, H query heads, G key/value heads, C channels per head (H * C == D).
 """
 
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -57,3 +58,16 @@ class QueryKeyValue(nn.Module):
             q = rotate(q, offset, self.rope_base, self.rope_fraction)
             k = rotate(k, offset, self.rope_base, self.rope_fraction)
         return q, k, v
+
+    def unplaced_query(self, x: Float[Tensor, "D"]) -> Float[Tensor, "H C"]:
+        """The query of one vector, at no position."""
+        rows, bias = self.num_heads * self.head_dim, self.proj.bias
+        query = F.linear(x, self.proj.weight[:rows], None if bias is None else bias[:rows])
+        return query.unflatten(0, (self.num_heads, self.head_dim))
+
+    def turned_back(self, x: Float[Tensor, "B H T C"], offset: int) -> Float[Tensor, "B H T C"]:
+        """Queries or keys as they were before they were put at `offset`, `offset` + 1, ..."""
+        if self.position != "rope":
+            return x
+        last = offset + x.shape[2] - 1
+        return rotate(x.flip(2), -last, self.rope_base, self.rope_fraction).flip(2)

@@ -1,26 +1,35 @@
-"""Which past blocks a token retrieves, and the mask that shows them to attention."""
+"""Which past blocks a token retrieves, and the mask that shows them to attention.
+
+Each step has one form, over whole sequences.  tests/definitions/se_attn.py states all of them together, one
+token at a time.
+"""
 
 from zoo.kernels.span_retrieval.chunks import Chunks, drawn_chunks, fixed_chunks
-from zoo.kernels.span_retrieval.reference import (
-    random_scores,
-    relevance,
-    scoring_queries,
+from zoo.kernels.span_retrieval.scores import gate_bias, random_scores, relevance, scoring_queries
+from zoo.kernels.span_retrieval.selection import (
+    admissible_blocks,
+    best_blocks,
+    block_ids,
+    from_ids,
+    span_bias,
     span_mask,
-    summarise,
 )
-from zoo.kernels.span_retrieval.selection import best_blocks, block_ids, chosen_blocks, from_ids
+from zoo.kernels.span_retrieval.summaries import attended, in_blocks
 
 __all__ = [
     "Chunks",
+    "admissible_blocks",
+    "attended",
     "best_blocks",
     "block_ids",
-    "chosen_blocks",
     "drawn_chunks",
     "fixed_chunks",
     "from_ids",
+    "gate_bias",
+    "in_blocks",
     "random_scores",
     "relevance",
     "scoring_queries",
+    "span_bias",
     "span_mask",
-    "summarise",
 ]

@@ -16,12 +16,13 @@ class Chunks(NamedTuple):
     starts: Int[Tensor, "R"]
     tokens: Int[Tensor, "T"]  # positions of the new tokens
     of_token: Int[Tensor, "T"]  # the row of `starts` that a new token belongs to
+    first: int  # position of the first new token
     last_start: int  # of the last chunk
 
     @property
     def first_token(self) -> Int[Tensor, "R"]:
         """The row of `tokens` where a chunk begins; 0 for a chunk that began before the call."""
-        return (self.starts - self.tokens[:1]).clamp(min=0)
+        return (self.starts - self.first).clamp(min=0)
 
 
 def fixed_chunks(chunk_size: int, first: int, length: int, device: torch.device) -> Chunks:
@@ -47,4 +48,4 @@ def drawn_chunks(
 def _chunks(starts: list[int], number: int, first: int, length: int, device: torch.device) -> Chunks:
     at, tokens = torch.tensor(starts, device=device), torch.arange(first, first + length, device=device)
     numbers = torch.arange(number, number + len(starts), device=device)
-    return Chunks(numbers, at, tokens, torch.bucketize(tokens, at, right=True) - 1, starts[-1])
+    return Chunks(numbers, at, tokens, torch.bucketize(tokens, at, right=True) - 1, first, starts[-1])

@@ -1,11 +1,14 @@
-"""The best blocks of a row of scores, as masks, and the same choice as ids.
+"""The best blocks of a row of scores: as masks over blocks, as ids, and as what attention may see.
 
-B batch, I index sets, R rows that choose, T tokens, U blocks.
+B batch, I index sets, R rows that choose, T new tokens, S keys in view, U blocks.  Positions count from 0.
 """
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from zoo.kernels.span_retrieval.chunks import Chunks
 
 
 def best_blocks(
@@ -21,12 +24,21 @@ def best_blocks(
     return admissible & (left == -torch.inf)
 
 
-def chosen_blocks(
-    scores: Float[Tensor, "B I R U"], starts: Int[Tensor, "R"], block_size: int, top_k: int
-) -> Bool[Tensor, "B I R U"]:
-    """The best blocks among those that end at or before the row's chunk start."""
-    ends = block_size * torch.arange(1, scores.shape[-1] + 1, device=scores.device)
-    return best_blocks(scores, ends <= starts[:, None], top_k)
+def admissible_blocks(
+    starts: Int[Tensor, "R"],
+    block_size: int,
+    first_block: int,
+    num_blocks: int,
+    max_blocks: int | None = None,
+) -> Bool[Tensor, "R U"]:
+    """Of the blocks first_block, first_block + 1, ...: those that end at or before the row's chunk start, the
+    last `max_blocks` of them.
+    """
+    ends = block_size * torch.arange(first_block + 1, first_block + num_blocks + 1, device=starts.device)
+    admissible = ends <= starts[:, None]
+    return (
+        admissible if max_blocks is None else admissible & (ends > starts[:, None] - max_blocks * block_size)
+    )
 
 
 def block_ids(chosen: Bool[Tensor, "B I U"], count: int) -> Int[Tensor, "B I N"]:
@@ -38,3 +50,30 @@ def from_ids(ids: Int[Tensor, "B I N"], num_blocks: int) -> Bool[Tensor, "B I U"
     """Undoes `block_ids`."""
     nothing = torch.zeros(*ids.shape[:2], num_blocks, dtype=torch.bool, device=ids.device)
     return nothing.scatter(-1, ids, True)
+
+
+def span_mask(
+    chosen: Bool[Tensor, "B I T U"] | None, chunks: Chunks, num_keys: int, block_size: int
+) -> Bool[Tensor, "B I T S"] | Bool[Tensor, "T S"]:
+    """[t, s]: key s is in t's chunk and not after t, or in a block that t has chosen.
+
+    The keys are the last `num_keys` tokens; where blocks are chosen, from the first block on.
+    """
+    last = chunks.tokens[-1:]
+    keys = last + torch.arange(1 - num_keys, 1, device=last.device)
+    own = (keys >= chunks.starts[chunks.of_token][:, None]) & (keys <= chunks.tokens[:, None])
+    if chosen is None:
+        return own
+    retrieved = chosen.repeat_interleave(block_size, dim=-1)
+    return F.pad(retrieved, (0, num_keys - retrieved.shape[-1])) | own
+
+
+def span_bias(
+    bias: Float[Tensor, "B I T U"],
+    chosen: Bool[Tensor, "B I T U"],
+    mask: Bool[Tensor, "B I T S"],
+    block_size: int,
+) -> Float[Tensor, "B I T S"]:
+    """`span_mask` as an addend to the logits, with the bias of its block on every retrieved token."""
+    retrieved = bias.masked_fill(~chosen, 0.0).repeat_interleave(block_size, dim=-1)
+    return F.pad(retrieved, (0, mask.shape[-1] - retrieved.shape[-1])).masked_fill(~mask, -torch.inf)

@@ -1,17 +1,18 @@
-"""Retrieval of past blocks (Expansion Span paper, arXiv 2412.13328, section 3) as pure functions.
+"""How the blocks of the past are scored (Expansion Span paper, arXiv 2412.13328, section 3).
 
-B batch, H heads, G key/value heads, I index sets (1 or G), T new tokens, S keys in view, C channels per
-head, R rows that retrieve (one a token or one a chunk), U blocks.  Positions are absolute, from 0.
+B batch, H heads, I index sets, T new tokens, C channels per head, R rows that score (one a token or one a
+chunk), U blocks.
 """
 
 import torch
-import torch.nn.functional as F
 from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from zoo.counter_rng import bits, stream, uniform
 from zoo.kernels.span_retrieval.chunks import Chunks
+
+HIDDEN = -1e30  # finite: a row without a block to choose from has no NaN, nor has its gradient
 
 
 def scoring_queries(
@@ -23,7 +24,7 @@ def scoring_queries(
     the chunk before).  chunk sums what the call holds of a chunk.
     """
     carried = torch.zeros_like(q[:, :, 0]) if carried is None else carried
-    resumed = (chunks.starts < chunks.tokens[:1])[:, None]
+    resumed = (chunks.starts < chunks.first)[:, None]
     if selection == "token":
         return q, None
     if selection == "first":
@@ -48,15 +49,6 @@ def _running_sums(q: Float[Tensor, "B H T C"], chunks: Chunks) -> Float[Tensor, 
     return total - (total - q).index_select(2, chunks.first_token[chunks.of_token])
 
 
-def summarise(
-    q: Float[Tensor, "B H T C"], k: Float[Tensor, "B H T C"], v: Float[Tensor, "B H T C"], block_size: int
-) -> Float[Tensor, "B H U C"]:
-    """Attention inside each block, not causal, then the mean over its queries.  T must be U * block_size."""
-    q, k, v = (rearrange(a, "b h (u s) c -> b h u s c", s=block_size) for a in (q, k, v))
-    weights = (q @ k.mT * q.shape[-1] ** -0.5).softmax(dim=-1).mean(dim=-2, keepdim=True)
-    return (weights @ v).squeeze(-2)
-
-
 def relevance(
     queries: Float[Tensor, "B H R C"], summaries: Float[Tensor, "B H U C"], index_sets: int
 ) -> Float[Tensor, "B I R U"]:
@@ -76,17 +68,12 @@ def random_scores(
     return torch.stack([uniform(bits(key, numbers, num_blocks)) for key in keys])[None]
 
 
-def span_mask(
-    chosen: Bool[Tensor, "B I T U"] | None, chunks: Chunks, num_keys: int, block_size: int
-) -> Bool[Tensor, "B I T S"] | Bool[Tensor, "T S"]:
-    """[t, s]: key s is in t's chunk and not after t, or in a block that t has chosen.
-
-    The keys are the last `num_keys` tokens; all there are where blocks are chosen.
-    """
-    last = chunks.tokens[-1:]
-    keys = last + torch.arange(1 - num_keys, 1, device=last.device)
-    own = (keys >= chunks.starts[chunks.of_token][:, None]) & (keys <= chunks.tokens[:, None])
-    if chosen is None:
-        return own
-    retrieved = chosen.repeat_interleave(block_size, dim=-1)
-    return F.pad(retrieved, (0, num_keys - retrieved.shape[-1])) | own
+def gate_bias(
+    scores: Float[Tensor, "B I R U"],
+    admissible: Bool[Tensor, "R U"],
+    queries_summed: Int[Tensor, "R"],
+    width: int,
+) -> Float[Tensor, "B I R U"]:
+    """log softmax over the admissible blocks of the scores of the mean query, scaled by sqrt(width)."""
+    logits = scores / queries_summed[:, None] * width**-0.5
+    return logits.masked_fill(~admissible, HIDDEN).log_softmax(dim=-1)

@@ -1,0 +1,66 @@
+"""What SE-Attn scores a block of the past by (Expansion Span, arXiv 2412.13328, section 3).
+
+B batch, T new tokens, S tokens from the first of the incomplete block on, H query heads, G key/value heads,
+C channels per head, U new complete blocks, W tokens of the incomplete block.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.kernels.span_retrieval import attended, in_blocks
+from zoo.mixers.projections import QueryKeyValue
+from zoo.mixers.span_rule import SpanRule
+
+
+class BlockSummaries(nn.Module):
+    """One vector a head for each complete block.
+
+    attn_value: attention inside the block, averaged over its queries (the paper); attn_key: the same with the
+    keys as values; mean_key: the mean of the keys; landmark: attention of one query, that of a frozen random
+    vector of norm 1 (SE-Attn-LM; the paper says no more of it).
+
+    size: scalars of a block's summary; query_size: of a query that waits for the end of its block.
+    """
+
+    landmark: Float[Tensor, "D"] | None
+
+    def __init__(self, qkv: QueryKeyValue, rule: SpanRule) -> None:
+        super().__init__()
+        self.kind, self.block_size, self.num_heads = rule.summary, rule.block_size, qkv.num_heads
+        d_model = qkv.proj.in_features
+        by_queries = self.kind in ("attn_value", "attn_key")
+        self.size = (qkv.kv_dim if self.kind == "mean_key" else d_model) if rule.scores else 0
+        self.query_size = d_model if rule.scores and by_queries else 0
+        drawn = rule.scores and self.kind == "landmark"
+        self.register_buffer("landmark", F.normalize(torch.randn(d_model), dim=0) if drawn else None)
+
+    def forward(
+        self,
+        qkv: QueryKeyValue,
+        q: Float[Tensor, "B H T C"],
+        k: Float[Tensor, "B G S C"],
+        v: Float[Tensor, "B G S C"],
+        waiting: Float[Tensor, "B H W C"] | None,
+    ) -> tuple[Float[Tensor, "B _ U C"], Float[Tensor, "B H W C"] | None]:
+        """The summaries of the blocks that are complete now (G heads with mean_key, else H), and the queries
+        that wait, as they did before the call: None where the block's own queries do not ask."""
+        keys, values = in_blocks(k, self.block_size), in_blocks(v, self.block_size)
+        if self.kind == "mean_key":
+            return keys.mean(dim=-2), None
+        if self.landmark is not None:
+            asking = qkv.unplaced_query(self.landmark)[None, :, None, None]
+        else:
+            q = q if waiting is None else torch.cat([waiting, q], dim=2)
+            asking = in_blocks(q, self.block_size)
+            waiting = q[:, :, asking.shape[2] * self.block_size :]
+        keys, values = per_query_head(keys, self.num_heads), per_query_head(values, self.num_heads)
+        asking = asking.expand(*keys.shape[:3], *asking.shape[3:])
+        return attended(asking, keys, keys if self.kind == "attn_key" else values), waiting
+
+
+def per_query_head(per_group: Float[Tensor, "B G *X"], num_heads: int) -> Float[Tensor, "B H *X"]:
+    """Each of G heads once for each query head that shares it."""
+    repeats = num_heads // per_group.shape[1]
+    return per_group if repeats == 1 else per_group.repeat_interleave(repeats, dim=1)
