@@ -109,7 +109,7 @@ def taylor(map, q: Tensor, k: Tensor, t: int) -> Tensor:
 
 def cosine(map, q: Tensor, k: Tensor, t: int) -> Tensor:
     age = t - torch.arange(t + 1, dtype=k.dtype)
-    return (q.relu() * k.relu()).sum(-1) * torch.cos(math.pi * age / (2 * map.max_len))
+    return (relu(map, q) * relu(map, k)).sum(-1) * torch.cos(math.pi * age / (2 * map.max_len))
 
 
 def favor(map, q: Tensor, k: Tensor, t: int) -> Tensor:
@@ -144,7 +144,7 @@ def taylor_features(map, x: Tensor) -> Tensor:
 
 def cosine_features(map, x: Tensor) -> Tensor:
     angle = math.pi * torch.arange(1, x.shape[-2] + 1, dtype=x.dtype)[:, None] / (2 * map.max_len)
-    return torch.cat([x.relu() * angle.cos(), x.relu() * angle.sin()], dim=-1)
+    return torch.cat([relu(map, x) * angle.cos(), relu(map, x) * angle.sin()], dim=-1)
 
 
 def favor_features(map, x: Tensor) -> Tensor:

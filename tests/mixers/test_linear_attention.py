@@ -119,6 +119,19 @@ def test_cosformer_refuses_to_go_beyond_its_length():
         mixer(torch.randn(1, 11, 8))
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["relu", "cosformer"])
+def test_a_query_of_negative_channels_still_reads(name: str):
+    """A relu of exactly zero leaves 0 / eps: nothing read, and gradients of 1 / eps beside it."""
+    mixer = LinearAttention(8, 2, 3, MAPS[name]).double()
+    mixer.out_proj.weight.copy_(torch.eye(8))
+    k = 1 + torch.rand(1, 2, 30, 3, dtype=F64)
+    mixer._heads = lambda x: (-k, k, torch.ones(1, 2, 30, 4, dtype=F64))
+    torch.testing.assert_close(
+        mixer(torch.zeros(1, 30, 8, dtype=F64))[0, 5:], torch.ones(25, 8).double(), atol=0.1, rtol=0
+    )
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_stays_finite_far_out(name: str):
     feature_map = partial(CosFormer, max_len=1024) if name == "cosformer" else MAPS[name]
