@@ -104,6 +104,17 @@ def test_favor_rows_are_orthogonal_in_blocks_and_as_long_as_gaussians():
     assert rows.square().sum(-1).var() == pytest.approx(32, rel=0.3)
 
 
+def test_favor_of_keys_along_its_rows_stays_finite():
+    """Their features are exp(|w|^2 / 2) each: of 200 channels more than float32 holds."""
+    mixer = LinearAttention(200, 1, 200, partial(Performer, num_features=200))
+    aligned = (mixer.map.projection.T * 200**0.25)[None, None].requires_grad_()
+    mixer._heads = lambda x: (aligned, aligned, torch.ones(1, 1, 200, 200))
+    y = mixer(torch.zeros(1, 200, 200))
+    y.square().sum().backward()
+    assert y.isfinite().all()
+    assert aligned.grad is not None and aligned.grad.isfinite().all()
+
+
 def test_cosformer_does_not_look_at_the_length():
     mixer = LinearAttention(8, 1, 4, partial(CosFormer, max_len=40)).double()
     x = torch.randn(2, 40, 8, dtype=F64)

@@ -10,14 +10,22 @@ from torch import Tensor
 from zoo.checks import at_least
 from zoo.mixers.feature_maps.base import FeatureMap
 
+HIGHEST = 30.0  # exponent of a feature
+
 
 class Performer(FeatureMap):
     """FAVOR+ (Choromanski et al. 2021, arXiv 2009.14794): an unbiased estimate of exp(q . k / sqrt C).
 
     phi(x) = exp(w_r . x' - |x'|^2 / 2) / sqrt(num_features), x' = x / C^(1/4).  The rows w_r are orthogonal
     in blocks of C and as long as Gaussian vectors are; they are drawn once, from `seed`, and never learned.
-    No maximum over the sequence is subtracted, as the authors do: it would look ahead, and exponents are
-    bounded by |w_r|^2 / 2 without it.
+    No maximum over the sequence is subtracted, as the authors do: it would look ahead.  An exponent is at
+    most |w_r|^2 / 2, and is cut off at 30, which only channels beyond 50 or so can reach: twice that, over
+    thousands of tokens, is within float32.
+
+    The estimate's relative variance is exp(|q' + k'|^2) / num_features (their Lemma 2): weights as sharp as
+    recall needs come out only where the rows cover all directions of C channels.  On the demo's task (4, 8,
+    16 pairs) 64 features recall 92, 84, 74 % with C = 4, 47, 33, 20 % with 8, and nothing with 16, at any
+    learning rate from 0.001 to 0.03.
     """
 
     projection: Float[Tensor, "C F"]
@@ -38,7 +46,7 @@ class Performer(FeatureMap):
         del offset
         x = x / self.feature_dim**0.25
         exponents = x @ self.projection - x.square().sum(-1, keepdim=True) / 2
-        return exponents.exp() / self.num_features**0.5
+        return exponents.clamp(max=HIGHEST).exp() / self.num_features**0.5
 
 
 def _orthogonal_gaussian(rows: int, dim: int, seed: int) -> Float[Tensor, "rows dim"]:
