@@ -2,8 +2,9 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,12 +20,16 @@ from zoo.sweep import count
 
 KINDS = ("cpu", "gpu")
 MOST_ROWS = 100  # more points than these are shown by mixer
-SOURCES = {"point": "", "mixer": " ~", "others": " ~~", "rough": " ?"}
-SOURCE_NOTE = (
-    "times: from the point's earlier cells in the results folder; ~ from its mixer's, ~~ from other mixers', "
-    "by operations; ? from none: "
-    + ", ".join(f"{kind} {1000 * ROUGH[kind][0]:g} ms a step + {ROUGH[kind][1]:.0e} op/s" for kind in KINDS)
-)
+MARKS = {"point": "", "mixer": " ~", "others": " ~~", "rough": " ?"}
+SOURCES = {
+    "point": "unmarked: from earlier cells of the point in the results folder",
+    "mixer": "~ from earlier cells of the mixer, by FLOPs",
+    "others": "~~ from earlier cells of other mixers, by FLOPs",
+    "rough": "? a guess, nothing in the results folder to go by; right within a factor of about five: "
+    + ", ".join(
+        f"{kind} {1000 * ROUGH[kind][0]:g} ms a step + {ROUGH[kind][1]:.0e} FLOP/s" for kind in KINDS
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -54,12 +59,20 @@ def forecast(
 ) -> Iterator[RenderableType]:
     """What to print, in order.  settings: run id -> the words that tell its point from the others."""
     points = _points(cells, settings)
-    left = sum(point.left for point in points)
-    yield f"{len(cells)} cells: {len(cells) - left} done already, {left} to run; {len(points)} points"
-    yield by_point(points) if len(points) <= MOST_ROWS else by_mixer(points)
+    yield _summary(points)
+    yield table(points)
+    yield from _notes(points)
     yield _total(points)
-    yield SOURCE_NOTE
-    yield jobs(launcher, [cell for point in points for cell in point.cells], left)
+    yield jobs(launcher, points)
+
+
+def _summary(points: Sequence[Point]) -> str:
+    cells, left = sum(len(p.cells) for p in points), sum(p.left for p in points)
+    sizes = _range([len(p.cells) for p in points])
+    return (
+        f"{cells:,} cells: {cells - left:,} done, {left:,} to run; {len(points):,} points\n"
+        f"the cells of a point differ in lr and seed alone: populations of {sizes}"
+    )
 
 
 def _points(cells: Sequence[Cell], settings: Mapping[str, str]) -> list[Point]:
@@ -87,82 +100,85 @@ def _point(cells: list[Cell], settings: str, clock: Clock) -> Point:
         parameters=sum(p.numel() for p in model.parameters()),
         cost=asked,
         seconds={kind: seconds for kind, (seconds, _) in times.items()},
-        sources={kind: SOURCES[source] for kind, (_, source) in times.items()},
+        sources={kind: source for kind, (_, source) in times.items()},
     )
 
 
-COLUMNS = (
-    *("mixer", "settings", "cells", "done", "state", "touched", "paper", "bytes\nbf16", "bytes\nfp32"),
-    *("parameters", "operations\na cell", "cpu\na cell", "gpu\na cell"),
-)
+def table(points: Sequence[Point]) -> Table:
+    """A row a point, or a mixer where there are too many; columns that would say nothing are left out."""
+    groups: dict[Any, list[Point]] = defaultdict(list)
+    for i, point in enumerate(points):
+        groups[i if len(points) <= MOST_ROWS else point.mixer].append(point)
+    columns = _columns(points)
+    made = Table(title=TITLE, title_justify="left")
+    for name in columns:
+        made.add_column(name, justify="left" if name in ("mixer", "settings") else "right", overflow="fold")
+    for group in groups.values():
+        made.add_row(*(text(group) for text in columns.values()))
+    return made
 
 
-def _table(title: str) -> Table:
-    table = Table(title=title, title_justify="left")
-    for column in COLUMNS:
-        table.add_column(
-            column, justify="left" if column in ("mixer", "settings") else "right", overflow="fold"
-        )
-    return table
+TITLE = "state: scalars per sequence, all layers, after the longest test sequence"
+Text = Callable[[Sequence[Point]], str]
 
 
-def by_point(points: Sequence[Point]) -> Table:
-    table = _table("points; state: scalars per sequence, all layers, after the longest test sequence")
-    for p in points:
-        paper = "-" if p.state.paper is None else f"{p.state.paper:,}"
-        times = [duration(p.seconds[kind]) + p.sources[kind] for kind in KINDS]
-        sizes = (f"{p.state.resident:,}", f"{p.state.touched:,}", paper)
-        in_bytes = (f"{p.state.bytes('bfloat16'):,}", f"{p.state.bytes('float32'):,}")
-        row = (*sizes, *in_bytes, f"{p.parameters:,}", f"{p.cost.operations:.1e}", *times)
-        table.add_row(p.mixer, p.settings, str(len(p.cells)), str(p.done), *row)
-    return table
+def _columns(points: Sequence[Point]) -> dict[str, Text]:
+    """Heading -> what it says of the points of a row."""
+    columns: dict[str, Text] = {
+        "mixer": lambda ps: ps[0].mixer,
+        "settings": lambda ps: ps[0].settings if len(ps) == 1 else f"{len(ps)} points",
+        "cells": lambda ps: f"{sum(len(p.cells) for p in ps)}",
+        "done": lambda ps: f"{sum(p.done for p in ps)}",
+        "state": lambda ps: _range([p.state.resident for p in ps]),
+    }
+    if any(p.state.touched != p.state.resident for p in points):
+        columns["touched"] = lambda ps: _range([p.state.touched for p in ps])
+    if any(p.state.paper is not None for p in points):
+        columns["published"] = lambda ps: _range([p.state.paper for p in ps if p.state.paper is not None])
+    columns["parameters"] = lambda ps: _range([p.parameters for p in ps])
+    columns["FLOPs\na cell"] = lambda ps: _range([p.cost.operations for p in ps], "{:.1e}".format)
+    return columns | {f"{kind}\na cell": partial(_time, kind) for kind in KINDS}
 
 
-def by_mixer(points: Sequence[Point]) -> Table:
-    """From the smallest to the largest of each mixer's points."""
-    table = _table(
-        f"{len(points)} points, from smallest to largest; state: all layers, longest test sequence"
-    )
-    groups: dict[str, list[Point]] = defaultdict(list)
-    for point in points:
-        groups[point.mixer].append(point)
-    for mixer, group in groups.items():
-        papers = [p.state.paper for p in group if p.state.paper is not None]
-        table.add_row(
-            mixer,
-            f"{len(group)} points",
-            str(sum(len(p.cells) for p in group)),
-            str(sum(p.done for p in group)),
-            _range([p.state.resident for p in group]),
-            _range([p.state.touched for p in group]),
-            _range(papers) if papers else "-",
-            _range([p.state.bytes("bfloat16") for p in group]),
-            _range([p.state.bytes("float32") for p in group]),
-            _range([p.parameters for p in group]),
-            _range([p.cost.operations for p in group], "{:.1e}".format),
-            *(_range([p.seconds[kind] for p in group], duration) for kind in KINDS),
-        )
-    return table
+def _time(kind: str, points: Sequence[Point]) -> str:
+    sources = {p.sources[kind] for p in points}
+    mark = MARKS[sources.pop()] if len(sources) == 1 else ""
+    return _range([p.seconds[kind] for p in points], duration) + mark
 
 
-def _range(values: Sequence[float], shown: Any = "{:,}".format) -> str:
+def _range(values: Sequence[float], shown: Callable[[float], str] = "{:,}".format) -> str:
+    if not values:
+        return "-"
     low, high = shown(min(values)), shown(max(values))
     return low if low == high else f"{low} to {high}"
+
+
+def _notes(points: Sequence[Point]) -> Iterator[str]:
+    """Where the times are from, of the sources that occur."""
+    used = {source for p in points for source in p.sources.values()}
+    yield from (f"times: {words}" for source, words in SOURCES.items() if source in used)
 
 
 def _total(points: Sequence[Point]) -> str:
     operations = sum(p.left * p.cost.operations for p in points)
     times = (f"{kind} {duration(sum(p.left * p.seconds[kind] for p in points))}" for kind in KINDS)
-    return f"to run, one cell after the other: {operations:.1e} operations; {', '.join(times)}"
+    return f"to run, one cell after the other: {operations:.1e} FLOPs; {', '.join(times)}"
 
 
-def jobs(launcher: Mapping[str, Any], cells: Sequence[Cell], left: int) -> str:
-    """What the launcher would make of the cells."""
+def jobs(launcher: Mapping[str, Any], points: Sequence[Point]) -> str:
+    """What the launcher would make of the cells that are left, and how long they would take."""
+    cells, left = [cell for p in points for cell in p.cells], sum(p.left for p in points)
+    kind = cells[0].config["trainer"]["accelerator"]
+    seconds = sum(p.left * p.seconds[kind] for p in points)
     n_workers = count(launcher.get("n_workers", 1), cells)
     if "cells_per_job" not in launcher:
-        return f"on this machine: {n_workers} at once"
-    n_jobs = math.ceil(left / launcher["cells_per_job"])
-    return f"{n_jobs} jobs of {launcher['cells_per_job']} cells, {n_workers} at once in each"
+        return f"on this machine, {n_workers} at once: about {duration(seconds / n_workers)} ({kind})"
+    n_jobs, each = math.ceil(left / launcher["cells_per_job"]), launcher["cells_per_job"]
+    at_once = min(n_jobs, launcher.get("n_parallel") or n_jobs)
+    return (
+        f"{n_jobs} jobs of {each} cells, {n_workers} at once in each; with {at_once} jobs at once: "
+        f"about {duration(seconds / n_workers / max(1, at_once))} ({kind})"
+    )
 
 
 def duration(seconds: float) -> str:

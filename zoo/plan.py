@@ -1,5 +1,6 @@
 """What a command would run: `python -m zoo.plan -m sweep=NAME`; nothing is trained or written."""
 
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Sequence
@@ -35,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _refuse_table_options(own)
             _print_plan(args)
         else:
-            _print_state_table(args, own)
+            _print_state_table(args, own, argv)
     except (HydraException, yaml.YAMLError) as error:
         return command.say(
             command.mistakes(Namespace(**vars(args) | {"multirun": True}), error), command.USAGE
@@ -83,7 +84,7 @@ def _print_plan(args: Namespace) -> None:
         console().print(part, soft_wrap=isinstance(part, str))
 
 
-def _print_state_table(args: Namespace, own: Namespace) -> None:
+def _print_state_table(args: Namespace, own: Namespace, argv: Sequence[str]) -> None:
     from zoo import state_table
 
     seq_lens = _lengths(own.seq_lens)
@@ -95,7 +96,7 @@ def _print_state_table(args: Namespace, own: Namespace) -> None:
     if own.csv:
         print(state_table.as_csv(entries), end="")
     elif own.markdown:
-        print(state_table.as_markdown(entries), end="")
+        print(state_table.as_markdown(entries, f"python -m zoo.plan {shlex.join(argv)}"), end="")
     else:
         console().print(*state_table.as_tables(entries))
 

@@ -2,21 +2,24 @@
 
 import csv
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
+from itertools import groupby
 from typing import Any
 
 import torch
+from rich.console import RenderableType
 from rich.table import Table
 from torch import Tensor
 
 from zoo.cell import Cell
+from zoo.families import by_family
 from zoo.model import SequenceModel, build_model
 from zoo.state import StateSize
 
 LONGEST_MEASURED = 1024
 COLUMNS = (
-    *("mixer", "settings", "label", "family", "formula", "seq_len"),
+    *("mixer", "settings", "label", "family", "d_model", "formula", "seq_len"),
     *("paper", "resident", "measured", "touched", "bytes_bf16", "bytes_fp32"),
 )
 
@@ -34,6 +37,7 @@ class Entry:
     settings: str
     label: str
     family: str
+    d_model: int
     formula: str
     seq_lens: tuple[int, ...]
     sizes: tuple[StateSize | None, ...]
@@ -50,6 +54,7 @@ def entry(cell: Cell, settings: str, seq_lens: Sequence[int]) -> Entry:
         settings=settings,
         label=about["label"],
         family=about["family"],
+        d_model=cell.config["d_model"],
         formula=" ".join(about.get("state", "").split()),
         seq_lens=tuple(seq_lens),
         sizes=tuple(_size(model, layer, n) for n in seq_lens),
@@ -96,59 +101,118 @@ def as_csv(entries: Sequence[Entry]) -> str:
         for n, size, count in zip(e.seq_lens, e.sizes, e.measured, strict=True):
             sizes = (size.paper, size.resident) if size else (None, None)
             rest = (size.touched, size.bytes("bfloat16"), size.bytes("float32")) if size else (None,) * 3
-            writer.writerow((e.mixer, e.settings, e.label, e.family, e.formula, n, *sizes, count, *rest))
+            named = (e.mixer, e.settings, e.label, e.family, e.d_model, e.formula)
+            writer.writerow((*named, n, *sizes, count, *rest))
     return text.getvalue()
 
 
-def header(seq_lens: Sequence[int], several: bool) -> list[str]:
-    """For the rows of `row`."""
-    sizes = ["paper", *(f"{n:,} tokens" for n in seq_lens), "measured", "bytes, bf16", "bytes, fp32"]
-    return ["mixer", *["settings"] * several, "label", "family", *sizes]
+@dataclass(frozen=True)
+class Line:
+    """The lengths at which one size holds.  tokens: an unmeasured length has a star."""
+
+    tokens: str
+    scalars: str
+    measured: str
+    published: str
+    bytes_bf16: str
+    bytes_fp32: str
 
 
-def row(e: Entry, several: bool) -> list[str]:
-    """One line; several numbers in one field, one for each length, only where they differ."""
-    return [
-        *(e.mixer, *[e.settings] * several, e.label, e.family),
-        _together([None if size is None else size.paper for size in e.sizes]),
-        *(_number(None if size is None else size.resident) for size in e.sizes),
-        _together([count for count in e.measured if count is not None]),
-        _together([None if size is None else size.bytes("bfloat16") for size in e.sizes]),
-        _together([None if size is None else size.bytes("float32") for size in e.sizes]),
-    ]
+HEADINGS = ("tokens", "scalars", "measured", "published", "bytes, bf16", "bytes, fp32")
+STAR = "* from the formula alone; at the other lengths the elements of a live state were counted (measured)"
 
 
-def _together(values: Sequence[int | None]) -> str:
-    values = values[:1] if len(set(values)) == 1 else values
-    return " / ".join(map(_number, values)) or "-"
+def lines(e: Entry) -> list[Line]:
+    """One for each size, with all the lengths at which it holds: one line for a state that does not grow."""
+    known = list(zip(e.seq_lens, e.sizes, e.measured, strict=True))
+    groups = [list(group) for _, group in groupby(known, key=lambda length: length[1])]
+    return [_line(group) for group in groups]
+
+
+def _line(group: Sequence[tuple[int, StateSize | None, int | None]]) -> Line:
+    size = group[0][1]
+    counts = dict.fromkeys(count for _, _, count in group if count is not None)
+    return Line(
+        tokens=" / ".join(f"{n:,}{'*' if count is None else ''}" for n, _, count in group),
+        scalars=_number(size and size.resident),
+        measured=" / ".join(map(_number, counts)) or "-",
+        published=_number(size and size.paper),
+        bytes_bf16=_number(size and size.bytes("bfloat16")),
+        bytes_fp32=_number(size and size.bytes("float32")),
+    )
 
 
 def _number(value: int | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
-def as_markdown(entries: Sequence[Entry]) -> str:
-    """With the formula as the last column."""
-    several = any(e.settings for e in entries)
-    names = header(entries[0].seq_lens, several)
-    lines = [[*names, "formula"], ["---"] * (3 + several) + ["---:"] * (len(names) - 3 - several) + ["---"]]
-    for e in entries:
-        name, *fields = row(e, several)
-        lines.append([f"`{name}`", *fields, f"`{e.formula}`" if e.formula else ""])
-    return "".join("| " + " | ".join(fields) + " |\n" for fields in lines)
+def as_markdown(entries: Sequence[Entry], command: str) -> str:
+    """A document.  command: what it was written by."""
+    widths = ", ".join(dict.fromkeys(str(e.d_model) for e in entries))
+    text = HEAD.format(command=command, widths=widths)
+    for title, group in by_family(entries, lambda e: e.family).items():
+        rows = [("mixer", *HEADINGS, "formula"), ("---", "---", *["---:"] * (len(HEADINGS) - 1), "---")]
+        rows += [row for e in group for row in _rows(e)]
+        text += f"\n## {title}\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return text
 
 
-def as_tables(entries: Sequence[Entry]) -> tuple[Table, Table]:
-    """The sizes, and below them the formulas, which need the width."""
+def _rows(e: Entry) -> Iterator[tuple[str, ...]]:
+    """Name and formula stand in the first only."""
+    name, formula = f"{e.label} `{' '.join(filter(None, (e.mixer, e.settings)))}`", f"`{e.formula}`"
+    for line in lines(e):
+        yield name, *astuple(line), formula if e.formula else ""
+        name = formula = ""
+
+
+def as_tables(entries: Sequence[Entry]) -> list[RenderableType]:
+    """A table for each family, then the formulas, which need the width."""
+    parts = [_family_table(*group) for group in by_family(entries, lambda e: e.family).items()]
+    return ["state of one layer, in scalars per sequence", *parts, STAR, _formulas(entries)]
+
+
+def _family_table(title: str, entries: Sequence[Entry]) -> Table:
     several = any(e.settings for e in entries)
-    sizes = Table(title="state of one layer, in scalars per sequence", title_justify="left")
-    for i, name in enumerate(header(entries[0].seq_lens, several)):
-        sizes.add_column(name, justify="left" if i < 3 + several else "right", no_wrap=i == 0)
-    formulas = Table(title="its formula, in the mixer's settings", title_justify="left")
-    formulas.add_column("mixer", no_wrap=True)
-    formulas.add_column("scalars after seq_len tokens")
+    table = Table(title=title, title_justify="left")
+    table.add_column("mixer", no_wrap=True)
+    if several:
+        table.add_column("settings")
+    for heading in HEADINGS:
+        table.add_column(heading, justify="left" if heading == "tokens" else "right")
     for e in entries:
-        sizes.add_row(*row(e, several))
-    for name, formula in dict.fromkeys((e.mixer, e.formula) for e in entries):
-        formulas.add_row(name, formula)
-    return sizes, formulas
+        names = (e.mixer, e.settings) if several else (e.mixer,)
+        for line in lines(e):
+            table.add_row(*names, *astuple(line))
+            names = ("",) * len(names)
+    return table
+
+
+def _formulas(entries: Sequence[Entry]) -> Table:
+    """Each once, with the mixers whose it is."""
+    table = Table(title="formulas, in seq_len and the mixers' own settings and parts", title_justify="left")
+    table.add_column("mixers", max_width=50)
+    table.add_column("scalars after seq_len tokens")
+    for formula in dict.fromkeys(e.formula for e in entries if e.formula):
+        names = dict.fromkeys(e.mixer for e in entries if e.formula == formula)
+        table.add_row(", ".join(names), formula)
+    return table
+
+
+HEAD = """# State
+
+Written by `{command}`.
+
+What one layer keeps between two tokens, in scalars per sequence; d_model is {widths}.  [mixers.md](mixers.md)
+says it in words, [numbers.md](numbers.md) how it is counted.  A line stands for all lengths of one size.
+
+- tokens: how many have been read.  With a star the size is from the formula alone: the sequence is too long
+  to run here, or the mixer cannot decode.
+- scalars: `state_size(tokens).resident`, which is what the formula says in `seq_len`, the mixer's settings
+  and its parts (`qkv.head_dim` is an attribute; `popcount(n)` counts the binary digits of n that are 1,
+  `below(s, n)` the numbers of s below n).
+- measured: elements counted in the tensors of the state that the mixer returned after so many tokens.
+- published: the count on the axis of the published figures, where there is one.
+- bytes: of the scalars, all in bfloat16 or all in float32.
+
+A mixer with an open block or chunk keeps most of it between two multiples: `--seq-lens 63,1000` shows it.
+"""
