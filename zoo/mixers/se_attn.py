@@ -11,8 +11,9 @@ join the chunk's own.  Where we differ from the paper on purpose:
 - Block choice is made in float32 at least, and ties go to the lowest block.
 
 This is no fixed-size memory: any block may be retrieved later, so K and V of all tokens stay.  What it saves
-is `touched`.  `max_blocks` makes it one.  Where the chunks are the blocks and a head scores them by their mean
-key, this is MoBA (Lu et al. 2025, arXiv 2502.13189).
+is `touched`.  `max_blocks` makes it one.
+
+Where the chunks are the blocks and each head scores them by their mean key, this is MoBA (arXiv 2502.13189).
 
 B batch, T time, S tokens kept, D model width, H heads, G key/value heads, I index sets (1 or G), C channels.
 """

@@ -1,0 +1,48 @@
+"""Lightning Attention: the recurrence and the layer of MiniMax-01 (arXiv 2501.08313), Section 2.2."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from zoo.mixers.lightning_attention import LightningAttention
+
+PACKAGE = "fla-core: fla.ops.simple_gla.naive.naive_recurrent_simple_gla"
+PACKAGE_TOLERANCE = 1e-5  # it works in float32
+
+
+def parts(m: LightningAttention, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """q, k, v: [B T H C]."""
+    z = x @ m.qkv.weight.T
+    z = z / (1 + torch.exp(-z))
+    return tuple(part.unflatten(-1, (m.num_heads, -1)) for part in z.chunk(3, dim=-1))
+
+
+def rate(m: LightningAttention, h: int) -> float:
+    return m.share * 2 ** (-8 * (h + 1) / m.num_heads)
+
+
+def output(m: LightningAttention, y: Tensor, x: Tensor) -> Tensor:
+    y = y.flatten(2)
+    y = y / torch.sqrt((y * y).mean(-1, keepdim=True) + 1e-6) * m.norm.weight
+    return (y / (1 + torch.exp(-(x @ m.gate.weight.T)))) @ m.out_proj.weight.T
+
+
+def definition(m: LightningAttention, x: Tensor) -> Tensor:
+    q, k, v = parts(m, x)
+    heads = []
+    for h in range(m.num_heads):
+        S, ys = torch.zeros_like(k[:, 0, h, :, None] * v[:, 0, h, None, :]), []
+        for t in range(x.shape[1]):
+            S = math.exp(-rate(m, h)) * S + k[:, t, h, :, None] * v[:, t, h, None, :]
+            ys.append((q[:, t, h, :, None] * S).sum(1))
+        heads.append(torch.stack(ys, dim=1))
+    return output(m, torch.stack(heads, dim=2), x)
+
+
+def package(m: LightningAttention, x: Tensor) -> Tensor:
+    from fla.ops.simple_gla.naive import naive_recurrent_simple_gla
+
+    rates = torch.tensor([-rate(m, h) for h in range(m.num_heads)], dtype=x.dtype)
+    y, _ = naive_recurrent_simple_gla(*parts(m, x), rates.expand(*x.shape[:2], -1), scale=1.0)
+    return output(m, y.to(x.dtype), x)

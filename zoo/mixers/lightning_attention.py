@@ -1,0 +1,70 @@
+"""Lightning Attention: linear attention whose heads forget at fixed rates, the slower the higher the layer.
+
+MiniMax et al. 2025, "MiniMax-01: Scaling Foundation Models with Lightning Attention" (arXiv 2501.08313),
+Section 2.2; the layer and its rates are those of the released model.
+
+B batch, T time, D model width, H heads, C channels of a query, key or value.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.checks import at_least, multiple
+from zoo.kernels.gated_linear_attention import gated_linear_attention
+from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.token_shift import Depth
+from zoo.state import StateSize
+
+LEAST = 1e-5  # share of its rate at which a head of the highest layer still forgets
+
+
+class State(NamedTuple):
+    kv: Float[Tensor, "B H C C"]
+
+
+class LightningAttention(Mixer[State]):
+    """S_t = exp(-s_h) S_{t-1} + k_t v_t^T,  y_t = S_t^T q_t,  with q, k, v = SiLU(x W).
+
+    s_h = 2^(-8 h / H) (1 - layer / (n_layers - 1) + 1e-5), h = 1 .. H, as ALiBi's slopes; of one layer alone
+    the share is that of the lowest.  All heads' y pass one RMSNorm and a sigmoid gate.
+    head_dim: C; None: d_model / num_heads.
+    """
+
+    def __init__(
+        self, d_model: int, num_heads: int, head_dim: int | None = None, layer: int = 0, n_layers: int = 1
+    ) -> None:
+        super().__init__()
+        at_least("num_heads", num_heads, 1)
+        if head_dim is None:
+            multiple("d_model", d_model, "num_heads", num_heads)
+            head_dim = d_model // num_heads
+        at_least("head_dim", head_dim, 1)
+        self.num_heads, self.head_dim = num_heads, head_dim
+        self.share = 1 - Depth.of(layer, n_layers).late + LEAST
+        inner = num_heads * head_dim
+        self.qkv = nn.Linear(d_model, 3 * inner, bias=False)
+        self.norm = nn.RMSNorm(inner, eps=1e-6)
+        self.gate = nn.Linear(d_model, inner, bias=False)
+        self.out_proj = nn.Linear(inner, d_model, bias=False)
+
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        made = F.silu(self.qkv(x)).to(torch.promote_types(x.dtype, torch.float32))
+        with torch.autocast(x.device.type, enabled=False):
+            q, k, v = made.unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
+            log_decay = self._log_decay(q).expand(q.shape[:-1])
+            y, kv = gated_linear_attention(q, k, v, log_decay, None if state is None else state.kv)
+            y = self.norm(y.transpose(1, 2).flatten(2))
+        return self.out_proj(y.to(x.dtype) * self.gate(x).sigmoid()), State(kv)
+
+    def _log_decay(self, like: Tensor) -> Float[Tensor, "H 1"]:
+        heads = torch.arange(1, self.num_heads + 1, dtype=like.dtype, device=like.device)
+        return -self.share * torch.exp2(-8 * heads / self.num_heads)[:, None]
+
+    def state_size(self, seq_len: int) -> StateSize:
+        del seq_len
+        held = self.num_heads * self.head_dim**2
+        return StateSize(paper=held, resident=held, touched=held)
