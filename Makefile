@@ -4,7 +4,7 @@ BIN := .venv/bin
 .DEFAULT_GOAL := help
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-slow slurm-test lint bench clean
+.PHONY: help setup demo test test-slow slurm-test lint bench docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -40,6 +40,11 @@ bench: setup  ## the tables of benchmarks/
 	$(BIN)/python -m benchmarks.compose --out benchmarks/tables/compose.md
 	$(BIN)/python -m benchmarks.data --out benchmarks/tables/data.md
 	$(BIN)/python -m benchmarks.train --threads 2 --out benchmarks/tables/train.md
+
+docs: setup  ## the documents that are lists and tables: docs/mixers.md, state.md, independence.md (minutes)
+	$(BIN)/python -m zoo.mixers --markdown > docs/mixers.md
+	$(BIN)/python -m zoo.plan 'mixer=glob(*)' --markdown > docs/state.md
+	$(BIN)/python -m tests.independence > docs/independence.md
 
 clean:  ## remove the environment and the caches; results/ stays
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist

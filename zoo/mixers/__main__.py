@@ -5,6 +5,7 @@ What each keeps between two tokens, the knob that trades memory for recall, and 
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,7 +63,7 @@ def _row(path: Path) -> Row:
         label=about["label"],
         family=about["family"],
         keeps=about.get("keeps", ""),
-        knob=" ".join(_word(mixer, key, values) for key, values in about["knob"].items()),
+        knob=" ".join(_word(mixer, key, values) for key, values in about.get("knob", {}).items()),
         paper=about.get("paper", ""),
         causal=get_class(mixer["_target_"]).causal,
     )
@@ -99,8 +100,7 @@ def as_markdown(found: Sequence[Row]) -> str:
 
 
 def _linked(paper: str) -> str:
-    source, found, number = paper.partition("arXiv ")
-    return f"{source}[arXiv {number}](https://arxiv.org/abs/{number})" if found else paper
+    return re.sub(r"arXiv (\d{4}\.\d{5})", r"[arXiv \1](https://arxiv.org/abs/\1)", paper)
 
 
 def _parser() -> argparse.ArgumentParser:

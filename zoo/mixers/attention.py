@@ -21,8 +21,9 @@ class State(NamedTuple):
 
 
 class Attention(Mixer[State]):
-    """Multi-head attention (Vaswani et al. 2017); num_kv_heads < num_heads is grouped-query attention
-    (Ainslie et al. 2023, arXiv 2305.13245), num_kv_heads = 1 multi-query (Shazeer 2019, arXiv 1911.02150).
+    """Multi-head attention (Vaswani et al. 2017, arXiv 1706.03762); num_kv_heads < num_heads is grouped-query
+    attention (Ainslie et al. 2023, arXiv 2305.13245), num_kv_heads = 1 multi-query (Shazeer 2019, arXiv
+    1911.02150).
 
     position: none | rope | alibi (`rope_base` and `rope_fraction` act with rope alone).
     bias: biases in both projections, as the reference of the MQAR figures has them.
