@@ -69,6 +69,13 @@ def left_behind(folder: Path, now: float | None = None) -> Holder | None:
     return found if found and not _lives(found, _silence(folder / NAME, now)) else None
 
 
+def clear(folder: Path) -> None:
+    """Take away the claim of one who is gone; what is held stays."""
+    dead = left_behind(folder)
+    if dead:
+        _remove(folder, dead, time.time())
+
+
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Work in `folder` alone.  Busy: another process does.
@@ -78,6 +85,7 @@ def held(folder: Path) -> Iterator[None]:
     """
     mine = _myself()
     _acquire(folder, mine)
+    _clear(folder)
     stop = threading.Event()
     threading.Thread(target=_beat, args=(folder, mine, stop), daemon=True).start()
     try:
@@ -90,9 +98,9 @@ def held(folder: Path) -> Iterator[None]:
 
 def _acquire(folder: Path, mine: Holder) -> None:
     part = folder / f".claim.{mine.token}.part"
-    part.write_text(json.dumps(asdict(mine)))
-    now = part.stat().st_mtime
     try:
+        part.write_text(json.dumps(asdict(mine)))
+        now = part.stat().st_mtime
         for _ in range(TRIES):
             if _linked(part, folder / NAME):
                 return
@@ -109,9 +117,12 @@ def _acquire(folder: Path, mine: Holder) -> None:
 
 def _linked(part: Path, name: Path) -> bool:
     """Whether `name` is now `part`; the count of links is right even where a server's answer was lost."""
-    with suppress(FileExistsError):
-        os.link(part, name)
-    return part.stat().st_nlink == 2
+    try:
+        with suppress(FileExistsError):
+            os.link(part, name)
+        return part.stat().st_nlink == 2
+    except FileNotFoundError:
+        return False  # whoever has the folder has tidied it up
 
 
 def _remove(folder: Path, dead: Holder, now: float) -> None:
@@ -130,6 +141,15 @@ def _remove(folder: Path, dead: Holder, now: float) -> None:
         mark.unlink(missing_ok=True)
 
 
+def _clear(folder: Path) -> None:
+    """Take away what those left who were killed while they tried."""
+    for path in folder.glob(".claim.*"):
+        silence = _silence(path, None)
+        trying = _read(folder, path.name) if path.suffix == ".part" else None
+        if silence > EXPIRES or (trying and trying is not UNREADABLE and not _lives(trying, silence)):
+            path.unlink(missing_ok=True)
+
+
 def _beat(folder: Path, mine: Holder, stop: threading.Event) -> None:
     while not stop.wait(BEAT):
         try:
@@ -146,10 +166,10 @@ def _beat(folder: Path, mine: Holder, stop: threading.Event) -> None:
             os._exit(BUSY)
 
 
-def _read(folder: Path) -> Holder | None:
+def _read(folder: Path, name: str = NAME) -> Holder | None:
     """None: no claim."""
     try:
-        return Holder(**json.loads((folder / NAME).read_text()))
+        return Holder(**json.loads((folder / name).read_text()))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError):

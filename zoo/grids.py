@@ -16,6 +16,7 @@ from hydra.core.override_parser.types import Override, OverrideType
 from zoo.mistakes import unknown
 
 SELECTOR = "mixer"  # on the command line this key picks grids; every other one replaces an axis
+GROUP = "sweep"  # the file that the axes come from
 ZIP = "zip"
 
 
@@ -45,7 +46,7 @@ def cells(parts: Mapping[str, Any], arguments: Iterable[str], loader: ConfigLoad
     exclusion that names no axis, nothing left.
     """
     reader = Reader(OverridesParser.create(config_loader=loader))
-    given = {key: axis for axis in map(reader.argument, arguments) for key in axis.words}
+    given = reader.arguments(arguments)
     shared = reader.axes(parts["axes"], "axes")
     own = [reader.axes(grid, f"grid {i}") for i, grid in enumerate(_listed(parts["grids"], "grids"), 1)] or [
         ()
@@ -57,6 +58,8 @@ def cells(parts: Mapping[str, Any], arguments: Iterable[str], loader: ConfigLoad
     if SELECTOR in given and SELECTOR in _keys(*own):
         grids = _selected(grids, given.pop(SELECTOR).words[SELECTOR], shared)
     found = [row for grid in grids for row in _rows(_changed(grid, given))]
+    if not found:
+        raise ValueError("the sweep has no cells: give a mixer that it has, or add grids to it.")
     kept = [row for row in found if not any(reader.matches(row, entry) for entry in excluded)]
     if not kept:
         raise ValueError(f"exclude removes all {len(found)} cells of the sweep: nothing is left to run.")
@@ -70,9 +73,26 @@ class Reader:
         self.parser = parser
         self._values: dict[str, Any] = {}
 
-    def argument(self, line: str) -> Axis:
+    def arguments(self, lines: Iterable[str]) -> dict[str, Axis]:
+        """Key -> its axis.  ValueError: one that is given twice, or that cannot be an axis."""
+        given: dict[str, Axis] = {}
+        for line in lines:
+            key, axis = self._argument(line)
+            if key in given and given[key] != axis and len(axis) + len(given[key]) > 2:
+                raise ValueError(
+                    f"{key} is given twice, the second time as {line}: give all its values in one."
+                )
+            given[key] = axis
+        return given
+
+    def _argument(self, line: str) -> tuple[str, Axis]:
         override = self._parsed(line)
-        return Axis({override.key_or_group: _words(override)})
+        key, words = override.key_or_group, _words(override)
+        if not words:
+            raise ValueError(f"{line} has no values: give one, or leave the key out.")
+        if key == GROUP and len(words) > 1:
+            raise ValueError(f"{line} names several sweeps: give one a command.")
+        return key, Axis({key: words})
 
     def axes(self, node: Any, where: str) -> Grid:
         """{key: values}, with `zip` inside."""
@@ -95,11 +115,13 @@ class Reader:
 
     def _words(self, key: str, values: Any, where: str) -> tuple[str, ...]:
         if isinstance(values, str):
-            return _words(self._parsed(f"{key}={values}"))
-        values = values if isinstance(values, list) else [values]
-        if not values:
+            words = _words(self._parsed(f"{key}={values}"))
+        else:
+            values = values if isinstance(values, list) else [values]
+            words = tuple(f"{key}={_text(value)}" for value in values)
+        if not words:
             raise ValueError(f"{key} in {where} has no values: give one, or leave the key out.")
-        return tuple(f"{key}={_text(value)}" for value in values)
+        return words
 
     def exclusion(self, node: Any, known: set[str]) -> dict[str, list[Any]]:
         """Key -> the values that are left out together."""
