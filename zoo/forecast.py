@@ -70,9 +70,13 @@ def _summary(points: Sequence[Point]) -> str:
     cells, left = sum(len(p.cells) for p in points), sum(p.left for p in points)
     sizes = _range([len(p.cells) for p in points])
     return (
-        f"{cells:,} cells: {cells - left:,} done, {left:,} to run; {len(points):,} points\n"
+        f"{_some(cells, 'cell')}: {cells - left:,} done, {left:,} to run; {_some(len(points), 'point')}\n"
         f"the cells of a point differ in lr and seed alone: populations of {sizes}"
     )
+
+
+def _some(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _points(cells: Sequence[Cell], settings: Mapping[str, str]) -> list[Point]:
@@ -176,8 +180,8 @@ def jobs(launcher: Mapping[str, Any], points: Sequence[Point]) -> str:
     n_jobs, each = math.ceil(left / launcher["cells_per_job"]), launcher["cells_per_job"]
     at_once = min(n_jobs, launcher.get("n_parallel") or n_jobs)
     return (
-        f"{n_jobs} jobs of {each} cells, {n_workers} at once in each; with {at_once} jobs at once: "
-        f"about {duration(seconds / n_workers / max(1, at_once))} ({kind})"
+        f"{_some(n_jobs, 'job')} of {_some(each, 'cell')}, {n_workers} at once in each; "
+        f"if {at_once} run at once: about {duration(seconds / n_workers / max(1, at_once))} ({kind})"
     )
 
 

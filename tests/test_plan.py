@@ -1,0 +1,188 @@
+"""`python -m zoo.plan -m ...`: what a command would run, in numbers checked by hand; nothing is written."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.test_results import outcome
+from zoo import cost, forecast, plan, results
+from zoo.attempt import as_yaml, record
+from zoo.cell import Cell
+from zoo.config import compose
+from zoo.forecast import duration
+from zoo.model import build_model, build_task
+
+SMALL = ("experiment=smoke", "d_model=16", "task.vocab_size=128")
+Planned = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Planned:
+    """Runs `zoo.plan -m` with small cells in an empty folder: exit code, output, errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        return plan.main(["-m", *SMALL, *words]), *capsys.readouterr()
+
+    return run
+
+
+def rows(out: str) -> dict[str, list[str]]:
+    """First column -> the others, of the lines of a table."""
+    lines = [
+        [field.strip() for field in line.strip("│").split("│")] for line in out.splitlines() if "│" in line
+    ]
+    return {name: fields for name, *fields in lines}
+
+
+def finished(cell: Cell, seconds: float = 14.0) -> None:
+    """A record of 7 steps in so many seconds."""
+    cell.folder.mkdir(parents=True)
+    results.begin(cell.folder, as_yaml(cell.config), {})
+    said = record(cell, outcome()) | {"wall_seconds": seconds, "accelerator": "cpu"}
+    results.finish(cell.folder, said)
+
+
+def test_cells_points_sizes_and_what_is_done(planned: Planned, tmp_path: Path):
+    finished(compose([*SMALL, "mixer=attention", "lr=0.01", "seed=1"]))
+    code, out, _ = planned("mixer=attention,based", "lr=0.01,0.1", "seed=0,1,2")
+    assert code == 0
+    assert "12 cells: 1 done, 11 to run; 2 points\n" in out
+    assert "populations of 6\n" in out
+    mixer, settings, cells, done, state, published, parameters, *_ = ("attention", *rows(out)["attention"])
+    cell = compose([*SMALL, "mixer=attention"])
+    model = build_model(cell)
+    longest = max(segment.seq_len for segment in build_task(cell.config).segments("test"))
+    assert (mixer, settings, cells, done) == ("attention", "", "6", "1")
+    assert state == f"{model.state_size(longest).resident:,}"
+    assert published == f"{model.state_size(longest).paper:,}"
+    assert parameters == f"{sum(p.numel() for p in model.parameters()):,}"
+    assert rows(out)["based"][:3] == ["", "6", "0"]
+
+
+def test_nothing_is_written(planned: Planned, tmp_path: Path):
+    planned("mixer=attention,based")
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_cell_that_cannot_be_built_is_said_at_once(planned: Planned):
+    code, out, err = planned("mixer=attention,mamba", "mixer.num_heads=3,5", "lr=0.1,0.2")
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 3
+    assert "num_heads (=3)" in err
+    assert "num_heads (=5)" in err
+    assert "unknown key mixer.num_heads" in err
+
+
+def test_columns_that_would_say_nothing_are_left_out(planned: Planned):
+    assert "touched" not in planned("mixer=attention,based")[1]
+    assert "touched" in planned("mixer=se_attn", "mixer.top_k=1,2")[1]
+    assert (
+        "published" not in planned("mixer=forgetting_attention", "block=pre_norm", "model.layers=[mixer]")[1]
+    )
+
+
+def test_many_points_are_shown_by_mixer(planned: Planned, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(forecast, "MOST_ROWS", 2)
+    _, out, _ = planned("mixer=sliding_window", "mixer.window=2,3,5")
+    settings, cells, _, state, *_ = rows(out)["sliding_window"]
+    assert (settings, cells) == ("3 points", "3")
+    low, high = (
+        build_model(compose([*SMALL, "mixer=sliding_window", f"mixer.window={w}"])).state_size(64).resident
+        for w in (2, 5)
+    )
+    assert state == f"{low:,} to {high:,}"
+
+
+def test_a_time_says_where_it_is_from(planned: Planned):
+    words = ("mixer=attention,based", "mixer.num_heads=1,2")
+    assert "? a guess" in planned(*words)[1]
+    finished(compose([*SMALL, "mixer=attention", "mixer.num_heads=1"]))
+    _, out, _ = planned(*words)
+    times = [line.split("│")[-3].strip() for line in out.splitlines() if "num_heads" in line and "│" in line]
+    asked = cost.cost(compose([*SMALL, "mixer=attention"]), build_model(compose([*SMALL, "mixer=attention"])))
+    assert times[0] == duration(2.0 * asked.steps)  # 2 s a step, as the record says
+    assert times[1].endswith(" ~")
+    assert not times[1].endswith("~~")
+    assert times[2].endswith(" ~~")
+    assert times[3].endswith(" ~~")
+    for note in (
+        "unmarked: from earlier cells of the point",
+        "~ from earlier",
+        "~~ from earlier",
+        "? a guess",
+    ):
+        assert f"times: {note}" in out  # the last for the gpu
+
+
+def test_flops_by_hand():
+    """One layer of attention: a multiplication and an addition for each parameter and each scalar kept."""
+    words = (
+        "mixer=attention",
+        "model.layers=[mixer]",
+        "n_layers=1",
+        "optim.batch_size=8",
+        "optim.max_epochs=3",
+    )
+    cell = compose([*SMALL, *words])
+    model, task = build_model(cell), build_task(cell.config)
+    tables = {id(table) for table in (model.embedding, model.head, model.positions)}
+    working = sum(p.numel() for p in model.parameters() if id(p) not in tables)
+    passes = {"train": 9, "valid": 3, "test": 1}  # forward and backward of three epochs; one look at each
+    operations, steps = 0.0, 0
+    for split, times in passes.items():
+        for i, segment in enumerate(task.segments(split)):  # type: ignore[arg-type]
+            n, examples = segment.seq_len, segment.num_examples
+            answers = task.sample(split, i, range(1)).positions.shape[1]  # type: ignore[arg-type]
+            kept = sum(2 * 16 * (n * (j + 1) // 16) for j in range(16)) / 16
+            operations += times * examples * 2 * (n * (working + kept) + answers * 128 * 16)
+            steps += 3 * examples // 8 if split == "train" else 0
+    found = cost.cost(cell, model, task)
+    assert found.steps == steps
+    assert found.operations == pytest.approx(operations)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "on this machine, {here} at once: about"),
+        (("hydra.launcher.n_workers=3",), "on this machine, 3 at once: about"),
+        (("hydra/launcher=slurm",), "12 jobs of 1 cell, 1 at once in each; if 12 run at once: about"),
+        (
+            ("hydra/launcher=slurm", "hydra.launcher.cells_per_job=5", "hydra.launcher.n_parallel=2"),
+            "3 jobs of 5 cells, 1 at once in each; if 2 run at once: about",
+        ),
+    ],
+)
+def test_what_the_launcher_would_make_of_it(planned: Planned, words: tuple[str, ...], said: str):
+    from zoo.sweep import count
+
+    _, out, _ = planned("mixer=attention", "seed=range(12)", *words)
+    assert said.format(here=count("auto", [compose([*SMALL])])) in out.splitlines()[-1]
+
+
+def test_a_sweep_that_is_done_asks_for_nothing(planned: Planned):
+    finished(compose([*SMALL, "mixer=attention"]))
+    code, out, _ = planned("mixer=attention", "hydra/launcher=slurm")
+    assert code == 0
+    assert "1 cell: 1 done, 0 to run" in out
+    assert out.splitlines()[-1].startswith("0 jobs")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        *[(0, "0 s"), (0.26, "0.26 s"), (89, "89 s"), (90, "1.5 min"), (3600, "60 min"), (5400, "1.5 h")],
+        *[(86_400, "24 h"), (129_600, "1.5 d"), (86_400 * 2000, "2,000 d")],
+    ],
+)
+def test_durations(seconds: float, said: str):
+    assert duration(seconds) == said
+
+
+def test_without_m_a_mistake_is_said_in_one_line(capsys: pytest.CaptureFixture[str]):
+    assert plan.main(["mixer=mmba"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("unknown mixer mmba; did you mean mamba?")
