@@ -1,0 +1,118 @@
+"""`python -m zoo.plan mixer=...`: the state's size by formula beside the elements counted on a live state."""
+
+import io
+from collections.abc import Callable
+
+import pandas as pd
+import pytest
+
+from zoo import plan, state_table
+from zoo.mixers.sliding_window import SlidingWindow
+from zoo.state import StateSize
+
+WINDOW = ("mixer=sliding_window", "d_model=16")  # keeps 2 * 16 * (window - 1), window 8
+Table = Callable[..., str]
+
+
+@pytest.fixture
+def table(capsys: pytest.CaptureFixture[str]) -> Table:
+    def run(*words: str) -> str:
+        assert plan.main(words) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def rows(out: str) -> list[list[str]]:
+    return [
+        [field.strip() for field in line.strip("│").split("│")] for line in out.splitlines() if "│" in line
+    ]
+
+
+def csv(out: str) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(out))
+
+
+def test_one_line_for_each_size(table: Table):
+    found = rows(table(*WINDOW, "--seq-lens", "1,3,7,8,64,1024,2000"))
+    assert found[:3] == [
+        ["sliding_window", "1", "32", "32", "32", "64", "128"],
+        ["", "3", "96", "96", "96", "192", "384"],
+        ["", "7", "224", "224", "224", "448", "896"],
+    ]
+    assert found[3] == ["", "8 / 64 / 1,024 / 2,000*", "224", "224", "256", "448", "896"]
+    assert found[4][0] == "sliding_window"
+    assert "min(seq_len, window - 1)" in found[4][1]
+
+
+def test_what_is_measured_is_counted_on_tensors(table: Table, monkeypatch: pytest.MonkeyPatch):
+    wrong = StateSize(paper=1, resident=2, touched=2)
+    monkeypatch.setattr(SlidingWindow, "state_size", lambda self, seq_len: wrong)
+    frame = csv(table(*WINDOW, "--csv"))
+    assert list(frame.resident) == [2, 2, 2]
+    assert list(frame.measured[:2]) == [224, 224]
+    assert frame.measured.isna().tolist() == [False, False, True]
+
+
+def test_a_mixer_that_cannot_decode_is_not_measured(table: Table):
+    (line,) = (
+        row for row in rows(table("mixer=nystromformer", "--seq-lens", "64")) if row[1].startswith("64")
+    )
+    assert line[1] == "64*"
+    assert line[3] == "-"
+
+
+def test_a_length_that_a_mixer_refuses_has_no_size(table: Table, monkeypatch: pytest.MonkeyPatch):
+    def bounded(self: SlidingWindow, seq_len: int) -> StateSize:
+        if seq_len > 64:
+            raise ValueError("too long")
+        return StateSize(paper=None, resident=224, touched=224)
+
+    monkeypatch.setattr(SlidingWindow, "state_size", bounded)
+    assert rows(table(*WINDOW, "--seq-lens", "64,2000"))[1] == ["", "2,000*", *["-"] * 5]
+
+
+def test_settings_tell_entries_apart(table: Table):
+    out = table("mixer=sliding_window", "d_model=16,32", "mixer.window=2,3", "lr=0.1,0.2", "--seq-lens", "64")
+    found = [row[:2] for row in rows(out)[:4]]
+    sizes = ["d_model=16 window=2", "d_model=16 window=3", "d_model=32 window=2", "d_model=32 window=3"]
+    assert found == [["sliding_window", settings] for settings in sizes]
+
+
+def test_a_document(table: Table):
+    out = table("mixer=gla,mamba", "d_model=16", "--markdown", "--seq-lens=64")
+    assert "Written by `python -m zoo.plan mixer=gla,mamba d_model=16 --markdown --seq-lens=64`." in out
+    assert "d_model is 16." in out
+    linear, ssm = out.index("## Linear"), out.index("## State spaces")
+    assert linear < out.index("| GLA `gla` | 64 |") < ssm < out.index("| Mamba `mamba` | 64 |")
+    assert out.rstrip().endswith("| `d_inner * d_state + d_inner * (conv.kernel_size - 1)` |")
+
+
+def test_a_csv_is_tidy(table: Table):
+    frame = csv(table("mixer=gla,mamba", "--csv"))
+    assert tuple(frame.columns) == state_table.COLUMNS
+    assert len(frame) == 6
+    assert (frame.bytes_bf16 == 2 * frame.resident).all()
+    assert (frame.bytes_fp32 == 4 * frame.resident).all()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            (*WINDOW, "--seq-lens", "64,none"),
+            "--seq-lens (=64,none) must be positive integers, such as 64,1024.",
+        ),
+        ((*WINDOW, "--seq-lens", "0"), "--seq-lens (=0) must be positive integers, such as 64,1024."),
+        (("-m", *WINDOW, "--csv"), "--csv belongs to the state table: leave out -m."),
+        (("-m", *WINDOW, "--seq-lens", "64"), "--seq-lens belongs to the state table: leave out -m."),
+        (("mixer=mmba",), "unknown mixer mmba; did you mean mamba?"),
+        (("mixer=glob(nothing*)",), "mixer"),
+    ],
+)
+def test_mistakes_in_one_line(words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]):
+    assert plan.main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert said in err
