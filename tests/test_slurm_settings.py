@@ -169,9 +169,9 @@ def test_what_still_runs(state: str, live: bool):
 
 def test_a_ledger_is_read_as_it_was_written(tmp_path: Path):
     made = Ledger.new(tmp_path, [CELLS, CELLS], {"git_clean": False})
-    assert Ledger.read(tmp_path, made.sweep_id) == made
+    assert Ledger.read(tmp_path, made.submission_id) == made
     assert made.shares == [[CELLS[0].run_id]] * 2
-    assert share_of(Job(made.job_name(1), "7_1", "RUNNING", "None")) == (made.sweep_id, 2)
+    assert share_of(Job(made.job_name(1), "7_1", "RUNNING", "None")) == (made.submission_id, 2)
     assert Ledger.read(tmp_path, "another") is None
 
 

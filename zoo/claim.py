@@ -69,7 +69,7 @@ def left_behind(folder: Path, now: float | None = None) -> Holder | None:
     return found if found and not _lives(found, _silence(folder / NAME, now)) else None
 
 
-def clear(folder: Path) -> None:
+def forget(folder: Path) -> None:
     """Take away the claim of one who is gone; what is held stays."""
     dead = left_behind(folder)
     if dead:

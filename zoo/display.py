@@ -12,6 +12,7 @@ from zoo.attempt import Failure
 from zoo.cell import Cell
 from zoo.describe import describe
 from zoo.outcome import Progress as CellProgress
+from zoo.results import slice_name
 
 MOST_LINES = 30  # of running cells; a cluster runs more than a terminal is high
 
@@ -108,7 +109,7 @@ def result_table(records: Iterable[dict[str, Any]]) -> Table:
     """One row a cell, one column a test slice: accuracy."""
     records = list(records)
     slices = list(
-        dict.fromkeys(name(s["slice"]) for r in records for s in r["slices"] if s["split"] == "test")
+        dict.fromkeys(slice_name(s["slice"]) for r in records for s in r["slices"] if s["split"] == "test")
     )
     table = Table(title="accuracy on the test split, by slice", title_justify="left")
     for column in ("mixer", "knob", "d_model", "state", "lr", "seed", *slices):
@@ -117,7 +118,7 @@ def result_table(records: Iterable[dict[str, Any]]) -> Table:
     for r in sorted(
         records, key=lambda r: (r["mixer"], r["d_model"], r["state_resident"], r["lr"], r["seed"])
     ):
-        scores = {name(s["slice"]): s["accuracy"] for s in r["slices"] if s["split"] == "test"}
+        scores = {slice_name(s["slice"]): s["accuracy"] for s in r["slices"] if s["split"] == "test"}
         cells = ["diverged" if r["status"] == "diverged" else percent(scores.get(s)) for s in slices]
         keys = (r["mixer"], knob(r), r["d_model"], r["state_resident"], f"{r['lr']:g}", r["seed"])
         table.add_row(*map(str, keys), *cells)
@@ -133,13 +134,16 @@ def slice_table(record: dict[str, Any]) -> Table:
         table.add_column(column, justify="left" if column in ("split", "slice") else "right")
     for e in record["slices"]:
         loss = "-" if e["loss"] is None else f"{e['loss']:.3f}"
-        row = [e["split"], name(e["slice"]), percent(e["accuracy"]), loss, str(e["answers"]), str(e["rows"])]
+        row = [
+            e["split"],
+            slice_name(e["slice"]),
+            percent(e["accuracy"]),
+            loss,
+            str(e["answers"]),
+            str(e["rows"]),
+        ]
         table.add_row(*row, *[percent(e["coverage"])] * bounded)
     return table
-
-
-def name(slice_: dict[str, int]) -> str:
-    return ",".join(f"{key}={value}" for key, value in slice_.items())
 
 
 def percent(value: float | None) -> str:

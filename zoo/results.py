@@ -66,20 +66,25 @@ def load(results: Path) -> pd.DataFrame:
 
 
 def _rows(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    settings = dict(_flat("mixer", record["mixer_settings"]))
+    settings = dict(flat("mixer", record["mixer_settings"]))
     cell = {key: record[key] for key in KEYS} | settings
     for entry in record["slices"]:
-        name = ",".join(f"{key}={value}" for key, value in entry["slice"].items())
-        yield cell | entry | {"slice": name} | entry["slice"]
+        yield cell | entry | {"slice": slice_name(entry["slice"])} | entry["slice"]
 
 
-def _flat(path: str, settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def slice_name(slice_: dict[str, int]) -> str:
+    """As tables have it: "seq_len=64,num_kv_pairs=4"."""
+    return ",".join(f"{key}={value}" for key, value in slice_.items())
+
+
+def flat(path: str, settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Dotted key -> scalar; a list becomes its JSON."""
     for key, value in settings.items():
+        dotted = f"{path}.{key}" if path else key
         if isinstance(value, dict):
-            yield from _flat(f"{path}.{key}", value)
+            yield from flat(dotted, value)
         elif not key.startswith("_"):
-            yield f"{path}.{key}", json.dumps(value) if isinstance(value, list) else value
+            yield dotted, json.dumps(value) if isinstance(value, list) else value
 
 
 def load_metrics(results: Path) -> pd.DataFrame:
@@ -100,12 +105,19 @@ def load_metrics(results: Path) -> pd.DataFrame:
 
 def records(results: Path) -> list[dict[str, Any]]:
     """result.json of every finished cell, in the order of the run ids; the errors of `load`."""
-    if not results.is_dir():
-        raise ValueError(f"results folder {results} does not exist: give the one that zoo.run wrote to.")
-    found = [read(path.parent) for path in sorted(results.glob("*/result.json"))]
+    found = [read(folder) for folder in folders(results) if is_done(folder)]
     if not found:
         raise ValueError(f"results folder {results} holds no finished cell: run `python -m zoo.run` first.")
     return found
+
+
+def folders(results: Path) -> Iterator[Path]:
+    """The folders in it that may be cells, by name.  ValueError: no such folder."""
+    if not results.is_dir():
+        raise ValueError(f"results folder {results} does not exist: give the one that zoo.run wrote to.")
+    with os.scandir(results) as entries:
+        names = sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
+    return (results / name for name in names)
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -124,6 +136,15 @@ def read(folder: Path) -> dict[str, Any]:
 
 def is_done(folder: Path) -> bool:
     return (folder / "result.json").is_file()
+
+
+def error(folder: Path) -> str:
+    """What error.txt says, in one line: the first of a traceback's message, or of another account."""
+    path = folder / "error.txt"
+    lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
+    frames = [i for i, line in enumerate(lines) if line.startswith("  File ")]
+    message = lines[frames[-1] :] if frames and "Traceback (most recent call last):" in lines else lines
+    return next((line.strip() for line in message if line.strip() and line[0] != " "), "unknown")
 
 
 def check_checkpoint(folder: Path) -> None:
@@ -148,8 +169,8 @@ def check_writable(results: Path) -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """Put `text` at `path` in one move: a reader, or a kill, meets all or nothing.  One writer a folder."""
-    temporary = path.with_name(f".{path.name}.part")
+    """Put `text` at `path` in one move: a reader, or a kill, meets all or nothing; the last writer wins."""
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     with temporary.open("w") as file:
         file.write(text)
         file.flush()
@@ -159,7 +180,8 @@ def write(path: Path, text: str) -> None:
 
 def begin(folder: Path, config: str, environment: dict[str, Any]) -> None:
     """Write what is known before training; what a failed or killed attempt left lying is gone."""
-    for leftover in (folder / "error.txt", *folder.glob(".*.part")):
+    halves = (path for path in folder.glob(".*.part") if not path.name.startswith(".claim."))
+    for leftover in (folder / "error.txt", *halves):
         leftover.unlink(missing_ok=True)
     write(folder / "config.yaml", config)
     write(folder / "env.json", json.dumps(environment, indent=1) + "\n")
@@ -171,5 +193,6 @@ def finish(folder: Path, record: dict[str, Any]) -> None:
 
 
 def fail(folder: Path, text: str) -> None:
-    """Write error.txt: `text` is a traceback, or why the process died."""
+    """Write error.txt: `text` is a traceback, or why the process died, be it before it made the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
     write(folder / "error.txt", text)

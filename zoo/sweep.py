@@ -14,8 +14,8 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Protocol
 
-from zoo import claim, results
-from zoo.attempt import CellFailed, Failure, run_cell
+from zoo import claim, manifest, results
+from zoo.attempt import CellFailed, Failure, machine, run_cell
 from zoo.cell import Cell
 from zoo.config import Composer
 from zoo.display import SweepDisplay
@@ -39,6 +39,8 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int
     cells = plan(composer, batch)
     workers = count(n_workers, cells)
     todo = [cell for cell in cells if not results.is_done(cell.folder)]
+    if todo:
+        manifest.write(cells)
     how = f"{workers} at once"
     with SweepDisplay(total=len(cells), done=len(cells) - len(todo), how=how) as display:
         failures = Pool(context, workers, display).run(todo)
@@ -51,9 +53,15 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int
 def start_forkserver() -> Any:
     """Where a Pool's processes come from: torch and Lightning are imported once, not once a cell."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["zoo.training"])
+    context.set_forkserver_preload(["zoo.training", "zoo.sweep", *_main()])
     forkserver.ensure_running()
     return context
+
+
+def _main() -> list[str]:
+    """The module of `python -m`, if it was one: every process will import it, to read what it is sent."""
+    spec = sys.modules["__main__"].__spec__
+    return [spec.name] if spec and not spec.name.endswith("__main__") else []
 
 
 def plan(composer: Composer, batch: Iterable[Sequence[str]], here: bool = True) -> list[Cell]:
@@ -149,9 +157,10 @@ class Pool:
                 if time.monotonic() - self.looked >= LOOK_EVERY_S:
                     failures += self._look(waiting)
         finally:
-            for _, process in self.running.values():
+            for cell, process in self.running.values():
                 process.kill()  # nothing is ever half-written, so there is nothing to wait for
                 process.join()
+                claim.forget(cell.folder)
         return failures
 
     def stop(self, seconds: float) -> None:
@@ -169,7 +178,7 @@ class Pool:
             self._set_aside(cell)
             return
         mine, theirs = self.context.Pipe(duplex=False)
-        process = self.context.Process(target=_work, args=(cell, theirs), daemon=True)
+        process = self.context.Process(target=_work, args=(cell, theirs, machine()), daemon=True)
         process.start()
         theirs.close()
         self.running[mine] = cell, process
@@ -215,19 +224,11 @@ class Pool:
             return []
         if code == -signal.SIGTERM:
             time.sleep(1)  # whoever ended it may be about to end us all: then nothing has failed
-        error = cell.folder / "error.txt"
-        if not error.exists():
+        if not (cell.folder / "error.txt").exists():
             results.fail(cell.folder, _death(code) + "\n" + _output(cell.folder))
-        self.display.failed(cell, last_line(error))
-        return [Failure(cell, last_line(error))]
-
-
-def last_line(error: Path) -> str:
-    """What a traceback ends on, or the first line of another account."""
-    lines = error.read_text().strip().splitlines()
-    if not lines or not lines[0].startswith("Traceback"):
-        return lines[0] if lines else "unknown"
-    return next(line for line in reversed(lines) if not line.startswith((" ", "Set the environment")))
+        reason = results.error(cell.folder)
+        self.display.failed(cell, reason)
+        return [Failure(cell, reason)]
 
 
 def _death(code: int) -> str:
@@ -242,7 +243,7 @@ def _output(folder: Path) -> str:
     return path.read_text(errors="replace")[-4000:] if path.exists() else ""
 
 
-def _work(cell: Cell, pipe: Connection) -> None:
+def _work(cell: Cell, pipe: Connection, here: dict[str, Any]) -> None:
     """In the worker: run one cell; what it prints lies in output.txt unless all went well."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's, which then ends this process
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])  # a SLURM job keeps it from the fork server
@@ -253,7 +254,7 @@ def _work(cell: Cell, pipe: Connection) -> None:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     try:
-        run_cell(cell, pipe.send)
+        run_cell(cell, pipe.send, here)
     except CellFailed:
         sys.exit(1)
     except claim.Busy:

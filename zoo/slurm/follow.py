@@ -16,7 +16,6 @@ from zoo.display import SweepDisplay
 from zoo.outcome import Progress
 from zoo.slurm import cluster
 from zoo.slurm.ledger import Ledger, Tail, share_of
-from zoo.sweep import last_line
 
 SETTLE_S = 15.0  # a network file system may show a file that late
 LOOK_S = 1.0  # at the events of running jobs
@@ -80,7 +79,7 @@ class Watch:
             return
         found = {share_of(job): job for job in jobs}
         for part in self.open:
-            job = found.get((part.ledger.sweep_id, part.number))
+            job = found.get((part.ledger.submission_id, part.number))
             part.state = job.state if job else cluster.GONE
             part.job_id = job.job_id if job else part.job_id
             part.ended_at = None if job and job.live else part.ended_at or time.monotonic()
@@ -129,11 +128,9 @@ class Watch:
             del part.cells[cell.run_id]
 
     def _fail(self, part: Part, cell: Cell) -> None:
-        error = cell.folder / "error.txt"
         if cell.run_id not in part.failed:
-            cell.folder.mkdir(parents=True, exist_ok=True)
             results.fail(cell.folder, part.death())
-        reason = part.failed.get(cell.run_id) or last_line(error)
+        reason = part.failed.get(cell.run_id) or results.error(cell.folder)
         self._show(cell)
         self.display.failed(cell, reason)
         self.failures.append(Failure(cell, reason))

@@ -1,10 +1,11 @@
 """The folder of one submission: what was submitted, and what its jobs say while they run.
 
-    results/.slurm/<sweep id>/sweep.json         the code's revision, the settings, which cells make which job
-                              events/00007.jsonl what job 7 has to say, a line each; job 7 alone writes it
-                              12_7_0_log.out     its output, and submitit's own files
+    results/.slurm/<id>/submission.json    the code's revision, the settings, which cells make which job
+                        events/00007.jsonl what job 7 has to say, a line each; job 7 alone writes it
+                        12_7_0_log.out     its output, and submitit's own files
 
-The id is in the name of every job, zoo-<sweep id>.<number of the array's first job>, so that the queue itself
+One sweep (zoo/manifest.py) may take several: each submits what was missing.  The id is in the name of every
+job, zoo-<id>.<number of the array's first job>, so that the queue itself
 says which cells are in it; a job number alone could be another cluster's.
 """
 
@@ -38,34 +39,34 @@ class Ledger:
         folder = home.absolute() / HOME / f"{stamp}-{os.urandom(2).hex()}"
         (folder / "events").mkdir(parents=True)
         run_ids = [[cell.run_id for cell in share] for share in shares]
-        results.write(folder / "sweep.json", json.dumps(about | {"shares": run_ids}, indent=1) + "\n")
+        results.write(folder / "submission.json", json.dumps(about | {"shares": run_ids}, indent=1) + "\n")
         return cls(folder, run_ids)
 
     @classmethod
-    def read(cls, home: Path, sweep_id: str) -> Self | None:
-        folder = home.absolute() / HOME / sweep_id
+    def read(cls, home: Path, submission_id: str) -> Self | None:
+        folder = home.absolute() / HOME / submission_id
         try:
-            return cls(folder, json.loads((folder / "sweep.json").read_text())["shares"])
+            return cls(folder, json.loads((folder / "submission.json").read_text())["shares"])
         except FileNotFoundError:
             return None  # another results folder's
 
     @property
-    def sweep_id(self) -> str:
+    def submission_id(self) -> str:
         return self.folder.name
 
     def events(self, number: int) -> Path:
         return self.folder / "events" / f"{number:05d}.jsonl"
 
     def job_name(self, first: int) -> str:
-        return f"{PREFIX}{self.sweep_id}.{first}"
+        return f"{PREFIX}{self.submission_id}.{first}"
 
 
 def share_of(job: Job) -> tuple[str, int] | None:
-    """The sweep and the share that a job works on; None: it is not ours."""
-    sweep_id, dot, first = job.name.removeprefix(PREFIX).rpartition(".")
+    """The submission and the share that a job works on; None: it is not ours."""
+    submission_id, dot, first = job.name.removeprefix(PREFIX).rpartition(".")
     if not job.name.startswith(PREFIX) or not dot or not first.isdigit():
         return None
-    return sweep_id, int(first) + job.index
+    return submission_id, int(first) + job.index
 
 
 class Tail:

@@ -17,7 +17,7 @@ from submitit.core.job_environment import JobEnvironment
 from submitit.core.utils import DelayedSubmission
 
 from zoo import results
-from zoo.attempt import environment, reason
+from zoo.attempt import machine, reason
 from zoo.cell import Cell
 from zoo.outcome import Progress
 from zoo.slurm import cluster
@@ -91,14 +91,13 @@ class Share:
         sys.exit(128 + number)
 
     def _revision(self) -> str:
-        (old, _), (new, _) = self.git, git(self.cells[0])
+        (old, _), (new, _) = self.git, git()
         return f"the code is at {short(new)} now; it was at {short(old)} when submitted" if new != old else ""
 
     def _give_up(self, todo: list[Cell], diary: "Diary", error: Exception) -> None:
         through = ended(Tail(self.events).new())
         for cell in todo:
             if cell.run_id not in through and not results.is_done(cell.folder):
-                cell.folder.mkdir(parents=True, exist_ok=True)
                 results.fail(cell.folder, f"the job ended before this cell did: {reason(error)}\n")
                 diary.failed(cell, f"the job ended before this cell did: {reason(error)}")
 
@@ -135,10 +134,9 @@ class Diary:
             print(line or event["note"], flush=True)
 
 
-def git(cell: Cell) -> tuple[str | None, bool | None]:
+def git() -> tuple[str | None, bool | None]:
     """The revision of the code that runs, and whether its tree is clean, as every record has them."""
-    found = environment(cell)
-    return found["git_revision"], found["git_clean"]
+    return machine()["git_revision"], machine()["git_clean"]
 
 
 def short(revision: str | None) -> str:

@@ -1,8 +1,6 @@
 """From a batch of cells to jobs in the queue: all checked before any is submitted, none submitted twice."""
 
-import shlex
 import shutil
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import Any
 from submitit import SlurmExecutor
 from submitit.core.utils import FailedJobError, FailedSubmissionError
 
-from zoo import results
+from zoo import manifest, results
 from zoo.attempt import Failure
 from zoo.cell import Cell
 from zoo.config import Composer
@@ -54,7 +52,7 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], settings: Slur
         refused: list[Failure] = []
         if missing:
             made = submit(missing, settings)
-            say(display, made, settings)
+            say(display, made, settings, manifest.write(cells))
             parts, refused = parts + made.parts, made.refused
         failures = follow(parts, display, settings.poll_s) if settings.wait else []
     if settings.wait:
@@ -85,9 +83,9 @@ def submit(cells: Sequence[Cell], settings: SlurmSettings) -> Submission:
     cluster.check_accepted(flags)
     size = settings.cells_per_job
     groups = [list(cells[i : i + size]) for i in range(0, len(cells), size)]
-    revision = git(cells[0])
-    about = {"git_revision": revision[0], "git_clean": revision[1], "command": shlex.join(sys.argv)}
-    ledger = Ledger.new(cells[0].folder.parent, groups, about | {"settings": settings.recorded()})
+    revision = git()
+    about = {"git_revision": revision[0], "git_clean": revision[1], "settings": settings.recorded()}
+    ledger = Ledger.new(cells[0].folder.parent, groups, about)
     shares = [
         Share(group, settings.n_workers, ledger.events(i), Path.cwd(), revision)
         for i, group in enumerate(groups)
@@ -169,12 +167,12 @@ def _stopped(
     return Submission(ledger, job_ids, parts, [Failure(cell, f"not submitted: {why}") for cell in cells])
 
 
-def say(display: SweepDisplay, made: Submission, settings: SlurmSettings) -> None:
-    revision, clean = git(next(iter(made.parts[0].cells.values())))
+def say(display: SweepDisplay, made: Submission, settings: SlurmSettings, sweep_ids: list[str]) -> None:
+    revision, clean = git()
     dirty = "" if clean in (True, None) else ", with uncommitted changes: the records say so"
     which = " ".join(made.job_ids)
     lines = [
-        f"sweep {made.ledger.sweep_id}: {len(made.parts)} jobs submitted ({which})",
+        f"sweep {' '.join(sweep_ids)}: {len(made.parts)} jobs submitted ({which})",
         f"code {short(revision)}{dirty}",
         f"logs {made.ledger.folder}",
         f"to cancel: scancel {which}",

@@ -1,0 +1,180 @@
+"""zoo.collect: the numbers of `zoo.results.load` and analysis, a row a record, in CSV and Parquet."""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import pytest
+
+from tests.analysis import fake
+from zoo import collect, results
+
+METRICS = ("accuracy", "row_accuracy", "exact_rows", "loss", "coverage", "answers", "rows")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fake.write(tmp_path_factory.mktemp("collect") / "results", seeds=1)
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
+    code = collect.main([str(word) for word in words])
+    return code, *capsys.readouterr()
+
+
+def same(one: object, other: object) -> bool:
+    """pandas reads a CSV's floats to the last digit but one."""
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-14) or (math.isnan(one) and math.isnan(other))
+    return (pd.isna(one) and pd.isna(other)) or one == other  # pyright: ignore
+
+
+def test_it_has_what_load_has(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    code, out, err = run(capsys, home, "--out", tmp_path / "all")
+    assert (code, err) == (0, "")
+    frame = pd.read_csv(tmp_path / "all.csv", dtype={"precision": str}).set_index("run_id")
+    long = results.load(home)
+    assert f"{long.run_id.nunique()} records" in out and len(frame) == long.run_id.nunique()
+    assert [*frame.columns][: len(results.KEYS) - 1] == list(results.KEYS[1:])
+    kept = [column for column in long if column in results.KEYS[1:] or column.startswith("mixer.")]
+    for _, row in long.iterrows():
+        wide = frame.loc[row.run_id]
+        name = f"{row.split}.{row['slice']}"
+        assert all(same(wide[column], row[column]) for column in kept)
+        assert all(same(wide[f"{name}.{metric}"], row[metric]) for metric in METRICS)
+
+
+def test_parquet_has_what_the_csv_has(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run(capsys, home, "--out", tmp_path / "all.csv")  # the ending is no part of the name
+    text = pd.read_csv(tmp_path / "all.csv", dtype={"precision": str})
+    table = duckdb.sql(f"SELECT * FROM '{tmp_path / 'all.parquet'}'")
+    assert table.columns == [*text.columns]
+    rows = table.fetchall()
+    assert len(rows) == len(text)
+    for row, (_, expected) in zip(rows, text.iterrows(), strict=True):
+        assert all(same(a if a is not None else math.nan, b) for a, b in zip(row, expected, strict=True))
+    kinds = dict(zip(table.columns, map(str, table.types), strict=True))
+    assert (kinds["lr"], kinds["seed"], kinds["causal"], kinds["mixer"]) == (
+        "DOUBLE",
+        "BIGINT",
+        "BOOLEAN",
+        "VARCHAR",
+    )
+    assert kinds["state_paper"] == kinds["diverged_step"] == "DOUBLE"  # as load has them
+    mean = 'avg("test.seq_len=32,num_kv_pairs=4.accuracy")'
+    query = f"SELECT {mean} FROM '{tmp_path / 'all.parquet'}' WHERE \"mixer.window\" = 64 AND status = 'ok'"
+    ((found,),) = duckdb.sql(query).fetchall()
+    long = results.load(home)
+    chosen = long[
+        (long["mixer.window"] == 64) & (long.split == "test") & (long.slice == "seq_len=32,num_kv_pairs=4")
+    ]
+    assert found == pytest.approx(chosen.accuracy.mean())
+
+
+def record(**changes: object) -> dict[str, object]:
+    return fake.records(seeds=1)[0] | changes
+
+
+def put(home: Path, run_id: str, **changes: object) -> Path:
+    folder = home / run_id
+    folder.mkdir(parents=True)
+    results.finish(folder, record(run_id=run_id, **changes))
+    return folder
+
+
+def test_columns_that_only_later_records_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """And values that look like others: a word that is a number, a list, an empty word, a comma, a quote."""
+    home = tmp_path / "o'clock" / "results"
+    put(home, "a-1", mixer_settings={"x": 1, "word": "1e3"}, layers=["A", "B"], versions={"torch": "2.13"})
+    put(home, "a-2", mixer_settings={"x": 0.5, "inner": {"y": True}}, label='a "b", c\nd')
+    put(home, "a-3", mixer_settings={"z": None, "word": "none"}, lr=1)
+    code, out, err = run(capsys, home)
+    assert (code, err) == (0, "")
+    assert "3 records" in out and "results.csv and results.parquet" in out
+    monkeypatch.chdir(home.parent)
+    columns = ("mixer.x", "mixer.word", "mixer.inner.y", "mixer.z", "layers", "versions.torch", "label", "lr")
+    names = ", ".join(f'"{column}"' for column in columns)
+    rows = duckdb.sql(f"SELECT {names} FROM 'results.parquet' ORDER BY run_id").fetchall()
+    label, lr = record()["label"], record()["lr"]
+    assert rows == [
+        (1.0, "1e3", None, None, '["A", "B"]', "2.13", label, lr),
+        (0.5, None, True, None, None, None, 'a "b", c\nd', lr),
+        (None, "none", None, None, None, None, label, 1.0),
+    ]
+    assert sorted(path.name for path in home.parent.iterdir()) == [
+        "results",
+        "results.csv",
+        "results.parquet",
+    ]
+
+
+def test_what_is_no_record_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    home = tmp_path / "results"
+    put(home, "a-1")
+    put(home, "a-2", status="diverged")
+    for i in range(25):
+        results.fail(home / f"b-{i:02d}", f"Traceback (most recent call last):\n  File x\nRuntimeError: {i}")
+    (home / "c-1").mkdir()
+    (home / "c-1" / "config.yaml").touch()
+    (home / "c-1" / ".result.json.0a.part").write_text("{")
+    (home / "figures").mkdir()
+    code, out, err = run(capsys, home)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].startswith("2 records")
+    assert lines[1:3] == ["25 failed cells are no rows:", "  b-00: RuntimeError: 0"]
+    assert lines[-2:] == ["  and 5 more", "1 cells are not through: python -m zoo.status says which"]
+    assert list(pd.read_csv(tmp_path / "results.csv").status) == [record()["status"], "diverged"]
+
+
+def test_without_duckdb_there_is_a_csv_and_a_line(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    code, out, err = run(capsys, home, "--out", tmp_path / "all")
+    assert (code, err) == (0, "")
+    assert "(for a Parquet file too: pip install 'zoo-recall[query]')" in out.splitlines()[0]
+    assert [path.name for path in tmp_path.iterdir()] == ["all.csv"]
+
+
+BAD = [
+    (("{}/nowhere",), "results folder {}/nowhere does not exist"),
+    (("{}/empty",), "results folder {}/empty holds no finished cell: run `python -m zoo.run` first."),
+    (("{}/failed",), "results folder {}/failed holds no finished cell: 1 failed, 0 are not through"),
+    (("{}/old",), "{}/old/b-1/result.json has schema 0, this version reads schema 1: delete it and run"),
+    (("{}/half",), "{}/half/b-1/result.json is not complete JSON"),
+    (("{}/old", "--out", "/proc/nowhere/x"), "cannot write /proc/nowhere"),
+]
+
+
+@pytest.mark.parametrize(("words", "says"), BAD, ids=[" ".join(words) for words, _ in BAD])
+def test_what_cannot_be_read_is_one_line_and_no_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str
+):
+    (tmp_path / "empty").mkdir()
+    results.fail(tmp_path / "failed" / "a-1", "killed")
+    put(tmp_path / "old", "a-1")
+    put(tmp_path / "half", "a-1")
+    (put(tmp_path / "old", "b-1") / "result.json").write_text('{"schema": 0}')
+    path = put(tmp_path / "half", "b-1") / "result.json"
+    path.write_text(path.read_text()[:-100])
+    before = sorted(tmp_path.iterdir())
+    (tmp_path / "old.csv").write_text("yesterday's")
+    code, out, err = run(capsys, *(word.format(tmp_path) for word in words))
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert err.startswith(says.format(tmp_path))
+    assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "old.csv"])
+    assert (tmp_path / "old.csv").read_text() == "yesterday's"
+
+
+def test_memory_holds_one_record_at_a_time():
+    """Columns apart, a table keeps nothing of its rows."""
+    table = collect.Table()
+    lines = [table.row(json.loads(json.dumps(record(run_id=f"a-{i}")))) for i in range(3)]
+    assert table.length == 3 and len({*map(len, map(json.loads, lines))}) == 1
+    assert not any("a-1" in str(value) for value in vars(table).values())

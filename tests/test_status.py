@@ -1,0 +1,233 @@
+"""zoo.status: every state told by the files alone; what a sweep wants is pending before anyone begins."""
+
+import json
+import os
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from tests.command import SMALL, TOYS, start
+from zoo import claim, manifest, results, standing, status
+from zoo.claim import Holder
+from zoo.config import composer
+from zoo.standing import Look, Standing
+
+COMPOSER = composer(TOYS)
+HOME = ".sweeps/abcd1234.json"
+ELSEWHERE = Holder("t", "node7", "node7 boot pid", 41, 5, "12_3", 0.0)
+SLOW = ("mixer=faulty", "mixer.seconds=0.02", "max_examples=64", "trainer.checkpoint_every=2")
+
+
+def wants(home: Path, *run_ids: str) -> None:
+    content = {"schema": 1, "command": "python -m zoo.run -m x", "git_revision": None, "git_clean": None}
+    (home / HOME).parent.mkdir(parents=True, exist_ok=True)
+    (home / HOME).write_text(json.dumps(content | {"since": 0.0, "cells": {r: f"seed={r}" for r in run_ids}}))
+
+
+def cell(home: Path, run_id: str, **files: str) -> Path:
+    folder = home / run_id
+    folder.mkdir(parents=True)
+    for name, text in files.items():
+        (folder / name.replace("_", ".")).write_text(text)
+    return folder
+
+
+def claimed(folder: Path, holder: Holder, silent: float = 0.0) -> None:
+    (folder / claim.NAME).write_text(json.dumps(asdict(holder)))
+    then = time.time() - silent
+    os.utime(folder / claim.NAME, (then, then))
+
+
+def record(word: str) -> str:
+    return json.dumps({"schema": results.SCHEMA, "status": word})
+
+
+TRACE = 'Traceback (most recent call last):\n  File "x.py", line 1, in f\n    f()\nRuntimeError: no\nmore\n'
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A cell in every state."""
+    home = tmp_path / "results"
+    cell(home, "a-done", result_json=record("ok"))
+    cell(home, "a-diverged", result_json=record("diverged"))
+    cell(home, "a-failed", config_yaml="", error_txt=TRACE)
+    cell(home, "b-begun", config_yaml="", metrics_csv="step,split\n7,train\n")
+    running = cell(home, "b-running", config_yaml="", metrics_csv="step,split\n50,train\n100,train\n")
+    claimed(running, ELSEWHERE)
+    claimed(cell(home, "b-retried", config_yaml="", error_txt=TRACE), ELSEWHERE)
+    claimed(cell(home, "b-stale", config_yaml=""), ELSEWHERE, silent=600)
+    claimed(cell(home, "b-fallen", config_yaml="", error_txt=TRACE), ELSEWHERE, silent=600)
+    (home / "figures").mkdir()
+    wants(home, "c-wanted", "a-done")
+    return home
+
+
+EXPECTED = {
+    "a-diverged": "diverged",
+    "a-done": "done",
+    "a-failed": "failed",
+    "b-begun": "pending",
+    "b-fallen": "failed",
+    "b-retried": "running",
+    "b-running": "running",
+    "b-stale": "stale",
+    "c-wanted": "pending",
+}
+
+
+def test_every_state_is_told_from_the_files(home: Path):
+    found = {c.run_id: c for c in Look(home)(["c-wanted", "a-done"])}
+    assert {run_id: c.state for run_id, c in found.items()} == EXPECTED
+    assert found["a-failed"].note == "RuntimeError: no"
+    assert found["b-running"].note == "process 41 of node7 (SLURM job 12_3), step 100"
+    assert found["b-stale"].note == "process 41 of node7 (SLURM job 12_3), silent for 10 min"
+    assert found["b-begun"].note == "interrupted, step 7"
+
+
+def test_the_second_look_sees_what_has_changed(home: Path):
+    look = Look(home)
+    look()
+    (home / "a-done" / "result.json").unlink()  # by hand, to run it again
+    (home / "a-diverged" / "result.json").rename(home / "b-stale" / "result.json")
+    states = {c.run_id: c.state for c in look(["a-done"])}
+    assert (states["a-done"], states["b-stale"]) == ("pending", "diverged")
+    assert "a-diverged" not in states
+
+
+def test_a_claim_given_back_between_two_looks(home: Path, monkeypatch: pytest.MonkeyPatch):
+    """Its holder wrote the record after the files were listed."""
+
+    def ended(folder: Path) -> None:
+        (folder / claim.NAME).unlink()
+        (folder / "result.json").write_text(record("ok"))
+
+    monkeypatch.setattr(claim, "holder", ended)
+    assert standing.stand(home / "b-running") == Standing("b-running", "done")
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = status.main(words)
+    return code, *capsys.readouterr()
+
+
+def test_the_command(home: Path, capsys: pytest.CaptureFixture[str]):
+    code, out, err = said(capsys, str(home))
+    assert (code, err) == (0, "")
+    assert out.startswith("9 cells: 1 done, 1 diverged, 2 running, 1 stale, 2 failed, 2 pending\n")
+    for word in (
+        "RuntimeError: no",
+        "a-failed/error.txt",
+        "silent for 10 min",
+        "step 100",
+        "abcd1234",
+        "zoo.run -m x",
+    ):
+        assert word in out, word
+    assert "more rows" not in out
+
+
+def test_long_tables_are_cut_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    for i in range(40):
+        cell(tmp_path, f"x-{i:02d}", result_json=record("diverged"))
+        cell(tmp_path, f"y-{i:02d}", error_txt=TRACE)
+    _, out, _ = said(capsys, str(tmp_path))
+    assert "x-29" in out and "x-30" not in out and "and 10 more rows: --all shows them" in out
+    assert out.count("RuntimeError: no") == 1  # forty cells, one error
+    assert "x-39" in said(capsys, str(tmp_path), "--all")[1]
+
+
+BAD = [
+    ("{}/nowhere", "results folder {}/nowhere does not exist"),
+    ("{}/empty", "results folder {}/empty holds no cell: run `python -m zoo.run` first."),
+    ("{}/old", "{}/old/a-1/result.json has schema 0, this version reads schema 1: delete it and run"),
+    ("{}/half", "{}/half/a-1/result.json is not complete JSON"),
+    ("{}/sweeps", "{}/sweeps/.sweeps/abcd1234.json has schema 0, this version reads schema 1: delete it"),
+    ("{}/torn", "{}/torn/.sweeps/abcd1234.json is no manifest of a sweep"),
+]
+
+
+@pytest.mark.parametrize(("place", "says"), BAD, ids=[place for place, _ in BAD])
+@pytest.mark.parametrize("mode", [(), ("--watch",)], ids=["once", "watch"])
+def test_what_cannot_be_read_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, says: str, mode: tuple[str, ...]
+):
+    (tmp_path / "empty" / "figures").mkdir(parents=True)
+    cell(tmp_path / "old", "a-1", result_json='{"schema": 0}')
+    cell(tmp_path / "half", "a-1", result_json='{"schema": 1')
+    for name in ("sweeps", "torn"):
+        wants(tmp_path / name, "a-1")
+    manifest_ = tmp_path / "sweeps" / HOME
+    manifest_.write_text(manifest_.read_text().replace('"schema": 1', '"schema": 0'))
+    (tmp_path / "torn" / HOME).write_text('{"schema": 1, ')
+    code, out, err = said(capsys, place.format(tmp_path), *mode)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert err.startswith(says.format(tmp_path))
+
+
+def test_watching_without_a_terminal_says_each_change_once(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    for run_id in ("b-running", "b-retried", "b-stale", "b-begun"):
+        (home / run_id / "error.txt").write_text("killed")
+        (home / run_id / claim.NAME).unlink(missing_ok=True)
+    looks = iter(range(10))
+
+    def sleep(seconds: float) -> None:
+        if next(looks) == 3:
+            cell(home, "c-wanted", result_json=record("ok"))
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    code, out, _ = said(capsys, str(home), "--watch")
+    lines = out.splitlines()
+    assert code == 0
+    assert [line.split("  ", 1)[1] for line in lines if "cells:" in line] == [
+        "9 cells: 1 done, 1 diverged, 6 failed, 1 pending",
+        "9 cells: 2 done, 1 diverged, 6 failed",
+    ]
+    assert (
+        sorted(line for line in lines if line.startswith("FAILED"))[0] == "FAILED a-failed: RuntimeError: no"
+    )
+    assert sum(line.startswith("FAILED") for line in lines) == 6
+
+
+def states(home: Path) -> dict[str, int]:
+    report = status.Report(Look(home), None)
+    return dict(report.counts)
+
+
+def test_a_killed_sweep_is_stale_then_pending(tmp_path: Path):
+    home = tmp_path / "results"
+    words = ("-m", *SMALL, *SLOW, "seed=0,1,2", "hydra.launcher.n_workers=1")
+    process = start(*words, cwd=tmp_path)
+    while not [*tmp_path.glob("results/*/env.json")]:
+        time.sleep(0.01)
+    assert states(home) == {"running": 1, "pending": 2}
+    process.kill()
+    process.communicate()
+    end = time.monotonic() + 20
+    while states(home) != {"stale": 1, "pending": 2}:
+        assert time.monotonic() < end, states(home)
+        time.sleep(0.05)
+    (sweep,) = manifest.read_all(home).values()
+    assert sweep.command.startswith("python -m zoo.run ") and "seed=0,1,2" in sweep.command
+    assert len(sweep.git_revision or "") == 40 and len(sweep.cells) == 3
+    (begun,) = home.glob("*/claim.json")
+    claim.forget(begun.parent)  # as whoever ends in order does, and whoever goes on with the cell
+    assert states(home) == {"pending": 3}
+
+
+def test_the_same_cells_are_the_same_sweep(tmp_path: Path):
+    words = [*SMALL, "mixer=sliding_window", f"results={tmp_path}"]
+    cells = [COMPOSER.cell([*words, f"seed={seed}"]) for seed in range(3)]
+    assert manifest.write(cells) == manifest.write(reversed(cells))
+    assert manifest.write(cells[:2]) != manifest.write(cells)
+    found = manifest.read_all(tmp_path)
+    assert sorted(len(sweep.cells) for sweep in found.values()) == [2, 3]
+    assert states(tmp_path) == {"pending": 3}
+    elsewhere = COMPOSER.cell([*words, "seed=1", f"results={tmp_path / 'b'}"])
+    manifest.write([*cells, elsewhere])
+    assert set(manifest.read_all(tmp_path)) == set(found)
+    assert states(tmp_path / "b") == {"pending": 1}

@@ -1,0 +1,209 @@
+"""Every record of a results folder in one table: `python -m zoo.collect RESULTS`, to CSV and Parquet."""
+
+import csv
+import json
+import os
+import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from zoo import results
+from zoo.command import OK, USAGE, say
+
+HELP = """Every record of a results folder in one table, one row a cell.
+
+  python -m zoo.collect results/demo                 results/demo.csv and results/demo.parquet
+  python -m zoo.collect results/demo --out all       all.csv and all.parquet
+
+Columns are named as in result.json, inner keys behind a dot (versions.torch), lists as JSON; and
+  mixer.<key>                       a setting of the mixer, as on the command line; empty where it has none
+  <split>.<slice>.<metric>          test.seq_len=64,num_kv_pairs=4.accuracy; also row_accuracy, exact_rows,
+                                    loss, coverage, answers, rows.  Empty where a cell has no such slice
+What each means: `zoo.results.load`, which has the same numbers with a row for each slice.  A diverged cell is
+a row (status is "diverged", its accuracies are empty).  A cell that failed or is not through is none; it is
+counted, and failed ones are named.  Parquet needs duckdb: pip install 'zoo-recall[query]'."""
+
+FIRST = results.KEYS  # the order of the columns that every table begins with
+KIND = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
+REAL = ("lr", *results.MAY_BE_NAN)  # whatever this folder's values happen to look like
+NAMED = 20  # failed cells, in the report
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the table; 0, or 2 with a line on what is wrong."""
+    args = _parser().parse_args(argv)
+    try:
+        print("\n".join(collect(args.results, _stem(args))))
+    except ValueError as error:
+        return say(str(error), USAGE)
+    except OSError as error:
+        return say(f"cannot write {error.filename} ({error.strerror}): give another place with --out.", USAGE)
+    return OK
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="python -m zoo.collect", description=HELP, formatter_class=RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", type=Path, metavar="RESULTS", help="the folder that zoo.run wrote to")
+    parser.add_argument(
+        "--out", type=Path, metavar="NAME", help="NAME.csv and NAME.parquet (default: RESULTS)"
+    )
+    return parser
+
+
+def _stem(args: Namespace) -> Path:
+    """Of the two files, without their endings."""
+    stem: Path = args.out or args.results.resolve()
+    return stem.with_suffix("") if stem.suffix in (".csv", ".parquet") else stem
+
+
+def collect(home: Path, stem: Path) -> list[str]:
+    """Write stem.csv and stem.parquet; what there is to say about it, in lines.
+
+    Records are read once and go through a file beside the result, so that memory holds one of them.
+    ValueError: no such folder, nothing finished in it, a damaged or foreign record; nothing is written then.
+    """
+    table, failed, unfinished = Table(), [], 0
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    with _moved_into_place(stem.with_name(f"{stem.name}.csv")) as file, _scratch(stem) as rows:
+        for folder in results.folders(home):
+            if results.is_done(folder):
+                rows.write(table.row(results.read(folder)))
+            elif (folder / "error.txt").exists():
+                failed.append(f"{folder.name}: {results.error(folder)}")
+            else:
+                unfinished += (folder / "config.yaml").exists()
+        if not table.length:
+            raise ValueError(f"results folder {home} holds no finished cell: {_instead(failed, unfinished)}.")
+        rows.seek(0)
+        csv.writer(file, lineterminator="\n").writerows(table.laid_out(rows))
+    said = [f"{table.length} records, {len(table.kinds)} columns: {stem.name}.csv{_parquet(stem, table)}"]
+    return said + _absent(failed, unfinished)
+
+
+class Table:
+    """Rows with columns that are met one by one; what kind of value each holds."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, set[type]] = {}
+        self.length = 0
+
+    def row(self, record: dict[str, Any]) -> str:
+        """A line with the values of the columns met so far; those met later are missing at its end."""
+        found = flat(record)
+        for name, value in found.items():
+            kinds = self.kinds.setdefault(name, set())
+            if value is not None:
+                kinds.add(type(value))
+        self.length += 1
+        return json.dumps([found.get(name) for name in self.kinds]) + "\n"
+
+    def laid_out(self, lines: IO[str]) -> Iterator[list[Any]]:
+        """The header, then every row, with the columns in their final order."""
+        met = {name: place for place, name in enumerate(self.kinds)}
+        places = [met[name] for name in self.columns()]
+        yield self.columns()
+        for line in lines:
+            values = json.loads(line)
+            yield [values[place] if place < len(values) else None for place in places]
+
+    def columns(self) -> list[str]:
+        """Those of `results.KEYS`, the mixers' settings, then the rest as they were met, slices last."""
+        return sorted(self.kinds, key=_rank)
+
+    def kind(self, name: str) -> str:
+        """As SQL has it."""
+        kinds = self.kinds[name]
+        if kinds == {int, float} or name.rpartition(".")[2] in REAL:
+            return KIND[float]
+        return KIND[next(iter(kinds))] if len(kinds) == 1 else KIND[str]
+
+
+def flat(record: dict[str, Any]) -> dict[str, Any]:
+    """A record as one row: dotted column -> scalar or None."""
+    rest = {key: value for key, value in record.items() if key not in ("mixer_settings", "slices")}
+    row = dict(results.flat("", rest)) | dict(results.flat("mixer", record["mixer_settings"]))
+    for entry in record["slices"]:
+        name = f"{entry['split']}.{results.slice_name(entry['slice'])}"
+        row |= {f"{name}.{key}": value for key, value in entry.items() if key not in ("split", "slice")}
+    return row
+
+
+def _rank(name: str) -> tuple[int, int]:
+    """Sorting keeps the order in which columns of one rank were met."""
+    if name in FIRST:
+        return 0, FIRST.index(name)
+    if name.startswith("mixer."):
+        return 1, 0
+    return (3, 0) if name.startswith(("valid.", "test.")) else (2, 0)
+
+
+def _parquet(stem: Path, table: Table) -> str:
+    """Write it from the CSV; ", NAME.parquet", or why there is none."""
+    try:
+        import duckdb
+    except ImportError:
+        return " (for a Parquet file too: pip install 'zoo-recall[query]')"
+    path = stem.with_name(f"{stem.name}.parquet")
+    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
+    columns = ", ".join(f"{_quoted(name)}: '{table.kind(name)}'" for name in table.columns())
+    form = "header = true, auto_detect = false, delim = ',', quote = '\"', escape = '\"'"
+    rows = f"SELECT * FROM read_csv({_quoted(f'{stem}.csv')}, {form}, columns = {{{columns}}})"
+    try:
+        with duckdb.connect() as connection:
+            connection.execute(f"COPY ({rows}) TO {_quoted(str(part))} (FORMAT parquet, COMPRESSION zstd)")
+        os.replace(part, path)
+    except duckdb.Error as error:
+        raise ValueError(f"{stem}.csv is written, {path} cannot be: {str(error).splitlines()[0]}") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return f" and {path.name}"
+
+
+def _quoted(text: str) -> str:
+    """As SQL wants it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _absent(failed: list[str], unfinished: int) -> list[str]:
+    said = [f"{len(failed)} failed cells are no rows:"] if failed else []
+    said += [f"  {line}" for line in failed[:NAMED]]
+    said += [f"  and {len(failed) - NAMED} more"] if len(failed) > NAMED else []
+    said += [f"{unfinished} cells are not through: python -m zoo.status says which"] if unfinished else []
+    return said
+
+
+def _instead(failed: list[str], unfinished: int) -> str:
+    if failed or unfinished:
+        return f"{len(failed)} failed, {unfinished} are not through; python -m zoo.status says more"
+    return "run `python -m zoo.run` first"
+
+
+@contextmanager
+def _moved_into_place(path: Path) -> Iterator[IO[str]]:
+    """A file beside `path` that takes its name once it is whole; gone after an error."""
+    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
+    try:
+        with part.open("w", newline="") as file:
+            yield file
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _scratch(stem: Path) -> Iterator[IO[str]]:
+    path = stem.with_name(f".{stem.name}.{os.urandom(4).hex()}.part")
+    try:
+        with path.open("w+") as file:
+            yield file
+    finally:
+        path.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

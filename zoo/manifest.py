@@ -1,0 +1,74 @@
+"""What a sweep wants, written down before it starts: a cell that nobody has begun is known to be missing.
+
+    results/.sweeps/<sweep id>.json   {"schema", "command", "git_revision", "git_clean", "since",
+                                       "cells": {run id: the cell's words on zoo.run's command line}}
+
+The id is a hash of the run ids, so the same sweep typed again, or by two people at once, is one sweep.  Both
+launchers write it; the jobs that a cluster makes of it are in zoo/slurm/ledger.py.  Whoever no longer wants
+what is missing deletes the file: no command needs it but zoo.status.
+"""
+
+import hashlib
+import json
+import shlex
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from zoo import results
+from zoo.attempt import machine
+from zoo.cell import Cell
+
+HOME = ".sweeps"  # in the results folder
+SCHEMA = 1  # raise it when a key changes its meaning
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """cells: run id -> words.  since: when the command was last given, seconds since 1970."""
+
+    cells: dict[str, str]
+    command: str
+    git_revision: str | None
+    git_clean: bool | None
+    since: float = field(default_factory=time.time)
+
+    @property
+    def sweep_id(self) -> str:
+        return hashlib.sha256("\n".join(sorted(self.cells)).encode()).hexdigest()[:8]
+
+
+def write(cells: Iterable[Cell]) -> list[str]:
+    """Write down that all these cells are wanted, done ones too; the sweep's id, one for each folder."""
+    command, code = f"python -m zoo.run {shlex.join(sys.argv[1:])}", machine()
+    homes: dict[Path, dict[str, str]] = defaultdict(dict)
+    for cell in cells:
+        homes[cell.folder.parent][cell.run_id] = shlex.join(cell.overrides)
+    git = code["git_revision"], code["git_clean"]
+    made = [(home, Manifest(words, command, *git)) for home, words in homes.items()]
+    for home, manifest in made:
+        (home / HOME).mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"schema": SCHEMA} | asdict(manifest), indent=1) + "\n"
+        results.write(home / HOME / f"{manifest.sweep_id}.json", text)
+    return [manifest.sweep_id for _, manifest in made]
+
+
+def read_all(home: Path) -> dict[str, Manifest]:
+    """Sweep id -> what it wants, the oldest first.  ValueError, one line: a damaged or foreign file."""
+    found = {path.stem: _read(path) for path in (home / HOME).glob("*.json")}
+    return dict(sorted(found.items(), key=lambda item: item[1].since))
+
+
+def _read(path: Path) -> Manifest:
+    try:
+        content = json.loads(path.read_text())
+        schema = content.pop("schema")
+        if schema == SCHEMA:
+            return Manifest(**content)
+        problem = f"has schema {schema}, this version reads schema {SCHEMA}"
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        problem = f"is no manifest of a sweep ({error})"
+    raise ValueError(f"{path} {problem}: delete it; the sweep's command writes it again.")

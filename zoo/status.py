@@ -1,0 +1,178 @@
+"""How a results folder stands: `python -m zoo.status RESULTS`."""
+
+import sys
+import time
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from zoo import manifest
+from zoo.command import INTERRUPTED, OK, USAGE, say
+from zoo.display import console
+from zoo.standing import OVER, STATES, Look, Standing, State
+
+HELP = """How a results folder stands, read from its files alone: nothing is written, no scheduler is asked.
+
+  python -m zoo.status results/demo            counts, sweeps, and the cells that need a look
+  python -m zoo.status results/demo --watch    again and again, until every cell is through
+
+done      it has a record                     running   a living process works on it
+diverged  done: its loss was not finite       stale     it was begun, and its process is dead or silent
+failed    it has an error.txt                 pending   a sweep wants it, nobody works on it
+
+The command of a sweep, given again, runs what is pending, stale or failed."""
+
+MOST_ROWS = 30  # of each table, unless all are asked for
+TITLES: dict[State, str] = {
+    "running": "running",
+    "stale": "stale: the same command goes on with them",
+    "failed": "failed: the same command tries them again",
+    "diverged": "diverged: they stay in the data",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print how the cells stand; 0, 2 with a line on what is wrong, or 130."""
+    args = _parser().parse_args(argv)
+    try:
+        look, most = Look(args.results), None if args.all else MOST_ROWS
+        if args.watch:
+            watch(look, most, args.every)
+        else:
+            console().print(Group(*Report(look, most).parts()))
+    except ValueError as error:
+        return say(str(error), USAGE)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return OK
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="python -m zoo.status", description=HELP, formatter_class=RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", type=Path, metavar="RESULTS", help="the folder that zoo.run wrote to")
+    parser.add_argument("--watch", action="store_true", help="until every cell is through, or Ctrl-C")
+    parser.add_argument("--every", type=float, default=2.0, metavar="S", help="seconds between two looks (2)")
+    parser.add_argument("--all", action="store_true", help=f"all cells, not the first {MOST_ROWS} of a table")
+    return parser
+
+
+class Report:
+    """One look at a folder, and what to say about it.  ValueError: there is nothing to look at."""
+
+    def __init__(self, look: Look, most: int | None) -> None:
+        self.home, self.most = look.home, most
+        self.sweeps = manifest.read_all(look.home)
+        self.words = {
+            run_id: words for sweep in self.sweeps.values() for run_id, words in sweep.cells.items()
+        }
+        self.cells = look(self.words)
+        if not self.cells:
+            raise ValueError(f"results folder {look.home} holds no cell: run `python -m zoo.run` first.")
+        self.counts = Counter(cell.state for cell in self.cells)
+
+    @property
+    def through(self) -> bool:
+        """Whether every cell is, one way or the other."""
+        return not any(self.counts[state] for state in ("running", "stale", "pending"))
+
+    def line(self) -> str:
+        parts = [f"{self.counts[state]} {state}" for state in STATES if self.counts[state]]
+        return f"{len(self.cells)} cells: {', '.join(parts)}"
+
+    def parts(self) -> Iterator[RenderableType]:
+        """What to print, in order."""
+        yield Text(self.line(), style="bold")
+        yield self._by_mixer()
+        if self.sweeps:
+            yield _table(None, ("sweep", "cells", "done", "last started", "command"), self._by_sweep())
+        if self.counts["failed"]:
+            yield from self._listed("failed", ("cells", "error", "traceback, of the first"), self._by_error())
+        for state in ("running", "stale", "diverged"):
+            if self.counts[state]:
+                rows = [(self.name(cell), cell.note) for cell in self.cells if cell.state == state]
+                yield from self._listed(state, ("cell", ""), rows)
+
+    def name(self, cell: Standing) -> str:
+        """Its words, where a sweep tells them."""
+        return self.words.get(cell.run_id) or cell.run_id
+
+    def _by_mixer(self) -> Table:
+        counts: dict[str, Counter[State]] = defaultdict(Counter)
+        for cell in self.cells:
+            counts[cell.run_id.rpartition("-")[0]][cell.state] += 1
+        states: list[State] = [state for state in STATES if self.counts[state]]
+        rows = [(mixer, *(str(counts[mixer][state] or "") for state in states)) for mixer in sorted(counts)]
+        return _table(None, ("mixer", *states), rows)
+
+    def _by_sweep(self) -> Iterator[tuple[str, ...]]:
+        done = {cell.run_id for cell in self.cells if cell.state in OVER}
+        for sweep_id, sweep in self.sweeps.items():
+            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(sweep.since))
+            yield sweep_id, str(len(sweep.cells)), str(len(done & sweep.cells.keys())), when, sweep.command
+
+    def _by_error(self) -> list[tuple[str, ...]]:
+        """A row for each error, most frequent first: a bug fails a thousand cells in one way."""
+        groups: dict[str, list[Standing]] = defaultdict(list)
+        for cell in self.cells:
+            if cell.state == "failed":
+                groups[cell.note].append(cell)
+        rows = sorted(groups.items(), key=lambda item: -len(item[1]))
+        return [(str(len(g)), note, str(self.home / g[0].run_id / "error.txt")) for note, g in rows]
+
+    def _listed(
+        self, state: State, columns: Sequence[str], rows: Sequence[tuple[str, ...]]
+    ) -> Iterator[RenderableType]:
+        yield _table(TITLES[state], columns, rows[: self.most])
+        if len(rows) > (self.most or len(rows)):
+            yield Text(f"and {len(rows) - len(rows[: self.most])} more rows: --all shows them")
+
+
+def _table(title: str | None, columns: Sequence[str], rows: Iterable[tuple[str, ...]]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        right = column in STATES or column == "cells"
+        table.add_column(column, justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def watch(look: Look, most: int | None, every: float) -> None:
+    """Until every cell is through.  Redrawn on a terminal; elsewhere a line each time something changed."""
+    screen = console()
+    if screen.is_terminal:
+        with Live(console=screen, auto_refresh=False, vertical_overflow="crop") as live:
+            for report in _reports(look, most, every):
+                live.update(Group(*report.parts()), refresh=True)
+    else:
+        seen: set[str] = set()
+        last = ""
+        for report in _reports(look, most, every):
+            for cell in report.cells:
+                if cell.state == "failed" and cell.run_id not in seen:
+                    seen.add(cell.run_id)
+                    print(f"FAILED {report.name(cell)}: {cell.note}")
+            if report.line() != last:
+                last = report.line()
+                print(f"{time.strftime('%H:%M:%S')}  {last}", flush=True)
+
+
+def _reports(look: Look, most: int | None, every: float) -> Iterator[Report]:
+    while True:
+        report = Report(look, most)
+        yield report
+        if report.through:
+            return
+        time.sleep(every)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
