@@ -82,6 +82,17 @@ def boundaries(case: Case, most: int = 40) -> list[int]:
     return sorted(n for n in near if 1 <= n <= most)
 
 
+def longest(case: Case) -> int:
+    """The least `max_len` of the settings: some mixers refuse to go beyond."""
+    return min(_named("max_len", settings(case)), default=2**30)
+
+
+def _named(name: str, node: Any) -> list[Any]:
+    if not isinstance(node, dict):
+        return []
+    return [v for key, value in node.items() for v in ([value] if key == name else _named(name, value))]
+
+
 def _leaves(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return [leaf for v in value.values() for leaf in _leaves(v)]

@@ -14,12 +14,13 @@ from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
 
-from tests.registry import WIDTH, Case, boundaries, build, cases, held, mixer_yaml, settings
+from tests.registry import WIDTH, Case, boundaries, build, cases, held, longest, mixer_yaml, settings
 from zoo.formula import evaluated
 from zoo.mixers.base import Mixer
 from zoo.paths import CONF
 
 LENGTH = 37  # prime: divisible by no window, block or chunk
+CHUNKS, LONG = (16, 32, 64, 128), 150
 CASES = cases()
 pytestmark = pytest.mark.parametrize("case", CASES, ids=str)
 
@@ -54,6 +55,22 @@ def test_splitting_a_sequence_changes_nothing(case: Case):
     ways = [[cut] for cut in every_token] + [every_token, [3, 4, 17, 30]]
     agree = [splits_agree(mixer, x, cuts) for cuts in ways]
     assert all(agree) == mixer.exact_decode, f"cuts that disagree: {agree.count(False)}"
+
+
+@torch.no_grad()
+def test_chunks_inside_a_computation_are_not_seen(case: Case):
+    """At lengths and cuts on both sides of the lengths that kernels take their tokens in: powers of two."""
+    mixer, length = mixer_of(case), min(LONG, longest(case))
+    sides = [n + d for n in CHUNKS for d in (-1, 0, 1) if n + d < length]
+    x = tokens(length, batch=1)
+    whole = mixer(x)
+    ways = [
+        sides[::3],
+        sides[2::3],
+        sides,
+    ]  # parts that end just before a chunk does, after it, and of one token
+    assert all(splits_agree(mixer, x, cuts) for cuts in ways) or not mixer.exact_decode
+    assert all(same(mixer(x[:, :n]), whole[:, :n]) for n in sides) or not mixer.causal
 
 
 @torch.no_grad()
@@ -191,6 +208,23 @@ def fresh_memory_holds_nan():
         torch.use_deterministic_algorithms(False)
 
 
+def test_computing_leaves_torch_as_it_was(case: Case):
+    """No draw from the global generator, no mode switched on for all (as anomaly detection once was)."""
+    mixer, before = build(case).train(), _of_torch()
+    mixer(tokens(LENGTH)).square().sum().backward()
+    mixer.eval().extend(tokens(3), mixer.extend(tokens(LENGTH))[1])
+    assert _of_torch() == before
+
+
+def _of_torch() -> tuple[object, ...]:
+    switches = (
+        torch.is_anomaly_enabled(),
+        torch.is_grad_enabled(),
+        torch.are_deterministic_algorithms_enabled(),
+    )
+    return *switches, torch.get_default_dtype(), torch.get_num_threads(), torch.get_rng_state().tolist()
+
+
 def test_the_formula_of_the_state_is_what_the_state_holds(case: Case):
     formula = mixer_yaml(case.name, case.folder)["about"].get("state")
     if formula is None:
@@ -203,4 +237,7 @@ def test_the_formula_of_the_state_is_what_the_state_holds(case: Case):
 
 def test_settings_are_the_constructors_own_names(case: Case):
     given = settings(case)
-    inspect.signature(get_class(given.pop("_target_"))).bind(**given)
+    signature = inspect.signature(get_class(given.pop("_target_")))
+    signature.bind(**given)
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    assert inspect.Parameter.VAR_KEYWORD not in kinds, "**kwargs would take a misspelt setting in silence"

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from zoo.mixers.base_conv import BaseConv
-from zoo.mixers.long_filter import ImplicitFilter
+from zoo.mixers.long_filter import ImplicitFilter, LongFilter
 from zoo.state import StateSize
 
 KERNELS = [
@@ -19,6 +19,14 @@ def test_the_implicit_filter_is_more_than_a_line():
     """With zoology's emb_dim = 3 every tap lies within rounding of a piecewise-linear function of t alone."""
     features = ImplicitFilter(3, max_len=256, emb_dim=5, filter_dim=4).features
     assert torch.linalg.matrix_rank(features, rtol=0.05) >= 4
+
+
+def test_an_explicit_filter_starts_at_the_size_of_its_input():
+    """zoology's taps start from N(0, 1): a sum over a thousand of them is thirty times what goes in."""
+    conv = LongFilter(64, max_len=1024)
+    conv.skip.data.zero_()
+    y, _ = conv(torch.randn(1, 1024, 64))
+    assert y[:, -100:].std().item() == pytest.approx(1, rel=0.2)
 
 
 def test_state_counts():

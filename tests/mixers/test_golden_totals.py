@@ -1,8 +1,9 @@
-"""State of published models: two layers after 1024 tokens, a BaseConv and the mixer, from the configs."""
+"""State of published models after 1024 tokens: a BaseConv and the mixer, or two layers of the mixer."""
 
 import pytest
 from hydra.utils import instantiate
 
+from tests.mixers.golden import two_layers
 from zoo.config import compose
 from zoo.state import StateSize, total
 
@@ -44,6 +45,29 @@ def test_sliding_window(block_size: int, paper: int, resident: int):
     counted = size("mixer=sliding_window", "d_model=128", f"mixer.window={block_size}")
     kept = size("mixer=sliding_window", "d_model=128", f"mixer.window={block_size + 1}")
     assert (counted.paper, kept.resident, kept.touched) == (paper, resident, resident)
+
+
+PURE = [  # two layers of the mixer, nothing before them
+    *(
+        ("mamba", 64, {"d_state": n}, *held)
+        for n, *held in ((8, 2048, 2816), (16, 4096, 4864), (24, 6144, 6912))
+    ),
+    *(("mamba", 256, {"d_state": n}, *held) for n, *held in ((8, 8192, 11264), (16, 16384, 19456))),
+    ("mamba", 256, {"d_state": 24}, 24576, 27648),
+    ("mamba2", 64, {"d_state": 16}, 4096, 5056),
+    ("hyena", 64, {}, 131072, 131840),
+    ("hyena", 128, {}, 262144, 263680),
+    ("hyena", 256, {}, 524288, 527360),
+    ("h3", 64, {"d_state": 16}, 2048, 6016),
+    ("h3", 128, {"d_state": 32}, 8192, 24320),
+    ("h3", 256, {"d_state": 64}, 32768, 97792),
+]
+
+
+@pytest.mark.parametrize(("name", "d_model", "settings", "paper", "resident"), PURE)
+def test_pure_stacks(name: str, d_model: int, settings: dict, paper: int, resident: int):
+    sizes = two_layers(name, d_model, 1024, **settings)
+    assert sizes == StateSize(paper, resident, resident)
 
 
 def test_the_language_models_layers():

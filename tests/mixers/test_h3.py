@@ -1,11 +1,10 @@
-"""H3 in pieces, its initial values and its sizes; its definition: tests/definitions."""
+"""H3 in pieces and its initial values; its definition: tests/definitions."""
 
 import math
 
 import pytest
 import torch
 
-from tests.mixers.golden import two_layers
 from tests.mixers.population import check_population
 from zoo.mixers.diagonal_ssm import DiagonalSSM
 from zoo.mixers.h3 import H3
@@ -45,14 +44,6 @@ def test_a_fresh_shift_is_its_own_filter_and_everything_is_drawn():
 def test_only_what_sets_time_scales_is_not_decayed():
     free = {n for n, p in H3(4, d_state=4).named_parameters() if getattr(p, "no_weight_decay", False)}
     assert free == {"shift.B", "shift.D", "keep.log_dt", "keep.A_log_real", "keep.A_imag", "keep.D"}
-
-
-@pytest.mark.parametrize(
-    ("d_model", "paper", "resident"), [(64, 2048, 6016), (128, 8192, 24320), (256, 32768, 97792)]
-)
-def test_two_layers_hold_what_was_published_and_what_it_left_out(d_model, paper, resident):
-    size = two_layers("h3", d_model, 1024, d_state=d_model // 4, head_dim=2)
-    assert (size.paper, size.resident, size.touched) == (paper, resident, resident)
 
 
 @pytest.mark.parametrize("length", [1, 20, 70])

@@ -1,9 +1,9 @@
-"""Hyena's filters, limit and sizes; its definition: tests/definitions."""
+"""Hyena's filters and limit; its definition: tests/definitions."""
 
 import pytest
 import torch
 
-from tests.mixers.golden import from_yaml, two_layers
+from tests.mixers.golden import from_yaml
 from tests.mixers.population import check_population
 from zoo.mixers.hyena import Hyena
 
@@ -63,16 +63,8 @@ def test_filters_are_not_decayed():
     assert free == {"skip"} | {n for n, _ in mixer.named_parameters() if n.startswith("filter.")}
 
 
-@pytest.mark.parametrize(("d_model", "paper", "resident"), [(64, 131072, 131840), (128, 262144, 263680)])
-def test_two_layers_hold_what_was_published(d_model, paper, resident):
-    size = two_layers("hyena", d_model, 1024)
-    assert (size.paper, size.resident, size.touched) == (paper, resident, resident)
-
-
 def test_the_yaml_reaches_the_longest_sequence_of_the_figures():
     assert from_yaml("hyena", 16).max_len >= 1024
-    assert two_layers("hyena", 256, 1024).paper == 524288
-    assert two_layers("hyena", 256, 1024).resident == 527360
 
 
 @pytest.mark.parametrize("length", [1, 20, 70])
