@@ -116,6 +116,18 @@ def test_a_time_says_where_it_is_from(planned: Planned):
         assert f"times: {note}" in out  # the last for the gpu
 
 
+@pytest.mark.parametrize("config", [None, "a: 1", "mixer: {_target_: gone.Mixer}"])
+def test_a_record_that_cannot_be_built_again_says_nothing_of_speed(planned: Planned, config: str | None):
+    cell = compose([*SMALL, "mixer=attention", "mixer.num_heads=1"])
+    finished(cell)
+    (cell.folder / "config.yaml").unlink()
+    if config:
+        (cell.folder / "config.yaml").write_text(config)
+    code, out, _ = planned("mixer=based")
+    assert code == 0
+    assert rows(out)["based"][-2].endswith(" ?")
+
+
 def test_flops_by_hand():
     """One layer of attention: a multiplication and an addition for each parameter and each scalar kept."""
     words = (

@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any
 
 import torch
+from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from zoo import results
@@ -22,8 +23,8 @@ from zoo.model import SequenceModel, build_model, build_task
 from zoo.tasks.base import SPLITS, Split, Task
 
 SAMPLES = 16  # lengths at which the touched state is averaged over a sequence
-# Without an earlier cell: seconds a step, and operations a second (of a CPU: a thread).  With small models a GPU
-# waits for its next kernel most of the time.  Right within a factor of about five.
+# Without an earlier cell: seconds a step, and operations a second (of a CPU: a thread).  With small models a
+# GPU waits for its next kernel most of the time.  Right within a factor of about five.
 ROUGH = {"cpu": (0.005, 2e10), "gpu": (0.01, 2e13)}
 
 
@@ -99,14 +100,20 @@ class Clock:
         """Operations a second of a mixer's earlier cells (of all, for "")."""
         if (kind, mixer) not in self._rates:
             points = {r["point"]: r for r in self._records[kind] if mixer in ("", r["mixer"])}
-            rates = [self._measured(record) for record in list(points.values())[:most]]
+            rates = [rate for record in list(points.values())[:most] if (rate := self._measured(record))]
             self._rates[kind, mixer] = median(rates) if rates else None
         return self._rates[kind, mixer]
 
-    def _measured(self, record: Mapping[str, Any]) -> float:
-        config: Any = OmegaConf.to_container(OmegaConf.load(self.folder / record["run_id"] / "config.yaml"))
-        cell = Cell(config, {"mixer": record["mixer"]})
-        with torch.device("meta"):
-            model = build_model(cell)
-        asked = cost(cell, model)
+    def _measured(self, record: Mapping[str, Any]) -> float | None:
+        """None for a record that this code cannot build again: its config is gone, or of another version."""
+        try:
+            config: Any = OmegaConf.to_container(
+                OmegaConf.load(self.folder / record["run_id"] / "config.yaml")
+            )
+            cell = Cell(config, {"mixer": record["mixer"]})
+            with torch.device("meta"):
+                model = build_model(cell)
+            asked = cost(cell, model)
+        except (OSError, HydraException, KeyError, TypeError, ValueError):
+            return None
         return asked.operations * record["steps"] / asked.steps / record["wall_seconds"]
