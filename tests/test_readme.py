@@ -11,6 +11,7 @@ import pytest
 
 from tests.analysis import fake
 from tests.command import ENVIRONMENT, ROOT, Zoo, finish, start
+from zoo.paths import CONF
 
 README = (ROOT / "README.md").read_text()
 COMMANDS = [
@@ -22,17 +23,21 @@ COMMANDS = [
 BY_OTHERS = {
     "make demo": "tests/test_demo.py (slow), and CI's last step",
     "make test": ".ci/run",
+    "python -m zoo.run -m sweep=based_fig2 trainer=gpu hydra/launcher=slurm hydra.launcher.gres=gpu:1": (
+        "tests/slurm/test_sweeps.py, with a small sweep, where SLURM is installed"
+    ),
     "PYTHONPATH=. python -m zoo.run --config-dir my_conf mixer=my_mixer": "tests/test_add_a_mixer.py",
     "ZOO_LAWS_OF=my_conf PYTHONPATH=. python -m pytest tests/test_mixer_laws.py": "tests/test_add_a_mixer.py",
 }
-RUNS = [c for c in COMMANDS if c.startswith("python -m zoo.run")]
+RUNS = [c for c in COMMANDS if c.startswith("python -m zoo.run") and c not in BY_OTHERS]
 OTHERS = [c for c in COMMANDS if c not in RUNS and c not in BY_OTHERS]
+A_PART = {"python -m zoo.run -m sweep=mini_based_fig2": ("mixer=based", "seed=0")}
 SMALLEST = ("experiment=smoke", "max_examples=8", "optim.max_epochs=1", "optim.batch_size=8")
 
 
 def test_each_command_is_run_somewhere():
     assert len(RUNS) >= 8
-    assert BY_OTHERS.keys() <= set(COMMANDS), "README no longer says this: drop it from BY_OTHERS"
+    assert BY_OTHERS.keys() | A_PART.keys() <= set(COMMANDS), "README no longer says this: drop it here"
 
 
 @pytest.mark.parametrize("command", RUNS)
@@ -46,7 +51,7 @@ def test_runs(
         done = start(*words, cwd=tmp_path)
         code, out, err = finish(done)
     else:
-        code, out, err = Zoo(monkeypatch, capfd)(*words, *SMALLEST)
+        code, out, err = Zoo(monkeypatch, capfd)(*words, *A_PART.get(command, ()), *SMALLEST)
     assert code == 0, err
     assert out
     records = list(tmp_path.glob("results/*/result.json"))
@@ -73,3 +78,14 @@ def test_the_table_is_the_pictures_own_csv():
     }
     assert len(rows) >= 12
     assert rows <= set(README.splitlines())
+
+
+def test_it_names_every_mixer():
+    section = README.split("## The mixers")[1].split("\n## ")[0]
+    missing = {path.stem for path in (CONF / "mixer").glob("*.yaml")} - set(re.findall(r"`(\w+)`", section))
+    assert not missing, f"README's list of mixers lacks {', '.join(sorted(missing))}"
+
+
+def test_what_it_points_to_is_there():
+    for target in re.findall(r"\]\(([\w/.-]+)\)", README):
+        assert (ROOT / target).exists(), target
