@@ -109,19 +109,32 @@ def worst(of: list[Case], computes: Computes) -> Errors:
 
 def main() -> None:
     print(HEAD.format(torch=torch.__version__, packages=", ".join(_versions())))
+    found: dict[str, list[Errors]] = {"definitions": [], "other packages": []}
+    lacking = []
     for stem in sorted({file_of(case) for case in cases(CONF)}):
         of = [case for case in cases(CONF) if file_of(case) == stem]
+        names = ", ".join(dict.fromkeys(f"`{case.name}`" for case in of))
         module = statement(stem)
         if module is None:
+            lacking.append(names)
             continue
-        for source, computes in (
-            (_first_line(module), module.definition),
-            (_source(module), package_of(module)),
-        ):
+        ways = (_first_line(module), module.definition), (f"`{_source(module)}`", package_of(module))
+        for kind, (source, computes) in zip(found, ways, strict=True):
             if computes:
                 e = worst(of, computes)
-                names = ", ".join(dict.fromkeys(f"`{case.name}`" for case in of))
+                found[kind].append(e)
                 print(f"| {names} | {len(of)} | {source} | {e.outputs:.0e} | {e.gradients:.0e} |", flush=True)
+    print("\n" + "\n".join(_summary(found, lacking)))
+
+
+def _summary(found: dict[str, list[Errors]], lacking: list[str]) -> list[str]:
+    lines = [
+        f"- {len(errors)} rows against {kind}: outputs to {max(e.outputs for e in errors):.0e}, "
+        f"gradients to {max(e.gradients for e in errors):.0e} at most."
+        for kind, errors in found.items()
+        if errors
+    ]
+    return lines + [f"- Nothing to check against yet: {', '.join(lacking)}."] * bool(lacking)
 
 
 def _first_line(module: ModuleType) -> str:
@@ -142,11 +155,16 @@ def _versions() -> list[str]:
 
 HEAD = """# What each mixer was checked against
 
-Written by `python -m tests.independence`; `tests/test_independence.py` holds every row to its tolerance.
-In float64 (torch {torch}; {packages}), every parameter moved off its initial value, for 1, 37 and 150 tokens
-and every setting under which the laws run: the largest difference over the largest value, of the outputs and
-of the gradients with respect to the input and every parameter.  A package that computes in float32 inside
-shows 1e-7 or more.
+Written by `python -m tests.independence > docs/independence.md`; `tests/test_independence.py` holds every row
+to its tolerance.
+
+Each mixer is computed a second time by code that shares nothing with it but the weights: its equations,
+written down once more and naively in `tests/definitions/`, and another package's reference where there is one.
+In float64 (torch {torch}; {packages}), every parameter moved off its initial value, for 1, 37 and 150 tokens.
+
+- settings: that of the yaml and its `variants`, under which the laws run too.
+- outputs, gradients: the largest difference, over the largest value; gradients with respect to the input and
+  every parameter.  A package that computes in float32 inside shows 1e-7 or more.
 
 | mixers | settings | against | outputs | gradients |
 |---|---|---|---|---|"""
