@@ -159,7 +159,7 @@ Written by `python -m tests.independence > docs/independence.md`; `tests/test_in
 to its tolerance.
 
 Each mixer is computed a second time by code that shares nothing with it but the weights: its equations,
-written down once more and naively in `tests/definitions/`, and another package's reference where there is one.
+written down once more and naively in `tests/definitions/`, and another package's reference where one exists.
 In float64 (torch {torch}; {packages}), every parameter moved off its initial value, for 1, 37 and 150 tokens.
 
 - settings: that of the yaml and its `variants`, under which the laws run too.
