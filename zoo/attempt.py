@@ -20,6 +20,7 @@ except ImportError:  # a PyYAML built without libyaml: the same text, slower
 
 from zoo import claim, results
 from zoo.cell import Cell
+from zoo.disk import DiskFull, room
 from zoo.outcome import Outcome, Progress
 
 PACKAGES = ("zoo-recall", "torch", "pytorch-lightning", "hydra-core", "numpy")
@@ -48,21 +49,25 @@ def run_cell(
 
     here: `machine()`, from a process that knows it already.
     A done cell is only read.  CellFailed: the cell raised or left by sys.exit; error.txt says where.
-    KeyboardInterrupt (Ctrl-C, SIGTERM) passes through, and leaves the checkpoint for the next attempt.
+    KeyboardInterrupt (Ctrl-C, SIGTERM) and DiskFull leave the last checkpoint for the next attempt.
     """
     from zoo.training import train  # torch and Lightning: seconds, which a mistake should not cost
 
     folder = cell.folder
     if results.is_done(folder):
         return results.read(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    with room(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     with claim.held(folder):
         if results.is_done(folder):
             return results.read(folder)
         environment = {"overrides": list(cell.overrides)} | (here or machine())
         results.begin(folder, as_yaml(cell.config), environment)
         try:
-            outcome = train(cell, folder, report)
+            with room(folder):
+                outcome = train(cell, folder, report)
+        except DiskFull:
+            raise
         except (Exception, SystemExit) as error:
             if isinstance(error.__context__, KeyboardInterrupt):  # Lightning turns one into sys.exit(1)
                 raise error.__context__ from None

@@ -1,6 +1,5 @@
 """last.ckpt: where a killed cell goes on.  A reader meets a whole one or none."""
 
-import os
 import pickle
 import zipfile
 from pathlib import Path
@@ -8,18 +7,16 @@ from typing import Any
 
 import torch
 
+from zoo.disk import replacing
+
 FORMAT = 1  # raise it when the contents change
 DAMAGED = (RuntimeError, OSError, EOFError, KeyError, ValueError, pickle.UnpicklingError, zipfile.BadZipFile)
 
 
 def save(path: Path, run_id: str, contents: dict[str, Any]) -> None:
-    """Write in the same folder, push to the disk, and move into place."""
-    temporary = path.with_name(f".{path.name}.part")
-    with temporary.open("wb") as file:
+    """In one move.  DiskFull: it does not fit, and the one before stays."""
+    with replacing(path, "wb") as file:
         torch.save({"format": FORMAT, "run_id": run_id} | contents, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
 
 
 def load(path: Path, run_id: str) -> dict[str, Any] | None:

@@ -19,6 +19,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from zoo.disk import room
+
 NAME = "claim.json"
 BEAT = 15.0  # seconds between two signs of life
 EXPIRES = 120.0  # of silence; more than a beat and the minute for which NFS may show an old time
@@ -99,7 +101,8 @@ def held(folder: Path) -> Iterator[None]:
 def _acquire(folder: Path, mine: Holder) -> None:
     part = folder / f".claim.{mine.token}.part"
     try:
-        part.write_text(json.dumps(asdict(mine)))
+        with room(folder):
+            part.write_text(json.dumps(asdict(mine)))
         now = part.stat().st_mtime
         for _ in range(TRIES):
             if _linked(part, folder / NAME):

@@ -19,6 +19,8 @@ from typing import Any
 
 import pandas as pd
 
+from zoo.disk import replacing, room
+
 SCHEMA = 1  # of result.json; raise it when a key changes its meaning
 
 KEYS = (
@@ -169,13 +171,9 @@ def check_writable(results: Path) -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """Put `text` at `path` in one move: a reader, or a kill, meets all or nothing; the last writer wins."""
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
-    with temporary.open("w") as file:
+    """Put `text` at `path` in one move.  DiskFull: it does not fit."""
+    with replacing(path) as file:
         file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
 
 
 def begin(folder: Path, config: str, environment: dict[str, Any]) -> None:
@@ -194,5 +192,6 @@ def finish(folder: Path, record: dict[str, Any]) -> None:
 
 def fail(folder: Path, text: str) -> None:
     """Write error.txt: `text` is a traceback, or why the process died, be it before it made the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
+    with room(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     write(folder / "error.txt", text)

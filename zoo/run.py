@@ -17,6 +17,7 @@ from omegaconf import DictConfig
 from zoo import command, results
 from zoo.attempt import CellFailed, run_cell
 from zoo.config import Composer
+from zoo.disk import DiskFull
 from zoo.display import CellDisplay
 from zoo.outcome import Terminated
 from zoo.paths import CONF
@@ -27,7 +28,8 @@ from zoo.validate import Validator
 def main() -> int:
     """Run what the command line asks for; the exit code says how it went.
 
-    0: all done.  1: a cell failed.  2: the command cannot be run, and nothing was.  130, 143: interrupted.
+    0: all done.  1: a cell failed, or the disk is full.  2: the command cannot be run, and nothing was.
+    130, 143: interrupted.
     """
     before = signal.signal(signal.SIGTERM, _terminate)
     try:
@@ -53,6 +55,8 @@ def _attended() -> int:
         )
     except SweepFailed:
         return command.FAILED
+    except DiskFull as error:
+        return command.say(str(error), command.FAILED)
     except KeyboardInterrupt as stop:
         code = command.TERMINATED if isinstance(stop, Terminated) else command.INTERRUPTED
         return command.say("interrupted; the same command goes on where this one stopped", code)
@@ -68,7 +72,7 @@ def _hydra(args: Namespace) -> None:
         del cfg  # composed again below, with the checks that every cell goes through
         try:
             run_one(command.composer_of(args), HydraConfig.get().overrides.task)
-        except (ValueError, CellFailed) as error:
+        except (ValueError, CellFailed, DiskFull) as error:
             errors.append(error)  # past Hydra, which would print it its own way
 
     hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(one)()

@@ -18,6 +18,7 @@ from zoo import claim, manifest, results
 from zoo.attempt import CellFailed, Failure, machine, run_cell
 from zoo.cell import Cell
 from zoo.config import Composer
+from zoo.disk import DiskFull, room
 from zoo.display import SweepDisplay
 from zoo.outcome import Progress, Terminated
 from zoo.validate import Validator
@@ -33,7 +34,7 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int
     """Run every cell of the batch that is not done, n_workers at once, and print how they went.
 
     ValueError before anything starts, one line for each cell that cannot run.  SweepFailed at the end if one
-    failed.  The same call again runs what is missing.
+    failed, DiskFull at once.  The same call again runs what is missing.
     """
     context = start_forkserver()  # it imports while the cells are checked
     cells = plan(composer, batch)
@@ -53,15 +54,10 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int
 def start_forkserver() -> Any:
     """Where a Pool's processes come from: torch and Lightning are imported once, not once a cell."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["zoo.training", "zoo.sweep", *_main()])
+    # each process runs the main module again, so what zoo.run imports is there; itself it must not be
+    context.set_forkserver_preload(["zoo.training", "zoo.sweep", "zoo.command"])
     forkserver.ensure_running()
     return context
-
-
-def _main() -> list[str]:
-    """The module of `python -m`, if it was one: every process will import it, to read what it is sent."""
-    spec = sys.modules["__main__"].__spec__
-    return [spec.name] if spec and not spec.name.endswith("__main__") else []
 
 
 def plan(composer: Composer, batch: Iterable[Sequence[str]], here: bool = True) -> list[Cell]:
@@ -211,8 +207,9 @@ class Pool:
             del self.running[pipe]
             process.join()
             return self._ended(cell, process.exitcode or 0)
-        if isinstance(message, Progress):
-            self.display.progress(cell, message)
+        if isinstance(message, DiskFull):
+            raise message
+        self.display.progress(cell, message)
         return []
 
     def _ended(self, cell: Cell, code: int) -> list[Failure]:
@@ -248,13 +245,12 @@ def _work(cell: Cell, pipe: Connection, here: dict[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's, which then ends this process
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])  # a SLURM job keeps it from the fork server
     threading.Thread(target=_end_with_driver, daemon=True).start()
-    cell.folder.mkdir(parents=True, exist_ok=True)
     output = cell.folder / "output.txt"
-    with output.open("w") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
     try:
+        _print_to(output)
         run_cell(cell, pipe.send, here)
+    except DiskFull as full:
+        pipe.send(full)
     except CellFailed:
         sys.exit(1)
     except claim.Busy:
@@ -264,6 +260,14 @@ def _work(cell: Cell, pipe: Connection, here: dict[str, Any]) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
     with suppress(FileNotFoundError):
         output.unlink()
+
+
+def _print_to(output: Path) -> None:
+    with room(output):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with output.open("w") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
 
 
 def _end_with_driver() -> None:

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 DAEMONS = ("slurmctld", "slurmd")
@@ -57,11 +58,16 @@ MailProg=/bin/true
 MpiDefault=none
 # more CPUs than the machine has
 SlurmdParameters=config_overrides
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=16000 State=UNKNOWN
-PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE State=UP PriorityTier=1
+GresTypes=gpu
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=16000 Gres=gpu:1 State=UNKNOWN
+PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=OFF
 PartitionName=short Nodes={host} MaxTime=30 State=UP PriorityTier=1
+PartitionName=cheap Nodes={host} MaxTime=INFINITE State=UP PriorityTier=1
 PartitionName=high Nodes={host} MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
 """
+
+# any character device will do for a GPU that nothing computes on
+GRES = "NodeName={host} Name=gpu File=/dev/null AutoDetect=off"
 
 
 class Cluster:
@@ -70,23 +76,50 @@ class Cluster:
     def __init__(self, folder: Path, cpus: int = 16, max_array_size: int = 1001) -> None:
         self.folder, self.conf = folder, folder / "slurm.conf"
         self.environment = {"SLURM_CONF": str(self.conf)}
-        settings = {"host": socket.gethostname().split(".")[0], "folder": folder, "cpus": cpus}
+        self.host = socket.gethostname().split(".")[0]
+        settings = {"host": self.host, "folder": folder, "cpus": cpus}
         settings |= {"ctld_port": free_port(), "d_port": free_port(), "max_array_size": max_array_size}
         for name in ("state", "spool"):
             (folder / name).mkdir(parents=True)
         self.conf.write_text(CONF.format(**settings))
+        (folder / "gres.conf").write_text(GRES.format(**settings))
         self.daemons: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> "Cluster":
         self.daemons = [self._start("slurmctld", "-D", "-c"), self._start("slurmd", "-D", "-c")]
         end = time.monotonic() + 30
-        while self.ask("sinfo", "-h", "-p", "main", "-o", "%T", check=False).strip() != "idle":
+        while not self._is_up():
             if time.monotonic() > end or any(daemon.poll() is not None for daemon in self.daemons):
                 logs = [path.read_text()[-2000:] for path in sorted(self.folder.glob("slurm*.log"))]
                 self.__exit__()
                 raise RuntimeError("\n".join(["the cluster did not come up", *logs]))
             time.sleep(0.1)
         return self
+
+    def _is_up(self) -> bool:
+        return self.ask("sinfo", "-h", "-p", "main", "-o", "%T", check=False).strip() == "idle"
+
+    def lose_the_node(self) -> None:
+        """Its daemon and all that runs on it die without a word; then it comes back, empty."""
+        self.daemons.pop().kill()
+        for pid in self._on_the_node():
+            os.kill(pid, signal.SIGKILL)
+        self.ask("scontrol", "update", f"NodeName={self.host}", "State=DOWN", "Reason=lost")
+        self.daemons.append(self._start("slurmd", "-D", "-c"))
+        self.ask("scontrol", "update", f"NodeName={self.host}", "State=RESUME")
+
+    def _on_the_node(self) -> list[int]:
+        """The processes of this cluster's jobs, and those that watch over them."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                environment = (process / "environ").read_bytes().split(b"\0")
+                name = (process / "cmdline").read_bytes()
+                ours = f"SLURM_CONF={self.conf}".encode() in environment
+                job = any(line.startswith(b"SLURM_JOB_ID=") for line in environment)
+                if ours and (job or name.startswith(b"slurmstepd")):
+                    found.append(int(process.name))
+        return found
 
     def __exit__(self, *exc: object) -> None:
         self.ask("scancel", "--user=root", "--signal=KILL", "--full", check=False)
@@ -110,10 +143,10 @@ class Cluster:
         return done.stdout
 
     def job(self, index: int) -> str:
-        """The running array element of that index."""
+        """The running array element of that index, in the partition main."""
         (found,) = (
             line
-            for line in self.ask("squeue", "-h", "-r", "-t", "R", "-o", "%i").split()
+            for line in self.ask("squeue", "-h", "-r", "-p", "main", "-t", "R", "-o", "%i").split()
             if line.endswith(f"_{index}")
         )
         return found

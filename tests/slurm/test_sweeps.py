@@ -13,8 +13,8 @@ import pytest
 
 from tests.command import OURS, SMALL, finish, start
 from tests.slurm.cluster import Cluster
-from tests.toys.faulty import HEALED
-from zoo import results
+from tests.toys.faulty import HEALED, PACE
+from zoo import manifest, results
 
 SLURM = ("hydra/launcher=slurm", "hydra.launcher.poll_s=1")
 WAYS = ("none", "raise", "exit", "kill")
@@ -26,10 +26,10 @@ def run(place: Path, *words: str) -> tuple[int, str, str]:
     return finish(start(*words, cwd=place), PATIENCE_S)
 
 
-def until(what: Callable[[], object], process: subprocess.Popen[str]) -> None:
+def until(what: Callable[[], object], process: subprocess.Popen[str] | None = None) -> None:
     end = time.monotonic() + PATIENCE_S
     while not what():
-        assert process.poll() is None, process.communicate()
+        assert process is None or process.poll() is None, process.communicate()
         assert time.monotonic() < end
         time.sleep(0.05)
 
@@ -48,14 +48,17 @@ def folder_of(place: Path, way: str, seed: int) -> Path | None:
 def test_the_users_command_and_its_picture(tmp_path: Path, cluster: Cluster):
     words = ("-m", "experiment=smoke", "mixer=based,sliding_window", "d_model=16", *SLURM)
     words = (*words, "hydra.launcher.cells_per_job=2", "hydra.launcher.n_workers=2")
+    words = (*words, "hydra.launcher.setup_lines=[touch set_up]")
     code, out, err = run(tmp_path, *words, "hydra.launcher.wait=false")
     assert (code, err) == (0, "")
     assert "2 cells: 0 done already, 2 to run" in out and "1 jobs submitted" in out
     assert re.search(r"^code [0-9a-f]{10}", out, re.MULTILINE)
-    (sweep,) = tmp_path.glob("results/.slurm/*/sweep.json")
-    assert f"sweep {sweep.parent.name}: " in out and f"logs {sweep.parent}" in out
-    about = json.loads(sweep.read_text())
-    assert len(about["git_revision"]) == 40 and about["git_clean"] in (True, False)
+    (submission,) = tmp_path.glob("results/.slurm/*/submission.json")
+    (sweep,) = manifest.read_all(tmp_path / "results")
+    assert f"sweep {sweep}: " in out and f"logs {submission.parent}" in out
+    about = json.loads(submission.read_text())
+    assert len(about["git_revision"]) == 40
+    assert ("with uncommitted changes: the records say so" in out) is (about["git_clean"] is False)
     code, out, err = run(tmp_path, *words)  # follows what is in the queue
     assert (code, err) == (0, "")
     assert "2 of them queued already" in out and "submitted" not in out
@@ -64,6 +67,7 @@ def test_the_users_command_and_its_picture(tmp_path: Path, cluster: Cluster):
     assert set(frame.mixer) == {"based", "sliding_window"}
     records = [results.read(folder) for folder in tmp_path.glob("results/*-*")]
     assert {record["git_revision"] for record in records} == {about["git_revision"]}
+    assert (tmp_path / "set_up").exists()
     draw = [sys.executable, "-m", "analysis.pareto", "results"]
     done = subprocess.run(draw, cwd=tmp_path, env=os.environ | OURS, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -71,14 +75,22 @@ def test_the_users_command_and_its_picture(tmp_path: Path, cluster: Cluster):
 
 
 BLOWS = (("scancel", "--signal=USR2"), ("scancel", "--signal=TERM"), ("scontrol", "requeue"))
+LIMITED = ("seed=3", "hydra.launcher.timeout_min=2", "hydra.launcher.signal_delay_s=45")
+CHEAP = ("seed=4", "hydra.launcher.partition=cheap", "hydra.launcher.gres=gpu:1")
+ALONE = ("-m", *SMALL, *LONG, "mixer=faulty")
 
 
 def test_nothing_is_lost_whatever_happens(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
     """Three jobs, each of a good cell and three bad ones; every job is also sent away once, in its own way.
 
-    SIGUSR2 is what SLURM sends before a preemption or the time limit; SIGTERM alone, how other sites preempt.
-    A requeue is what follows a preemption without a signal of ours, and the loss of a node.
+    SIGUSR2 is what SLURM sends before the time limit and, on some sites, a preemption; SIGTERM alone, what
+    others send; a requeue sends that and no more.  A fourth job lives through its time limit, a fifth is
+    preempted by a partition above its own.  Once the bad cells are healed, all jobs lose their node.
     """
+    monkeypatch.setenv(PACE, "6")
+    limited = start(*ALONE, *SLURM, *LIMITED, "hydra.launcher.wait=false", cwd=tmp_path)
+    monkeypatch.setenv(PACE, "1")
+    cheap = start(*ALONE, *SLURM, *CHEAP, cwd=tmp_path)
     grid = ("-m", *SMALL, *LONG, "mixer=faulty", "seed=0,1,2", f"mixer.way={','.join(WAYS)}")
     slurm = (*grid, *SLURM, "hydra.launcher.cells_per_job=4", "hydra.launcher.n_workers=4")
     process = start(*slurm, cwd=tmp_path)
@@ -87,22 +99,43 @@ def test_nothing_is_lost_whatever_happens(tmp_path: Path, cluster: Cluster, monk
         until(lambda: any(saved(tmp_path, seed) for seed in left), process)
         seed = next(seed for seed in left if saved(tmp_path, seed))
         cluster.ask(*left.pop(seed), cluster.job(seed))
-    code, out, err = finish(process, PATIENCE_S)
-    assert (code, err) == (1, "")
-    assert attempts(tmp_path) == [2, 2, 2]
-    assert resumed(tmp_path) == [True, True, True]
+    until(lambda: saved(tmp_path, 4), cheap)
+    cluster.ask("sbatch", "-p", "high", "--gres=gpu:1", "--output=/dev/null", "--wrap=sleep 1")
+    for submitted, expected in ((limited, 0), (cheap, 0), (process, 1)):
+        code, out, err = finish(submitted, PATIENCE_S)
+        assert (code, err) == (expected, "")
+    assert lives(tmp_path, 0) == [(2, True)] * 3
+    assert lives(tmp_path, 4) == [(2, True)]
     check_failures(tmp_path, out)
     monkeypatch.setenv(HEALED, "1")
-    code, out, err = run(tmp_path, *slurm)
-    assert (code, err) == (0, "")
-    assert "12 cells: 3 done already, 9 to run" in out
-    code, _, err = run(tmp_path, *grid, "results=undisturbed", "hydra.launcher.n_workers=6")
-    assert (code, err) == (0, "")
+    lose_the_node(tmp_path, cluster, *slurm)
+    code, out, err = run(tmp_path, *ALONE, *SLURM, "seed=3,4")  # follows what is left of them
+    assert (code, err) == (0, "") and "submitted" not in out
+    ((times, resumed),) = lives(tmp_path, 3)
+    assert times > 1 and resumed
+    assert any(
+        "this job is timed-out" in path.read_text() for path in tmp_path.glob("results/.slurm/*/*.out")
+    )
+    monkeypatch.setenv(PACE, "0")
+    for words in (grid, (*ALONE, "seed=3,4")):
+        code, _, err = run(tmp_path, *words, "results=undisturbed", "hydra.launcher.n_workers=4")
+        assert (code, err) == (0, "")
     same_numbers(tmp_path / "results", tmp_path / "undisturbed")
 
 
-def saved(place: Path, seed: int) -> bool:
-    folder = folder_of(place, "none", seed)
+def lose_the_node(place: Path, cluster: Cluster, *slurm: str) -> None:
+    """The second run of the command, through the loss; a job that is at its limit anyway is let go first."""
+    until(lambda: lives(place, 3)[0][0] > 1)
+    process = start(*slurm, cwd=place)
+    until(lambda: all(saved(place, seed, "raise") for seed in range(3)), process)
+    cluster.lose_the_node()
+    code, out, err = finish(process, PATIENCE_S)
+    assert (code, err) == (0, "")
+    assert "12 cells: 3 done already, 9 to run" in out
+
+
+def saved(place: Path, seed: int, way: str = "none") -> bool:
+    folder = folder_of(place, way, seed)
     return folder is not None and (folder / "last.ckpt").exists()
 
 
@@ -123,19 +156,18 @@ def check_failures(place: Path, out: str) -> None:
 
 def same_numbers(here: Path, undisturbed: Path) -> None:
     folders = sorted(undisturbed.glob("faulty-*"))
-    assert [f.name for f in folders] == sorted(f.name for f in here.glob("faulty-*")) and len(folders) == 12
+    assert [f.name for f in folders] == sorted(f.name for f in here.glob("faulty-*")) and len(folders) == 14
     for folder in folders:
         assert results.read(here / folder.name)["slices"] == results.read(folder)["slices"]
         assert (here / folder.name / "metrics.csv").read_bytes() == (folder / "metrics.csv").read_bytes()
         assert not (here / folder.name / "error.txt").exists()
 
 
-def resumed(place: Path) -> list[bool]:
-    files = sorted(place.glob("results/.slurm/*/events/*.jsonl"))
-    return ["resumed at step" in path.read_text() for path in files]
-
-
-def attempts(place: Path) -> list[int]:
-    """How often each job of the one sweep began."""
-    files = sorted(place.glob("results/.slurm/*/events/*.jsonl"))
-    return [path.read_text().count('"event": "began"') for path in files]
+def lives(place: Path, seed: int) -> list[tuple[int, bool]]:
+    """Of each job of that seed's first submission: how often it began, and whether a cell went on."""
+    for path in sorted(place.glob("results/.slurm/*/submission.json")):
+        folder = folder_of(place, "none", seed)
+        if folder and folder.name in path.read_text():
+            texts = [events.read_text() for events in sorted(path.parent.glob("events/*.jsonl"))]
+            return [(text.count('"event": "began"'), "resumed at step" in text) for text in texts]
+    return []

@@ -12,6 +12,7 @@ from zoo.mixers.base import Mixer, Seq
 from zoo.state import StateSize
 
 HEALED = "ZOO_TOYS_HEALED"  # in the environment: nothing fails any more, as after a bug is removed
+PACE = "ZOO_TOYS_PACE"  # in the environment: a factor on the time it takes, as on another machine
 
 
 class State(NamedTuple):
@@ -23,7 +24,8 @@ class Faulty(Mixer[State]):
         self, d_model: int, way: Literal["none", "raise", "exit", "kill", "diverge"], seconds: float
     ) -> None:
         super().__init__()
-        self.way, self.seconds = "none" if HEALED in os.environ else way, seconds
+        self.way = "none" if HEALED in os.environ else way
+        self.seconds = seconds * float(os.environ.get(PACE, "1"))
         self.proj = nn.Linear(d_model, d_model)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:

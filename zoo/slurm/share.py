@@ -19,6 +19,7 @@ from submitit.core.utils import DelayedSubmission
 from zoo import results
 from zoo.attempt import machine, reason
 from zoo.cell import Cell
+from zoo.disk import DiskFull, room
 from zoo.outcome import Progress
 from zoo.slurm import cluster
 from zoo.slurm.ledger import Tail, ended
@@ -62,6 +63,8 @@ class Share:
         self.pool = Pool(context, self.workers, diary)
         try:
             failures = self.pool.run(todo)
+        except DiskFull:
+            raise
         except Exception as error:  # submitit's, from its signal handler: no more requeues
             self._give_up(todo, diary, error)
             raise
@@ -128,7 +131,7 @@ class Diary:
 
     def _write(self, event: dict[str, Any], line: str = "") -> None:
         """One write a line; the newline in front ends one that a kill cut off."""
-        with self.path.open("a") as file:
+        with room(self.path), self.path.open("a") as file:
             file.write(f"\n{json.dumps(event)}\n")
         if line or event.get("note"):
             print(line or event["note"], flush=True)

@@ -1,0 +1,79 @@
+"""A sweep that is disturbed again and again, and what must hold of its folder each time."""
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+from tests.command import SMALL, finish, start
+from zoo import claim, results
+
+CELLS = ("mixer=faulty", "mixer.seconds=0.05", "max_examples=64", "optim.eval_batch_size=64")
+SWEEP = ("-m", *SMALL, *CELLS, "trainer.checkpoint_every=2", "hydra.launcher.n_workers=2")
+DONE = {"config.yaml", "env.json", "metrics.csv", "result.json", "last.ckpt"}
+PATIENCE_S = 120
+
+
+class Sweep:
+    """One command, given again and again in one place."""
+
+    def __init__(self, place: Path, seeds: int) -> None:
+        self.place, self.words = place, (*SWEEP, f"seed=range({seeds})")
+        self.finished: dict[Path, list[tuple[str, int, int]]] = {}
+
+    def start(self, python_path: str = "") -> subprocess.Popen[str]:
+        return start(*self.words, cwd=self.place, python_path=python_path)
+
+    def folders(self) -> list[Path]:
+        return sorted(self.place.glob("results/faulty-*"))
+
+    def at_work(self) -> list[int]:
+        """The processes that hold a cell."""
+        return [holder.pid for folder in self.folders() if (holder := claim.holder(folder))]
+
+    def until_at_work(self, process: subprocess.Popen[str]) -> None:
+        end = time.monotonic() + PATIENCE_S
+        while not self.at_work() and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+
+    def look(self) -> None:
+        """After each kill: what stands there is whole, and what was finished before lies untouched."""
+        end = time.monotonic() + 20
+        while self.at_work() and time.monotonic() < end:
+            time.sleep(0.05)
+        assert not self.at_work(), "an orphan goes on"
+        for folder, before in self.finished.items():
+            assert stats(folder) == before, f"{folder} was done again"
+        for folder in self.folders():
+            for path in [*folder.glob("*.json"), *self.place.glob("results/.sweeps/*.json")]:
+                json.loads(path.read_text())
+            results.check_checkpoint(folder)
+            if results.is_done(folder):
+                assert results.read(folder)["status"] == "ok"
+                assert not (folder / "error.txt").exists()
+                self.finished[folder] = stats(folder)
+
+    def complete(self, undisturbed: "Sweep") -> None:
+        """The command once more, to its end: as if nothing had happened."""
+        code, _, err = finish(self.start(), PATIENCE_S)
+        assert (code, err) == (0, "")
+        self.look()
+        folders = self.folders()
+        assert [folder.name for folder in folders] == [folder.name for folder in undisturbed.folders()]
+        for folder, other in zip(folders, undisturbed.folders(), strict=True):
+            assert results.read(folder)["slices"] == results.read(other)["slices"]
+            assert (folder / "metrics.csv").read_bytes() == (other / "metrics.csv").read_bytes()
+            assert {path.name for path in folder.iterdir()} == DONE
+        assert litter(self.place / "results") == []
+
+
+def stats(folder: Path) -> list[tuple[str, int, int]]:
+    """Of the files that make a record: which they are, and when they were written."""
+    found = [(path.name, path.stat()) for path in sorted(folder.iterdir()) if path.name in DONE]
+    return [(name, stat.st_ino, stat.st_mtime_ns) for name, stat in found]
+
+
+def litter(folder: Path) -> list[str]:
+    return [
+        str(path) for path in folder.rglob("*") if path.suffix in (".part", ".dead") or "probe" in path.name
+    ]

@@ -1,0 +1,76 @@
+"""A disk that fills up: one line that says so and where, nothing that looks finished, and on from there."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.command import SMALL, finish, start
+from tests.disturbed import PATIENCE_S, Sweep, litter
+from tests.toys.faulty import PACE
+from zoo import results
+
+CELLS = 6
+WINDOW = "mixer=sliding_window"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk with room for two cells and a bit."""
+    place = tmp_path / "small"
+    place.mkdir()
+    done = subprocess.run(
+        [*["mount", "-t", "tmpfs", "-o", "size=400k", "none"], place], capture_output=True, text=True
+    )
+    if done.returncode:
+        pytest.skip(f"no small disk can be made here: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def make_room(place: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,size=8m", place], check=True)
+
+
+def check_end(code: int, err: str, place: Path) -> None:
+    assert (code, len(err.splitlines())) == (1, 1), err
+    assert err.startswith("the disk is full: results/")
+    assert " could not be written (No space left on device); make room, and the same command goes on" in err
+    assert litter(place) == []
+
+
+def test_a_sweep_meets_the_end_of_its_disk(tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(PACE, "0")
+    (tmp_path / "large").mkdir()
+    undisturbed, sweep = Sweep(tmp_path / "large", CELLS), Sweep(small, CELLS)
+    code, _, err = finish(undisturbed.start(), PATIENCE_S)
+    assert (code, err) == (0, "")
+    code, _, err = finish(sweep.start(), PATIENCE_S)
+    check_end(code, err, small)
+    sweep.look()
+    assert 0 < len(sweep.finished) < CELLS
+    assert [*small.glob("results/*/error.txt")] == []
+    make_room(small)
+    sweep.complete(undisturbed)
+
+
+def test_a_cell_meets_the_end_of_its_disk(small: Path):
+    (small / "ballast").write_bytes(bytes(100 << 10))
+    words = (*SMALL, WINDOW, "d_model=32")
+    code, _, err = finish(start(*words, cwd=small), PATIENCE_S)
+    check_end(code, err, small)
+    (folder,) = small.glob("results/sliding_window-*")
+    assert not results.is_done(folder) and not (folder / "claim.json").exists()
+    (small / "ballast").unlink()
+    code, _, err = finish(start(*words, cwd=small), PATIENCE_S)
+    assert (code, err) == (0, "") and results.is_done(folder)
+
+
+def test_a_disk_that_is_full_already(small: Path):
+    with (small / "ballast").open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
+        while True:
+            file.write(bytes(4096))
+    code, out, err = finish(start("-m", *SMALL, WINDOW, cwd=small), PATIENCE_S)
+    assert code in (1, 2) and len(err.splitlines()) == 1, err
+    assert "No space left on device" in err and "ok" not in out

@@ -1,0 +1,130 @@
+"""kill -9 at random moments of a sweep, its command again each time: nothing lost, nothing twice, no lie."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.command import finish
+from tests.disturbed import PATIENCE_S, Sweep, litter
+from tests.toys.faulty import PACE
+
+FEW, MANY = 5, 24  # cells
+
+# On the path of every process of a sweep, which reads it as it starts.  Each of the moments in the folder
+# ZOO_TEST_TEAR, a file "worker,last.ckpt,2", happens once: the second time that some worker pushes its
+# last.ckpt to the disk, that is cut in half and the worker killed.
+TEAR = """
+import os, signal, sys
+from collections import Counter
+
+folder, fsync, pushed = os.environ["ZOO_TEST_TEAR"], os.fsync, Counter()
+
+def tear(fd):
+    who = "driver" if "zoo.run" in sys.orig_argv else "worker"
+    name = os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
+    for moment in os.listdir(folder):
+        its, file, number = moment.split(",")
+        if its == who and file in name:
+            pushed[moment] += 1
+            if pushed[moment] == int(number) and mine(moment):
+                os.ftruncate(fd, os.fstat(fd).st_size // 2)
+                os.kill(os.getpid(), signal.SIGKILL)
+    fsync(fd)
+
+def mine(moment):
+    try:
+        os.unlink(os.path.join(folder, moment))
+    except FileNotFoundError:
+        return False
+    return True
+
+os.fsync = tear
+"""
+MOMENTS = (
+    *("worker,config.yaml,1", "worker,env.json,1", "worker,last.ckpt,2", "worker,metrics.csv,2"),
+    *("worker,result.json,1", "driver,error.txt,5"),
+)
+
+
+def kill(sweep: Sweep, process: subprocess.Popen[str], who: str, chance: random.Random) -> None:
+    if who in ("worker", "worker first"):
+        for pid in chance.sample(found := sweep.at_work(), min(1, len(found))):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if who == "worker first":
+            time.sleep(chance.uniform(0, 2))
+    if who == "all":
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    elif who != "worker":
+        process.kill()
+    process.communicate(timeout=PATIENCE_S)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
+    sweep = Sweep(tmp_path_factory.mktemp("undisturbed"), FEW)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(PACE, "0")
+        code, _, err = finish(sweep.start(), PATIENCE_S)
+    assert (code, err) == (0, "")
+    yield sweep
+
+
+def test_a_kill_in_the_middle_of_each_file(
+    tmp_path: Path, undisturbed: Sweep, monkeypatch: pytest.MonkeyPatch
+):
+    """Five cells whose workers die over one file each; the driver dies as it writes down the fifth death."""
+    moments = tmp_path / "moments"
+    moments.mkdir()
+    for moment in MOMENTS:
+        (moments / moment).touch()
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(TEAR)
+    monkeypatch.setenv("ZOO_TEST_TEAR", str(moments))
+    sweep = Sweep(tmp_path, FEW)
+    code, _, _ = finish(sweep.start(str(tmp_path / "site")), PATIENCE_S)
+    assert code == -signal.SIGKILL and [*moments.iterdir()] == []
+    assert len(litter(tmp_path / "results")) == len(MOMENTS)
+    sweep.look()
+    assert not sweep.finished
+    sweep.complete(undisturbed)
+
+
+def kill_at(sweep: Sweep, whom: Sequence[str], chance: random.Random) -> None:
+    for who in whom:
+        process = sweep.start()
+        sweep.until_at_work(process)
+        time.sleep(chance.uniform(0, 1.5))
+        kill(sweep, process, who, chance)
+        sweep.look()
+
+
+def test_kills_at_three_random_moments(tmp_path: Path, undisturbed: Sweep):
+    sweep = Sweep(tmp_path, FEW)
+    kill_at(sweep, ("driver", "all", "worker"), random.Random(0))
+    assert len(sweep.finished) == FEW - 1
+    sweep.complete(undisturbed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_kills_at_twenty_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int):
+    (tmp_path / "undisturbed").mkdir()
+    undisturbed, sweep = Sweep(tmp_path / "undisturbed", MANY), Sweep(tmp_path, MANY)
+    monkeypatch.setenv(PACE, "0")
+    code, _, err = finish(undisturbed.start(), PATIENCE_S)
+    assert (code, err) == (0, "")
+    monkeypatch.setenv(PACE, "4")
+    chance = random.Random(seed)
+    kill_at(sweep, chance.choices(("driver", "all", "worker first"), k=20), chance)
+    assert len(sweep.finished) < MANY, "all was done before the last kill: give it more cells"
+    monkeypatch.setenv(PACE, "0")
+    sweep.complete(undisturbed)

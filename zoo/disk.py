@@ -1,0 +1,58 @@
+"""Files that appear in one move, and one line where the disk has no room for them."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class DiskFull(Exception):
+    """There is no room; the message says where.  It ends a sweep: its other cells would meet the same."""
+
+
+@contextmanager
+def replacing(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
+    """A file to write that becomes `path` in one move: a reader, or a kill, meets all of it or nothing.
+
+    It has reached the disk by then.  DiskFull: it did not fit, and takes no room.  Of several writers, the
+    last wins.
+    """
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
+    try:
+        with room(path), temporary.open(mode) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def room(path: Path) -> Iterator[None]:
+    """Whatever is raised inside because the disk is full becomes DiskFull."""
+    try:
+        yield
+    except DiskFull:
+        raise
+    except Exception as error:
+        if (what := _said(error)) is None:
+            raise
+        raise DiskFull(
+            f"the disk is full: {path} could not be written ({what}); make room, and the same command goes "
+            "on where this one stopped"
+        ) from error
+
+
+def _said(error: BaseException | None) -> str | None:
+    """By the error or by one behind it: torch and the loggers raise their own on top."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in FULL:
+            return error.strerror
+        error = error.__cause__ or error.__context__
+    return None
