@@ -210,19 +210,12 @@ def fresh_memory_holds_nan():
 
 def test_computing_leaves_torch_as_it_was(case: Case):
     """No draw from the global generator, no mode switched on for all (as anomaly detection once was)."""
-    mixer, before = build(case).train(), _of_torch()
+    mixer, drawn, threads = build(case).train(), torch.get_rng_state(), torch.get_num_threads()
     mixer(tokens(LENGTH)).square().sum().backward()
     mixer.eval().extend(tokens(3), mixer.extend(tokens(LENGTH))[1])
-    assert _of_torch() == before
-
-
-def _of_torch() -> tuple[object, ...]:
-    switches = (
-        torch.is_anomaly_enabled(),
-        torch.is_grad_enabled(),
-        torch.are_deterministic_algorithms_enabled(),
-    )
-    return *switches, torch.get_default_dtype(), torch.get_num_threads(), torch.get_rng_state().tolist()
+    assert torch.equal(torch.get_rng_state(), drawn) and torch.get_num_threads() == threads
+    assert torch.is_grad_enabled() and torch.get_default_dtype() == torch.float32
+    assert not torch.is_anomaly_enabled() and not torch.are_deterministic_algorithms_enabled()
 
 
 def test_the_formula_of_the_state_is_what_the_state_holds(case: Case):

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 import torch
 
+from tests.registry import Case, build, cases, settings
 from zoo.config import compose
 from zoo.mixers import linear_attention as module
 from zoo.mixers.feature_maps import (
@@ -23,6 +24,7 @@ from zoo.mixers.feature_maps import (
 )
 from zoo.mixers.linear_attention import LinearAttention
 from zoo.model import build_model
+from zoo.paths import CONF
 from zoo.state import StateSize
 
 F64 = torch.float64
@@ -128,6 +130,15 @@ def test_cosformer_refuses_to_go_beyond_its_length():
         mixer.extend(torch.randn(1, 1, 8), state)
     with pytest.raises(ValueError, match="max_len"):
         mixer(torch.randn(1, 11, 8))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("case", [case for case in cases(CONF) if "feature_map" in settings(case)], ids=str)
+def test_only_weights_of_one_sign_are_divided_by_their_sum(case: Case):
+    """zoology divides q . k by its own sum, which passes through zero."""
+    mixer = build(case)
+    q, k = mixer._learned(*torch.randn(2, 1, 1, 30, mixer.feature_dim, dtype=F64))
+    assert mixer.eps is None or (mixer.map.weights(q, k) >= 0).all()
 
 
 @torch.no_grad()

@@ -5,7 +5,9 @@ import torch
 
 from tests.definitions.rwkv7 import with_value
 from tests.independence import difference
+from zoo.config import compose
 from zoo.mixers.rwkv7 import RWKV7
+from zoo.model import build_model
 
 
 def moved(**settings: int) -> RWKV7:
@@ -30,6 +32,18 @@ def test_layers_above_read_the_lowest_layers_values():
     assert difference(y.detach(), y_again.detach()) < 1e-10
     assert max(difference(a, b) for a, b in zip(ours, theirs, strict=True)) < 1e-9
     assert all(g.any() for g in ours), "every parameter is alive, those of the value residual too"
+
+
+@pytest.mark.parametrize("decoding", [False, True])
+def test_a_model_passes_the_lowest_layers_values_up(decoding: bool):
+    """A fresh lower layer puts out zero, so that its values reach the upper layer by no other way."""
+    model = build_model(compose(["mixer=rwkv7", "model.layers=[mixer]", "n_layers=2", "d_model=8"]))
+    lower, upper = model.mixers
+    torch.nn.init.normal_(upper.out_proj.weight)
+    tokens = torch.arange(12).view(2, 6)
+    y = model.extend(tokens)[0] if decoding else model(tokens)
+    (grad,) = torch.autograd.grad(y.square().sum(), lower.value.weight)
+    assert not lower.out_proj.weight.any() and grad.any()
 
 
 def test_a_value_from_below_changes_what_comes_out_at_any_cut():
