@@ -36,11 +36,11 @@ def rows(out: str) -> dict[str, list[str]]:
     return {name: fields for name, *fields in lines}
 
 
-def finished(cell: Cell, seconds: float = 14.0) -> None:
-    """A record of 7 steps in so many seconds."""
+def finished(cell: Cell, steps: int = 200, seconds: float = 400.0) -> None:
+    """A record of so many steps in so many seconds."""
     cell.folder.mkdir(parents=True)
     results.begin(cell.folder, as_yaml(cell.config), {})
-    said = record(cell, outcome()) | {"wall_seconds": seconds, "accelerator": "cpu"}
+    said = record(cell, outcome()) | {"steps": steps, "wall_seconds": seconds, "accelerator": "cpu"}
     results.finish(cell.folder, said)
 
 
@@ -50,15 +50,15 @@ def test_cells_points_sizes_and_what_is_done(planned: Planned, tmp_path: Path):
     assert code == 0
     assert "12 cells: 1 done, 11 to run; 2 points\n" in out
     assert "populations of 6\n" in out
-    mixer, settings, cells, done, state, published, parameters, *_ = ("attention", *rows(out)["attention"])
+    settings, done, state, published, parameters, *_ = rows(out)["attention"]
     cell = compose([*SMALL, "mixer=attention"])
     model = build_model(cell)
     longest = max(segment.seq_len for segment in build_task(cell.config).segments("test"))
-    assert (mixer, settings, cells, done) == ("attention", "", "6", "1")
+    assert (settings, done) == ("", "1/6")
     assert state == f"{model.state_size(longest).resident:,}"
     assert published == f"{model.state_size(longest).paper:,}"
     assert parameters == f"{sum(p.numel() for p in model.parameters()):,}"
-    assert rows(out)["based"][:3] == ["", "6", "0"]
+    assert rows(out)["based"][:2] == ["", "0/6"]
 
 
 def test_nothing_is_written(planned: Planned, tmp_path: Path):
@@ -86,8 +86,8 @@ def test_columns_that_would_say_nothing_are_left_out(planned: Planned):
 def test_many_points_are_shown_by_mixer(planned: Planned, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(forecast, "MOST_ROWS", 2)
     _, out, _ = planned("mixer=sliding_window", "mixer.window=2,3,5")
-    settings, cells, _, state, *_ = rows(out)["sliding_window"]
-    assert (settings, cells) == ("3 points", "3")
+    settings, done, state, *_ = rows(out)["sliding_window"]
+    assert (settings, done) == ("3 points", "0/3")
     low, high = (
         build_model(compose([*SMALL, "mixer=sliding_window", f"mixer.window={w}"])).state_size(64).resident
         for w in (2, 5)
@@ -114,6 +114,11 @@ def test_a_time_says_where_it_is_from(planned: Planned):
         "? a guess",
     ):
         assert f"times: {note}" in out  # the last for the gpu
+
+
+def test_a_cell_that_is_all_start_up_says_nothing_of_speed(planned: Planned):
+    finished(compose([*SMALL, "mixer=attention"]), steps=cost.LEAST_STEPS - 1)
+    assert rows(planned("mixer=based")[1])["based"][-2].endswith(" ?")
 
 
 @pytest.mark.parametrize("config", [None, "a: 1", "mixer: {_target_: gone.Mixer}"])

@@ -22,6 +22,7 @@ from zoo.cell import Cell
 from zoo.model import SequenceModel, build_model, build_task
 from zoo.tasks.base import SPLITS, Split, Task
 
+LEAST_STEPS = 100  # of an earlier cell that says how fast a step is: a shorter one is start-up
 SAMPLES = 16  # lengths at which the touched state is averaged over a sequence
 # Without an earlier cell: seconds a step, and operations a second (of a CPU: a thread).  With small models a
 # GPU waits for its next kernel most of the time.  Right within a factor of about five.
@@ -78,7 +79,7 @@ class Clock:
         self._records: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for path in sorted(folder.glob("*/result.json")):
             record = results.read(path.parent)
-            if record["steps"]:
+            if record["steps"] >= LEAST_STEPS:
                 self._records[record["accelerator"]].append(record)
         self._rates: dict[tuple[str, str], float | None] = {}
 

@@ -116,7 +116,8 @@ def table(points: Sequence[Point]) -> Table:
     columns = _columns(points)
     made = Table(title=TITLE, title_justify="left")
     for name in columns:
-        made.add_column(name, justify="left" if name in ("mixer", "settings") else "right", overflow="fold")
+        words = name in ("mixer", "settings")
+        made.add_column(name, justify="left" if words else "right", no_wrap=not words, overflow="fold")
     for group in groups.values():
         made.add_row(*(text(group) for text in columns.values()))
     return made
@@ -131,8 +132,7 @@ def _columns(points: Sequence[Point]) -> dict[str, Text]:
     columns: dict[str, Text] = {
         "mixer": lambda ps: ps[0].mixer,
         "settings": lambda ps: ps[0].settings if len(ps) == 1 else f"{len(ps)} points",
-        "cells": lambda ps: f"{sum(len(p.cells) for p in ps)}",
-        "done": lambda ps: f"{sum(p.done for p in ps)}",
+        "done": lambda ps: f"{sum(p.done for p in ps)}/{sum(len(p.cells) for p in ps)}",
         "state": lambda ps: _range([p.state.resident for p in ps]),
     }
     if any(p.state.touched != p.state.resident for p in points):

@@ -174,11 +174,11 @@ def as_tables(entries: Sequence[Entry]) -> list[RenderableType]:
 def _family_table(title: str, entries: Sequence[Entry]) -> Table:
     several = any(e.settings for e in entries)
     table = Table(title=title, title_justify="left")
-    table.add_column("mixer", no_wrap=True)
+    table.add_column("mixer", overflow="fold")
     if several:
-        table.add_column("settings")
+        table.add_column("settings", overflow="fold")
     for heading in HEADINGS:
-        table.add_column(heading, justify="left" if heading == "tokens" else "right")
+        table.add_column(heading, justify="left" if heading == "tokens" else "right", overflow="fold")
     for e in entries:
         names = (e.mixer, e.settings) if several else (e.mixer,)
         for line in lines(e):

@@ -78,10 +78,10 @@ def _word(mixer: dict[str, Any], key: str, values: list[Any]) -> str:
 def as_tables(found: Sequence[Row]) -> list[Table]:
     tables = []
     for title, group in by_family(found, lambda row: row.family).items():
-        table = Table(title=title, title_justify="left", show_lines=False)
+        table = Table(title=title, title_justify="left")
         table.add_column("mixer=", no_wrap=True)
         for column in ("keeps", "knob", "paper"):
-            table.add_column(column)
+            table.add_column(column, overflow="fold")
         for row in group:
             table.add_row(row.name, row.keeps, row.knob, row.paper)
         tables.append(table)
