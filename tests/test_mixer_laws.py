@@ -20,7 +20,7 @@ from zoo.mixers.base import Mixer
 from zoo.paths import CONF
 
 LENGTH = 37  # prime: divisible by no window, block or chunk
-CHUNKS, LONG = (16, 32, 64, 128), 150
+CHUNKS, LONG = (16, 32, 64, 128), 260
 CASES = cases()
 pytestmark = pytest.mark.parametrize("case", CASES, ids=str)
 
