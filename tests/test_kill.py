@@ -14,6 +14,7 @@ import pytest
 from tests.command import finish
 from tests.disturbed import PATIENCE_S, Sweep, litter
 from tests.toys.faulty import PACE
+from zoo import claim
 
 FEW, MANY = 5, 24  # cells
 
@@ -111,7 +112,17 @@ def test_kills_at_three_random_moments(tmp_path: Path, undisturbed: Sweep):
     sweep = Sweep(tmp_path, FEW)
     kill_at(sweep, ("driver", "all", "worker"), random.Random(0))
     assert len(sweep.finished) == FEW - 1
+    left_at_the_very_end(next(iter(sweep.finished)))
     sweep.complete(undisturbed)
+
+
+def left_at_the_very_end(folder: Path) -> None:
+    """As a kill leaves it between the record and the end of the process."""
+    (folder / "output.txt").touch()
+    (folder / ".metrics.csv.1a2b3c4d.part").touch()
+    with claim.held(folder):
+        mine = (folder / claim.NAME).read_text()
+    (folder / claim.NAME).write_text(mine.replace(f'"pid": {os.getpid()}', '"pid": 1'))
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from zoo.display import SweepDisplay
 from zoo.outcome import Progress, Terminated
 from zoo.validate import Validator
 
+OUTPUT = "output.txt"  # what a cell's process prints; gone when all went well
 LOOK_EVERY_S = 2.0  # at the cells that other processes run
 
 
@@ -39,7 +40,7 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int
     context = start_forkserver()  # it imports while the cells are checked
     cells = plan(composer, batch)
     workers = count(n_workers, cells)
-    todo = [cell for cell in cells if not results.is_done(cell.folder)]
+    todo = unfinished(cells)
     if todo:
         manifest.write(cells)
     how = f"{workers} at once"
@@ -113,6 +114,26 @@ def _cells(which: list[str]) -> str:
     return which[0] if len(which) == 1 else f"{len(which)} cells; the first: {which[0]}"
 
 
+def unfinished(cells: Iterable[Cell]) -> list[Cell]:
+    """Those without a record.  What a kill at the very end left beside a record is cleared away."""
+    todo: list[Cell] = []
+    for cell in cells:
+        if results.is_done(cell.folder):
+            _tidy(cell.folder)
+        else:
+            todo.append(cell)
+    return todo
+
+
+def _tidy(folder: Path) -> None:
+    left = {OUTPUT, *(name for name in os.listdir(folder) if name.endswith(".part"))}
+    if claim.holder(folder):
+        return
+    claim.forget(folder)
+    for name in left:
+        (folder / name).unlink(missing_ok=True)
+
+
 def count(n_workers: int | str, cells: Sequence[Cell]) -> int:
     """How many cells run at once."""
     if n_workers == "auto":
@@ -173,6 +194,7 @@ class Pool:
         if claim.holder(cell.folder):
             self._set_aside(cell)
             return
+        (cell.folder / "error.txt").unlink(missing_ok=True)  # of an earlier attempt: not this one's reason
         mine, theirs = self.context.Pipe(duplex=False)
         process = self.context.Process(target=_work, args=(cell, theirs, machine()), daemon=True)
         process.start()
@@ -236,7 +258,7 @@ def _death(code: int) -> str:
 
 
 def _output(folder: Path) -> str:
-    path = folder / "output.txt"
+    path = folder / OUTPUT
     return path.read_text(errors="replace")[-4000:] if path.exists() else ""
 
 
@@ -245,7 +267,7 @@ def _work(cell: Cell, pipe: Connection, here: dict[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's, which then ends this process
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])  # a SLURM job keeps it from the fork server
     threading.Thread(target=_end_with_driver, daemon=True).start()
-    output = cell.folder / "output.txt"
+    output = cell.folder / OUTPUT
     try:
         _print_to(output)
         run_cell(cell, pipe.send, here)

@@ -19,7 +19,7 @@ from zoo.slurm.follow import Part, follow
 from zoo.slurm.ledger import Ledger, Tail, ended, share_of
 from zoo.slurm.settings import SlurmSettings
 from zoo.slurm.share import Share, git, short
-from zoo.sweep import SweepFailed, plan
+from zoo.sweep import SweepFailed, plan, unfinished
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], settings: Slur
     cluster.check_partition(settings.partition, settings.timeout_min)
     cells = plan(composer, batch, here=False)
     settings.check_cells(cells)
-    todo = [cell for cell in cells if not results.is_done(cell.folder)]
+    todo = unfinished(cells)
     parts = list(queued(todo)) if todo else []
     waiting = {run_id for part in parts for run_id in part.cells}
     missing = [cell for cell in todo if cell.run_id not in waiting]
