@@ -8,10 +8,14 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from tests.command import SMALL, TOYS, Zoo
+from zoo import results
 from zoo.config import composer
+from zoo.display import SweepDisplay
 from zoo.paths import CONF
 from zoo.slurm import cluster
+from zoo.slurm import follow as follow_module
 from zoo.slurm.cluster import ENDED, Job, complaint
+from zoo.slurm.follow import Part, follow
 from zoo.slurm.ledger import Ledger, Tail, ended, share_of
 from zoo.slurm.settings import SlurmSettings
 from zoo.slurm.submit import arrays
@@ -191,3 +195,27 @@ def test_events_are_read_once_and_whole(tmp_path: Path):
     assert list(tail.new()) == lines[2:]
     assert list(tail.new()) == []
     assert ended(Tail(path).new()) == {"a", "c"}
+
+
+@pytest.mark.parametrize("record", [True, False], ids=["with a record", "without"])
+@pytest.mark.parametrize("state", ["COMPLETED", "NODE_FAIL", "gone"])
+def test_a_job_that_has_ended_says_nothing_of_its_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, record: bool
+):
+    """Its record does: a scheduler calls COMPLETED what left with exit code 0, and forgets."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(follow_module, "SETTLE_S", 0.0)
+    (cell,) = CELLS
+    cell.folder.mkdir(parents=True)
+    if record:
+        results.finish(cell.folder, {"run_id": cell.run_id, "status": "ok", "slices": [], "wall_seconds": 1})
+    ledger = Ledger.new(cell.folder.parent, [CELLS], {})
+    jobs = [] if state == "gone" else [Job(ledger.job_name(0), "7", state, "None")]
+    monkeypatch.setattr(cluster, "jobs", lambda names: jobs)
+    part = Part(ledger, ledger.job_name(0), 0, {cell.run_id: cell})
+    with SweepDisplay(total=1, done=0, how="on SLURM") as display:
+        failures = follow([part], display, poll_s=0.05)
+    assert [failure.cell for failure in failures] == ([] if record else CELLS)
+    assert (cell.folder / "error.txt").exists() is not record
+    if not record:
+        assert "before this cell had a result" in failures[0].reason

@@ -101,7 +101,9 @@ class Cluster:
 
     def lose_the_node(self) -> None:
         """Its daemon and all that runs on it die without a word; then it comes back, empty."""
-        self.daemons.pop().kill()
+        daemon = self.daemons.pop()
+        daemon.kill()
+        daemon.wait()
         for pid in self._on_the_node():
             os.kill(pid, signal.SIGKILL)
         self.ask("scontrol", "update", f"NodeName={self.host}", "State=DOWN", "Reason=lost")

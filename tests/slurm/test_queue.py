@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from submitit.core.utils import FailedSubmissionError
 
 from tests.command import SMALL, Zoo
 from tests.slurm.cluster import Cluster
+from zoo.slurm import submit
 
 LATER = "hydra.launcher.additional_parameters={begin: now+1hour}"
 WORDS = ("-m", *SMALL, "mixer=faulty", "hydra/launcher=slurm", LATER, "hydra.launcher.wait=false")
@@ -52,9 +54,52 @@ def test_arrays_and_nothing_twice(zoo: Zoo, cluster: Cluster):
     assert code == 0 and f"{14 - gone} of them queued already" in out and f"{gone} jobs submitted" in out
 
 
+def test_what_is_asked_for_reaches_slurm(zoo: Zoo, cluster: Cluster, tmp_path: Path):
+    asked = ("partition=high", "account=lab", "timeout_min=9", "mem_gb=1.5", "gres=gpu:1")
+    asked = (*asked, "cells_per_job=2", "n_workers=2", "signal_delay_s=60", "setup_lines=[module load cuda]")
+    code, _, err = zoo(*WORDS, *(f"hydra.launcher.{word}" for word in asked), "trainer.threads=2", "seed=0,1")
+    assert (code, err) == (0, "")
+    (job,) = pending(cluster)
+    shown = cluster.ask("scontrol", "show", "job", job)
+    for word in (
+        *("Partition=high", "Account=lab", "TimeLimit=00:09:00", "MinMemoryNode=1.50G", "gpu:1"),
+        *("CPUs/Task=4", "NumTasks=1", "NumNodes=1", "Requeue=1"),
+    ):
+        assert word in shown, shown
+    (script,) = tmp_path.glob("results/.slurm/*/*_submission.sh")
+    assert "\nmodule load cuda\n" in script.read_text() and "--signal=USR2@60" in script.read_text()
+
+
+def test_an_array_that_the_site_no_longer_takes(zoo: Zoo, cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+    """Its limit on submitted jobs, say: what was taken runs, the rest is told and left for the next time."""
+    taken = submit._submit_array
+
+    def take_one(ledger, shares, array, *rest):
+        if array.start > 0:
+            raise FailedSubmissionError("sbatch: error: Job violates accounting/QOS policy")
+        return taken(ledger, shares, array, *rest)
+
+    monkeypatch.setattr(submit, "_submit_array", take_one)
+    code, out, err = zoo(*WORDS, "seed=range(5)", "hydra.launcher.max_array_size=3")
+    assert (code, err) == (1, "")
+    assert "2 jobs submitted" in out and len(pending(cluster)) == 2
+    assert "3 cells are not submitted: Job violates accounting/QOS policy; the same command submits" in out
+    monkeypatch.setattr(submit, "_submit_array", taken)
+    code, out, _ = zoo(*WORDS, "seed=range(5)")
+    assert code == 0 and "2 of them queued already" in out and "3 jobs submitted" in out
+
+
+@pytest.mark.parametrize("clean", [True, False, None])
+def test_code_that_is_in_no_commit_is_told(zoo: Zoo, monkeypatch: pytest.MonkeyPatch, clean: bool | None):
+    monkeypatch.setattr(submit, "git", lambda: ("0123456789abcdef" * 2, clean))
+    code, out, _ = zoo(*WORDS)
+    assert code == 0 and "code 0123456789" in out
+    assert ("with uncommitted changes: the records say so" in out) is (clean is False)
+
+
 REFUSED = [
     ("hydra.launcher.partition=hihg", "unknown hydra.launcher.partition hihg; did you mean high?"),
-    ("hydra.launcher.gres=gpu:9", "SLURM refuses hydra.launcher's settings: Invalid generic resource"),
+    ("hydra.launcher.gres=tpu:1", "SLURM refuses hydra.launcher's settings: Invalid generic resource"),
     ("hydra.launcher.cpus_per_task=999", "SLURM refuses hydra.launcher's settings:"),
     ("hydra.launcher.n_workers=2", "n_workers (=2) must be at most cells_per_job (=1)"),
     ("mixer.seconds=long", "mixer.seconds (='long') must be a number."),

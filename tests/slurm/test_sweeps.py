@@ -14,11 +14,12 @@ import pytest
 from tests.command import OURS, SMALL, finish, start
 from tests.slurm.cluster import Cluster
 from tests.toys.faulty import HEALED, PACE
-from zoo import manifest, results
+from zoo import claim, manifest, results
 
 SLURM = ("hydra/launcher=slurm", "hydra.launcher.poll_s=1")
 WAYS = ("none", "raise", "exit", "kill")
 LONG = ("mixer.seconds=0.3", "max_examples=64", "optim.eval_batch_size=64", "trainer.checkpoint_every=2")
+ALONE = ("-m", *SMALL, *LONG, "mixer=faulty")
 PATIENCE_S = 240
 
 
@@ -73,10 +74,29 @@ def test_the_users_command_and_its_picture(tmp_path: Path, cluster: Cluster):
     assert [*tmp_path.rglob("*.png")] and [*tmp_path.rglob("*.pdf")]
 
 
+def test_a_driver_here_and_one_on_slurm_share_a_sweep(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv(PACE, "0.5")
+    grid = (*ALONE, "seed=0,1,2,3")
+    drivers = [start(*grid, "hydra.launcher.n_workers=1", cwd=tmp_path)]
+    limits = ("hydra.launcher.cells_per_job=4", "hydra.launcher.n_workers=1")
+    drivers.append(start(*grid, *SLURM, *limits, cwd=tmp_path))
+    holders: dict[str, set[str]] = {}
+    while any(driver.poll() is None for driver in drivers):
+        for path in tmp_path.glob("results/*/claim.json"):
+            if found := claim.holder(path.parent):
+                holders.setdefault(path.parent.name, set()).add(str(found))
+        time.sleep(0.02)
+    ends = [finish(driver) for driver in drivers]
+    assert [(code, err) for code, _, err in ends] == [(0, "")] * 2, ends
+    assert sorted(len(found) for found in holders.values()) == [1] * 4
+    assert all(out.count(": ok  test") == 4 for _, out, _ in ends)
+
+
 BLOWS = (("scancel", "--signal=USR2"), ("scancel", "--signal=TERM"), ("scontrol", "requeue"))
 LIMITED = ("seed=3", "hydra.launcher.timeout_min=2", "hydra.launcher.signal_delay_s=45")
 CHEAP = ("seed=4", "hydra.launcher.partition=cheap", "hydra.launcher.gres=gpu:1")
-ALONE = ("-m", *SMALL, *LONG, "mixer=faulty")
 
 
 def test_nothing_is_lost_whatever_happens(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
