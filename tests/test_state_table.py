@@ -1,6 +1,7 @@
 """`python -m zoo.plan mixer=...`: the state's size by formula beside the elements counted on a live state."""
 
 import io
+import re
 from collections.abc import Callable
 
 import pandas as pd
@@ -24,9 +25,10 @@ def table(capsys: pytest.CaptureFixture[str]) -> Table:
 
 
 def rows(out: str) -> list[list[str]]:
-    return [
-        [field.strip() for field in line.strip("│").split("│")] for line in out.splitlines() if "│" in line
-    ]
+    """The fields of each line of a table; the first is empty where the mixer is that of the line above."""
+    text = "\n".join(line.rstrip() for line in out.splitlines())
+    lines = [line for part in text.split("───\n")[1:] for line in part.split("\n\n")[0].splitlines()]
+    return [re.split(r"\s{2,}", line[1:]) for line in lines]
 
 
 def csv(out: str) -> pd.DataFrame:
@@ -74,9 +76,8 @@ def test_a_length_that_a_mixer_refuses_has_no_size(table: Table, monkeypatch: py
 
 def test_settings_tell_entries_apart(table: Table):
     out = table("mixer=sliding_window", "d_model=16,32", "mixer.window=2,3", "lr=0.1,0.2", "--seq-lens", "64")
-    found = [row[:2] for row in rows(out)[:4]]
     sizes = ["d_model=16 window=2", "d_model=16 window=3", "d_model=32 window=2", "d_model=32 window=3"]
-    assert found == [["sliding_window", settings] for settings in sizes]
+    assert [row[0] for row in rows(out)[:4]] == [f"sliding_window {settings}" for settings in sizes]
 
 
 def test_a_document(table: Table):

@@ -15,6 +15,7 @@ from zoo import results
 from zoo.cell import Cell
 from zoo.cost import ROUGH, Clock, Cost, cost
 from zoo.model import build_model, build_task
+from zoo.slim import slim
 from zoo.state import StateSize
 from zoo.sweep import count
 
@@ -114,9 +115,9 @@ def table(points: Sequence[Point]) -> Table:
     for i, point in enumerate(points):
         groups[i if len(points) <= MOST_ROWS else point.mixer].append(point)
     columns = _columns(points)
-    made = Table(title=TITLE, title_justify="left")
+    made = slim(TITLE)
     for name in columns:
-        words = name in ("mixer", "settings")
+        words = name == "mixer, settings"
         made.add_column(name, justify="left" if words else "right", no_wrap=not words, overflow="fold")
     for group in groups.values():
         made.add_row(*(text(group) for text in columns.values()))
@@ -130,8 +131,9 @@ Text = Callable[[Sequence[Point]], str]
 def _columns(points: Sequence[Point]) -> dict[str, Text]:
     """Heading -> what it says of the points of a row."""
     columns: dict[str, Text] = {
-        "mixer": lambda ps: ps[0].mixer,
-        "settings": lambda ps: ps[0].settings if len(ps) == 1 else f"{len(ps)} points",
+        "mixer, settings": lambda ps: (
+            f"{ps[0].mixer} {ps[0].settings if len(ps) == 1 else f'({len(ps)} points)'}"
+        ),
         "done": lambda ps: f"{sum(p.done for p in ps)}/{sum(len(p.cells) for p in ps)}",
         "state": lambda ps: _range([p.state.resident for p in ps]),
     }

@@ -15,6 +15,7 @@ from torch import Tensor
 from zoo.cell import Cell
 from zoo.families import by_family
 from zoo.model import SequenceModel, build_model
+from zoo.slim import slim
 from zoo.state import StateSize
 
 LONGEST_MEASURED = 1024
@@ -118,7 +119,7 @@ class Line:
     bytes_fp32: str
 
 
-HEADINGS = ("tokens", "scalars", "measured", "published", "bytes, bf16", "bytes, fp32")
+HEADINGS = ("tokens", "scalars", "measured", "published", "bytes bf16", "bytes fp32")
 STAR = "* from the formula alone; at the other lengths the elements of a live state were counted (measured)"
 
 
@@ -172,24 +173,22 @@ def as_tables(entries: Sequence[Entry]) -> list[RenderableType]:
 
 
 def _family_table(title: str, entries: Sequence[Entry]) -> Table:
-    several = any(e.settings for e in entries)
-    table = Table(title=title, title_justify="left")
-    table.add_column("mixer", overflow="fold")
-    if several:
-        table.add_column("settings", overflow="fold")
+    table = slim(title)
+    table.add_column("mixer, settings" if any(e.settings for e in entries) else "mixer", overflow="fold")
     for heading in HEADINGS:
-        table.add_column(heading, justify="left" if heading == "tokens" else "right", overflow="fold")
+        words = heading == "tokens"
+        table.add_column(heading, justify="left" if words else "right", no_wrap=not words)
     for e in entries:
-        names = (e.mixer, e.settings) if several else (e.mixer,)
+        name = f"{e.mixer} {e.settings}"
         for line in lines(e):
-            table.add_row(*names, *astuple(line))
-            names = ("",) * len(names)
+            table.add_row(name, *astuple(line))
+            name = ""
     return table
 
 
 def _formulas(entries: Sequence[Entry]) -> Table:
     """Each once, with the mixers whose it is."""
-    table = Table(title="formulas, in seq_len and the mixers' own settings and parts", title_justify="left")
+    table = slim("formulas, in seq_len and the mixers' own settings and parts")
     table.add_column("mixers", max_width=50)
     table.add_column("scalars after seq_len tokens")
     for formula in dict.fromkeys(e.formula for e in entries if e.formula):

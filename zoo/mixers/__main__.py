@@ -19,6 +19,7 @@ from rich.table import Table
 from zoo.display import console
 from zoo.families import by_family
 from zoo.paths import CONF
+from zoo.slim import slim
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def _word(mixer: dict[str, Any], key: str, values: list[Any]) -> str:
 def as_tables(found: Sequence[Row]) -> list[Table]:
     tables = []
     for title, group in by_family(found, lambda row: row.family).items():
-        table = Table(title=title, title_justify="left")
+        table = slim(title)
         table.add_column("mixer=", no_wrap=True)
         for column in ("keeps", "knob", "paper"):
             table.add_column(column, overflow="fold")
