@@ -52,6 +52,7 @@ COMMANDS = [
     ([WINDOW, "mixer.windw=16"], "unknown key mixer.windw; did you mean mixer.window?"),
     (["mixer=basde"], "unknown mixer basde; did you mean based?"),
     (["mixr=based"], "unknown key mixr; did you mean mixer?"),
+    ([WINDOW, "hydra/launcher=slurm"], "hydra/launcher=slurm is for sweeps, and one cell would run in this"),
     ([WINDOW, "hydra/launcher=lokal"], "unknown hydra/launcher lokal; did you mean local?"),
     ([WINDOW, "hydra.launcher.n_worker=1"], "did you mean hydra.launcher.n_workers?"),
     ([WINDOW, "lr=0"], "lr (=0) must be positive"),

@@ -16,6 +16,7 @@ from zoo.mistakes import unknown
 
 OK, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 SWEEPER = f"{GridSweeper.__module__}.{GridSweeper.__qualname__}"
+LAUNCHER = "hydra/launcher"
 PARTS = ("axes", "grids", "exclude")
 
 
@@ -77,13 +78,23 @@ def spanned(composer: Composer, args: Namespace) -> tuple[list[list[str]], DictC
 
 def one_cell(args: Namespace, argv: list[str]) -> list[str]:
     """Without -m a sweep must be down to one cell, as the words of a record are; its words for argv."""
-    if args.multirun or args.cfg or "sweep" not in map(_key, args.overrides):
+    if args.multirun or args.cfg:
+        return argv
+    _refuse_launcher(args)
+    if "sweep" not in map(_key, args.overrides):
         return argv
     found, _ = spanned(composer_of(args), args)
     if len(found) > 1:
         name = next(line for line in args.overrides if _key(line) == "sweep")
         raise ValueError(f"{name} is {len(found)} cells: add -m to run them.")
     return [line for line in argv if line not in args.overrides or _is_hydras(line)] + found[0]
+
+
+def _refuse_launcher(args: Namespace) -> None:
+    """Hydra would run the cell here, and not ask the launcher."""
+    for line in args.overrides:
+        if _key(line) == LAUNCHER and parse(line).value() in composer_of(args).options(LAUNCHER):
+            raise ValueError(f"{line} is for sweeps, and one cell would run in this process: add -m.")
 
 
 def deferred(args: Namespace, argv: list[str]) -> list[str]:

@@ -74,11 +74,14 @@ class Reader:
         self._values: dict[str, Any] = {}
 
     def arguments(self, lines: Iterable[str]) -> dict[str, Axis]:
-        """Key -> its axis.  ValueError: one that is given twice, or that cannot be an axis."""
+        """Key -> its axis.  A later word takes the place of one value, not of several.
+
+        ValueError: one that would, or that is no axis.
+        """
         given: dict[str, Axis] = {}
         for line in lines:
             key, axis = self._argument(line)
-            if key in given and given[key] != axis and len(axis) + len(given[key]) > 2:
+            if key in given and given[key] != axis and len(given[key]) > 1:
                 raise ValueError(
                     f"{key} is given twice, the second time as {line}: give all its values in one."
                 )
