@@ -10,11 +10,11 @@ from rich.table import Table
 
 from zoo.attempt import Failure
 from zoo.cell import Cell
-from zoo.describe import describe
 from zoo.outcome import Progress as CellProgress
 from zoo.results import slice_name
 
 MOST_LINES = 30  # of running cells; a cluster runs more than a terminal is high
+MOST_ROWS = 200  # of the tables at the end; nobody reads ten thousand, and they take a while
 
 
 def console() -> Console:
@@ -93,6 +93,8 @@ class SweepDisplay:
         """The tables at the end: every result, then every failure."""
         if records:
             self.console.print(result_table(records))
+        if len(records) > MOST_ROWS:
+            self.console.print(f"and {len(records) - MOST_ROWS} more: python -m zoo.collect writes them all")
         diverged = sum(record["status"] == "diverged" for record in records)
         if diverged:
             self.console.print(f"{diverged} diverged: their loss was not finite; they stay in the data")
@@ -100,14 +102,19 @@ class SweepDisplay:
             table = Table(title="failed; the same command tries them again", title_justify="left")
             for column in ("cell", "error", "traceback"):
                 table.add_column(column, overflow="fold")
-            for failure in failures:
+            for failure in failures[:MOST_ROWS]:
                 table.add_row(str(failure.cell), failure.reason, str(failure.cell.folder / "error.txt"))
             self.console.print(table, markup=False)
+        if len(failures) > MOST_ROWS:
+            self.console.print(
+                f"and {len(failures) - MOST_ROWS} more: python -m zoo.status counts them by error"
+            )
 
 
 def result_table(records: Iterable[dict[str, Any]]) -> Table:
-    """One row a cell, one column a test slice: accuracy."""
-    records = list(records)
+    """One row a cell, one column a test slice: accuracy.  Of very many, the first."""
+    keys = ("mixer", "d_model", "state_resident", "lr", "seed")
+    records = sorted(records, key=lambda r: tuple(r[key] for key in keys))[:MOST_ROWS]
     slices = list(
         dict.fromkeys(slice_name(s["slice"]) for r in records for s in r["slices"] if s["split"] == "test")
     )
@@ -115,9 +122,7 @@ def result_table(records: Iterable[dict[str, Any]]) -> Table:
     for column in ("mixer", "knob", "d_model", "state", "lr", "seed", *slices):
         left = column in ("mixer", "knob")
         table.add_column(column.replace(",", "\n"), justify="left" if left else "right")
-    for r in sorted(
-        records, key=lambda r: (r["mixer"], r["d_model"], r["state_resident"], r["lr"], r["seed"])
-    ):
+    for r in records:
         scores = {slice_name(s["slice"]): s["accuracy"] for s in r["slices"] if s["split"] == "test"}
         cells = ["diverged" if r["status"] == "diverged" else percent(scores.get(s)) for s in slices]
         keys = (r["mixer"], knob(r), r["d_model"], r["state_resident"], f"{r['lr']:g}", r["seed"])
@@ -195,6 +200,8 @@ class CellDisplay:
         )
 
     def __enter__(self) -> Self:
+        from zoo.describe import describe  # torch: seconds, which zoo.status should not cost
+
         for key, value in describe(self.cell).items():
             self.console.print(f"{key:12} {value}", markup=False, soft_wrap=True)
         self.bar.start()
