@@ -8,7 +8,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from tests.command import SMALL, TOYS, Zoo
-from zoo import results
+from zoo import claim, results
 from zoo.config import composer
 from zoo.display import SweepDisplay
 from zoo.paths import CONF
@@ -219,3 +219,27 @@ def test_a_job_that_has_ended_says_nothing_of_its_cell(
     assert (cell.folder / "error.txt").exists() is not record
     if not record:
         assert "before this cell had a result" in failures[0].reason
+
+
+def test_what_another_driver_has_taken_up_has_not_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Its job is gone, but a process is at work on it: whoever follows waits for that one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(follow_module, "SETTLE_S", 0.0)
+    (cell,) = CELLS
+    cell.folder.mkdir(parents=True)
+    ledger = Ledger.new(cell.folder.parent, [CELLS], {})
+    asked = []
+
+    def jobs(names: list[str]) -> list[Job]:
+        asked.append(names)
+        if len(asked) == 1:
+            raise cluster.NoAnswer("squeue did not answer")  # nothing follows from that
+        if len(asked) == 4:
+            results.finish(cell.folder, {"status": "ok", "slices": [], "wall_seconds": 1})
+        return []
+
+    monkeypatch.setattr(cluster, "jobs", jobs)
+    part = Part(ledger, ledger.job_name(0), 0, {cell.run_id: cell})
+    with SweepDisplay(total=1, done=0, how="on SLURM") as display, claim.held(cell.folder):
+        assert follow([part], display, poll_s=0.05) == []
+    assert len(asked) == 4 and not (cell.folder / "error.txt").exists()

@@ -186,8 +186,9 @@ def begin(folder: Path, config: str, environment: dict[str, Any]) -> None:
 
 
 def finish(folder: Path, record: dict[str, Any]) -> None:
-    """Write result.json, last of all."""
+    """Write result.json, last of all; an error that another driver has put there meanwhile is none."""
     write(folder / "result.json", json.dumps({"schema": SCHEMA} | record, indent=1) + "\n")
+    (folder / "error.txt").unlink(missing_ok=True)
 
 
 def fail(folder: Path, text: str) -> None:

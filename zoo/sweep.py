@@ -126,7 +126,7 @@ def unfinished(cells: Iterable[Cell]) -> list[Cell]:
 
 
 def _tidy(folder: Path) -> None:
-    left = {OUTPUT, *(name for name in os.listdir(folder) if name.endswith(".part"))}
+    left = {OUTPUT, "error.txt", *(name for name in os.listdir(folder) if name.endswith(".part"))}
     if claim.holder(folder):
         return
     claim.forget(folder)

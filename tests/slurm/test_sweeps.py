@@ -94,6 +94,23 @@ def test_a_driver_here_and_one_on_slurm_share_a_sweep(
     assert all(out.count(": ok  test") == 4 for _, out, _ in ends)
 
 
+def test_cancelled_or_out_of_time_once_too_often(tmp_path: Path, cluster: Cluster):
+    """Neither looks finished; what the second run needs is there, whoever runs it."""
+    limits = ("hydra.launcher.timeout_min=5", "hydra.launcher.max_num_timeout=0")
+    process = start(*ALONE, "seed=0,1", *SLURM, *limits, cwd=tmp_path)
+    until(lambda: saved(tmp_path, 0) and saved(tmp_path, 1), process)
+    cluster.ask("scancel", cluster.job(0))
+    cluster.ask("scancel", "--signal=USR2", cluster.job(1))
+    code, out, err = finish(process, PATIENCE_S)
+    assert (code, err) == (1, "") and out.count("FAILED") == 2
+    assert "ended (CANCELLED) before this cell had a result" in out
+    assert "timed-out too many times" in out
+    assert [*tmp_path.glob("results/*/result.json")] == []
+    code, _, err = run(tmp_path, *ALONE, "seed=0,1", "hydra.launcher.n_workers=2")
+    assert (code, err) == (0, "")
+    assert [*tmp_path.glob("results/*/error.txt")] == []
+
+
 BLOWS = (("scancel", "--signal=USR2"), ("scancel", "--signal=TERM"), ("scontrol", "requeue"))
 LIMITED = ("seed=3", "hydra.launcher.timeout_min=2", "hydra.launcher.signal_delay_s=45")
 CHEAP = ("seed=4", "hydra.launcher.partition=cheap", "hydra.launcher.gres=gpu:1")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from zoo import results
+from zoo import claim, results
 from zoo.attempt import Failure
 from zoo.cell import Cell
 from zoo.display import SweepDisplay
@@ -120,8 +120,8 @@ class Watch:
             if results.is_done(cell.folder):
                 self._show(cell)
                 self.display.finished(cell, results.read(cell.folder))
-            elif cell.run_id in part.failed or part.over:
-                self._fail(part, cell)
+            elif cell.run_id in part.failed or (part.over and not claim.holder(cell.folder)):
+                self._fail(part, cell)  # unless another driver's process has taken it up
             else:
                 continue
             self.shown.discard(cell.run_id)
