@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -63,7 +63,9 @@ class Share:
         self.pool = Pool(context, self.workers, diary)
         try:
             failures = self.pool.run(todo)
-        except DiskFull:
+        except DiskFull as error:
+            with suppress(DiskFull):  # a few words may fit
+                self._give_up(todo, diary, error)
             raise
         except Exception as error:  # submitit's, from its signal handler: no more requeues
             self._give_up(todo, diary, error)
