@@ -17,7 +17,7 @@ from analysis.style import CALM, GREY, bytes_axis, looks, state_axis
 
 STATE_IN_WORDS = {
     "resident": "Resident state",
-    "paper": "State as published figures count it,",
+    "paper": "State as published figures count it",
     "touched": "State read by one decode step",
 }
 SPLIT_IN_WORDS = {"valid": "Validation", "test": "Test"}
@@ -111,7 +111,7 @@ def _drawn(points: pd.DataFrame, state: str) -> pd.DataFrame:
 
 def _x_label(points: pd.DataFrame, state: str) -> str:
     tokens = points["state_seq_len"].iloc[0]
-    return f"{STATE_IN_WORDS[state]} after {tokens} tokens (scalars per sequence, all layers)"
+    return f"{STATE_IN_WORDS[state]}, the most in {tokens} tokens (scalars per sequence, all layers)"
 
 
 def _y_label(points: pd.DataFrame, slices: list[str]) -> str:

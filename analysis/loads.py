@@ -1,6 +1,6 @@
 """What every point recalls at each slice of the test split: a Markdown table.
 
-    python -m analysis.loads results/learning > docs/learning.md
+python -m analysis.loads results/learning > docs/learning.md
 """
 
 import argparse
@@ -32,18 +32,20 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def markdown(shown: Pareto, order: list[str], name: str) -> str:
-    """One row a point: accuracy at each slice in per cent, the mean over seeds at the chosen learning rate."""
+    """One row a point: accuracy at each slice in per cent, mean over seeds at the chosen learning rate."""
     head = ["mixer", "settings", "state", "lr", "seeds", *order]
     lines = [
         f"Accuracy in per cent at each slice of the test split; `python -m analysis.loads results/{name}`.",
-        "State: scalars that are kept per sequence, of the whole model, at the longest slice.",
+        "State: scalars per sequence, of the whole model, the most at any point of the longest slice.",
         "",
         _row(head),
         _row(["---", "---", *["--:"] * (len(head) - 2)]),
     ]
     alone = {name: rows.set_index("point")["accuracy"] for name, rows in shown.by_slice.items()}
     rows = shown.points.sort_values("accuracy", ascending=False, kind="stable")
-    return "\n".join(lines + [_point(row, [alone[name] for name in order]) for row in rows.to_dict("records")])
+    return "\n".join(
+        lines + [_point(row, [alone[name] for name in order]) for row in rows.to_dict("records")]
+    )
 
 
 def _point(row: dict, alone: list[pd.Series]) -> str:

@@ -12,7 +12,7 @@ from tests.registry import WIDTH, cases, held, mixer_yaml
 from zoo.blocks.base import Stream
 from zoo.mixers.base import Mixer, Seq
 from zoo.model import SequenceModel, make, model_from_config, placed, seeded
-from zoo.state import StateSize
+from zoo.state import StateSize, peak
 
 VOCAB = 24
 NAMES = sorted({case.name for case in cases()})
@@ -235,3 +235,9 @@ def test_flags_are_those_of_all_layers():
     assert model.causal and model.exact_decode
     model.mixers[1].causal = model.mixers[0].exact_decode = False
     assert not model.causal and not model.exact_decode
+
+
+def test_a_peak_is_the_most_at_any_point():
+    sizes = {1: (3, 1), 2: (9, 2), 3: (5, 7), 4: (0, 0)}
+    most = peak(lambda tokens: StateSize(tokens, *sizes[tokens], aux_ints=4 - tokens), 4)
+    assert most == StateSize(paper=4, resident=9, touched=7, aux_ints=3)

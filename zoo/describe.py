@@ -6,6 +6,7 @@ import torch
 
 from zoo.cell import Cell
 from zoo.model import SequenceModel, build_model, build_task
+from zoo.state import peak
 from zoo.tasks.coverage import coverage
 
 
@@ -15,14 +16,14 @@ def describe(cell: Cell) -> dict[str, str]:
         model = build_model(cell)
     task = build_task(cell.config)
     seq_len = max(segment.seq_len for segment in task.segments("test"))
-    size = model.state_size(seq_len)
+    size = peak(model.state_size, seq_len)
     paper = "not published" if size.paper is None else f"{size.paper:,}"
     return {
         "cell": str(cell),
         "run id": cell.run_id,
         "layers": " -> ".join(_layer(layer) for layer in cell.config["model"]["layers"]),
         "state": f"{size.resident:,} scalars resident, {size.touched:,} touched, paper {paper}; "
-        f"all layers, after {seq_len} tokens",
+        f"all layers, at most in {seq_len} tokens",
         "parameters": f"{sum(p.numel() for p in model.parameters()):,}",
     } | _coverage(model, task)
 

@@ -16,7 +16,7 @@ from zoo.cell import Cell
 from zoo.cost import ROUGH, Clock, Cost, cost
 from zoo.model import build_model, build_task
 from zoo.slim import slim
-from zoo.state import StateSize
+from zoo.state import StateSize, peak
 from zoo.sweep import count
 
 KINDS = ("cpu", "gpu")
@@ -101,7 +101,7 @@ def _point(cells: list[Cell], settings: str, clock: Clock) -> Point:
         cells=tuple(cells),
         done=sum(results.is_done(cell.folder) for cell in cells),
         settings=settings,
-        state=model.state_size(max(segment.seq_len for segment in task.segments("test"))),
+        state=peak(model.state_size, max(segment.seq_len for segment in task.segments("test"))),
         parameters=sum(p.numel() for p in model.parameters()),
         cost=asked,
         seconds={kind: seconds for kind, (seconds, _) in times.items()},
@@ -124,7 +124,7 @@ def table(points: Sequence[Point]) -> Table:
     return made
 
 
-TITLE = "state: scalars per sequence, all layers, after the longest test sequence"
+TITLE = "state: scalars per sequence, all layers, the most in the longest test sequence"
 Text = Callable[[Sequence[Point]], str]
 
 

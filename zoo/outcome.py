@@ -57,7 +57,7 @@ class Outcome:
     coverage: (
         dict[str, float] | None
     )  # test slice -> answers in the stack's view; None: a stack that sees all
-    state_seq_len: int  # the longest test length, at which the two sizes are taken
+    state_seq_len: int  # the longest test length: the two sizes are the most that is kept in it
     state_model: StateSize  # summed over layers
     state_mixer: StateSize  # one layer of the chosen mixer
     layers: list[str]  # class names, first layer first

@@ -46,7 +46,7 @@ def load(results: Path) -> pd.DataFrame:
     causal, exact_decode: False marks a mixer that sees the future, or whose decoding is not its training.
     parameters: of the whole model.
     state_paper, state_resident, state_touched, state_aux_ints: scalars per sequence, summed over layers,
-        after state_seq_len tokens (`zoo.state.StateSize`); state_paper is NaN where none was published.
+        the most in state_seq_len tokens (`zoo.state.peak`); state_paper is NaN where none was published.
     state_mixer_paper, state_mixer_resident: the same for one layer of the chosen mixer.
     steps, diverged_step: training steps made; the step whose loss was not finite (else NaN).
     wall_seconds, examples_per_second, peak_memory_bytes, accelerator, precision: of training.

@@ -5,7 +5,7 @@ exactly: keys and values, sums and their normalisers, the tails of short convolu
 Parameters, position counters and integer indices do not count (the last are reported as `aux_ints`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 BYTES_PER_SCALAR = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
@@ -40,4 +40,19 @@ def total(sizes: Iterable[StateSize]) -> StateSize:
         resident=sum(size.resident for size in sizes),
         touched=sum(size.touched for size in sizes),
         aux_ints=sum(size.aux_ints for size in sizes),
+    )
+
+
+def peak(size: Callable[[int], StateSize], seq_len: int) -> StateSize:
+    """The most that is kept, and the most that a step reads, at any point of a sequence of `seq_len` tokens.
+
+    A mixer with an open chunk keeps least just where a sequence of a round length ends.  `paper` is that of
+    the whole sequence.  size: `state_size` of a mixer or a model.
+    """
+    sizes = [size(tokens) for tokens in range(1, seq_len + 1)]
+    return StateSize(
+        paper=sizes[-1].paper,
+        resident=max(at.resident for at in sizes),
+        touched=max(at.touched for at in sizes),
+        aux_ints=max(at.aux_ints for at in sizes),
     )

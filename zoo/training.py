@@ -21,6 +21,7 @@ from zoo.metrics import write_csv
 from zoo.model import build_task, model_from_config
 from zoo.optimizer import OptimConfig, check_lr, settings, whole
 from zoo.outcome import Outcome, Progress
+from zoo.state import peak
 from zoo.surroundings import surroundings
 from zoo.tasks.base import SPLITS, Task
 from zoo.tasks.coverage import coverage
@@ -187,8 +188,8 @@ def _outcome(learner: Learner, cell: Cell, task: Task, diverged: Diverged | None
         scores={} if diverged else {"valid": position.valid_scores, "test": learner.test},
         coverage=None if model.sees_all(seq_len) else coverage(task, "test", model.visible),
         state_seq_len=seq_len,
-        state_model=model.state_size(seq_len),
-        state_mixer=mixer.state_size(seq_len),
+        state_model=peak(model.state_size, seq_len),
+        state_mixer=peak(mixer.state_size, seq_len),
         layers=[type(mixer).__name__ for mixer in model.mixers],
         parameters=sum(p.numel() for p in model.parameters()),
         parameters_without_embedding=sum(p.numel() for p in model.parameters() if id(p) not in tables),

@@ -44,7 +44,7 @@ RESULTS = Path(os.environ.get("ZOO_RESULTS", ROOT / "results" / "demo"))
 # many pairs to remember in a sequence of such a length. The columns to know:
 #
 # - `accuracy`: of all answers asked for in this slice, the share that was right;
-# - `state_resident`: the scalars that decoding must keep for one sequence after `state_seq_len` tokens,
+# - `state_resident`: the most scalars that decoding must keep for a sequence of `state_seq_len` tokens,
 #   summed over all layers. This is the memory we pay for;
 # - `state_touched`: the part of it that one decoding step reads. For most mixers that is all of it;
 # - `coverage`: the share of the answers that the model can see at all. A sliding window forgets what has

@@ -45,6 +45,13 @@ def test_loss_and_gradients_are_those_of_all_logits_and_a_mask():
             torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10, msg=name)
 
 
+def test_the_state_of_an_open_chunk_counts(tmp_path: Path):
+    """After 16 tokens every chunk is closed, and nothing at all is kept."""
+    outcome = train(tiny(mixer="se_attn_no_mem", mixer__chunk_size=8, optim__max_epochs=1), tmp_path)
+    assert outcome.state_seq_len == 16
+    assert outcome.state_mixer.resident == outcome.state_mixer.touched == 2 * 16 * 7
+
+
 def test_one_cell_leaves_a_whole_record(tmp_path: Path):
     seen: list[Progress] = []
     outcome = train(tiny(), tmp_path, seen.append)
