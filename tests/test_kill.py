@@ -126,6 +126,7 @@ def left_at_the_very_end(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_kills_at_twenty_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int):
     (tmp_path / "undisturbed").mkdir()

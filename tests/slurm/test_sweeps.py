@@ -94,7 +94,9 @@ def test_a_driver_here_and_one_on_slurm_share_a_sweep(
     assert all(out.count(": ok  test") == 4 for _, out, _ in ends)
 
 
-def test_cancelled_or_out_of_time_once_too_often(tmp_path: Path, cluster: Cluster):
+def test_cancelled_or_out_of_time_once_too_often(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+):
     """Neither looks finished; what the second run needs is there, whoever runs it."""
     limits = ("hydra.launcher.timeout_min=5", "hydra.launcher.max_num_timeout=0")
     process = start(*ALONE, "seed=0,1", *SLURM, *limits, cwd=tmp_path)
@@ -106,6 +108,7 @@ def test_cancelled_or_out_of_time_once_too_often(tmp_path: Path, cluster: Cluste
     assert "ended (CANCELLED) before this cell had a result" in out
     assert "timed-out too many times" in out
     assert [*tmp_path.glob("results/*/result.json")] == []
+    monkeypatch.setenv(PACE, "0")
     code, _, err = run(tmp_path, *ALONE, "seed=0,1", "hydra.launcher.n_workers=2")
     assert (code, err) == (0, "")
     assert [*tmp_path.glob("results/*/error.txt")] == []
@@ -144,6 +147,7 @@ def test_nothing_is_lost_whatever_happens(tmp_path: Path, cluster: Cluster, monk
     assert lives(tmp_path, 4) == [(2, True)]
     check_failures(tmp_path, out)
     monkeypatch.setenv(HEALED, "1")
+    monkeypatch.setenv(PACE, "0.5")
     lose_the_node(tmp_path, cluster, *slurm)
     code, out, err = run(tmp_path, *ALONE, *SLURM, "seed=3,4")  # follows what is left of them
     assert (code, err) == (0, "") and "submitted" not in out
