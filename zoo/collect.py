@@ -153,9 +153,10 @@ def _parquet(stem: Path, table: Table) -> str:
     columns = ", ".join(f"{_quoted(name)}: '{table.kind(name)}'" for name in table.columns())
     form = "header = true, auto_detect = false, delim = ',', quote = '\"', escape = '\"'"
     rows = f"SELECT * FROM read_csv({_quoted(f'{stem}.csv')}, {form}, columns = {{{columns}}})"
+    kind = "(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 10000)"  # a group is held in memory
     try:
-        with duckdb.connect() as connection:
-            connection.execute(f"COPY ({rows}) TO {_quoted(str(part))} (FORMAT parquet, COMPRESSION zstd)")
+        with duckdb.connect(config={"threads": 1}) as connection:
+            connection.execute(f"COPY ({rows}) TO {_quoted(str(part))} {kind}")
         os.replace(part, path)
     except duckdb.Error as error:
         raise ValueError(f"{stem}.csv is written, {path} cannot be: {str(error).splitlines()[0]}") from None
