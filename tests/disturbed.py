@@ -31,6 +31,9 @@ class Sweep:
         """The processes that hold a cell."""
         return [holder.pid for folder in self.folders() if (holder := claim.holder(folder))]
 
+    def failed(self) -> set[Path]:
+        return {folder for folder in self.folders() if (folder / "error.txt").exists()}
+
     def until_at_work(self, process: subprocess.Popen[str]) -> None:
         end = time.monotonic() + PATIENCE_S
         while not self.at_work() and process.poll() is None and time.monotonic() < end:

@@ -90,6 +90,7 @@ def test_a_kill_in_the_middle_of_each_file(
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(TEAR)
     monkeypatch.setenv("ZOO_TEST_TEAR", str(moments))
+    monkeypatch.setenv(PACE, "0")
     sweep = Sweep(tmp_path, FEW)
     code, _, _ = finish(sweep.start(str(tmp_path / "site")), PATIENCE_S)
     assert code == -signal.SIGKILL and [*moments.iterdir()] == []
@@ -104,15 +105,18 @@ def kill_at(sweep: Sweep, whom: Sequence[str], chance: random.Random) -> None:
         process = sweep.start()
         sweep.until_at_work(process)
         time.sleep(chance.uniform(0, 1.5))
+        failed = sweep.failed()
         kill(sweep, process, who, chance)
         sweep.look()
+        assert "worker" in who or sweep.failed() <= failed, "what was killed with its driver has not failed"
 
 
-def test_kills_at_three_random_moments(tmp_path: Path, undisturbed: Sweep):
+def test_kills_at_three_random_moments(tmp_path: Path, undisturbed: Sweep, monkeypatch: pytest.MonkeyPatch):
     sweep = Sweep(tmp_path, FEW)
     kill_at(sweep, ("driver", "all", "worker"), random.Random(0))
     assert len(sweep.finished) == FEW - 1
     left_at_the_very_end(next(iter(sweep.finished)))
+    monkeypatch.setenv(PACE, "0")
     sweep.complete(undisturbed)
 
 
