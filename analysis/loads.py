@@ -7,8 +7,6 @@ import argparse
 import sys
 from pathlib import Path
 
-import pandas as pd
-
 from analysis.cells import slices
 from analysis.pareto import Pareto, pareto
 from zoo.results import load
@@ -41,14 +39,16 @@ def markdown(shown: Pareto, order: list[str], name: str) -> str:
         _row(head),
         _row(["---", "---", *["--:"] * (len(head) - 2)]),
     ]
-    alone = {name: rows.set_index("point")["accuracy"] for name, rows in shown.by_slice.items()}
+    alone = {
+        name: dict(zip(rows["point"], rows["accuracy"], strict=True)) for name, rows in shown.by_slice.items()
+    }
     rows = shown.points.sort_values("accuracy", ascending=False, kind="stable")
     return "\n".join(
         lines + [_point(row, [alone[name] for name in order]) for row in rows.to_dict("records")]
     )
 
 
-def _point(row: dict, alone: list[pd.Series]) -> str:
+def _point(row: dict, alone: list[dict[str, float]]) -> str:
     seeds = f"{row['seeds']}" + (f" ({row['diverged']} diverged)" if row["diverged"] else "")
     fields = [row["series"], f"d_model={row['d_model']} {row['knobs']}".strip()]
     fields += [f"{row['state_resident']:,.0f}", f"{row['lr']:.3g}", seeds]

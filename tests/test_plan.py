@@ -8,9 +8,10 @@ import pytest
 
 from tests.test_results import outcome
 from zoo import cost, forecast, plan, results
-from zoo.attempt import as_yaml, record
+from zoo.attempt import record
 from zoo.cell import Cell
 from zoo.config import compose
+from zoo.config_yaml import as_yaml
 from zoo.forecast import duration
 from zoo.model import build_model, build_task
 

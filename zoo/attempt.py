@@ -11,15 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-try:
-    from yaml import CSafeDumper as SafeDumper
-except ImportError:  # a PyYAML built without libyaml: the same text, slower
-    from yaml import SafeDumper
-
 from zoo import claim, results
 from zoo.cell import Cell
+from zoo.config_yaml import as_yaml
 from zoo.disk import DiskFull, room
 from zoo.outcome import Outcome, Progress
 
@@ -130,32 +124,6 @@ def _slices(
         for split in ("valid", "test")
         for segment in task.segments(split)
     ]
-
-
-class _Dumper(SafeDumper):
-    """A twentieth of the time of OmegaConf.to_yaml."""
-
-    def ignore_aliases(self, data: object) -> bool:
-        return True  # layers that are alike are written out, each
-
-    def text(self, text: str) -> yaml.Node:
-        """In quotes where OmegaConf, unlike yaml, would read a number: "1e-3"."""
-        return self.represent_scalar("tag:yaml.org,2002:str", text, style="'" if _is_number(text) else None)
-
-
-_Dumper.add_representer(str, _Dumper.text)
-
-
-def as_yaml(config: dict[str, Any]) -> str:
-    return yaml.dump(config, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 @functools.cache
