@@ -1,6 +1,6 @@
 """Training speed and peak memory of every mixer, against the plain formulation of attention in the same run.
 
-    python -m benchmarks.train [--threads 2] [--out benchmarks/tables/train.md] [mixers...]
+    python -m benchmarks.train [--threads 2] [--sizes small long large] [--out benchmarks/tables/train.md]
 
 Each number comes from a process of its own.  Examples per second: batch size over the median step (batch
 made, forward, backward, clipping, AdamW) after warm-up; with one thread in CPU seconds, which on an idle
@@ -54,40 +54,42 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("mixers", nargs="*", default=mixers)
+    parser.add_argument("--mixers", nargs="+", default=mixers)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
     parser.add_argument("--out", type=Path, help="also write the table to this file")
     parser.add_argument("--one", nargs=2, metavar=("ROW", "SIZE"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
         print(json.dumps(measure(args.one[0], args.one[1], args.threads)))
         return
-    text = report(args.mixers, args.threads)
+    text = report(args.mixers, args.sizes, args.threads)
     print(text)
     if args.out:
         args.out.write_text(text + "\n")
 
 
-def report(mixers: list[str], threads: int) -> str:
-    rows = list(dict.fromkeys([PLAIN, FULL, *mixers, LOOP + mixers[0]]))
-    found = {(row, size): in_a_process(row, size, threads) for row in rows for size in SIZES}
-    heads = [f"d {d}, L {length}, {pairs} pairs, batch {batch}" for d, length, pairs, batch in SIZES.values()]
+def report(mixers: list[str], sizes: list[str], threads: int) -> str:
+    rows = list(dict.fromkeys([PLAIN, FULL, *mixers, LOOP + FULL]))
+    found = {(row, size): in_a_process(row, size, threads) for row in rows for size in sizes}
+    shapes = [SIZES[size] for size in sizes]
+    heads = [f"d {d}, L {length}, {pairs} pairs, batch {batch}" for d, length, pairs, batch in shapes]
     lines = [
         "| | "
         + " | ".join(f"{head}: examples/s | / plain | attention / it | peak MB" for head in heads)
         + " |",
-        "|---" * (1 + 4 * len(SIZES)) + "|",
-        *(line(row, found) for row in rows),
+        "|---" * (1 + 4 * len(sizes)) + "|",
+        *(line(row, sizes, found) for row in rows),
         "",
-        f"`python -m benchmarks.train --threads {threads}`; {processor()}, {threads} threads; "
+        f"`python -m benchmarks.train --threads {threads} --sizes {' '.join(sizes)}`; {processor()}; "
         f"torch {torch.__version__}, Python {platform.python_version()}.  Vocabulary {VOCAB}, float32.",
     ]
     return "\n".join(lines)
 
 
-def line(row: str, found: dict[tuple[str, str], dict[str, float]]) -> str:
+def line(row: str, sizes: list[str], found: dict[tuple[str, str], dict[str, float]]) -> str:
     cells = []
-    for size in SIZES:
+    for size in sizes:
         got, plain, full = (found[name, size]["examples_per_second"] for name in (row, PLAIN, FULL))
         peak = found[row, size]["peak_bytes"]
         cells += [f"{got:,.0f}", f"{got / plain:.1f}", f"{full / got:.1f}", f"{peak / 2**20:,.0f}"]
