@@ -41,7 +41,7 @@ bench: setup  ## the tables of benchmarks/
 	$(BIN)/python -m benchmarks.data --out benchmarks/tables/data.md
 	$(BIN)/python -m benchmarks.scale --out benchmarks/tables/scale.md
 	$(BIN)/python -m benchmarks.launcher --out benchmarks/tables/launcher.md
-	$(BIN)/python -m benchmarks.train --threads 1 --sizes small long --out benchmarks/tables/train.md
+	$(BIN)/python -m benchmarks.train --threads 1 --sizes long --out benchmarks/tables/train.md
 
 docs: setup  ## the documents that are lists and tables: docs/mixers.md, state.md, independence.md (minutes)
 	$(BIN)/python -m zoo.mixers --markdown > docs/mixers.md
