@@ -1,6 +1,6 @@
 """What a launcher costs a cell: sweeps of cells that do no work, on this machine and as arrays on SLURM.
 
-    python -m benchmarks.launcher [--cells 1000] [--jobs 10000] [--out benchmarks/tables/launcher.md]
+    python -m benchmarks.launcher [--cells 300] [--jobs 1000] [--out benchmarks/tables/launcher.md]
 
 Here a cell goes through all that a cell goes through (its process, its claim, its files, its record) but the
 training.  On SLURM it is the command that is measured: arrays of 1,000 jobs of a cell each.  The cluster is
@@ -39,8 +39,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--cells", type=int, default=1000, help="on this machine")
-    parser.add_argument("--jobs", type=int, default=10_000, help="on SLURM; a multiple of 1,000")
+    parser.add_argument("--cells", type=int, default=300, help="on this machine")
+    parser.add_argument("--jobs", type=int, default=1000, help="on SLURM; a multiple of 1,000")
     parser.add_argument("--out", type=Path, help="also write the table to this file")
     args = parser.parse_args()
     rows = [here(args.cells, workers) for workers in AT_ONCE]
