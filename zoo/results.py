@@ -178,11 +178,17 @@ def write(path: Path, text: str) -> None:
 
 def begin(folder: Path, config: str, environment: dict[str, Any]) -> None:
     """Write what is known before training; what a failed or killed attempt left lying is gone."""
-    halves = (path for path in folder.glob(".*.part") if not path.name.startswith(".claim."))
-    for leftover in (folder / "error.txt", *halves):
-        leftover.unlink(missing_ok=True)
+    drop_halves(folder)
+    (folder / "error.txt").unlink(missing_ok=True)
     write(folder / "config.yaml", config)
     write(folder / "env.json", json.dumps(environment, indent=1) + "\n")
+
+
+def drop_halves(folder: Path) -> None:
+    """Take away what a killed process was writing.  For who holds the claim, or has killed its holder."""
+    for path in folder.glob(".*.part"):
+        if not path.name.startswith(".claim."):
+            path.unlink(missing_ok=True)
 
 
 def finish(folder: Path, record: dict[str, Any]) -> None:

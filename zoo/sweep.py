@@ -175,8 +175,9 @@ class Pool:
                     failures += self._look(waiting)
         finally:
             for cell, process in self.running.values():
-                process.kill()  # nothing is ever half-written, so there is nothing to wait for
+                process.kill()  # nothing ever stands half-written, so there is nothing to wait for
                 process.join()
+                results.drop_halves(cell.folder)
                 claim.forget(cell.folder)
         return failures
 

@@ -30,14 +30,6 @@ def test_the_state_of_the_paper_is_2_d2_over_heads(d_model: int, num_heads: int)
     assert size.paper == size.resident == size.touched == 2 * d_model**2 // num_heads
 
 
-def test_large_inputs_and_long_sequences_stay_finite():
-    mixer, x = RetNet(16, num_heads=2), 100 * torch.randn(1, 4096, 16)
-    y = mixer(x)
-    y.square().mean().backward()
-    assert y.isfinite().all()
-    assert all(p.grad.isfinite().all() for p in mixer.parameters())
-
-
 def test_bfloat16_keeps_its_state_in_float32():
     mixer, x = RetNet(16, num_heads=2), torch.randn(2, 70, 16)
     with torch.autocast("cpu", torch.bfloat16):
