@@ -240,7 +240,7 @@ def test_a_sweep_killed_twice_goes_on_to_the_same_numbers(zoo: Zoo, tmp_path: Pa
 def test_an_interrupt_ends_in_one_line_with_nothing_half_written(
     tmp_path: Path, number: signal.Signals, expected: int, mode: tuple[str, ...]
 ):
-    process = start(*mode, *SMALL, *SLOW, "mixer.seconds=0.2", cwd=tmp_path)
+    process = start(*mode, *SMALL, *SLOW, "mixer.seconds=0.2", "max_examples=512", cwd=tmp_path)
     wait_for("last.ckpt", process, tmp_path)
     os.killpg(process.pid, number)
     code, _, err = finish(process)
