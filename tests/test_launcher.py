@@ -170,15 +170,16 @@ def test_two_drivers_of_one_sweep_share_it(tmp_path: Path):
 
 
 def test_a_cell_that_another_left_behind_is_run_here(tmp_path: Path):
-    sweep = ("-m", *SMALL, *SLOW, "seed=0", "hydra.launcher.n_workers=1")
+    sweep = ("-m", *SMALL, *SLOW, "mixer.seconds=0.2", "hydra.launcher.n_workers=1")
     first = start(*sweep, cwd=tmp_path)
     wait_for("claim.json", first, tmp_path)
     second = start(*sweep, cwd=tmp_path)
     time.sleep(4)
     (folder,) = folders(tmp_path)
-    assert claim.holder(folder) and second.poll() is None
+    claimed = claim.holder(folder)
     first.kill()
     first.communicate()
+    assert claimed and second.poll() is None
     code, out, err = finish(second)
     assert code == 0, err
     assert out.count(": ok  test") == 1
