@@ -2,16 +2,16 @@
 
 import csv
 import json
-import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any
 
 from zoo import results
 from zoo.command import OK, USAGE, say
+from zoo.disk import beside
 
 HELP = """Every record of a results folder in one table, one row a cell.
 
@@ -40,7 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         return say(str(error), USAGE)
     except OSError as error:
-        return say(f"cannot write {error.filename} ({error.strerror}): give another place with --out.", USAGE)
+        place = error.filename or _stem(args)
+        return say(f"cannot write {place} ({error.strerror}): give another place with --out.", USAGE)
     return OK
 
 
@@ -69,7 +70,11 @@ def collect(home: Path, stem: Path) -> list[str]:
     """
     table, failed, unfinished = Table(), [], 0
     stem.parent.mkdir(parents=True, exist_ok=True)
-    with _moved_into_place(stem.with_name(f"{stem.name}.csv")) as file, _scratch(stem) as rows:
+    with (
+        beside(stem.with_name(f"{stem.name}.csv")) as part,
+        part.open("w", newline="") as file,
+        TemporaryFile("w+", dir=stem.parent) as rows,
+    ):
         for folder in results.folders(home):
             if results.is_done(folder):
                 rows.write(table.row(results.read(folder)))
@@ -149,19 +154,15 @@ def _parquet(stem: Path, table: Table) -> str:
     except ImportError:
         return " (for a Parquet file too: pip install 'zoo-recall[query]')"
     path = stem.with_name(f"{stem.name}.parquet")
-    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     columns = ", ".join(f"{_quoted(name)}: '{table.kind(name)}'" for name in table.columns())
     form = "header = true, auto_detect = false, delim = ',', quote = '\"', escape = '\"'"
     rows = f"SELECT * FROM read_csv({_quoted(f'{stem}.csv')}, {form}, columns = {{{columns}}})"
     kind = "(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 10000)"  # a group is held in memory
     try:
-        with duckdb.connect(config={"threads": 1}) as connection:
+        with beside(path) as part, duckdb.connect(config={"threads": 1}) as connection:
             connection.execute(f"COPY ({rows}) TO {_quoted(str(part))} {kind}")
-        os.replace(part, path)
     except duckdb.Error as error:
         raise ValueError(f"{stem}.csv is written, {path} cannot be: {str(error).splitlines()[0]}") from None
-    finally:
-        part.unlink(missing_ok=True)
     return f" and {path.name}"
 
 
@@ -182,28 +183,6 @@ def _instead(failed: list[str], unfinished: int) -> str:
     if failed or unfinished:
         return f"{len(failed)} failed, {unfinished} are not through; python -m zoo.status says more"
     return "run `python -m zoo.run` first"
-
-
-@contextmanager
-def _moved_into_place(path: Path) -> Iterator[IO[str]]:
-    """A file beside `path` that takes its name once it is whole; gone after an error."""
-    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
-    try:
-        with part.open("w", newline="") as file:
-            yield file
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-@contextmanager
-def _scratch(stem: Path) -> Iterator[IO[str]]:
-    path = stem.with_name(f".{stem.name}.{os.urandom(4).hex()}.part")
-    try:
-        with path.open("w+") as file:
-            yield file
-    finally:
-        path.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

@@ -21,16 +21,21 @@ def replacing(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
     It has reached the disk by then.  DiskFull: it did not fit, and takes no room.  Of several writers, the
     last wins.
     """
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
+    with beside(path) as part, room(path), part.open(mode) as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """A name beside `path`: what was written there is `path` at the end, and gone after an error."""
+    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     try:
-        with room(path), temporary.open(mode) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        yield part
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 @contextmanager
