@@ -16,6 +16,7 @@ from zoo.checks import at_least, multiple
 from zoo.kernels.dplr_delta_rule import dplr_delta_rule
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import ConvolvedHeads, Forgetting, unit
+from zoo.mixers.undecayed import undecayed
 from zoo.state import StateSize
 
 
@@ -60,8 +61,7 @@ class Comba(Mixer[State]):
         self.norm = nn.RMSNorm(self.value_dim, eps=1e-5)
         self.gate = nn.Linear(d_model, inner, bias=False)
         self.out_proj = nn.Linear(inner, d_model, bias=False)
-        for free in (self.feedback, self.correction):
-            free.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(self.feedback, self.correction)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         memory, tail = (None, None) if state is None else state

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from zoo.mixers.base import Seq
 from zoo.mixers.mamba import first_dt_bias
 from zoo.mixers.short_conv import ShortConv
+from zoo.mixers.undecayed import undecayed
 
 A_MIN, A_MAX = 1e-3, 16.0
 
@@ -51,8 +52,7 @@ class Forgetting(nn.Module):
         self.proj = nn.Linear(d_model, num_heads, bias=False)
         self.A_log = nn.Parameter(torch.empty(num_heads).uniform_(0, A_MAX).clamp(min=A_MIN).log())
         self.dt_bias = nn.Parameter(first_dt_bias(num_heads))
-        for free in (self.A_log, self.dt_bias):
-            free.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(self.A_log, self.dt_bias)
 
     def forward(self, x: Seq) -> Float[Tensor, "B H T"]:
         return (-self.A_log.exp() * F.softplus(self.proj(x) + self.dt_bias)).transpose(1, 2)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from zoo.checks import multiple, one_of
 from zoo.kernels.fft_conv import fft_conv
+from zoo.mixers.undecayed import undecayed
 
 DT_MIN, DT_MAX = 1e-3, 1e-1
 
@@ -39,8 +40,7 @@ class DiagonalSSM(nn.Module):
         self.A_imag = nn.Parameter((math.pi * torch.arange(modes)).repeat(channels, 1))
         self.C = nn.Parameter(torch.randn(channels, modes, 2) * math.sqrt(0.5))
         self.D = nn.Parameter(torch.randn(channels))
-        for p in (self.log_dt, self.A_log_real, self.A_imag, self.D):
-            p.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(self.log_dt, self.A_log_real, self.A_imag, self.D)
 
     def forward(self, u: Float[Tensor, "B T R H"]) -> Float[Tensor, "B T R H"]:
         with torch.autocast(u.device.type, enabled=False):

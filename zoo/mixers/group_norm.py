@@ -6,6 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.mixers.base import Seq
+from zoo.mixers.undecayed import undecayed
 
 
 class HeadsGroupNorm(nn.Module):
@@ -20,8 +21,7 @@ class HeadsGroupNorm(nn.Module):
         self.head_dim, self.eps = head_dim, 1e-5 * head_dim
         self.weight = nn.Parameter(torch.full((d_model,), scale))
         self.bias = nn.Parameter(torch.zeros(d_model))
-        for p in self.parameters():
-            p.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(*self.parameters())
 
     def forward(self, y: Float[Tensor, "B H T C"]) -> Seq:
         y = F.layer_norm(y.transpose(1, 2), (self.head_dim,), eps=self.eps)

@@ -16,6 +16,7 @@ from zoo.checks import at_least, multiple
 from zoo.kernels.fft_conv import fft_conv
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.diagonal_ssm import DiagonalSSM
+from zoo.mixers.undecayed import undecayed
 from zoo.state import StateSize
 
 
@@ -32,8 +33,7 @@ class Shift(nn.Module):
         self.B = nn.Parameter(torch.eye(1, d_state).repeat(channels, 1))
         self.C = nn.Parameter(torch.empty(channels, d_state).uniform_(-(d_state**-0.5), d_state**-0.5))
         self.D = nn.Parameter(torch.randn(channels))
-        for p in (self.B, self.D):
-            p.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(self.B, self.D)
 
     def taps(self) -> Float[Tensor, "D N"]:
         """taps[l] = sum over i of C[i + l] B[i], and D on the present input."""

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from zoo.checks import at_least, multiple
 from zoo.kernels.gated_linear_attention import gated_linear_attention
 from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.undecayed import undecayed
 from zoo.state import StateSize
 
 
@@ -56,7 +57,7 @@ class HGRN2(Mixer[State]):
         self.floor_logit = None
         if layer > 0:
             self.floor_logit = nn.Parameter(torch.full((gates,), math.log(layer / (n_layers - layer))))
-            self.floor_logit.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+            undecayed(self.floor_logit)
         self.norm = nn.RMSNorm(d_model, eps=1e-5)
         self.out_proj = nn.Linear(d_model, d_model, bias=False)
 

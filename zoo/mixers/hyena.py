@@ -16,6 +16,7 @@ from zoo.checks import at_least
 from zoo.kernels.fft_conv import fft_conv
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.short_conv import ShortConv
+from zoo.mixers.undecayed import undecayed
 from zoo.state import StateSize
 
 SMALL = 0.01  # what the window leaves of a filter after the fraction of max_len that the decay names
@@ -63,8 +64,7 @@ class HyenaFilter(nn.Module):
         )
         self.freq = nn.Parameter(torch.full((width,), float(sine_freq)))  # one for all layers
         self.out = nn.Linear(width, channels, bias=False)
-        for p in self.parameters():
-            p.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(*self.parameters())
 
     def forward(self, length: int) -> Float[Tensor, "M*D T"]:
         hidden = self.features[:length]
@@ -104,7 +104,7 @@ class Hyena(Mixer[State]):
         channels = (order - 1) * d_model
         self.filter = HyenaFilter(channels, max_len, filter_dim, emb_dim, sine_freq, decay, shift)
         self.skip = nn.Parameter(torch.randn(order - 1, d_model))
-        self.skip.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(self.skip)
         self.out_proj = nn.Linear(d_model, d_model)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:

@@ -18,6 +18,7 @@ from zoo.kernels.dplr_delta_rule import dplr_delta_rule
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import ConvolvedHeads, unit
 from zoo.mixers.mamba import first_dt_bias
+from zoo.mixers.undecayed import undecayed
 from zoo.state import StateSize
 
 A_MIN, A_MAX = 1.0, 16.0
@@ -59,8 +60,7 @@ class KimiDeltaAttention(Mixer[State]):
         self.dt_bias = nn.Parameter(first_dt_bias(inner))
         self.norm = nn.RMSNorm(head_dim, eps=1e-5)
         self.out_proj = nn.Linear(inner, d_model, bias=False)
-        for free in (self.A_log, self.dt_bias):
-            free.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(self.A_log, self.dt_bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         S, tail = (None, None) if state is None else state

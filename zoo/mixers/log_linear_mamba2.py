@@ -21,6 +21,7 @@ from zoo.kernels.log_linear_attention import log_linear_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.mamba import first_dt_bias
 from zoo.mixers.short_conv import ShortConv
+from zoo.mixers.undecayed import undecayed
 from zoo.state import StateSize
 
 HEAD_DIM = 64  # Mamba-2's
@@ -73,8 +74,7 @@ class LogLinearMamba2(Mixer[State]):
         self.out_proj = nn.Linear(self.d_inner, d_model, bias=False)
         with torch.no_grad():
             self.out_proj.weight.div_(math.sqrt(n_layers))
-        for free in (self.A_log, self.D, self.dt_bias, self.level_weight):
-            free.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(self.A_log, self.D, self.dt_bias, self.level_weight)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         h, tail, seen = (None, None, 0) if state is None else state

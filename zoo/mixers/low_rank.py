@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from zoo.checks import at_least
 from zoo.mixers.base import Seq
+from zoo.mixers.undecayed import undecayed
 
 
 class LowRank(nn.Module):
@@ -37,8 +38,7 @@ class LowRank(nn.Module):
         self.up = nn.Parameter(torch.empty(rank, d_model))
         self.base = None if base is None else nn.Parameter(base)
         fill(self.up)
-        for p in self.parameters():
-            p.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(*self.parameters())
 
     def forward(self, x: Seq) -> Seq:
         low = x @ self.down

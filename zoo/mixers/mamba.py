@@ -18,6 +18,7 @@ from zoo.checks import at_least
 from zoo.kernels.selective_scan import selective_scan
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.short_conv import ShortConv
+from zoo.mixers.undecayed import undecayed
 from zoo.state import StateSize
 
 DT_MIN, DT_MAX, DT_FLOOR = 1e-3, 1e-1, 1e-4  # the step sizes that a fresh model has
@@ -74,8 +75,7 @@ class Mamba(Mixer[State]):
         self.A_log.copy_(torch.arange(1, self.d_state + 1).log().expand_as(self.A_log))
         nn.init.ones_(self.D)
         self.out_proj.weight.div_(math.sqrt(self.n_layers))
-        for free in (self.A_log, self.D):
-            free.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(self.A_log, self.D)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         h, tail = (None, None) if state is None else state

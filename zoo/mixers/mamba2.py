@@ -20,6 +20,7 @@ from zoo.kernels.gated_linear_attention import gated_linear_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.mamba import first_dt_bias
 from zoo.mixers.short_conv import ShortConv
+from zoo.mixers.undecayed import undecayed
 from zoo.state import StateSize
 
 HEAD_DIM = 64  # the authors'
@@ -73,8 +74,7 @@ class Mamba2(Mixer[State]):
         self.A_log.uniform_(1, 16).log_()
         nn.init.ones_(self.D)
         self.out_proj.weight.div_(math.sqrt(self.n_layers))
-        for free in (self.A_log, self.D, self.dt_bias):
-            free.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(self.A_log, self.D, self.dt_bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         h, tail = (None, None) if state is None else state

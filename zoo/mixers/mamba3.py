@@ -20,6 +20,7 @@ from zoo.kernels.gated_linear_attention import gated_linear_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.mamba import first_dt_bias
 from zoo.mixers.mamba2 import HEAD_DIM
+from zoo.mixers.undecayed import undecayed
 from zoo.state import StateSize
 
 SLOWEST = 1e-4  # the least that -A can be
@@ -77,8 +78,7 @@ class Mamba3(Mixer[State]):
         self.dt_bias.copy_(first_dt_bias(self.num_heads))
         nn.init.ones_(self.D)
         self.out_proj.weight.div_(math.sqrt(self.n_layers))
-        for free in (self.dt_bias, self.D):
-            free.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(self.dt_bias, self.D)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         made = self.in_proj(x)

@@ -18,6 +18,7 @@ from zoo.checks import multiple
 from zoo.kernels.mesa import mesa
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import ConvolvedHeads, HeadsOutput, unit
+from zoo.mixers.undecayed import undecayed
 from zoo.state import StateSize
 
 RIDGE_LEAST, RIDGE_FIRST = 0.25, 1.0
@@ -49,7 +50,7 @@ class MesaNet(Mixer[State]):
             math.expm1(RIDGE_FIRST - RIDGE_LEAST)
         )  # softplus of this and RIDGE_LEAST is RIDGE_FIRST
         self.ridge = nn.Parameter(torch.full((num_heads, self.head_dim), first))
-        self.ridge.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(self.ridge)
         self.output = HeadsOutput(d_model, num_heads, self.head_dim, gate=False)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:

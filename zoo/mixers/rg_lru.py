@@ -17,6 +17,7 @@ from zoo.checks import multiple
 from zoo.kernels.diagonal_scan import diagonal_scan
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.short_conv import ShortConv
+from zoo.mixers.undecayed import undecayed
 from zoo.state import StateSize
 
 SHARPNESS = 8.0  # the paper's c
@@ -65,7 +66,7 @@ class RGLRU(Mixer[State]):
             nn.init.zeros_(bias)
         kept = torch.empty(self.d_inner).uniform_(FASTEST, SLOWEST)
         self.Lambda.copy_(-torch.expm1(-kept.log() / SHARPNESS).log())  # sigmoid(Lambda)^c is kept
-        self.Lambda.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(self.Lambda)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         h, tail = (None, None) if state is None else state

@@ -17,6 +17,7 @@ from zoo.checks import at_least
 from zoo.kernels.wkv4 import Averages, wkv4
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.token_shift import Depth, TokenShift, channels, ramp
+from zoo.mixers.undecayed import undecayed
 from zoo.state import StateSize
 
 
@@ -53,8 +54,7 @@ class RWKV4(Mixer[State]):
         for zero in (self.key, self.receptance, self.out_proj):
             nn.init.zeros_(zero.weight)
         nn.init.orthogonal_(self.value.weight, gain=math.sqrt(self.d_inner / self.d_model))
-        for free in (self.decay, self.bonus):
-            free.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(self.decay, self.bonus)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         last, averages = (None, None) if state is None else state

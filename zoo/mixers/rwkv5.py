@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.token_shift import Depth, TokenShift, channels
+from zoo.mixers.undecayed import undecayed
 from zoo.mixers.wkv_heads import WkvHeads, initial_decay
 from zoo.state import StateSize
 
@@ -35,7 +36,7 @@ class RWKV5(Mixer[State]):
         r, k = place ** (depth.early / 2), place**depth.early
         self.shift = TokenShift(1 - r, 1 - k, 1 - (k + 0.3 * depth.late), 1 - r)
         self.decay = nn.Parameter(initial_decay(d_model, depth))
-        self.decay.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(self.decay)
         self.heads = WkvHeads(d_model, head_dim, layer, n_layers)
         self.d_model, self.head_dim = d_model, self.heads.head_dim
 

@@ -16,6 +16,7 @@ from zoo.checks import at_least
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.low_rank import LowRank
 from zoo.mixers.token_shift import Depth, channels, with_previous
+from zoo.mixers.undecayed import undecayed
 from zoo.mixers.wkv_heads import WkvHeads, initial_decay
 from zoo.state import StateSize
 
@@ -40,8 +41,7 @@ class DynamicShift(nn.Module):
         self.first_share, self.share = nn.Parameter(shares[0]), nn.Parameter(torch.stack(shares[1:]))
         self.down = nn.Parameter(torch.zeros(d_model, mixtures * rank))
         self.up = nn.Parameter(torch.empty(mixtures, rank, d_model).uniform_(-UP, UP))
-        for p in self.parameters():
-            p.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(*self.parameters())
 
     def forward(self, x: Seq, last: Float[Tensor, "B D"] | None) -> tuple[list[Seq], Float[Tensor, "B D"]]:
         change, last = with_previous(x, last)

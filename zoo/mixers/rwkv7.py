@@ -21,6 +21,7 @@ from zoo.mixers.delta_heads import unit
 from zoo.mixers.group_norm import HeadsGroupNorm
 from zoo.mixers.low_rank import LowRank
 from zoo.mixers.token_shift import Depth, TokenShift, channels, ramp
+from zoo.mixers.undecayed import undecayed
 from zoo.state import StateSize
 
 HEAD_DIM = 64  # the published one
@@ -79,8 +80,7 @@ class RWKV7(Linked[State]):
         for linear, gain in ((self.receptance, 1.0), (self.key, 0.1), (self.value, 1.0)):
             nn.init.orthogonal_(linear.weight, gain)
         nn.init.zeros_(self.out_proj.weight)
-        for free in (self.k_k, self.k_a, self.r_k):
-            free.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(self.k_k, self.k_a, self.r_k)
 
     def extend_linked(self, x: Seq, state: State | None, value: Tensor | None) -> tuple[Seq, State, Tensor]:
         S, last = (None, None) if state is None else state

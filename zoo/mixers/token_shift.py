@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from zoo.checks import at_least
 from zoo.mixers.base import Seq
+from zoo.mixers.undecayed import undecayed
 
 
 def with_previous(x: Seq, last: Float[Tensor, "B D"] | None) -> tuple[Seq, Float[Tensor, "B D"]]:
@@ -29,7 +30,7 @@ class TokenShift(nn.Module):
     def __init__(self, *shares: Float[Tensor, "D"]) -> None:
         super().__init__()
         self.share = nn.Parameter(torch.stack(shares))
-        self.share.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(self.share)
 
     def forward(self, x: Seq, last: Float[Tensor, "B D"] | None) -> tuple[list[Seq], Float[Tensor, "B D"]]:
         change, last = with_previous(x, last)

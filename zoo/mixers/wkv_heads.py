@@ -13,6 +13,7 @@ from zoo.kernels.wkv6 import wkv6
 from zoo.mixers.base import Seq
 from zoo.mixers.group_norm import HeadsGroupNorm
 from zoo.mixers.token_shift import Depth, ramp
+from zoo.mixers.undecayed import undecayed
 
 HEAD_DIM = 64  # the published one
 Memory = Float[Tensor, "B H C C"]
@@ -34,7 +35,7 @@ class WkvHeads(nn.Module):
         )
         zigzag = (torch.arange(d_model) + 1) % 3 - 1
         self.bonus = nn.Parameter(Depth.of(layer, n_layers).late * (1 - ramp(d_model)) + 0.1 * zigzag)
-        self.bonus.no_weight_decay = True  # pyright: ignore[reportAttributeAccessIssue]
+        undecayed(self.bonus)
         self.norm = HeadsGroupNorm(d_model, self.head_dim, scale=((1 + layer) / n_layers) ** 0.7)
         for linear, gain in ((self.receptance, 1.0), (self.key, 0.1), (self.value, 1.0), (self.gate, 0.1)):
             nn.init.orthogonal_(linear.weight, gain)
