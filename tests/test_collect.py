@@ -146,7 +146,7 @@ BAD = [
     (("{}/nowhere",), "results folder {}/nowhere does not exist"),
     (("{}/empty",), "results folder {}/empty holds no finished cell: run `python -m zoo.run` first."),
     (("{}/failed",), "results folder {}/failed holds no finished cell: 1 failed, 0 are not through"),
-    (("{}/old",), "{}/old/b-1/result.json has schema 0, this version reads schema 1: delete it and run"),
+    (("{}/old",), "{}/old/b-1/result.json has schema 0, this version reads schema 2: delete it and run"),
     (("{}/half",), "{}/half/b-1/result.json is not complete JSON"),
     (("{}/old", "--out", "/proc/nowhere/x"), "cannot write /proc/nowhere"),
 ]

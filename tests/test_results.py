@@ -11,7 +11,7 @@ from zoo import results
 from zoo.attempt import record
 from zoo.config import composer
 from zoo.model import build_task
-from zoo.outcome import Outcome, Score
+from zoo.outcome import AtDistance, Outcome, Score
 from zoo.state import StateSize
 
 COMPOSER = composer()
@@ -43,6 +43,9 @@ def outcome(status: Any = "ok") -> Outcome:
         wall_seconds=1.5,
         examples_per_second=None if status == "diverged" else 10.0,
         peak_memory_bytes=5,
+        decode_tokens_per_second=None if status == "diverged" else 20.0,
+        operations=1e6,
+        distances={} if status == "diverged" else {name: [AtDistance(8, 3, 2)] for name in NAMES},
         kernels={},
     )
 
@@ -124,8 +127,8 @@ def test_an_unfinished_or_failed_cell_is_no_result(three: Path):
     [
         (lambda path: path.write_text(path.read_text()[:100]), "is not complete JSON"),
         (lambda path: path.write_text(""), "is not complete JSON"),
-        (lambda path: path.write_text("[]"), "has schema None, this version reads schema 1"),
-        (lambda path: path.write_text('{"schema": 99}'), "has schema 99, this version reads schema 1"),
+        (lambda path: path.write_text("[]"), "has schema None, this version reads schema 2"),
+        (lambda path: path.write_text('{"schema": 99}'), "has schema 99, this version reads schema 2"),
     ],
 )
 def test_a_damaged_record_is_named_with_the_fix(three: Path, break_it: Any, says: str):

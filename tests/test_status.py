@@ -142,7 +142,7 @@ def test_long_tables_are_cut_short(tmp_path: Path, capsys: pytest.CaptureFixture
 BAD = [
     ("{}/nowhere", "results folder {}/nowhere does not exist"),
     ("{}/empty", "results folder {}/empty holds no cell: run `python -m zoo.run` first."),
-    ("{}/old", "{}/old/a-1/result.json has schema 0, this version reads schema 1: delete it and run"),
+    ("{}/old", "{}/old/a-1/result.json has schema 0, this version reads schema 2: delete it and run"),
     ("{}/half", "{}/half/a-1/result.json is not complete JSON"),
     ("{}/sweeps", "{}/sweeps/.sweeps/abcd1234.json has schema 0, this version reads schema 1: delete it"),
     ("{}/torn", "{}/torn/.sweeps/abcd1234.json is no manifest of a sweep"),

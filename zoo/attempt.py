@@ -83,6 +83,7 @@ def record(cell: Cell, outcome: Outcome) -> dict[str, Any]:
     settings = {k: v for k, v in config["mixer"].items() if k not in ("about", "_target_")}
     outcome_ = asdict(outcome)
     scores, coverage = outcome_.pop("scores"), outcome_.pop("coverage") or {}
+    distances = outcome_.pop("distances")
     model, mixer = outcome_.pop("state_model"), outcome_.pop("state_mixer")
     return {
         "run_id": cell.run_id,
@@ -93,6 +94,7 @@ def record(cell: Cell, outcome: Outcome) -> dict[str, Any]:
         "knob": about.get("knob"),
         "mixer_settings": settings,
         "task": cell.choices["task"],
+        "task_settings": {k: v for k, v in config["task"].items() if not isinstance(v, list | dict)},
         **{key: config[key] for key in ("d_model", "n_layers", "seed", "lr")},
         "accelerator": config["trainer"]["accelerator"],
         "precision": config["trainer"]["precision"],
@@ -100,6 +102,9 @@ def record(cell: Cell, outcome: Outcome) -> dict[str, Any]:
         **{f"state_mixer_{key}": value for key, value in mixer.items()},
         **outcome_,
         "slices": _slices(cell, scores, coverage),
+        "distances": [
+            {"split": "test", "slice": name} | counts for name, bins in distances.items() for counts in bins
+        ],
     }
 
 

@@ -19,7 +19,7 @@ HELP = """Every record of a results folder in one table, one row a cell.
   python -m zoo.collect results/demo --out all       all.csv and all.parquet
 
 Columns are named as in result.json, inner keys behind a dot (versions.torch), lists as JSON; and
-  mixer.<key>                       a setting of the mixer, as on the command line; empty where it has none
+  mixer.<key>, task.<key>           a setting, as on the command line; empty where there is none
   <split>.<slice>.<metric>          test.seq_len=64,num_kv_pairs=4.accuracy; also row_accuracy, exact_rows,
                                     loss, coverage, answers, rows.  Empty where a cell has no such slice
 What each means: `zoo.results.load`, which has the same numbers with a row for each slice.  A diverged cell is
@@ -130,8 +130,10 @@ class Table:
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
     """A record as one row: dotted column -> scalar or None."""
-    rest = {key: value for key, value in record.items() if key not in ("mixer_settings", "slices")}
-    row = dict(results.flat("", rest)) | dict(results.flat("mixer", record["mixer_settings"]))
+    inner = ("mixer_settings", "task_settings", "slices", "distances")
+    row = dict(results.flat("", {key: value for key, value in record.items() if key not in inner}))
+    row |= dict(results.flat("mixer", record["mixer_settings"]))
+    row |= dict(results.flat("task", record["task_settings"]))
     for entry in record["slices"]:
         name = f"{entry['split']}.{results.slice_name(entry['slice'])}"
         row |= {f"{name}.{key}": value for key, value in entry.items() if key not in ("split", "slice")}
@@ -142,7 +144,7 @@ def _rank(name: str) -> tuple[int, int]:
     """Sorting keeps the order in which columns of one rank were met."""
     if name in FIRST:
         return 0, FIRST.index(name)
-    if name.startswith("mixer."):
+    if name.startswith(("mixer.", "task.")):
         return 1, 0
     return (3, 0) if name.startswith(("valid.", "test.")) else (2, 0)
 

@@ -19,7 +19,7 @@ from zoo.kernels.linear_cross_entropy import answer_scores, linear_cross_entropy
 from zoo.metrics import TRAIN_EVERY, Row, Tally, pooled_row_accuracy, score_rows, train_rows
 from zoo.model import SequenceModel
 from zoo.optimizer import OptimConfig, make_optimizer
-from zoo.outcome import Progress, Score, Terminated
+from zoo.outcome import AtDistance, Progress, Score, Terminated
 from zoo.schedule import lr_factor
 from zoo.tasks.base import Batch
 
@@ -77,6 +77,7 @@ class Learner(pl.LightningModule):
         self.optimizer_state: dict[str, Any] | None = None  # to start from
         self.total_steps = config.max_epochs * len(streams["train"])
         self.test: dict[str, Score] = {}
+        self.distances: dict[str, list[AtDistance]] = {}  # of the test
         self._unread: list[tuple[int, str, int, Tensor]] = []  # step, slice, answers, loss on the device
         self._tallies: dict[str, Tally] = {}
         self._loss: float | None = None
@@ -221,6 +222,7 @@ class Learner(pl.LightningModule):
 
     def on_test_epoch_end(self) -> None:
         self.test = {name: tally.score() for name, tally in self._tallies.items()}
+        self.distances = {name: tally.by_distance() for name, tally in self._tallies.items()}
         self._add(score_rows(self.position.step, "test", self.test))
 
     def _evaluate(self, split: str, item: tuple[int, Batch]) -> None:
@@ -230,7 +232,8 @@ class Learner(pl.LightningModule):
             answer_states(self.model, batch), self.model.head_weight, batch.answers.flatten()
         )
         right = best.view_as(batch.answers) == batch.answers
-        self._tallies.setdefault(name, Tally()).add(losses.view_as(batch.answers), right)
+        distances = batch.positions - batch.sources
+        self._tallies.setdefault(name, Tally()).add(losses.view_as(right), right, distances)
 
     # what the outside hears and says -------------------------------------------------------------------
 

@@ -12,13 +12,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from zoo import results
-from zoo.outcome import Score
+from zoo.outcome import AtDistance, Score
 
 HEADER = ("step", "split", "slice", "metric", "value")
+FARTHEST = 40  # as a power of two: how far back a key can stand
 TRAIN_EVERY = 50  # steps between two train rows; an epoch's end makes one as well
 Row = tuple[int, str, str, str, float]
 
@@ -28,14 +29,24 @@ class Tally:
 
     def __init__(self) -> None:
         self._sums: Tensor | None = None  # [5]: right, row fractions, exact rows, loss, rows
+        self._by_distance: Tensor | None = None  # [2 FARTHEST]: wrong and right answers, bin by bin
         self._answers = 0
 
-    def add(self, losses: Float[Tensor, "B A"], right: Bool[Tensor, "B A"]) -> None:
+    def add(
+        self,
+        losses: Float[Tensor, "B A"],
+        right: Bool[Tensor, "B A"],
+        distances: Int[Tensor, "B A"],
+    ) -> None:
+        """distances: how many tokens before the query its key stands, 1 or more."""
         by_row = right.double().mean(dim=1)
         rows = torch.ones_like(by_row)
         parts = (right.sum(), by_row.sum(), right.all(dim=1).sum(), losses.double().sum(), rows.sum())
         sums = torch.stack([part.double() for part in parts])
         self._sums = sums if self._sums is None else self._sums + sums
+        bins = distances.double().log2().ceil().long().clamp(max=FARTHEST - 1)
+        counts = torch.bincount((2 * bins + right).flatten(), minlength=2 * FARTHEST)
+        self._by_distance = counts if self._by_distance is None else self._by_distance + counts
         self._answers += right.numel()
 
     def score(self) -> Score:
@@ -49,6 +60,14 @@ class Tally:
             answers=self._answers,
             rows=int(rows),
         )
+
+    def by_distance(self) -> list[AtDistance]:
+        """The bins that hold an answer, from near to far."""
+        assert self._by_distance is not None, "a slice without a batch has no answers"
+        counts = self._by_distance.view(FARTHEST, 2).tolist()
+        return [
+            AtDistance(2**i, wrong + right, right) for i, (wrong, right) in enumerate(counts) if wrong + right
+        ]
 
 
 def pooled_row_accuracy(scores: dict[str, Score]) -> float:

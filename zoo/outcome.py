@@ -40,6 +40,15 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
+class AtDistance:
+    """Answers whose key stands more than distance / 2 and at most `distance` tokens before the query."""
+
+    distance: int  # a power of two
+    answers: int
+    right: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """A cell that has finished: trained and tested to its end ("ok"), or with a loss not finite ("diverged").
 
@@ -57,6 +66,7 @@ class Outcome:
     coverage: (
         dict[str, float] | None
     )  # test slice -> answers in the stack's view; None: a stack that sees all
+    distances: dict[str, list[AtDistance]]  # test slice -> its answers by how far back the key stands
     state_seq_len: int  # the longest test length: the two sizes are the most that is kept in it
     state_model: StateSize  # summed over layers
     state_mixer: StateSize  # one layer of the chosen mixer
@@ -67,5 +77,7 @@ class Outcome:
     exact_decode: bool
     wall_seconds: float  # all of it, over every resumption
     examples_per_second: float | None  # while training, evaluation left out; None: no step was taken
+    decode_tokens_per_second: float | None  # see zoo.decoding; None: diverged, or no exact decoding
+    operations: float  # of the whole cell as planned, counted from shapes (zoo.cost)
     peak_memory_bytes: int  # of the process on a CPU; allocated on the device on a GPU
     kernels: dict[str, str]  # op -> implementation that ran

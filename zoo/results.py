@@ -8,8 +8,12 @@
                      error.txt     instead of it, the traceback of a cell that failed
 
 There is no database: a thousand array tasks may write at once on a network file system.
+
+Finished cells can be kept and given away in one file: `python -m zoo.archive` makes a NAME.zip with the same
+folders in it, and all that reads results reads either.
 """
 
+import io
 import json
 import os
 import zipfile
@@ -21,23 +25,28 @@ import pandas as pd
 
 from zoo.disk import replacing, room
 
-SCHEMA = 1  # of result.json; raise it when a key changes its meaning
+SCHEMA = 2  # of result.json; raise it when a key changes its meaning
 
 KEYS = (
     "run_id", "point", "status", "mixer", "label", "family", "task", "d_model", "n_layers", "seed", "lr",
     "causal", "exact_decode", "parameters", "state_paper", "state_resident", "state_touched",
     "state_aux_ints", "state_mixer_paper", "state_mixer_resident", "state_seq_len", "steps", "diverged_step",
-    "wall_seconds", "examples_per_second", "peak_memory_bytes", "accelerator", "precision",
+    "wall_seconds", "examples_per_second", "decode_tokens_per_second", "operations", "peak_memory_bytes",
+    "accelerator", "precision",
 )  # fmt: skip
 
 MAY_BE_NAN = (
     *("state_paper", "state_mixer_paper", "diverged_step", "examples_per_second"),
+    "decode_tokens_per_second",
     *("accuracy", "row_accuracy", "exact_rows", "loss"),
 )
 
 
+Home = Path | zipfile.Path  # a results folder or a folder in it; on disk, or in an archive
+
+
 def load(results: Path) -> pd.DataFrame:
-    """Every finished cell, one row for each of its (cell, split, slice); tidy.
+    """Every finished cell of a folder or archive, one row for each of its (cell, split, slice); tidy.
 
     run_id, status: which cell; "ok" or "diverged" (its loss was not finite; its accuracies are NaN).
     point: equal for cells that differ in nothing but seed and lr.
@@ -50,8 +59,10 @@ def load(results: Path) -> pd.DataFrame:
     state_mixer_paper, state_mixer_resident: the same for one layer of the chosen mixer.
     steps, diverged_step: training steps made; the step whose loss was not finite (else NaN).
     wall_seconds, examples_per_second, peak_memory_bytes, accelerator, precision: of training.
+    operations: of the whole cell, counted from its shapes (`zoo.cost`).
+    decode_tokens_per_second: measured at the end (`zoo.decoding`); NaN where diverged or not exact.
     mixer.<key>: one column a setting of any mixer present, dotted as on the command line; NaN where a mixer
-        has no such setting.
+        has no such setting.  task.<key>: the same of the task, but for its segments.
     split: "valid" or "test".
     slice: "seq_len=64,num_kv_pairs=4", with one column for each of its keys.
     accuracy, loss: right answers over `answers` in `rows` examples; mean cross-entropy of an answer, in nats.
@@ -60,7 +71,12 @@ def load(results: Path) -> pd.DataFrame:
 
     ValueError, one line with the fix: no such folder, nothing finished in it, a damaged or foreign record.
     """
-    rows = [row for record in records(results) for row in _rows(record)]
+    return table(records(results))
+
+
+def table(found: list[dict[str, Any]]) -> pd.DataFrame:
+    """What `load` returns, from records that were read already; at least one."""
+    rows = [row for record in found for row in _rows(record)]
     frame = pd.DataFrame(rows)
     frame = frame.astype({column: float for column in MAY_BE_NAN})
     first = [*KEYS, "split", "slice"]
@@ -68,7 +84,7 @@ def load(results: Path) -> pd.DataFrame:
 
 
 def _rows(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    settings = dict(flat("mixer", record["mixer_settings"]))
+    settings = dict(flat("mixer", record["mixer_settings"])) | dict(flat("task", record["task_settings"]))
     cell = {key: record[key] for key in KEYS} | settings
     for entry in record["slices"]:
         yield cell | entry | {"slice": slice_name(entry["slice"])} | entry["slice"]
@@ -91,26 +107,50 @@ def flat(path: str, settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def load_metrics(results: Path) -> pd.DataFrame:
     """The curves of every finished cell: run_id, mixer, step, split, slice, metric, value."""
-    frames = []
+    frames, home = [], opened(results)
     for record in records(results):
-        path = results / record["run_id"] / "metrics.csv"
+        path = home / record["run_id"] / "metrics.csv"
         if not path.is_file():
             raise ValueError(
                 f"{path} is missing beside a result.json: delete the folder and run its cell again."
             )
-        curve = pd.read_csv(path)
+        curve = pd.read_csv(io.StringIO(path.read_text()))
         curve.insert(0, "mixer", record["mixer"])
         curve.insert(0, "run_id", record["run_id"])
         frames.append(curve)
     return pd.concat(frames, ignore_index=True)
 
 
+def load_distances(results: Path) -> pd.DataFrame:
+    """The answers of every cell that did not diverge, by how far back their key stands.
+
+    run_id, split, slice; distance: answers with distance / 2 < query's position - key's position <= distance;
+    answers, right: how many of them, and how many of these are right.  The errors of `load`.
+    """
+    columns = ["run_id", "split", "slice", "distance", "answers", "right"]
+    rows = [{"run_id": record["run_id"]} | row for record in records(results) for row in record["distances"]]
+    return pd.DataFrame(rows, columns=columns)
+
+
 def records(results: Path) -> list[dict[str, Any]]:
     """result.json of every finished cell, in the order of the run ids; the errors of `load`."""
-    found = [read(folder) for folder in folders(results) if is_done(folder)]
+    found = [read(folder) for folder in cells(results) if is_done(folder)]
     if not found:
         raise ValueError(f"results folder {results} holds no finished cell: run `python -m zoo.run` first.")
     return found
+
+
+def opened(results: Path) -> Home:
+    """A folder as it is, an archive as if it were one."""
+    return zipfile.Path(results) if zipfile.is_zipfile(results) else results
+
+
+def cells(results: Path) -> Iterator[Home]:
+    """The folders that may be cells, by name; of an archive too.  ValueError: neither is there."""
+    home = opened(results)
+    if isinstance(home, Path):
+        return folders(home)
+    return iter(sorted((inner for inner in home.iterdir() if inner.is_dir()), key=lambda inner: inner.name))
 
 
 def folders(results: Path) -> Iterator[Path]:
@@ -122,7 +162,7 @@ def folders(results: Path) -> Iterator[Path]:
     return (results / name for name in names)
 
 
-def read(folder: Path) -> dict[str, Any]:
+def read(folder: Home) -> dict[str, Any]:
     """The record of one finished cell."""
     path = folder / "result.json"
     again = "delete it and run the same command again"
@@ -136,7 +176,7 @@ def read(folder: Path) -> dict[str, Any]:
     return record
 
 
-def is_done(folder: Path) -> bool:
+def is_done(folder: Home) -> bool:
     return (folder / "result.json").is_file()
 
 

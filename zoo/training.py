@@ -15,6 +15,8 @@ from zoo import checkpoint
 from zoo.batches import BatchStream
 from zoo.cell import Cell
 from zoo.checks import one_of
+from zoo.cost import cost
+from zoo.decoding import decode_tokens_per_second
 from zoo.learner import Diverged, Learner, Position
 from zoo.loggers import check_logger, make_logger
 from zoo.metrics import write_csv
@@ -186,6 +188,7 @@ def _outcome(learner: Learner, cell: Cell, task: Task, diverged: Diverged | None
         epochs=position.step // len(learner.streams["train"]),
         early_stopped=position.early_stopped,
         scores={} if diverged else {"valid": position.valid_scores, "test": learner.test},
+        distances={} if diverged else learner.distances,
         coverage=None if model.sees_all(seq_len) else coverage(task, "test", model.visible),
         state_seq_len=seq_len,
         state_model=peak(model.state_size, seq_len),
@@ -197,6 +200,10 @@ def _outcome(learner: Learner, cell: Cell, task: Task, diverged: Diverged | None
         exact_decode=model.exact_decode,
         wall_seconds=learner.wall_seconds(),
         examples_per_second=position.examples / position.train_seconds if position.examples else None,
+        decode_tokens_per_second=(
+            None if diverged else decode_tokens_per_second(model, seq_len, learner.device)
+        ),
+        operations=cost(cell, model, task).operations,
         peak_memory_bytes=_peak_memory(learner.device),
         kernels={"linear_cross_entropy": "chunked"},
     )

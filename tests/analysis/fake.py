@@ -93,7 +93,10 @@ def _record(run_id: str, point: Point, lr: float, seed: int, noise: float) -> di
         "steps": 120 if diverged else 600, "diverged_step": 120 if diverged else None, "wall_seconds": 20.0,
         "precision": "32",
         "examples_per_second": 6000.0, "peak_memory_bytes": 1 << 28, "accelerator": "cpu",
+        "decode_tokens_per_second": 2e8 / point.resident if point.causal else None, "operations": 1e9,
         "mixer_settings": {"d_model": point.d_model} | point.settings,
+        "task_settings": {"vocab_size": 128, "filler": "safe", "power_a": 0.01},
+        "distances": [] if diverged else _distances(skill),
         "slices": [
             _score(point, split, place, skill, diverged)
             for split in ("valid", "test")
@@ -115,6 +118,21 @@ def _score(point: Point, split: str, place: int, skill: float, diverged: bool) -
         "answers": 256 * num_kv_pairs,
         "coverage": coverage,
     } | {name: None if diverged else score for name, score in scores.items()}
+
+
+def _distances(skill: float) -> list[dict[str, Any]]:
+    """Answers are harder the farther back their key stands."""
+    return [
+        {
+            "split": "test",
+            "slice": f"seq_len={seq_len},num_kv_pairs={num_kv_pairs}",
+            "distance": 2**i,
+            "answers": 100,
+            "right": int(100 / (1 + np.exp(i - 4 - 2 * skill))),
+        }
+        for seq_len, num_kv_pairs in SLICES
+        for i in range(2, int(np.log2(seq_len)) + 1)
+    ]
 
 
 def _diverges(point: Point, lr: float, seed: int) -> bool:

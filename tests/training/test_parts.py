@@ -17,7 +17,7 @@ from zoo.cell import Cell
 from zoo.metrics import Tally, pooled_row_accuracy, train_rows
 from zoo.model import build_model
 from zoo.optimizer import OptimConfig, make_optimizer, settings
-from zoo.outcome import Score
+from zoo.outcome import AtDistance, Score
 from zoo.schedule import lr_factor
 from zoo.training import check, train
 
@@ -92,11 +92,15 @@ def test_an_epoch_schedule_never_exceeds_the_peak_after_a_warm_up_inside_an_epoc
 
 def test_a_tally_counts_over_batches_of_unequal_size():
     tally = Tally()
-    tally.add(torch.tensor([[1.0, 3.0], [5.0, 7.0]]), torch.tensor([[True, True], [True, False]]))
-    tally.add(torch.tensor([[0.0, 2.0]]), torch.tensor([[False, False]]))
+    right = torch.tensor([[True, True], [True, False]])
+    tally.add(torch.tensor([[1.0, 3.0], [5.0, 7.0]]), right, torch.tensor([[1, 2], [4, 5]]))
+    tally.add(torch.tensor([[0.0, 2.0]]), torch.tensor([[False, False]]), torch.tensor([[3, 8]]))
     assert tally.score() == Score(
         accuracy=0.5, row_accuracy=0.5, exact_rows=1 / 3, loss=3.0, answers=6, rows=3
     )
+    near, two, four, eight = tally.by_distance()
+    assert (near, two) == (AtDistance(1, 1, 1), AtDistance(2, 1, 1))
+    assert (four, eight) == (AtDistance(4, 2, 1), AtDistance(8, 2, 0))
 
 
 def test_the_pooled_accuracy_weighs_rows():

@@ -1,0 +1,56 @@
+"""An archive reads like the folder it was made of, and the same cells make the same bytes."""
+
+import zipfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.test_results import write
+from zoo import archive, results
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "sweep"
+    for seed in (0, 1):
+        cell = write(folder, f"seed={seed}")
+        for name in ("config.yaml", "env.json", "last.ckpt"):
+            (cell / name).write_text(f"{name} {seed}")
+    write(folder, "lr=1.0", status="diverged").joinpath("result.json").unlink()  # a cell that is not through
+    return folder
+
+
+def test_it_reads_like_the_folder(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert archive.main([str(home)]) == 0
+    packed = home.with_suffix(".zip")
+    assert capsys.readouterr().out == f"2 cells: {packed}\n"
+    for load in (results.load, results.load_metrics, results.load_distances):
+        pd.testing.assert_frame_equal(load(packed), load(home))
+    assert not [name for name in zipfile.ZipFile(packed).namelist() if "ckpt" in name]
+
+
+def test_the_same_cells_make_the_same_bytes(home: Path, tmp_path: Path) -> None:
+    archive.archive(home, tmp_path / "a.zip")
+    for path in home.glob("*/*.*"):
+        path.touch()
+    archive.archive(home, tmp_path / "b.zip")
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["{tmp}/none"], "does not exist: give the one that zoo.run wrote to"),
+        (["{home}", "--out", "{tmp}/a.tar"], "must end in .zip"),
+        (["{home}", "--out", "{tmp}/sweep/x.txt/a.zip"], "give another place with --out"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    home: Path, tmp_path: Path, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "x.txt").touch()
+    assert archive.main([word.format(home=home, tmp=tmp_path) for word in arguments]) == 2
+    said = capsys.readouterr().err
+    assert says in said and said.count("\n") == 1
+    assert not list(tmp_path.glob("*.zip"))

@@ -1,0 +1,41 @@
+"""How fast a model decodes: tokens a second through `extend`, from a state that is as large as it gets."""
+
+import time
+from statistics import median
+
+import torch
+
+from zoo.model import SequenceModel
+
+BATCH = 32  # sequences at once
+STEPS = 16  # timed, after as many that warm up
+
+
+@torch.no_grad()
+def decode_tokens_per_second(model: SequenceModel, seq_len: int, device: torch.device | str) -> float | None:
+    """`BATCH` over the median time of a step of one token, at the end of sequences of `seq_len` tokens.
+
+    Embedding, layers and norms; without the head, which is the same for every mixer.  In the dtype of the
+    weights, on whatever else this machine is doing: compare it within one machine, and by its median.
+    None: the model has no exact decoding.
+    """
+    if not model.exact_decode:
+        return None
+    tokens = torch.zeros(BATCH, seq_len, dtype=torch.long, device=device)
+    prefix = max(1, seq_len - 2 * STEPS)
+    training = model.training
+    model.eval()
+    _, state = model.extend(tokens[:, :prefix])
+    seconds = []
+    for t in range(prefix, seq_len):
+        began = _now(device)
+        _, state = model.extend(tokens[:, t : t + 1], state)
+        seconds.append(_now(device) - began)
+    model.train(training)
+    return BATCH / median(seconds[len(seconds) // 2 :]) if seconds else None
+
+
+def _now(device: torch.device | str) -> float:
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
