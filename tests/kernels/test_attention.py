@@ -35,7 +35,7 @@ def test_agrees_with_the_reference(length: int, num_keys: int, window: int | Non
 def test_long_narrow_windows_are_banded(monkeypatch, length: int, num_keys: int, window: int):
     banded = []
     monkeypatch.setattr(fused, "_banded", lambda q, *rest: banded.append(True) or q)
-    fused.attention(*qkv(length, num_keys), window)
+    fused.attention_sdpa(*qkv(length, num_keys), window)
     assert banded
 
 

@@ -3,11 +3,8 @@
 import pytest
 import torch
 
-from zoo.kernels.linear_attention import (
-    linear_attention_reference,
-    taylor_attention,
-    taylor_attention_reference,
-)
+from zoo.kernels.linear_attention import linear_attention_reference
+from zoo.kernels.taylor_attention import taylor_attention, taylor_attention_reference
 from zoo.mixers.feature_maps import Taylor2
 
 

@@ -11,11 +11,13 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from zoo.kernels.heads import per_query_head
+
 SMALLEST_BAND = 16  # narrower bands cost more in calls than they save in products
 BANDS_FROM = 128  # shorter sequences are quicker as one dense block
 
 
-def attention(
+def attention_sdpa(
     q: Float[Tensor, "B H T C"],
     k: Float[Tensor, "B G S C"],
     v: Float[Tensor, "B G S C"],
@@ -23,9 +25,7 @@ def attention(
     slopes: Float[Tensor, "H"] | None = None,
 ) -> Float[Tensor, "B H T C"]:
     """What `attention_reference` says, faster."""
-    shared = q.shape[1] // k.shape[1]
-    if shared > 1:
-        k, v = k.repeat_interleave(shared, dim=1), v.repeat_interleave(shared, dim=1)
+    k, v = per_query_head(k, q.shape[1]), per_query_head(v, q.shape[1])
     num_keys = k.shape[2]
     if window is not None and num_keys <= window:
         window = None

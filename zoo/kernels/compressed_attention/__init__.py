@@ -1,10 +1,36 @@
 """Attention on one key and value for each block of tokens, and what it says of other blocks' importance."""
 
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.choice import Op
 from zoo.kernels.compressed_attention.reference import (
     block_importance,
     causal_tokens,
-    compressed_attention,
+    compressed_attention_reference,
     selected_blocks,
 )
 
-__all__ = ["block_importance", "causal_tokens", "compressed_attention", "selected_blocks"]
+OP = Op("compressed_attention", {"reference": compressed_attention_reference})
+
+
+def compressed_attention(
+    q: Float[Tensor, "B H T C"],
+    k: Float[Tensor, "B G N C"],
+    v: Float[Tensor, "B G N C"],
+    first: int,
+    size: int,
+    stride: int,
+) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T N"]]:
+    """What `compressed_attention_reference` says: outputs and weights, in float32 at least."""
+    return OP.run("reference", q, k, v, first, size, stride)
+
+
+__all__ = [
+    "OP",
+    "block_importance",
+    "causal_tokens",
+    "compressed_attention",
+    "compressed_attention_reference",
+    "selected_blocks",
+]

@@ -9,12 +9,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from zoo.kernels.heads import per_query_head
 from zoo.kernels.span_retrieval import best_blocks
 
 HIDDEN = -1e30  # finite, so that a query that sees no block yet has no NaN, nor has its gradient
 
 
-def compressed_attention(
+def compressed_attention_reference(
     q: Float[Tensor, "B H T C"],
     k: Float[Tensor, "B G N C"],
     v: Float[Tensor, "B G N C"],
@@ -27,8 +28,7 @@ def compressed_attention(
     Both are 0 for a query before the end of the first block.
     """
     q, k, v = (part.to(torch.promote_types(part.dtype, torch.float32)) for part in (q, k, v))
-    shared = q.shape[1] // k.shape[1]
-    k, v = k.repeat_interleave(shared, dim=1), v.repeat_interleave(shared, dim=1)
+    k, v = per_query_head(k, q.shape[1]), per_query_head(v, q.shape[1])
     position = torch.arange(first, first + q.shape[2], device=q.device)
     last = torch.arange(k.shape[2], device=q.device) * stride + size - 1
     seen = last <= position[:, None]

@@ -4,8 +4,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from zoo.kernels.choice import Op
 from zoo.kernels.delta_rule.chunked import delta_rule_chunked
 from zoo.kernels.delta_rule.reference import delta_rule_reference
+
+OP = Op("delta_rule", {"reference": delta_rule_reference, "chunked": delta_rule_chunked})
 
 
 def delta_rule(
@@ -23,12 +26,12 @@ def delta_rule(
     Returns y and the last S, both computed in float32 at least, outside of any autocast.  Keys should be of
     norm 1: I - beta k k^T then has eigenvalues in [-1, 1] for beta in [0, 2], and no product of them grows.
     """
-    form = delta_rule_reference if k.shape[2] == 1 else delta_rule_chunked
+    usual = "reference" if k.shape[2] == 1 else "chunked"
     wide = torch.promote_types(v.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False):
         q, k, v, beta = (x.to(wide) for x in (q, k, v, beta))
         log_decay, state = (x if x is None else x.to(wide) for x in (log_decay, state))
-        return form(q, k, v, beta, log_decay, state)
+        return OP.run(usual, q, k, v, beta, log_decay, state)
 
 
-__all__ = ["delta_rule", "delta_rule_chunked", "delta_rule_reference"]
+__all__ = ["OP", "delta_rule", "delta_rule_chunked", "delta_rule_reference"]

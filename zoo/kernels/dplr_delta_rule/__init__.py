@@ -4,8 +4,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from zoo.kernels.choice import Op
 from zoo.kernels.dplr_delta_rule.chunked import dplr_delta_rule_chunked
 from zoo.kernels.dplr_delta_rule.reference import dplr_delta_rule_reference
+
+OP = Op("dplr_delta_rule", {"reference": dplr_delta_rule_reference, "chunked": dplr_delta_rule_chunked})
 
 
 def dplr_delta_rule(
@@ -22,12 +25,12 @@ def dplr_delta_rule(
     log_decay: at most 0.  state: S before the first token, None for zeros.
     Returns y and the last S, both computed in float32 at least, outside of any autocast.
     """
-    form = dplr_delta_rule_reference if q.shape[-2] == 1 else dplr_delta_rule_chunked
+    usual = "reference" if q.shape[-2] == 1 else "chunked"
     with torch.autocast(q.device.type, enabled=False):
         q, k, v, a, b, log_decay = (
             s.to(torch.promote_types(s.dtype, torch.float32)) for s in (q, k, v, a, b, log_decay)
         )
-        return form(q, k, v, a, b, log_decay, state)
+        return OP.run(usual, q, k, v, a, b, log_decay, state)
 
 
-__all__ = ["dplr_delta_rule", "dplr_delta_rule_chunked", "dplr_delta_rule_reference"]
+__all__ = ["OP", "dplr_delta_rule", "dplr_delta_rule_chunked", "dplr_delta_rule_reference"]

@@ -4,8 +4,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from zoo.kernels.choice import Op
 from zoo.kernels.fft_conv.fft import fft_conv_fft
 from zoo.kernels.fft_conv.reference import fft_conv_reference
+
+OP = Op("fft_conv", {"reference": fft_conv_reference, "fft": fft_conv_fft})
 
 SHORT = 64  # up to here the matrices are as quick as the transforms, and exactly causal
 
@@ -28,7 +31,7 @@ def fft_conv(
 
 
 def _whole(u: Tensor, k: Tensor) -> Tensor:
-    return (fft_conv_reference if u.shape[1] <= SHORT else fft_conv_fft)(u, k)
+    return OP.run("reference" if u.shape[1] <= SHORT else "fft", u, k)
 
 
-__all__ = ["fft_conv", "fft_conv_fft", "fft_conv_reference"]
+__all__ = ["OP", "fft_conv", "fft_conv_fft", "fft_conv_reference"]

@@ -1,6 +1,27 @@
 """Softmax attention whose logits sink, with each token that passes, by the log of the gate it sets."""
 
-from zoo.kernels.forgetting_attention.chunked import forgetting_attention
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.choice import Op
+from zoo.kernels.forgetting_attention.chunked import forgetting_attention_chunked
 from zoo.kernels.forgetting_attention.reference import forgetting_attention_reference
 
-__all__ = ["forgetting_attention", "forgetting_attention_reference"]
+OP = Op(
+    "forgetting_attention",
+    {"reference": forgetting_attention_reference, "chunked": forgetting_attention_chunked},
+)
+
+
+def forgetting_attention(
+    q: Float[Tensor, "B H T C"],
+    k: Float[Tensor, "B G S C"],
+    v: Float[Tensor, "B G S C"],
+    log_gate: Float[Tensor, "B H T"],
+    decay: Float[Tensor, "B H S-T"],
+) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H S"]]:
+    """What `forgetting_attention_reference` says; returns y and the decay of every key."""
+    return OP.run("chunked", q, k, v, log_gate, decay)
+
+
+__all__ = ["OP", "forgetting_attention", "forgetting_attention_chunked", "forgetting_attention_reference"]

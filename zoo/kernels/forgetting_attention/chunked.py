@@ -11,11 +11,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.attention import attention
+from zoo.kernels.heads import per_query_head
 
 CHUNK = 128  # queries
 
 
-def forgetting_attention(
+def forgetting_attention_chunked(
     q: Float[Tensor, "B H T C"],
     k: Float[Tensor, "B G S C"],
     v: Float[Tensor, "B G S C"],
@@ -24,7 +25,7 @@ def forgetting_attention(
 ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H S"]]:
     """What `forgetting_attention_reference` says, faster."""
     (heads, length, size), past = q.shape[1:], decay.shape[2]
-    k, v = (part.repeat_interleave(heads // part.shape[1], dim=1) for part in (k, v))
+    k, v = per_query_head(k, heads), per_query_head(v, heads)
     sums = log_gate.double().cumsum(-1)
     of_key = torch.cat([decay.double(), -sums], dim=-1)
     q, v, ys = q * size**-0.5, F.pad(v, (0, 2)), []

@@ -3,8 +3,14 @@
 from jaxtyping import Float
 from torch import Tensor
 
+from zoo.kernels.choice import Op
 from zoo.kernels.gated_linear_attention.chunked import gated_linear_attention_chunked
 from zoo.kernels.gated_linear_attention.reference import gated_linear_attention_reference
+
+OP = Op(
+    "gated_linear_attention",
+    {"reference": gated_linear_attention_reference, "chunked": gated_linear_attention_chunked},
+)
 
 
 def gated_linear_attention(
@@ -19,11 +25,12 @@ def gated_linear_attention(
     log_decay <= 0: one a head and token, or one a key channel too.  state: S before the first token; None:
     zeros.  Queries are not scaled.
     """
-    form = gated_linear_attention_reference if q.shape[-2] == 1 else gated_linear_attention_chunked
-    return form(q, k, v, log_decay, state)
+    usual = "reference" if q.shape[-2] == 1 else "chunked"
+    return OP.run(usual, q, k, v, log_decay, state)
 
 
 __all__ = [
+    "OP",
     "gated_linear_attention",
     "gated_linear_attention_chunked",
     "gated_linear_attention_reference",

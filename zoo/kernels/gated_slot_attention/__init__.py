@@ -3,8 +3,14 @@
 from jaxtyping import Float
 from torch import Tensor
 
+from zoo.kernels.choice import Op
 from zoo.kernels.gated_slot_attention.chunked import gated_slot_attention_chunked
 from zoo.kernels.gated_slot_attention.reference import Slots, gated_slot_attention_reference
+
+OP = Op(
+    "gated_slot_attention",
+    {"reference": gated_slot_attention_reference, "chunked": gated_slot_attention_chunked},
+)
 
 
 def gated_slot_attention(
@@ -20,11 +26,12 @@ def gated_slot_attention(
 
     M slots; log_decay <= 0.  state: (Keys, Values) before the first token; None: zeros.  No scale inside.
     """
-    form = gated_slot_attention_reference if q.shape[-2] == 1 else gated_slot_attention_chunked
-    return form(q, k, v, write, log_decay, state)
+    usual = "reference" if q.shape[-2] == 1 else "chunked"
+    return OP.run(usual, q, k, v, write, log_decay, state)
 
 
 __all__ = [
+    "OP",
     "Slots",
     "gated_slot_attention",
     "gated_slot_attention_chunked",

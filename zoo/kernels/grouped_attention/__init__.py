@@ -1,5 +1,24 @@
 """Attention under a softmax in two levels: among a token's block and the landmarks, and inside a block."""
 
-from zoo.kernels.grouped_attention.reference import grouped_attention
+from jaxtyping import Float
+from torch import Tensor
 
-__all__ = ["grouped_attention"]
+from zoo.kernels.choice import Op
+from zoo.kernels.grouped_attention.reference import grouped_attention_reference
+
+OP = Op("grouped_attention", {"reference": grouped_attention_reference})
+
+
+def grouped_attention(
+    q: Float[Tensor, "B H T C"],
+    k: Float[Tensor, "B G S C"],
+    v: Float[Tensor, "B G S C"],
+    landmarks: Float[Tensor, "B G U C"],
+    block_size: int,
+    top_k: int | None = None,
+) -> Float[Tensor, "B H T C"]:
+    """What `grouped_attention_reference` says."""
+    return OP.run("reference", q, k, v, landmarks, block_size, top_k)
+
+
+__all__ = ["OP", "grouped_attention", "grouped_attention_reference"]

@@ -9,10 +9,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from zoo.kernels.heads import per_query_head
 from zoo.kernels.span_retrieval import best_blocks
 
 
-def grouped_attention(
+def grouped_attention_reference(
     q: Float[Tensor, "B H T C"],
     k: Float[Tensor, "B G S C"],
     v: Float[Tensor, "B G S C"],
@@ -25,8 +26,7 @@ def grouped_attention(
 
     top_k: only so many landmarks, the best of each query and head, take part (ties: the first); None: all.
     """
-    shared = q.shape[1] // k.shape[1]
-    k, v, landmarks = (part.repeat_interleave(shared, dim=1) for part in (k, v, landmarks))
+    k, v, landmarks = (per_query_head(part, q.shape[1]) for part in (k, v, landmarks))
     t = torch.arange(k.shape[2] - q.shape[2], k.shape[2], device=q.device)[:, None]
     own, place = t // block_size, torch.arange(block_size, device=q.device)
     blocks = torch.arange(-(-k.shape[2] // block_size), device=q.device)

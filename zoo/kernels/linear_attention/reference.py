@@ -1,6 +1,6 @@
-"""Linear attention as the recurrence that gives it its name, and Taylor attention as a matrix of weights.
+"""Linear attention as the recurrence that gives it its name.
 
-T time, C channels of q and k, F features, V channels of a value; any leading dimensions.
+T time, F features, V channels of a value; any leading dimensions.
 """
 
 import torch
@@ -28,12 +28,3 @@ def linear_attention_reference(
         y = (q_t[..., :, None] * kv).sum(-2)
         ys.append(y if eps is None else y / ((q_t * z).sum(-1, keepdim=True) + eps))
     return torch.stack(ys, dim=-2)
-
-
-def taylor_attention_reference(
-    q: Float[Tensor, "... T C"], k: Float[Tensor, "... T C"], v: Float[Tensor, "... T V"], eps: float
-) -> Float[Tensor, "... T V"]:
-    """Weights 1 + u + u^2/2 of u = q k / sqrt C, the second-order Taylor polynomial of exp (Based, Eq. 2)."""
-    u = (q @ k.mT) / q.shape[-1] ** 0.5
-    weights = (1 + u + u.square() / 2).tril()
-    return (weights @ v) / (weights.sum(-1, keepdim=True) + eps)

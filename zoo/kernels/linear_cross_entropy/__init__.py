@@ -1,11 +1,27 @@
 """Cross-entropy of a linear head, its gradients included, without holding all logits."""
 
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from zoo.kernels.choice import Op
 from zoo.kernels.linear_cross_entropy.chunked import answer_scores, linear_cross_entropy_chunked
 from zoo.kernels.linear_cross_entropy.reference import linear_cross_entropy_reference
 
-linear_cross_entropy = linear_cross_entropy_chunked
+OP = Op(
+    "linear_cross_entropy",
+    {"reference": linear_cross_entropy_reference, "chunked": linear_cross_entropy_chunked},
+)
+
+
+def linear_cross_entropy(
+    x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], target: Int[Tensor, " N"]
+) -> Float[Tensor, ""]:
+    """Mean cross-entropy, in nats, of `target` under softmax(x weight^T).  First derivatives only."""
+    return OP.run("chunked", x, weight, target)
+
 
 __all__ = [
+    "OP",
     "answer_scores",
     "linear_cross_entropy",
     "linear_cross_entropy_chunked",

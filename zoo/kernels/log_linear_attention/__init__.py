@@ -4,8 +4,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from zoo.kernels.choice import Op
 from zoo.kernels.log_linear_attention.chunked import log_linear_attention_chunked
 from zoo.kernels.log_linear_attention.reference import log_linear_attention_reference
+
+OP = Op(
+    "log_linear_attention",
+    {"reference": log_linear_attention_reference, "chunked": log_linear_attention_chunked},
+)
 
 
 def log_linear_attention(
@@ -25,11 +31,11 @@ def log_linear_attention(
     log_decay <= 0.  L must be more than the binary digits of the largest t.
     Returns y and the state, both computed in float32 at least, outside of any autocast.
     """
-    form = log_linear_attention_reference if q.shape[2] == 1 else log_linear_attention_chunked
+    usual = "reference" if q.shape[2] == 1 else "chunked"
     wide = torch.promote_types(v.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False):
         q, k, v, log_decay, scales = (x.to(wide) for x in (q, k, v, log_decay, scales))
-        return form(q, k, v, log_decay, scales, None if state is None else state.to(wide), seen)
+        return OP.run(usual, q, k, v, log_decay, scales, None if state is None else state.to(wide), seen)
 
 
-__all__ = ["log_linear_attention", "log_linear_attention_chunked", "log_linear_attention_reference"]
+__all__ = ["OP", "log_linear_attention", "log_linear_attention_chunked", "log_linear_attention_reference"]

@@ -4,8 +4,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from zoo.kernels.choice import Op
 from zoo.kernels.mesa.reference import State, mesa_reference
 from zoo.kernels.mesa.solved import mesa_solved
+
+OP = Op("mesa", {"reference": mesa_reference, "solved": mesa_solved})
 
 
 def mesa(
@@ -26,8 +29,8 @@ def mesa(
     wide = torch.promote_types(v.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False):
         q, k, v, beta, log_decay, ridge = (x.to(wide) for x in (q, k, v, beta, log_decay, ridge))
-        form = mesa_reference if q.shape[2] == 1 else mesa_solved
-        return form(q, k, v, beta, log_decay, ridge, state)
+        usual = "reference" if q.shape[2] == 1 else "solved"
+        return OP.run(usual, q, k, v, beta, log_decay, ridge, state)
 
 
-__all__ = ["State", "mesa", "mesa_reference", "mesa_solved"]
+__all__ = ["OP", "State", "mesa", "mesa_reference", "mesa_solved"]

@@ -12,7 +12,7 @@ from torch import Tensor
 CHUNK = 64
 
 
-def path_attention(
+def path_attention_chunked(
     q: Float[Tensor, "B H T C"],
     k: Float[Tensor, "B G S C"],
     v: Float[Tensor, "B G S C"],

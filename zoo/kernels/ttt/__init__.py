@@ -4,8 +4,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from zoo.kernels.choice import Op
 from zoo.kernels.ttt.dual import ttt_dual
 from zoo.kernels.ttt.reference import Weights, ttt_reference
+
+OP = Op("ttt", {"reference": ttt_reference, "dual": ttt_dual})
 
 
 def ttt(
@@ -32,7 +35,7 @@ def ttt(
     with torch.autocast(q.device.type, enabled=False):
         q, k, v, lr, scale = (x.to(wide) for x in (q, k, v, lr, scale))
         norm, weights = (norm[0].to(wide), norm[1].to(wide)), tuple(w.to(wide) for w in weights)
-        return ttt_dual(q, k, v, lr, scale, norm, weights, sums, seen)
+        return OP.run("dual", q, k, v, lr, scale, norm, weights, sums, seen)
 
 
-__all__ = ["Weights", "ttt", "ttt_dual", "ttt_reference"]
+__all__ = ["OP", "Weights", "ttt", "ttt_dual", "ttt_reference"]

@@ -3,8 +3,11 @@
 from jaxtyping import Float
 from torch import Tensor
 
+from zoo.kernels.choice import Op
 from zoo.kernels.wkv4.fused_loop import wkv4_fused_loop
 from zoo.kernels.wkv4.reference import Averages, wkv4_reference
+
+OP = Op("wkv4", {"reference": wkv4_reference, "fused_loop": wkv4_fused_loop})
 
 
 def wkv4(
@@ -19,8 +22,8 @@ def wkv4(
 
     log_decay: at most 0.  state: what is kept of earlier tokens, None for nothing.
     """
-    form = wkv4_reference if k.shape[1] == 1 else wkv4_fused_loop
-    return form(k, v, log_decay, bonus, state)
+    usual = "reference" if k.shape[1] == 1 else "fused_loop"
+    return OP.run(usual, k, v, log_decay, bonus, state)
 
 
-__all__ = ["Averages", "wkv4", "wkv4_fused_loop", "wkv4_reference"]
+__all__ = ["OP", "Averages", "wkv4", "wkv4_fused_loop", "wkv4_reference"]

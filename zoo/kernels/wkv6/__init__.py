@@ -4,8 +4,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from zoo.kernels.choice import Op
 from zoo.kernels.wkv6.chunked import wkv6_chunked
 from zoo.kernels.wkv6.reference import wkv6_reference
+
+OP = Op("wkv6", {"reference": wkv6_reference, "chunked": wkv6_chunked})
 
 
 def wkv6(
@@ -21,12 +24,12 @@ def wkv6(
     log_decay: at most 0.  state: S before the first token, None for zeros.
     Returns y and the last S, both computed in float32 at least, outside of any autocast.
     """
-    form = wkv6_reference if r.shape[-2] == 1 else wkv6_chunked
+    usual = "reference" if r.shape[-2] == 1 else "chunked"
     with torch.autocast(r.device.type, enabled=False):
         r, k, v, log_decay, bonus = (
             s.to(torch.promote_types(s.dtype, torch.float32)) for s in (r, k, v, log_decay, bonus)
         )
-        return form(r, k, v, log_decay, bonus, state)
+        return OP.run(usual, r, k, v, log_decay, bonus, state)
 
 
-__all__ = ["wkv6", "wkv6_chunked", "wkv6_reference"]
+__all__ = ["OP", "wkv6", "wkv6_chunked", "wkv6_reference"]

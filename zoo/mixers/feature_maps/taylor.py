@@ -7,8 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.linear_attention import taylor_attention
-from zoo.kernels.linear_attention.taylor import taylor_weights
+from zoo.kernels.taylor_attention import taylor_attention, taylor_weights
 from zoo.mixers.feature_maps.base import FeatureMap
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 
-def taylor_attention(
+def taylor_attention_fused(
     q: Float[Tensor, "... T C"], k: Float[Tensor, "... T C"], v: Float[Tensor, "... T V"], eps: float
 ) -> Float[Tensor, "... T V"]:
     """What `taylor_attention_reference` says, faster."""

@@ -1,0 +1,34 @@
+"""What this machine has to run kernels with, and why the rest is missing."""
+
+import functools
+import importlib
+import importlib.util
+import os
+
+# what must import for an implementation to run; mamba_ssm itself imports its compiled half
+MODULES = {"triton": "triton", "flash_attn": "flash_attn", "mamba_ssm": "mamba_ssm", "fla": "fla"}
+
+
+@functools.cache
+def absent(name: str) -> str | None:
+    """Why implementation `name` ("triton" or a package) cannot be imported; None: it can."""
+    module = MODULES[name]
+    try:
+        if importlib.util.find_spec(module) is None:
+            return f"{module} is not installed"
+        importlib.import_module(module)
+    except (ImportError, OSError) as error:  # compiled for another torch, or a library that is not there
+        return f"{module} cannot be imported: {' '.join(str(error).split())}"
+    return None
+
+
+def no_device() -> str | None:
+    """Why compiled kernels have nothing to run on here; None: they have."""
+    from torch import cuda
+
+    return None if cuda.is_available() or interpreted() else "no CUDA device"
+
+
+def interpreted() -> bool:
+    """Whether Triton runs kernels in Python, on the CPU: TRITON_INTERPRET=1 before its import."""
+    return os.environ.get("TRITON_INTERPRET", "0") == "1"

@@ -1,0 +1,110 @@
+"""Which implementation of an op runs, and a note of what ran: `kernels=auto|reference|triton|package`.
+
+auto: what suits the device and the sizes.  reference: the definition.  triton: our Triton kernel, in every op
+that has one.  package: another package's kernel, in every op that has one.  An op without an implementation
+of the kind asked for runs as under auto, and the note says so.
+
+The choice is a context, no global: it holds for the calls inside, in this thread, and ends with it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Literal, get_args
+
+from zoo.checks import one_of
+from zoo.kernels.available import absent
+
+Kernels = Literal["auto", "reference", "triton", "package"]
+KINDS: tuple[str, ...] = get_args(Kernels)
+REFERENCE, TRITON = "reference", "triton"
+
+
+@dataclass
+class Choice:
+    """What is asked for, and op -> implementations that ran so far."""
+
+    asked: str
+    ran: dict[str, set[str]] = field(default_factory=dict)
+
+    def record(self) -> dict[str, str]:
+        """op -> implementation; several, by length for example, are joined by +."""
+        return {op: "+".join(sorted(names)) for op, names in sorted(self.ran.items())}
+
+
+_CHOICE: ContextVar[Choice | None] = ContextVar("kernels", default=None)
+
+
+@contextmanager
+def kernels(asked: str) -> Iterator[Choice]:
+    """Inside, every op runs as `asked` says, and the Choice notes what ran.  Outside of any: auto."""
+    one_of("kernels", asked, KINDS)
+    choice = Choice(asked)
+    token = _CHOICE.set(choice)
+    try:
+        yield choice
+    finally:
+        _CHOICE.reset(token)
+
+
+class Op:
+    """An operation and its implementations, all of one signature.
+
+    forms: in torch, name -> function; "reference" is the definition.
+    others: what is imported only to be used, "triton" or a package: each the name of a file in the op's
+        folder, with the function OP_NAME, with `unfit(*inputs)`, which says why it cannot take these inputs
+        (None: it can), and with PROVEN, the card on which its gpu tests have passed (None: none yet).
+    """
+
+    def __init__(
+        self, name: str, forms: Mapping[str, Callable[..., Any]], others: Sequence[str] = ()
+    ) -> None:
+        self.name, self.forms, self.others = name, dict(forms), tuple(others)
+
+    def run(self, usual: str, *inputs: Any) -> Any:
+        """The op on `inputs`, the first a tensor.  usual: the form in torch that suits them best."""
+        choice = _CHOICE.get()
+        name = self._name("auto" if choice is None else choice.asked, usual, inputs)
+        if choice is not None:
+            choice.ran.setdefault(self.name, set()).add(name)
+        return self.forms[name](*inputs) if name in self.forms else self._function(name)(*inputs)
+
+    def of_kind(self, kind: str) -> tuple[str, ...]:
+        """The implementations that `kernels=KIND` can mean."""
+        if kind == TRITON:
+            return tuple(name for name in self.others if name == TRITON)
+        return tuple(name for name in self.others if name != TRITON) if kind == "package" else (kind,)
+
+    def module(self, name: str) -> ModuleType:
+        return import_module(f"zoo.kernels.{self.name}.{name}")
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        return getattr(self.module(name), f"{self.name}_{name}")
+
+    def _name(self, asked: str, usual: str, inputs: tuple[Any, ...]) -> str:
+        if asked == REFERENCE:
+            return REFERENCE
+        if asked == "auto":
+            return usual if inputs[0].device.type == "cpu" else self._proven(inputs) or usual
+        wanted = self.of_kind(asked)
+        reasons = {name: self._refusal(name, inputs) for name in wanted}
+        for name, reason in reasons.items():
+            if reason is None:
+                return name
+        if wanted:
+            said = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+            raise ValueError(f"kernels (={asked}) cannot run {self.name}: {said}.  Use kernels=auto.")
+        return usual
+
+    def _proven(self, inputs: tuple[Any, ...]) -> str | None:
+        """What `auto` takes in place of torch: nothing that has never run on a card."""
+        for name in self.others:
+            if absent(name) is None and self.module(name).PROVEN and self.module(name).unfit(*inputs) is None:
+                return name
+        return None
+
+    def _refusal(self, name: str, inputs: tuple[Any, ...]) -> str | None:
+        return absent(name) or self.module(name).unfit(*inputs)

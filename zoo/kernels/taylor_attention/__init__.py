@@ -1,0 +1,26 @@
+"""Causal attention whose weights are the second-order Taylor polynomial of exp: Based's linear layer."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.choice import Op
+from zoo.kernels.taylor_attention.fused import taylor_attention_fused, taylor_weights
+from zoo.kernels.taylor_attention.reference import taylor_attention_reference
+
+OP = Op("taylor_attention", {"reference": taylor_attention_reference, "fused": taylor_attention_fused})
+
+
+def taylor_attention(
+    q: Float[Tensor, "... T C"], k: Float[Tensor, "... T C"], v: Float[Tensor, "... T V"], eps: float
+) -> Float[Tensor, "... T V"]:
+    """y_t = sum over j <= t of w_tj v_j / (sum of w_tj + eps), w = 1 + u + u^2/2 and u = q_t k_j / sqrt C."""
+    return OP.run("fused", q, k, v, eps)
+
+
+__all__ = [
+    "OP",
+    "taylor_attention",
+    "taylor_attention_fused",
+    "taylor_attention_reference",
+    "taylor_weights",
+]
