@@ -41,7 +41,9 @@ class Attention(Mixer[State]):
     ) -> None:
         super().__init__()
         self.d_model = d_model
-        self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
+        self.qkv = QueryKeyValue(
+            d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias, alibi=True
+        )
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:

@@ -11,8 +11,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from zoo.checks import at_least, one_of
+from zoo.checks import at_least
 from zoo.kernels.attention import scaled_dot_product
+from zoo.kernels.heads import per_query_head
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize
@@ -55,7 +56,6 @@ class BigBird(Mixer[State]):
         at_least("num_global", num_global, 0)
         at_least("num_random", num_random, 0)
         at_least("max_len", max_len, num_global + num_random)
-        one_of("position", position, ("none", "rope"))
         self.d_model, self.window, self.num_global, self.num_random = d_model, window, num_global, num_random
         generator = torch.Generator().manual_seed(seed)
         draw = torch.randperm(max_len - num_global, generator=generator, device="cpu")  # even on "meta"
@@ -70,9 +70,9 @@ class BigBird(Mixer[State]):
             k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
         total = seen + x.shape[1]
         stands = [*self._kept(seen), *range(seen, total)]  # where each key does
-        shared = self.qkv.num_heads // self.qkv.num_kv_heads
         mask = self._seen(torch.arange(seen, total), torch.tensor(stands)).to(x.device)
-        y = scaled_dot_product(q, k.repeat_interleave(shared, 1), v.repeat_interleave(shared, 1), mask)
+        heads = self.qkv.num_heads
+        y = scaled_dot_product(q, per_query_head(k, heads), per_query_head(v, heads), mask)
         keep = set(self._kept(total))
         index = torch.tensor(
             [i for i, s in enumerate(stands) if s in keep], dtype=torch.int64, device=x.device

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from zoo.kernels.heads import per_query_head
 from zoo.kernels.span_retrieval import attended, in_blocks
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.span_rule import SpanRule
@@ -58,9 +59,3 @@ class BlockSummaries(nn.Module):
         keys, values = per_query_head(keys, self.num_heads), per_query_head(values, self.num_heads)
         asking = asking.expand(*keys.shape[:3], *asking.shape[3:])
         return attended(asking, keys, keys if self.kind == "attn_key" else values), waiting
-
-
-def per_query_head(per_group: Float[Tensor, "B G *X"], num_heads: int) -> Float[Tensor, "B H *X"]:
-    """Each of G heads once for each query head that shares it."""
-    repeats = num_heads // per_group.shape[1]
-    return per_group if repeats == 1 else per_group.repeat_interleave(repeats, dim=1)

@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, one_of
+from zoo.checks import at_least
 from zoo.kernels.attention import scaled_dot_product
+from zoo.kernels.heads import per_query_head
 from zoo.mixers import mamba
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.eidetic import Eidetic, EideticMemory, ages
@@ -67,7 +68,6 @@ class BMojo(Mixer[State]):
         super().__init__()
         at_least("window", window, 1)
         at_least("num_eidetic", num_eidetic, 0)
-        one_of("position", position, ("none", "rope"))
         self.d_model, self.window = d_model, window
         self.num_eidetic, self.predictor_size = num_eidetic, predictor_size
         self.ssm = mamba.Mamba(d_model, d_state, expand, kernel_size)
@@ -131,5 +131,5 @@ class BMojo(Mixer[State]):
 
 
 def _attend(q: Float[Tensor, "B H T C"], kv: Float[Tensor, "B 2 G S C"], mask: Tensor) -> Tensor:
-    k, v = kv.repeat_interleave(q.shape[1] // kv.shape[2], dim=2).unbind(1)
+    k, v = (per_query_head(part, q.shape[1]) for part in kv.unbind(1))
     return scaled_dot_product(q, k, v, mask if mask.dtype == torch.bool else mask.to(q.dtype))

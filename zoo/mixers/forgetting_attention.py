@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import one_of
 from zoo.kernels.forgetting_attention import forgetting_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.projections import QueryKeyValue
@@ -46,7 +45,6 @@ class ForgettingAttention(Mixer[State]):
         bias: bool = False,
     ) -> None:
         super().__init__()
-        one_of("position", position, ("none", "rope"))
         self.num_heads = num_heads
         self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
         self.gate = nn.Linear(d_model, num_heads)

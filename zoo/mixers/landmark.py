@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, one_of
+from zoo.checks import at_least
 from zoo.kernels.grouped_attention import grouped_attention
+from zoo.kernels.heads import per_query_head
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.positions import rotate
 from zoo.mixers.projections import QueryKeyValue
@@ -55,7 +56,6 @@ class Landmark(Mixer[State]):
         bias: bool = False,
     ) -> None:
         super().__init__()
-        one_of("position", position, ("none", "rope"))
         at_least("block_size", block_size, 2)  # inside a block of one there is nothing to weigh
         if top_k is not None:
             at_least("top_k", top_k, 1)
@@ -80,14 +80,9 @@ class Landmark(Mixer[State]):
 
     def _landmarks(self, k: Tensor, v: Tensor, first: int) -> Float[Tensor, "B G U C"]:
         """The keys of the landmarks of the complete blocks from number `first` on."""
-        size, shared = self.block_size, self.qkv.num_heads // self.qkv.num_kv_heads
-        count = k.shape[2] // size - first
-        k, v = (
-            part[:, :, first * size : (first + count) * size]
-            .unflatten(2, (count, size))
-            .repeat_interleave(shared, dim=1)
-            for part in (k, v)
-        )
+        size, count = self.block_size, k.shape[2] // self.block_size - first
+        blocks = (part[:, :, first * size : (first + count) * size] for part in (k, v))
+        k, v = (per_query_head(part.unflatten(2, (count, size)), self.qkv.num_heads) for part in blocks)
         q = self._projected(self.landmark.expand(1, count, -1), "q", first)
         weights = (k @ q[..., None]).squeeze(-1).mul(self.qkv.head_dim**-0.5).softmax(dim=-1)
         read = (weights[..., None, :] @ v).squeeze(-2)

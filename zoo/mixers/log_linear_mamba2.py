@@ -16,15 +16,14 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, multiple
+from zoo.checks import at_least
 from zoo.kernels.log_linear_attention import log_linear_attention
 from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.heads import heads_of
 from zoo.mixers.mamba import first_dt_bias
 from zoo.mixers.short_conv import ShortConv
 from zoo.mixers.undecayed import undecayed
 from zoo.state import StateSize
-
-HEAD_DIM = 64  # Mamba-2's
 
 
 class State(NamedTuple):
@@ -59,9 +58,8 @@ class LogLinearMamba2(Mixer[State]):
             at_least(name, value, 1)
         self.d_state, self.max_len, self.kernel_size = d_state, max_len, kernel_size
         self.d_inner = expand * d_model
-        self.head_dim = min(HEAD_DIM, self.d_inner) if head_dim is None else head_dim
-        multiple("expand * d_model", self.d_inner, "head_dim", self.head_dim)
-        self.num_heads, self.num_levels = self.d_inner // self.head_dim, (max_len - 1).bit_length() + 1
+        self.num_heads, self.head_dim = heads_of("expand * d_model", self.d_inner, head_dim)
+        self.num_levels = (max_len - 1).bit_length() + 1
         channels = self.d_inner + 2 * d_state
         self.sizes = [self.d_inner, channels, self.num_heads, self.num_heads * self.num_levels]
         self.in_proj = nn.Linear(d_model, sum(self.sizes), bias=False)

@@ -17,13 +17,13 @@ from torch import Tensor, nn
 
 from zoo.checks import at_least, multiple
 from zoo.kernels.gated_linear_attention import gated_linear_attention
+from zoo.kernels.heads import per_query_head
 from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.heads import heads_of
 from zoo.mixers.mamba import first_dt_bias
 from zoo.mixers.short_conv import ShortConv
 from zoo.mixers.undecayed import undecayed
 from zoo.state import StateSize
-
-HEAD_DIM = 64  # the authors'
 
 
 class State(NamedTuple):
@@ -56,9 +56,8 @@ class Mamba2(Mixer[State]):
             at_least(name, value, 1)
         self.d_model, self.d_state, self.n_layers = d_model, d_state, n_layers
         self.d_inner = expand * d_model
-        self.head_dim = min(HEAD_DIM, self.d_inner) if head_dim is None else head_dim
-        multiple("expand * d_model", self.d_inner, "head_dim", self.head_dim)
-        self.num_heads, self.num_groups = self.d_inner // self.head_dim, num_groups
+        self.num_heads, self.head_dim = heads_of("expand * d_model", self.d_inner, head_dim)
+        self.num_groups = num_groups
         multiple("the number of heads", self.num_heads, "num_groups", num_groups)
         self.channels = self.d_inner + 2 * num_groups * d_state
         self.in_proj = nn.Linear(d_model, self.d_inner + self.channels + self.num_heads, bias=False)
@@ -100,7 +99,7 @@ class Mamba2(Mixer[State]):
 
     def _each_head(self, maps: Float[Tensor, "B T G*N"]) -> Float[Tensor, "B H T N"]:
         groups = maps.unflatten(-1, (self.num_groups, -1)).transpose(1, 2)
-        return groups.repeat_interleave(self.num_heads // self.num_groups, dim=1)
+        return per_query_head(groups, self.num_heads)
 
     def state_size(self, seq_len: int) -> StateSize:
         """Always the same.  The published count has expand = 2 written in, and leaves the convolution out."""

@@ -15,11 +15,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, multiple
+from zoo.checks import at_least
 from zoo.kernels.gated_linear_attention import gated_linear_attention
 from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.heads import heads_of
 from zoo.mixers.mamba import first_dt_bias
-from zoo.mixers.mamba2 import HEAD_DIM
 from zoo.mixers.undecayed import undecayed
 from zoo.state import StateSize
 
@@ -58,9 +58,8 @@ class Mamba3(Mixer[State]):
             at_least(name, value, 1)
         self.d_model, self.d_state, self.n_layers = d_model, d_state, n_layers
         self.d_inner = expand * d_model
-        self.head_dim = min(HEAD_DIM, self.d_inner) if head_dim is None else head_dim
-        multiple("expand * d_model", self.d_inner, "head_dim", self.head_dim)
-        self.num_heads, self.turning = self.d_inner // self.head_dim, int(d_state * rope_fraction) // 2
+        self.num_heads, self.head_dim = heads_of("expand * d_model", self.d_inner, head_dim)
+        self.turning = int(d_state * rope_fraction) // 2
         if rope_fraction > 1 or self.turning < 1:
             raise ValueError(
                 f"rope_fraction * d_state (={rope_fraction} * {d_state}) must be in 2 .. d_state."

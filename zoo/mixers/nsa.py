@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, multiple, one_of
+from zoo.checks import at_least, multiple
 from zoo.kernels.attention import attention, scaled_dot_product
 from zoo.kernels.compressed_attention import (
     block_importance,
@@ -18,6 +18,7 @@ from zoo.kernels.compressed_attention import (
     compressed_attention,
     selected_blocks,
 )
+from zoo.kernels.heads import per_query_head
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.block_compression import BlockCompression
 from zoo.mixers.positions import check_position, rotate
@@ -81,7 +82,7 @@ class NSA(Mixer[State]):
         self.block_size, self.top_k, self.window = block_size, top_k, window
         self.initial_blocks, self.local_blocks, self.separate_kv = initial_blocks, local_blocks, separate_kv
         self.turn = (rope_base, rope_fraction) if position == "rope" else None
-        self._check(position)
+        self._check()
         check_position(position, self.head_dim, rope_fraction, rope_base)
         self.q_proj = nn.Linear(d_model, d_model, bias=False)
         self.kv_proj = nn.Linear(d_model, (3 if separate_kv else 1) * 2 * self.kv_dim, bias=False)
@@ -90,8 +91,7 @@ class NSA(Mixer[State]):
         self.gate = nn.Linear(d_model, 3 * num_heads)
         self.out_proj = nn.Linear(d_model, d_model, bias=False)
 
-    def _check(self, position: str) -> None:
-        one_of("position", position, ("none", "rope"))
+    def _check(self) -> None:
         multiple("num_heads", self.num_heads, "num_kv_heads", self.num_kv_heads)
         multiple("compress_block_size", self.compress_block_size, "compress_stride", self.compress_stride)
         multiple("block_size", self.block_size, "compress_stride", self.compress_stride)
@@ -155,7 +155,7 @@ class NSA(Mixer[State]):
 
     def _selected(self, q: Tensor, tokens: Pair, seen: Bool[Tensor, "B G T S"]) -> Float[Tensor, "B H T C"]:
         k, v, seen = (
-            part.repeat_interleave(self.num_heads // self.num_kv_heads, dim=1)
+            per_query_head(part, self.num_heads)
             for part in (self._turned(tokens[:, 0], 0), tokens[:, 1], seen)
         )
         return scaled_dot_product(q, k, v, seen)

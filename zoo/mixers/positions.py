@@ -9,8 +9,6 @@ from torch import Tensor
 
 from zoo.checks import at_least, one_of
 
-POSITIONS = ("none", "rope", "alibi")
-
 
 def rotary_channels(head_dim: int, fraction: float = 1.0) -> int:
     """How many of a head's channels turn: `fraction` of them, which must be even and positive."""
@@ -64,9 +62,11 @@ def _geometric(power_of_two: int) -> list[float]:
     return [2.0 ** (-8 * (h + 1) / power_of_two) for h in range(power_of_two)]
 
 
-def check_position(position: str, head_dim: int, rope_fraction: float, rope_base: float) -> None:
+def check_position(
+    position: str, head_dim: int, rope_fraction: float, rope_base: float, alibi: bool = False
+) -> None:
     """Refuse what `rotate` could not do, when the mixer is built rather than when it first runs."""
-    one_of("position", position, POSITIONS)
+    one_of("position", position, ("none", "rope", "alibi") if alibi else ("none", "rope"))
     if position == "rope":
         rotary_channels(head_dim, rope_fraction)
         at_least("rope_base", rope_base, 1.0)

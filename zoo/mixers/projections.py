@@ -16,6 +16,7 @@ class QueryKeyValue(nn.Module):
     """num_kv_heads: G; query heads share key/value heads in groups of H / G (None: one each).
 
     position: none | rope | alibi.  Keys come out turned to their absolute position, ready to be kept.
+    alibi: the mixer reads `slopes`, so that position may be alibi.
     slopes: [H] with alibi, for `zoo.kernels.attention`, else None.
     """
 
@@ -30,13 +31,14 @@ class QueryKeyValue(nn.Module):
         rope_base: float = 10000.0,
         rope_fraction: float = 1.0,
         bias: bool = False,
+        alibi: bool = False,
     ) -> None:
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)
         self.num_heads, self.head_dim = num_heads, d_model // num_heads
         self.num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         multiple("num_heads", num_heads, "num_kv_heads", self.num_kv_heads)
-        check_position(position, self.head_dim, rope_fraction, rope_base)
+        check_position(position, self.head_dim, rope_fraction, rope_base, alibi)
         self.position, self.rope_base, self.rope_fraction = position, rope_base, rope_fraction
         self.register_buffer(
             "slopes", alibi_slopes(num_heads) if position == "alibi" else None, persistent=False

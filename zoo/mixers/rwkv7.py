@@ -14,17 +14,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, multiple
+from zoo.checks import at_least
 from zoo.kernels.dplr_delta_rule import dplr_delta_rule
 from zoo.mixers.base import Linked, Seq
 from zoo.mixers.delta_heads import unit
 from zoo.mixers.group_norm import HeadsGroupNorm
+from zoo.mixers.heads import heads_of
 from zoo.mixers.low_rank import LowRank
 from zoo.mixers.token_shift import Depth, TokenShift, channels, ramp
 from zoo.mixers.undecayed import undecayed
 from zoo.state import StateSize
 
-HEAD_DIM = 64  # the published one
 LOG_LEAST = -math.exp(-0.5)  # no channel keeps less than exp(this) = 0.545 of its past in a step
 POWERS = (0.2, 0.9, 0.7, 0.7, 0.9, 0.2)  # of the lowest layer's shares 1 - (i / D)^p for r, w, k, v, a, g
 
@@ -54,11 +54,10 @@ class RWKV7(Linked[State]):
         n_layers: int = 2,
     ) -> None:
         super().__init__()
-        self.d_model, self.head_dim = d_model, min(HEAD_DIM, d_model) if head_dim is None else head_dim
+        num_heads, self.head_dim = heads_of("d_model", d_model, head_dim)
         at_least("head_dim", self.head_dim, 2)
-        multiple("d_model", d_model, "head_dim", self.head_dim)
-        depth, place = Depth.of(layer, n_layers), channels(d_model)
-        slope, zigzag = ramp(d_model) - 0.5, _zigzag(self.head_dim).repeat(d_model // self.head_dim)
+        self.d_model, depth, place = d_model, Depth.of(layer, n_layers), channels(d_model)
+        slope, zigzag = ramp(d_model) - 0.5, _zigzag(self.head_dim).repeat(num_heads)
         decay = -5.5 + 6 * ramp(d_model) ** (1 + depth.late**0.3) + 2.5 * zigzag
         network = partial(LowRank, d_model, fill=_orthogonal)
         self.shift = TokenShift(*(1 - place ** (p * depth.early) for p in POWERS))

@@ -53,7 +53,9 @@ class S2Attn(Mixer[State]):
         multiple("group_size", group_size, "2, for the shift by half a group", 2)
         multiple("num_kv_heads", num_kv_heads or num_heads, "2, one half of the heads is shifted", 2)
         self.group_size = group_size
-        self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
+        self.qkv = QueryKeyValue(
+            d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias, alibi=True
+        )
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, one_of
+from zoo.checks import at_least
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.feature_maps import Performer
 from zoo.mixers.projections import QueryKeyValue
@@ -52,7 +52,6 @@ class ScatterBrain(Mixer[State]):
     ) -> None:
         super().__init__()
         at_least("window", window, 1)
-        one_of("position", position, ("none", "rope"))
         self.d_model, self.num_heads = d_model, num_heads
         self.window, self.num_features = window, num_features
         self.qkv = QueryKeyValue(d_model, num_heads, None, position, rope_base, rope_fraction, bias)

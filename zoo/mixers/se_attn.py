@@ -28,8 +28,8 @@ from torch import Tensor, nn
 from zoo.checks import one_of
 from zoo.kernels import span_retrieval as spans
 from zoo.kernels.attention import scaled_dot_product
+from zoo.kernels.heads import per_query_head
 from zoo.mixers.base import Mixer, Seq
-from zoo.mixers.block_summaries import per_query_head
 from zoo.mixers.chunk_sizes import ChunkSizes
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.span_choice import Choice, Memory, SpanChoice
@@ -80,7 +80,6 @@ class SEAttn(Mixer[State]):
     ) -> None:
         super().__init__()
         one_of("retrieval", retrieval, ("shared", "per_group"))
-        one_of("position", position, ("none", "rope"))
         rule = SpanRule(block_size, top_k, selection, summary, max_blocks, gate, score_rope, retrieval_seed)
         self.chunks = ChunkSizes(chunk_size, chunk_sampling, eval_chunk_size, chunk_seed, block_size)
         self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)

@@ -47,7 +47,7 @@ class SharedAttention(Shared[State], ReadsEmbedding[State]):
         super().__init__()
         self.norm = nn.RMSNorm(d_model, eps=1e-5)
         self.qkv = QueryKeyValue(
-            2 * d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias
+            2 * d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias, alibi=True
         )
         self.attn_proj = nn.Linear(2 * d_model, d_model, bias=bias)
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)

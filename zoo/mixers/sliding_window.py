@@ -45,7 +45,9 @@ class SlidingWindow(Mixer[State]):
         super().__init__()
         at_least("window", window, 1)
         self.d_model, self.window = d_model, window
-        self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
+        self.qkv = QueryKeyValue(
+            d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias, alibi=True
+        )
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:

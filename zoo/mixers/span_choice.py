@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from zoo.kernels import span_retrieval as spans
-from zoo.mixers.block_summaries import BlockSummaries, per_query_head
+from zoo.kernels.heads import per_query_head
+from zoo.mixers.block_summaries import BlockSummaries
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.span_rule import SpanRule
 

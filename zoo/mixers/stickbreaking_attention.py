@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from zoo.kernels.heads import per_query_head
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize
@@ -43,8 +44,8 @@ class StickbreakingAttention(Mixer[State]):
         q, k, v = self.qkv(x)
         if state is not None:
             k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
-        wide, shared = torch.promote_types(x.dtype, torch.float32), q.shape[1] // k.shape[1]
-        keys, values = (part.to(wide).repeat_interleave(shared, dim=1) for part in (k, v))
+        wide = torch.promote_types(x.dtype, torch.float32)
+        keys, values = (per_query_head(part.to(wide), q.shape[1]) for part in (k, v))
         stop, ys = k.shape[2] - q.shape[2], []
         with torch.autocast(x.device.type, enabled=False):
             for queries in q.to(wide).split(CHUNK, dim=2):

@@ -8,14 +8,13 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, multiple
 from zoo.kernels.wkv6 import wkv6
 from zoo.mixers.base import Seq
 from zoo.mixers.group_norm import HeadsGroupNorm
+from zoo.mixers.heads import heads_of
 from zoo.mixers.token_shift import Depth, ramp
 from zoo.mixers.undecayed import undecayed
 
-HEAD_DIM = 64  # the published one
 Memory = Float[Tensor, "B H C C"]
 
 
@@ -27,9 +26,7 @@ class WkvHeads(nn.Module):
 
     def __init__(self, d_model: int, head_dim: int | None, layer: int, n_layers: int) -> None:
         super().__init__()
-        self.head_dim = min(HEAD_DIM, d_model) if head_dim is None else head_dim
-        at_least("head_dim", self.head_dim, 1)
-        multiple("d_model", d_model, "head_dim", self.head_dim)
+        _, self.head_dim = heads_of("d_model", d_model, head_dim)
         self.receptance, self.key, self.value, self.gate, self.out_proj = (
             nn.Linear(d_model, d_model, bias=False) for _ in range(5)
         )
