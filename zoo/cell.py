@@ -35,6 +35,13 @@ class Cell:
         return self.choices["mixer"]
 
     @property
+    def chosen_layer(self) -> int:
+        """The first layer that is the chosen mixer as its yaml has it, else the last."""
+        chosen = {key: value for key, value in self.config["mixer"].items() if key != "about"}
+        layers = self.config["model"]["layers"]
+        return layers.index(chosen) if chosen in layers else len(layers) - 1
+
+    @property
     def science(self) -> dict[str, Any]:
         """What decides the numbers: the config without folders, logger, machine and legend texts."""
         config = {key: value for key, value in self.config.items() if key not in MACHINE_ONLY}

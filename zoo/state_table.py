@@ -49,7 +49,7 @@ def entry(cell: Cell, settings: str, seq_lens: Sequence[int]) -> Entry:
     """Measured in float32 on the CPU, in the layer where it stands in the cell's model."""
     about = cell.config["mixer"]["about"]
     model = build_model(cell).eval()
-    layer = chosen_layer(cell)
+    layer = cell.chosen_layer
     return Entry(
         mixer=cell.mixer,
         settings=settings,
@@ -61,13 +61,6 @@ def entry(cell: Cell, settings: str, seq_lens: Sequence[int]) -> Entry:
         sizes=tuple(_size(model, layer, n) for n in seq_lens),
         measured=tuple(measured(model, layer, n) for n in seq_lens),
     )
-
-
-def chosen_layer(cell: Cell) -> int:
-    """The first layer that is the chosen mixer as its yaml has it, else the last."""
-    chosen = {key: value for key, value in cell.config["mixer"].items() if key != "about"}
-    layers = cell.config["model"]["layers"]
-    return layers.index(chosen) if chosen in layers else len(layers) - 1
 
 
 def _size(model: SequenceModel, layer: int, seq_len: int) -> StateSize | None:

@@ -15,7 +15,7 @@ from zoo import checkpoint
 from zoo.batches import BatchStream
 from zoo.cell import Cell
 from zoo.checks import one_of
-from zoo.cost import cost
+from zoo.cost import cost, working_parameters
 from zoo.decoding import decode_tokens_per_second
 from zoo.learner import Diverged, Learner, Position
 from zoo.loggers import check_logger, make_logger
@@ -175,10 +175,6 @@ def _restore(learner: Learner, saved: dict[str, Any]) -> None:
 def _outcome(learner: Learner, cell: Cell, task: Task, diverged: Diverged | None) -> Outcome:
     model, position = learner.model, learner.position
     seq_len = _longest(task, "test")
-    chosen = {key: value for key, value in cell.config["mixer"].items() if key != "about"}
-    layers = cell.config["model"]["layers"]
-    mixer = model.mixers[layers.index(chosen)] if chosen in layers else model.mixers[-1]
-    tables = {id(table) for table in (model.embedding, model.positions, model.head) if table is not None}
     return Outcome(
         status="diverged" if diverged else "ok",
         diverged_step=diverged.step if diverged else None,
@@ -192,10 +188,10 @@ def _outcome(learner: Learner, cell: Cell, task: Task, diverged: Diverged | None
         coverage=None if model.sees_all(seq_len) else coverage(task, "test", model.visible),
         state_seq_len=seq_len,
         state_model=peak(model.state_size, seq_len),
-        state_mixer=peak(mixer.state_size, seq_len),
+        state_mixer=peak(model.mixers[cell.chosen_layer].state_size, seq_len),
         layers=[type(mixer).__name__ for mixer in model.mixers],
         parameters=sum(p.numel() for p in model.parameters()),
-        parameters_without_embedding=sum(p.numel() for p in model.parameters() if id(p) not in tables),
+        parameters_without_embedding=working_parameters(model),
         causal=model.causal,
         exact_decode=model.exact_decode,
         wall_seconds=learner.wall_seconds(),
