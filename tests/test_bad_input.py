@@ -44,6 +44,9 @@ BAD = [
     ([WINDOW, "model.learned_positions=8"], "model.learned_positions (=8)"),
     ([WINDOW, "~mixer.window"], "mixer.window must be given"),
     ([WINDOW, "trainer.precision=16"], "trainer.precision (=16) must be"),
+    ([WINDOW, "kernels=fast"], "kernels (='fast') must be one of auto, reference, triton, package."),
+    ([WINDOW, "kernels=triton"], "kernels (=triton) needs trainer.accelerator=gpu, and it is cpu: use"),
+    ([WINDOW, "kernels=package"], "kernels (=package) needs trainer.accelerator=gpu, and it is cpu: use"),
     ([WINDOW, "lr=["], "cannot read lr=["),
     ([WINDOW, "results=/proc/zoo"], "results (=/proc/zoo) must be a folder that can be written to"),
 ]

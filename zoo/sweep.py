@@ -105,9 +105,12 @@ def checked(cell: Cell, validator: Validator, here: bool = True) -> list[str]:
 def _device(cell: Cell) -> list[str]:
     from torch import cuda
 
+    from zoo.kernels.choice import lacking
+
     if cell.config["trainer"]["accelerator"] == "gpu" and not cuda.is_available():
         return ["trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu."]
-    return []
+    missing = lacking(cell.config["kernels"])
+    return [] if missing is None else [missing]
 
 
 def _cells(which: list[str]) -> str:

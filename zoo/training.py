@@ -17,6 +17,7 @@ from zoo.cell import Cell
 from zoo.checks import one_of
 from zoo.cost import cost, working_parameters
 from zoo.decoding import decode_tokens_per_second
+from zoo.kernels.choice import contradiction, kernels, lacking
 from zoo.learner import Diverged, Learner, Position
 from zoo.loggers import check_logger, make_logger
 from zoo.metrics import write_csv
@@ -73,8 +74,11 @@ def train(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
         raise ValueError(
             "trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu."
         )
+    refused = contradiction(cell.config["kernels"], trainer.accelerator) or lacking(cell.config["kernels"])
+    if refused:
+        raise ValueError(refused)
     saved = checkpoint.load(folder / CHECKPOINT, cell.run_id)
-    with surroundings(trainer.threads):
+    with surroundings(trainer.threads), kernels(cell.config["kernels"]) as choice:
         task = build_task(cell.config)
         model = model_from_config(cell.config, task.vocab_size)
         model.check_length(_longest(task, *SPLITS))
@@ -92,7 +96,7 @@ def train(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
             _restore(learner, saved)
         diverged = _run(learner, _lightning(learner, cell, trainer, folder))
         write_csv(folder / METRICS, learner.position.rows)
-        return _outcome(learner, cell, task, diverged)
+        return _outcome(learner, cell, task, diverged, choice.record())
 
 
 def _settings(cell: Cell) -> tuple[OptimConfig, TrainerConfig]:
@@ -172,7 +176,9 @@ def _restore(learner: Learner, saved: dict[str, Any]) -> None:
     learner.tell(f"resumed at step {learner.position.step}", now=True)
 
 
-def _outcome(learner: Learner, cell: Cell, task: Task, diverged: Diverged | None) -> Outcome:
+def _outcome(
+    learner: Learner, cell: Cell, task: Task, diverged: Diverged | None, ran: dict[str, str]
+) -> Outcome:
     model, position = learner.model, learner.position
     seq_len = _longest(task, "test")
     return Outcome(
@@ -201,7 +207,7 @@ def _outcome(learner: Learner, cell: Cell, task: Task, diverged: Diverged | None
         ),
         operations=cost(cell, model, task).operations,
         peak_memory_bytes=_peak_memory(learner.device),
-        kernels={"linear_cross_entropy": "chunked"},
+        kernels=ran,
     )
 
 

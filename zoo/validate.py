@@ -9,13 +9,14 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from hydra.utils import get_method
 
 from zoo.cell import Cell
+from zoo.kernels.choice import Kernels, contradiction
 from zoo.mistakes import unknown
 
 SUPPLIED = {"block": ("mixer",)}  # arguments that the program gives, not the config
 GROUPS = ("mixer", "task", "block", "model", "optim", "trainer", "logger")
 TOP = {
     **{"d_model": int, "n_layers": int, "seed": int, "lr": float},
-    **{"max_examples": int | None, "results": str},
+    **{"kernels": Kernels, "max_examples": int | None, "results": str},
 }
 POSITIVE = ("d_model", "n_layers", "lr")
 
@@ -33,7 +34,7 @@ class Validator:
             return found
         if cell.point not in self._built:
             self._built[cell.point] = _sections(cell) or _widths(cell) or _built(cell)
-        return list(dict.fromkeys(self._built[cell.point]))
+        return list(dict.fromkeys(self._built[cell.point] or _kernels(cell)))
 
 
 def _top_level(cell: Cell) -> list[str]:
@@ -48,6 +49,12 @@ def _top_level(cell: Cell) -> list[str]:
         for key in POSITIVE
         if not 0 < config[key] < math.inf
     ]
+
+
+def _kernels(cell: Cell) -> list[str]:
+    """Beside `_built`, not in it: cells of one point may ask for different kernels."""
+    found = contradiction(cell.config["kernels"], cell.config["trainer"]["accelerator"])
+    return [] if found is None else [found]
 
 
 def _sections(cell: Cell) -> list[str]:

@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib import import_module
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, Literal, get_args
 
+import zoo.kernels
 from zoo.checks import one_of
-from zoo.kernels.available import absent
+from zoo.kernels.available import absent, interpreted, no_device
 
 Kernels = Literal["auto", "reference", "triton", "package"]
 KINDS: tuple[str, ...] = get_args(Kernels)
@@ -78,6 +80,10 @@ class Op:
             return tuple(name for name in self.others if name == TRITON)
         return tuple(name for name in self.others if name != TRITON) if kind == "package" else (kind,)
 
+    def missing(self, name: str) -> str | None:
+        """Why implementation `name` cannot run on this machine; None: it can."""
+        return None if name in self.forms else absent(name) or no_device()
+
     def module(self, name: str) -> ModuleType:
         return import_module(f"zoo.kernels.{self.name}.{name}")
 
@@ -108,3 +114,28 @@ class Op:
 
     def _refusal(self, name: str, inputs: tuple[Any, ...]) -> str | None:
         return absent(name) or self.module(name).unfit(*inputs)
+
+
+def ops() -> list[Op]:
+    """Every op of this package that has a choice of implementations, by name."""
+    packages = [import_module(f"zoo.kernels.{m.name}") for m in iter_modules(zoo.kernels.__path__) if m.ispkg]
+    return [op for op in (vars(package).get("OP") for package in packages) if isinstance(op, Op)]
+
+
+def contradiction(asked: str, accelerator: str) -> str | None:
+    """Why no machine can run what is asked for on this accelerator, in one line; None: some can."""
+    if asked in ("auto", REFERENCE) or accelerator == "gpu" or (asked == TRITON and interpreted()):
+        return None
+    return f"kernels (={asked}) needs trainer.accelerator=gpu, and it is {accelerator}: use kernels=auto."
+
+
+def lacking(asked: str) -> str | None:
+    """Why this machine cannot run what is asked for, in one line; None: it can."""
+    if asked in ("auto", REFERENCE):
+        return None
+    names = dict.fromkeys(name for op in ops() for name in op.of_kind(asked))
+    reasons = {name: absent(name) or no_device() for name in names}
+    if any(reason is None for reason in reasons.values()):
+        return None
+    said = "; ".join(f"{name}: {reason}" for name, reason in reasons.items()) or "no op has such a form"
+    return f"kernels (={asked}) cannot be had here: {said}.  Use kernels=auto."
