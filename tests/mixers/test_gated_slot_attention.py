@@ -23,14 +23,6 @@ def test_the_state_of_the_paper_is_2_slots_d(d_model: int, num_slots: int):
     assert size.paper == size.resident == size.touched == 2 * num_slots * d_model
 
 
-def test_large_inputs_and_long_sequences_stay_finite():
-    mixer, x = GatedSlotAttention(16, num_heads=2, temperature=1.0), 100 * torch.randn(1, 4096, 16)
-    y = mixer(x)
-    y.square().mean().backward()
-    assert y.isfinite().all()
-    assert all(p.grad.isfinite().all() for p in mixer.parameters())
-
-
 def test_bfloat16_keeps_its_state_in_float32():
     mixer, x = GatedSlotAttention(16, num_heads=2), torch.randn(2, 70, 16)
     with torch.autocast("cpu", torch.bfloat16):

@@ -51,14 +51,6 @@ def test_members_of_a_population_are_as_alone(length):
     check_population(lambda: H3(4, d_state=4), torch.randn(2, 2, length, 4, dtype=torch.float64))
 
 
-def test_large_inputs_and_long_sequences_stay_finite():
-    mixer, x = H3(8, d_state=8), 100 * torch.randn(1, 4096, 8)
-    y = mixer(x)
-    y.square().mean().backward()
-    assert y.isfinite().all()
-    assert all(p.grad.isfinite().all() for p in mixer.parameters())
-
-
 def test_single_precision_kernels_hold_over_long_sequences():
     torch.manual_seed(0)
     keep = DiagonalSSM(8, 32)

@@ -71,11 +71,3 @@ def test_the_yaml_reaches_the_longest_sequence_of_the_figures():
 def test_members_of_a_population_are_as_alone(length):
     x = torch.randn(2, 2, length, 4, dtype=torch.float64)
     check_population(lambda: Hyena(4, 80, order=3, filter_dim=6, emb_dim=5), x)
-
-
-def test_large_inputs_and_long_sequences_stay_finite():
-    mixer, x = Hyena(8, 4096), 100 * torch.randn(1, 4096, 8)
-    y = mixer(x)
-    y.square().mean().backward()
-    assert y.isfinite().all()
-    assert all(p.grad.isfinite().all() for p in mixer.parameters())

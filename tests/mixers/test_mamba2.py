@@ -42,14 +42,6 @@ def test_heads_are_64_wide_where_they_can_be():
     ]
 
 
-def test_large_inputs_and_long_sequences_stay_finite():
-    mixer, x = Mamba2(16, d_state=4), 100 * torch.randn(1, 4096, 16)
-    y = mixer(x)
-    y.square().mean().backward()
-    assert y.isfinite().all()
-    assert all(p.grad.isfinite().all() for p in mixer.parameters())
-
-
 def test_bfloat16_keeps_its_state_in_float32():
     mixer, x = Mamba2(16, d_state=4), torch.randn(2, 70, 16)
     with torch.autocast("cpu", torch.bfloat16):

@@ -40,14 +40,6 @@ def test_angles_do_not_round_as_they_add_up():
     assert state.angle.min() >= 0 and state.angle.max() < 2 * math.pi + 1e-6
 
 
-def test_large_inputs_and_long_sequences_stay_finite():
-    mixer, x = Mamba3(16, d_state=4), 100 * torch.randn(1, 4096, 16)
-    y = mixer(x)
-    y.square().mean().backward()
-    assert y.isfinite().all()
-    assert all(p.grad.isfinite().all() for p in mixer.parameters())
-
-
 def test_bfloat16_keeps_its_state_in_float32():
     mixer, x = Mamba3(16, d_state=4), torch.randn(2, 70, 16)
     with torch.autocast("cpu", torch.bfloat16):

@@ -66,16 +66,6 @@ def test_initial_values_are_the_authors():
     assert mixer.out_proj.weight.std().item() == pytest.approx(2 / 2 / 8, rel=0.05)
 
 
-def test_large_inputs_and_long_sequences_stay_finite():
-    torch.manual_seed(0)
-    mixer, x = MLSTM(16, num_heads=2), 100 * torch.randn(1, 4096, 16)
-    torch.nn.init.normal_(mixer.gates.weight, std=0.1)
-    y = mixer(x)
-    y.square().mean().backward()
-    assert y.isfinite().all()
-    assert all(p.grad.isfinite().all() for p in mixer.parameters())
-
-
 def test_bfloat16_keeps_its_state_in_float32():
     mixer, x = MLSTM(16, num_heads=2), torch.randn(2, 70, 16)
     with torch.autocast("cpu", torch.bfloat16):

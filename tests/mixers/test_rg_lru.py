@@ -36,14 +36,6 @@ def test_a_shut_gate_has_finite_gradients():
     assert all(p.grad.isfinite().all() for p in mixer.parameters())
 
 
-def test_large_inputs_and_long_sequences_stay_finite():
-    mixer, x = RGLRU(16, num_heads=2), 100 * torch.randn(1, 4096, 16)
-    y = mixer(x)
-    y.square().mean().backward()
-    assert y.isfinite().all()
-    assert all(p.grad.isfinite().all() for p in mixer.parameters())
-
-
 def test_bfloat16_keeps_its_state_in_float32():
     mixer, x = RGLRU(16, num_heads=2), torch.randn(2, 70, 16)
     with torch.autocast("cpu", torch.bfloat16):
