@@ -19,6 +19,11 @@ def interval(scores: NDArray[np.float64]) -> tuple[float, float, str]:
         return np.nan, np.nan, NONE
     if len(scores) == 2:
         return float(scores[0]), float(scores[1]), RANGE
-    resampled = np.random.default_rng(0).choice(scores, (RESAMPLES, len(scores))).mean(axis=1)
+    resampled = scores[resamples(len(scores))].mean(axis=1)
     low, high = np.quantile(resampled, [0.025, 0.975])
     return float(low), float(high), BOOTSTRAP
+
+
+def resamples(count: int) -> NDArray[np.int64]:
+    """[RESAMPLES count]: which of so many seeds each resample of the bootstrap takes, always the same."""
+    return np.random.default_rng(0).choice(count, (RESAMPLES, count))
