@@ -1,0 +1,130 @@
+"""Pictures of a folder of records: the published figures beside ours, and other views.
+
+    python -m analysis.figures                                which pictures there are, and for which sweep
+    python -m analysis.figures based_fig2 results/            one of them
+    python -m analysis.figures all results/mini_based_fig2    all that belong to the sweep of that name
+    python -m analysis.figures --committed docs/results --out docs/figures
+
+RESULTS is a folder of records or an archive that `python -m zoo.archive` made.  Each picture is NAME.png,
+NAME.pdf, NAME.csv with the numbers behind it, and NAME.txt with what it shows in sentences.  --committed
+makes every picture of every archive in a folder, as OUT/SWEEP/NAME.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from analysis import gallery
+from analysis.style import SCREEN, STYLES, Style
+from analysis.table import whole
+
+ALL = "all"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    style = STYLES[options.style]
+    try:
+        if options.committed:
+            return _committed(options.committed, options.out or Path("docs/figures"), style)
+        if options.list or not options.name:
+            _list()
+            return 0
+        return _show(options, style)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m analysis.figures", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("name", nargs="?", default="", help="a picture, or all of the sweep")
+    parser.add_argument("results", nargs="?", type=Path, help="a folder of records, or an archive of one")
+    parser.add_argument("--out", type=Path, help="where pictures go (default: RESULTS/figures)")
+    parser.add_argument("--style", choices=tuple(STYLES), default=SCREEN.name, help="for which page")
+    parser.add_argument("--committed", type=Path, metavar="FOLDER", help="every picture of its archives")
+    parser.add_argument("--list", action="store_true", help="say which pictures there are")
+    return parser
+
+
+def _list() -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("picture", "sweeps", "shows"):
+        table.add_column(column, no_wrap=True)
+    for name in gallery.names():
+        table.add_row(name, ", ".join(gallery.sweeps_of(name)) or "any", gallery.about(name))
+    whole(table).print(table)
+
+
+def _show(options: argparse.Namespace, style: Style) -> int:
+    if options.name != ALL:
+        gallery.find(options.name)
+    if options.results is None:
+        raise ValueError(f"Give the results that {options.name} shows: a folder of records or an archive.")
+    study = gallery.Study(options.results)
+    names = gallery.pictures_of(study.name) if options.name == ALL else (options.name,)
+    out = options.out or options.results.with_suffix("") / "figures"
+    return _make(names, study, out, style)
+
+
+def _committed(folder: Path, out: Path, style: Style) -> int:
+    found = sorted(folder.glob("*.zip"))
+    if not found:
+        raise ValueError(f"{folder} holds no archive (*.zip) of results: python -m zoo.archive makes them.")
+    studies = [gallery.Study(path) for path in found]
+    wanted = [(gallery.pictures_of(study.name), study) for study in studies]
+    return max(_make(names, study, out / study.name, style) for names, study in wanted)
+
+
+def _make(names: tuple[str, ...], study: gallery.Study, out: Path, style: Style) -> int:
+    """Make them all; what one cannot show does not keep the others away, and is the exit code."""
+    code = 0
+    for line in study.unread:
+        print(f"warning: {line}", file=sys.stderr)
+    for name in names:
+        try:
+            picture = gallery.draw(name, study, style)
+            paths = gallery.write(picture, out / name, style)
+        except (ValueError, OSError) as error:
+            print(f"error: {name} of {study.name}: {error}", file=sys.stderr)
+            code = 1
+        else:
+            _print(picture, paths)
+    return code
+
+
+def _print(picture: gallery.Picture, paths: list[Path]) -> None:
+    for table in picture.tables.values():
+        _table(table)
+    console = Console()
+    for line in picture.says:
+        console.print(line, highlight=False, markup=False)
+    for path in paths:
+        console.print(f"wrote {path}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _table(rows: pd.DataFrame) -> None:
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    columns = [str(name) for name in rows.columns if name not in ("source", "note")]
+    for column in columns:
+        shown.add_column(column, no_wrap=True)
+    for row in rows.to_dict("records"):
+        shown.add_row(*(_field(row[name]) for name in columns))
+    whole(shown).print(shown)
+
+
+def _field(value: object) -> str:
+    if isinstance(value, float):
+        return "-" if value != value else f"{value:.3f}"
+    return str(value).replace("[", "\\[")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

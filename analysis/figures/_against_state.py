@@ -1,0 +1,47 @@
+"""Accuracy against state as Figures 2 and 8 of arXiv 2402.18668 show it: the mean of all slices."""
+
+import pandas as pd
+
+from analysis import scored
+from analysis.axes import AXES
+from analysis.cells import slices
+from analysis.figure import caption
+from analysis.gallery import Picture, Study
+from analysis.published import beside, ordering, read, words
+from analysis.published.picture import Panel, draw, dressed
+from analysis.style import Style
+
+AXIS = AXES["paper"]
+
+
+def against_state(study: Study, style: Style, claims: str = "") -> Picture:
+    """Ours and the published points on the same axes where settings agree; else side by side.
+
+    claims: the figure whose claims are held against ours as well.
+    """
+    ours, seeds = scored.means(study.table), scored.of_seeds(study.table)
+    published = read.points("based_fig2")
+    compared = beside.compare(published, ours)
+    printed = dressed(published, ours).rename(columns={"state": AXIS.column})
+    tables, says = {}, [caption(ours, slices(study.table, "test"))]
+    if len(compared):
+        tables["deviation"] = compared
+        says += words.of_points(compared)
+    else:
+        tables["ordering"] = ordering.compare(
+            printed, seeds, x={"published": AXIS.column, "ours": AXIS.column}
+        )
+        says += words.of_ordering(tables["ordering"], "sizes of state")
+    if claims:
+        tables["claims"] = ordering.claims(claims, seeds)
+        says += words.of_claims(tables["claims"])
+    panels = _panels(study.name, printed, ours, same=len(compared) > 0)
+    return Picture(draw(panels, ours, AXIS, says[0], style), ours, says, tables)
+
+
+def _panels(name: str, printed: pd.DataFrame, ours: pd.DataFrame, *, same: bool) -> list[Panel]:
+    label = AXIS.label(ours["state_seq_len"].max())
+    if same:
+        return [Panel(f"{name}, and published", label, printed, ours)]
+    there = [Panel("published", AXIS.label(1024), published=printed)] if len(printed) else []
+    return [*there, Panel(f"ours: {name}", label, ours=ours)]

@@ -1,0 +1,9 @@
+"""Arora et al. 2024, arXiv 2402.18668, Figure 2: recall against state, ours beside the published."""
+
+from analysis.figures._against_state import against_state
+from analysis.gallery import Picture, Study
+from analysis.style import Style
+
+
+def figure(study: Study, style: Style) -> Picture:
+    return against_state(study, style)

@@ -1,0 +1,53 @@
+"""Arora et al. 2023, arXiv 2312.04927, Figure 2: recall against d_model, a panel a load."""
+
+import pandas as pd
+
+from analysis import scored
+from analysis.axes import Axis
+from analysis.cells import slices_in_words
+from analysis.figure import caption
+from analysis.gallery import Picture, Study
+from analysis.published import beside, ordering, read, words
+from analysis.published.picture import Panel, draw, dressed
+from analysis.style import Style
+
+AXIS = Axis("d_model", "Width d_model", "channels")
+
+
+def figure(study: Study, style: Style) -> Picture:
+    """Each load with ours and published where settings agree; else the published loads, then ours."""
+    ours, seeds = scored.alone(study.table), scored.of_seeds(study.table)
+    published = read.points("zoology_fig2")
+    compared = beside.compare(published, ours)
+    printed = dressed(published, ours)
+    tables, says = {}, [caption(ours)]
+    if len(compared):
+        tables["deviation"] = compared
+        says += words.of_points(compared)
+    else:
+        x = {"published": AXIS.column, "ours": AXIS.column}
+        tables["ordering"] = ordering.compare(
+            printed.assign(load=printed["slice"]), seeds, x=x, panel="load"
+        )
+        says += words.of_ordering(tables["ordering"], "widths")
+    panels = _panels(printed, ours, same=len(compared) > 0)
+    return Picture(draw(panels, ours, AXIS, says[0], style), ours, says, tables)
+
+
+def _panels(printed: pd.DataFrame, ours: pd.DataFrame, *, same: bool) -> list[Panel]:
+    label = AXIS.label(0)
+    theirs, mine = (
+        {str(name): rows for name, rows in side.groupby("slice", sort=False)} for side in (printed, ours)
+    )
+    if same:
+        return [Panel(slices_in_words([name]), label, theirs.get(name), rows) for name, rows in mine.items()]
+    return [
+        *(Panel(f"published: {_short(name)}", label, published=rows) for name, rows in theirs.items()),
+        *(Panel(f"ours: {_short(name)}", label, ours=rows) for name, rows in mine.items()),
+    ]
+
+
+def _short(name: str) -> str:
+    """ "64 tokens, 4 pairs"."""
+    seq_len, pairs = (part.split("=")[1] for part in name.split(","))
+    return f"{seq_len} tokens, {pairs} pairs"

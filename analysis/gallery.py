@@ -1,0 +1,133 @@
+"""Which pictures there are, and which of them belong to which sweep.
+
+A picture is a module of analysis/figures with a function `figure(study, style) -> Picture`; its name is the
+module's, and the first line of its docstring says what it shows.
+"""
+
+import difflib
+import importlib
+import pkgutil
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+
+import matplotlib
+import pandas as pd
+from matplotlib.figure import Figure
+
+from analysis import figures, page, records
+from analysis.style import Style, rc
+from zoo.results import load_distances, load_metrics
+
+# A sweep's pictures, and those of its toy form mini_NAME.
+PICTURES = {
+    "based_fig2": ("based_fig2", "frontier", "heat_map", "distance", "lr_profiles", "curves"),
+    "based_fig3": ("based_fig3", "frontier", "curves"),
+    "based_fig8": ("based_fig8", "frontier", "distance"),
+    "zoology_fig2": ("zoology_fig2",),
+    "se_attn_ablations": ("se_attn_ablations", "knobs", "frontier", "distance"),
+    "state_scaling": ("state_scaling", "loads", "heat_map"),
+}
+MINI = "mini_"
+
+
+@dataclass(frozen=True)
+class Study:
+    """Results as pictures want them.  home: a results folder or an archive of one."""
+
+    home: Path
+
+    @property
+    def name(self) -> str:
+        return self.home.stem if self.home.suffix == ".zip" else self.home.resolve().name
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """As `zoo.results.load`, of the records that can be read, each cell once."""
+        return records.once(self._read[0])[0]
+
+    @cached_property
+    def unread(self) -> list[str]:
+        """One line on each record that cannot be read or counts once."""
+        return self._read[1] + records.once(self._read[0])[1]
+
+    @cached_property
+    def metrics(self) -> pd.DataFrame:
+        return load_metrics(self.home)
+
+    @cached_property
+    def distances(self) -> pd.DataFrame:
+        return load_distances(self.home)
+
+    @cached_property
+    def _read(self) -> tuple[pd.DataFrame, list[str]]:
+        return records.readable(self.home)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """figure: None where there is nothing to draw but a table.  rows: the numbers behind it.
+
+    tables: more of them, by the suffix of their file.  says: what it shows, a sentence each; the first is the
+    caption.
+    """
+
+    figure: Figure
+    rows: pd.DataFrame
+    says: list[str]
+    tables: dict[str, pd.DataFrame]
+
+
+def names() -> list[str]:
+    """Every picture there is."""
+    return sorted(module.name for module in pkgutil.iter_modules(figures.__path__) if module.name[0] != "_")
+
+
+def find(name: str) -> ModuleType:
+    """The module of a picture.  ValueError names the near ones."""
+    known = names()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or known
+        raise ValueError(f"No picture {name!r}: did you mean {' or '.join(near)}?")
+    return importlib.import_module(f"analysis.figures.{name}")
+
+
+def about(name: str) -> str:
+    """What a picture shows, in a line."""
+    return (find(name).__doc__ or "").strip().splitlines()[0]
+
+
+def sweeps_of(name: str) -> list[str]:
+    return [sweep for sweep, shown in PICTURES.items() if name in shown]
+
+
+def pictures_of(sweep: str) -> tuple[str, ...]:
+    """What belongs to a sweep or its toy form; ValueError for one that none belongs to."""
+    known = PICTURES.get(sweep.removeprefix(MINI))
+    if known is None:
+        near = difflib.get_close_matches(sweep.removeprefix(MINI), PICTURES, n=2) or list(PICTURES)
+        raise ValueError(
+            f"No picture belongs to a sweep {sweep!r} (the name of the folder or archive): "
+            f"rename it to that of its sweep ({', '.join(near)}), or ask for pictures by name."
+        )
+    return known
+
+
+def draw(name: str, study: Study, style: Style) -> Picture:
+    """Make a picture; ValueError, one line, for what these results cannot show."""
+    module = find(name)
+    with matplotlib.rc_context(rc(style)):
+        return module.figure(study, style)
+
+
+def write(picture: Picture, stem: Path, style: Style) -> list[Path]:
+    """stem.png, stem.pdf, stem.csv, stem_SUFFIX.csv for each further table, stem.txt with what it says."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    paths = page.save(picture.figure, stem, style)
+    tables = {"": picture.rows} | {f"_{name}": table for name, table in picture.tables.items()}
+    for suffix, table in tables.items():
+        text = table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+        paths.append(page.write(stem.with_name(f"{stem.name}{suffix}.csv"), text.encode()))
+    text = "\n".join(picture.says) + "\n"
+    return [*paths, page.write(stem.with_name(f"{stem.name}.txt"), text.encode())]

@@ -1,0 +1,1 @@
+"""Published points and claims, as CSV files, and how ours are set beside them."""

@@ -1,0 +1,119 @@
+"""Whether two results agree on what is better, where their sizes cannot be compared.
+
+*A leads B* by the mean, over the budgets that both can have, of what A recalls more than B.  A budget is a
+value x (scalars of state, or a width); what a mixer recalls within it is the best accuracy of its points of
+at most x; the mean is over log x, from the larger of the two smallest points to the largest.
+"""
+
+import numpy as np
+import pandas as pd
+
+from analysis.published import read
+
+TELL = 0.02  # a lead below this is too small to be read off a figure, and to be spoken of
+AGREES, DISAGREES, OPEN, CLOSE = "agrees", "DISAGREES", "not told apart here", "too close in print"
+
+
+def lead(first: pd.DataFrame, second: pd.DataFrame, x: str) -> float:
+    """How much more `first` recalls than `second` (accuracies, so -1 to 1); frames with x and accuracy."""
+    start = max(first[x].min(), second[x].min())
+    edges = np.unique(np.clip(np.concatenate([first[x], second[x]]), start, None))
+    ahead = _best(first, edges, x) - _best(second, edges, x)
+    if len(edges) == 1:
+        return float(ahead[0])
+    return float(np.average(ahead[:-1], weights=np.diff(np.log(np.clip(edges, 1, None)))))
+
+
+def leads(first: pd.DataFrame, second: pd.DataFrame, x: str, panel: str = "") -> pd.Series:
+    """`lead` for each seed that both have; with a panel, the mean over the panels that both have."""
+    by = ["seed", panel] if panel else ["seed"]
+    left, right = ({tuple(key): group for key, group in side.groupby(by)} for side in (first, second))
+    found: dict[object, list[float]] = {}
+    for key, group in left.items():
+        if key in right:
+            found.setdefault(key[0], []).append(lead(group, right[key], x))
+    return pd.Series({seed: float(np.mean(values)) for seed, values in found.items()}, dtype=float)
+
+
+def compare(
+    published: pd.DataFrame, ours: pd.DataFrame, *, x: dict[str, str], panel: str = ""
+) -> pd.DataFrame:
+    """Every pair of mixers that both have: first and second as in print, and whether ours agrees.
+
+    published: of `read.points`; ours: of `analysis.scored.of_seeds`.  x: the column of budgets of
+    "published" and of "ours"; panel: a column (slice) within which points are compared.
+    Columns: first, second (labels; first leads in print), published, ours (leads), low, high (over seeds),
+    seeds, verdict.
+    """
+    labels = dict(zip(ours["mixer"], ours["label"], strict=True))
+    names = sorted(set(published["mixer"]) & set(labels))
+    printed = published.assign(seed=0)
+    rows = []
+    for i, one in enumerate(names):
+        for other in names[i + 1 :]:
+            print_lead = _between(printed, one, other, x["published"], panel).mean()
+            first, second = (one, other) if print_lead >= 0 else (other, one)
+            found = _between(ours, first, second, x["ours"], panel)
+            told = abs(print_lead) >= TELL
+            rows.append(
+                {"first": labels[first], "second": labels[second], "published": abs(print_lead)}
+                | _verdict(found, told)
+            )
+    return pd.DataFrame(rows, columns=["first", "second", "published", *_COLUMNS])
+
+
+def claims(figure: str, ours: pd.DataFrame, *, x: str = "state_resident") -> pd.DataFrame:
+    """Each claim of a figure against ours: claim, source, note and the columns of `compare` from ours on.
+
+    A claim on settings that these cells do not have is left out.
+    """
+    rows = []
+    for claim in read.claims(figure).to_dict("records"):
+        found = _claimed(claim, ours, x)
+        if len(found):
+            rows.append({k: claim[k] for k in ("claim", "source", "note")} | _verdict(found, told=True))
+    return pd.DataFrame(rows, columns=["claim", "source", "note", *_COLUMNS])
+
+
+def tau(verdicts: pd.DataFrame) -> float:
+    """Kendall's tau over what print tells apart: (agree - disagree) / all; NaN where that is nothing."""
+    told = verdicts.loc[verdicts["verdict"] != CLOSE, "verdict"]
+    return float(((told == AGREES).sum() - (told == DISAGREES).sum()) / len(told)) if len(told) else np.nan
+
+
+_COLUMNS = ["ours", "low", "high", "seeds", "verdict"]
+
+
+def _best(points: pd.DataFrame, budgets: np.ndarray, x: str) -> np.ndarray:
+    within = points[x].to_numpy(float)[None] <= budgets[:, None]
+    return np.where(within, points["accuracy"].to_numpy(float)[None], -np.inf).max(axis=1)
+
+
+def _between(rows: pd.DataFrame, one: str, other: str, x: str, panel: str) -> pd.Series:
+    known = rows.loc[rows[x].notna()]
+    return leads(known.loc[known["mixer"] == one], known.loc[known["mixer"] == other], x, panel)
+
+
+def _claimed(claim: dict[str, str], ours: pd.DataFrame, x: str) -> pd.Series:
+    try:
+        sides = [ours.query(claim[side]) for side in ("better", "worse")]
+        for number, expression in enumerate(filter(None, claim["equal"].split(";"))):
+            sides = [side.assign(**{f"equal{number}": side.eval(expression.strip())}) for side in sides]
+    except (NameError, KeyError):  # a setting that no cell here has
+        return pd.Series(dtype=float)
+    if any(side.empty for side in sides):
+        return pd.Series(dtype=float)
+    keys = [name for name in sides[0] if str(name).startswith("equal")]
+    better, worse = (side.assign(panel=side[keys].astype(str).agg("/".join, axis=1)) for side in sides)
+    return leads(better, worse, x, "panel")
+
+
+def _verdict(found: pd.Series, told: bool) -> dict[str, object]:
+    mean, low, high = found.mean(), found.min(), found.max()
+    if not told:
+        verdict = CLOSE
+    elif abs(mean) < TELL or low < 0 < high:
+        verdict = OPEN
+    else:
+        verdict = AGREES if mean > 0 else DISAGREES
+    return {"ours": mean, "low": low, "high": high, "seeds": len(found), "verdict": verdict}

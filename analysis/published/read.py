@@ -1,0 +1,42 @@
+"""The CSV files of this folder: published points, and claims that figures make without numbers."""
+
+from importlib.resources import files
+
+import pandas as pd
+
+POINT = (
+    "source", "figure", "task", "mixer", "d_model", "slice", "accuracy", "reading_error", "note",
+)  # fmt: skip
+TEXT = ("source", "figure", "task", "mixer", "slice", "note")
+
+
+def points(name: str) -> pd.DataFrame:
+    """One row a published point.
+
+    source, figure: where it stands.  task: stem of our task's yaml.  slice: as `zoo.results` names it,
+    or "mean of 7 slices".  mixer: stem of our yaml.  d_model, mixer.<key>: the settings that identify
+    it, NaN where it has none or they are not known.  state: scalars, as the figure counts them.
+    accuracy: as read, right to within reading_error.  note: what to know about this point.
+    """
+    table = _read(name)
+    absent = [column for column in POINT if column not in table]
+    if absent:
+        raise ValueError(f"analysis/published/{name}.csv lacks the column {absent[0]!r}.")
+    return table.fillna({"note": ""})
+
+
+def claims(figure: str) -> pd.DataFrame:
+    """What a figure says in words: figure, source, claim, better, worse, equal, note (see the CSV's head)."""
+    table = _read("claims")
+    return table.loc[table["figure"] == figure].fillna("").reset_index(drop=True)
+
+
+def settings(published: pd.DataFrame) -> list[str]:
+    """The columns that identify a point: d_model and those of the mixer."""
+    return [str(name) for name in published.columns if name == "d_model" or str(name).startswith("mixer.")]
+
+
+def _read(name: str) -> pd.DataFrame:
+    path = files("analysis") / "published" / f"{name}.csv"
+    with path.open(encoding="utf-8") as file:
+        return pd.read_csv(file, comment="#")

@@ -1,0 +1,111 @@
+"""What a comparison says, in sentences."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from analysis.published import ordering
+from analysis.published.beside import NEAR, OFF, REPRODUCTION, WITHIN
+
+
+def of_points(compared: pd.DataFrame) -> list[str]:
+    """Of `beside.compare`: how many are as published, and the points that are not."""
+    count = compared["verdict"].value_counts()
+    error = max(compared["reading_error"])
+    lines = [
+        f"{count.get(WITHIN, 0)} of {len(compared)} published points are met within our interval and their "
+        f"reading error (up to {error:g}), {count.get(NEAR, 0)} more within {REPRODUCTION:g}, by which two "
+        f"published runs of one point differ, {count.get(OFF, 0)} are not.  The mean deviation is "
+        f"{compared['deviation'].mean():+.3f}, the mean size of one "
+        f"{compared['deviation'].abs().mean():.3f}."
+    ]
+    off = compared.loc[compared["verdict"] == OFF].sort_values("deviation", key=np.abs, ascending=False)
+    for row in off.to_dict("records"):
+        lines.append(
+            f"Off: {row['series']}, {row['settings']}, {row['slice']}: ours {row['ours']:.3f}"
+            f"{_interval(row)}, published {row['published']:.3f} ({row['source']}, {row['figure']})."
+        )
+    return lines + _alone(compared["seeds"].tolist())
+
+
+def of_ordering(verdicts: pd.DataFrame, what: str) -> list[str]:
+    """Of `ordering.compare`, where no point has the published settings."""
+    lines = [
+        "No point has the published settings (task, width, loads): sizes and accuracies cannot be compared "
+        f"with the published ones, and only the ordering is.  {_lead(what)}"
+    ]
+    if verdicts.empty:
+        return [*lines, "Fewer than two of the published mixers are here: there is no ordering to compare."]
+    return [*lines, _count(verdicts), *_each(verdicts, _pair), *_alone(verdicts["seeds"].tolist())]
+
+
+def of_claims(verdicts: pd.DataFrame) -> list[str]:
+    """Of `ordering.claims`: a sentence on all, and one on each that does not hold."""
+    if verdicts.empty:
+        return ["None of what is published asks about these settings."]
+    lines = ["Published without numbers, so as orderings.  " + _lead("scalars of resident state")]
+    return [*lines, _count(verdicts), *_each(verdicts, _claim), *_alone(verdicts["seeds"].tolist())]
+
+
+def _lead(what: str) -> str:
+    return (
+        f"One mixer leads another by what it recalls more, on the mean over the {what} that both can have, "
+        "with the best of its points up to there."
+    )
+
+
+def _count(verdicts: pd.DataFrame) -> str:
+    count = verdicts["verdict"].value_counts()
+    agree, disagree, not_told = (
+        count.get(v, 0) for v in (ordering.AGREES, ordering.DISAGREES, ordering.OPEN)
+    )
+    close = count.get(ordering.CLOSE, 0)
+    left_out = f"; {close} more are less than {ordering.TELL:g} apart in print" if close else ""
+    return (
+        f"Of {agree + disagree + not_told} orderings {agree} agree, {disagree} disagree, and {not_told} our "
+        f"seeds do not tell apart: Kendall's tau {ordering.tau(verdicts):.2f}{left_out}."
+    )
+
+
+def _each(verdicts: pd.DataFrame, sentence: Callable[[dict], str]) -> list[str]:
+    rows = verdicts.loc[verdicts["verdict"].isin([ordering.DISAGREES, ordering.OPEN])]
+    return [sentence(row) for row in rows.sort_values("ours").to_dict("records")]
+
+
+def _pair(row: dict) -> str:
+    return (
+        f"{_verdict(row)}: in print {row['first']} leads {row['second']} by {row['published']:.2f}; here "
+        f"{_here(row, row['first'], row['second'])}."
+    )
+
+
+def _claim(row: dict) -> str:
+    by = f"{row['ours']:+.3f}{_span(row)}"
+    note = f" ({row['note']})" if row["note"] else ""
+    return f"{_verdict(row)}: {row['claim']}, {row['source']}{note}; here by {by}."
+
+
+def _verdict(row: dict) -> str:
+    return "Disagrees" if row["verdict"] == ordering.DISAGREES else "Not told apart"
+
+
+def _here(row: dict, first: str, second: str) -> str:
+    if row["ours"] < 0:
+        first, second = second, first
+        row = row | {"ours": -row["ours"], "low": -row["high"], "high": -row["low"]}
+    return f"{first} leads {second} by {row['ours']:.3f}{_span(row)}"
+
+
+def _span(row: dict) -> str:
+    if row["seeds"] < 2:
+        return ""
+    return f" ({row['low']:+.3f} to {row['high']:+.3f} over {row['seeds']} seeds)"
+
+
+def _interval(row: dict) -> str:
+    return "" if np.isnan(row["low"]) else f" ({row['low']:.3f} to {row['high']:.3f}, {row['interval']})"
+
+
+def _alone(seeds: list[int]) -> list[str]:
+    return ["One seed: what another seed would say is not known."] if min(seeds, default=2) < 2 else []
