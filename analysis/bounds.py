@@ -75,8 +75,8 @@ def least_bits(accuracy: float, load: Load) -> float:
 def alphabets(load: Load) -> tuple[NDArray[np.int64], Floats]:
     """How many values may still be an answer for one who has read all filler of a row, and how probably.
 
-    Falling; at most ALPHABETS of them.  The filler of one pass: draws from the tokens that are neither key nor
-    value of the row.
+    Falling; at most ALPHABETS of them.  Filler of one pass: draws from the tokens that are neither key nor value
+    of the row.
     """
     values = load.vocab_size - load.vocab_size // 2
     others, outside = values - load.num_kv_pairs, load.vocab_size - 2 * load.num_kv_pairs
