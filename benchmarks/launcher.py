@@ -24,7 +24,7 @@ from benchmarks import fake_slurm, no_work
 from benchmarks.no_work import Records, grid
 from benchmarks.scale import composed, run
 from benchmarks.train import processor
-from zoo import results, sweep
+from zoo import pool, results, sweep
 from zoo.cell import Cell
 from zoo.config import composer
 from zoo.display import SweepDisplay
@@ -56,12 +56,12 @@ def here(count: int, workers: int) -> str:
     """A table's row: from the first cell's start to the last one's end, once the imports are over."""
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as null, redirect_stdout(null):
         batch = [[*WORDS, f"seed={seed}", f"results={folder}"] for seed in range(count + 1)]
-        context, cells = sweep.start_forkserver(), sweep.plan(composer(), batch)
-        sweep._work = no_work.idle
+        context, cells = pool.start_forkserver(), sweep.plan(composer(), batch)
+        pool._work = no_work.idle
         with SweepDisplay(total=count, done=0, how="measured") as display:
-            sweep.Pool(context, workers, display).run(cells[:1])
+            pool.Pool(context, workers, display).run(cells[:1])
             began = time.perf_counter()
-            failures = sweep.Pool(context, workers, display).run(cells[1:])
+            failures = pool.Pool(context, workers, display).run(cells[1:])
             seconds = time.perf_counter() - began
     assert not failures, failures[0].reason
     return f"| {count:,} cells here, {workers} at once | {seconds:.1f} | {1000 * seconds / count:.1f} |"

@@ -6,7 +6,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from zoo import sweep
+from zoo import pool
 from zoo.attempt import machine, record
 from zoo.cell import Cell
 from zoo.model import build_task
@@ -17,7 +17,7 @@ from zoo.state import StateSize
 MIXERS = sorted(path.stem for path in (CONF / "mixer").glob("*.yaml"))[:10]
 WIDTHS = (32, 64, 128, 256)
 RATES = [round(10 ** (-4 + i / 10), 6) for i in range(25)]
-work = sweep._work
+work = pool._work
 
 
 def grid(cells: int) -> list[str]:
@@ -39,6 +39,7 @@ def untrained(cell: Cell, folder: Path, report: Callable[[Progress], None] | Non
         epochs=0,
         early_stopped=False,
         scores={},
+        distances={},
         coverage=None,
         state_seq_len=64,
         state_model=nothing,
@@ -50,13 +51,15 @@ def untrained(cell: Cell, folder: Path, report: Callable[[Progress], None] | Non
         exact_decode=True,
         wall_seconds=0.0,
         examples_per_second=None,
+        decode_tokens_per_second=None,
+        operations=0.0,
         peak_memory_bytes=0,
         kernels={},
     )
 
 
 def idle(cell: Cell, pipe: Connection, here: dict[str, Any]) -> None:
-    """In the place of `zoo.sweep._work`: all that a worker does, but for the training."""
+    """In the place of `zoo.pool._work`: all that a worker does, but for the training."""
     import zoo.training
 
     zoo.training.train = untrained

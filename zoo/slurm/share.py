@@ -21,9 +21,9 @@ from zoo.attempt import machine, reason
 from zoo.cell import Cell
 from zoo.disk import DiskFull, room
 from zoo.outcome import Progress
+from zoo.pool import Pool, start_forkserver
 from zoo.slurm import cluster
 from zoo.slurm.ledger import Tail, ended
-from zoo.sweep import Pool, start_forkserver
 
 GRACE_S = 25  # SLURM's own patience between SIGTERM and SIGKILL, KillWait, is 30 s by default
 TELL_EVERY_S = 5.0  # of a running cell's progress; the file may lie on a network
