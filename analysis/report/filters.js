@@ -1,0 +1,53 @@
+// The controls at the left: lists of boxes that are all ticked at first.
+
+/** A list of boxes in a home: Map value -> box.  changed() is called after any change. */
+function boxes(home, values, text, changed, ...before) {
+  const made = new Map();
+  const rows = values.map((value, place) => {
+    const box = element("input", { type: "checkbox", checked: true, change: changed });
+    made.set(value, box);
+    const only = element("button", { type: "button", class: "only", click: () => (tick(made, (each) => each === value), changed()) }, "only");
+    only.setAttribute("aria-label", `only ${text(value)}`);
+    return element("div", { class: "choice" }, element("label", {}, box, ...before.map((make) => make(place)), text(value)), only);
+  });
+  byId(home).replaceChildren(...rows);
+  return made;
+}
+
+const tick = (boxes, wanted) => boxes.forEach((box, value) => (box.checked = wanted(value)));
+const ticked = (boxes) => new Set([...boxes].filter(([, box]) => box.checked).map(([value]) => value));
+
+/** The series, by family: the list is the legend of the picture too. */
+function seriesBoxes(setting, changed) {
+  const list = setting.series;
+  const made = boxes("series", list.map((series) => series.name), (name) => name, () => (follow(), changed()), (place) => glyph(list[place]));
+  const families = Map.groupBy(list, (series) => series.family);
+  const heads = new Map();
+  for (const [family, members] of families) {
+    const names = new Set(members.map((series) => series.name));
+    const box = element("input", {
+      type: "checkbox", checked: true,
+      change: () => (names.forEach((name) => (made.get(name).checked = box.checked)), changed()),
+    });
+    heads.set(family, [box, names]);
+    const label = element("label", { style: `color:${members[0].colour}` }, box, family);
+    made.get(members[0].name).closest(".choice").before(element("div", { class: "choice family" }, label));
+  }
+  function follow() {
+    for (const [box, names] of heads.values()) {
+      const on = [...names].filter((name) => made.get(name).checked).length;
+      box.checked = on > 0;
+      box.indeterminate = on > 0 && on < names.size;
+    }
+  }
+  return { made, follow, mixer: new Map(list.map((series) => [series.name, series.mixer])) };
+}
+
+/** Hide the names that do not contain what is typed; Enter keeps these alone. */
+function find(series, typed) {
+  const wanted = typed.trim().toLowerCase();
+  const fits = (name) => `${name} ${series.mixer.get(name)}`.toLowerCase().includes(wanted);
+  series.made.forEach((box, name) => (box.closest(".choice").hidden = !fits(name)));
+  for (const head of document.querySelectorAll(".choice.family")) head.hidden = wanted !== "";
+  return fits;
+}

@@ -1,0 +1,141 @@
+// The state of the page and what follows from it: one view, drawn anew after every change.
+
+const DATA = JSON.parse(byId("data").textContent);
+const view = { choose }; // what is shown: see `read`
+let controls, points = [], chosen = null; // chosen: {place, cell} of the point whose details are open
+const tables = {};
+
+/** The view as the controls say it. */
+function read() {
+  const setting = DATA.settings[Number(byId("setting").value)];
+  const split = byId("split").value, axis = DATA.axes.find((each) => each.key === byId("axis").value);
+  const names = ticked(controls.slices);
+  const slices = setting.slices[split].map((_, place) => place).filter((place) => names.has(setting.slices[split][place]));
+  Object.assign(view, {
+    setting, split, axis, slices,
+    series: ticked(controls.series.made), lrs: ticked(controls.lrs), seeds: ticked(controls.seeds),
+    intervals: byId("show-intervals").checked, lines: byId("show-lines").checked, bound: byId("show-bound").checked,
+    zoom: `${byId("setting").value} ${axis.key}`,
+  });
+}
+
+let asked = false;
+/** Draw once for all the changes of this moment. */
+function changed() {
+  if (asked) return;
+  asked = true;
+  requestAnimationFrame(() => ((asked = false), render()));
+}
+
+function render() {
+  read();
+  points = view.slices.length ? summarise(view) : [];
+  if (chosen && !points.some((point) => point.place === chosen.place)) choose(null);
+  draw(view, points, chosen?.place ?? null);
+  showTables();
+  byId("caption").textContent = caption();
+  byId("points-count").textContent = `${count(points.length)} of ${count(view.setting.points.point.length)}`;
+  if (chosen) refreshDetails();
+}
+
+function showTables() {
+  const { cells } = view.setting;
+  const inView = points.flatMap((point) => point.grid.flatMap((entry) => entry.cells));
+  const lost = inView.filter((cell) => cells.diverged[cell]);
+  const columns = cellColumns(view, (cell) => choose(cells.point[cell], cell, true));
+  tables.points = table("points", pointColumns(view.axis, (point) => choose(point.place, null, true)), (point) => point.place === chosen?.place ? "chosen" : takesPart(point) ? "" : "aside", points);
+  tables.cells = table("cells", columns, (cell) => (cell === chosen?.cell ? "chosen" : ""), inView);
+  byId("cells-count").textContent = `${count(inView.length)} of ${count(cells.run_id.length)}`;
+  byId("diverged-section").hidden = !lost.length;
+  byId("diverged-count").textContent = `${count(lost.length)} of ${count(inView.length)} cells in view`;
+  const at = { title: "at step", number: true, value: (cell) => cells.diverged_step[cell], text: (cell) => count(cells.diverged_step[cell]) };
+  tables.diverged = table("diverged", [...columns.slice(0, 5), at], () => "", lost);
+}
+
+/** A table with new rows, sorted as the one before it was. */
+function table(id, columns, tint, rows) {
+  const before = tables[id];
+  const sort = before?.sort ? columns[before.columns.indexOf(before.sort)] : null;
+  const made = new SortedTable(id, columns, { sort, falling: before?.falling, tint });
+  made.whole = before?.whole ?? false;
+  made.show(rows);
+  return made;
+}
+
+/** Open the details of a point, for one of its cells (default: the first of the chosen learning rate); null closes. */
+function choose(place, cell = null, jump = false) {
+  const point = points.find((each) => each.place === place);
+  chosen = point ? { place, cell: cell ?? point.chosen.cells[0] } : null;
+  if (!chosen) byId("detail").replaceChildren(hint);
+  draw(view, points, chosen?.place ?? null);
+  showTables();
+  if (chosen) refreshDetails().then(() => jump && byId("detail").scrollIntoView({ block: "nearest" }));
+}
+
+async function refreshDetails() {
+  const point = points.find((each) => each.place === chosen.place);
+  const own = point.grid.flatMap((entry) => entry.cells);
+  if (!own.includes(chosen.cell)) chosen.cell = point.chosen.cells[0];
+  await showDetails(view, point, chosen.cell);
+}
+
+/** How the numbers in view were made. */
+function caption() {
+  if (!points.length) return "Nothing is in view: tick a mixer, a slice, a learning rate and a seed.";
+  const span = (name) => {
+    const values = points.map((point) => point[name]);
+    const low = Math.min(...values), high = Math.max(...values);
+    return low === high ? `${low}` : `${low} to ${high}`;
+  };
+  const hows = [...new Set(points.map((point) => point.interval))].filter((how) => how !== NONE);
+  const slices = view.slices.map((place) => view.setting.slices[view.split][place]);
+  const names = slices.length === 1 ? `slice ${slices[0]}` : `unweighted mean of ${slices.length} slices (${slices.slice(0, 8).join("; ")}${slices.length > 8 ? "; ..." : ""})`;
+  const few = points.filter((point) => point.seeds < Math.max(...points.map((each) => each.seeds))).length;
+  return [
+    `${view.setting.name}: ${names}.`,
+    hows.length ? `Mean of ${span("seeds")} seeds with ${hows.join(" or ")} over seeds.` : "One seed each: no interval.",
+    points.every((point) => point.lrs === 1) ? "One learning rate each, not tuned." : `Learning rate: the best of ${span("lrs")} by mean validation accuracy over seeds and all validation slices.`,
+    points.some((point) => point.diverged_in_grid) ? "A diverged seed counts as 0." : "",
+    few ? `${plural(few, "point")} with fewer seeds than others.` : "",
+    boundsInWords(view),
+    notDrawn(),
+  ].filter(Boolean).join(" ");
+}
+
+function notDrawn() {
+  const without = points.filter((point) => point[view.axis.column] === null).length;
+  return without ? `${plural(without, "point")} without this axis, not drawn.` : "";
+}
+
+/** New lists for another setting. */
+function setUp() {
+  const setting = DATA.settings[Number(byId("setting").value)], { cells } = setting;
+  const rising = (values) => [...new Set(values)].sort((a, b) => a - b);
+  const names = [...new Set([...setting.slices.test, ...setting.slices.valid])];
+  controls = {
+    series: seriesBoxes(setting, changed),
+    slices: boxes("slices", names, (name) => name.replaceAll(",", ", "), changed),
+    lrs: boxes("lrs", rising(cells.lr), short, changed),
+    seeds: boxes("seeds", rising(cells.seed), String, changed),
+  };
+  chosen = null;
+  byId("detail").replaceChildren(hint);
+  byId("find").value = "";
+}
+
+function everything() {
+  for (const each of [controls.series.made, controls.slices, controls.lrs, controls.seeds]) tick(each, () => true);
+  controls.series.follow();
+  byId("find").value = "";
+  find(controls.series, "");
+  changed();
+}
+
+function save() {
+  const link = element("a", { href: URL.createObjectURL(new Blob([csv(points)], { type: "text/csv" })), download: "points.csv" });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+const hint = byId("detail").firstElementChild;
+start();

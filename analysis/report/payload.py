@@ -1,0 +1,190 @@
+"""What the page must know before anything is clicked: plain lists in columns, for JSON."""
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis import bounds
+from analysis.axes import AXES, BF16, FP32, PER_CELL, Axis
+from analysis.cells import slices
+from analysis.report.settings import Setting
+from analysis.report.sources import Failure
+from analysis.seeds import resamples
+from analysis.style import Look, by_family, looks
+
+SPLITS = ("test", "valid")
+OF_THE_POINT = (
+    "point", "mixer", "label", "family", "series", "knobs", "d_model", "n_layers", "parameters",
+    "causal", "exact_decode", "state_seq_len", "state_resident", "state_paper", "state_touched",
+    "bytes_fp32", "bytes_bf16",
+)  # fmt: skip
+OF_THE_CELL = (
+    "run_id", "lr", "seed", "steps", "diverged_step", "examples_per_second", "peak_memory_bytes",
+    *PER_CELL,
+)  # fmt: skip
+ORDER = ["family", "mixer", "series", "d_model", "state_resident", "point"]  # of `analysis.points.points`
+# The columns of the page's CSV: those of `python -m analysis.pareto` that the page knows, in its order.
+CSV = (
+    "mixer", "series", "knobs", "d_model", "n_layers", "accuracy", "low", "high", "interval", "seeds",
+    "diverged", "accuracy_finished", "coverage", "lr", "valid_accuracy", "lrs", "lr_edge",
+    "diverged_in_grid", "label", "family", "parameters", "causal", "exact_decode", "state_seq_len",
+    "state_resident", "state_paper", "state_touched", "decode_tokens_per_second", "operations",
+    "wall_seconds", "bytes_fp32", "bytes_bf16", "on_frontier", "point",
+)  # fmt: skip
+REAL = (
+    "accuracy", "low", "high", "accuracy_finished", "coverage", "lr", "valid_accuracy", "state_paper",
+    *PER_CELL,
+)  # fmt: skip
+# The axes' names and units where there is little room.
+SHORT = {
+    "resident": ("resident state", ""),
+    "paper": ("state as published", ""),
+    "touched": ("touched state", ""),
+    "fp32": ("bytes in fp32", ""),
+    "bf16": ("bytes in bf16", ""),
+    "parameters": ("parameters", ""),
+    "throughput": ("decode throughput", "tokens/s"),
+    "operations": ("training cost", "FLOPs"),
+    "seconds": ("training time", "s"),
+}
+# matplotlib's markers in plotly's words
+SYMBOLS = {
+    "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down", "p": "pentagon",
+    "d": "diamond-tall", "h": "hexagon", "P": "cross", "8": "octagon", "H": "hexagon2", "*": "star",
+    "<": "triangle-left", ">": "triangle-right",
+}  # fmt: skip
+STATES = 120  # places at which a bound is computed
+
+
+def setting(of: Setting) -> dict[str, Any]:
+    """One setting: its points and cells in columns, cells naming their point by its place."""
+    points = of.table.drop_duplicates("point").sort_values(ORDER, ignore_index=True)
+    resident = points["state_resident"]
+    points = points.assign(bytes_fp32=resident * FP32, bytes_bf16=resident * BF16)
+    cells = of.table.drop_duplicates("run_id").sort_values(["point", "lr", "seed"], ignore_index=True)
+    place = {point: i for i, point in enumerate(points["point"])}
+    names = {split: slices(of.table, split) for split in SPLITS}
+    return {
+        "name": of.name,
+        "slices": names,
+        "series": _series(points),
+        "points": _columns(points, OF_THE_POINT),
+        "cells": _columns(cells, OF_THE_CELL)
+        | {
+            "point": [place[point] for point in cells["point"]],
+            "diverged": (cells["status"] == "diverged").tolist(),
+            "accuracy": {s: _by_slice(of.table, cells, s, names[s], "accuracy") for s in SPLITS},
+            "coverage": {s: _by_slice(of.table, cells, s, names[s], "coverage") for s in SPLITS},
+        },
+        "bounds": _bounds(of.table, names),
+    }
+
+
+def axes() -> list[dict[str, Any]]:
+    """What accuracy can be drawn against, and in what words."""
+    return [_axis(key, axis) for key, axis in AXES.items()]
+
+
+def bootstrap(settings: list[Setting]) -> dict[int, list[tuple[int, list[int]]]]:
+    """Number of seeds -> the resamples of `analysis.seeds`, as (how often, how often each seed is in it)."""
+    cells = pd.concat([of.table.drop_duplicates("run_id") for of in settings])
+    most = max(cells.groupby(["point", "lr"])["seed"].nunique().tolist())
+    found = {}
+    for count in range(3, most + 1):
+        drawn = resamples(count)
+        multiplicities = (drawn[:, :, None] == np.arange(count)).sum(axis=1)
+        kinds = Counter(map(tuple, multiplicities.tolist()))
+        found[count] = [(times, list(kind)) for kind, times in sorted(kinds.items())]
+    return found
+
+
+def failures(found: list[Failure]) -> list[dict[str, Any]]:
+    """One entry for each message, the most frequent first; the traceback is that of its first cell."""
+    groups: dict[str, list[Failure]] = {}
+    for failure in found:
+        groups.setdefault(failure.first, []).append(failure)
+    return [
+        {"first": first, "run_ids": [one.run_id for one in group], "traceback": group[0].traceback}
+        for first, group in sorted(groups.items(), key=lambda entry: -len(entry[1]))
+    ]
+
+
+def _axis(key: str, axis: Axis) -> dict[str, Any]:
+    bits = [bounds.BITS[bits] for bits in axis.bits]
+    return {
+        "key": key,
+        "short": SHORT[key][0],
+        "short_unit": SHORT[key][1],
+        "column": axis.column,
+        "words": axis.words,
+        "unit": axis.unit,
+        "more": axis.more,
+        "ticks": axis.ticks,
+        "bounds": [*bits, bounds.HEURISTIC] if bits else [],
+        "per_scalar": axis.per_scalar,
+    }
+
+
+def _series(points: pd.DataFrame) -> list[dict[str, Any]]:
+    """In the order of the legend: by family, each with its look."""
+    style: dict[str, Look] = looks(points)
+    rows = points.drop_duplicates("series").sort_values(["family", "mixer", "series"], key=by_family)
+    return [
+        {
+            "name": row["series"],
+            "mixer": row["mixer"],
+            "family": row["family"],
+            "colour": style[row["series"]].colour,
+            "symbol": SYMBOLS[style[row["series"]].marker],
+            "size": round(math.sqrt(style[row["series"]].area), 3),
+        }
+        for row in rows.to_dict("records")
+    ]
+
+
+def _bounds(table: pd.DataFrame, names: dict[str, list[str]]) -> dict[str, Any]:
+    """states, and by bound and split the accuracy [slice][state] of each; {} where the task has no bound."""
+    most = max(table["state_resident"].tolist())
+    states = np.round(np.geomspace(0.25, max(4 * most, 1024), STATES), 3)
+    vocab_size = table[bounds.VOCAB_SIZE].iloc[0] if bounds.VOCAB_SIZE in table else None
+    alone = {s: [bounds.curves([name], vocab_size, states) for name in names[s]] for s in SPLITS}
+    if any(curve.empty for split in alone.values() for curve in split):
+        return {}
+    lines = {
+        label: {
+            s: [_rounded(curve.loc[curve["bound"] == label, "accuracy"]) for curve in alone[s]]
+            for s in SPLITS
+        }
+        for label in bounds.LABELS
+    }
+    return {"states": states.tolist(), "lines": lines}
+
+
+def _rounded(accuracy: pd.Series) -> list[float]:
+    return [round(value, 4) for value in accuracy]
+
+
+def _columns(frame: pd.DataFrame, names: tuple[str, ...]) -> dict[str, list[Any]]:
+    return {name: [_plain(value) for value in frame[name].tolist()] for name in names}
+
+
+def _by_slice(
+    table: pd.DataFrame, cells: pd.DataFrame, split: str, names: list[str], what: str
+) -> list[list[float | None]] | list[float]:
+    """[cell][slice]; where every entry is the same number, that alone: [1.0]."""
+    rows = table.loc[table["split"] == split]
+    wide = rows.pivot(index="run_id", columns="slice", values=what).reindex(cells["run_id"])[names]
+    values = wide.to_numpy(float)
+    if values.size and (values == values.flat[0]).all():
+        return [float(values.flat[0])]
+    return [[_plain(value) for value in row] for row in values.tolist()]
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: NaN and missing are null, 64.0 is 64."""
+    if value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value

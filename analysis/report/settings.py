@@ -1,0 +1,93 @@
+"""Which cells may stand in one picture: those of one setting.  Nothing is averaged across settings."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from analysis.cells import loads, named, word
+
+ConfigOf = Callable[[str], dict[str, Any]]
+# keys of a config in which points of one picture differ anyway, or which say where a cell ran
+TELL_POINTS = ("lr", "seed", "d_model", "n_layers", "mixer", "results", "logger")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Cells that answer one question: one load, under one protocol.
+
+    table: of `analysis.cells.named`, the rows of this setting.
+    """
+
+    name: str
+    table: pd.DataFrame
+
+
+def divide(table: pd.DataFrame, config_of: ConfigOf) -> list[Setting]:
+    """The settings of the table of `zoo.results.load`, that with most cells first.
+
+    Points that would look the same differ in their protocol (steps, block, optim, ...): each protocol is a
+    setting.  config_of: run_id -> dotted key -> value of its config, {} where unknown; asked for those alone.
+    Raises ValueError where points look the same and no config says why.
+    """
+    found = [
+        Setting(" · ".join(filter(None, (protocol, load))) or str(rows["task"].iloc[0]), rows)
+        for protocol, part in _protocols(table, config_of)
+        for load, rows in loads(named(part)).items()
+    ]
+    return sorted(found, key=lambda setting: -setting.table["run_id"].nunique())
+
+
+def complete(setting: Setting) -> tuple[Setting, list[tuple[str, str]]]:
+    """The setting without finished cells that lack a score; (run_id, why) for each of those."""
+    rows, wanted = (
+        setting.table,
+        set(map(tuple, setting.table[["split", "slice"]].drop_duplicates().to_numpy())),
+    )
+    scored = rows.loc[rows["accuracy"].notna() | (rows["status"] == "diverged")]
+    has = scored.groupby("run_id")[["split", "slice"]].apply(lambda own: set(map(tuple, own.to_numpy())))
+    lacking = {str(run_id): sorted(wanted - own) for run_id, own in has.items() if wanted - own}
+    lacking |= {str(run_id): sorted(wanted) for run_id in set(rows["run_id"]) - set(has.index)}
+    why = [
+        (run_id, f"it has no {split} accuracy for slice {name}, which other cells have.")
+        for run_id, ((split, name), *_) in sorted(lacking.items())
+    ]
+    return Setting(setting.name, rows.loc[~rows["run_id"].isin(list(lacking))]), why
+
+
+def _protocols(table: pd.DataFrame, config_of: ConfigOf) -> list[tuple[str, pd.DataFrame]]:
+    """(in words, its cells): one, unless points look alike."""
+    try:
+        named(table)
+    except ValueError:
+        return _told_apart(table, config_of)
+    return [("", table)]
+
+
+def _told_apart(table: pd.DataFrame, config_of: ConfigOf) -> list[tuple[str, pd.DataFrame]]:
+    cells = table.drop_duplicates("point")
+    known = {point: config_of(run_id) for point, run_id in zip(cells["point"], cells["run_id"], strict=True)}
+    configs = pd.DataFrame.from_dict(known, orient="index").map(word)
+    told = [str(key) for key in configs if not _tells_points(str(key)) and len(set(configs[key])) > 1]
+    if not told:
+        return [("", table)]
+    return [
+        (_in_words(told, values), table.loc[table["point"].isin(group.index.tolist())])
+        for values, group in configs.groupby(told, sort=True)
+    ]
+
+
+def _in_words(keys: list[str], values: Any) -> str:
+    """ "optim.max_epochs=4, block.mlp=none"."""
+    return ", ".join(f"{key}={value or 'null'}" for key, value in zip(keys, values, strict=True))
+
+
+def _tells_points(key: str) -> bool:
+    parts = key.split(".")
+    return (
+        parts[0] in TELL_POINTS
+        or parts[-1] in TELL_POINTS
+        or parts[:2] == ["model", "layers"]
+        or parts[0] == "task"
+    )

@@ -1,0 +1,119 @@
+// Sortable tables.  A column: {title, value(row), text?(row), number?: true, click?(row)}; a long table shows its
+// first rows, in the order that it is sorted by, and a button for the rest.
+
+const FIRST_ROWS = 100;
+
+class SortedTable {
+  /** tint: row -> class of its line.  rising: whether the first click on a number's header sorts upwards. */
+  constructor(id, columns, { sort = null, falling = false, tint = () => "" } = {}) {
+    Object.assign(this, { home: byId(id), columns, sort, falling, tint, rows: [], whole: false });
+  }
+
+  show(rows) {
+    this.rows = rows;
+    this.draw();
+  }
+
+  by(column) {
+    this.falling = this.sort === column ? !this.falling : Boolean(column.number);
+    this.sort = column;
+    this.draw();
+    this.home.querySelector("th[aria-sort] button").focus();
+  }
+
+  sorted() {
+    if (!this.sort) return this.rows;
+    const { value } = this.sort, sign = this.falling ? -1 : 1;
+    return this.rows
+      .map((row) => [value(row), row])
+      .sort(([a], [b]) => (a === null) - (b === null) || sign * (a < b ? -1 : a > b ? 1 : 0))
+      .map(([, row]) => row);
+  }
+
+  draw() {
+    const most = this.whole ? Infinity : FIRST_ROWS;
+    const head = element("tr", {}, ...this.columns.map((column) => this.header(column)));
+    const body = this.sorted().slice(0, most).map((row) => {
+      return element("tr", { class: this.tint(row) }, ...this.columns.map((column) => this.cell(column, row)));
+    });
+    const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...body));
+    const top = this.home.firstChild?.scrollTop ?? 0;
+    this.home.replaceChildren(element("div", { class: "table", tabindex: "-1" }, table));
+    this.home.firstChild.scrollTop = top;
+    if (this.rows.length > most) this.home.append(this.rest());
+  }
+
+  header(column) {
+    const sorted = this.sort === column ? { "aria-sort": this.falling ? "descending" : "ascending" } : {};
+    const button = element("button", { type: "button", click: () => this.by(column) }, column.title);
+    return element("th", { scope: "col", class: column.number ? "number" : "", ...sorted }, button);
+  }
+
+  cell(column, row) {
+    const text = column.text ? column.text(row) : String(column.value(row) ?? "");
+    const click = column.click && element("button", { type: "button", click: () => column.click(row) }, text);
+    return element("td", { class: column.number ? "number" : "" }, click || text);
+  }
+
+  rest() {
+    const text = `show all ${count(this.rows.length)} rows`;
+    return element("button", { type: "button", click: () => ((this.whole = true), this.draw()) }, text);
+  }
+}
+
+/** The columns of the table of points for an axis; choose(point) shows its details. */
+function pointColumns(axis, choose) {
+  return [
+    { title: "mixer", value: (point) => point.series, click: choose },
+    { title: "settings", value: knobsOf },
+    { title: axis.short, number: true, value: (point) => point[axis.column], text: (point) => quantity(point[axis.column], axis) },
+    { title: "accuracy", number: true, value: (point) => point.accuracy, text: (point) => share(point.accuracy) },
+    { title: "interval", value: (point) => point.low, text: (point) => (point.low === null ? "-" : `${share(point.low)} to ${share(point.high)}`) },
+    { title: "seeds", number: true, value: (point) => point.seeds, text: (point) => String(point.seeds) },
+    { title: "solved", number: true, value: (point) => point.solved },
+    { title: "diverged", number: true, value: (point) => point.diverged_in_grid, text: divergedText },
+    { title: "lr", number: true, value: (point) => point.lr, text: lrText },
+    { title: "in view", number: true, value: (point) => point.coverage, text: (point) => share(point.coverage) },
+    { title: "frontier", value: (point) => (point.on_frontier ? 0 : 1), text: standing },
+  ];
+}
+
+const divergedText = (point) => (point.diverged_in_grid ? `${point.diverged} here, ${point.diverged_in_grid} in all` : "");
+const lrText = (point) => `${short(point.lr)}${{ low: " (lowest)", high: " (highest)", "": "" }[point.lr_edge]}`;
+
+function standing(point) {
+  if (!point.causal) return "not causal";
+  if (!point.exact_decode) return "not decodable";
+  return point.on_frontier ? "on it" : "";
+}
+
+/** The columns of the table of cells; choose(cell) shows the details of its point with this cell's command. */
+function cellColumns(view, choose) {
+  const { cells, points } = view.setting;
+  const of = (cell, name) => points[name][cells.point[cell]];
+  const scored = (cell) => (cells.diverged[cell] ? null : score(view.setting, view.split, view.slices, cell));
+  return [
+    { title: "cell", value: (cell) => cells.run_id[cell], click: choose },
+    { title: "mixer", value: (cell) => of(cell, "series") },
+    { title: "settings", value: (cell) => `d_model=${of(cell, "d_model")} ${of(cell, "knobs")}`.trim() },
+    { title: "lr", number: true, value: (cell) => cells.lr[cell], text: (cell) => short(cells.lr[cell]) },
+    { title: "seed", number: true, value: (cell) => cells.seed[cell] },
+    { title: "accuracy", number: true, value: scored, text: (cell) => (cells.diverged[cell] ? "diverged" : share(scored(cell))) },
+    { title: "steps", number: true, value: (cell) => cells.steps[cell], text: (cell) => count(cells.steps[cell]) },
+    { title: "seconds", number: true, value: (cell) => cells.wall_seconds[cell], text: (cell) => short(cells.wall_seconds[cell]) },
+    { title: "examples/s", number: true, value: (cell) => cells.examples_per_second[cell], text: (cell) => short(cells.examples_per_second[cell]) },
+    { title: "peak memory", number: true, value: (cell) => cells.peak_memory_bytes[cell], text: (cell) => (cells.peak_memory_bytes[cell] === null ? "-" : inBytes(cells.peak_memory_bytes[cell])) },
+  ];
+}
+
+/** The points in view as CSV: columns that `python -m analysis.pareto` writes, with its digits. */
+function csv(points) {
+  const quoted = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const written = (value, name) => {
+    if (value === null) return "";
+    if (typeof value === "boolean") return value ? "True" : "False";
+    return DATA.real.includes(name) ? sixDigits(value) : quoted(String(value));
+  };
+  const lines = points.map((point) => DATA.csv.map((name) => written(point[name], name)).join(","));
+  return [DATA.csv.join(","), ...lines, ""].join("\n");
+}
