@@ -50,7 +50,7 @@ def test_cells_points_sizes_and_what_is_done(planned: Planned, tmp_path: Path):
     code, out, _ = planned("mixer=attention,based", "lr=0.01,0.1", "seed=0,1,2")
     assert code == 0
     assert "12 cells: 1 done, 11 to run; 2 points\n" in out
-    assert "populations of 6\n" in out
+    assert "differ in lr and seed alone: 6 a point\n" in out
     done, state, published, parameters, *_ = rows(out)["attention"]
     cell = compose([*SMALL, "mixer=attention"])
     model = build_model(cell)

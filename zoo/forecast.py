@@ -72,7 +72,7 @@ def _summary(points: Sequence[Point]) -> str:
     sizes = _range([len(p.cells) for p in points])
     return (
         f"{_some(cells, 'cell')}: {cells - left:,} done, {left:,} to run; {_some(len(points), 'point')}\n"
-        f"the cells of a point differ in lr and seed alone: populations of {sizes}"
+        f"the cells of a point differ in lr and seed alone: {sizes} a point"
     )
 
 
