@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.test_results import outcome
-from zoo import cost, forecast, plan, results
+from zoo import clock, cost, forecast, plan, results
 from zoo.attempt import record
 from zoo.cell import Cell
 from zoo.config import compose
@@ -118,7 +118,7 @@ def test_a_time_says_where_it_is_from(planned: Planned):
 
 
 def test_a_cell_that_is_all_start_up_says_nothing_of_speed(planned: Planned):
-    finished(compose([*SMALL, "mixer=attention"]), steps=cost.LEAST_STEPS - 1)
+    finished(compose([*SMALL, "mixer=attention"]), steps=clock.LEAST_STEPS - 1)
     assert rows(planned("mixer=based")[1])["based"][-2].endswith(" ?")
 
 

@@ -13,7 +13,8 @@ from rich.table import Table
 
 from zoo import results
 from zoo.cell import Cell
-from zoo.cost import ROUGH, Clock, Cost, cost
+from zoo.clock import ROUGH, Clock
+from zoo.cost import Cost, cost
 from zoo.model import build_model, build_task
 from zoo.slim import slim
 from zoo.state import StateSize, peak
