@@ -77,7 +77,7 @@ def make_optimizer(model: nn.Module, config: OptimConfig, lr: float) -> torch.op
     """
     decayed, rest = [], []
     for parameter in model.parameters():
-        (decayed if config.decay_all or _is_decayed(parameter) else rest).append(parameter)
+        (decayed if config.decay_all or is_decayed(parameter) else rest).append(parameter)
     groups = [
         {"params": parameters, "weight_decay": decay}
         for parameters, decay in ((decayed, config.weight_decay), (rest, 0.0))
@@ -86,5 +86,5 @@ def make_optimizer(model: nn.Module, config: OptimConfig, lr: float) -> torch.op
     return torch.optim.AdamW(groups, lr=lr, betas=(config.betas[0], config.betas[1]), fused=True)
 
 
-def _is_decayed(parameter: nn.Parameter) -> bool:
+def is_decayed(parameter: nn.Parameter) -> bool:
     return parameter.ndim >= 2 and not getattr(parameter, "no_weight_decay", False)

@@ -2,10 +2,11 @@
 
 import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import pytorch_lightning as pl
 import torch
@@ -17,11 +18,12 @@ from zoo.cell import Cell
 from zoo.checks import one_of
 from zoo.cost import cost, working_parameters
 from zoo.decoding import decode_tokens_per_second
-from zoo.kernels.choice import contradiction, kernels, lacking
-from zoo.learner import Diverged, Learner, Position
+from zoo.journal import Diverged, Journal, Position
+from zoo.kernels.choice import Choice, contradiction, kernels, lacking
+from zoo.learner import Learner
 from zoo.loggers import check_logger, make_logger
 from zoo.metrics import write_csv
-from zoo.model import build_task, model_from_config
+from zoo.model import SequenceModel, build_task, model_from_config
 from zoo.optimizer import OptimConfig, check_lr, settings, whole
 from zoo.outcome import Outcome, Progress
 from zoo.state import peak
@@ -69,7 +71,24 @@ def train(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
     Raises ValueError (a cell that cannot train, a damaged checkpoint; before any step) and KeyboardInterrupt
     (Ctrl-C or SIGTERM; the checkpoint stays, and the next call goes on from it).
     """
-    optim, trainer = _settings(cell)
+    with prepared(cell) as (trainer, choice):
+        begun = begin(cell, folder, report)
+        learner = Learner(
+            begun.model,
+            begun.journal,
+            checkpoint_every=trainer.checkpoint_every,
+            save=lambda optimizer: save(begun, begun.model.state_dict(), optimizer),
+            optimizer_state=begun.optimizer_state,
+        )
+        diverged = _run(learner, lightning(trainer, begun.journal, folder))
+        write_csv(folder / METRICS, begun.journal.position.rows)
+        return outcome(begun, diverged, choice.record())
+
+
+@contextmanager
+def prepared(cell: Cell) -> Iterator[tuple[TrainerConfig, Choice]]:
+    """The process made ready for the cell, for as long as the context lasts.  ValueError: it cannot be."""
+    _, trainer = _settings(cell)
     if trainer.device == "cuda" and not torch.cuda.is_available():
         raise ValueError(
             "trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu."
@@ -77,26 +96,43 @@ def train(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
     refused = contradiction(cell.config["kernels"], trainer.accelerator) or lacking(cell.config["kernels"])
     if refused:
         raise ValueError(refused)
-    saved = checkpoint.load(folder / CHECKPOINT, cell.run_id)
     with surroundings(trainer.threads), kernels(cell.config["kernels"]) as choice:
-        task = build_task(cell.config)
-        model = model_from_config(cell.config, task.vocab_size)
-        model.check_length(_longest(task, *SPLITS))
-        learner = Learner(
-            model,
-            _streams(task, optim, trainer),
-            optim,
-            lr=cell.config["lr"],
-            seed=cell.config["seed"],
-            checkpoint_every=trainer.checkpoint_every,
-            save=lambda learner: _save(learner, cell, folder),
-            report=report or (lambda progress: None),
-        )
-        if saved is not None:
-            _restore(learner, saved)
-        diverged = _run(learner, _lightning(learner, cell, trainer, folder))
-        write_csv(folder / METRICS, learner.position.rows)
-        return _outcome(learner, cell, task, diverged, choice.record())
+        yield trainer, choice
+
+
+@dataclass
+class Begun:
+    """A cell before its first step, or its next.  optimizer_state: of its checkpoint, where it has one."""
+
+    cell: Cell
+    folder: Path
+    task: Task
+    model: SequenceModel
+    journal: Journal
+    optimizer_state: dict[str, Any] | None
+
+
+def begin(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = None) -> Begun:
+    """Build the cell and bring it to where its checkpoint stands.  ValueError: that is damaged or another's."""
+    saved = checkpoint.load(folder / CHECKPOINT, cell.run_id)
+    optim, trainer = _settings(cell)
+    task = build_task(cell.config)
+    model = model_from_config(cell.config, task.vocab_size)
+    model.check_length(_longest(task, *SPLITS))
+    logger = make_logger(cell, folder)
+    journal = Journal(
+        _streams(task, optim, trainer),
+        optim,
+        lr=cell.config["lr"],
+        seed=cell.config["seed"],
+        report=report or (lambda progress: None),
+        loggers=[logger] if logger else [],
+    )
+    if saved is None:
+        return Begun(cell, folder, task, model, journal, None)
+    model.load_state_dict(saved["model"])
+    journal.resume(Position(**saved["position"]))
+    return Begun(cell, folder, task, model, journal, saved["optimizer"])
 
 
 def _settings(cell: Cell) -> tuple[OptimConfig, TrainerConfig]:
@@ -116,15 +152,14 @@ def _streams(task: Task, optim: OptimConfig, trainer: TrainerConfig) -> dict[str
     return {split: BatchStream(task, split, sizes[split], trainer.device) for split in SPLITS}
 
 
-def _lightning(learner: Learner, cell: Cell, trainer: TrainerConfig, folder: Path) -> pl.Trainer:
+def lightning(trainer: TrainerConfig, journal: Journal, folder: Path) -> pl.Trainer:
     """A trainer for the epochs that are left; checkpoints, metrics and the display are not its job here."""
-    done = learner.position.step // len(learner.streams["train"])
     return pl.Trainer(
         accelerator=trainer.accelerator,
         devices=1,
         precision=trainer.precision,
-        max_epochs=learner.config.max_epochs - done,
-        logger=make_logger(cell, folder) or False,
+        max_epochs=journal.epochs_left,
+        logger=journal.loggers or False,
         default_root_dir=folder,
         plugins=[LightningEnvironment()],  # one library requeues on a cluster, and it is not this one
         num_sanity_val_steps=0,
@@ -136,83 +171,74 @@ def _lightning(learner: Learner, cell: Cell, trainer: TrainerConfig, folder: Pat
 
 
 def _run(learner: Learner, trainer: pl.Trainer) -> Diverged | None:
-    position = learner.position
+    journal = learner.journal
     try:
-        if position.step < learner.total_steps and not position.early_stopped:
-            trainer.fit(learner, Remaining(learner), learner.streams["valid"])
-        trainer.test(learner, learner.streams["test"], verbose=False)
+        if journal.steps_left:
+            trainer.fit(learner, Remaining(learner), journal.streams["valid"])
+        trainer.test(learner, journal.streams["test"], verbose=False)
     except Diverged as diverged:
         return diverged
     return None
 
 
+class Learning(Protocol):
+    def batches(self) -> Iterator[Any]: ...
+
+
 class Remaining:
     """What Lightning iterates over: each time, the rest of the epoch at hand, however long."""
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: Learning) -> None:
         self.learner = learner
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Any]:
         return self.learner.batches()
 
 
-def _save(learner: Learner, cell: Cell, folder: Path) -> None:
-    position = learner.position
-    position.wall_seconds = learner.wall_seconds()
-    contents = {
-        "position": asdict(position),
-        "model": learner.model.state_dict(),
-        "optimizer": learner.optimizers(use_pl_optimizer=False).state_dict(),  # pyright: ignore
-    }
-    checkpoint.save(folder / CHECKPOINT, cell.run_id, contents)
-    write_csv(folder / METRICS, position.rows)
+def save(begun: Begun, model: dict[str, Any], optimizer: dict[str, Any]) -> None:
+    """The checkpoint, with these states, and metrics.csv."""
+    begun.journal.wall_seconds()
+    position = begun.journal.position
+    contents = {"position": asdict(position), "model": model, "optimizer": optimizer}
+    checkpoint.save(begun.folder / CHECKPOINT, begun.cell.run_id, contents)
+    write_csv(begun.folder / METRICS, position.rows)
 
 
-def _restore(learner: Learner, saved: dict[str, Any]) -> None:
-    learner.model.load_state_dict(saved["model"])
-    learner.optimizer_state = saved["optimizer"]
-    learner.position = Position(**saved["position"])
-    learner.began -= learner.position.wall_seconds
-    learner.tell(f"resumed at step {learner.position.step}", now=True)
-
-
-def _outcome(
-    learner: Learner, cell: Cell, task: Task, diverged: Diverged | None, ran: dict[str, str]
-) -> Outcome:
-    model, position = learner.model, learner.position
-    seq_len = _longest(task, "test")
+def outcome(begun: Begun, diverged: Diverged | None, ran: dict[str, str]) -> Outcome:
+    """ran: which implementation of each op."""
+    model, journal, task, position = begun.model, begun.journal, begun.task, begun.journal.position
+    seq_len, device = _longest(task, "test"), _settings(begun.cell)[1].device
+    model.to(device)  # Lightning leaves it on the CPU
     return Outcome(
         status="diverged" if diverged else "ok",
         diverged_step=diverged.step if diverged else None,
         diverged_lr=diverged.lr if diverged else None,
         steps=position.step,
-        total_steps=learner.total_steps,
-        epochs=position.step // len(learner.streams["train"]),
+        total_steps=journal.total_steps,
+        epochs=position.step // len(journal.streams["train"]),
         early_stopped=position.early_stopped,
-        scores={} if diverged else {"valid": position.valid_scores, "test": learner.test},
-        distances={} if diverged else learner.distances,
+        scores={} if diverged else {"valid": position.valid_scores, "test": journal.test},
+        distances={} if diverged else journal.distances,
         coverage=None if model.sees_all(seq_len) else coverage(task, "test", model.visible),
         state_seq_len=seq_len,
         state_model=peak(model.state_size, seq_len),
-        state_mixer=peak(model.mixers[cell.chosen_layer].state_size, seq_len),
+        state_mixer=peak(model.mixers[begun.cell.chosen_layer].state_size, seq_len),
         layers=[type(mixer).__name__ for mixer in model.mixers],
         parameters=sum(p.numel() for p in model.parameters()),
         parameters_without_embedding=working_parameters(model),
         causal=model.causal,
         exact_decode=model.exact_decode,
-        wall_seconds=learner.wall_seconds(),
+        wall_seconds=journal.wall_seconds(),
         examples_per_second=position.examples / position.train_seconds if position.examples else None,
-        decode_tokens_per_second=(
-            None if diverged else decode_tokens_per_second(model, seq_len, learner.device)
-        ),
-        operations=cost(cell, model, task).operations,
-        peak_memory_bytes=_peak_memory(learner.device),
+        decode_tokens_per_second=None if diverged else decode_tokens_per_second(model, seq_len, device),
+        operations=cost(begun.cell, model, task).operations,
+        peak_memory_bytes=_peak_memory(device),
         kernels=ran,
     )
 
 
-def _peak_memory(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
+def _peak_memory(device: str) -> int:
+    if device == "cuda":
+        return torch.cuda.max_memory_allocated()
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -10,7 +10,7 @@ import torch
 
 from tests.registry import Case, cases
 from tests.training.tiny import STEPS, tiny
-from zoo import learner
+from zoo import journal
 from zoo.cell import Cell
 from zoo.outcome import Progress
 from zoo.training import train
@@ -28,7 +28,7 @@ class Stop(Exception):
 
 @pytest.fixture(autouse=True)
 def _every_step_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learner, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(journal, "REPORT_EVERY", 0.0)
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -150,7 +150,7 @@ def test_a_sigterm_in_the_test_is_no_success_either(tmp_path: Path):
 
 
 def test_early_stop_ends_the_cell_and_stays_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(learner, "pooled_row_accuracy", lambda scores: 0.995)
+    monkeypatch.setattr(journal, "pooled_row_accuracy", lambda scores: 0.995)
     cell = tiny(optim__early_stop=0.99)
     with pytest.raises(Stop):
         train(cell, tmp_path, stop_at(7, "testing", raise_stop))

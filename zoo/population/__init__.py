@@ -1,0 +1,1 @@
+"""Cells that differ in learning rate, weight decay or seed alone, trained as one stacked model."""

@@ -1,0 +1,79 @@
+"""Dropout in a population: each member draws what it would have drawn alone."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd import Function
+
+
+class Draws:
+    """The members' random streams.  `begin` each step; a draw goes on where the member's last ended."""
+
+    def __init__(self) -> None:
+        self._seeds: list[int] = []
+        self._states: list[Tensor | None] = []
+
+    def begin(self, seeds: Sequence[int]) -> None:
+        self._seeds, self._states = list(seeds), [None] * len(seeds)
+
+    def noise(self, like: Tensor, p: float) -> Tensor:
+        """[P ...]: what F.dropout multiplies each member's part of `like` by."""
+        generator = _generator(like.device)
+        drawn = []
+        for i, part in enumerate(like):
+            state = self._states[i]
+            generator.manual_seed(self._seeds[i]) if state is None else generator.set_state(state)
+            drawn.append(F.dropout(torch.ones_like(part), p))
+            self._states[i] = generator.get_state()
+        return torch.stack(drawn)
+
+
+def _generator(device: torch.device) -> torch.Generator:
+    """The one that torch's own dropout draws from."""
+    if device.type != "cuda":
+        return torch.default_generator
+    return torch.cuda.default_generators[device.index or 0]
+
+
+class DropoutApart(nn.Dropout):
+    """nn.Dropout that under vmap draws for each member from its own stream."""
+
+    draws: Draws
+
+    def forward(self, input: Tensor) -> Tensor:
+        if not self.training or self.p == 0:
+            return input
+        return input * _Noise.apply(input, self.p, self.draws)
+
+
+def draw_apart(model: nn.Module, draws: Draws) -> None:
+    """Make every nn.Dropout of the model a DropoutApart, in place."""
+    for module in model.modules():
+        if type(module) is nn.Dropout:
+            module.__class__ = DropoutApart
+            module.draws = draws  # pyright: ignore[reportArgumentType]
+
+
+class _Noise(Function):
+    @staticmethod
+    def forward(x: Tensor, p: float, draws: Draws) -> Tensor:  # pyright: ignore
+        return F.dropout(torch.ones_like(x), p)  # outside vmap: as alone
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.mark_non_differentiable(output)
+
+    @staticmethod
+    def backward(ctx: Any, *unused: Tensor | None) -> tuple[None, None, None]:  # pyright: ignore
+        return None, None, None
+
+    @staticmethod
+    def vmap(  # pyright: ignore[reportIncompatibleMethodOverride]
+        info: Any, in_dims: tuple[int | None, ...], x: Tensor, p: float, draws: Draws
+    ) -> tuple[Tensor, int]:
+        dim = in_dims[0]
+        like = x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
+        return draws.noise(like.detach(), p), 0
