@@ -60,23 +60,24 @@ def most(bits: ArrayLike, load: Load) -> Floats:
     return each @ weights
 
 
-def least_bits(accuracy: float, load: Load) -> float:
+def least_bits(accuracy: ArrayLike, load: Load) -> Floats:
     """The bits of state without which no model has this accuracy: the inverse of `most`."""
-    low, high = 0.0, float(_bits_of_values(load.num_kv_pairs, alphabets(load)[0]).max())
-    if accuracy <= most(low, load):
-        return low
+    accuracy = np.asarray(accuracy, float)
+    low = np.zeros(accuracy.shape)
+    high = np.full(accuracy.shape, _bits_of_values(load.num_kv_pairs, alphabets(load)[0]).max())
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (low, middle) if most(middle, load) >= accuracy else (middle, high)
-    return high
+        enough = most(middle, load) >= accuracy
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.where(accuracy <= most(0, load), 0.0, high)
 
 
 @cache
 def alphabets(load: Load) -> tuple[NDArray[np.int64], Floats]:
     """How many values may still be an answer for one who has read all filler of a row, and how probably.
 
-    Falling; at most ALPHABETS of them.  Filler of one pass: draws from the tokens that are neither key nor value
-    of the row.
+    Falling; at most ALPHABETS of them.  Filler of one pass: draws from the tokens that are neither key nor
+    value of the row.
     """
     values = load.vocab_size - load.vocab_size // 2
     others, outside = values - load.num_kv_pairs, load.vocab_size - 2 * load.num_kv_pairs
@@ -156,9 +157,13 @@ def recall(table: pd.DataFrame) -> pd.DataFrame:
     NaN where the task has no bound or the cell diverged.  table: of `zoo.results.load`, or points of single
     slices with a column task.vocab_size.
     """
-    known = zip(table["accuracy"].tolist(), loads(table), strict=True)
-    bits = [least_bits(scored, load) if load and np.isfinite(scored) else np.nan for scored, load in known]
-    return table.assign(recall_bits=bits, bits_per_scalar=np.array(bits) / table["state_resident"])
+    of = loads(table)
+    scored = table["accuracy"].to_numpy(float)
+    bits = np.full(len(table), np.nan)
+    for load in {load for load in of if load}:
+        rows = np.array([each == load for each in of]) & np.isfinite(scored)
+        bits[rows] = least_bits(scored[rows], load)
+    return table.assign(recall_bits=bits, bits_per_scalar=bits / table["state_resident"])
 
 
 def loads(table: pd.DataFrame) -> list[Load | None]:

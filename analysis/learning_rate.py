@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from analysis.cells import seed_scores, slices
 
@@ -41,12 +42,44 @@ def choose(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def good_range(table: pd.DataFrame, within: float = 0.05) -> pd.DataFrame:
+    """One row a point: how wide the range of learning rates is that come close to the best.
+
+    good_low, good_high: the neighbouring rates around the chosen one whose valid accuracy is at least the
+    best minus `within`; decades: between these two, so at least that wide; decades_most: between the rates
+    just outside, so at most that wide, inf where the range is open, that is, touches the edge of the grid;
+    open_low, open_high: on which side.  A grid of one rate has a width of 0, open on both sides.
+    """
+    rows = [_good(point, grid, within) for point, grid in profile(table).groupby("point")]
+    return pd.DataFrame(rows)
+
+
+def _good(point: object, grid: pd.DataFrame, within: float) -> dict[str, object]:
+    grid = grid.sort_values("lr", ignore_index=True)
+    rates = np.log10(grid["lr"].to_numpy(float))
+    scores = np.where(grid["complete"], grid["valid_accuracy"], -np.inf)
+    good = scores >= scores.max() - within - TIE
+    first = last = _middle_best(scores)
+    while first > 0 and good[first - 1]:
+        first -= 1
+    while last < len(good) - 1 and good[last + 1]:
+        last += 1
+    outside = np.concatenate([[-np.inf], rates, [np.inf]])
+    return {
+        "point": point,
+        "good_low": grid["lr"][first],
+        "good_high": grid["lr"][last],
+        "decades": rates[last] - rates[first],
+        "decades_most": outside[last + 2] - outside[first],
+        "open_low": first == 0,
+        "open_high": last == len(good) - 1,
+    }
+
+
 def _best(point: object, grid: pd.DataFrame) -> dict[str, object]:
     grid = grid.sort_values("lr", ignore_index=True)
     scores = np.where(grid["complete"], grid["valid_accuracy"], -np.inf)
-    tied = np.flatnonzero(scores >= scores.max() - TIE).tolist()
-    middle = (len(grid) - 1) / 2
-    place = min(tied, key=lambda i: abs(i - middle))
+    place = _middle_best(scores)
     edge = "" if len(grid) == 1 else {0: "low", len(grid) - 1: "high"}.get(place, "")
     return {
         "point": point,
@@ -58,3 +91,9 @@ def _best(point: object, grid: pd.DataFrame) -> dict[str, object]:
         "single_lr": len(grid) == 1,
         "diverged_in_grid": sum(grid["diverged"]),
     }
+
+
+def _middle_best(scores: NDArray[np.float64]) -> int:
+    """The place of the highest score; of equal ones that nearest the middle."""
+    tied = np.flatnonzero(scores >= scores.max() - TIE).tolist()
+    return min(tied, key=lambda i: abs(i - (len(scores) - 1) / 2))

@@ -1,9 +1,11 @@
-"""The interval that seeds leave around a mean."""
+"""The interval that seeds leave around a mean, and around the share of them that solve the task."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 RESAMPLES = 10_000
+SOLVED = 0.99  # accuracy from which a task counts as solved
+NORMAL_95 = 1.959964
 BOOTSTRAP, RANGE, NONE = "bootstrap 95 %", "min to max", "one seed"
 
 
@@ -27,3 +29,18 @@ def interval(scores: NDArray[np.float64]) -> tuple[float, float, str]:
 def resamples(count: int) -> NDArray[np.int64]:
     """[RESAMPLES count]: which of so many seeds each resample of the bootstrap takes, always the same."""
     return np.random.default_rng(0).choice(count, (RESAMPLES, count))
+
+
+def solved(scores: NDArray[np.float64], threshold: float = SOLVED) -> tuple[float, float, float]:
+    """(share, low, high): the seeds that score `threshold` or more, with `wilson`'s interval."""
+    successes = int((scores >= threshold).sum())
+    return (successes / len(scores), *wilson(successes, len(scores)))
+
+
+def wilson(successes: int, trials: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share (Wilson 1927): 3 of 3 leave 0.44 to 1, 0 of 3 leave 0 to 0.56."""
+    square = NORMAL_95**2
+    centre = (successes + square / 2) / (trials + square)
+    spread = successes * (trials - successes) / trials + square / 4
+    half = NORMAL_95 * float(np.sqrt(spread)) / (trials + square)
+    return max(0.0, centre - half), min(1.0, centre + half)
