@@ -113,7 +113,7 @@ class Begun:
 
 
 def begin(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = None) -> Begun:
-    """Build the cell and bring it to where its checkpoint stands.  ValueError: that is damaged or another's."""
+    """Build the cell, and go to where its checkpoint stands.  ValueError: that is damaged or another's."""
     saved = checkpoint.load(folder / CHECKPOINT, cell.run_id)
     optim, trainer = _settings(cell)
     task = build_task(cell.config)

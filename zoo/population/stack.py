@@ -111,13 +111,13 @@ class Stack:
         return torch.tensor(touched)
 
     @torch.no_grad()
-    def park(self, member: int) -> None:
+    def park(self, member: int, like: int) -> None:
         """Give a member that is done with what it holds the weights of another.
 
         What is not finite would stay in its row; but it is slow on some machines, and some operations (a
         factorisation) refuse it for all.
         """
-        self.weights[member] = self.weights[(member + 1) % self.size]
+        self.weights[member] = self.weights[like]
 
     def share_extra_state(self) -> None:
         """What modules count beside tensors has counted in the template alone: tell the other members."""

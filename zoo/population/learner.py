@@ -1,0 +1,240 @@
+"""The training of a population as Lightning sees it: the hooks of `zoo.learner.Learner` for P cells at once.
+
+Every cell keeps its own journal.  One that diverges or stops early is frozen where it is, at a rate of 0, and
+the others never notice.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+
+from zoo.journal import Diverged, Journal
+from zoo.kernels.linear_cross_entropy import answer_scores
+from zoo.learner import answer_states, answers_loss, look_every
+from zoo.outcome import Terminated
+from zoo.population.optimizer import PopulationAdamW
+from zoo.population.stack import Stack
+from zoo.tasks.base import Batch
+
+Item = tuple[int, list[Batch]]  # segment; a batch for each member, or one that all share
+
+
+class AllEnded(Exception):
+    """No member has a step left."""
+
+
+class PopulationLearner(pl.LightningModule):
+    """journals: of the stack's models, all at the same step.
+
+    save: called with a member's number at every epoch's end and every `checkpoint_every` steps.
+    diverged: called with a member's number when it has.
+    """
+
+    def __init__(
+        self,
+        stack: Stack,
+        journals: Sequence[Journal],
+        optimizer: PopulationAdamW,
+        *,
+        checkpoint_every: int,
+        save: Callable[[int], None],
+        diverged: Callable[[int, Diverged], None],
+    ) -> None:
+        super().__init__()
+        self.stack, self.journals, self.optimizer = stack, list(journals), optimizer
+        self.checkpoint_every, self.save, self.diverged = checkpoint_every, save, diverged
+        self.active = list(range(stack.size))  # members that have steps left; in the test: all that are sound
+        self.sound = list(range(stack.size))  # members that have not diverged
+        self._left: list[int] = []  # members to park once the step is over
+        self._unread: list[tuple[int, int, int, Tensor]] = []  # step, segment, answers, losses [P]
+        self._share_time()
+
+    # one step ------------------------------------------------------------------------------------------
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return self.optimizer
+
+    def batches(self) -> Iterator[Item]:
+        """The rest of the epoch that the members are in."""
+        return self._side_by_side(lambda journal: journal.batches())
+
+    def evaluated(self, split: str) -> Iterator[Item]:
+        """Every batch of a split."""
+        return self._side_by_side(lambda journal: iter(journal.streams[split]))
+
+    def _side_by_side(self, batches: Callable[[Journal], Iterator[tuple[int, Batch]]]) -> Iterator[Item]:
+        """The members' batches step by step: those of equal streams are made once, and an ended member gets
+        another's."""
+        own = {id(self.journals[member].streams): self.journals[member] for member in self.active}
+        for items in zip(*map(batches, own.values()), strict=True):
+            segments = {segment for segment, _ in items}
+            if len(segments) > 1:
+                raise ValueError("the members' segments come in different orders: they cannot train as one.")
+            made = dict(zip(own, (batch for _, batch in items), strict=True))
+            first = items[0][1]
+            every = [made.get(id(journal.streams), first) for journal in self.journals]
+            yield segments.pop(), every if len(made) > 1 else [first]
+
+    @property
+    def _step(self) -> int:
+        return self.journals[self.active[0]].position.step
+
+    def training_step(self, item: Item, index: int) -> Tensor:
+        del index
+        segment, batches = item
+        step = self._step
+        self.stack.draws.begin([journal.draws_at(step) for journal in self.journals])
+        self.optimizer.set_rates([journal.lr_at(step) for journal in self.journals])
+        losses = self.stack.map(answers_loss, stacked(batches))
+        self._unread.append((step + 1, segment, batches[0].answers.numel(), losses.detach()))
+        if len(self._unread) >= look_every(losses.device):
+            self.read_losses()
+        return losses.sum()
+
+    def read_losses(self) -> None:
+        """Fetch what the device has computed; a member whose loss is not finite has diverged."""
+        unread, self._unread = self._unread, []
+        if not unread:
+            return
+        rows = torch.stack([losses for *_, losses in unread]).tolist()
+        for (step, segment, answers, _), losses in zip(unread, rows, strict=True):
+            for member in self.active[:]:
+                try:
+                    self.journals[member].hear(step, segment, answers, losses[member])
+                except Diverged as error:
+                    self._has_diverged(member, error)
+
+    def _has_diverged(self, member: int, error: Diverged) -> None:
+        self._end(member)
+        self.sound.remove(member)
+        self._left.append(member)
+        self.diverged(member, error)
+        if not self.active:
+            raise AllEnded
+
+    def _end(self, member: int) -> None:
+        """No more steps for this one, the others share its time."""
+        self.optimizer.freeze(member)
+        self.active.remove(member)
+        self._share_time()
+
+    def _share_time(self) -> None:
+        for i, journal in enumerate(self.journals):
+            journal.wall_seconds()
+            busy = i in self.active
+            journal.share = 1 / len(self.active) if busy else 0.0
+
+    def on_train_batch_end(self, outputs: Any, batch: Item, batch_idx: int) -> None:
+        del outputs, batch_idx
+        while self._left:
+            self.stack.park(self._left.pop(), like=self.active[0])
+        examples = batch[1][0].inputs.shape[0]
+        flush = all([self.journals[member].stepped(examples) for member in self.active])
+        if flush:
+            self.read_losses()
+        for member in self.active:
+            journal = self.journals[member]
+            if flush:
+                journal.flush()
+            journal.clock()
+            journal.tell("training")
+        due = self._step % self.checkpoint_every == 0 or self.trainer.received_sigterm
+        if due and not self.journals[self.active[0]].ends_epoch:
+            self.read_losses()
+            self._save(self.active)
+        self.stop_if_told()
+
+    def _save(self, members: Iterable[int]) -> None:
+        self.stack.share_extra_state()
+        for member in members:
+            self.save(member)
+
+    # epochs and evaluations ----------------------------------------------------------------------------
+
+    def on_train_epoch_start(self) -> None:
+        self.stack.template.train()
+        for member in self.active:
+            self.journals[member].begin_training()
+
+    def on_validation_epoch_start(self) -> None:
+        self._begin_evaluation(self.active)
+
+    def validation_step(self, item: Item, index: int) -> None:
+        del index
+        self._evaluate("valid", item, self.active, "validating")
+
+    def on_validation_epoch_end(self) -> None:
+        self.stack.template.train()
+        for member in self.active[:]:
+            try:
+                self.journals[member].end_validation()
+            except Diverged as error:
+                self._has_diverged(member, error)
+
+    def on_train_epoch_end(self) -> None:
+        self._save(self.active)
+        for member in self.active[:]:
+            self.journals[member].tell("training", now=True)
+            if self.journals[member].position.early_stopped:
+                self._end(member)
+        if not self.active:
+            raise AllEnded
+        self.stop_if_told()
+
+    def begin_test(self) -> None:
+        """Those that stopped early come back."""
+        self.active = self.sound
+        self._share_time()
+
+    def on_test_epoch_start(self) -> None:
+        self._begin_evaluation(self.sound)
+
+    def test_step(self, item: Item, index: int) -> None:
+        del index
+        self._evaluate("test", item, self.sound, "testing")
+        self.stop_if_told()
+
+    def on_test_epoch_end(self) -> None:
+        for member in self.sound:
+            self.journals[member].end_test()
+
+    def _begin_evaluation(self, members: Iterable[int]) -> None:
+        self.stack.template.eval()
+        for member in members:
+            self.journals[member].begin_evaluation()
+
+    def _evaluate(self, split: str, item: Item, members: Iterable[int], message: str) -> None:
+        """States of all at once, the head one by one: the logits of one fit, and those of all may not."""
+        segment, batches = item
+        states = self.stack.map(answer_states, stacked(batches))
+        for member in members:
+            batch = batches[member % len(batches)]
+            weight = self.stack.models[member].head_weight.to(states.device)
+            scores = answer_scores(states[member], weight, batch.answers.flatten())
+            self.journals[member].score(split, segment, batch, *scores)
+            self.journals[member].tell(message)
+
+    def stop_if_told(self) -> None:
+        """Lightning only notes a SIGTERM, and then leaves with exit code 0."""
+        if self.trainer.received_sigterm:
+            raise Terminated
+
+
+class Evaluated:
+    """The batches of a split, for those who are active then, each time it is iterated over."""
+
+    def __init__(self, learner: PopulationLearner, split: str) -> None:
+        self.learner, self.split = learner, split
+
+    def __iter__(self) -> Iterator[Item]:
+        return self.learner.evaluated(self.split)
+
+
+def stacked(batches: Sequence[Batch]) -> Batch:
+    """[P ...] of each field; the batch itself where there is one for all."""
+    if len(batches) == 1:
+        return batches[0]
+    return Batch(*(torch.stack(field) for field in zip(*batches, strict=True)))

@@ -1,0 +1,81 @@
+"""Train, validate and test several cells as one stacked model.  Each ends where it would have ended alone."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from zoo.journal import Diverged
+from zoo.metrics import write_csv
+from zoo.outcome import Outcome
+from zoo.population.learner import AllEnded, Evaluated, PopulationLearner
+from zoo.population.optimizer import PopulationAdamW
+from zoo.population.stack import Stack
+from zoo.training import METRICS, Begun, Remaining, TrainerConfig, lightning, outcome, save
+
+Ended = Callable[[int, Outcome], None]
+
+
+def train_population(
+    members: Sequence[Begun], trainer: TrainerConfig, ran: Callable[[], dict[str, str]], ended: Ended
+) -> None:
+    """Train cells that have begun, inside zoo.training's `prepared`; all stand at the same step.
+
+    ran: tells which implementations of the ops have run.  ended: hears each member's outcome when it has one.
+    Unstackable: before any step.  A member's checkpoint is one that it could have written alone.
+    """
+    share_streams(members)
+    stack = stack_of(members, trainer)
+    optimizer = PopulationAdamW(stack, [begun.journal.config for begun in members])
+    states = [begun.optimizer_state for begun in members]
+    if any(states):
+        optimizer.load([state for state in states if state])
+
+    def end(member: int, diverged: Diverged | None) -> None:
+        begun = members[member]
+        write_csv(begun.folder / METRICS, begun.journal.position.rows)
+        ended(member, outcome(begun, diverged, ran()))
+
+    def keep(member: int) -> None:
+        journal = members[member].journal
+        state = {name: value.clone() for name, value in stack.models[member].state_dict().items()}
+        save(members[member], state, optimizer.state_of(member, journal.lr_at(journal.position.step - 1)))
+
+    learner = PopulationLearner(
+        stack,
+        [begun.journal for begun in members],
+        optimizer,
+        checkpoint_every=trainer.checkpoint_every,
+        save=keep,
+        diverged=end,
+    )
+    _run(learner, trainer, members[0])
+    for member in learner.sound:
+        end(member, None)
+
+
+def _run(learner: PopulationLearner, trainer: TrainerConfig, first: Begun) -> None:
+    runner = lightning(trainer, first.journal, first.folder)
+    try:
+        if first.journal.steps_left:
+            runner.fit(learner, Remaining(learner), Evaluated(learner, "valid"))
+    except AllEnded:
+        runner = lightning(
+            trainer, first.journal, first.folder
+        )  # one that an exception ended is not used again
+    if learner.sound:
+        learner.begin_test()
+        runner.test(learner, Evaluated(learner, "test"), verbose=False)
+
+
+def stack_of(members: Sequence[Begun], trainer: TrainerConfig) -> Stack:
+    dtype = torch.float64 if trainer.precision == "64-true" else None
+    return Stack([begun.model.to(trainer.device, dtype) for begun in members])
+
+
+def share_streams(members: Sequence[Begun]) -> None:
+    """Members of equal tasks see the same batches: make them once."""
+    for i, begun in enumerate(members):
+        for other in members[:i]:
+            if other.cell.config["task"] == begun.cell.config["task"]:
+                begun.journal.streams = other.journal.streams
+                break
