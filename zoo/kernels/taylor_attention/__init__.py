@@ -7,7 +7,11 @@ from zoo.kernels.choice import Op
 from zoo.kernels.taylor_attention.fused import taylor_attention_fused, taylor_weights
 from zoo.kernels.taylor_attention.reference import taylor_attention_reference
 
-OP = Op("taylor_attention", {"reference": taylor_attention_reference, "fused": taylor_attention_fused})
+OP = Op(
+    "taylor_attention",
+    {"reference": taylor_attention_reference, "fused": taylor_attention_fused},
+    others=("triton",),
+)
 
 
 def taylor_attention(

@@ -1,0 +1,181 @@
+"""Compile every Triton kernel for GPUs that are not here, and read what the compiler made of it.
+
+    python -m benchmarks.kernels_offline [--arch 90 80] [--few] [--out benchmarks/tables/kernels_offline.md]
+
+Our own wrappers run on tensors without memory (device "meta") and each launch stops after its compilation,
+so what is compiled is what a GPU would be given.  Exit code 1 where a kernel spills registers, has no
+tensor-core instruction or wants more shared memory than there is.  Nothing here is a time.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SHARED = {80: 163 * 1024, 90: 227 * 1024}  # bytes a block can have
+MMA = {80: "HMMA", 90: "HGMMA"}
+OPTIONS = ("num_warps", "num_stages")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One kernel in one configuration.  blocks: its integer constants."""
+
+    op: str
+    kernel: str
+    case: str
+    dtype: str
+    blocks: str
+    arch: int
+    registers: int
+    stack: int
+    mma: int
+    shared: int
+
+    @property
+    def wrong(self) -> list[str]:
+        """What keeps it from being fit to launch."""
+        found = [f"spills {self.stack} bytes a thread"] if self.stack else []
+        found += [] if self.mma else [f"has no {MMA[self.arch]}"]
+        return found + (
+            [f"wants {self.shared} bytes of shared memory"] if self.shared > SHARED[self.arch] else []
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--arch", nargs="+", type=int, choices=SHARED, default=list(SHARED))
+    parser.add_argument("--few", action="store_true", help="a quick choice of the configurations")
+    parser.add_argument("--out", type=Path, help="also write the table to this file")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["TRITON_CACHE_DIR"] = cache
+        found = [kernel for arch in args.arch for kernel in compiled(arch, args.few)]
+    text = table(found, sys.argv[1:])
+    print(text)
+    if args.out:
+        args.out.write_text(text + "\n")
+    wrong = [f"{k.op} {k.kernel} ({k.case}, {k.dtype}, sm_{k.arch}): {w}" for k in found for w in k.wrong]
+    print("\n".join(wrong), file=sys.stderr, end="\n" if wrong else "")
+    return 1 if wrong or not found else 0
+
+
+def compiled(arch: int, few: bool) -> Iterator[Compiled]:
+    """Every distinct kernel that the ops with a Triton form launch, forward and backward."""
+    from zoo.kernels.choice import TRITON, ops
+
+    seen = set()
+    for op in ops():
+        if TRITON not in op.others:
+            continue
+        module = op.module(TRITON)
+        for case, dtype, call in module.cases(few):
+            with _launches(arch) as launches:
+                call()
+            for name, made, options in launches:
+                if id(made) not in seen:
+                    seen.add(id(made))
+                    words = str(dtype).removeprefix("torch.")
+                    yield _read(op.name, name, case, words, made, options, arch)
+
+
+@contextmanager
+def _launches(arch: int) -> Iterator[list[tuple[str, Any, dict[str, Any]]]]:
+    """Inside, a launch compiles for `arch` and is noted; it launches nothing."""
+    from triton.backends.compiler import GPUTarget
+    from triton.runtime import driver
+    from triton.runtime.jit import JITFunction
+
+    class Absent:
+        """What the compiler asks of a driver."""
+
+        def get_current_target(self) -> GPUTarget:
+            return GPUTarget("cuda", arch, 32)
+
+        def get_current_device(self) -> int:
+            return arch  # kernels are kept by device
+
+        def get_current_stream(self, device: int) -> int:
+            return 0
+
+    found: list[tuple[str, Any, dict[str, Any]]] = []
+    run = JITFunction.run
+
+    def compile_only(self: Any, *args: Any, grid: Any, warmup: bool, **options: Any) -> Any:
+        made = run(self, *args, grid=grid, warmup=True, **options)
+        found.append((self.__name__.lstrip("_"), made, options))
+        return made
+
+    driver.set_active(Absent())  # pyright: ignore[reportArgumentType]
+    JITFunction.run = compile_only
+    try:
+        yield found
+    finally:
+        JITFunction.run = run
+
+
+def _read(
+    op: str, kernel: str, case: str, dtype: str, made: Any, options: dict[str, Any], arch: int
+) -> Compiled:
+    """From the machine code, by the tools that come with Triton."""
+    import triton
+
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(made.asm["cubin"])
+        file.flush()
+        usage, code = (
+            subprocess.run([tool, flag, file.name], capture_output=True, text=True, check=True).stdout
+            for flag in ("--dump-resource-usage", "--dump-sass")
+        )
+    numbers = {name: int(value) for name, value in re.findall(r"(REG|STACK|LOCAL):(\d+)", usage)}
+    constants = [f"{v}" for k, v in options.items() if k in ("OWN", "OTHER")]
+    return Compiled(
+        op=op,
+        kernel=kernel,
+        case=case,
+        dtype=dtype,
+        blocks=" x ".join(constants) + f", {options['num_warps']} warps, {options['num_stages']} stages",
+        arch=arch,
+        registers=numbers["REG"],
+        stack=numbers["STACK"] + numbers["LOCAL"],
+        mma=len(re.findall(rf"\b{MMA[arch]}\b", code)),
+        shared=made.metadata.shared,
+    )
+
+
+def table(found: list[Compiled], words: list[str]) -> str:
+    import triton
+
+    heads = (
+        "op",
+        "kernel",
+        "sizes",
+        "dtype",
+        "blocks",
+        "sm",
+        "registers",
+        "stack",
+        "tensor-core",
+        "shared KB",
+    )
+    rows = [(k.op, k.kernel, k.case, k.dtype, k.blocks, k.arch, k.registers, k.stack) for k in found]
+    ends = [(f"{k.mma} {MMA[k.arch]}", f"{k.shared / 1024:.0f}") for k in found]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    lines += [f"| {' | '.join(map(str, row + end))} |" for row, end in zip(rows, ends, strict=True)]
+    shown = [word for word in words if not word.startswith("benchmarks/") and word != "--out"]
+    command = " ".join(["python -m benchmarks.kernels_offline", *shown])
+    return "\n".join([*lines, "", f"`{command}`; triton {triton.__version__}.  Compiled, not run: no GPU."])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

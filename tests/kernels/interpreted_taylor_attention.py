@@ -1,0 +1,123 @@
+"""Run by test_interpreted.py: Taylor attention in Triton's interpreter, in float32, against float64."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from zoo.kernels.choice import kernels
+from zoo.kernels.taylor_attention import taylor_attention, taylor_attention_reference
+from zoo.kernels.taylor_attention.triton import taylor_attention_triton, unfit
+
+EPS = 1e-3  # large, so that leaving it out is seen
+SIZES = [(1, 1, 1, 2), (2, 3, 63, 5), (1, 2, 64, 16), (1, 1, 65, 24), (1, 2, 130, 16), (1, 1, 200, 32)]
+
+
+def heads(batch: int, count: int, length: int, channels: int, width: int) -> list[Tensor]:
+    """q, k and v as a mixer hands them over: pieces of one projection, heads side by side."""
+    rng = torch.Generator().manual_seed(length + channels)
+    whole = torch.randn(batch, length, count * (2 * channels + width), generator=rng)
+    parts = whole.unflatten(-1, (count, -1)).transpose(1, 2).split([channels, channels, width], -1)
+    return [part.detach().requires_grad_() for part in parts]
+
+
+def gradients(function, inputs: list[Tensor], upstream: Tensor) -> list[Tensor]:
+    y = function(*inputs, EPS)
+    return [y.detach(), *torch.autograd.grad(y, inputs, upstream.to(y))]
+
+
+def check(inputs: list[Tensor], got: list[Tensor], upstream: Tensor) -> None:
+    """As near to float64 as torch in float32 is, up to a factor."""
+    wide = [x.detach().double().requires_grad_() for x in inputs]
+    exact = gradients(taylor_attention_reference, wide, upstream)
+    single = gradients(taylor_attention_reference, inputs, upstream)
+    for name, ours, theirs, true in zip(("y", "dq", "dk", "dv"), got, single, exact, strict=True):
+        error, allowed = (ours - true).abs().max(), (theirs - true).abs().max()
+        assert error <= 4 * allowed + 3e-7 * true.abs().max(), (name, error, allowed)
+
+
+@pytest.mark.parametrize(("size", "width"), list(zip(SIZES, [4, 16, 24, 33, 16, 64], strict=True)), ids=str)
+def test_outputs_and_gradients(size: tuple[int, int, int, int], width: int):
+    inputs = heads(*size, width)
+    upstream = torch.randn(*size[:3], width, dtype=torch.float64)
+    check(inputs, gradients(taylor_attention_triton, inputs, upstream), upstream)
+
+
+def test_any_leading_dimensions():
+    q, k, v = heads(2, 3, 17, 5, 6)
+    for pick in (lambda x: x[0, 0], lambda x: x[0], lambda x: x[None]):
+        inputs = [pick(x).detach().requires_grad_() for x in (q, k, v)]
+        upstream = torch.randn(*inputs[2].shape, dtype=torch.float64)
+        check(inputs, gradients(taylor_attention_triton, inputs, upstream), upstream)
+
+
+@pytest.mark.parametrize("in_dims", [(0, 0, 0, None), (0, None, 2, None)])
+def test_stacked_members_are_more_of_the_batch(in_dims: tuple[int | None, ...]):
+    """One outer backward through vmap, as a population trains."""
+    members = [heads(2, 2, 35, 4, 8) for _ in range(3)]
+    stacked = []
+    for which, dim in enumerate(in_dims[:3]):
+        parts = [member[which].detach() * (i + 1) for i, member in enumerate(members)]
+        stacked.append((parts[0] if dim is None else torch.stack(parts, dim)).requires_grad_())
+    y = vmap(taylor_attention_triton, in_dims=in_dims)(*stacked, EPS)
+    upstream = torch.randn(y.shape, dtype=torch.float64)
+    grads = torch.autograd.grad(y, stacked, upstream.to(y))
+    for i in range(3):
+        own = [x if d is None else x.select(d, i) for x, d in zip(stacked, in_dims, strict=False)]
+        own = [x.detach().requires_grad_() for x in own]
+        alone = gradients(taylor_attention_triton, own, upstream[i])
+        torch.testing.assert_close(y[i], alone[0])
+        for grad, mine, dim in zip(grads, alone[1:], in_dims, strict=False):
+            if dim is not None:
+                torch.testing.assert_close(grad.select(dim, i), mine)
+
+
+def test_gradients_inside_vmap():
+    """vmap over grad: the backward pass has a batching rule too."""
+    q, k, v = (torch.stack([x.detach(), 2 * x.detach()]) for x in heads(1, 2, 20, 4, 8))
+
+    def loss(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return taylor_attention_triton(q, k, v, EPS).square().sum()
+
+    got = vmap(torch.func.grad(loss, argnums=(0, 1, 2)))(q, k, v)
+    for i in range(2):
+        alone = torch.func.grad(loss, argnums=(0, 1, 2))(q[i], k[i], v[i])
+        torch.testing.assert_close([x[i] for x in got], list(alone))
+
+
+def test_one_gradient_can_be_had_without_the_others():
+    q, k, v = heads(1, 1, 40, 4, 8)
+    (dk,) = torch.autograd.grad(taylor_attention_triton(q.detach(), k, v.detach(), EPS).sum(), k)
+    torch.testing.assert_close(dk, torch.autograd.grad(taylor_attention_reference(q, k, v, EPS).sum(), k)[0])
+
+
+def test_a_mixer_runs_it_when_asked():
+    """Whole sequences through the kernel, then token by token: the split law in float32."""
+    from zoo.mixers.feature_maps import Taylor2
+    from zoo.mixers.linear_attention import LinearAttention
+
+    mixer = LinearAttention(24, num_heads=2, feature_dim=5, feature_map=Taylor2, eps=EPS)
+    x = torch.randn(2, 37, 24)
+    with torch.no_grad(), kernels("triton") as choice:
+        whole = mixer(x)
+        head, state = mixer.extend(x[:, :30])
+        tail, _ = mixer.extend(x[:, 30:], state)
+    assert choice.record() == {"taylor_attention": "triton"}
+    torch.testing.assert_close(torch.cat([head, tail], 1), whole, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "says"),
+    [
+        ((torch.zeros(4, 33), torch.zeros(4, 33), torch.zeros(4, 8)), r"feature_dim \(=33\) must be at most"),
+        ((torch.zeros(4, 3).double(), torch.zeros(4, 3).double(), torch.zeros(4, 8).double()), "float64"),
+        ((torch.zeros(1, 4, 3), torch.zeros(2, 4, 3), torch.zeros(2, 4, 8)), "same leading dimensions"),
+    ],
+)
+def test_what_it_cannot_take_is_refused_with_a_reason(inputs: tuple[Tensor, ...], says: str):
+    with kernels("triton"), pytest.raises(ValueError, match=rf"cannot run taylor_attention: .*{says}"):
+        taylor_attention(*inputs, EPS)
+
+
+def test_short_of_nothing_else():
+    assert unfit(*heads(1, 1, 3, 32, 200), EPS) is None

@@ -1,0 +1,17 @@
+"""What all our Triton kernels ask of their inputs, and of the compiler."""
+
+from torch import Tensor
+
+from zoo.kernels.available import interpreted
+
+
+def unfit_here(x: Tensor) -> str | None:
+    """Why Triton cannot launch on this tensor, in words; None: it can."""
+    if x.device.type == "cuda" or interpreted():
+        return None
+    return f"Triton runs on a CUDA device, and the tensors are on {x.device.type}"
+
+
+def launch_options(num_warps: int, num_stages: int) -> dict[str, int | bool]:
+    """enable_fp_fusion: a product and a sum in one rounding; said, because Triton's default is to change."""
+    return {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True}

@@ -1,0 +1,318 @@
+"""Taylor attention in Triton: the weights are made in registers, block by block, and never stored.
+
+The weights need no exponential and no running maximum, so a program only adds: with r = 1 + u, a weight is
+(r^2 + 1) / 2 and its derivative by u is r.  The sum of the weights is kept for the backward pass, [B H T] in
+float32; the rest is made again.  With p = w / total and dp = dy v^T,
+
+    dv = p^T dy,   ds = (dp - sum of dy y over V) r / (total sqrt C),   dq = ds k,   dk = ds^T q.
+
+B batch, H heads, T time, C channels of q and k, V channels of a value.  Tensors come with the strides they
+have; the last must be 1.  Products run on tensor cores and sum in float32; those of float32 are done in three
+parts (tf32x3): one part alone would lose 13 of the 24 bits, and full float32 has no tensor cores.
+"""
+
+# pyright: reportArgumentType=false
+# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd import Function
+
+from zoo.kernels.folding import fold, unfold
+from zoo.kernels.launching import launch_options, unfit_here
+
+PROVEN: str | None = None  # no card has run the gpu tests yet
+CHANNELS = (16, 32)  # of q and k, filled up with zeros
+WIDTH = {torch.float32: 64, torch.bfloat16: 128}  # columns of a value at once: more would spill registers
+
+
+class Blocks(NamedTuple):
+    """How one program is cut: `own` rows stay, `other` rows pass by."""
+
+    own: int
+    other: int
+    num_warps: int
+    num_stages: int
+
+
+def blocks(kernel: str, bits: int, width: int) -> Blocks:
+    """Static, so that a captured graph and a second run do the same.
+
+    `python -m benchmarks.kernels_offline` says what each costs in registers; none may spill.
+    """
+    if bits == 32:
+        return Blocks(64, 16, 4, 2)
+    if kernel == "forward":
+        return Blocks(128, 64, 8, 3)
+    if kernel == "keys" and width > 64:
+        return Blocks(64, 32, 8, 2)
+    return Blocks(64, 64, 4 if width <= 64 else 8, 2)
+
+
+def taylor_attention_triton(
+    q: Float[Tensor, "... T C"], k: Float[Tensor, "... T C"], v: Float[Tensor, "... T V"], eps: float
+) -> Float[Tensor, "... T V"]:
+    """What `taylor_attention_reference` says; y has the dtype of v."""
+    if v.shape[-1] > WIDTH[v.dtype]:  # columns of a value do not meet: their gradients of q and k add up
+        parts = v.split(WIDTH[v.dtype], -1)
+        return torch.cat([taylor_attention_triton(q, k, part, eps) for part in parts], -1)
+    lead = v.shape[:-2]
+    q, k, v = (_four(x) for x in (q, k, v))
+    return _Attention.apply(q, k, v, eps)[0].reshape(*lead, *v.shape[-2:])
+
+
+def unfit(q: Tensor, k: Tensor, v: Tensor, eps: float) -> str | None:
+    """Why these inputs cannot go through the kernel, in words; None: they can."""
+    if not q.shape[:-1] == k.shape[:-1] == v.shape[:-1]:
+        return "q, k and v must have the same leading dimensions"
+    if not q.dtype == k.dtype == v.dtype or q.dtype not in WIDTH:
+        return f"q, k and v must all be float32 or bfloat16, and are {q.dtype}, {k.dtype} and {v.dtype}"
+    if q.shape[-1] > CHANNELS[-1]:
+        return f"feature_dim (={q.shape[-1]}) must be at most {CHANNELS[-1]}"
+    return unfit_here(q)
+
+
+def _four(x: Tensor) -> Tensor:
+    """[B H T C], a view where one can be had."""
+    x = x.flatten(0, -4) if x.ndim > 4 else x[(None,) * (4 - x.ndim)]
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
+    """Calls that reach every kernel in every configuration, on "meta"; few: a quick choice of them."""
+    sizes = [(16, 64), (9, 33)] if few else product((16, 32), (16, 32, 64, 128))
+    for (channels, width), dtype in product(sizes, WIDTH):
+        whole = torch.empty(4, 8192, 16, 2 * channels + width, dtype=dtype, device="meta").transpose(1, 2)
+        inputs = [x.requires_grad_() for x in whole.split([channels, channels, width], -1)]
+        yield f"C {channels}, V {width}", dtype, partial(_both_ways, *inputs)
+
+
+def _both_ways(q: Tensor, k: Tensor, v: Tensor) -> None:
+    taylor_attention_triton(q, k, v, 1e-6).sum().backward()
+
+
+class _Attention(Function):
+    @staticmethod
+    def forward(q: Tensor, k: Tensor, v: Tensor, eps: float) -> tuple[Tensor, Tensor]:  # pyright: ignore
+        y, total = _by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
+        cut = blocks("forward", 8 * q.element_size(), _power(v))
+        _forward[_grid(q, cut.own)](
+            *(q, *q.stride()[:3], k, *k.stride()[:3], v, *v.stride()[:3], y, *y.stride()[:3], total),
+            *(q.shape[1], q.shape[2], q.shape[3] ** -0.5, eps),
+            **_sizes(q, v, cut),
+        )
+        return y, total
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs[:3], *output)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor | None, _: None) -> tuple[Tensor | None, ...]:  # pyright: ignore
+        if dy is None:
+            return None, None, None, None
+        return *_Backward.apply(*ctx.saved_tensors, dy), None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
+        y, total = _Attention.apply(*fold(info.batch_size, in_dims, inputs))
+        return unfold(info.batch_size, (y, total)), (0, 0)
+
+
+class _Backward(Function):
+    """A Function of its own, so that it has a batching rule too."""
+
+    @staticmethod
+    def forward(  # pyright: ignore
+        q: Tensor, k: Tensor, v: Tensor, y: Tensor, total: Tensor, dy: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        dy = dy if dy.stride(-1) == 1 else dy.contiguous()
+        dq, dk, dv, delta = _by_time(q), _by_time(k), _by_time(v), torch.empty_like(total)
+        shape = (q.shape[1], q.shape[2], q.shape[3] ** -0.5)
+        inputs = (q, *q.stride()[:3], k, *k.stride()[:3], v, *v.stride()[:3], dy, *dy.stride()[:3])
+        cut = blocks("queries", 8 * q.element_size(), _power(v))
+        _queries[_grid(q, cut.own)](
+            *(*inputs, y, *y.stride()[:3], total, delta, dq, *dq.stride()[:3], *shape), **_sizes(q, v, cut)
+        )
+        cut = blocks("keys", 8 * q.element_size(), _power(v))
+        _keys[_grid(q, cut.own)](
+            *(*inputs, total, delta, dk, *dk.stride()[:3], dv, *dv.stride()[:3], *shape), **_sizes(q, v, cut)
+        )
+        return dq, dk, dv
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+        del ctx, inputs, output
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> None:  # pyright: ignore
+        raise NotImplementedError("taylor_attention in Triton has first derivatives only: kernels=reference.")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
+        grads = _Backward.apply(*fold(info.batch_size, in_dims, inputs))
+        return unfold(info.batch_size, grads), (0, 0, 0)
+
+
+def _by_time(x: Float[Tensor, "B H T C"]) -> Float[Tensor, "B H T C"]:
+    """Empty, with the heads of a token side by side in memory: what comes before and after has them so."""
+    batch, heads, length, size = x.shape
+    return x.new_empty(batch, length, heads, size).transpose(1, 2)
+
+
+def _grid(q: Tensor, own: int) -> tuple[int, int]:
+    return q.shape[0] * q.shape[1], triton.cdiv(q.shape[2], own)
+
+
+def _power(v: Tensor) -> int:
+    return max(16, triton.next_power_of_2(v.shape[-1]))
+
+
+def _sizes(q: Tensor, v: Tensor, cut: Blocks) -> dict[str, Any]:
+    channels = next(size for size in CHANNELS if size >= q.shape[-1])
+    return {
+        **{"C": q.shape[-1], "CS": channels, "V": v.shape[-1], "VS": _power(v)},
+        **{"OWN": cut.own, "OTHER": cut.other},
+        **launch_options(cut.num_warps, cut.num_stages),
+    }
+
+
+# the kernels: CS and VS are C and V filled up to a power of two; own rows i, passing rows j ----------------
+
+
+@triton.jit
+def _load(at, stride, rows, length, N: tl.constexpr, SIZE: tl.constexpr):
+    """Rows [len(rows), SIZE] of a matrix of `length` rows and N columns; zeros elsewhere."""
+    columns = tl.arange(0, SIZE)
+    mask = (rows < length)[:, None] & (columns < N)[None, :]
+    return tl.load(at + rows[:, None] * stride + columns[None, :], mask=mask, other=0.0)
+
+
+@triton.jit
+def _store(at, stride, rows, length, x, N: tl.constexpr, SIZE: tl.constexpr):
+    columns = tl.arange(0, SIZE)
+    mask = (rows < length)[:, None] & (columns < N)[None, :]
+    tl.store(at + rows[:, None] * stride + columns[None, :], x.to(at.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _dot(a, b, sum=None):
+    """a b [+ sum], in float32; the factors in the dtype of b."""
+    return tl.dot(a.to(b.dtype), b, sum, input_precision="tf32x3")
+
+
+@triton.jit
+def _forward(
+    q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, y, y_b, y_h, y_t, total,
+    H, T, scale, eps,
+    C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr,
+    OWN: tl.constexpr, OTHER: tl.constexpr,
+):  # fmt: skip
+    """One program: OWN queries of a head, the longest rows first."""
+    head, first = tl.program_id(0).to(tl.int64), (tl.num_programs(1) - 1 - tl.program_id(1)) * OWN
+    b, h = head // H, head % H
+    q, k, v, y = q + b * q_b + h * q_h, k + b * k_b + h * k_h, v + b * v_b + h * v_h, y + b * y_b + h * y_h
+    i = first + tl.arange(0, OWN)
+    queries = _load(q, q_t, i, T, C, CS)
+    sums, weight = tl.zeros([OWN, VS], tl.float32), tl.zeros([OWN], tl.float32)
+    for start in range(0, first, OTHER):  # keys that all queries see
+        j = start + tl.arange(0, OTHER)
+        r = _dot(queries, tl.trans(_load(k, k_t, j, T, C, CS))) * scale + 1
+        w = r * r * 0.5 + 0.5
+        weight += tl.sum(w, 1)
+        sums = _dot(w, _load(v, v_t, j, T, V, VS), sums)
+    for start in range(first, min(first + OWN, T), OTHER):
+        j = start + tl.arange(0, OTHER)
+        r = _dot(queries, tl.trans(_load(k, k_t, j, T, C, CS))) * scale + 1
+        w = tl.where(j[None, :] <= i[:, None], r * r * 0.5 + 0.5, 0.0)
+        weight += tl.sum(w, 1)
+        sums = _dot(w, _load(v, v_t, j, T, V, VS), sums)
+    weight += eps
+    _store(y, y_t, i, T, sums / weight[:, None], V, VS)
+    tl.store(total + head * T + i, weight, mask=i < T)
+
+
+@triton.jit
+def _queries(
+    q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, dy, dy_b, dy_h, dy_t, y, y_b, y_h, y_t,
+    total, delta, dq, dq_b, dq_h, dq_t,
+    H, T, scale,
+    C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr,
+    OWN: tl.constexpr, OTHER: tl.constexpr,
+):  # fmt: skip
+    """dq of OWN queries, and delta, the sum of dy y, for `_keys`."""
+    head, first = tl.program_id(0).to(tl.int64), (tl.num_programs(1) - 1 - tl.program_id(1)) * OWN
+    b, h = head // H, head % H
+    q, k, v, dq = (
+        q + b * q_b + h * q_h,
+        k + b * k_b + h * k_h,
+        v + b * v_b + h * v_h,
+        dq + b * dq_b + h * dq_h,
+    )
+    dy, y = dy + b * dy_b + h * dy_h, y + b * y_b + h * y_h
+    i = first + tl.arange(0, OWN)
+    queries, upstream = _load(q, q_t, i, T, C, CS), _load(dy, dy_t, i, T, V, VS)
+    through = tl.sum(upstream.to(tl.float32) * _load(y, y_t, i, T, V, VS).to(tl.float32), 1)
+    tl.store(delta + head * T + i, through, mask=i < T)
+    sums = tl.zeros([OWN, CS], tl.float32)
+    for start in range(0, first, OTHER):
+        j = start + tl.arange(0, OTHER)
+        keys = _load(k, k_t, j, T, C, CS)
+        r = _dot(queries, tl.trans(keys)) * scale + 1
+        dp = _dot(upstream, tl.trans(_load(v, v_t, j, T, V, VS)))
+        sums = _dot((dp - through[:, None]) * r, keys, sums)
+    for start in range(first, min(first + OWN, T), OTHER):
+        j = start + tl.arange(0, OTHER)
+        keys = _load(k, k_t, j, T, C, CS)
+        r = _dot(queries, tl.trans(keys)) * scale + 1
+        dp = _dot(upstream, tl.trans(_load(v, v_t, j, T, V, VS)))
+        ds = tl.where(j[None, :] <= i[:, None], (dp - through[:, None]) * r, 0.0)
+        sums = _dot(ds, keys, sums)
+    weight = tl.load(total + head * T + i, mask=i < T, other=1.0)
+    _store(dq, dq_t, i, T, sums * (scale / weight)[:, None], C, CS)
+
+
+@triton.jit
+def _keys(
+    q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, dy, dy_b, dy_h, dy_t,
+    total, delta, dk, dk_b, dk_h, dk_t, dv, dv_b, dv_h, dv_t,
+    H, T, scale,
+    C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr,
+    OWN: tl.constexpr, OTHER: tl.constexpr,
+):  # fmt: skip
+    """dk and dv of OWN keys; the weights are transposed, [OWN keys, OTHER queries]."""
+    head, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * OWN
+    b, h = head // H, head % H
+    q, k, v, dy = (
+        q + b * q_b + h * q_h,
+        k + b * k_b + h * k_h,
+        v + b * v_b + h * v_h,
+        dy + b * dy_b + h * dy_h,
+    )
+    dk, dv = dk + b * dk_b + h * dk_h, dv + b * dv_b + h * dv_h
+    j = first + tl.arange(0, OWN)
+    keys, values = _load(k, k_t, j, T, C, CS), _load(v, v_t, j, T, V, VS)
+    dkeys, dvalues = tl.zeros([OWN, CS], tl.float32), tl.zeros([OWN, VS], tl.float32)
+    for start in range(first, T, OTHER):
+        i = start + tl.arange(0, OTHER)
+        queries, upstream = _load(q, q_t, i, T, C, CS), _load(dy, dy_t, i, T, V, VS)
+        share = 1 / tl.load(total + head * T + i, mask=i < T, other=1.0)
+        through = tl.load(delta + head * T + i, mask=i < T, other=0.0)
+        r = _dot(keys, tl.trans(queries)) * scale + 1
+        r = tl.where(j[:, None] <= i[None, :], r, 0.0)
+        p = tl.where(j[:, None] <= i[None, :], (r * r * 0.5 + 0.5) * share[None, :], 0.0)
+        dvalues = _dot(p, upstream, dvalues)
+        dp = _dot(values, tl.trans(upstream))
+        dkeys = _dot((dp - through[None, :]) * r * share[None, :], queries, dkeys)
+    _store(dk, dk_t, j, T, dkeys * scale, C, CS)
+    _store(dv, dv_t, j, T, dvalues, V, VS)
