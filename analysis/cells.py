@@ -2,7 +2,7 @@
 
 A *cell* is one training run.  A *point* is everything that a cell is but its learning rate and its seed.
 A *series* is the points that share a legend entry: one mixer, with the settings that are words (a selection
-rule, a feature map) fixed.
+rule, a feature map) fixed.  A *load* is what a cell was asked to do: points of two loads have no common axis.
 """
 
 import re
@@ -12,23 +12,39 @@ import pandas as pd
 
 SAME_IN_ONE_PICTURE = ("task", "n_layers", "state_seq_len")
 NOT_A_KNOB = ("mixer.d_model", "mixer._target_")  # repeated elsewhere in the table
+NOT_A_LOAD = ("task.seed",)
 MISSING = ""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 
 
 def identify(table: pd.DataFrame) -> pd.DataFrame:
-    """The table of `zoo.results.load` with two more columns.
+    """The table of `zoo.results.load` with the columns of `named`, where all of it is one load.
 
-    series: the legend entry: the mixer's label, and those of its settings that are words and vary here.
-    knobs: the settings that are numbers and vary here, "feature_dim=16".
     Raises ValueError for cells that no single picture can show together.
     """
     _check_same(table)
+    return named(table)
+
+
+def named(table: pd.DataFrame) -> pd.DataFrame:
+    """The table of `zoo.results.load` with three more columns.
+
+    load: what sets this cell's task apart from others in the table, in words; "" where there is one load.
+    series: the legend entry: the mixer's label, and those of its settings that are words and vary here.
+    knobs: the settings that are numbers and vary here within a load, "feature_dim=16".
+    Raises ValueError where two points would look the same in every picture.
+    """
+    table = table.assign(load=_load_names(table))
     cells = table.drop_duplicates("run_id")
-    named = pd.concat([_name(group) for _, group in cells.groupby("mixer")])
-    named = table.merge(named, on="run_id", how="left", validate="many_to_one")
-    _check_lookalikes(named)
-    return named
+    names = pd.concat([_name(group) for _, group in cells.groupby("mixer")])
+    table = table.merge(names, on="run_id", how="left", validate="many_to_one")
+    _check_lookalikes(table)
+    return table
+
+
+def loads(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """load -> its rows of the table of `named`, from short and easy to long and hard."""
+    return {name: table.loc[table["load"] == name] for name in sorted(table["load"].unique(), key=_numbers)}
 
 
 def slices(table: pd.DataFrame, split: str) -> list[str]:
@@ -60,6 +76,16 @@ def seed_scores(table: pd.DataFrame, split: str, of: list[str]) -> pd.DataFrame:
     return scores.reset_index().sort_values(["point", "lr", "seed"], ignore_index=True)
 
 
+def slices_in_words(slices: list[str]) -> str:
+    """The slices for a label: "seq_len, num_kv_pairs = 64, 8"; "mean of 2 slices: (..) = (64, 4), .."."""
+    pairs = [[part.split("=") for part in name.split(",")] for name in slices]
+    keys = ", ".join(key for key, _ in pairs[0])
+    values = [", ".join(value for _, value in pair) for pair in pairs]
+    if len(slices) == 1:
+        return f"{keys} = {values[0]}"
+    return f"mean of {len(slices)} slices: ({keys}) = " + ", ".join(f"({value})" for value in values)
+
+
 def word(value: object) -> str:
     """A setting as a person writes it: 8.0 -> "8", None and NaN -> ""."""
     if value is None or (isinstance(value, float) and np.isnan(value)) or value is pd.NA:
@@ -67,6 +93,36 @@ def word(value: object) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
+
+
+def _load_names(table: pd.DataFrame) -> list[str]:
+    """For each row "task=mqar, filler=safe": what varies here of that which makes a load."""
+    asked = _asked(table)
+    parts = {column: [word(value) for value in table[column]] for column in _load_columns(table)}
+    parts = {name: values for name, values in parts.items() if len(set(values)) > 1}
+    tests = [asked.get(run_id, MISSING) for run_id in table["run_id"]]
+    if len(set(tests)) > 1:
+        parts.pop("state_seq_len", None)  # the slices say it
+    named = [[f"{name.removeprefix('task.')}={value}" for value in parts[name]] for name in parts]
+    named += [tests] if len(set(tests)) > 1 else []
+    return [", ".join(each) for each in zip(*named, strict=True)] if named else [""] * len(table)
+
+
+def _load_columns(table: pd.DataFrame) -> list[str]:
+    """What makes a load, but for the slices; a setting that is the slice's own key says nothing beside it."""
+    keys = {part.partition("=")[0] for name in table["slice"].unique() for part in name.split(",")}
+    settings = sorted(str(column) for column in table if str(column).startswith("task."))
+    apart = {*NOT_A_LOAD, *(f"task.{key}" for key in keys)}
+    return [*SAME_IN_ONE_PICTURE, *(column for column in settings if column not in apart)]
+
+
+def _asked(table: pd.DataFrame) -> dict[str, str]:
+    """run_id -> the slices of its test split, in words."""
+    rows = table.loc[table["split"] == "test", ["run_id", "slice"]]
+    found: dict[str, list[str]] = {}
+    for run_id, name in zip(rows["run_id"], rows["slice"], strict=True):
+        found.setdefault(run_id, []).append(name)
+    return {run_id: slices_in_words(sorted(set(names), key=_numbers)) for run_id, names in found.items()}
 
 
 def _check_same(table: pd.DataFrame) -> None:
@@ -82,7 +138,7 @@ def _check_same(table: pd.DataFrame) -> None:
 def _check_lookalikes(table: pd.DataFrame) -> None:
     """Refuse points that look the same: they differ in what no axis, colour or label shows."""
     points = table.drop_duplicates("point")
-    looks = ["series", "knobs", "d_model"]
+    looks = ["load", "series", "knobs", "d_model"]
     alike = points.loc[points.duplicated(looks, keep=False)].sort_values(looks)
     if len(alike):
         first, second = alike["run_id"].iloc[:2]
@@ -97,7 +153,8 @@ def _name(cells: pd.DataFrame) -> pd.DataFrame:
     names = sorted(c for c in map(str, cells.columns) if c.startswith("mixer.") and c not in NOT_A_KNOB)
     words = {name.removeprefix("mixer."): [word(value) for value in cells[name]] for name in names}
     width = [word(value) for value in cells["d_model"]]
-    varying = [name for name, values in words.items() if len(set(values)) > 1 and values != width]
+    load = cells["load"].tolist()
+    varying = [name for name, values in words.items() if values != width and _vary(values, load)]
     numbers = [name for name in varying if _all_numbers(words[name])]
     series = _pairs(words, [c for c in varying if c not in numbers], ", ")
     return pd.DataFrame(
@@ -107,6 +164,11 @@ def _name(cells: pd.DataFrame) -> pd.DataFrame:
             "knobs": _pairs(words, numbers, " "),
         }
     )
+
+
+def _vary(values: list[str], load: list[str]) -> bool:
+    """Whether a setting takes two values under one load; what only follows the load is no knob."""
+    return len(set(zip(values, load, strict=True))) > len(set(load))
 
 
 def _pairs(words: dict[str, list[str]], names: list[str], between: str) -> list[str]:

@@ -1,29 +1,49 @@
-"""One panel: accuracy against state.  Every function adds one kind of mark to the axes it is given."""
+"""One panel: accuracy against a quantity.  Every function adds one kind of mark to the axes it is given."""
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
+from numpy.typing import NDArray
 
+from analysis.axes import Axis
+from analysis.bounds import BITS, HEURISTIC
 from analysis.frontier import takes_part
-from analysis.style import GREY, INK, Look
+from analysis.style import BACKGROUND, GREY, INK, Look, marker_area, small
 
+Floats = NDArray[np.float64]
 DIVERGED_AT = -0.045  # where a diverged run is drawn: below zero, so that it is no accuracy
 FULL_VIEW = 0.9995  # a coverage above this bounds nothing
-SIZE, SMALL = 34, 15  # marker areas in square points
+READ = 0.45  # area of the mark of what is read, of that of what is kept
 ARROW = 6.5  # points from a marker to the flag beside it
 SIDES = {"low": -1, "high": 1, "": 0}
 FAR = 2.0**20  # beyond every axis
+FULL = 0.99  # where a bound no longer binds
+FORBIDDEN = "#F1EFEA"
+BOUND_LINES: tuple[dict[str, Any], ...] = (  # the nominal count of bits, then others
+    {"color": GREY, "linewidth": 1.0},
+    {"color": GREY, "linewidth": 0.7, "linestyle": "--"},
+    {"color": GREY, "linewidth": 0.7, "linestyle": ":"},
+)
+HEURISTIC_LINE: dict[str, Any] = {"color": "#B5B5B5", "linewidth": 1.0, "linestyle": "-."}
 
 
-def panel(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> None:
-    """Everything but axis ticks and labels; x is the column with the state."""
+def panel(
+    ax: Axes, points: pd.DataFrame, looks: dict[str, Look], axis: Axis, alone: str | None = None
+) -> None:
+    """Everything but the x axis.  alone: the series that the panel is about; others are pale dots."""
     ax.set_ylim(-0.09 if any(points["diverged_in_grid"]) else -0.03, 1.06)
     ax.set_yticks(np.linspace(0, 1, 6))
     ax.axhline(0, color=GREY, linewidth=0.6, zorder=1)
+    x = axis.column
+    frontier(ax, points, axis)
+    if alone is not None:
+        background(ax, points.loc[points["series"] != alone], x)
+        points = points.loc[points["series"] == alone]
     finished = points.loc[points["diverged"] < points["seeds"]]
-    frontier(ax, points, x)
     for name, line in lines(finished, x):
         ax.plot(line[x], line["accuracy"], color=looks[name].colour, linewidth=0.9, alpha=0.55, zorder=2)
     coverage(ax, finished, looks, x)
@@ -34,25 +54,78 @@ def panel(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> Non
     diverged(ax, points, looks, x)
 
 
-def frontier(ax: Axes, points: pd.DataFrame, x: str) -> None:
-    """The best accuracy that the points on the frontier reach with at most this much state."""
-    best = points.loc[points["on_frontier"]].sort_values([x, "accuracy"])
-    if len(best):
-        xs, ys = best[x].tolist(), best["accuracy"].tolist()
-        right = [*xs, xs[-1] * FAR], [*ys, ys[-1]]
-        ax.plot(*right, drawstyle="steps-post", color=INK, linewidth=3.2, alpha=0.16, zorder=1.5)
+def frontier(ax: Axes, points: pd.DataFrame, axis: Axis) -> None:
+    """The best accuracy that the points on the frontier reach at most at this cost."""
+    best = points.loc[points["on_frontier"]].sort_values([axis.column, "accuracy"])
+    if best.empty:
+        return
+    xs, ys = best[axis.column].tolist(), best["accuracy"].tolist()
+    if axis.more:
+        xs, ys, steps = [xs[0] / FAR, *xs], [ys[0], *ys], "steps-pre"
+    else:
+        xs, ys, steps = [*xs, xs[-1] * FAR], [*ys, ys[-1]], "steps-post"
+    ax.plot(xs, ys, drawstyle=steps, color=INK, linewidth=3.2, alpha=0.16, zorder=1.5)  # pyright: ignore
+
+
+def bounds(ax: Axes, curves: pd.DataFrame, axis: Axis) -> None:
+    """What no model can do, shaded for the bits that a scalar has, in lines for fewer; up to where each ends.
+
+    curves: of `analysis.bounds.curves`.
+    """
+    for label, line in bound_lines(axis).items():
+        x, y = bound(curves, label, axis)
+        below = y < FULL
+        ax.plot(x[below], y[below], zorder=0.6, **line)
+        if label == BITS[axis.bits[0]]:
+            ax.fill_between(x[below], y[below], 1.0, color=FORBIDDEN, linewidth=0, zorder=0.5)
+
+
+def bound_lines(axis: Axis) -> dict[str, dict[str, Any]]:
+    """bound -> how its line looks, of those that belong on this axis."""
+    of_bits = dict(zip((BITS[bits] for bits in axis.bits), BOUND_LINES, strict=False))
+    return of_bits | {HEURISTIC: HEURISTIC_LINE} if of_bits else {}
+
+
+def bound(curves: pd.DataFrame, label: str, axis: Axis) -> tuple[Floats, Floats]:
+    """One curve: what is on the axis, growing, and the accuracy that is possible with it."""
+    curve = curves.loc[curves["bound"] == label].sort_values("state")
+    return curve["state"].to_numpy(float) * axis.per_scalar, curve["accuracy"].to_numpy(float)
+
+
+def reach(curves: pd.DataFrame, label: str, axis: Axis) -> float:
+    """From where on the axis one curve bounds nothing."""
+    x, y = bound(curves, label, axis)
+    return float(x[np.argmax(y >= FULL)])
+
+
+def background(ax: Axes, points: pd.DataFrame, x: str) -> None:
+    """The points that a panel is not about, as pale dots."""
+    finished = points.loc[points["diverged"] < points["seeds"]]
+    ax.scatter(
+        finished[x], finished["accuracy"], s=0.2 * marker_area(), color=BACKGROUND, linewidth=0, zorder=1.8
+    )
 
 
 def lines(points: pd.DataFrame, x: str) -> list[tuple[str, pd.DataFrame]]:
-    """(series, points to connect by growing state): one line a d_model where a series turns another knob at
-    fixed d_model, one line over d_model where that is all it turns.
+    """(series, points to connect by growing x): what differs in one number alone, d_model or a knob.
+
+    A series that turns a knob at each of several d_model has a line for each; of one that turns several knobs
+    a line would say nothing.
     """
     found = []
     for name, series in points.groupby("series", sort=True):
         turns_a_knob = bool(series["d_model"].duplicated().any())
         groups = [group for _, group in series.groupby("d_model")] if turns_a_knob else [series]
-        found += [(str(name), group.sort_values([x, "accuracy"])) for group in groups]
+        alike = [group for group in groups if not turns_a_knob or _turned(group) <= 1]
+        found += [(str(name), group.sort_values([x, "accuracy"])) for group in alike]
     return found
+
+
+def _turned(points: pd.DataFrame) -> int:
+    """How many of the knobs take two values in these points."""
+    values = {pair for knobs in points["knobs"] for pair in knobs.split()}
+    names = [pair.partition("=")[0] for pair in values]
+    return sum(names.count(name) > 1 for name in set(names))
 
 
 def marks(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> None:
@@ -66,8 +139,8 @@ def marks(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> Non
             )
         face, edge, width = (look.colour, "white", 0.6) if allowed else ("white", look.colour, 1.2)
         ax.scatter(
-            *here, s=SIZE * look.area, marker=look.marker, facecolor=face, edgecolor=edge, linewidth=width,
-            zorder=4 if allowed else 3.8, clip_on=False,
+            *here, s=marker_area() * look.area, marker=look.marker, facecolor=face, edgecolor=edge,
+            linewidth=width, zorder=4 if allowed else 3.8, clip_on=False,
         )  # fmt: skip
 
 
@@ -75,11 +148,11 @@ def touched(ax: Axes, points: pd.DataFrame, looks: dict[str, Look]) -> None:
     """A dumbbell from what is kept to what one decode step reads, where the two differ."""
     for point in points.loc[points["state_touched"] != points["state_resident"]].to_dict("records"):
         look, y = looks[point["series"]], point["accuracy"]
-        ends = [point["state_touched"], point["state_resident"]]
+        ends = [max(1, point["state_touched"]), point["state_resident"]]
         ax.plot(ends, [y, y], color=look.colour, linewidth=0.8, linestyle=":", zorder=2)
         ax.scatter(
-            ends[0], y, s=SMALL * look.area, marker=look.marker, facecolor="white", edgecolor=look.colour,
-            linewidth=0.8, zorder=3.5,
+            ends[0], y, s=READ * marker_area() * look.area, marker=look.marker, facecolor="white",
+            edgecolor=look.colour, linewidth=0.8, zorder=3.5,
         )  # fmt: skip
 
 
@@ -87,7 +160,10 @@ def coverage(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> 
     """A dash at the share of answers that a bounded view leaves in sight."""
     for point in points.loc[points["coverage"] < FULL_VIEW].to_dict("records"):
         colour = looks[point["series"]].colour
-        ax.scatter(point[x], point["coverage"], s=110, marker="_", color=colour, linewidth=1.4, zorder=2.5)
+        ax.scatter(
+            point[x], point["coverage"], s=3.2 * marker_area(), marker="_", color=colour, linewidth=1.4,
+            zorder=2.5,
+        )  # fmt: skip
 
 
 def edges(ax: Axes, points: pd.DataFrame, x: str) -> None:
@@ -112,7 +188,7 @@ def diverged(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> 
         if here:
             ax.annotate(
                 f"{point['diverged']}/{point['seeds']}", spot, xytext=(4, 0), textcoords="offset points",
-                va="center", fontsize=6, color=colour,
+                va="center", fontsize=small() - 1, color=colour,
             )  # fmt: skip
 
 

@@ -1,148 +1,222 @@
-"""A whole picture: panels, axes with units, a legend, and a caption that says how the numbers were made."""
+"""The pictures of accuracy against a quantity: what is in each panel, and what its axes say."""
 
-import io
-import math
 import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import matplotlib
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from analysis import draw, labels, legend
-from analysis.points import slices_in_words
+from analysis import draw, labels, legend, page
+from analysis.axes import AXES, bytes_on_top, scale
+from analysis.cells import slices_in_words
+from analysis.page import Handles
 from analysis.seeds import BOOTSTRAP, RANGE
-from analysis.style import CALM, GREY, bytes_axis, looks, state_axis
+from analysis.style import INK, SCREEN, Style, by_family, crowded, family_colours, looks, rc, small
 
-STATE_IN_WORDS = {
-    "resident": "Resident state",
-    "paper": "State as published figures count it",
-    "touched": "State read by one decode step",
-}
 SPLIT_IN_WORDS = {"valid": "Validation", "test": "Test"}
-WIDTH, WIDE = 7.6, 11.5  # inches
-LINE = 0.16  # inches, one line of the caption
+WIDTHS = {1: 1.0, 2: 1.5, 3: 1.8, 4: 2.1}  # of a page by its columns, in widths of one panel
+MARGIN = 1.45  # of the x axis, a factor on both sides
+FOR_POINTS = 2 / 3  # of the x axis, at least, where a bound asks for room on the left
+MOST_PANELS = 12  # of one a slice or load, for a page that can be read
+ALONE_COLUMNS = {"screen": 8, "paper": 6, "column": 3}  # of panels with one series each
 
 
-def one_panel(points: pd.DataFrame, slices: list[str], *, state: str = "resident") -> Figure:
-    """Accuracy against state for one row a point, as `analysis.points.points` returns them."""
-    with matplotlib.rc_context(CALM):
-        figure = _figure(WIDTH, 4.6)
-        ax = figure.subplots()
-        _panel(ax, points, points, state)
-        bytes_axis(ax)
-        ax.set_ylabel(_y_label(points, slices))
-        ax.set_xlabel(_x_label(points, state))
-        _finish(figure, points, state)
-        labels.place(ax, _drawn(points, state), looks(points), f"state_{state}")
-    return figure
+@dataclass(frozen=True)
+class Panel:
+    """points: with `on_frontier` for this axis.  alone: the one series it is about; others are pale dots.
+
+    bound: of `analysis.bounds.curves` on a wide grid of states; None where no bound is drawn.
+    """
+
+    points: pd.DataFrame
+    axis: str = "resident"
+    title: str = ""
+    alone: str | None = None
+    bound: pd.DataFrame | None = None
 
 
-def small_multiples(by_slice: dict[str, pd.DataFrame], *, state: str = "resident") -> Figure:
+def one_panel(
+    points: pd.DataFrame, slices: list[str], *, axis: str = "resident", style: Style = SCREEN
+) -> Figure:
+    """Accuracy against one quantity, one row a point, as `analysis.points.points` returns them."""
+    return panels([Panel(points, axis)], slices, style=style)
+
+
+def small_multiples(
+    by_slice: dict[str, pd.DataFrame], *, axis: str = "resident", style: Style = SCREEN
+) -> Figure:
     """One panel a slice, all with the same axes, colours and markers."""
-    everything = pd.concat(list(by_slice.values()), ignore_index=True)
-    rows, columns = _grid(len(by_slice))
-    with matplotlib.rc_context(CALM):
-        figure = _figure(WIDTH if columns < 3 else WIDE, max(4.4, 0.9 + 2.3 * rows))
-        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
-        for ax, (name, points) in zip(grid, by_slice.items(), strict=False):
-            _panel(ax, points, everything, state)
-            ax.set_title(slices_in_words([name]), fontsize=8.5 if columns < 4 else 7)
-        for ax in grid[len(by_slice) :]:
-            ax.remove()
-        for ax in grid[len(by_slice) - columns : len(by_slice)]:
-            ax.tick_params(labelbottom=True)
-        split = SPLIT_IN_WORDS[everything["split"].iloc[0]]
-        figure.supylabel(f"{split} accuracy, one slice a panel", fontsize=8.5)
-        _finish(figure, everything, state, x_label=_x_label(everything, state))
+    found = [Panel(points, axis, slices_in_words([name])) for name, points in by_slice.items()]
+    return panels(found, style=style, y_label="one slice a panel")
+
+
+def one_each(points: pd.DataFrame, slices: list[str], *, axis: str, style: Style = SCREEN) -> Figure:
+    """One panel a series, for a whole zoo: the others are pale dots in it."""
+    series = points.drop_duplicates("series").sort_values(["family", "mixer", "series"], key=by_family)
+    found = [Panel(points, axis, name, alone=name) for name in series["series"]]
+    return panels(found, slices, style=style)
+
+
+def panels(
+    panels: Sequence[Panel], slices: Sequence[str] = (), *, style: Style = SCREEN, y_label: str = ""
+) -> Figure:
+    """A page of panels: series, marks and bounds explained once; one axis and marker for all that agree.
+
+    slices: over which accuracies are the mean, for label and caption; none where titles say it.
+    """
+    everything = pd.concat([panel.points for panel in panels], ignore_index=True)
+    each = any(panel.alone for panel in panels)
+    rows, columns = page.grid(len(panels), _most_columns(style, len(panels), each))
+    with matplotlib.rc_context(rc(style)):
+        width, height = _size(style, rows, columns, each)
+        figure = page.new(width, height)
+        one_axis = len({panel.axis for panel in panels}) == 1
+        axes = figure.subplots(rows, columns, sharex=one_axis, sharey=True, squeeze=False).ravel()
+        for ax, panel in zip(axes, panels, strict=False):
+            _panel(ax, panel, [p for p in panels if p.axis == panel.axis], width / columns)
+            _title(ax, panel, everything, style, width / columns)
+        _clear(axes, len(panels), columns)
+        if len(panels) == 1 and panels[0].axis == "resident" and style is SCREEN:
+            bytes_on_top(axes[0], width)
+        handles = _marks(panels, axes[0], style.letters)
+        if not each:
+            series = legend.series_handles(everything, style.letters)
+            handles = [*series, legend.heading(legend.HOW_TO_READ), *handles]
+        page.finish(
+            figure, handles, caption(everything, slices), style, below=True if each else None,
+            bold=legend.bold(everything), **_axis_labels(axes, panels, slices, y_label, columns, width),
+        )  # fmt: skip
+        for ax, panel in zip(axes, panels if len(panels) <= 2 else [], strict=False):
+            _direct_labels(ax, panel, everything)
     return figure
 
 
-def png(figure: Figure) -> bytes:
-    """The figure as PNG, without a date or a version in it: the same figure, the same bytes."""
-    return _bytes(figure, "png", {"Software": None})
-
-
-def pdf(figure: Figure) -> bytes:
-    """The figure as PDF, fonts embedded, without a date or a version in it."""
-    return _bytes(figure, "pdf", {"CreationDate": None, "Producer": None, "Creator": None})
-
-
-def caption(points: pd.DataFrame) -> str:
+def caption(points: pd.DataFrame, slices: Sequence[str] = ()) -> str:
     """How the numbers were made, in sentences."""
-    about = f"Task {points['task'].iloc[0]}, {points['n_layers'].iloc[0]} layers."
+    tasks, layers = sorted(points["task"].unique()), _span(points["n_layers"].tolist())
+    about = f"Task {' and '.join(tasks)}, {layers} layers."
+    over = f" Accuracy: {slices_in_words(list(slices))}." if len(slices) > 1 else ""
     seeds = _span(points["seeds"].tolist())
     hows = [how for how in (BOOTSTRAP, RANGE) if how in set(points["interval"])]
     mean = f"Mean of {seeds} seeds with {' or '.join(hows)} over seeds." if hows else "One seed: no interval."
-    grid = _span(points["lrs"].tolist())
-    tuned = f"Learning rate: the best of {grid} by mean validation accuracy over seeds and slices."
+    lrs = _span(points["lrs"].tolist())
+    tuned = f"Learning rate: the best of {lrs} by mean validation accuracy over seeds and slices."
     tuning = "One learning rate each, not tuned." if all(points["single_lr"]) else tuned
     zero = " A diverged seed counts as 0." if any(points["diverged_in_grid"]) else ""
-    return f"{about} {mean} {tuning}{zero}"
+    return f"{about}{over} {mean} {tuning}{zero}"
 
 
-def _figure(width: float, height: float) -> Figure:
-    return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine())
+def _panel(ax: Axes, panel: Panel, alike: Sequence[Panel], inches: float) -> None:
+    """`alike`, the panels with this axis, set its limits and the markers, so that panels agree."""
+    axis = AXES[panel.axis]
+    everything = pd.concat([other.points for other in alike], ignore_index=True)
+    draw.panel(ax, _drawn(panel), looks(everything), axis, panel.alone)
+    low, high = _limits(everything, panel.axis)
+    scale(ax, axis, min([low, *_room(alike, low, high)]), high, inches)
+    if panel.bound is not None:
+        draw.bounds(ax, panel.bound, axis)
 
 
-def _grid(panels: int) -> tuple[int, int]:
-    """Rows and columns, up to four, near a square and with few empty places."""
-    columns = min((min(4, math.ceil(math.sqrt(panels))), 3, 4), key=lambda count: -panels % count)
-    return math.ceil(panels / columns), columns
+def _room(panels: Sequence[Panel], low: float, high: float) -> list[float]:
+    """Where the axis may begin to show bounds left of its points, most left to these."""
+    axis, most = AXES[panels[0].axis], low / (high / low) ** (1 / FOR_POINTS - 1)
+    curves = [panel.bound for panel in panels if panel.bound is not None]
+    ends = [draw.reach(curve, label, axis) for curve in curves for label in draw.bound_lines(axis)]
+    return [max(most, end / 2) for end in ends if end > most]
 
 
-def _panel(ax: Axes, points: pd.DataFrame, everything: pd.DataFrame, state: str) -> None:
-    """`everything` sets the axis and the markers, so that panels agree."""
-    x = f"state_{state}"
-    draw.panel(ax, _drawn(points, state), looks(everything), x)
-    shown = [x, "state_touched"] if state == "resident" else [x]
-    seen = everything[shown].to_numpy(float)
-    seen = seen[seen >= 1] if (seen >= 1).any() else seen * 0 + 1
-    state_axis(ax, float(seen.min()), float(seen.max()))
+def _marks(panels: Sequence[Panel], ax: Axes, letters: int) -> Handles:
+    """The legend of the marks in the panels that share the first one's axis, and of the bounds."""
+    axis = AXES[panels[0].axis]
+    alike = [panel for panel in panels if panel.axis == panels[0].axis]
+    curves = [panel.bound for panel in alike if panel.bound is not None]
+    everything = pd.concat([panel.points for panel in alike], ignore_index=True)
+    marks = legend.mark_handles(everything, axis, letters)
+    return marks + legend.bound_handles(curves, axis, ax.get_xlim()[0], letters)
 
 
-def _drawn(points: pd.DataFrame, state: str) -> pd.DataFrame:
-    """Points with a state on this axis; a state of 0 stands at 1, where a log axis can show it."""
-    x = f"state_{state}"
-    known = points.loc[points[x].notna()]
-    return known.assign(**{x: known[x].clip(lower=1)})
+def _drawn(panel: Panel) -> pd.DataFrame:
+    """Points with a number on this axis; a state of 0 stands at 1, where a log axis can show it."""
+    x = AXES[panel.axis].column
+    known = panel.points.loc[panel.points[x].notna()]
+    return known.assign(**{x: known[x].clip(lower=1)}) if x.startswith("state") else known
 
 
-def _x_label(points: pd.DataFrame, state: str) -> str:
-    tokens = points["state_seq_len"].iloc[0]
-    return f"{STATE_IN_WORDS[state]}, the most in {tokens} tokens (scalars per sequence, all layers)"
+def _limits(points: pd.DataFrame, axis: str) -> tuple[float, float]:
+    x = AXES[axis].column
+    seen = points[[x, "state_touched"] if axis == "resident" else [x]].to_numpy(float)
+    seen = seen[seen > 0]
+    low, high = (float(seen.min()), float(seen.max())) if len(seen) else (1.0, 1.0)
+    return low / MARGIN, high * MARGIN
 
 
-def _y_label(points: pd.DataFrame, slices: list[str]) -> str:
-    what, _, which = slices_in_words(slices).partition(": ")
-    first = f"{SPLIT_IN_WORDS[points['split'].iloc[0]]} accuracy, {what}"
-    return "\n".join([first, *textwrap.wrap(which, 64)])
+def _title(ax: Axes, panel: Panel, everything: pd.DataFrame, style: Style, inches: float) -> None:
+    lines = textwrap.wrap(panel.title, max(12, int(inches * 118 / style.small)))
+    colour = INK
+    if panel.alone is not None:
+        family = panel.points.loc[panel.points["series"] == panel.alone, "family"].iloc[0]
+        colour = family_colours(everything)[family]
+    ax.set_title("\n".join(lines), fontsize=style.small, color=colour, pad=3)
 
 
-def _finish(figure: Figure, points: pd.DataFrame, state: str, x_label: str = "") -> None:
-    """Legend at the right; common x label and caption in a strip at the bottom; then the layout stands."""
-    legend_inches = legend.add(figure, points, state)
-    text = textwrap.wrap(caption(points), int(18 * figure.get_figwidth()))
-    below = LINE * len(text) + 0.08
-    figure.set_figheight(max(figure.get_figheight(), legend_inches + below + LINE))
-    inch = 1 / figure.get_figheight()
-    strip = below * inch
-    figure.text(0.012, 0.06 * inch, "\n".join(text), fontsize=7, color=GREY, va="bottom")
-    if x_label:
-        figure.text(0.38, strip + 0.02 * inch, x_label, fontsize=8.5, va="bottom", ha="center")
-        strip += 0.24 * inch
-    figure.set_layout_engine(ConstrainedLayoutEngine(rect=(0, strip, 1, 1 - strip)))
-    figure.draw_without_rendering()
+def _clear(axes: np.ndarray, used: int, columns: int) -> None:
+    """Take away the places that are left over; the panels above them keep their numbers."""
+    for ax in axes[used:]:
+        ax.remove()
+    for ax in axes[max(0, used - columns) : used]:
+        ax.tick_params(labelbottom=True)
+
+
+def _axis_labels(
+    axes: np.ndarray, panels: Sequence[Panel], slices: Sequence[str], y_label: str, columns: int, width: float
+) -> dict[str, str]:
+    """Write what each axis says; where many panels say the same, return it, to be said once."""
+    tokens = _or(sorted({int(n) for panel in panels for n in panel.points["state_seq_len"]}))
+    words = y_label or slices_in_words(list(slices)).partition(": ")[0]
+    y_label = f"{SPLIT_IN_WORDS[panels[0].points['split'].iloc[0]]} accuracy, {words}"
+    if len(panels) > 2 and len({panel.axis for panel in panels}) == 1:
+        return {"x_label": AXES[panels[0].axis].label(tokens), "y_label": y_label}
+    for ax, panel in zip(axes, panels, strict=False):
+        if ax in axes[::columns]:
+            ax.set_ylabel(y_label)
+        text = AXES[panel.axis].label(tokens)
+        ax.set_xlabel("\n".join(textwrap.wrap(text, int(width / columns * 100 / small()))))
+    return {}
+
+
+def _direct_labels(ax: Axes, panel: Panel, everything: pd.DataFrame) -> None:
+    known = _drawn(panel)
+    write = labels.place_names if crowded(everything) else labels.place
+    write(ax, known, looks(everything), AXES[panel.axis].column)
+
+
+def _most_columns(style: Style, panels: int, each: bool) -> int:
+    if each:
+        return ALONE_COLUMNS[style.name]
+    narrow = 1 if panels < 3 else 2
+    return narrow if style.width < 4 else 4
+
+
+def _size(style: Style, rows: int, columns: int, each: bool) -> tuple[float, float]:
+    """Of the panels, in inches."""
+    if each:
+        width = 10.5 if style is SCREEN else style.width
+        return width, 0.5 + rows * 0.95 * width / columns
+    width = style.width * (WIDTHS[columns] if style is SCREEN else 1)
+    alone = rows == 1 and columns <= 2
+    return width, style.height if alone else 0.6 + rows * min(style.height, 0.75 * width / columns)
+
+
+def _or(numbers: list[int]) -> str:
+    """ "16, 32 or 64"."""
+    words = [str(number) for number in numbers]
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def _span(counts: list[int]) -> str:
     low, high = min(counts), max(counts)
     return f"{low}" if low == high else f"{low} to {high}"
-
-
-def _bytes(figure: Figure, form: str, metadata: dict[str, None]) -> bytes:
-    buffer = io.BytesIO()
-    with matplotlib.rc_context(CALM):
-        figure.savefig(buffer, format=form, metadata=metadata)
-    return buffer.getvalue()

@@ -1,17 +1,24 @@
 """A legend that explains every mark in the picture, and none that is not in it."""
 
-import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
+import math
+import textwrap
 
-from analysis.draw import FULL_VIEW
+import pandas as pd
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from analysis.axes import BYTES, Axis, in_bytes
+from analysis.bounds import BITS, HEURISTIC
+from analysis.draw import FORBIDDEN, FULL, FULL_VIEW, bound_lines, reach
 from analysis.frontier import takes_part
 from analysis.labels import knob_names
-from analysis.style import INK, PALE, by_family, family_colours, looks
+from analysis.page import Handles
+from analysis.style import INK, PALE, by_family, crowded, family_colours, family_markers, looks
 
 HOW_TO_READ = "how to read it"
 # Marks of our own, in black: matplotlib draws them beside their texts.
 FRONTIER = {"color": PALE, "linewidth": 3.2}
+RING = {"color": "white", "linestyle": "none", "marker": "o", "markeredgecolor": INK}
 HOLLOW = {"color": INK, "linestyle": "none", "marker": "o", "markerfacecolor": "white"}
 READS = {"color": INK, "linestyle": ":", "marker": "o", "markersize": 3.6, "markerfacecolor": "white"}
 DASH = {"color": INK, "linestyle": "none", "marker": "_", "markersize": 9}
@@ -20,59 +27,108 @@ CROSS = {"color": INK, "linestyle": "none", "marker": "x", "markersize": 5, "mar
 PALE_CROSS = CROSS | {"markeredgewidth": 0.8, "alpha": 0.45}
 
 
-def add(figure: Figure, points: pd.DataFrame, state: str) -> float:
-    """Right of the panels: series by family, then the marks that occur in `points`.  Its height in inches."""
-    handles = series_handles(points) + mark_handles(points, state)
-    legend = figure.legend(
-        handles=handles, loc="outside right upper", fontsize=7.2, handlelength=1.6, labelspacing=0.42
-    )
-    colours = family_colours(points)
-    for text in legend.get_texts():
-        if text.get_text() in (*colours, HOW_TO_READ):
-            text.set_fontweight("bold")
-            text.set_color(colours.get(text.get_text(), INK))
-    return legend.get_window_extent().height / figure.dpi
+def bold(points: pd.DataFrame) -> dict[str, str]:
+    """Legend texts that are headings -> their colours."""
+    families = {} if crowded(points) else family_colours(points)
+    return families | {HOW_TO_READ: INK}
 
 
-def series_handles(points: pd.DataFrame) -> list[Line2D]:
-    """One a series; in brackets what its direct labels give."""
+def series_handles(points: pd.DataFrame, letters: int) -> Handles:
+    """One a series under its family, in brackets what its direct labels give; one a family in a crowd.
+
+    letters: in a line, here and below.
+    """
+    if crowded(points):
+        return _families(points)
     style, names = looks(points), knob_names(points)
     drawn_full = set(points.loc[takes_part(points), "series"])
-    handles: list[Line2D] = []
-    for family, group in points.sort_values(["family", "mixer", "series"], key=by_family).groupby(
-        "family", sort=False
-    ):
-        handles.append(_header(str(family)))
+    handles: Handles = []
+    in_order = points.sort_values(["family", "mixer", "series"], key=by_family)
+    for family, group in in_order.groupby("family", sort=False):
+        handles.append(heading(str(family)))
         for name in group["series"].unique():
             look, knobs = style[name], "/".join(names[name])
+            text = f"{name} ({knobs})" if knobs else name
             handles.append(
                 Line2D(
                     [], [], color=look.colour, linewidth=0.9, marker=look.marker, markersize=5.5,
                     markerfacecolor=look.colour if name in drawn_full else "white",
-                    label=f"{name} ({knobs})" if knobs else name,
+                    label=_wrapped(text, letters),
                 )
             )  # fmt: skip
     return handles
 
 
-def mark_handles(points: pd.DataFrame, state: str) -> list[Line2D]:
+def mark_handles(points: pd.DataFrame, axis: Axis, letters: int) -> Handles:
+    """The marks that occur in these points."""
     finished = points.loc[points["diverged"] < points["seeds"]]
-    dumbbells = state == "resident" and bool((points["state_touched"] != points["state_resident"]).any())
+    kept = axis.column == "state_resident"
+    dumbbells = kept and bool((finished["state_touched"] != finished["state_resident"]).any())
     at_another = (points["diverged_in_grid"] > 0) & (points["diverged"] == 0)
+    better = "none faster and better" if axis.more else "none smaller and better"
     entries = [
-        (points["on_frontier"].any(), FRONTIER, "frontier: none smaller and better"),
-        ((~takes_part(finished)).any(), HOLLOW, "not causal or not decodable:\noutside the frontier"),
+        (points["on_frontier"].any(), FRONTIER, f"frontier: {better}"),
+        ((~takes_part(finished)).any(), HOLLOW, "not causal or not decodable: outside the frontier"),
         (dumbbells, READS, "what one decode step reads"),
         ((finished["coverage"] < FULL_VIEW).any(), DASH, "answers within the window"),
-        ((finished["lr_edge"] != "").any(), FLAG, "best lr is the last of its grid\n(< lowest, > highest)"),
+        ((finished["lr_edge"] != "").any(), FLAG, "best lr is the last of its grid (< lowest, > highest)"),
         ((points["diverged"] > 0).any(), CROSS, "seeds diverged (of how many)"),
         (at_another.any(), PALE_CROSS, "diverged at another lr"),
     ]
-    return [
-        _header(HOW_TO_READ),
-        *(Line2D([], [], label=text, **mark) for here, mark, text in entries if here),
+    marks: Handles = [
+        Line2D([], [], label=_wrapped(text, letters), **mark) for here, mark, text in entries if here
     ]
+    return marks
 
 
-def _header(text: str) -> Line2D:
+def bound_handles(curves: list[pd.DataFrame], axis: Axis, left: float, letters: int) -> Handles:
+    """The bounds that `draw.bounds` shows on axes that begin at `left`; in words, where the others are."""
+    ends = {
+        label: max(reach(curve, label, axis) for curve in curves)
+        for label in (bound_lines(axis) if curves else {})
+    }
+    shown = [label for label, end in ends.items() if end > left]
+    handles: Handles = []
+    for label in shown:
+        shaded = {"facecolor": FORBIDDEN} if label == BITS[axis.bits[0]] else None
+        handles.append(_bound_handle(label, bound_lines(axis)[label], shaded, letters))
+    beyond = [bits for bits in axis.bits if ends and BITS[bits] not in shown]
+    if beyond:
+        handles.append(heading(_wrapped(_beyond(beyond, ends, axis), letters)))
+    return handles
+
+
+def _beyond(bits: list[int], ends: dict[str, float], axis: Axis) -> str:
+    """Where the bounds lie that a picture does not reach."""
+    at = [ends[BITS[count]] for count in bits]
+    if axis.ticks == BYTES:
+        return f"no model scores {FULL} below {in_bytes(math.ceil(at[0]))} (left of the picture)"
+    places, sizes = " / ".join(f"{x:.2g}" for x in at), " / ".join(map(str, bits))
+    return f"no model scores {FULL} below {places} scalars of {sizes} bits (left of the picture)"
+
+
+def _wrapped(text: str, letters: int) -> str:
+    return "\n".join(textwrap.wrap(text, letters))
+
+
+def heading(text: str) -> Line2D:
     return Line2D([], [], linestyle="none", label=text)
+
+
+def _bound_handle(label: str, line: dict, shaded: dict | None, letters: int) -> Line2D | Patch:
+    text = _wrapped(f"{label}, a heuristic" if label == HEURISTIC else label, letters)
+    if shaded:
+        return Patch(label=text, edgecolor=line["color"], linewidth=line["linewidth"], **shaded)
+    return Line2D([], [], label=text, **line)
+
+
+def _families(points: pd.DataFrame) -> Handles:
+    colours, markers = family_colours(points), family_markers(points)
+    counts = points.sort_values("family", key=by_family).groupby("family", sort=False)["series"].nunique()
+    return [
+        Line2D(
+            [], [], linestyle="none", color=colours[family], marker=markers[family], markersize=5.5,
+            label=f"{family} ({count})",
+        )
+        for family, count in zip(counts.index.astype(str), counts, strict=True)
+    ]  # fmt: skip

@@ -2,38 +2,118 @@
 
     python -m analysis.pareto results/
     python -m analysis.pareto results/ --slice seq_len=64,num_kv_pairs=8 --where "d_model == 64"
+    python -m analysis.pareto results/ --axis throughput --style paper
 
 Without --slice the picture shows the mean of all slices, and a second one each slice in a panel of its own.
+Cells that were asked different things (another task, other slices) get a panel each, never a common mean.
+Of more mixers than a legend can tell apart, a further picture has a panel for each.
+
+Exit code: 0; 1 when nothing was drawn; 3 when it was, but records could not be read, or a point lies above
+what is possible, so that something is wrong.
 """
 
 import argparse
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
+from rich.console import Console
 
-from analysis import cells, figure, learning_rate
-from analysis.points import STATES, points
+from analysis import bounds, cells, figure, learning_rate, page
+from analysis.axes import AXES
+from analysis.points import points, uneven
+from analysis.records import listed, once, readable
+from analysis.style import SCREEN, STYLES, Style, crowded
 from analysis.table import render, whole
-from zoo.results import load
+
+STATES = np.geomspace(0.03, 2.0**24, 900)  # scalars, where bounds are computed
+DRAWN, NOTHING, WRONG = 0, 1, 3  # exit codes
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one panel shows.  points: a row a point, the mean over slices; touched: the same on that axis,
+    where a point reads less than it keeps, else None; by_slice: slice -> the rows of that slice alone.
+    """
+
+    name: str
+    slices: list[str]
+    points: pd.DataFrame
+    touched: pd.DataFrame | None
+    by_slice: dict[str, pd.DataFrame]
+    vocab_size: float | None
+
+    def bound(self, axis: str) -> pd.DataFrame | None:
+        """What no model can do, the mean over the slices; None where nothing is known."""
+        curves = bounds.curves(self.slices, self.vocab_size, STATES) if AXES[axis].bits else None
+        return None if curves is None or curves.empty else curves
 
 
 @dataclass(frozen=True)
 class Pareto:
-    """What one call shows.  points: the picture's rows; by_slice: the same for each slice alone."""
+    """What one call shows.  notes: what is uneven in it; wrong: points above what is possible."""
 
-    points: pd.DataFrame
-    by_slice: dict[str, pd.DataFrame]
-    state: str
+    loads: list[Load]
+    axis: str
+    notes: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def points(self) -> pd.DataFrame:
+        return pd.concat([load.points for load in self.loads], ignore_index=True)
+
+    @property
+    def by_slice(self) -> dict[str, pd.DataFrame]:
+        names = dict.fromkeys(name for load in self.loads for name in load.by_slice)
+        return {
+            name: pd.concat([load.by_slice[name] for load in self.loads if name in load.by_slice])
+            for name in names
+        }
 
     @property
     def csv(self) -> str:
-        frames = [self.points, *(self.by_slice.values() if len(self.by_slice) > 1 else ())]
-        return pd.concat(frames, ignore_index=True).to_csv(
-            index=False, float_format="%.6g", lineterminator="\n"
-        )
+        frames = [self.points, *(rows for rows in self.by_slice.values() if self._averages)]
+        table = pd.concat(frames, ignore_index=True)
+        return table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+
+    @property
+    def _averages(self) -> bool:
+        return any(len(load.by_slice) > 1 for load in self.loads)
+
+    def pictures(self, style: Style = SCREEN, *, bounded: bool = True) -> dict[str, "figure.Figure"]:
+        """name -> picture: "" for all, "slices" where a mean was taken, "mixers" where they are a crowd."""
+        found = {"": self.picture(style, bounded=bounded)}
+        if self._averages:
+            found["slices"] = self.slices_picture(style)
+        if crowded(self.points):
+            for number, load in enumerate(self.loads, start=1):
+                name = "mixers" if len(self.loads) == 1 else f"mixers_{number}"
+                found[name] = figure.one_each(load.points, load.slices, axis=self.axis, style=style)
+        return found
+
+    def picture(self, style: Style = SCREEN, *, bounded: bool = True) -> "figure.Figure":
+        """One panel a load, and a second row or panel on what one step reads where that differs."""
+        rows = [(load, load.points, self.axis) for load in self.loads]
+        rows += [(load, load.touched, "touched") for load in self.loads if load.touched is not None]
+        panels = [
+            figure.Panel(shown, axis, load.name, bound=load.bound(axis) if bounded else None)
+            for load, shown, axis in rows
+        ]
+        slices = self.loads[0].slices if len(self.loads) == 1 else []
+        return figure.panels(panels, slices, style=style, y_label="" if slices else "one load a panel")
+
+    def slices_picture(self, style: Style = SCREEN) -> "figure.Figure":
+        """One panel a slice, of each load."""
+        panels = [
+            figure.Panel(
+                rows, self.axis, ", ".join(filter(None, [_short(load), cells.slices_in_words([name])]))
+            )
+            for load in self.loads
+            for name, rows in load.by_slice.items()
+        ]
+        return figure.panels(panels, style=style, y_label="one slice a panel")
 
 
 def pareto(
@@ -41,69 +121,107 @@ def pareto(
     *,
     split: str = "test",
     of: list[str] | None = None,
-    state: str = "resident",
+    axis: str = "resident",
     where: str = "",
 ) -> Pareto:
-    """From the table of `zoo.results.load` to what the picture shows.
+    """From the table of `zoo.results.load` to what the pictures show.
 
     of: slices to take the mean over; None is all of the split.  where: a pandas query on the table's columns.
     Raises ValueError, one line, for what cannot be shown: an unknown slice or column, nothing left, ...
     """
-    table = cells.identify(_where(table, where) if where else table)
-    known = cells.slices(table, split)
+    table, notes = once(_where(table, where) if where else table)
+    parts = cells.loads(cells.named(table))
+    known = list(dict.fromkeys(name for part in parts.values() for name in cells.slices(part, split)))
     unknown = [name for name in of or [] if name not in known]
     if unknown:
         raise ValueError(f"No slice {unknown[0]!r} in split {split!r}: choose among {'; '.join(known)}.")
-    chosen = learning_rate.choose(table)
-    wanted = of or known
-    alone = {name: points(table, chosen, split=split, slices=[name], state=state) for name in wanted}
-    rows = points(table, chosen, split=split, slices=wanted, state=state)
-    if all(rows[f"state_{state}"].isna()):
+    fit = {name: part for name, part in parts.items() if set(of or []) <= set(cells.slices(part, split))}
+    notes += [
+        f"{name} lacks a slice that was asked for and is not drawn." for name in parts if name not in fit
+    ]
+    if len(fit) > figure.MOST_PANELS:
         raise ValueError(
-            f"No cell has a state counted as {state!r}: choose another --state among {', '.join(STATES)}."
+            f"{len(fit)} loads are too many for one page, the first {next(iter(fit))!r}: choose with --where."
         )
-    return Pareto(rows, alone, state)
+    loads = [_load(name, part, split, of, axis) for name, part in fit.items()]
+    shown = Pareto(loads, axis, notes, bounds.in_words(bounds.violations(table)))
+    if np.isnan(shown.points[AXES[axis].column].to_numpy(float)).all():
+        raise ValueError(f"No cell has a number for --axis {axis}: choose another of {', '.join(AXES)}.")
+    return Pareto(loads, axis, [*notes, *_notes(shown)], shown.wrong)
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
-        shown = pareto(
-            load(options.results),
-            split=options.split,
-            of=options.slice,
-            state=options.state,
-            where=options.where,
-        )
+        table, unread = readable(options.results)
+        shown = pareto(table, split=options.split, of=options.slice, axis=options.axis, where=options.where)
         paths = _write(shown, options)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
-    table = render(shown.points, state=shown.state, title=_title(shown.points))
-    console = whole(table)
-    console.print(table)
-    left_out = sum(shown.points[f"state_{shown.state}"].isna())
-    if left_out:
-        console.print(f"{left_out} points have no state counted as {shown.state!r} and are not drawn.")
-    console.print(figure.caption(shown.points), style="dim")
+        return NOTHING
+    _report(shown, paths)
+    for note in shown.notes:
+        print(f"note: {note}", file=sys.stderr)
+    for line in [*(f"not read: {each}" for each in unread), *shown.wrong]:
+        print(f"error: {line}", file=sys.stderr)
+    return WRONG if unread or shown.wrong else DRAWN
+
+
+def _load(name: str, part: pd.DataFrame, split: str, of: list[str] | None, axis: str) -> Load:
+    chosen = learning_rate.choose(part)
+    wanted = of or cells.slices(part, split)
+    rows = points(part, chosen, split=split, slices=wanted, axis=axis)
+    reads_less = axis == "resident" and not rows["state_touched"].equals(rows["state_resident"])
+    touched = points(part, chosen, split=split, slices=wanted, axis="touched") if reads_less else None
+    alone = {each: points(part, chosen, split=split, slices=[each], axis=axis) for each in wanted}
+    vocabularies = part[bounds.VOCAB_SIZE].unique().tolist() if bounds.VOCAB_SIZE in part else [None]
+    return Load(name, wanted, rows, touched, alone, vocabularies[0])
+
+
+def _notes(shown: Pareto) -> list[str]:
+    rows, column = shown.points, AXES[shown.axis].column
+    left_out = rows.loc[rows[column].isna()]
+    found = []
+    if len(left_out):
+        names = listed(list(left_out["series"].unique()))
+        found.append(f"{len(left_out)} points have no {column} and are not drawn: {names}.")
+    if few := [line for load in shown.loads for line in uneven(load.points)]:
+        found.append(f"points with fewer seeds than others: {'; '.join(few[:4])}{' ...' * (len(few) > 4)}.")
+    if all(rows["diverged"] == rows["seeds"]):
+        found.append("every cell diverged: there is nothing but crosses to see.")
+    return found
+
+
+def _report(shown: Pareto, paths: list[Path]) -> None:
+    console = Console()
+    for load in shown.loads:
+        table = render(load.points, axis=shown.axis, title=_title(load, shown.axis))
+        console = whole(table)
+        console.print(table)
+    console.print(figure.caption(shown.points, shown.loads[0].slices), style="dim")
     for path in paths:
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
+    summary, _, details = (__doc__ or "").partition("\n")
     parser = argparse.ArgumentParser(
-        prog="python -m analysis.pareto", description=(__doc__ or "").splitlines()[0]
-    )
-    parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to")
+        prog="python -m analysis.pareto", description=summary, epilog=details,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to, or an archive of it")
     parser.add_argument("--out", type=Path, help="where pictures and CSV go (default: RESULTS/figures)")
     parser.add_argument("--split", choices=("test", "valid"), default="test")
     parser.add_argument(
         "--slice", action="append", help="show the mean of this slice (may be repeated; default: all)"
     )
     parser.add_argument(
-        "--state", choices=STATES, default="resident", help="which count of the state is the axis"
+        "--axis", choices=AXES, default="resident", help="what accuracy is drawn against (default: resident)"
     )
+    parser.add_argument(
+        "--style", choices=STYLES, default="screen", help="paper: 6.9 inches wide; column: 3.3 inches"
+    )
+    parser.add_argument("--no-bounds", action="store_true", help="leave away what no model can do")
     parser.add_argument(
         "--where", default="", help="keep some cells only, such as \"task == 'mqar' and d_model < 128\""
     )
@@ -124,28 +242,25 @@ def _where(table: pd.DataFrame, condition: str) -> pd.DataFrame:
 
 
 def _write(shown: Pareto, options: argparse.Namespace) -> list[Path]:
-    folder = options.out or options.results / "figures"
+    folder = options.out or options.results.with_suffix("") / "figures"
     folder.mkdir(parents=True, exist_ok=True)
-    words = [*(options.slice or []), *([options.split] if options.split != "test" else [])]
-    stem = "_".join(["pareto", *words, *([shown.state] if shown.state != "resident" else [])])
-    paths = _save(figure.one_panel(shown.points, list(shown.by_slice), state=shown.state), folder / stem)
-    if len(shown.by_slice) > 1:
-        paths += _save(figure.small_multiples(shown.by_slice, state=shown.state), folder / f"{stem}_slices")
-    table = folder / f"{stem}.csv"
-    table.write_text(shown.csv)
-    return [*paths, table]
+    words = [options.axis, options.style, options.split]
+    usual = ("resident", "screen", "test")
+    stem = "_".join(["pareto", *(options.slice or []), *(w for w in words if w not in usual)])
+    style, paths = STYLES[options.style], []
+    for name, picture in shown.pictures(style, bounded=not options.no_bounds).items():
+        paths += page.save(picture, folder / (f"{stem}_{name}" if name else stem), style)
+    return [*paths, page.write(folder / f"{stem}.csv", shown.csv.encode())]
 
 
-def _save(picture: Figure, stem: Path) -> list[Path]:
-    paths = [stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.pdf")]
-    paths[0].write_bytes(figure.png(picture))
-    paths[1].write_bytes(figure.pdf(picture))
-    return paths
+def _short(load: Load) -> str:
+    """A load's name without its slices, which a panel of one slice says itself."""
+    return load.name.partition("mean of ")[0].removesuffix(", ") if len(load.slices) > 1 else ""
 
 
-def _title(points: pd.DataFrame) -> str:
-    split, task = points["split"].iloc[0], points["task"].iloc[0]
-    return f"{task}: {split} accuracy, {points['slice'].iloc[0]}; state in scalars per sequence"
+def _title(load: Load, axis: str) -> str:
+    split, task = load.points["split"].iloc[0], load.points["task"].iloc[0]
+    return f"{task}: {split} accuracy, {load.name or load.points['slice'].iloc[0]}; {AXES[axis].unit}"
 
 
 if __name__ == "__main__":

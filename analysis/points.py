@@ -2,39 +2,63 @@
 
 import pandas as pd
 
+from analysis.axes import AXES, BF16, FP32, PER_CELL
 from analysis.cells import seed_scores
 from analysis.frontier import frontier
 from analysis.seeds import interval
 
-STATES = ("resident", "paper", "touched")
 _OF_THE_POINT = [
-    "mixer", "label", "family", "series", "knobs", "task", "d_model", "n_layers", "parameters", "causal",
-    "exact_decode", "state_seq_len", "state_resident", "state_paper", "state_touched",
+    "mixer", "label", "family", "series", "knobs", "load", "task", "d_model", "n_layers", "parameters",
+    "causal", "exact_decode", "state_seq_len", "state_resident", "state_paper", "state_touched",
 ]  # fmt: skip
 _FIRST = ["mixer", "series", "knobs", "d_model", "n_layers"]
 
 
 def points(
-    table: pd.DataFrame, chosen: pd.DataFrame, *, split: str, slices: list[str], state: str = "resident"
+    table: pd.DataFrame, chosen: pd.DataFrame, *, split: str, slices: list[str], axis: str = "resident"
 ) -> pd.DataFrame:
     """One row a point: its sizes, the chosen lr, and what its seeds scored on the mean of `slices`.
 
     accuracy: mean over seeds of the unweighted mean over slices, a diverged seed counted as 0;
     accuracy_finished: the same over the seeds that finished; low, high, interval: see `analysis.seeds`;
     seeds, diverged: how many at the chosen lr; coverage: the share of answers in view, 1 without a window;
-    on_frontier: non-dominated on (state, accuracy) among the rows of this call.
-    table: of `identify`; chosen: of `choose`; state: "resident", "paper" or "touched" (scalars per sequence).
+    bytes_fp32, bytes_bf16: of the resident state; decode_tokens_per_second, operations, wall_seconds: the
+    median over the seeds that finished, NaN where none did;
+    on_frontier: non-dominated on (axis, accuracy) among the rows of this call.
+    table: of `identify`, one load; chosen: of `choose`; axis: a key of `AXES`.
     """
-    scores = seed_scores(table, split, slices).merge(chosen[["point", "lr"]], on=["point", "lr"])
+    at_lr = chosen.loc[:, ["point", "lr"]]
+    scores = seed_scores(table, split, slices).merge(at_lr, on=["point", "lr"])
     rows = [{"point": point} | _summary(group) for point, group in scores.groupby("point")]
     about = table.drop_duplicates("point").set_index("point")[_OF_THE_POINT]
     result = pd.DataFrame(rows).merge(chosen, on="point").merge(about, on="point")
+    result = result.merge(_measured(table, at_lr), on="point", how="left")
+    result["bytes_fp32"] = result["state_resident"] * FP32
+    result["bytes_bf16"] = result["state_resident"] * BF16
     result["split"], result["slice"] = split, slice_name(slices)
     result = result.sort_values(
         ["family", "mixer", "series", "d_model", "state_resident", "point"], ignore_index=True
     )
-    result["on_frontier"] = frontier(result, f"state_{state}")
+    result = on_axis(result, axis)
     return result.loc[:, [*_FIRST, *(c for c in result if c not in _FIRST and c != "point"), "point"]]
+
+
+def on_axis(points: pd.DataFrame, axis: str) -> pd.DataFrame:
+    """The same points with `on_frontier` as it is on another axis."""
+    costs = points.assign(cost=AXES[axis].cost(points))
+    return points.assign(on_frontier=frontier(costs, "cost"))
+
+
+def uneven(points: pd.DataFrame) -> list[str]:
+    """The points with fewer seeds than the fullest has: "Mamba d_model=64 d_state=16 has 2 of 3 seeds"."""
+    most = points["seeds"].max()
+    few = points.loc[points["seeds"] < most].to_dict("records")
+    return [f"{in_words(row)} has {row['seeds']} of {most} seeds" for row in few]
+
+
+def in_words(point: dict) -> str:
+    """ "Mamba d_model=64 d_state=16": a row of `points` in a sentence."""
+    return f"{point['series']} d_model={point['d_model']} {point['knobs']}".strip()
 
 
 def slice_name(slices: list[str]) -> str:
@@ -42,14 +66,9 @@ def slice_name(slices: list[str]) -> str:
     return slices[0] if len(slices) == 1 else f"mean of {len(slices)} slices"
 
 
-def slices_in_words(slices: list[str]) -> str:
-    """The slices for a label: "seq_len, num_kv_pairs = 64, 8"; "mean of 2 slices: (..) = (64, 4), .."."""
-    pairs = [[part.split("=") for part in name.split(",")] for name in slices]
-    keys = ", ".join(key for key, _ in pairs[0])
-    values = [", ".join(value for _, value in pair) for pair in pairs]
-    if len(slices) == 1:
-        return f"{keys} = {values[0]}"
-    return f"mean of {len(slices)} slices: ({keys}) = " + ", ".join(f"({value})" for value in values)
+def _measured(table: pd.DataFrame, at_lr: pd.DataFrame) -> pd.DataFrame:
+    cells = table.loc[table["status"] == "ok"].drop_duplicates("run_id").merge(at_lr, on=["point", "lr"])
+    return cells.groupby("point", as_index=False)[list(PER_CELL)].median()
 
 
 def _summary(scores: pd.DataFrame) -> dict[str, object]:

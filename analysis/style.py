@@ -1,13 +1,10 @@
-"""How every picture looks: a colour for a family, a marker for a series, ticks at powers of two."""
+"""How every picture looks: sizes for paper or screen, a colour for a family, a marker for a series."""
 
 from dataclasses import dataclass
 from typing import Any
 
+import matplotlib
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
-from zoo.state import BYTES_PER_SCALAR
 
 # After Okabe and Ito: told apart with any colour vision; where grey takes colour away, markers remain.
 FAMILY_COLOURS = {
@@ -19,28 +16,78 @@ FAMILY_COLOURS = {
 }
 OTHER_COLOURS = ("#56B4E9", "#7A5C3A", "#555555")
 MARKERS = ("o", "s", "^", "D", "v", "p", "d", "h", "P", "8", "H", "*", "<", ">")
+FAMILY_MARKERS = {"attention": "o", "linear": "s", "ssm": "^", "convolution": "D", "sparse": "v"}
+OTHER_MARKERS = ("P", "*", "d")
 EVEN = {"o": 1.0, "s": 0.85, "D": 0.75, "*": 1.9, "d": 1.1, "8": 1.05}
 INK, GREY, PALE = "#222222", "#777777", "#D8D8D8"
-CALM: Any = {
-    "font.family": "DejaVu Sans",
-    "font.size": 8.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": INK,
-    "axes.titlesize": 8.5,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "grid.color": "#ECECEC",
-    "grid.linewidth": 0.8,
-    "axes.axisbelow": True,
-    "legend.frameon": False,
-    "pdf.fonttype": 42,
-    "savefig.dpi": 200,
-}
+BACKGROUND = "#C4C4C4"  # of the points that a panel is not about
+
+
+@dataclass(frozen=True)
+class Style:
+    """width, height: of the page without a legend, in inches; the height is that of one row of panels.
+
+    A legend stands below the panels where the width is a column's and cannot grow, else at their right.
+    """
+
+    name: str
+    width: float
+    height: float
+    font: float  # points
+    small: float
+    marker: float  # points across
+    below: bool
+    captioned: bool  # a paper has captions of its own
+    letters: int  # in a line of the legend
+
+
+SCREEN = Style("screen", 5.6, 4.2, font=8.5, small=7.2, marker=5.8, below=False, captioned=True, letters=38)
+PAPER = Style("paper", 6.9, 2.9, font=8, small=7, marker=5.2, below=True, captioned=False, letters=32)
+COLUMN = Style("column", 3.3, 2.3, font=7.5, small=7, marker=4.6, below=True, captioned=False, letters=23)
+STYLES = {style.name: style for style in (SCREEN, PAPER, COLUMN)}
+
+
+def rc(style: Style) -> Any:
+    """matplotlib's settings for a style, to be held with `matplotlib.rc_context` while drawing and saving."""
+    return {
+        "font.family": "DejaVu Sans",
+        "font.size": style.font,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": GREY,
+        "axes.linewidth": 0.8 if style is SCREEN else 0.6,
+        "axes.labelcolor": INK,
+        "axes.labelsize": style.font,
+        "axes.titlesize": style.font,
+        "text.color": INK,
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "xtick.labelsize": style.small,
+        "ytick.labelsize": style.small,
+        "axes.grid": True,
+        "axes.grid.axis": "y",
+        "grid.color": "#ECECEC",
+        "grid.linewidth": 0.8,
+        "axes.axisbelow": True,
+        "legend.frameon": False,
+        "legend.fontsize": style.small,
+        "lines.markersize": style.marker,
+        "pdf.fonttype": 42,
+        "savefig.dpi": 200 if style is SCREEN else 300,
+    }
+
+
+CALM: Any = rc(SCREEN)
+
+
+def small() -> float:
+    """Points of what is written small in the style that holds."""
+    return float(matplotlib.rcParams["legend.fontsize"])
+
+
+def marker_area() -> float:
+    """Square points of a marker of area 1 in the style that holds."""
+    return float(matplotlib.rcParams["lines.markersize"]) ** 2
 
 
 @dataclass(frozen=True)
@@ -54,20 +101,38 @@ class Look:
         return EVEN.get(self.marker, 1.15)
 
 
+def crowded(points: pd.DataFrame) -> bool:
+    """More series than there are markers: a legend of them helps nobody, and each gets a panel instead."""
+    return len(set(points["series"])) > len(MARKERS)
+
+
 def looks(points: pd.DataFrame) -> dict[str, Look]:
-    """series -> Look; the same for every panel that is drawn from the same points."""
+    """series -> Look; the same for every panel that is drawn from the same points.
+
+    A crowd's are those of their families.
+    """
     colours = family_colours(points)
     series = points.drop_duplicates("series").sort_values(["family", "mixer", "series"], key=by_family)
+    markers = family_markers(points) if crowded(points) else {}
     return {
-        name: Look(colours[family], MARKERS[i % len(MARKERS)])
+        name: Look(colours[family], markers.get(family, MARKERS[i % len(MARKERS)]))
         for i, (name, family) in enumerate(zip(series["series"], series["family"], strict=True))
     }
 
 
 def family_colours(points: pd.DataFrame) -> dict[str, str]:
     """family -> colour, known families first and in their order."""
+    return FAMILY_COLOURS | _others(points, OTHER_COLOURS)
+
+
+def family_markers(points: pd.DataFrame) -> dict[str, str]:
+    """family -> marker, for where a family is all that a mark tells."""
+    return FAMILY_MARKERS | _others(points, OTHER_MARKERS)
+
+
+def _others(points: pd.DataFrame, choice: tuple[str, ...]) -> dict[str, str]:
     others = [f for f in sorted(points["family"].unique()) if f not in FAMILY_COLOURS]
-    return FAMILY_COLOURS | {f: OTHER_COLOURS[i % len(OTHER_COLOURS)] for i, f in enumerate(others)}
+    return {family: choice[i % len(choice)] for i, family in enumerate(others)}
 
 
 def by_family(column: pd.Series) -> pd.Series:
@@ -77,45 +142,3 @@ def by_family(column: pd.Series) -> pd.Series:
     order = list(FAMILY_COLOURS)
     keys = [f"{order.index(f) if f in order else len(order)} {f}" for f in column.astype(str)]
     return pd.Series(keys, index=column.index)
-
-
-def state_axis(ax: Axes, low: float, high: float) -> None:
-    """A log2 axis in scalars per sequence, with room on both sides of what it shows."""
-    ax.set_xscale("log", base=2)
-    ax.set_xlim(low / 1.45, high * 1.45)
-    _powers_of_two(ax, *ax.get_xlim(), lambda x, _: f"{x:,.0f}")
-
-
-def bytes_axis(ax: Axes) -> None:
-    """On top of a state axis, the same in fp32 bytes."""
-    low, high = (x * BYTES_PER_SCALAR["float32"] for x in ax.get_xlim())
-    top = ax.secondary_xaxis("top", functions=(_to_bytes, _from_bytes))
-    top.set_xscale("log", base=2)
-    _powers_of_two(top, low, high, lambda x, _: in_bytes(x))
-    top.tick_params(labelsize=7, colors=GREY)
-    top.set_xlabel("the same in bytes, kept in fp32", fontsize=7, color=GREY)
-    top.spines["top"].set_visible(False)
-
-
-def in_bytes(count: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:g} {unit}"
-        count /= 1024
-    return f"{count:g} TiB"
-
-
-def _to_bytes(scalars: Any) -> Any:
-    return scalars * BYTES_PER_SCALAR["float32"]
-
-
-def _from_bytes(count: Any) -> Any:
-    return count / BYTES_PER_SCALAR["float32"]
-
-
-def _powers_of_two(ax: Any, low: float, high: float, text: Any) -> None:
-    powers = [n for n in range(0, 64) if low <= 2**n <= high]
-    stride = 1 + len(powers) // 9
-    ax.xaxis.set_major_locator(FixedLocator([2.0**n for n in powers if n % stride == 0]))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(text))

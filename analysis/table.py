@@ -7,18 +7,26 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
+from analysis.axes import AXES
+
+HEADS = {
+    "resident": "resident state",
+    "paper": "paper state",
+    "touched": "touched state",
+    "throughput": "tokens/s",
+}
 EDGE = {"low": " < lowest", "high": " > highest", "": ""}  # of its grid
 
 
-def render(points: pd.DataFrame, *, state: str = "resident", title: str = "") -> Table:
+def render(points: pd.DataFrame, *, axis: str = "resident", title: str = "") -> Table:
     """One line a point, as `analysis.points.points` returns them."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     table.add_column("mixer", no_wrap=True)
     table.add_column("settings", no_wrap=True)
-    for name in (f"{state} state", "lr", "accuracy", "interval", "seeds", "frontier"):
+    for name in (HEADS.get(axis, axis), "lr", "accuracy", "interval", "seeds", "frontier"):
         table.add_column(name, justify="left" if name == "lr" else "right", no_wrap=True)
     for row in points.to_dict("records"):
-        table.add_row(*_cells(row, f"state_{state}"), style=None if row["on_frontier"] else "dim")
+        table.add_row(*_cells(row, AXES[axis].column), style=None if row["on_frontier"] else "dim")
     return table
 
 
@@ -37,10 +45,16 @@ def _cells(row: dict, x: str) -> list[str]:
     return [
         row["series"],
         f"d_model={row['d_model']} {row['knobs']}",
-        "-" if math.isnan(row[x]) else f"{row[x]:,.0f}",
+        _number(row[x]),
         f"{row['lr']:.2g}{EDGE[row['lr_edge']]}",
         f"{row['accuracy']:.3f}",
         "-" if math.isnan(row["low"]) else f"{row['low']:.3f}..{row['high']:.3f}",
         seeds,
         apart or ("*" if row["on_frontier"] else ""),
     ]
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    return f"{value:.3g}" if value >= 1e9 or value < 10 else f"{value:,.0f}"

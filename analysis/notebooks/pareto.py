@@ -30,7 +30,7 @@ from pathlib import Path
 from IPython.display import Image, Markdown
 
 import analysis
-from analysis import cells, curves, figure, learning_rate
+from analysis import cells, curves, figure, learning_rate, page
 from analysis.pareto import pareto
 from zoo.results import load, load_metrics
 
@@ -102,7 +102,7 @@ shown.points.loc[
 
 # %%
 picture = figure.one_panel(shown.points, list(shown.by_slice))
-Image(figure.png(picture), width=900)
+Image(page.png(picture), width=900)
 
 # %% [markdown]
 # ## One slice at a time
@@ -111,7 +111,7 @@ Image(figure.png(picture), width=900)
 # remember everything, and with more pairs a small memory gives way first.
 
 # %%
-Image(figure.png(figure.small_multiples(shown.by_slice)), width=900)
+Image(page.png(figure.small_multiples(shown.by_slice)), width=900)
 
 # %% [markdown]
 # ## How they learned
@@ -123,13 +123,13 @@ Image(figure.png(figure.small_multiples(shown.by_slice)), width=900)
 # %%
 on_frontier = shown.points.loc[shown.points["on_frontier"], ["point", "lr"]]
 some = runs.merge(on_frontier, on=["point", "lr"]).sort_values("seed").drop_duplicates("point")
-Image(figure.png(curves.picture(curves.learning_curves(load_metrics(RESULTS)), some)), width=900)
+Image(page.png(curves.picture(curves.learning_curves(load_metrics(RESULTS)), some)), width=900)
 
 # %% [markdown]
 # ## Where to go from here
 #
-# - The same pictures as files: `python -m analysis.pareto RESULTS`, with `--slice`, `--state` and
+# - The same pictures as files: `python -m analysis.pareto RESULTS`, with `--slice`, `--axis` and
 #   `--where` to choose.
-# - Another axis: `pareto(load(RESULTS), state="touched")` asks what one decoding step must read.
+# - Another axis: `pareto(load(RESULTS), axis="touched")` asks what one decoding step must read.
 # - More points: `python -m zoo.run -m mixer=based,mamba d_model=64,128 lr=1e-3,3e-3,1e-2 seed=0,1,2
 #   results=RESULTS`. Cells that are done are not done again.

@@ -37,9 +37,9 @@ def test_table_pictures_and_csv(results: Path, capsys: pytest.CaptureFixture[str
 
 def test_one_slice_another_split_another_state(results: Path, tmp_path: Path) -> None:
     name = "seq_len=64,num_kv_pairs=8"
-    options = ["--slice", name, "--split", "valid", "--state", "touched", "--where", "mixer == 'se_attn'"]
+    options = ["--slice", name, "--split", "valid", "--axis", "touched", "--where", "mixer == 'se_attn'"]
     assert pareto.main([str(results), "--out", str(tmp_path), *options]) == 0
-    stem = f"pareto_{name}_valid_touched"
+    stem = f"pareto_{name}_touched_valid"
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"{stem}.csv", f"{stem}.pdf", f"{stem}.png"]
 
 
@@ -50,7 +50,7 @@ def test_one_slice_another_split_another_state(results: Path, tmp_path: Path) ->
         (["--where", "mixr == 'based'"], "mixr.*columns run_id, point"),
         (["--where", "mixer =="], "is no condition"),
         (["--where", "d_model > 999"], "leaves no cell of 102"),
-        (["--where", "mixer == 'se_attn'", "--state", "paper"], "No cell has a state counted as 'paper'"),
+        (["--where", "mixer == 'se_attn'", "--axis", "paper"], "No cell has a number for --axis paper"),
     ],
 )
 def test_bad_options_are_one_line(

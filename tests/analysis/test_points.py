@@ -5,15 +5,16 @@ import pandas as pd
 import pytest
 
 from analysis import cells, learning_rate
-from analysis.points import points, slices_in_words
+from analysis.cells import slices_in_words
+from analysis.points import points
 from analysis.seeds import BOOTSTRAP, NONE, RANGE, interval
 from tests.analysis import fake
 
 
-def summary(table: pd.DataFrame, slices: list[str] | None = None, state: str = "resident") -> pd.DataFrame:
+def summary(table: pd.DataFrame, slices: list[str] | None = None, axis: str = "resident") -> pd.DataFrame:
     table = cells.identify(table)
     of = slices or cells.slices(table, "test")
-    return points(table, learning_rate.choose(table), split="test", slices=of, state=state)
+    return points(table, learning_rate.choose(table), split="test", slices=of, axis=axis)
 
 
 def only(frame: pd.DataFrame, **wanted: object) -> pd.Series:
@@ -81,7 +82,7 @@ def test_a_setting_that_only_follows_d_model_is_no_knob() -> None:
 
 
 def test_the_frontier_uses_the_state_that_is_asked_for() -> None:
-    resident, touched = summary(fake.table()), summary(fake.table(), state="touched")
+    resident, touched = summary(fake.table()), summary(fake.table(), axis="touched")
     assert not only(resident, series="SE-Attn, selection=prefix")["on_frontier"]
     assert only(touched, series="SE-Attn, selection=prefix")["on_frontier"]
     assert not only(touched, series="SE-Attn, selection=chunk")["on_frontier"]

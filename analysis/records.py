@@ -1,0 +1,70 @@
+"""The records of a folder that can be read, and what is wrong with the others."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from zoo import results
+
+
+def readable(home: Path) -> tuple[pd.DataFrame, list[str]]:
+    """(what `zoo.results.load` makes of the sound records, one line on each of the others).
+
+    home: a results folder or archive.  ValueError: it is not there, or none of its records is sound.
+    """
+    found, wrong = [], []
+    for folder in results.cells(home):
+        if results.is_done(folder):
+            try:
+                found.append(_sound(results.read(folder), folder / "result.json"))
+            except (ValueError, OSError) as error:
+                wrong.append(str(error))
+    if wrong and not found:
+        raise ValueError(f"No record in {home} can be read; the first of {len(wrong)}: {wrong[0]}")
+    if not found:
+        raise ValueError(f"results folder {home} holds no finished cell: run `python -m zoo.run` first.")
+    return results.table(found), wrong
+
+
+def _sound(record: dict[str, Any], path: object) -> dict[str, Any]:
+    needed = (*results.KEYS, "mixer_settings", "task_settings", "slices")
+    absent = [key for key in needed if key not in record]
+    if absent:
+        raise ValueError(f"{path} lacks {absent[0]!r}: delete its folder and run the same command again.")
+    return record
+
+
+def once(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """(the table with each cell once, a line that names those that were there twice).
+
+    A folder and a copy of it, merged under other names, hold the same record: it counts once.
+    ValueError: two records say that they are the same cell, and disagree; or two cells differ in nothing
+    (point, learning rate and seed are equal) but their run_id, and would pass for two seeds.
+    """
+    rows = table.drop_duplicates()
+    again = rows.loc[rows.duplicated(["run_id", "split", "slice"]), "run_id"]
+    if len(again):
+        raise ValueError(
+            f"Two records say that they are {again.iloc[0]}, and their numbers differ: delete one's folder."
+        )
+    cells = rows.drop_duplicates("run_id")
+    twins = cells.loc[cells.duplicated(["point", "lr", "seed"], keep=False)]
+    if len(twins):
+        one = twins.loc[
+            (twins[["point", "lr", "seed"]] == twins[["point", "lr", "seed"]].iloc[0]).all(axis=1)
+        ]
+        first, second = one["run_id"].iloc[:2]
+        raise ValueError(
+            f"{first} and {second} are one point, learning rate and seed twice, which is no second seed: "
+            f"leave one out with --where \"run_id != '{second}'\"."
+        )
+    twice = sorted(table.loc[table.duplicated(), "run_id"].unique())
+    note = f"{len(twice)} cells are there twice and count once: {listed(twice)}."
+    return rows, [note] if twice else []
+
+
+def listed(names: list[str], most: int = 4) -> str:
+    """ "a, b, c, d and 7 more"."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
