@@ -12,6 +12,7 @@ from analysis.published.picture import Panel, draw, dressed
 from analysis.style import Style
 
 AXIS = AXES["paper"]
+TOKENS = 1024  # in which the published figures count the state
 
 
 def against_state(study: Study, style: Style, claims: str = "") -> Picture:
@@ -36,12 +37,12 @@ def against_state(study: Study, style: Style, claims: str = "") -> Picture:
         tables["claims"] = ordering.claims(claims, seeds)
         says += words.of_claims(tables["claims"])
     panels = _panels(study.name, printed, ours, same=len(compared) > 0)
-    return Picture(draw(panels, ours, AXIS, says[0], style), ours, says, tables)
+    return Picture(draw([panels], ours, says[0], style), ours, says, tables)
 
 
 def _panels(name: str, printed: pd.DataFrame, ours: pd.DataFrame, *, same: bool) -> list[Panel]:
-    label = AXIS.label(ours["state_seq_len"].max())
+    tokens = max(ours["state_seq_len"])
     if same:
-        return [Panel(f"{name}, and published", label, printed, ours)]
-    there = [Panel("published", AXIS.label(1024), published=printed)] if len(printed) else []
-    return [*there, Panel(f"ours: {name}", label, ours=ours)]
+        return [Panel(f"{name}, and published", AXIS, tokens, published=printed, ours=ours)]
+    there = [Panel("published", AXIS, TOKENS, published=printed)] if len(printed) else []
+    return [*there, Panel(f"ours: {name}", AXIS, tokens, ours=ours)]

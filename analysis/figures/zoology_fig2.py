@@ -4,7 +4,6 @@ import pandas as pd
 
 from analysis import scored
 from analysis.axes import Axis
-from analysis.cells import slices_in_words
 from analysis.figure import caption
 from analysis.gallery import Picture, Study
 from analysis.published import beside, ordering, read, words
@@ -26,25 +25,28 @@ def figure(study: Study, style: Style) -> Picture:
         says += words.of_points(compared)
     else:
         x = {"published": AXIS.column, "ours": AXIS.column}
-        tables["ordering"] = ordering.compare(
-            printed.assign(load=printed["slice"]), seeds, x=x, panel="load"
-        )
+        tables["ordering"] = ordering.compare(printed.assign(load=printed["slice"]), seeds, x=x, panel="load")
         says += words.of_ordering(tables["ordering"], "widths")
     panels = _panels(printed, ours, same=len(compared) > 0)
-    return Picture(draw(panels, ours, AXIS, says[0], style), ours, says, tables)
+    return Picture(draw(panels, ours, says[0], style), ours, says, tables)
 
 
-def _panels(printed: pd.DataFrame, ours: pd.DataFrame, *, same: bool) -> list[Panel]:
-    label = AXIS.label(0)
+def _panels(printed: pd.DataFrame, ours: pd.DataFrame, *, same: bool) -> list[list[Panel]]:
     theirs, mine = (
         {str(name): rows for name, rows in side.groupby("slice", sort=False)} for side in (printed, ours)
     )
     if same:
-        return [Panel(slices_in_words([name]), label, theirs.get(name), rows) for name, rows in mine.items()]
+        return [
+            [_panel(_short(name), published=theirs.get(name), ours=rows) for name, rows in mine.items()],
+        ]
     return [
-        *(Panel(f"published: {_short(name)}", label, published=rows) for name, rows in theirs.items()),
-        *(Panel(f"ours: {_short(name)}", label, ours=rows) for name, rows in mine.items()),
+        [_panel(f"published: {_short(name)}", published=rows) for name, rows in theirs.items()],
+        [_panel(f"ours: {_short(name)}", ours=rows) for name, rows in mine.items()],
     ]
+
+
+def _panel(title: str, published: pd.DataFrame | None = None, ours: pd.DataFrame | None = None) -> Panel:
+    return Panel(title, AXIS, published=published, ours=ours, dodge=True)
 
 
 def _short(name: str) -> str:

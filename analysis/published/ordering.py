@@ -27,11 +27,12 @@ def lead(first: pd.DataFrame, second: pd.DataFrame, x: str) -> float:
 def leads(first: pd.DataFrame, second: pd.DataFrame, x: str, panel: str = "") -> pd.Series:
     """`lead` for each seed that both have; with a panel, the mean over the panels that both have."""
     by = ["seed", panel] if panel else ["seed"]
-    left, right = ({tuple(key): group for key, group in side.groupby(by)} for side in (first, second))
+    left, right = (dict(list(side.groupby(by))) for side in (first, second))
     found: dict[object, list[float]] = {}
     for key, group in left.items():
         if key in right:
-            found.setdefault(key[0], []).append(lead(group, right[key], x))
+            seed = group["seed"].tolist()[0]
+            found.setdefault(seed, []).append(lead(group, right[key], x))
     return pd.Series({seed: float(np.mean(values)) for seed, values in found.items()}, dtype=float)
 
 
@@ -81,6 +82,7 @@ def tau(verdicts: pd.DataFrame) -> float:
     return float(((told == AGREES).sum() - (told == DISAGREES).sum()) / len(told)) if len(told) else np.nan
 
 
+VERDICTS = (AGREES, DISAGREES, OPEN, CLOSE)
 _COLUMNS = ["ours", "low", "high", "seeds", "verdict"]
 
 

@@ -8,21 +8,32 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.transforms import ScaledTranslation
 
-from analysis import axes, page
-from analysis.draw import lines
+from analysis import axes, ends, page
+from analysis.cells import word
+from analysis.draw import lines, root
+from analysis.published.read import settings
 from analysis.style import INK, Look, Style, looks, marker_area, small
 
 DASHES = ((0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))  # one a source of published points
 ROOM = 1.35  # beside the points of an axis, a factor
+DODGE = 2.2  # points between series that stand at one place of an axis of widths
 
 
 @dataclass(frozen=True)
 class Panel:
-    """title, what stands below the axis, and what it shows: published points, ours, or both."""
+    """What it shows: published points, ours, or both, against an axis; tokens: where state is counted.
+
+    dodge: move series apart that would hide each other; not where x is what they are compared by.
+    named: write the names of ours at the right edge, too.
+    """
 
     title: str
-    label: str
+    axis: axes.Axis
+    tokens: int = 0
+    dodge: bool = False
+    named: bool = False
     published: pd.DataFrame | None = None
     ours: pd.DataFrame | None = None
 
@@ -32,29 +43,47 @@ class Panel:
 
 
 def dressed(published: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
-    """The published points of mixers that ours has, with our series and family."""
+    """The published points of mixers that ours has, with our series and family, and their knobs in words."""
     about = ours.drop_duplicates("mixer")[["mixer", "series", "family"]]
-    return published.merge(about, on="mixer")
+    names = [name for name in settings(published) if name != "d_model"]
+    knobs = [
+        " ".join(f"{name.removeprefix('mixer.')}={word(row[name])}" for name in names if word(row[name]))
+        for row in published.to_dict("records")
+    ]
+    return published.assign(knobs=knobs).merge(about, on="mixer")
 
 
-def draw(panels: list[Panel], ours: pd.DataFrame, axis: axes.Axis, caption: str, style: Style) -> Figure:
-    """One panel beside another, up to four in a row; `axis.column` is x in every frame."""
-    rows, columns = page.grid(len(panels), most=4)
-    width = style.width * {1: 1.0, 2: 1.3}.get(columns, 1.8)
-    figure = page.new(width, 0.55 + rows * min(0.75 * style.height, 0.85 * width / columns))
-    grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
+def draw(rows: list[list[Panel]], ours: pd.DataFrame, caption: str, style: Style) -> Figure:
+    """Rows of panels; colours and markers are those of `ours`, all of it."""
+    columns = max(map(len, rows))
+    width = style.width * (1.0 if style.below else {1: 1.0, 2: 1.3}.get(columns, 1.8))
+    figure = page.new(width, 0.5 + len(rows) * min(0.75 * style.height, 0.85 * width / columns))
+    grid = figure.subplots(len(rows), columns, sharey=True, squeeze=False)
     style_of = looks(ours)
-    for i, (ax, panel) in enumerate(zip(grid.ravel(), panels, strict=False)):
-        if panel.published is not None:
-            for dash, (_, run) in zip(DASHES, panel.published.groupby("source"), strict=False):
-                _published(ax, run, style_of, axis.column, dash)
-        if panel.ours is not None:
-            _ours(ax, panel.ours, style_of, axis.column)
-        _axis(ax, panel, axis, width / columns, first=i % columns == 0)
-    for ax in grid.ravel()[len(panels) :]:
-        ax.remove()
+    for row, places in zip(rows, grid, strict=True):
+        for i, (ax, panel) in enumerate(zip(places, row, strict=False)):
+            _panel(ax, panel, style_of)
+            _axis(ax, panel, width / columns, first=i == 0)
+            if panel.named and panel.ours is not None:
+                _names(ax, panel.ours, style_of, panel.axis.column)
+        for ax in places[len(row) :]:
+            ax.remove()
+    panels = [panel for row in rows for panel in row]
     page.finish(figure, _handles(style_of, panels), caption, style)
     return figure
+
+
+def _panel(ax: Axes, panel: Panel, style_of: dict[str, Look]) -> None:
+    x = panel.axis.column
+    for frame in panel.shown:
+        for dash, (_, run) in zip(DASHES, frame.groupby("source") if "source" in frame else [], strict=False):
+            _published(ax, run, style_of, x, dash)
+    if panel.ours is None:
+        return
+    names = sorted(set(panel.ours["series"]), key=list(style_of).index)
+    for i, name in enumerate(names):
+        aside = DODGE * (i - (len(names) - 1) / 2) if panel.dodge else 0.0
+        _ours(ax, panel.ours.loc[panel.ours["series"] == name], style_of, x, aside)
 
 
 def _published(ax: Axes, rows: pd.DataFrame, style_of: dict[str, Look], x: str, dash: tuple) -> None:
@@ -69,29 +98,39 @@ def _published(ax: Axes, rows: pd.DataFrame, style_of: dict[str, Look], x: str, 
         )  # fmt: skip
 
 
-def _ours(ax: Axes, rows: pd.DataFrame, style_of: dict[str, Look], x: str) -> None:
-    """Filled, with their interval over seeds."""
+def _ours(ax: Axes, rows: pd.DataFrame, style_of: dict[str, Look], x: str, aside: float) -> None:
+    """Filled, with their interval over seeds; so many points aside of where they stand."""
     known = rows.loc[rows[x].notna()]
+    place = ax.transData + ScaledTranslation(aside / 72, 0, root(ax).dpi_scale_trans)
     for name, line in lines(known, x):
-        ax.plot(line[x], line["accuracy"], color=style_of[name].colour, linewidth=0.9, alpha=0.6)
+        colour = style_of[name].colour
+        ax.plot(line[x], line["accuracy"], color=colour, linewidth=0.9, alpha=0.6, transform=place)
     for row in known.to_dict("records"):
         look = style_of[row["series"]]
         if not np.isnan(row["low"]):
-            ax.plot([row[x]] * 2, [row["low"], row["high"]], color=look.colour, linewidth=1)
+            ends = [row["low"], row["high"]]
+            ax.plot([row[x]] * 2, ends, color=look.colour, linewidth=1, transform=place)
         ax.scatter(
             row[x], row["accuracy"], s=marker_area() * look.area, marker=look.marker, facecolor=look.colour,
-            edgecolor="white", linewidth=0.6, zorder=4, clip_on=False,
+            edgecolor="white", linewidth=0.6, zorder=4, clip_on=False, transform=place,
         )  # fmt: skip
 
 
-def _axis(ax: Axes, panel: Panel, axis: axes.Axis, inches: float, *, first: bool) -> None:
-    shown = pd.concat([frame[axis.column] for frame in panel.shown]).clip(lower=1)
-    axes.scale(ax, axis, shown.min() / ROOM, shown.max() * ROOM, inches)
+def _axis(ax: Axes, panel: Panel, inches: float, *, first: bool) -> None:
+    found = [x for frame in panel.shown for x in frame[panel.axis.column].dropna().clip(lower=1)]
+    axes.scale(ax, panel.axis, min(found, default=1) / ROOM, max(found, default=1) * ROOM, inches)
     ax.set_ylim(-0.03, 1.06)
     ax.set_title(panel.title)
-    ax.set_xlabel("\n".join(textwrap.wrap(panel.label, int(inches * 100 / small()))))
+    ax.set_xlabel("\n".join(textwrap.wrap(panel.axis.label(str(panel.tokens)), int(inches * 100 / small()))))
     if first:
         ax.set_ylabel("Test accuracy")
+
+
+def _names(ax: Axes, ours: pd.DataFrame, style_of: dict[str, Look], x: str) -> None:
+    """Of each series at the height of its point with the most."""
+    last = ours.loc[ours[x].notna()].sort_values([x, "accuracy"]).groupby("series").tail(1)
+    names = last["series"].tolist()
+    ends.write(ax, names, last["accuracy"].tolist(), [style_of[name].colour for name in names])
 
 
 def _handles(style_of: dict[str, Look], panels: list[Panel]) -> page.Handles:
@@ -101,10 +140,11 @@ def _handles(style_of: dict[str, Look], panels: list[Panel]) -> page.Handles:
         for name, look in style_of.items()
         if name in shown
     ]
-    if any(panel.ours is not None for panel in panels):
-        handles.append(Line2D([], [], color=INK, marker="o", linewidth=0.9, label="ours"))
     printed = [panel.published for panel in panels if panel.published is not None]
-    sources = pd.concat(printed).groupby("source")["figure"].first().items() if printed else ()
+    if not printed:
+        return handles
+    handles.append(Line2D([], [], color=INK, marker="o", linewidth=0.9, label="ours"))
+    sources = pd.concat(printed).groupby("source")["figure"].first().items()
     hollow = {"color": INK, "marker": "o", "markerfacecolor": "white", "linewidth": 0.9}
     for dash, (source, figure) in zip(DASHES, sources, strict=False):
         text = "\n".join(textwrap.wrap(f"published: {source}, {figure}", 34))

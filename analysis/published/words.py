@@ -56,11 +56,8 @@ def _lead(what: str) -> str:
 
 
 def _count(verdicts: pd.DataFrame) -> str:
-    count = verdicts["verdict"].value_counts()
-    agree, disagree, not_told = (
-        count.get(v, 0) for v in (ordering.AGREES, ordering.DISAGREES, ordering.OPEN)
-    )
-    close = count.get(ordering.CLOSE, 0)
+    found = verdicts["verdict"].tolist()
+    agree, disagree, not_told, close = map(found.count, ordering.VERDICTS)
     left_out = f"; {close} more are less than {ordering.TELL:g} apart in print" if close else ""
     return (
         f"Of {agree + disagree + not_told} orderings {agree} agree, {disagree} disagree, and {not_told} our "

@@ -1,0 +1,148 @@
+"""Small multiples: a panel a series, in it a line a setting of the mixer, darker with more state."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from analysis import ends, page
+from analysis.points import in_words
+from analysis.style import Style, by_family, family_colours, marker_area, small
+
+PALEST = 0.45  # of a family's colour, for its smallest state
+MOST_NAMES = 7  # lines of a panel that have their name at its right
+PLACES = 7  # ticks of an axis, at most
+Marks = Callable[[Axes, pd.DataFrame, dict[str, str]], None]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """column: of the rows.  label: what stands below all panels.  base: of its logarithm; None: linear."""
+
+    column: str
+    label: str
+    base: int | None = 2
+    text: Callable[[float], str] = "{:g}".format
+
+
+def draw(
+    rows: pd.DataFrame,
+    axis: Axis,
+    y_label: str,
+    caption: str,
+    style: Style,
+    *,
+    handles: page.Handles | None = None,
+    marks: Marks | None = None,
+    bottom: float = -0.03,
+) -> Figure:
+    """rows: series, mixer, family, d_model, knobs, state_resident, the axis, accuracy, low, high.
+
+    A line joins the rows that share series, d_model and knobs.  marks(axes, rows of the series, unit -> its
+    colour) adds more to a panel; handles explain it.
+    """
+    rows = rows.assign(unit=[in_words(row) for row in rows.to_dict("records")])
+    first = rows.drop_duplicates("series").sort_values(["family", "mixer", "series"], key=by_family)
+    lines, columns = page.grid(len(first), most=3 if style.below else 4)
+    width = style.width * (1.0 if style.below else {1: 1.0, 2: 1.4}.get(columns, 2.0))
+    figure = page.new(width, 0.6 + lines * min(0.72 * style.height, 0.8 * width / columns))
+    grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    colours = family_colours(rows)
+    for ax, row in zip(grid, first.to_dict("records"), strict=False):
+        series = rows.loc[rows["series"] == row["series"]]
+        shade_of = shades(series, colours[row["family"]])
+        ax.set_ylim(bottom, 1.06)
+        _lines(ax, series, axis.column, shade_of, colours[row["family"]])
+        if marks:
+            marks(ax, series, shade_of)
+        ax.set_title(_title(series), fontsize=small(), color=colours[row["family"]])
+    for place, ax in enumerate(grid):
+        if place >= len(first):
+            ax.remove()
+        elif place >= len(first) - columns:
+            ax.tick_params(labelbottom=True)
+    _scale(grid[0], rows, axis)
+    _labels(grid[: len(first)], columns, axis.label, y_label)
+    page.finish(figure, handles or [], caption, style)
+    return figure
+
+
+def shades(series: pd.DataFrame, colour: str) -> dict[str, str]:
+    """unit -> the family's colour, mixed with white the more the less state it has."""
+    units = list(dict.fromkeys(series.sort_values("state_resident", kind="stable")["unit"]))
+    strengths = np.linspace(PALEST, 1, len(units)) if len(units) > 1 else np.ones(1)
+    return {unit: _mixed(colour, float(strength)) for unit, strength in zip(units, strengths, strict=True)}
+
+
+def _mixed(colour: str, strength: float) -> str:
+    red, green, blue = (1 - strength * (1 - channel) for channel in to_rgb(colour))
+    return to_hex((red, green, blue))
+
+
+def _lines(ax: Axes, series: pd.DataFrame, x: str, shade_of: dict[str, str], colour: str) -> None:
+    short, heights = _short(series), {}
+    for unit, shade in shade_of.items():
+        line = series.loc[series["unit"] == unit].sort_values(x)
+        ax.plot(line[x], line["accuracy"], color=shade, linewidth=1.1, zorder=2)
+        ax.vlines(line[x], line["low"], line["high"], color=shade, linewidth=0.9, zorder=2)
+        ax.scatter(line[x], line["accuracy"], s=0.5 * marker_area(), color=shade, linewidth=0, zorder=3)
+        heights[unit] = line["accuracy"].tolist()[-1]
+    named = _thinned([unit for unit in shade_of if short[unit]])
+    if len(shade_of) > 1 and named:
+        texts, ys = [short[unit] for unit in named], [heights[unit] for unit in named]
+        ends.write(ax, texts, ys, [colour] * len(named))
+
+
+def _short(series: pd.DataFrame) -> dict[str, str]:
+    """unit -> the values that set it apart from others of the series: "64/16"."""
+    values = {row["unit"]: _values(row) for row in series.to_dict("records")}
+    names = _names(series)
+    return {unit: "/".join(found.get(name, "-") for name in names) for unit, found in values.items()}
+
+
+def _names(series: pd.DataFrame) -> list[str]:
+    table = pd.DataFrame([_values(row) for row in series.to_dict("records")]).fillna("-")
+    return [str(name) for name in table if len(set(table[name])) > 1]
+
+
+def _values(row: dict) -> dict[str, str]:
+    return {"d_model": str(row["d_model"])} | dict(pair.split("=", 1) for pair in row["knobs"].split())
+
+
+def _title(series: pd.DataFrame) -> str:
+    name, knobs = series["series"].iloc[0], "/".join(_names(series))
+    return f"{name}\n({knobs})" if knobs else f"{name}\n"
+
+
+def _thinned(names: list[str]) -> list[str]:
+    if len(names) <= MOST_NAMES:
+        return names
+    keep = np.linspace(0, len(names) - 1, MOST_NAMES).round().astype(int)
+    return [names[i] for i in keep]
+
+
+def _scale(ax: Axes, rows: pd.DataFrame, axis: Axis) -> None:
+    found = sorted(set(rows[axis.column].tolist()))
+    if axis.base is None:
+        room = 0.04 * (found[-1] - found[0]) or 1
+        ax.set_xlim(found[0] - room, found[-1] + room)
+    else:
+        ax.set_xscale("log", base=axis.base)
+        room = (found[-1] / found[0]) ** 0.06 if len(found) > 1 else axis.base
+        ax.set_xlim(found[0] / room, found[-1] * room)
+    ax.xaxis.set_major_locator(FixedLocator(found[:: 1 + (len(found) - 1) // PLACES]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: axis.text(value)))
+
+
+def _labels(axes: np.ndarray, columns: int, x: str, y: str) -> None:
+    for place, ax in enumerate(axes):
+        if place >= len(axes) - columns:
+            ax.set_xlabel(x, fontsize=small())
+        if place % columns == 0:
+            ax.set_ylabel(y)

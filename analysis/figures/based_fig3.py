@@ -1,0 +1,31 @@
+"""Arora et al. 2024, arXiv 2402.18668, Figure 3: feature maps by state and by parameters."""
+
+from analysis import scored
+from analysis.axes import AXES
+from analysis.cells import slices
+from analysis.figure import caption
+from analysis.gallery import Picture, Study
+from analysis.published import ordering, words
+from analysis.published.picture import Panel, draw
+from analysis.style import Style
+
+SHOWN = ("resident", "parameters")  # the axes, as the figure has them on top and at the bottom
+
+
+def figure(study: Study, style: Style) -> Picture:
+    """The mean of the slices, and the hardest alone, which is what the figure shows.
+
+    The figure has no numbers that could be read; what it says is held against ours as orderings.
+    """
+    mean, alone = scored.means(study.table), scored.alone(study.table)
+    asked = slices(study.table, "test")
+    hardest = alone.loc[alone["slice"] == asked[-1]]
+    tokens = max(mean["state_seq_len"])
+    titles = {f"mean of {len(asked)} slices": mean, f"the hardest: {asked[-1]}": hardest}
+    rows = [
+        [Panel(title, AXES[axis], tokens, ours=points, named=axis == SHOWN[-1]) for axis in SHOWN]
+        for title, points in titles.items()
+    ]
+    verdicts = ordering.claims("based_fig3", scored.of_seeds(study.table))
+    says = [caption(mean, asked), *words.of_claims(verdicts)]
+    return Picture(draw(rows, mean, says[0], style), alone, says, {"claims": verdicts})

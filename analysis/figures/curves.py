@@ -1,0 +1,47 @@
+"""Validation accuracy while training, at the chosen learning rate: a panel a mixer, every seed a thin line."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from analysis import cells, learning_rate
+from analysis.by_series import Axis, Marks, draw
+from analysis.curves import learning_curves
+from analysis.figure import caption
+from analysis.gallery import Picture, Study
+from analysis.points import points
+from analysis.style import Style
+
+AXIS = Axis("step", "Training step", base=None, text="{:,.0f}".format)
+
+
+def figure(study: Study, style: Style) -> Picture:
+    """One load.  A point's line is the mean of its seeds at the steps that all of them reached."""
+    table = cells.identify(study.table)
+    chosen = learning_rate.choose(table)
+    about = points(table, chosen, split="test", slices=cells.slices(table, "test"))
+    drawn = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
+    seeds = learning_curves(study.metrics).merge(drawn[["run_id", "point", "seed"]], on="run_id")
+    rows = _means(seeds).merge(about.drop(columns=["accuracy", "low", "high"]), on="point")
+    if rows.empty:
+        raise ValueError("No step was validated by all seeds of a point: there is no curve to draw.")
+    says = [f"Mean of the validation slices; thick: mean of seeds. {caption(about)} Darker: more state."]
+    picture = draw(rows, AXIS, "Validation accuracy", says[0], style, marks=_marks(seeds))
+    return Picture(picture, seeds.merge(about[["point", "series", "d_model", "knobs", "lr"]], on="point"), says, {})
+
+
+def _means(seeds: pd.DataFrame) -> pd.DataFrame:
+    rows = seeds.groupby(["point", "step"], as_index=False).agg(
+        accuracy=("accuracy", "mean"), reached=("accuracy", "count")
+    )
+    rows = rows.loc[rows["reached"] == rows.groupby("point")["reached"].transform("max")]
+    return rows.assign(low=float("nan"), high=float("nan"))
+
+
+def _marks(seeds: pd.DataFrame) -> Marks:
+    def add(ax: Axes, series: pd.DataFrame, shade_of: dict[str, str]) -> None:
+        """Each seed of the series."""
+        units = dict(zip(series["point"], series["unit"], strict=True))
+        for (point, _), line in seeds.loc[seeds["point"].isin(list(units))].groupby(["point", "run_id"]):
+            ax.plot(line["step"], line["accuracy"], color=shade_of[units[point]], linewidth=0.5, alpha=0.6)
+
+    return add

@@ -1,0 +1,30 @@
+"""Recall against how far back the key stands: a panel a mixer, a line a setting."""
+
+from analysis import cells, distance, learning_rate
+from analysis.by_series import Axis, draw
+from analysis.gallery import Picture, Study
+from analysis.points import points
+from analysis.style import Style
+
+AXIS = Axis("distance", "Tokens from the key to the query, at most")
+
+
+def figure(study: Study, style: Style) -> Picture:
+    """The hardest slice of the test split, whose distances reach farthest."""
+    table = cells.identify(study.table)
+    asked = cells.slices(table, "test")[-1]
+    chosen = learning_rate.choose(table)
+    found = distance.by_distance(study.distances, table, chosen)
+    found = found.loc[found["slice"] == asked].drop(columns=["seeds", "diverged"])
+    if found.empty:
+        raise ValueError("No cell of these results counted its answers by distance: run them again.")
+    about = points(table, chosen, split="test", slices=[asked])
+    seeds = sorted(set(about["seeds"].tolist()))
+    lrs = "the one that was tried" if about["single_lr"].all() else "chosen on validation"
+    rows = found.merge(about.drop(columns=["accuracy", "low", "high", "slice"]), on="point")
+    says = [
+        f"Task {about['task'].iloc[0]}, slice {asked}. Accuracy at x: of the answers whose key stands more "
+        f"than x/2 and at most x tokens back, pooled over {' or '.join(map(str, seeds))} seeds; bars: 95 %, "
+        f"seeds drawn again. Learning rate: {lrs}. Darker: more state."
+    ]
+    return Picture(draw(rows, AXIS, "Test accuracy", says[0], style), rows, says, {})

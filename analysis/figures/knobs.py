@@ -1,0 +1,110 @@
+"""What each setting does: a panel a setting, a line for points that differ in it alone."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from analysis import ends, page, scored
+from analysis.cells import slices
+from analysis.figure import caption
+from analysis.gallery import Picture, Study
+from analysis.ladders import Ladder, ladders
+from analysis.style import Look, Style, looks, marker_area, small
+
+DODGE = 0.07  # between lines at one word, in words
+
+
+def figure(study: Study, style: Style) -> Picture:
+    """The mean of all slices; results of one load."""
+    rows = scored.means(study.table)
+    found = ladders(rows) if len(set(rows["load"])) == 1 else {}
+    if not found:
+        raise ValueError("No two points here are of one load and differ in one setting alone.")
+    says = [f"Points that differ in one setting alone. {caption(rows, slices(study.table, 'test'))}"]
+    return Picture(draw(found, rows, says[0], style), tidy(found), says, {})
+
+
+def tidy(found: dict[str, list[Ladder]]) -> pd.DataFrame:
+    """knob, value, series, fixed, and what the point scored; one row a rung."""
+    kept = ["mixer", "series", "d_model", "state_resident", "state_touched", "accuracy", "low", "high", "interval", "seeds"]
+    parts = [
+        ladder.rows[kept].assign(knob=ladder.knob, value=ladder.values, fixed=ladder.fixed)
+        for group in found.values()
+        for ladder in group
+    ]
+    rows = pd.concat(parts, ignore_index=True)
+    first = ["knob", "value", "fixed"]
+    return rows[[*first, *kept]]
+
+
+def draw(found: dict[str, list[Ladder]], points: pd.DataFrame, caption: str, style: Style) -> Figure:
+    lines, columns = page.grid(len(found), most=2 if style.below else 3)
+    width = style.width * (1.0 if style.below else {1: 1.0, 2: 1.5}.get(columns, 2.0))
+    figure = page.new(width, 0.3 + lines * min(0.75 * style.height, 0.8 * width / columns))
+    grid = figure.subplots(lines, columns, sharey=True, squeeze=False).ravel()
+    style_of = looks(points)
+    for place, (ax, (knob, group)) in enumerate(zip(grid, found.items(), strict=False)):
+        _panel(ax, group, style_of)
+        ax.set_xlabel(knob)
+        ax.set_ylim(-0.03, 1.06)
+        if place % columns == 0:
+            ax.set_ylabel("Test accuracy")
+    for ax in grid[len(found) :]:
+        ax.remove()
+    page.finish(figure, [], caption, style)
+    return figure
+
+
+def _panel(ax: Axes, group: list[Ladder], style_of: dict[str, Look]) -> None:
+    counts = all(ladder.counts for ladder in group)
+    places = _numbers(group) if counts else _words(group)
+    for number, ladder in enumerate(group):
+        look = style_of[ladder.rows["series"].tolist()[-1]]
+        aside = 0.0 if counts else DODGE * (number - (len(group) - 1) / 2)
+        xs = [places[value] + aside for value in ladder.values]
+        low, high = ladder.rows["low"].to_numpy(float), ladder.rows["high"].to_numpy(float)
+        ys = ladder.rows["accuracy"].to_numpy(float)
+        if counts:
+            ax.plot(xs, ys, color=look.colour, linewidth=1.0, alpha=0.7)
+        ax.vlines(xs, low, high, color=look.colour, linewidth=1.0)
+        ax.scatter(xs, ys, s=0.7 * marker_area() * look.area, marker=look.marker, color=look.colour, zorder=3)
+    _ticks(ax, places, counts)
+    _names(ax, group, style_of, places)
+
+
+def _names(ax: Axes, group: list[Ladder], style_of: dict[str, Look], places: dict[str, float]) -> None:
+    """What each line holds fixed, beside its end; the mixer where the panel has several."""
+    several = len({ladder.rows["mixer"].tolist()[0] for ladder in group}) > 1
+    texts, heights, colours = [], [], []
+    for ladder in group:
+        last = int(np.argmax([places[value] for value in ladder.values]))
+        label = str(ladder.rows["label"].tolist()[last])
+        texts.append(" ".join(filter(None, [label if several else "", ladder.fixed])) or label)
+        heights.append(float(ladder.rows["accuracy"].tolist()[last]))
+        colours.append(style_of[ladder.rows["series"].tolist()[last]].colour)
+    ends.write(ax, texts, heights, colours)
+
+
+def _numbers(group: list[Ladder]) -> dict[str, float]:
+    return {value: float(value) for ladder in group for value in ladder.values}
+
+
+def _words(group: list[Ladder]) -> dict[str, float]:
+    """value -> its place, the best on the left."""
+    rows = pd.concat([ladder.rows.assign(value=ladder.values) for ladder in group])
+    best = {str(value): max(scores["accuracy"]) for value, scores in rows.groupby("value")}
+    return {value: float(place) for place, value in enumerate(sorted(best, key=lambda name: -best[name]))}
+
+
+def _ticks(ax: Axes, places: dict[str, float], counts: bool) -> None:
+    names = {place: value for value, place in places.items()}
+    if counts and min(names) > 0:
+        ax.set_xscale("log", base=2)
+        ax.xaxis.set_minor_locator(NullLocator())
+    elif not counts:
+        ax.set_xlim(-0.5, len(places) - 0.5)
+        ax.tick_params(axis="x", labelsize=small(), rotation=30 if len(places) > 4 else 0)
+    ax.xaxis.set_major_locator(FixedLocator(sorted(names)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: names.get(x, f"{x:g}")))

@@ -1,0 +1,112 @@
+"""Validation accuracy against the learning rate: a panel a mixer, the chosen one ringed, every seed a dot."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.transforms import ScaledTranslation
+
+from analysis import cells, learning_rate
+from analysis.by_series import Axis, Marks, draw
+from analysis.draw import ARROW, DIVERGED_AT, SIDES, root
+from analysis.gallery import Picture, Study
+from analysis.page import Handles
+from analysis.seeds import interval
+from analysis.style import INK, Style, marker_area
+
+AXIS = Axis("lr", "Learning rate", base=10, text="{:.2g}".format)
+EDGE = {"low": "<", "high": ">"}
+BOTTOM = -0.09  # of the accuracies, with room for crosses
+
+
+def figure(study: Study, style: Style) -> Picture:
+    """One load; of a point with one learning rate there is no profile."""
+    table = cells.identify(study.table)
+    chosen = learning_rate.choose(table)
+    if chosen["single_lr"].all():
+        raise ValueError("Every point has one learning rate: there is no profile. Sweep several lr=...")
+    seeds = cells.seed_scores(table, "valid", cells.slices(table, "valid"))
+    rows = _profiles(table, seeds, chosen)
+    flagged = sorted(set(rows.loc[rows["chosen"] & (rows["lr_edge"] != ""), "series"]))
+    says = [
+        f"Task {rows['task'].iloc[0]}: mean over validation slices and {_span(rows['seeds'].tolist())} seeds "
+        f"(dots; bars: {' or '.join(sorted(set(rows['interval'])))}). Ringed: the learning rate that is "
+        "reported. A diverged seed counts as 0 (a cross). Darker: more state.",
+        f"The best is at an edge of its grid for: {', '.join(flagged) or 'none'}.",
+    ]
+    good = learning_rate.good_range(table).merge(_names(table), on="point").drop(columns="point")
+    picture = draw(
+        rows,
+        AXIS,
+        "Validation accuracy",
+        says[0],
+        style,
+        handles=_handles(rows),
+        marks=_marks(seeds),
+        bottom=BOTTOM,
+    )
+    return Picture(picture, rows, says, {"good_range": good})
+
+
+def _profiles(table: pd.DataFrame, seeds: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
+    """One row a point and learning rate."""
+    rows = []
+    for (point, lr), group in seeds.groupby(["point", "lr"]):
+        low, high, how = interval(group["accuracy"].to_numpy(float))
+        mean, count, lost = group["accuracy"].mean(), len(group), int(group["diverged"].sum())
+        rows.append(
+            {"point": point, "lr": lr, "accuracy": mean, "low": low, "high": high, "interval": how}
+            | {"seeds": count, "diverged": lost}
+        )
+    best = chosen[["point", "lr", "lr_edge"]].rename(columns={"lr": "best"})
+    found = pd.DataFrame(rows).merge(best, on="point").merge(_names(table), on="point")
+    return found.assign(chosen=found["lr"] == found["best"]).drop(columns="best")
+
+
+def _names(table: pd.DataFrame) -> pd.DataFrame:
+    names = ["point", "mixer", "series", "family", "d_model", "knobs", "state_resident", "task"]
+    return table.drop_duplicates("point")[names]
+
+
+def _marks(seeds: pd.DataFrame) -> Marks:
+    def add(ax: Axes, series: pd.DataFrame, shade_of: dict[str, str]) -> None:
+        """Dots for seeds, crosses for those that diverged, a ring and a flag for the chosen."""
+        of = seeds.merge(series[["point", "lr", "unit"]], on=["point", "lr"])
+        ok, lost = of.loc[~of["diverged"]], of.loc[of["diverged"]]
+        colours = [[shade_of[unit] for unit in some["unit"]] for some in (ok, lost)]
+        ax.scatter(ok["lr"], ok["accuracy"], s=4, color=colours[0], alpha=0.7, zorder=2.5)
+        ax.scatter(lost["lr"], [DIVERGED_AT] * len(lost), s=14, marker="x", linewidth=1, color=colours[1])
+        best = series.loc[series["chosen"]]
+        ax.scatter(
+            best["lr"], best["accuracy"], s=1.7 * marker_area(), zorder=4, facecolor="none", edgecolor=INK,
+            linewidth=0.9,
+        )  # fmt: skip
+        for side, marker in EDGE.items():
+            at = best.loc[best["lr_edge"] == side]
+            beside = ScaledTranslation(SIDES[side] * (ARROW + 2) / 72, 0, root(ax).dpi_scale_trans)
+            ax.scatter(
+                at["lr"], at["accuracy"], s=14, marker=marker, color=INK, linewidth=0, zorder=5,
+                transform=ax.transData + beside, clip_on=False,
+            )  # fmt: skip
+
+    return add
+
+
+def _handles(rows: pd.DataFrame) -> Handles:
+    marks: Handles = [_mark("o", 7, "chosen", markerfacecolor="none"), _mark(".", 4, "a seed")]
+    if any(rows["chosen"] & (rows["lr_edge"] != "")):
+        marks.append(_mark(">", 4, "at an edge of its grid"))
+    if any(rows["diverged"]):
+        marks.append(_mark("x", 4, "diverged"))
+    return marks
+
+
+def _mark(marker: str, size: float, label: str, markerfacecolor: str = INK) -> Line2D:
+    return Line2D(
+        [], [], color=INK, linestyle="none", marker=marker, markersize=size, markerfacecolor=markerfacecolor,
+        label=label,
+    )  # fmt: skip
+
+
+def _span(counts: list[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low}" if low == high else f"{low} to {high}"
