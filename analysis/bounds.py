@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from analysis.frontier import decodable
 from analysis.outer_product import recalled
 
 Floats = NDArray[np.float64]
@@ -19,6 +20,7 @@ BITS = {32: "no model: 32 bits a scalar", 16: "no model: 16 bits a scalar", 1: "
 HEURISTIC = "capacity of an outer-product memory"
 LABELS = (*BITS.values(), HEURISTIC)
 COVERAGE = "coverage and the best guess"
+FOUND = ["run_id", "mixer", "slice", "accuracy", "limit", "bound", "p"]
 BITS_OF_A_SCALAR = 32  # the most that is kept; with it a point above the bound is an error
 BITS_OF_AN_INT = 32
 ERROR_RATE = 1e-3  # that violations() reports anything at all by chance
@@ -41,10 +43,12 @@ def highest_accuracy(bits: ArrayLike, *, num_kv_pairs: int, num_values: ArrayLik
     num_kv_pairs, m num_values and B = log2(m! / (m - D)!) the bits of the values; 1 from B bits on.
     bits and num_values broadcast.
     """
-    bits, sizes = np.broadcast_arrays(np.asarray(bits, float), np.asarray(num_values, int))
-    missing = (_bits_of_values(num_kv_pairs, sizes) - bits) / num_kv_pairs
-    low, high = np.zeros(sizes.shape), 1 - 1 / sizes
-    for _ in range(50):  # the left side grows with delta
+    sizes = np.asarray(num_values, int)
+    missing = (_bits_of_values(num_kv_pairs, sizes) - np.asarray(bits, float)) / num_kv_pairs
+    if (missing <= 0).all():
+        return np.ones(missing.shape)
+    low, high = np.zeros(missing.shape), np.broadcast_to(1 - 1 / sizes, missing.shape)
+    for _ in range(40):  # the left side grows with delta
         middle = (low + high) / 2
         enough = _fano(middle, sizes) >= missing
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
@@ -117,13 +121,14 @@ def curves(slices: list[str], vocab_size: float | None, states: ArrayLike) -> pd
     return pd.concat(frames, ignore_index=True)
 
 
-def ceiling(coverage: float, load: Load) -> float:
+def ceiling(coverage: ArrayLike, load: Load) -> Floats:
     """The accuracy that no model exceeds of which only this share of the values lies in view.
 
     A value out of view is guessed, here by one who knows all other values of the row and all its filler.
     """
     sizes, weights = alphabets(load)
     guess = float(weights @ (1 / (sizes - load.num_kv_pairs + 1)))
+    coverage = np.asarray(coverage, float)
     return coverage + (1 - coverage) * guess
 
 
@@ -136,10 +141,12 @@ def violations(table: pd.DataFrame) -> pd.DataFrame:
     An empty frame is what a sound implementation gives.  table: of `zoo.results.load`.
     """
     rows = table.loc[(table["split"] == "test") & table["accuracy"].notna()]
-    pairs = zip(rows.to_dict("records"), loads(rows), strict=True)
-    limits = [limit for row, load in pairs if load for limit in _limits(row, load)]
-    found = pd.DataFrame(limits, columns=["run_id", "mixer", "slice", "accuracy", "limit", "bound", "p"])
-    return found.loc[found["p"] < ERROR_RATE / max(1, len(found))].reset_index(drop=True)
+    of_load = [(rows.loc[which], load) for load, which in loads(rows).items()]
+    compared = [limits(part, load) for part, load in of_load for limits in (_by_bits, _by_view)]
+    found = pd.concat(compared) if compared else rows.iloc[:0].assign(limit=0.0, bound="")
+    found["p"] = [_tail(*row) for row in found[["accuracy", "limit", "rows"]].itertuples(index=False)]
+    found = found.loc[found["p"] < ERROR_RATE / max(1, len(found)), FOUND]
+    return found.sort_values(["run_id", "slice"], ignore_index=True)
 
 
 def in_words(found: pd.DataFrame) -> list[str]:
@@ -157,34 +164,37 @@ def recall(table: pd.DataFrame) -> pd.DataFrame:
     NaN where the task has no bound or the cell diverged.  table: of `zoo.results.load`, or points of single
     slices with a column task.vocab_size.
     """
-    of = loads(table)
-    scored = table["accuracy"].to_numpy(float)
-    bits = np.full(len(table), np.nan)
-    for load in {load for load in of if load}:
-        rows = np.array([each == load for each in of]) & np.isfinite(scored)
-        bits[rows] = least_bits(scored[rows], load)
+    bits = pd.Series(np.nan, index=table.index)
+    for load, which in loads(table).items():
+        rows = which & table["accuracy"].notna()
+        bits[rows] = least_bits(table.loc[rows, "accuracy"].to_numpy(float), load)
     return table.assign(recall_bits=bits, bits_per_scalar=bits / table["state_resident"])
 
 
-def loads(table: pd.DataFrame) -> list[Load | None]:
-    """The load of each row, by its slice and task.vocab_size; None where they do not say."""
+def loads(table: pd.DataFrame) -> dict[Load, pd.Series]:
+    """load -> which rows ask it, by their slice and task.vocab_size; rows that do not say are in none."""
     if VOCAB_SIZE not in table:
-        return [None] * len(table)
-    return [_load(*of) for of in zip(table["slice"], table[VOCAB_SIZE].astype(float), strict=True)]
+        return {}
+    kinds = {kind: _load(*kind) for kind in zip(table["slice"], table[VOCAB_SIZE].astype(float), strict=True)}
+    return {
+        load: (table["slice"] == name) & (table[VOCAB_SIZE] == vocab_size)
+        for (name, vocab_size), load in kinds.items()
+        if load
+    }
 
 
-def _limits(row: dict, load: Load) -> list[tuple]:
-    limits = []
-    if row["causal"] and row["exact_decode"]:
-        bits = BITS_OF_A_SCALAR * row["state_resident"] + BITS_OF_AN_INT * row["state_aux_ints"]
-        limits.append((float(most(bits, load)), BITS[BITS_OF_A_SCALAR]))
-    if row["coverage"] < 1:
-        limits.append((ceiling(row["coverage"], load), COVERAGE))
-    cell = (row["run_id"], row["mixer"], row["slice"], row["accuracy"])
-    return [(*cell, limit, bound, _tail(row["accuracy"], limit, row["rows"])) for limit, bound in limits]
+def _by_bits(rows: pd.DataFrame, load: Load) -> pd.DataFrame:
+    rows = rows.loc[decodable(rows)]
+    bits = BITS_OF_A_SCALAR * rows["state_resident"] + BITS_OF_AN_INT * rows["state_aux_ints"]
+    return rows.assign(limit=most(bits.to_numpy(float), load), bound=BITS[BITS_OF_A_SCALAR])
 
 
-def _tail(mean: float, limit: float, rows: int) -> float:
+def _by_view(rows: pd.DataFrame, load: Load) -> pd.DataFrame:
+    rows = rows.loc[rows["coverage"] < 1]
+    return rows.assign(limit=ceiling(rows["coverage"].to_numpy(float), load), bound=COVERAGE)
+
+
+def _tail(mean: float, limit: float, rows: float) -> float:
     """Hoeffding 1963, theorem 1: P(mean of `rows` independent numbers in [0, 1] >= mean), expected: limit."""
     if mean <= limit:
         return 1.0

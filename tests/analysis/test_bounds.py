@@ -1,11 +1,32 @@
-"""The bound is never below what the best encoder and decoder reach, and not far above them."""
+"""The bound is never below what the best code reaches, and trained points are held against it."""
 
 from itertools import combinations, permutations, product
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from analysis.bounds import highest_accuracy
+from analysis.bounds import (
+    BITS,
+    COVERAGE,
+    HEURISTIC,
+    LABELS,
+    VOCAB_SIZE,
+    Load,
+    ceiling,
+    curves,
+    highest_accuracy,
+    in_words,
+    least_bits,
+    most,
+    recall,
+    violations,
+)
+from tests.analysis import fake
+from zoo.results import load
+
+COMMITTED = sorted((Path(__file__).parents[2] / "docs" / "results").glob("*.zip"))
 
 
 def best_code(pairs: int, values: int, states: int) -> float:
@@ -20,11 +41,146 @@ def best_code(pairs: int, values: int, states: int) -> float:
     return max(float(right[:, list(chosen)].max(axis=1).mean()) for chosen in sets)
 
 
-CODES = [(1, 2, 1), (1, 3, 2), (1, 4, 1), (1, 4, 2), (1, 4, 3), (1, 4, 4), (2, 2, 1), (2, 3, 2), (2, 3, 4)]
-CODES += [(2, 4, 1), (2, 4, 2), (2, 4, 3), (2, 4, 4), (2, 5, 3), (3, 3, 2), (3, 3, 3), (3, 4, 2)]
+CODES = [(1, 2, 1), (1, 3, 2), (1, 4, 1), (1, 4, 2), (1, 4, 3), (1, 4, 4), (2, 2, 1), (2, 2, 2), (2, 3, 2)]
+CODES += [(2, 3, 4), (2, 3, 6), (2, 4, 1), (2, 4, 2), (2, 4, 3), (2, 4, 4), (3, 3, 2), (3, 3, 3), (3, 4, 2)]
 
 
 @pytest.mark.parametrize(("pairs", "values", "states"), CODES)
 def test_no_code_beats_the_bound(pairs: int, values: int, states: int) -> None:
-    most = highest_accuracy(np.log2(states), num_kv_pairs=pairs, num_values=values)
-    assert best_code(pairs, values, states) <= most + 1e-9
+    bound = highest_accuracy(np.log2(states), num_kv_pairs=pairs, num_values=values)
+    assert best_code(pairs, values, states) <= bound + 1e-9
+
+
+def test_the_bound_is_no_higher_than_it_must_be() -> None:
+    """One bit, one pair, four values: two are told apart, 0.5; the bound is 0.81, and 1 from two bits on."""
+    one, all_but, two = highest_accuracy([1, 1.99, 2], num_kv_pairs=1, num_values=4)
+    assert one == pytest.approx(0.811, abs=1e-3)
+    assert 0.99 < all_but < two == 1
+
+
+def test_numbers_that_were_computed_elsewhere() -> None:
+    """m = 4096, D = 256: B = 3060.3 bits; the accuracies at shares of it."""
+    shares = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
+    bound = highest_accuracy(3060.257 * shares, num_kv_pairs=256, num_values=4096)
+    assert bound == pytest.approx([0.155, 0.33, 0.58, 0.81, 0.93], abs=0.005)
+    assert highest_accuracy([3060.2, 3060.3], num_kv_pairs=256, num_values=4096)[1] == 1
+
+
+def best_code_beside_filler(load: Load, states: int) -> float:
+    """One pair.  Every encoder of the value; the decoder sees the state and the filler, drawn from the tokens
+    that are neither the row's key nor its value."""
+    values = range(load.vocab_size - load.vocab_size // 2)
+    rest = range(len(values), load.vocab_size - 1)  # neither values nor the row's key
+    tokens = [*values, *rest]
+    filler = list(product(tokens, repeat=load.seq_len - 3))
+    joint = np.array([[value not in row for value in values] for row in filler]) / (len(tokens) - 1) ** (
+        load.seq_len - 3
+    )
+    codes = np.array(list(product(range(states), repeat=len(values))))
+    cells = [[np.where(code == state, joint, 0).max(axis=1) for state in range(states)] for code in codes]
+    return max(float(np.sum(code)) for code in cells) / len(values)
+
+
+@pytest.mark.parametrize(("vocab_size", "filler"), [(4, 2), (6, 1), (6, 3), (8, 2)])
+@pytest.mark.parametrize("states", [1, 2])
+def test_no_code_beats_the_bound_with_what_filler_gives_away(
+    vocab_size: int, filler: int, states: int
+) -> None:
+    asked = Load(3 + filler, 1, vocab_size)
+    best = best_code_beside_filler(asked, states)
+    assert best <= most(np.log2(states), asked) + 1e-9
+    if states == 1:
+        assert ceiling(0.0, asked) == pytest.approx(best)
+        assert ceiling(0.25, asked) == pytest.approx(0.25 + 0.75 * best)
+
+
+def test_more_bits_never_hurt_and_more_values_never_help() -> None:
+    bits = np.linspace(0, 60, 200)
+    bound = highest_accuracy(bits[:, None], num_kv_pairs=8, num_values=np.array([8, 9, 16, 64, 500]))
+    assert (np.diff(bound, axis=0) >= -1e-9).all() and (np.diff(bound, axis=1) <= 1e-9).all()
+
+
+@pytest.mark.parametrize("asked", [Load(32, 4, 40), Load(128, 32, 256), Load(1024, 256, 8192)])
+def test_bits_of_an_accuracy_are_the_inverse_of_the_bound(asked: Load) -> None:
+    scores = np.array([0.3, 0.5, 0.9, 0.99])
+    reachable = scores[scores > most(0, asked)]
+    assert most(least_bits(reachable, asked), asked) == pytest.approx(reachable, abs=1e-6)
+    assert least_bits(0.0, asked) == 0
+
+
+def test_too_many_pairs_for_the_values_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"num_kv_pairs \(=5\) must be at least 1 and at most"):
+        highest_accuracy(1, num_kv_pairs=5, num_values=4)
+    with pytest.raises(ValueError, match=r"task.vocab_size \(=8\) has 4 values, too few .* use at least 10"):
+        most(1, Load(64, 5, 8))
+
+
+def test_curves_are_means_over_slices() -> None:
+    both, alone = ["seq_len=64,num_kv_pairs=4", "seq_len=256,num_kv_pairs=64"], np.array([1.0, 10.0, 1e5])
+    drawn = curves(both, 8192, alone).pivot(index="state", columns="bound", values="accuracy")
+    single = [most(32 * alone, Load(*of, 8192)) for of in ((64, 4), (256, 64))]
+    assert drawn[BITS[32]].to_numpy() == pytest.approx(np.mean(single, axis=0))
+    assert set(drawn) == set(LABELS)
+    assert (drawn[BITS[32]] >= drawn[BITS[16]]).all() and (drawn[BITS[16]] >= drawn[BITS[1]]).all()
+    assert (drawn[BITS[1]] >= drawn[HEURISTIC] - 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    ("slices", "vocab_size"),
+    [(["seq_len=64,num_kv_pairs=4"], None), (["seq_len=64,num_kv_pairs=4"], np.nan), (["seq_len=64"], 64)],
+)
+def test_a_task_that_says_too_little_has_no_bound(slices: list[str], vocab_size: float | None) -> None:
+    assert curves(slices, vocab_size, [1, 10]).empty
+
+
+def results() -> pd.DataFrame:
+    """Made-up results with a vocabulary; windows score at most their coverage."""
+    return fake.table().assign(**{VOCAB_SIZE: 256})
+
+
+def test_sound_results_violate_nothing() -> None:
+    assert violations(results()).empty
+    assert violations(fake.table().drop(columns=VOCAB_SIZE, errors="ignore")).empty
+
+
+def one_row(table: pd.DataFrame, **columns: object) -> pd.DataFrame:
+    """A sound row of the test split with some columns changed."""
+    sound = (table["split"] == "test") & (table["status"] == "ok") & table["causal"]
+    return table.loc[sound].iloc[[0]].assign(**columns)
+
+
+def test_a_score_above_what_its_bits_can_hold_is_found() -> None:
+    """32 bits for 16 values out of 128 are less than their 110."""
+    at = {"slice": "seq_len=64,num_kv_pairs=16", "num_kv_pairs": 16, "state_resident": 1, "coverage": 1.0}
+    above, fair = (one_row(results(), **at, accuracy=score) for score in (0.9, 0.3))
+    found = violations(above)
+    assert found["bound"].tolist() == [BITS[32]] and found["run_id"].tolist() == above["run_id"].tolist()
+    assert violations(fair).empty
+    assert violations(above.assign(state_aux_ints=8)).empty  # what the indices hold counts as well
+    assert violations(above.assign(exact_decode=False)).empty  # its state is not all that it remembers
+    assert violations(above.assign(split="valid")).empty
+    assert violations(above.assign(accuracy=np.nan)).empty
+    assert f"{above['run_id'].iloc[0]} scores 0.900 on seq_len=64,num_kv_pairs=16" in in_words(found)[0]
+
+
+def test_a_score_above_its_coverage_is_found_beyond_sampling_error() -> None:
+    at = {"slice": "seq_len=64,num_kv_pairs=16", "coverage": 0.5}
+    assert violations(one_row(results(), **at, accuracy=0.7))["bound"].tolist() == [COVERAGE]
+    assert violations(one_row(results(), **at, accuracy=0.57)).empty  # 256 rows: within three of their errors
+    assert len(violations(one_row(results(), **at, accuracy=0.57, rows=100_000)))
+    assert len(violations(one_row(results(), **at, accuracy=1.0)))
+
+
+def test_recall_is_counted_in_bits_of_each_scalar() -> None:
+    table = recall(results())
+    perfect = recall(one_row(results(), accuracy=1.0, slice="seq_len=32,num_kv_pairs=4", state_resident=100))
+    assert perfect["recall_bits"].item() == pytest.approx(np.log2(128 * 127 * 126 * 125), abs=0.1)
+    assert perfect["bits_per_scalar"].item() == pytest.approx(perfect["recall_bits"].item() / 100)
+    assert table.loc[table["status"] == "diverged", "recall_bits"].isna().all()
+    assert table.loc[table["status"] == "ok", "recall_bits"].ge(0).all()
+    assert recall(results().drop(columns=VOCAB_SIZE))["bits_per_scalar"].isna().all()
+
+
+@pytest.mark.parametrize("archive", COMMITTED, ids=lambda path: path.stem)
+def test_no_committed_point_is_above_what_is_possible(archive: Path) -> None:
+    assert in_words(violations(load(archive))) == []
