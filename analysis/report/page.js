@@ -114,13 +114,21 @@ function setUp() {
   const names = [...new Set([...setting.slices.test, ...setting.slices.valid])];
   controls = {
     series: seriesBoxes(setting, changed),
-    slices: boxes("slices", names, (name) => name.replaceAll(",", ", "), changed),
+    slices: boxes("slices", names, sliceText(names), changed),
     lrs: boxes("lrs", rising(cells.lr), short, changed),
     seeds: boxes("seeds", rising(cells.seed), String, changed),
   };
   chosen = null;
   byId("detail").replaceChildren(hint);
   byId("find").value = "";
+}
+
+/** "64, 8" where all slices have the keys that the heading then says; otherwise their whole names. */
+function sliceText(names) {
+  const keysOf = (name) => name.split(",").map((pair) => pair.split("=")[0]).join(", ");
+  const same = names.every((name) => keysOf(name) === keysOf(names[0]));
+  byId("slice-keys").textContent = same ? keysOf(names[0]) : "";
+  return (name) => (same ? name.split(",").map((pair) => pair.split("=")[1]).join(", ") : name);
 }
 
 function everything() {

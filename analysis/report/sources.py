@@ -51,7 +51,8 @@ def read(home: Path) -> Sources:
             elif isinstance(folder, Path) and (folder / "error.txt").is_file():
                 found.failures.append(_failure(folder))
         except (ValueError, OSError) as error:
-            found.problems.append(Problem(folder.name, _one_line(error)))
+            why = _one_line(error).replace(f"{home}/{folder.name}/", "")
+            found.problems.append(Problem(folder.name, why))
     if not found.records:
         raise ValueError(_nothing(home, found))
     return found
