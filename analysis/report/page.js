@@ -31,7 +31,7 @@ function render() {
   read();
   points = view.slices.length ? summarise(view) : [];
   if (chosen && !points.some((point) => point.place === chosen.place)) choose(null);
-  draw(view, points, chosen?.place ?? null);
+  draw(view, points, chosen?.place);
   showTables();
   byId("caption").textContent = caption();
   byId("points-count").textContent = `${count(points.length)} of ${count(view.setting.points.point.length)}`;
@@ -44,7 +44,7 @@ function showTables() {
   const lost = inView.filter((cell) => cells.diverged[cell]);
   const columns = cellColumns(view, (cell) => choose(cells.point[cell], cell, true));
   tables.points = table("points", pointColumns(view.axis, (point) => choose(point.place, null, true)), (point) => point.place === chosen?.place ? "chosen" : takesPart(point) ? "" : "aside", points);
-  tables.cells = table("cells", columns, (cell) => (cell === chosen?.cell ? "chosen" : ""), inView);
+  if (byId("cells-section").open) tables.cells = table("cells", columns, (cell) => (cell === chosen?.cell ? "chosen" : ""), inView);
   byId("cells-count").textContent = `${count(inView.length)} of ${count(cells.run_id.length)}`;
   byId("diverged-section").hidden = !lost.length;
   byId("diverged-count").textContent = `${count(lost.length)} of ${count(inView.length)} cells in view`;
@@ -67,8 +67,8 @@ function choose(place, cell = null, jump = false) {
   const point = points.find((each) => each.place === place);
   chosen = point ? { place, cell: cell ?? point.chosen.cells[0] } : null;
   if (!chosen) byId("detail").replaceChildren(hint);
-  draw(view, points, chosen?.place ?? null);
-  showTables();
+  encircle(view, points, chosen?.place);
+  for (const each of Object.values(tables)) each.colour();
   if (chosen) refreshDetails().then(() => jump && byId("detail").scrollIntoView({ block: "nearest" }));
 }
 

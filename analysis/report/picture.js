@@ -24,10 +24,12 @@ function draw(view, points, chosen) {
     ...markers(view, drawn, at),
     edges(drawn, at),
     crosses(view, drawn, at),
-    ring(drawn, at, chosen),
   ];
-  return Plotly.react("picture", layers, layout(view, drawn, range), CONFIG);
+  return Plotly.react("picture", layers, { ...layout(view, drawn, range), shapes: ring(view, points, chosen) }, CONFIG);
 }
+
+/** Another point is chosen: the ring alone is drawn anew. */
+const encircle = (view, points, chosen) => Plotly.relayout("picture", { shapes: ring(view, points, chosen) });
 
 function rangeOf(view, drawn) {
   const columns = [view.axis.column, ...(view.axis.key === "resident" ? ["state_touched"] : [])];
@@ -131,7 +133,7 @@ function edges(points, at) {
 function crosses(view, points, at) {
   const own = points.filter((point) => point.diverged_in_grid);
   return {
-    x: own.map(at), y: own.map(() => DIVERGED_AT), mode: "markers+text", type: "scatter", showlegend: false,
+    x: own.map(at), y: own.map(() => DIVERGED_AT), mode: "markers+text", type: "scatter",
     customdata: own.map((point) => point.place), hoverinfo: "text", cliponaxis: false,
     hovertext: own.map((point) => hover(view, point)),
     text: own.map((point) => (point.diverged ? ` ${point.diverged}/${point.seeds}` : "")),
@@ -147,13 +149,13 @@ function crosses(view, points, at) {
   };
 }
 
-/** Around the point whose details are shown. */
-function ring(points, at, chosen) {
-  const own = points.filter((point) => point.place === chosen);
-  return quiet({
-    x: own.map(at), y: own.map((point) => (point.diverged < point.seeds ? point.accuracy : DIVERGED_AT)), mode: "markers",
-    marker: { symbol: "circle-open", size: 20, color: INK, line: { color: INK, width: 1.6 } },
-  });
+/** Around the point whose details are shown, where it is drawn. */
+function ring(view, points, chosen) {
+  const own = points.filter((point) => point.place === chosen && point[view.axis.column] !== null);
+  return own.map((point) => ({
+    type: "circle", xsizemode: "pixel", ysizemode: "pixel", x0: -10, x1: 10, y0: -10, y1: 10, line: { color: INK, width: 1.6 },
+    xanchor: point[view.axis.column], yanchor: point.diverged < point.seeds ? point.accuracy : DIVERGED_AT,
+  }));
 }
 
 /** What no model can do: the region above the first bound, lines for fewer bits a scalar, and the heuristic. */
@@ -191,7 +193,7 @@ function boundsInWords(view) {
 }
 
 /** A trace that explains a marker and is not one. */
-const quiet = (trace) => ({ type: "scatter", hoverinfo: "skip", showlegend: false, cliponaxis: false, ...trace });
+const quiet = (trace) => ({ type: "scatter", hoverinfo: "skip", ...trace });
 
 /** The full point in a few lines. */
 function hover(view, point) {

@@ -1,7 +1,7 @@
 // Sortable tables.  A column: {title, value(row), text?(row), number?: true, click?(row)}; a long table shows its
 // first rows, in the order that it is sorted by, and a button for the rest.
 
-const FIRST_ROWS = 100;
+const FIRST_ROWS = 50;
 
 class SortedTable {
   /** tint: row -> class of its line.  rising: whether the first click on a number's header sorts upwards. */
@@ -33,14 +33,21 @@ class SortedTable {
   draw() {
     const most = this.whole ? Infinity : FIRST_ROWS;
     const head = element("tr", {}, ...this.columns.map((column) => this.header(column)));
-    const body = this.sorted().slice(0, most).map((row) => {
-      return element("tr", { class: this.tint(row) }, ...this.columns.map((column) => this.cell(column, row)));
-    });
+    this.drawn = new Map(this.sorted().slice(0, most).map((row) => {
+      return [row, element("tr", {}, ...this.columns.map((column) => this.cell(column, row)))];
+    }));
+    const body = this.drawn.values();
+    this.colour();
     const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...body));
     const top = this.home.firstChild?.scrollTop ?? 0;
     this.home.replaceChildren(element("div", { class: "table", tabindex: "-1" }, table));
     this.home.firstChild.scrollTop = top;
     if (this.rows.length > most) this.home.append(this.rest());
+  }
+
+  /** Lines take the class that their rows have by now. */
+  colour() {
+    for (const [row, line] of this.drawn) line.className = this.tint(row);
   }
 
   header(column) {

@@ -44,7 +44,8 @@ def _copy(of: dict[str, Any], copy: int) -> dict[str, Any]:
     d_model = of["d_model"] + wider
     return of | sizes | {
         "run_id": f"{of['run_id']}-{copy}", "point": f"{of['point']}-{copy}",
-        "mixer": f"{of['mixer']}_{kind}", "label": f"{of['label']} {kind}", "d_model": d_model, "state_seq_len": of["state_seq_len"],
+        "mixer": f"{of['mixer']}_{kind}", "label": f"{of['label']} {kind}",
+        "d_model": d_model, "state_seq_len": of["state_seq_len"],
         "mixer_settings": of["mixer_settings"] | {"d_model": d_model},
         "overrides": [f"mixer={of['mixer']}", f"d_model={d_model}", f"lr={of['lr']}", f"seed={of['seed']}"],
         "git_revision": "0" * 40, "git_clean": True,
