@@ -12,7 +12,7 @@ WIDTH = "d_model"
 @dataclass(frozen=True)
 class Ladder:
     """knob: the setting, as the mixer's yaml has it.  rows: one a value, in rising order where values are
-    numbers.  fixed: the settings that this ladder holds and others of its knob and mixer hold at another value.
+    numbers.  fixed: the settings that this ladder holds, and others of its knob and mixer at another value.
     """
 
     knob: str
@@ -74,9 +74,10 @@ def _of_knob(rows: pd.DataFrame, name: str, others: list[str]) -> list[Ladder]:
 def _rising(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     words = [word(value) for value in rows[name]]
     numbers = [_number(value) for value in words]
-    keys = words if None in numbers else numbers
-    order = sorted(range(len(rows)), key=lambda i: keys[i])
-    return rows.iloc[order]
+    keys = [(number or 0.0, text) for number, text in zip(numbers, words, strict=True)]
+    if None in numbers:
+        keys = [(0.0, text) for text in words]
+    return rows.iloc[sorted(range(len(rows)), key=lambda i: keys[i])]
 
 
 def _number(text: str) -> float | None:

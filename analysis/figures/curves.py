@@ -1,4 +1,4 @@
-"""Validation accuracy while training, at the chosen learning rate: a panel a mixer, every seed a thin line."""
+"""Validation accuracy while training, at the chosen learning rate: a panel a mixer, a thin line a seed."""
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -26,7 +26,8 @@ def figure(study: Study, style: Style) -> Picture:
         raise ValueError("No step was validated by all seeds of a point: there is no curve to draw.")
     says = [f"Mean of the validation slices; thick: mean of seeds. {caption(about)} Darker: more state."]
     picture = draw(rows, AXIS, "Validation accuracy", says[0], style, marks=_marks(seeds))
-    return Picture(picture, seeds.merge(about[["point", "series", "d_model", "knobs", "lr"]], on="point"), says, {})
+    names = about[["point", "series", "d_model", "knobs", "lr"]]
+    return Picture(picture, seeds.merge(names, on="point").drop(columns="point"), says, {})
 
 
 def _means(seeds: pd.DataFrame) -> pd.DataFrame:

@@ -20,7 +20,7 @@ def figure(study: Study, style: Style) -> Picture:
         raise ValueError("No cell of these results counted its answers by distance: run them again.")
     about = points(table, chosen, split="test", slices=[asked])
     seeds = sorted(set(about["seeds"].tolist()))
-    lrs = "the one that was tried" if about["single_lr"].all() else "chosen on validation"
+    lrs = "the one that was tried" if all(about["single_lr"]) else "chosen on validation"
     rows = found.merge(about.drop(columns=["accuracy", "low", "high", "slice"]), on="point")
     says = [
         f"Task {about['task'].iloc[0]}, slice {asked}. Accuracy at x: of the answers whose key stands more "

@@ -33,8 +33,8 @@ def figure(study: Study, style: Style) -> Picture:
 
 def _best(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of the unit with the best mean, for each series."""
-    means = rows.groupby(["series", "unit"], as_index=False)["accuracy"].mean()
-    best = means.sort_values("accuracy").groupby("series").tail(1)["unit"]
+    means = rows.groupby(["series", "unit"], as_index=False).agg(mean=("accuracy", "mean"))
+    best = means.sort_values("mean").drop_duplicates("series", keep="last")["unit"]
     return rows.loc[rows["unit"].isin(best)]
 
 
@@ -61,8 +61,8 @@ def _map(ax: Axes, rows: pd.DataFrame, characters: int, widths: bool) -> None:
     """widths: maps differ in d_model."""
     wide = rows.pivot(index=ROWS, columns=COLUMNS, values="accuracy").sort_index(ascending=False)
     seaborn.heatmap(
-        100 * wide, ax=ax, vmin=0, vmax=100, cmap="cividis", annot=True, fmt=".0f", cbar=False, linewidths=0.8,
-        annot_kws={"fontsize": small() - 0.7},
+        100 * wide, ax=ax, vmin=0, vmax=100, cmap="cividis", annot=True, fmt=".0f", cbar=False,
+        linewidths=0.8, annot_kws={"fontsize": small() - 0.7},
     )  # fmt: skip
     ax.tick_params(length=0)
     ax.set_yticklabels(ax.get_yticklabels(), rotation=0)

@@ -13,6 +13,7 @@ from analysis.gallery import Picture, Study
 from analysis.ladders import Ladder, ladders
 from analysis.style import Look, Style, looks, marker_area, small
 
+SCORES = ("accuracy", "low", "high", "interval", "seeds")
 DODGE = 0.07  # between lines at one word, in words
 
 
@@ -28,7 +29,7 @@ def figure(study: Study, style: Style) -> Picture:
 
 def tidy(found: dict[str, list[Ladder]]) -> pd.DataFrame:
     """knob, value, series, fixed, and what the point scored; one row a rung."""
-    kept = ["mixer", "series", "d_model", "state_resident", "state_touched", "accuracy", "low", "high", "interval", "seeds"]
+    kept = ["mixer", "series", "d_model", "state_resident", "state_touched", *SCORES]
     parts = [
         ladder.rows[kept].assign(knob=ladder.knob, value=ladder.values, fixed=ladder.fixed)
         for group in found.values()
@@ -36,7 +37,7 @@ def tidy(found: dict[str, list[Ladder]]) -> pd.DataFrame:
     ]
     rows = pd.concat(parts, ignore_index=True)
     first = ["knob", "value", "fixed"]
-    return rows[[*first, *kept]]
+    return rows.reindex(columns=[*first, *kept])
 
 
 def draw(found: dict[str, list[Ladder]], points: pd.DataFrame, caption: str, style: Style) -> Figure:
@@ -66,8 +67,8 @@ def _panel(ax: Axes, group: list[Ladder], style_of: dict[str, Look]) -> None:
         xs = [places[value] + aside for value in ladder.values]
         low, high = ladder.rows["low"].to_numpy(float), ladder.rows["high"].to_numpy(float)
         ys = ladder.rows["accuracy"].to_numpy(float)
-        if counts:
-            ax.plot(xs, ys, color=look.colour, linewidth=1.0, alpha=0.7)
+        dash = "-" if counts else ":"
+        ax.plot(xs, ys, color=look.colour, linewidth=1.0, alpha=0.7, linestyle=dash)
         ax.vlines(xs, low, high, color=look.colour, linewidth=1.0)
         ax.scatter(xs, ys, s=0.7 * marker_area() * look.area, marker=look.marker, color=look.colour, zorder=3)
     _ticks(ax, places, counts)

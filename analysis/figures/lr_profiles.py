@@ -22,7 +22,7 @@ def figure(study: Study, style: Style) -> Picture:
     """One load; of a point with one learning rate there is no profile."""
     table = cells.identify(study.table)
     chosen = learning_rate.choose(table)
-    if chosen["single_lr"].all():
+    if all(chosen["single_lr"]):
         raise ValueError("Every point has one learning rate: there is no profile. Sweep several lr=...")
     seeds = cells.seed_scores(table, "valid", cells.slices(table, "valid"))
     rows = _profiles(table, seeds, chosen)
@@ -50,21 +50,22 @@ def figure(study: Study, style: Style) -> Picture:
 def _profiles(table: pd.DataFrame, seeds: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
     """One row a point and learning rate."""
     rows = []
-    for (point, lr), group in seeds.groupby(["point", "lr"]):
+    for _, group in seeds.groupby(["point", "lr"]):
         low, high, how = interval(group["accuracy"].to_numpy(float))
-        mean, count, lost = group["accuracy"].mean(), len(group), int(group["diverged"].sum())
-        rows.append(
-            {"point": point, "lr": lr, "accuracy": mean, "low": low, "high": high, "interval": how}
-            | {"seeds": count, "diverged": lost}
-        )
-    best = chosen[["point", "lr", "lr_edge"]].rename(columns={"lr": "best"})
-    found = pd.DataFrame(rows).merge(best, on="point").merge(_names(table), on="point")
-    return found.assign(chosen=found["lr"] == found["best"]).drop(columns="best")
+        where = {name: group[name].tolist()[0] for name in ("point", "lr")}
+        score = {"accuracy": group["accuracy"].mean(), "low": low, "high": high, "interval": how}
+        rows.append(where | score | {"seeds": len(group), "diverged": sum(group["diverged"])})
+    best = {row["point"]: (row["lr"], row["lr_edge"]) for row in chosen.to_dict("records")}
+    found = pd.DataFrame(rows).merge(_names(table), on="point")
+    return found.assign(
+        chosen=[lr == best[point][0] for point, lr in zip(found["point"], found["lr"], strict=True)],
+        lr_edge=[best[point][1] for point in found["point"]],
+    )
 
 
 def _names(table: pd.DataFrame) -> pd.DataFrame:
     names = ["point", "mixer", "series", "family", "d_model", "knobs", "state_resident", "task"]
-    return table.drop_duplicates("point")[names]
+    return table.drop_duplicates("point").reindex(columns=names)
 
 
 def _marks(seeds: pd.DataFrame) -> Marks:

@@ -1,0 +1,165 @@
+"""How many pairs a state recalls: the capacity at 90 per cent against state, with a power law a mixer."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from analysis import bounds, capacity, page, scored
+from analysis.axes import AXES, scale
+from analysis.cells import slices
+from analysis.figure import caption
+from analysis.gallery import Picture, Study
+from analysis.points import in_words
+from analysis.style import GREY, INK, Look, Style, looks, marker_area
+
+BOUND, HEURISTIC = bounds.LABELS[0], bounds.LABELS[-1]
+DASHES: dict[str, Any] = {BOUND: "-", HEURISTIC: "-."}
+ARROWS = {"above": (0, 21), "below": (0, -21)}  # points, from a mark whose capacity lies outside the loads
+ROOM = 1.5  # beside the points, a factor
+STATES = np.geomspace(0.1, 2.0**24, 900)  # scalars, where bounds are computed
+
+
+def figure(study: Study, style: Style) -> Picture:
+    """Loads may be slices of one cell or cells of their own; see `analysis.capacity`."""
+    about = scored.means(study.table)
+    found = capacity.capacities(study.table).merge(
+        about.drop_duplicates("series")[["series", "mixer", "family"]], on="series"
+    )
+    fits = capacity.fits(study.table)
+    limits = _limits(study.table)
+    says = [
+        f"Capacity: the pairs at which accuracy falls below {capacity.RECALL:g}, read off between the loads; "
+        f"an arrow: above the largest load or below the smallest. {caption(about)}",
+        *_words(fits, found),
+    ]
+    loads = sorted(set(study.table["num_kv_pairs"].tolist()))
+    return Picture(_draw(found, fits, limits, loads, says[0], style), found, says, {"fits": fits})
+
+
+def _limits(table: pd.DataFrame) -> dict[str, list[tuple[float, float]]]:
+    """bound -> (state, pairs): the smallest state at which it lets that many pairs be recalled."""
+    limits: dict[str, list[tuple[float, float]]] = {BOUND: [], HEURISTIC: []}
+    vocabularies = table[bounds.VOCAB_SIZE].unique().tolist() if bounds.VOCAB_SIZE in table else []
+    for name in slices(table, "test") if len(vocabularies) == 1 else []:
+        curves = bounds.curves([name], vocabularies[0], STATES)
+        pairs = table.loc[table["slice"] == name, "num_kv_pairs"].tolist()[0]
+        for label, known in limits.items():
+            curve = curves.loc[(curves["bound"] == label) & (curves["accuracy"] >= capacity.RECALL)]
+            if len(curve):
+                known.append((min(curve["state"]), pairs))
+    return limits
+
+
+def _draw(
+    found: pd.DataFrame,
+    fits: pd.DataFrame,
+    limits: dict[str, list[tuple[float, float]]],
+    loads: list[float],
+    caption: str,
+    style: Style,
+) -> Figure:
+    figure = page.new(style.width, style.height)
+    ax = figure.subplots()
+    style_of = looks(found)
+    for row in found.to_dict("records"):
+        _mark(ax, row, style_of[row["series"]], loads)
+    exponents = {row["series"]: row for row in fits.to_dict("records") if np.isfinite(row["exponent"])}
+    for series, fit in exponents.items():
+        of = found.loc[(found["series"] == series) & (found["censored"] == ""), "state"]
+        states = np.array([min(of), max(of)])
+        pairs = fit["factor"] * states ** fit["exponent"]
+        ax.plot(states, pairs, color=style_of[series].colour, linewidth=1)
+    for label, known in limits.items():
+        states, pairs = np.array(known).reshape(-1, 2).T
+        ax.plot(states, pairs, color=GREY, linestyle=DASHES[label], linewidth=0.9)
+    scale(ax, AXES["resident"], _least(found, limits) / ROOM, max(found["state"]) * ROOM, style.width)
+    _pairs(ax, loads)
+    ax.set_xlabel("Resident state at that many pairs (scalars per sequence, all layers)")
+    ax.set_ylabel(f"Pairs recalled at {capacity.RECALL:.0%}")
+    page.finish(figure, _handles(style_of, exponents, limits, _least(found, limits) / ROOM), caption, style)
+    return figure
+
+
+def _mark(ax: Axes, row: dict, look: Look, loads: list[float]) -> None:
+    """Filled at its capacity; hollow with an arrow where that lies outside the loads."""
+    censored = row["censored"]
+    y = {"": row["pairs"], "above": max(loads), "below": min(loads)}[censored]
+    face, edge = ("white", look.colour) if censored else (look.colour, "white")
+    ax.scatter(
+        row["state"], y, s=marker_area() * look.area, marker=look.marker, facecolor=face, edgecolor=edge,
+        linewidth=1 if censored else 0.6, zorder=3, clip_on=False,
+    )  # fmt: skip
+    if censored:
+        ax.annotate(
+            "", (row["state"], y), xytext=ARROWS[censored], textcoords="offset points",
+            arrowprops={"arrowstyle": "<-", "color": look.colour, "linewidth": 0.9, "shrinkB": 4},
+        )  # fmt: skip
+    elif not np.isnan(row["low"]):
+        low, high = max(row["low"], min(loads)), min(row["high"], max(loads))
+        ax.vlines(row["state"], low, high, color=look.colour, linewidth=1)
+
+
+def _pairs(ax: Axes, loads: list[float]) -> None:
+    ax.set_yscale("log", base=2)
+    ax.set_ylim(min(loads) / 1.6, max(loads) * 1.6)
+    ax.yaxis.set_major_locator(FixedLocator(loads))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda pairs, _: f"{pairs:g}"))
+
+
+def _least(found: pd.DataFrame, limits: dict[str, list[tuple[float, float]]]) -> float:
+    """Where the axis begins: the smallest state, or what the heuristic says for the smallest load."""
+    return min([min(found["state"]), *(state for state, _ in limits[HEURISTIC])])
+
+
+def _handles(
+    style_of: dict[str, Look],
+    exponents: dict[str, dict],
+    limits: dict[str, list[tuple[float, float]]],
+    least: float,
+) -> page.Handles:
+    handles: page.Handles = [
+        Line2D(
+            [], [], color=look.colour, marker=look.marker, linestyle="-" if name in exponents else "none",
+            label=f"{name}: {_exponent(exponents[name])}" if name in exponents else name,
+        )
+        for name, look in style_of.items()
+    ]  # fmt: skip
+    hollow = Line2D([], [], color=INK, marker="o", markerfacecolor="white", linestyle="none")
+    hollow.set_label("outside the loads")
+    for label, known in limits.items():
+        if known:
+            handles.append(
+                Line2D([], [], color=GREY, linestyle=DASHES[label], label=_where(label, known, least))
+            )
+    return [*handles, hollow]
+
+
+def _where(label: str, known: list[tuple[float, float]], least: float) -> str:
+    """A line that lies outside the picture says so."""
+    last = max(state for state, _ in known)
+    return f"{label}\n(at most {last:.2g} scalars: left of the picture)" if last < least else label
+
+
+def _exponent(fit: dict) -> str:
+    interval = "" if np.isnan(fit["low"]) else f" ({fit['low']:.2f} to {fit['high']:.2f})"
+    return f"state^{fit['exponent']:.2f}{interval}"
+
+
+def _words(fits: pd.DataFrame, found: pd.DataFrame) -> list[str]:
+    lines = [
+        f"{row['series']}: pairs grow as {_exponent(row)}, from {row['states']} states."
+        for row in fits.to_dict("records")
+        if np.isfinite(row["exponent"])
+    ]
+    without = [row["series"] for row in fits.to_dict("records") if not np.isfinite(row["exponent"])]
+    if without:
+        few = f"fewer than {capacity.STATES} states with a capacity within the loads"
+        lines.append(f"No exponent, for {few}: {', '.join(without)}.")
+    above = [in_words(row) for row in found.to_dict("records") if row["censored"] == "above"]
+    return [*lines, f"Above the largest load: {', '.join(above)}."] if above else lines
