@@ -156,12 +156,12 @@ def _name(cells: pd.DataFrame) -> pd.DataFrame:
     load = cells["load"].tolist()
     varying = [name for name, values in words.items() if values != width and _vary(values, load)]
     numbers = [name for name in varying if _all_numbers(words[name])]
-    series = _pairs(words, [c for c in varying if c not in numbers], ", ")
+    series = _pairs(words, [c for c in varying if c not in numbers], ", ", len(cells))
     return pd.DataFrame(
         {
             "run_id": cells["run_id"],
             "series": [f"{a}, {b}" if b else a for a, b in zip(cells["label"], series, strict=True)],
-            "knobs": _pairs(words, numbers, " "),
+            "knobs": _pairs(words, numbers, " ", len(cells)),
         }
     )
 
@@ -171,8 +171,7 @@ def _vary(values: list[str], load: list[str]) -> bool:
     return len(set(zip(values, load, strict=True))) > len(set(load))
 
 
-def _pairs(words: dict[str, list[str]], names: list[str], between: str) -> list[str]:
-    count = len(next(iter(words.values()), []))
+def _pairs(words: dict[str, list[str]], names: list[str], between: str, count: int) -> list[str]:
     return [between.join(f"{n}={words[n][i]}" for n in names if words[n][i] != MISSING) for i in range(count)]
 
 

@@ -1,6 +1,6 @@
 """One panel: accuracy against a quantity.  Every function adds one kind of mark to the axes it is given."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -55,16 +55,25 @@ def panel(
 
 
 def frontier(ax: Axes, points: pd.DataFrame, axis: Axis) -> None:
-    """The best accuracy that the points on the frontier reach at most at this cost."""
+    """The best accuracy to be had at most at this cost, and where it lies when seeds are drawn again."""
+    band = points.dropna(subset=["frontier_low"]).sort_values([axis.column, "frontier_low"])
+    if len(band):
+        xs, low, high = (_to_the_end(band, c, axis) for c in (axis.column, "frontier_low", "frontier_high"))
+        ax.fill_between(xs, low, high, step=_step(axis), color=INK, alpha=0.08, linewidth=0, zorder=1.4)
     best = points.loc[points["on_frontier"]].sort_values([axis.column, "accuracy"])
-    if best.empty:
-        return
-    xs, ys = best[axis.column].tolist(), best["accuracy"].tolist()
-    if axis.more:
-        xs, ys, steps = [xs[0] / FAR, *xs], [ys[0], *ys], "steps-pre"
-    else:
-        xs, ys, steps = [*xs, xs[-1] * FAR], [*ys, ys[-1]], "steps-post"
-    ax.plot(xs, ys, drawstyle=steps, color=INK, linewidth=3.2, alpha=0.16, zorder=1.5)  # pyright: ignore
+    if len(best):
+        xs, ys = (_to_the_end(best, c, axis) for c in (axis.column, "accuracy"))
+        ax.plot(xs, ys, drawstyle=f"steps-{_step(axis)}", color=INK, linewidth=3.2, alpha=0.16, zorder=1.5)
+
+
+def _to_the_end(points: pd.DataFrame, column: str, axis: Axis) -> list[float]:
+    """One more point, where a frontier goes on level beyond every axis: at the cheapest or the dearest."""
+    values, far = points[column].tolist(), FAR if column == axis.column else 1.0
+    return [values[0] / far, *values] if axis.more else [*values, values[-1] * far]
+
+
+def _step(axis: Axis) -> Literal["pre", "post"]:
+    return "pre" if axis.more else "post"
 
 
 def bounds(ax: Axes, curves: pd.DataFrame, axis: Axis) -> None:

@@ -19,6 +19,7 @@ from analysis.style import INK, SCREEN, Style, by_family, crowded, family_colour
 
 SPLIT_IN_WORDS = {"valid": "Validation", "test": "Test"}
 WIDTHS = {1: 1.0, 2: 1.5, 3: 1.8, 4: 2.1}  # of a page by its columns, in widths of one panel
+NO_BREAK = "\u00a0"
 MARGIN = 1.45  # of the x axis, a factor on both sides
 FOR_POINTS = 2 / 3  # of the x axis, at least, where a bound asks for room on the left
 MOST_PANELS = 12  # of one a slice or load, for a page that can be read
@@ -29,7 +30,8 @@ ALONE_COLUMNS = {"screen": 8, "paper": 6, "column": 3}  # of panels with one ser
 class Panel:
     """points: with `on_frontier` for this axis.  alone: the one series it is about; others are pale dots.
 
-    bound: of `analysis.bounds.curves` on a wide grid of states; None where no bound is drawn.
+    bound: of `analysis.bounds.curves` on a wide grid of states; None where no bound is drawn.  whole: let the
+    axis begin where the bound ends, however far left of the points that is.
     """
 
     points: pd.DataFrame
@@ -37,6 +39,7 @@ class Panel:
     title: str = ""
     alone: str | None = None
     bound: pd.DataFrame | None = None
+    whole: bool = False
 
 
 def one_panel(
@@ -122,11 +125,12 @@ def _panel(ax: Axes, panel: Panel, alike: Sequence[Panel], inches: float) -> Non
 
 
 def _room(panels: Sequence[Panel], low: float, high: float) -> list[float]:
-    """Where the axis may begin to show bounds left of its points, most left to these."""
+    """Where the axis may begin to show bounds left of its points, most of it left to these."""
     axis, most = AXES[panels[0].axis], low / (high / low) ** (1 / FOR_POINTS - 1)
     curves = [panel.bound for panel in panels if panel.bound is not None]
     ends = [draw.reach(curve, label, axis) for curve in curves for label in draw.bound_lines(axis)]
-    return [max(most, end / 2) for end in ends if end > most]
+    far = 0.0 if any(panel.whole for panel in panels) else most
+    return [max(far, end / 2) for end in ends if end > far]
 
 
 def _marks(panels: Sequence[Panel], ax: Axes, letters: int) -> Handles:
@@ -155,7 +159,9 @@ def _limits(points: pd.DataFrame, axis: str) -> tuple[float, float]:
 
 
 def _title(ax: Axes, panel: Panel, everything: pd.DataFrame, style: Style, inches: float) -> None:
-    lines = textwrap.wrap(panel.title, max(12, int(inches * 118 / style.small)))
+    keys, equals, values = panel.title.partition("= ")
+    together = equals + values if "mean of" in keys else (equals + values).replace(" ", NO_BREAK)
+    lines = textwrap.wrap(keys + together, max(12, int(inches * 118 / style.small)))
     colour = INK
     if panel.alone is not None:
         family = panel.points.loc[panel.points["series"] == panel.alone, "family"].iloc[0]

@@ -71,13 +71,20 @@ def mark_handles(points: pd.DataFrame, axis: Axis, letters: int) -> Handles:
         ((~takes_part(finished)).any(), HOLLOW, "not causal or not decodable: outside the frontier"),
         (dumbbells, READS, "what one decode step reads"),
         ((finished["coverage"] < FULL_VIEW).any(), DASH, "answers within the window"),
-        ((finished["lr_edge"] != "").any(), FLAG, "best lr is the last of its grid (< lowest, > highest)"),
+        (
+            (finished["lr_edge"] != "").any(),
+            FLAG,
+            "best lr is the last of its grid (<\u00a0lowest, >\u00a0highest)",
+        ),
         ((points["diverged"] > 0).any(), CROSS, "seeds diverged (of how many)"),
         (at_another.any(), PALE_CROSS, "diverged at another lr"),
     ]
     marks: Handles = [
         Line2D([], [], label=_wrapped(text, letters), **mark) for here, mark, text in entries if here
     ]
+    if any(points["frontier_low"].notna()):
+        text = _wrapped("95 % of frontiers, seeds drawn again", letters)
+        marks.insert(1, Patch(facecolor=INK, alpha=0.08, linewidth=0, label=text))
     return marks
 
 
@@ -116,7 +123,7 @@ def heading(text: str) -> Line2D:
 
 
 def _bound_handle(label: str, line: dict, shaded: dict | None, letters: int) -> Line2D | Patch:
-    text = _wrapped(f"{label}, a heuristic" if label == HEURISTIC else label, letters)
+    text = _wrapped("outer-product memory (a heuristic)" if label == HEURISTIC else label, letters)
     if shaded:
         return Patch(label=text, edgecolor=line["color"], linewidth=line["linewidth"], **shaded)
     return Line2D([], [], label=text, **line)

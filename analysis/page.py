@@ -64,9 +64,12 @@ def finish(
     legend.set_loc("lower left" if under else "upper left")
     legend.set_bbox_to_anchor(anchor, figure.transFigure)
     line = style.font * 1.5 / 72
-    floor, wall = bottom + line * bool(x_label), line * bool(y_label)
+    below_all = textwrap.wrap(x_label, int(width * 120 / style.font))
+    floor, wall = bottom + line * len(below_all), line * bool(y_label)
     if x_label:
-        figure.supxlabel(x_label, x=(wall + width) / 2 / wide, y=bottom / high, fontsize=style.font)
+        figure.supxlabel(
+            "\n".join(below_all), x=(wall + width) / 2 / wide, y=bottom / high, fontsize=style.font
+        )
     if y_label:
         figure.supylabel(y_label, x=PAD / 2 / wide, y=(1 + floor / high) / 2, fontsize=style.font)
     rect = (wall / wide, floor / high, (width - wall) / wide, 1 - floor / high)

@@ -29,6 +29,7 @@ from analysis.style import SCREEN, STYLES, Style, crowded
 from analysis.table import render, whole
 
 STATES = np.geomspace(0.03, 2.0**24, 900)  # scalars, where bounds are computed
+NEAR, WHOLE, NONE = "near", "whole", "none"
 DRAWN, NOTHING, WRONG = 0, 1, 3  # exit codes
 
 
@@ -82,9 +83,9 @@ class Pareto:
     def _averages(self) -> bool:
         return any(len(load.by_slice) > 1 for load in self.loads)
 
-    def pictures(self, style: Style = SCREEN, *, bounded: bool = True) -> dict[str, "figure.Figure"]:
+    def pictures(self, style: Style = SCREEN, *, bound: str = NEAR) -> dict[str, "figure.Figure"]:
         """name -> picture: "" for all, "slices" where a mean was taken, "mixers" where they are a crowd."""
-        found = {"": self.picture(style, bounded=bounded)}
+        found = {"": self.picture(style, bound=bound)}
         if self._averages:
             found["slices"] = self.slices_picture(style)
         if crowded(self.points):
@@ -93,12 +94,21 @@ class Pareto:
                 found[name] = figure.one_each(load.points, load.slices, axis=self.axis, style=style)
         return found
 
-    def picture(self, style: Style = SCREEN, *, bounded: bool = True) -> "figure.Figure":
-        """One panel a load, and a second row or panel on what one step reads where that differs."""
+    def picture(self, style: Style = SCREEN, *, bound: str = NEAR) -> "figure.Figure":
+        """One panel a load, and a second row or panel on what one step reads where that differs.
+
+        bound: NEAR shows what no model can do where the points are, WHOLE widens the axis for it.
+        """
         rows = [(load, load.points, self.axis) for load in self.loads]
         rows += [(load, load.touched, "touched") for load in self.loads if load.touched is not None]
         panels = [
-            figure.Panel(shown, axis, load.name, bound=load.bound(axis) if bounded else None)
+            figure.Panel(
+                shown,
+                axis,
+                load.name,
+                bound=None if bound == NONE else load.bound(axis),
+                whole=bound == WHOLE,
+            )
             for load, shown, axis in rows
         ]
         slices = self.loads[0].slices if len(self.loads) == 1 else []
@@ -221,7 +231,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--style", choices=STYLES, default="screen", help="paper: 6.9 inches wide; column: 3.3 inches"
     )
-    parser.add_argument("--no-bounds", action="store_true", help="leave away what no model can do")
+    parser.add_argument(
+        "--bounds", choices=(NEAR, WHOLE, NONE), default=NEAR,
+        help="what no model can do: where the points are, on an axis widened for it, or not at all",
+    )  # fmt: skip
     parser.add_argument(
         "--where", default="", help="keep some cells only, such as \"task == 'mqar' and d_model < 128\""
     )
@@ -248,7 +261,7 @@ def _write(shown: Pareto, options: argparse.Namespace) -> list[Path]:
     usual = ("resident", "screen", "test")
     stem = "_".join(["pareto", *(options.slice or []), *(w for w in words if w not in usual)])
     style, paths = STYLES[options.style], []
-    for name, picture in shown.pictures(style, bounded=not options.no_bounds).items():
+    for name, picture in shown.pictures(style, bound=options.bounds).items():
         paths += page.save(picture, folder / (f"{stem}_{name}" if name else stem), style)
     return [*paths, page.write(folder / f"{stem}.csv", shown.csv.encode())]
 

@@ -1,11 +1,12 @@
 """What a picture shows: one row a point and slice, at the point's chosen learning rate."""
 
+import numpy as np
 import pandas as pd
 
 from analysis.axes import AXES, BF16, FP32, PER_CELL
-from analysis.cells import seed_scores
-from analysis.frontier import frontier
+from analysis.frontier import frontier, takes_part
 from analysis.seeds import interval
+from analysis.uncertainty import Floats, at_chosen, on_frontier, resampled_points
 
 _OF_THE_POINT = [
     "mixer", "label", "family", "series", "knobs", "load", "task", "d_model", "n_layers", "parameters",
@@ -24,11 +25,13 @@ def points(
     seeds, diverged: how many at the chosen lr; coverage: the share of answers in view, 1 without a window;
     bytes_fp32, bytes_bf16: of the resident state; decode_tokens_per_second, operations, wall_seconds: the
     median over the seeds that finished, NaN where none did;
-    on_frontier: non-dominated on (axis, accuracy) among the rows of this call.
+    on_frontier: non-dominated on (axis, accuracy) among the rows of this call; frontier_share: how often it
+    is when the seeds are drawn again; frontier_low, frontier_high: the middle 95 % of what is then the best
+    accuracy at the cost of this point.  NaN for a point that takes no part, and where no point has two seeds.
     table: of `identify`, one load; chosen: of `choose`; axis: a key of `AXES`.
     """
     at_lr = chosen.loc[:, ["point", "lr"]]
-    scores = seed_scores(table, split, slices).merge(at_lr, on=["point", "lr"])
+    scores = at_chosen(table, chosen, split, slices)
     rows = [{"point": point} | _summary(group) for point, group in scores.groupby("point")]
     about = table.drop_duplicates("point").set_index("point")[_OF_THE_POINT]
     result = pd.DataFrame(rows).merge(chosen, on="point").merge(about, on="point")
@@ -39,14 +42,11 @@ def points(
     result = result.sort_values(
         ["family", "mixer", "series", "d_model", "state_resident", "point"], ignore_index=True
     )
-    result = on_axis(result, axis)
+    costs = result.assign(cost=AXES[axis].cost(result))
+    result["on_frontier"] = frontier(costs, "cost")
+    result["frontier_share"] = on_frontier(costs, scores, "cost")
+    result[["frontier_low", "frontier_high"]] = _band(costs, scores)
     return result.loc[:, [*_FIRST, *(c for c in result if c not in _FIRST and c != "point"), "point"]]
-
-
-def on_axis(points: pd.DataFrame, axis: str) -> pd.DataFrame:
-    """The same points with `on_frontier` as it is on another axis."""
-    costs = points.assign(cost=AXES[axis].cost(points))
-    return points.assign(on_frontier=frontier(costs, "cost"))
 
 
 def uneven(points: pd.DataFrame) -> list[str]:
@@ -64,6 +64,19 @@ def in_words(point: dict) -> str:
 def slice_name(slices: list[str]) -> str:
     """ "seq_len=64,num_kv_pairs=8", or "mean of 4 slices" for several."""
     return slices[0] if len(slices) == 1 else f"mean of {len(slices)} slices"
+
+
+def _band(costs: pd.DataFrame, scores: pd.DataFrame) -> Floats:
+    """[P, 2]: at the cost of each point, the 2.5 % and 97.5 % of the best accuracy over resampled seeds."""
+    band = np.full((len(costs), 2), np.nan)
+    allowed = np.flatnonzero(takes_part(costs) & costs["cost"].notna())
+    allowed = allowed[np.argsort(costs["cost"].to_numpy()[allowed], kind="stable")]
+    if (costs["seeds"].to_numpy()[allowed] > 1).any():
+        best = np.maximum.accumulate(resampled_points(costs.iloc[allowed], scores), axis=1)
+        known = costs["cost"].to_numpy()[allowed]
+        last = np.searchsorted(known, known, side="right") - 1  # of the points with this cost
+        band[allowed] = np.quantile(best[:, last], [0.025, 0.975], axis=0).T
+    return band
 
 
 def _measured(table: pd.DataFrame, at_lr: pd.DataFrame) -> pd.DataFrame:

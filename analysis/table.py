@@ -50,8 +50,14 @@ def _cells(row: dict, x: str) -> list[str]:
         f"{row['accuracy']:.3f}",
         "-" if math.isnan(row["low"]) else f"{row['low']:.3f}..{row['high']:.3f}",
         seeds,
-        apart or ("*" if row["on_frontier"] else ""),
+        apart or _share(row),
     ]
+
+
+def _share(row: dict) -> str:
+    """How often a point is on the frontier when seeds are drawn again; a star where it is as they are."""
+    share = "" if math.isnan(row["frontier_share"]) else f"{row['frontier_share']:.2f}"
+    return f"{share} *" if row["on_frontier"] else f"{share}  "
 
 
 def _number(value: float) -> str:
