@@ -16,20 +16,20 @@ Floats = NDArray[np.float64]
 
 
 def accuracy_at(
-    points: pd.DataFrame, scores: pd.DataFrame, state: float, x: str = "state_resident"
+    points: pd.DataFrame, scores: pd.DataFrame, states: list[float], x: str = "state_resident"
 ) -> pd.DataFrame:
-    """One row a series: accuracy at this state (NaN outside its points), low, high (95 %; NaN where no point
-    has two seeds), seeds (the fewest of its points).
+    """One row a series and state: accuracy there (NaN outside its points), low, high (95 %; NaN where no
+    point has two seeds), seeds (the fewest of its points).
 
     points: of one picture; scores: of `analysis.uncertainty.at_chosen` on the same slices.
     """
     rows = []
     for name, group in _series(points, x):
-        states = group[x].to_numpy(float)
-        draws = accuracies(states, _draws(group, scores), state)
-        here = accuracies(states, group["accuracy"].to_numpy(float), state)
-        rows.append(_row(name, "accuracy", float(here), draws, group))
-    return pd.DataFrame(rows, columns=["series", "accuracy", "low", "high", "seeds"])
+        xs, ys, draws = group[x].to_numpy(float), group["accuracy"].to_numpy(float), _draws(group, scores)
+        for state in states:
+            here, drawn = float(accuracies(xs, ys, state)), accuracies(xs, draws, state)
+            rows.append({"state": state} | _row(name, "accuracy", here, drawn, group))
+    return pd.DataFrame(rows, columns=["series", "state", "accuracy", "low", "high", "seeds"])
 
 
 def state_at(

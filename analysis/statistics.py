@@ -119,11 +119,7 @@ def _of_load(load: pd.DataFrame, recall: float) -> dict[str, pd.DataFrame]:
             on="series",
         )  # fmt: skip
         tables["pairs"] = paired.at_equal_state(shown, scores)
-        tables["equal_state"] = pd.concat(
-            [equal.accuracy_at(shown, scores, state).assign(state=state) for state in _powers(low, high)]
-            or [pd.DataFrame()],
-            ignore_index=True,
-        )
+        tables["equal_state"] = equal.accuracy_at(shown, scores, _powers(low, high))
     return tables
 
 

@@ -33,7 +33,8 @@ def resampled_points(points: pd.DataFrame, scores: pd.DataFrame, draws: int = RE
     scores: of `at_chosen`, with the same slices as points.  The generator is seeded here.
     """
     rng = np.random.default_rng(0)
-    of_point = {name: group["accuracy"].to_numpy(float) for name, group in scores.groupby("point")}
+    wanted = scores.loc[scores["point"].isin(points["point"])]
+    of_point = {name: group["accuracy"].to_numpy(float) for name, group in wanted.groupby("point")}
     columns = [resampled(of_point[name], rng, draws) for name in points["point"]]
     return np.stack(columns, axis=1) if columns else np.empty((draws, 0))
 

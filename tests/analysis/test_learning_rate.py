@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from analysis.learning_rate import choose, profile
+from analysis.learning_rate import choose, good_range, profile
 
 NAN = float("nan")
 
@@ -73,3 +73,32 @@ def test_without_validation_there_is_no_choice() -> None:
     cells = table((3e-3, [0.9]))
     with pytest.raises(ValueError, match="no validation split"):
         choose(cells[cells["split"] == "test"])
+
+
+def width(*cells: tuple[float, list[float | None]]) -> dict:
+    return good_range(table(*cells)).iloc[0].to_dict()
+
+
+def test_the_good_range_is_the_neighbours_that_come_close() -> None:
+    """Good from 1e-3 to 1e-2, so one decade wide at least, three at most."""
+    found = width((1e-4, [0.2]), (1e-3, [0.86]), (1e-2, [0.9]), (1e-1, [0.84]), (1.0, [0.9]))
+    assert (found["good_low"], found["good_high"]) == (1e-3, 1e-2)
+    assert found["decades"] == pytest.approx(1) and found["decades_most"] == pytest.approx(3)
+    assert not found["open_low"] and not found["open_high"]
+
+
+def test_a_good_range_that_touches_the_edge_is_open() -> None:
+    found = width((1e-3, [0.9]), (1e-2, [0.88]), (1e-1, [0.1]))
+    assert found["open_low"] and not found["open_high"]
+    assert found["decades"] == pytest.approx(1) and found["decades_most"] == float("inf")
+
+
+def test_a_single_rate_says_nothing_about_the_width() -> None:
+    found = width((1e-2, [0.9]))
+    assert found["decades"] == 0 and found["decades_most"] == float("inf")
+    assert found["open_low"] and found["open_high"]
+
+
+def test_a_rate_that_lacks_seeds_is_not_good() -> None:
+    found = width((1e-3, [0.9, 0.9]), (1e-2, [0.9]))
+    assert found["good_high"] == 1e-3 and not found["open_high"]

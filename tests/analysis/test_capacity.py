@@ -1,0 +1,109 @@
+"""Capacities and exponents of studies whose answer is known."""
+
+import numpy as np
+import pytest
+
+from analysis.capacity import capacities, crossing, fits, lines
+from tests.analysis import handmade
+
+LOADS = (4, 8, 16, 32, 64)
+LOG = np.log2(LOADS[:4])
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "pairs"),
+    [
+        ([1, 1, 0.8, 0], 2**3.5),  # half way from 8 to 16, over doublings
+        ([1, 0.9, 0.8, 0.7], 8),  # recalled to the last: the next is missed
+        ([1, 0.5, 1, 1], 2**2.2),  # the first fall counts
+        ([0.89, 1, 1, 1], 0),
+        ([1, 1, 1, 0.9], np.inf),
+    ],
+)
+def test_capacity_is_read_off_between_loads(accuracy: list[float], pairs: float) -> None:
+    assert 2 ** crossing(LOG, np.array(accuracy), 0.9) == pytest.approx(pairs)
+
+
+def test_a_single_load_only_says_above_or_below() -> None:
+    assert crossing(LOG[:1], np.array([[0.95], [0.5]]), 0.9).tolist() == [np.inf, -np.inf]
+
+
+def curve(pairs: float, state: float) -> float:
+    """Loses accuracy by the doubling; 0.9 at 0.2 state^0.75 pairs."""
+    return float(np.clip(0.9 - 0.09 * np.log2(pairs / (0.2 * state**0.75)), 0, 1))
+
+
+STATES = (128, 256, 512, 1024)
+
+
+def cell(state: float, pairs: int, seed: int, **more: object) -> dict:
+    noise = 0.01 * (seed - 1)
+    point = {"point": f"p{state}-{pairs}-{more}", "state_resident": state, "mixer.d_state": state}
+    return point | {"num_kv_pairs": pairs, "seed": seed, "accuracy": curve(pairs, state) + noise} | more
+
+
+ONE_LOAD_A_RUN = [
+    cell(state, pairs, seed, seq_len=8 * pairs, state_seq_len=8 * pairs)
+    for state in STATES
+    for pairs in LOADS
+    for seed in range(3)
+]
+SLICES_OF_ONE_CELL = [
+    cell(state, pairs, seed) | {"point": f"p{state}"}
+    for state in STATES
+    for pairs in LOADS
+    for seed in range(3)
+]
+
+
+@pytest.mark.parametrize("rows", [ONE_LOAD_A_RUN, SLICES_OF_ONE_CELL])
+def test_the_law_that_made_the_study_is_found(rows: list[dict]) -> None:
+    table = handmade.study(rows)
+    found = capacities(table).set_index("state")
+    assert len(found) == 4 and set(found["loads"]) == {5} and set(found["censored"]) == {""}
+    assert found["pairs"].to_dict() == pytest.approx({s: 0.2 * s**0.75 for s in STATES}, rel=0.02)
+    assert (found["low"] < found["pairs"]).all() and (found["pairs"] < found["high"]).all()
+    law = fits(table).iloc[0]
+    assert law["exponent"] == pytest.approx(0.75, abs=0.02) and law["factor"] == pytest.approx(0.2, rel=0.1)
+    assert law["low"] < law["exponent"] < law["high"] and law["states"] == 4 and law["drawn"] == 1
+
+
+def test_what_lies_outside_the_loads_takes_no_part() -> None:
+    rows = [row for row in SLICES_OF_ONE_CELL if row["num_kv_pairs"] in (8, 16)]
+    found = capacities(handmade.study(rows)).set_index("state")
+    assert found["censored"].to_dict() == {128: "below", 256: "", 512: "above", 1024: "above"}
+    assert found["pairs"].isna().to_dict() == {128: True, 256: False, 512: True, 1024: True}
+    assert found.loc[1024, "high"] == np.inf and found.loc[128, "low"] == 0
+    law = fits(handmade.study(rows)).iloc[0]
+    assert np.isnan(law["exponent"]) and law["censored"] == 3 and law["states"] == 1
+
+
+def test_a_state_that_grows_with_the_load_is_read_off_where_the_capacity_is() -> None:
+    """A cache of 10 n scalars that recalls 16 pairs but not 32: 0.9 half way between."""
+    scored = {4: 1.0, 8: 1.0, 16: 1.0, 32: 0.8}
+    rows = [
+        {"point": f"p{n}", "state_resident": 10 * n, "num_kv_pairs": n, "state_seq_len": 8 * n}
+        | {"seq_len": 8 * n, "accuracy": accuracy}
+        for n, accuracy in scored.items()
+    ]
+    found = capacities(handmade.study(rows)).iloc[0]
+    assert found["pairs"] == pytest.approx(2**4.5) and found["state"] == pytest.approx(10 * 2**4.5)
+    assert np.isnan(found["low"]) and found["seeds"] == 1
+
+
+def test_a_line_needs_three_distinct_places() -> None:
+    xs = np.array([[0.0, 1, 2, 2], [0, 1, 1, 1], [0, 1, 2, 3]])
+    ys = np.array([[1.0, 3, 5, 5], [1, 3, 3, 3], [np.inf, 3, 5, -np.inf]])
+    slopes, starts = lines(xs, ys)
+    assert slopes[0] == pytest.approx(2) and starts[0] == pytest.approx(1)
+    assert np.isnan(slopes[1:]).all()
+
+
+def test_mixers_whose_state_is_not_all_their_memory_have_no_capacity() -> None:
+    assert capacities(handmade.study([row | {"causal": False} for row in SLICES_OF_ONE_CELL])).empty
+
+
+def test_a_study_without_pairs_is_refused() -> None:
+    table = handmade.study(SLICES_OF_ONE_CELL).drop(columns="num_kv_pairs")
+    with pytest.raises(ValueError, match="A test slice has no num_kv_pairs"):
+        capacities(table)

@@ -1,0 +1,113 @@
+"""Series at equal state and at equal accuracy, and two of them seed by seed."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.equal import accuracies, accuracy_at, by_seed, least_states, state_at
+from analysis.paired import at_equal_state, compare, p_value
+from tests.analysis import handmade
+
+XS, YS = np.array([16.0, 1.0, 4.0]), np.array([0.9, 0.1, 0.5])
+ROWS = [
+    ("a", 1.0, [0.0, 0.2, 0.1]),
+    ("a", 4.0, [0.4, 0.6, 0.5]),
+    ("b", 2.0, [0.1, 0.2, 0.3]),
+    ("b", 8.0, [0.7, 0.8, 0.9]),
+]
+
+
+@pytest.mark.parametrize(("state", "accuracy"), [(1, 0.1), (2, 0.3), (4, 0.5), (8, 0.7), (16, 0.9)])
+def test_between_two_points_lies_a_line_over_doublings(state: float, accuracy: float) -> None:
+    assert accuracies(XS, YS, state) == pytest.approx(accuracy)
+    assert least_states(XS, YS, accuracy) == pytest.approx(state)
+
+
+def test_nothing_is_extrapolated() -> None:
+    assert np.isnan(accuracies(XS, YS, 0.99)) and np.isnan(accuracies(XS, YS, 16.01))
+    assert np.isnan(least_states(XS, YS, 0.91)) and np.isnan(least_states(XS, YS, 0.09))
+
+
+def test_a_worse_point_with_more_state_lowers_nothing() -> None:
+    worse = np.array([1.0, 2.0, 4.0]), np.array([0.4, 0.2, 0.8])
+    assert accuracies(*worse, 2.0) == pytest.approx(0.4)
+    assert least_states(*worse, 0.6) == pytest.approx(2**1.5)
+
+
+def test_rows_are_read_each_alone() -> None:
+    both = np.stack([YS, YS[[1, 0, 2]]])
+    assert accuracies(XS, both, 2.0)[0] == pytest.approx(0.3)
+    assert accuracies(XS, both, 1.0) == pytest.approx([0.1, 0.9])
+
+
+def test_series_at_equal_state() -> None:
+    found = accuracy_at(handmade.points(ROWS), handmade.scores(ROWS), [2.0]).set_index("series")
+    assert found["accuracy"].to_dict() == pytest.approx({"a": 0.3, "b": 0.2})
+    assert found.loc["b", ["low", "high"]].tolist() == pytest.approx([0.1, 0.3])
+    assert found.loc["a", "low"] > 0.2 and found.loc["a", "seeds"] == 3
+    outside = accuracy_at(handmade.points(ROWS), handmade.scores(ROWS), [8.0]).set_index("series")
+    assert outside.loc["a", ["accuracy", "low", "high"]].isna().all() and outside.loc[
+        "b", "accuracy"
+    ] == pytest.approx(0.8)
+
+
+def test_series_at_equal_accuracy() -> None:
+    found = state_at(handmade.points(ROWS), handmade.scores(ROWS), 0.5).set_index("series")
+    assert found["state"].to_dict() == pytest.approx({"a": 4.0, "b": 4.0})
+    assert found.loc["b", "low"] < 4 < found.loc["b", "high"]
+    assert found.loc["b", "reached"] == 1 and 0.3 < found.loc["a", "reached"] < 0.8
+    above = state_at(handmade.points(ROWS), handmade.scores(ROWS), 0.85)
+    below = state_at(handmade.points(ROWS), handmade.scores(ROWS), 0.05)
+    assert above["censored"].tolist() == ["above", "above"] and below["censored"].tolist() == [
+        "below",
+        "below",
+    ]
+
+
+def test_one_seed_leaves_no_interval() -> None:
+    single = [("a", 1.0, [0.2]), ("a", 4.0, [0.6])]
+    found = accuracy_at(handmade.points(single), handmade.scores(single), [2.0])
+    assert found["accuracy"].item() == pytest.approx(0.4) and np.isnan(found["low"].item())
+
+
+def test_each_seed_has_a_curve_of_its_own() -> None:
+    found = by_seed(handmade.points(ROWS), handmade.scores(ROWS), "a", 2.0)
+    assert found.to_dict() == pytest.approx({0: 0.2, 1: 0.4, 2: 0.3})
+    assert by_seed(handmade.points(ROWS), handmade.scores(ROWS), "a", 5.0).empty
+
+
+def test_pairs_are_of_equal_seeds() -> None:
+    a, b = pd.Series({0: 0.5, 1: 0.7, 2: 0.6}), pd.Series({2: 0.5, 1: 0.6, 7: 0.0})
+    found = compare(a, b)
+    assert found["pairs"] == 2 and found["difference"] == pytest.approx(0.1)
+    assert found["p"] == found["least_p"] == 0.5
+    assert compare(a, pd.Series({9: 0.1}))["pairs"] == 0
+
+
+def test_pairing_sees_what_the_spread_of_seeds_hides() -> None:
+    seeds = pd.Series(np.linspace(0.1, 0.9, 8))
+    found = compare(seeds + 0.01, seeds)
+    assert (found["low"], found["high"]) == pytest.approx((0.01, 0.01)) and found["p"] == 2 / 2**8
+
+
+@pytest.mark.parametrize(
+    ("differences", "p"),
+    [([1, 1, 1], 2 / 8), ([1, 1, -1], 1.0), ([3, 1, -1], 6 / 8), ([0, 0, 0], 1.0), ([1] * 10, 2 / 1024)],
+)
+def test_p_counts_the_exchanges(differences: list[float], p: float) -> None:
+    assert p_value(np.array(differences, float)) == p
+
+
+def test_many_pairs_are_sampled() -> None:
+    rng = np.random.default_rng(0)
+    assert p_value(np.ones(30)) < 1e-3
+    assert p_value(rng.normal(size=30)) > 0.01
+
+
+def test_two_series_meet_in_the_middle_of_their_overlap() -> None:
+    found = at_equal_state(handmade.points(ROWS), handmade.scores(ROWS))
+    row = found.iloc[0]
+    assert (row["a"], row["b"]) == ("a", "b") and row["state"] == pytest.approx(8**0.5)
+    assert row["pairs"] == 3 and row["difference"] == pytest.approx(0.05)
+    apart = [("a", 1.0, [0.1, 0.1]), ("b", 2.0, [0.1, 0.1])]
+    assert at_equal_state(handmade.points(apart), handmade.scores(apart)).empty

@@ -1,0 +1,100 @@
+"""The command that prints and writes what the points say together."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis import statistics
+from analysis.bounds import VOCAB_SIZE
+from tests.analysis import fake, handmade
+from zoo import results
+
+
+def study(folder: Path, seeds: int) -> Path:
+    """Records of two mixers."""
+    for record in fake.records(seeds):
+        if record["mixer"] in ("attention", "based"):
+            (folder / record["run_id"]).mkdir(parents=True)
+            results.finish(folder / record["run_id"], record)
+    return folder
+
+
+def test_every_table_of_one_load() -> None:
+    tables = statistics.statistics(fake.table().assign(**{VOCAB_SIZE: 256}))
+    assert set(tables) == {"points", "slices", "series", "pairs", "equal_state", "capacity", "exponents"}
+    points = tables["points"].set_index(["series", "knobs"])
+    assert len(points) == len(fake.POINTS) and points["frontier_share"].max() == 1
+    assert points.loc[points["on_frontier"], "frontier_share"].gt(0).all()
+    assert points["good_low"].le(points["lr"]).all() and points["good_high"].ge(points["lr"]).all()
+    assert len(tables["slices"]) == len(fake.POINTS) * len(fake.SLICES)
+    assert tables["slices"]["bits_per_scalar"].notna().sum() > 50
+    based = tables["series"].set_index("series").loc["Based"]
+    assert based["area_low"] <= based["area"] <= based["area_high"]
+    assert {2.0**i for i in range(10, 14)} <= set(tables["equal_state"]["state"])
+
+
+def test_loads_are_judged_apart() -> None:
+    """Twice the accuracy at the other load: no frontier, and no mean, holds both."""
+    rows = [
+        {"point": f"{n}-{state}", "num_kv_pairs": n, "state_resident": state, "mixer.d_state": state}
+        | {"seq_len": 8 * n, "state_seq_len": 8 * n, "seed": seed, "accuracy": accuracy * 2 / n}
+        for n in (2, 4)
+        for state, accuracy in ((10, 0.4), (20, 0.8))
+        for seed in (0, 1)
+    ]
+    columns = (
+        "parameters",
+        "state_paper",
+        "state_touched",
+        "decode_tokens_per_second",
+        "operations",
+        "wall_seconds",
+    )
+    table = handmade.study(rows).assign(**dict.fromkeys(columns, 1.0))
+    found = statistics.statistics(table)["points"]
+    assert found["load"].nunique() == 2 and found["on_frontier"].all() and len(found) == 4
+
+
+def test_distances_are_of_points_at_their_rate() -> None:
+    table = fake.table()
+    one = table.loc[(table["mixer"] == "attention") & (table["seed"] == 0), "run_id"].unique()
+    counted = pd.DataFrame(
+        [
+            {"run_id": run_id, "split": "test", "slice": "seq_len=32,num_kv_pairs=4", "distance": 8}
+            | {"answers": 10, "right": 9}
+            for run_id in one
+        ]
+    )
+    found = statistics.distances(counted, table)
+    assert found["series"].tolist() == ["Attention"] and found["answers"].item() == 10
+
+
+def test_the_command_writes_what_it_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = study(tmp_path / "study", seeds=2)
+    assert statistics.main([str(home)]) == 0
+    said = capsys.readouterr()
+    assert "frontier_share" in said.out and "Based" in said.out and said.err == ""
+    points = pd.read_csv(home / "statistics" / "points.csv")
+    assert len(points) == 6 and np.isfinite(points["solved"]).all()
+    before = {path.name: path.read_bytes() for path in (home / "statistics").iterdir()}
+    assert statistics.main([str(home)]) == 0
+    assert {path.name: path.read_bytes() for path in (home / "statistics").iterdir()} == before
+
+
+def test_a_folder_without_cells_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert statistics.main([str(tmp_path)]) == 1
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_an_impossible_cell_and_an_unreadable_one_are_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = study(tmp_path / "study", seeds=1)
+    (home / "attention-0000" / "result.json").write_text("{")
+    monkeypatch.setattr(statistics.bounds, "in_words", lambda found: [f"{len(found)} above what is possible"])
+    assert statistics.main([str(home)]) == 3
+    said = capsys.readouterr().err
+    assert "error: not read: " in said and "above what is possible" in said
+    assert results.is_done(home / "attention-0000")

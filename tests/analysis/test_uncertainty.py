@@ -1,0 +1,86 @@
+"""How often points are on the frontier, and the area below it, where the answer can be counted."""
+
+import numpy as np
+import pytest
+
+from analysis.area import area, under
+from analysis.frontier import non_dominated
+from analysis.uncertainty import on_frontier, percentiles, resampled
+from tests.analysis import handmade
+
+SURE = [("a", 1.0, [0.1, 0.1, 0.1]), ("a", 2.0, [0.5, 0.5, 0.5]), ("a", 4.0, [0.3, 0.3, 0.3])]
+
+
+def share(rows: handmade.Rows) -> list[float]:
+    return on_frontier(handmade.points(rows), handmade.scores(rows)).tolist()
+
+
+def test_points_that_no_seed_moves_are_on_it_always_or_never() -> None:
+    assert share(SURE) == [1, 1, 0]
+
+
+def test_a_point_is_on_the_frontier_as_often_as_its_draws_are() -> None:
+    """The second has seeds 0 and 1, the first 0.4 twice: it is above in 3 draws of 4 (means 0.5 and 1)."""
+    found = share([("a", 1.0, [0.4, 0.4]), ("b", 2.0, [0.0, 1.0])])
+    assert found[0] == 1 and found[1] == pytest.approx(0.75, abs=0.03)
+
+
+def test_the_seeds_of_two_points_are_drawn_apart() -> None:
+    """Equal states: the higher stays.  Means 0, 1/2, 1/2, 1: one is higher or level in 11 of 16."""
+    found = share([("a", 1.0, [0.0, 1.0]), ("b", 1.0, [0.0, 1.0])])
+    assert found == pytest.approx([11 / 16, 11 / 16], abs=0.04)
+
+
+def test_single_seeds_say_nothing_and_outsiders_take_no_part() -> None:
+    single = [("a", 1.0, [0.4]), ("b", 2.0, [0.9])]
+    assert np.isnan(share(single)).all()
+    points = handmade.points(SURE).assign(causal=[True, False, True])
+    found = on_frontier(points, handmade.scores(SURE))
+    assert np.isnan(found[1]) and found[2] == 1
+
+
+def test_many_rows_are_judged_as_each_alone() -> None:
+    rng = np.random.default_rng(0)
+    xs, ys = rng.integers(1, 5, 8).astype(float), rng.integers(0, 4, (50, 8)) / 4
+    each = [non_dominated(xs, row) for row in ys]
+    slow = [
+        [not any(xs[q] <= xs[p] and row[q] >= row[p] and (xs[q] < xs[p] or row[q] > row[p]) for q in range(8))
+         for p in range(8)]
+        for row in ys
+    ]  # fmt: skip
+    assert (non_dominated(xs, ys) == np.stack(each)).all() and (np.stack(each) == np.array(slow)).all()
+
+
+def test_what_stands_in_one_row_is_drawn_together() -> None:
+    drawn = resampled(np.array([[0.0, 1.0], [1.0, 0.0]]), np.random.default_rng(0), 100)
+    assert drawn.sum(axis=1) == pytest.approx(1.0) and len(np.unique(drawn[:, 0])) == 3
+
+
+def test_percentiles_leave_out_what_has_no_value() -> None:
+    assert percentiles(np.array([np.nan, 1.0, 1.0])) == (1.0, 1.0)
+    assert np.isnan(percentiles(np.array([np.nan]))).all()
+
+
+def test_area_under_steps() -> None:
+    """0 from 1/2 to 1, 0.1 from 1 to 2, 0.5 from 2 to 8; what lies below the frontier adds nothing."""
+    found = area(handmade.points(SURE), handmade.scores(SURE), low=0.5, high=8).iloc[0]
+    assert found["area"] == pytest.approx(0.1 + 2 * 0.5)
+    assert found["mean_accuracy"] == pytest.approx(1.1 / 4)
+    assert (found["area_low"], found["area_high"]) == pytest.approx((1.1, 1.1))
+
+
+def test_area_between_narrower_limits() -> None:
+    states, ys = np.array([4.0, 1.0, 2.0]), np.array([0.3, 0.1, 0.5])
+    assert under(states, ys, 1.0, 2.0) == pytest.approx(0.1)
+    assert under(states, ys, 2**1.5, 2**2.5) == pytest.approx(0.5)
+    assert under(states, ys, 2**-3, 2**-1) == 0
+    assert under(states, ys, 16.0, 64.0) == pytest.approx(1.0)
+
+
+def test_area_of_each_series_and_its_interval() -> None:
+    rows = [("a", 1.0, [0.0, 1.0]), ("b", 2.0, [0.5, 0.5])]
+    found = area(handmade.points(rows), handmade.scores(rows), low=1, high=4, by="series").set_index("series")
+    assert found["area"].to_dict() == pytest.approx({"a": 1.0, "b": 0.5})
+    assert found.loc["a", ["area_low", "area_high"]].tolist() == pytest.approx([0.0, 2.0])
+    with pytest.raises(ValueError, match=r"low \(=4\) must be positive and below high \(=4\)"):
+        area(handmade.points(rows), handmade.scores(rows), low=4, high=4)
