@@ -30,7 +30,7 @@ from analysis.points import points
 from analysis.records import once, readable
 from analysis.seeds import solved
 from analysis.table import whole
-from analysis.uncertainty import at_chosen, on_frontier
+from analysis.uncertainty import at_chosen
 from zoo.results import load_distances
 
 ABOUT = ["load", "series", "d_model", "knobs", "state_resident"]
@@ -127,13 +127,11 @@ def _points(load: pd.DataFrame, shown: pd.DataFrame, scores: pd.DataFrame) -> pd
     of_point = {name: group["accuracy"].to_numpy(float) for name, group in scores.groupby("point")}
     shares = np.array([solved(of_point[name]) for name in shown["point"]])
     shown = shown.assign(solved=shares[:, 0], solved_low=shares[:, 1], solved_high=shares[:, 2])
-    shown["frontier_share"] = on_frontier(shown, scores)
     return shown.merge(learning_rate.good_range(load), on="point")
 
 
 def _slice(load: pd.DataFrame, chosen: pd.DataFrame, name: str) -> pd.DataFrame:
     shown = points(load, chosen, split="test", slices=[name])
-    shown["frontier_share"] = on_frontier(shown, at_chosen(load, chosen, "test", [name]))
     of_slice = load.loc[load["slice"] == name].drop_duplicates("point")
     keys = [column for column in ("seq_len", "num_kv_pairs", bounds.VOCAB_SIZE) if column in load]
     return bounds.recall(shown.merge(of_slice[["point", *keys]], on="point"))
