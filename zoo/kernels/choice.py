@@ -59,12 +59,17 @@ class Op:
     others: what is imported only to be used, "triton" or a package: each the name of a file in the op's
         folder, with the function OP_NAME, with `unfit(*inputs)`, which says why it cannot take these inputs
         (None: it can), and with PROVEN, the card on which its gpu tests have passed (None: none yet).
+    prepare: what each input of a form in torch goes through; the others get them as they come.
     """
 
     def __init__(
-        self, name: str, forms: Mapping[str, Callable[..., Any]], others: Sequence[str] = ()
+        self,
+        name: str,
+        forms: Mapping[str, Callable[..., Any]],
+        others: Sequence[str] = (),
+        prepare: Callable[[Any], Any] | None = None,
     ) -> None:
-        self.name, self.forms, self.others = name, dict(forms), tuple(others)
+        self.name, self.forms, self.others, self.prepare = name, dict(forms), tuple(others), prepare
 
     def run(self, usual: str, *inputs: Any) -> Any:
         """The op on `inputs`, the first a tensor.  usual: the form in torch that suits them best."""
@@ -72,7 +77,9 @@ class Op:
         name = self._name("auto" if choice is None else choice.asked, usual, inputs)
         if choice is not None:
             choice.ran.setdefault(self.name, set()).add(name)
-        return self.forms[name](*inputs) if name in self.forms else self._function(name)(*inputs)
+        if name not in self.forms:
+            return self._function(name)(*inputs)
+        return self.forms[name](*(map(self.prepare, inputs) if self.prepare else inputs))
 
     def of_kind(self, kind: str) -> tuple[str, ...]:
         """The implementations that `kernels=KIND` can mean."""

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.checks import at_least, multiple, one_of
+from zoo.kernels.precision import wide
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.feature_maps import FeatureMap
 from zoo.mixers.head_decay import HeadDecay
@@ -71,14 +72,14 @@ class LinearAttention(Mixer[State]):
     def forward(self, x: Seq) -> Seq:
         if x.shape[1] > MATRIX_UP_TO:
             return self.extend(x)[0]
-        q, k, v = self._heads(x)
+        q, k, v = self._heads(x) if self.map.halves else map(wide, self._heads(x))
         with torch.autocast(x.device.type, enabled=False):
             fade = None if self.decay is None else self.decay(x.shape[1]).between
             y = self.map.attend(*self._learned(q, k), v, self.eps, fade)
-        return self._output(y, x)
+        return self._output(wide(y), x)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        q, k, v = self._heads(x)
+        q, k, v = map(wide, self._heads(x))
         with torch.autocast(x.device.type, enabled=False):
             (q, k), ys = self._learned(q, k), []
             for part in zip(q.split(CHUNK, 2), k.split(CHUNK, 2), v.split(CHUNK, 2), strict=True):
@@ -109,7 +110,6 @@ class LinearAttention(Mixer[State]):
         self, x: Seq
     ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T C"], Float[Tensor, "B H T V"]]:
         heads = self.proj(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-        heads = heads.to(torch.promote_types(heads.dtype, torch.float32))
         q, k, v = heads.split([self.feature_dim, self.feature_dim, self.head_dim], dim=-1)
         return q, k, v
 

@@ -4,6 +4,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.choice import Op
+from zoo.kernels.precision import wide
 from zoo.kernels.taylor_attention.fused import taylor_attention_fused, taylor_weights
 from zoo.kernels.taylor_attention.reference import taylor_attention_reference
 
@@ -11,13 +12,17 @@ OP = Op(
     "taylor_attention",
     {"reference": taylor_attention_reference, "fused": taylor_attention_fused},
     others=("triton",),
+    prepare=wide,
 )
 
 
 def taylor_attention(
     q: Float[Tensor, "... T C"], k: Float[Tensor, "... T C"], v: Float[Tensor, "... T V"], eps: float
 ) -> Float[Tensor, "... T V"]:
-    """y_t = sum over j <= t of w_tj v_j / (sum of w_tj + eps), w = 1 + u + u^2/2 and u = q_t k_j / sqrt C."""
+    """y_t = sum over j <= t of w_tj v_j / (sum of w_tj + eps), w = 1 + u + u^2/2 and u = q_t k_j / sqrt C.
+
+    Inputs may be in half precision: torch takes them in float32, Triton as they are, with sums in float32.
+    """
     return OP.run("fused", q, k, v, eps)
 
 

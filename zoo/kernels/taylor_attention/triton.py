@@ -11,7 +11,7 @@ have; the last must be 1.  Products run on tensor cores and sum in float32; thos
 parts (tf32x3): one part alone would lose 13 of the 24 bits, and full float32 has no tensor cores.
 """
 
-# pyright: reportArgumentType=false
+# pyright: reportArgumentType=false, reportCallIssue=false
 # what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ class Blocks(NamedTuple):
     num_stages: int
 
 
-def blocks(kernel: str, bits: int, width: int) -> Blocks:
+def blocks(kernel: str, bits: int, channels: int, width: int) -> Blocks:
     """Static, so that a captured graph and a second run do the same.
 
     `python -m benchmarks.kernels_offline` says what each costs in registers; none may spill.
@@ -52,7 +52,7 @@ def blocks(kernel: str, bits: int, width: int) -> Blocks:
         return Blocks(64, 16, 4, 2)
     if kernel == "forward":
         return Blocks(128, 64, 8, 3)
-    if kernel == "keys" and width > 64:
+    if kernel == "keys" and channels + width > 80:
         return Blocks(64, 32, 8, 2)
     return Blocks(64, 64, 4 if width <= 64 else 8, 2)
 
@@ -103,7 +103,7 @@ class _Attention(Function):
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, eps: float) -> tuple[Tensor, Tensor]:  # pyright: ignore
         y, total = _by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
-        cut = blocks("forward", 8 * q.element_size(), _power(v))
+        cut = blocks("forward", 8 * q.element_size(), _channels(q), _power(v))
         _forward[_grid(q, cut.own)](
             *(q, *q.stride()[:3], k, *k.stride()[:3], v, *v.stride()[:3], y, *y.stride()[:3], total),
             *(q.shape[1], q.shape[2], q.shape[3] ** -0.5, eps),
@@ -140,11 +140,11 @@ class _Backward(Function):
         dq, dk, dv, delta = _by_time(q), _by_time(k), _by_time(v), torch.empty_like(total)
         shape = (q.shape[1], q.shape[2], q.shape[3] ** -0.5)
         inputs = (q, *q.stride()[:3], k, *k.stride()[:3], v, *v.stride()[:3], dy, *dy.stride()[:3])
-        cut = blocks("queries", 8 * q.element_size(), _power(v))
+        cut = blocks("queries", 8 * q.element_size(), _channels(q), _power(v))
         _queries[_grid(q, cut.own)](
             *(*inputs, y, *y.stride()[:3], total, delta, dq, *dq.stride()[:3], *shape), **_sizes(q, v, cut)
         )
-        cut = blocks("keys", 8 * q.element_size(), _power(v))
+        cut = blocks("keys", 8 * q.element_size(), _channels(q), _power(v))
         _keys[_grid(q, cut.own)](
             *(*inputs, total, delta, dk, *dk.stride()[:3], dv, *dv.stride()[:3], *shape), **_sizes(q, v, cut)
         )
@@ -174,14 +174,17 @@ def _grid(q: Tensor, own: int) -> tuple[int, int]:
     return q.shape[0] * q.shape[1], triton.cdiv(q.shape[2], own)
 
 
+def _channels(q: Tensor) -> int:
+    return next(size for size in CHANNELS if size >= q.shape[-1])
+
+
 def _power(v: Tensor) -> int:
     return max(16, triton.next_power_of_2(v.shape[-1]))
 
 
 def _sizes(q: Tensor, v: Tensor, cut: Blocks) -> dict[str, Any]:
-    channels = next(size for size in CHANNELS if size >= q.shape[-1])
     return {
-        **{"C": q.shape[-1], "CS": channels, "V": v.shape[-1], "VS": _power(v)},
+        **{"C": q.shape[-1], "CS": _channels(q), "V": v.shape[-1], "VS": _power(v)},
         **{"OWN": cut.own, "OTHER": cut.other},
         **launch_options(cut.num_warps, cut.num_stages),
     }

@@ -20,7 +20,10 @@ class FeatureMap(nn.Module, ABC):
 
     One map serves all heads, as in zoology and fla.  `offset` is the position of the first token, for maps
     that use it.
+    halves: `attend` takes half precision as it comes; else queries, keys and values are float32 at least.
     """
+
+    halves: bool = False
 
     def __init__(self, feature_dim: int) -> None:
         super().__init__()

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from zoo.kernels.precision import wide
 from zoo.kernels.taylor_attention import taylor_attention, taylor_weights
 from zoo.mixers.feature_maps.base import FeatureMap
 
@@ -19,6 +20,7 @@ class Taylor2(FeatureMap):
     A weight is at least 1/2, so the denominator needs no care.
     """
 
+    halves = True
     pairs: Tensor
 
     def __init__(self, feature_dim: int) -> None:
@@ -51,5 +53,5 @@ class Taylor2(FeatureMap):
         fade: Float[Tensor, "... T T"] | None = None,
     ) -> Float[Tensor, "... T V"]:
         if eps is None or fade is not None:
-            return super().attend(q, k, v, eps, fade)
+            return super().attend(wide(q), wide(k), wide(v), eps, fade)
         return taylor_attention(q, k, v, eps)

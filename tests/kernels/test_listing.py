@@ -1,0 +1,49 @@
+"""python -m zoo.kernels: every op, every implementation, and why one cannot run."""
+
+from importlib.machinery import ModuleSpec
+
+import pytest
+import torch
+
+from zoo.kernels import available
+from zoo.kernels.__main__ import main, rows
+from zoo.kernels.available import absent
+from zoo.kernels.choice import ops
+
+
+def test_lists_every_op_and_implementation(capsys: pytest.CaptureFixture[str]):
+    main()
+    shown = capsys.readouterr().out
+    assert all(f"{op.name} " in shown for op in ops())
+    assert all(f" {name} " in shown for op in ops() for name in (*op.forms, *op.others))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA device")
+def test_what_cannot_run_here_says_why():
+    here = {op.name: dict((name, why) for name, _, why in rows(op)) for op in ops()}
+    assert here["taylor_attention"]["reference"] == here["taylor_attention"]["fused"] == "yes"
+    assert here["taylor_attention"]["triton"].startswith("no: ")
+
+
+@pytest.mark.parametrize(
+    ("raises", "says"),
+    [
+        (ModuleNotFoundError("No module named 'selective_scan_cuda'"), "selective_scan_cuda"),
+        (OSError("libcudart"), "libcudart"),
+    ],
+)
+def test_a_package_that_is_there_and_does_not_import_says_so(
+    monkeypatch: pytest.MonkeyPatch, raises: Exception, says: str
+):
+    def fail(name: str) -> None:
+        raise raises
+
+    monkeypatch.setattr(available.importlib.util, "find_spec", lambda name: ModuleSpec(name, None))
+    monkeypatch.setattr(available.importlib, "import_module", fail)
+    assert absent.__wrapped__("mamba_ssm") == f"mamba_ssm cannot be imported: {raises}"
+    assert says in str(raises)
+
+
+def test_a_package_that_is_not_there_says_so(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(available.importlib.util, "find_spec", lambda name: None)
+    assert absent.__wrapped__("flash_attn") == "flash_attn is not installed"

@@ -1,0 +1,45 @@
+"""Every op and what can compute it here: python -m zoo.kernels
+
+One line an implementation: how `kernels=` asks for it, and whether it runs on this machine, or why not.
+"""
+
+from collections.abc import Iterator
+
+from zoo.display import console
+from zoo.kernels.choice import REFERENCE, TRITON, Op, ops
+from zoo.slim import slim
+
+
+def main() -> None:
+    table = slim("Kernels")
+    for column in ("op", "implementation", "kernels=", "here"):
+        table.add_column(column, no_wrap=column != "here", overflow="fold")
+    for op in ops():
+        for i, row in enumerate(rows(op)):
+            table.add_row("" if i else op.name, *row)
+    console().print(table)
+
+
+def rows(op: Op) -> Iterator[tuple[str, str, str]]:
+    """Implementation, the word that asks for it, and yes, or why not."""
+    for name in (*op.forms, *op.others):
+        yield name, _word(op, name), _here(op, name)
+
+
+def _word(op: Op, name: str) -> str:
+    if name in op.others:
+        return TRITON if name == TRITON else "package"
+    return "auto" if name != REFERENCE else f"{REFERENCE}, auto" if len(op.forms) == 1 else REFERENCE
+
+
+def _here(op: Op, name: str) -> str:
+    reason = op.missing(name)
+    if reason is not None:
+        return f"no: {reason}"
+    if name in op.others and op.module(name).PROVEN is None:
+        return "yes, when asked for: its tests have not run on a card yet, so auto leaves it"
+    return "yes"
+
+
+if __name__ == "__main__":
+    main()
