@@ -91,6 +91,18 @@ def test_a_state_that_grows_with_the_load_is_read_off_where_the_capacity_is() ->
     assert np.isnan(found["low"]) and found["seeds"] == 1
 
 
+def test_a_fit_takes_each_state_where_its_capacity_is() -> None:
+    """Caches of 10 c n scalars that recall 8 c pairs, and miss 16 c: pairs grow as the square root."""
+    rows = [
+        {"point": f"p{c}-{n}", "state_resident": 10 * c * n, "num_kv_pairs": n, "state_seq_len": 8 * n}
+        | {"seq_len": 8 * n, "accuracy": 1.0 if n <= 8 * c else 0.8, "mixer.heads": c}
+        for c in (1, 2, 4)
+        for n in LOADS
+    ]
+    law = fits(handmade.study(rows)).iloc[0]
+    assert law["exponent"] == pytest.approx(0.5) and law["states"] == 3
+
+
 def test_a_line_needs_three_distinct_places() -> None:
     xs = np.array([[0.0, 1, 2, 2], [0, 1, 1, 1], [0, 1, 2, 3]])
     ys = np.array([[1.0, 3, 5, 5], [1, 3, 3, 3], [np.inf, 3, 5, -np.inf]])
