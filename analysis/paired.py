@@ -54,7 +54,8 @@ def p_value(differences: NDArray[np.float64]) -> float:
 def at_equal_state(points: pd.DataFrame, scores: pd.DataFrame, x: str = "state_resident") -> pd.DataFrame:
     """Every two series whose states overlap, compared at the geometric middle of the overlap.
 
-    a, b, state, and the columns of `compare`.  points, scores: as in `analysis.equal`.
+    a, b, state, and the columns of `compare`; p is not corrected for how many pairs of series there are.
+    points, scores: as in `analysis.equal`.
     """
     allowed = points.loc[takes_part(points) & points[x].notna()]
     spans = {str(name): (group[x].min(), group[x].max()) for name, group in allowed.groupby("series")}

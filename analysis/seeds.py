@@ -15,6 +15,9 @@ def interval(scores: NDArray[np.float64]) -> tuple[float, float, str]:
     Three seeds or more: the percentile bootstrap over seeds, 2.5 % to 97.5 %, from a generator seeded here
     (with three it coincides with the range, because 1 resample in 27 repeats the lowest).  Two: their range.
     One: no interval, low and high are NaN.
+
+    So few seeds promise less than the name says: in simulation the interval holds the true mean in 75 % of
+    cases with three seeds, 84 % with five, 90 % with ten; 62 % with three that either solve or fail.
     """
     scores = np.sort(scores)
     if len(scores) == 1:

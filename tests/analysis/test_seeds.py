@@ -19,6 +19,14 @@ def test_the_interval_of_many_seeds_is_that_of_their_mean() -> None:
     assert (scores.mean() - low, high - scores.mean()) == pytest.approx((error, error), rel=0.1)
 
 
+@pytest.mark.parametrize(("seeds", "covered"), [(3, 0.75), (10, 0.90)])
+def test_few_seeds_cover_less_than_the_name_says(seeds: int, covered: float) -> None:
+    """The shares that `interval` states, for normal scores."""
+    drawn = np.random.default_rng(0).normal(size=(200, seeds))
+    holds = [low <= 0 <= high for low, high, _ in map(interval, drawn)]
+    assert np.mean(holds) == pytest.approx(covered, abs=0.08)
+
+
 @pytest.mark.parametrize(
     ("successes", "trials", "low", "high"),
     [(3, 3, 0.4385, 1.0), (0, 3, 0.0, 0.5615), (5, 10, 0.2366, 0.7634), (1, 20, 0.0089, 0.2361)],
