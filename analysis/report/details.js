@@ -23,6 +23,7 @@ async function showDetails(view, point, cell) {
   const plots = element("div", { class: "plots" },
     element("div", {}, element("h3", {}, "Training curves"), element("div", { id: "curves" })),
     element("div", {}, element("h3", {}, "Learning rates"), element("div", { id: "profile" })));
+  for (const id of ["curves", "profile"]) if (byId(id)) Plotly.purge(id);
   byId("detail").replaceChildren(title, facts(view, point), plots, cellChoice(view, point, cell), record(all[cells.run_id[cell]]));
   drawCurves(view, point, all);
   drawProfile(view, point);

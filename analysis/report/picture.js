@@ -7,6 +7,8 @@ const FULL = 0.99; // where a bound no longer binds
 const ROOM = 1.45; // beside the outermost points, as a factor
 const MANY = 1500; // points, from which WebGL draws them
 const MARKER = 9; // pixels
+// pixels around the chosen point: a circle as a path, for plotly refuses negative corners on a log axis
+const RING = "M10,0C10,5.5 5.5,10 0,10C-5.5,10 -10,5.5 -10,0C-10,-5.5 -5.5,-10 0,-10C5.5,-10 10,-5.5 10,0Z";
 const CONFIG = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
 const FONT = { family: 'system-ui, "Segoe UI", "DejaVu Sans", sans-serif', size: 12, color: INK };
 
@@ -153,7 +155,7 @@ function crosses(view, points, at) {
 function ring(view, points, chosen) {
   const own = points.filter((point) => point.place === chosen && point[view.axis.column] !== null);
   return own.map((point) => ({
-    type: "circle", xsizemode: "pixel", ysizemode: "pixel", x0: -10, x1: 10, y0: -10, y1: 10, line: { color: INK, width: 1.6 },
+    type: "path", path: RING, xsizemode: "pixel", ysizemode: "pixel", line: { color: INK, width: 1.6 },
     xanchor: point[view.axis.column], yanchor: point.diverged < point.seeds ? point.accuracy : DIVERGED_AT,
   }));
 }

@@ -20,6 +20,7 @@ function start() {
 function listen() {
   byId("setting").addEventListener("change", () => (setUp(), changed()));
   for (const id of ["split", "axis", "show-intervals", "show-lines", "show-bound"]) byId(id).addEventListener("change", changed);
+  matchMedia("(max-width: 700px)").addEventListener("change", changed);
   byId("cells-section").addEventListener("toggle", showTables);
   byId("reset").addEventListener("click", everything);
   byId("save").addEventListener("click", save);

@@ -76,16 +76,17 @@ function pointColumns(axis, choose) {
     { title: axis.short, number: true, value: (point) => point[axis.column], text: (point) => quantity(point[axis.column], axis) },
     { title: "accuracy", number: true, value: (point) => point.accuracy, text: (point) => share(point.accuracy) },
     { title: "interval", value: (point) => point.low, text: (point) => (point.low === null ? "-" : `${share(point.low)} to ${share(point.high)}`) },
+    { title: "frontier", value: (point) => (point.on_frontier ? 0 : 1), text: standing },
     { title: "seeds", number: true, value: (point) => point.seeds, text: (point) => String(point.seeds) },
     { title: "solved", number: true, value: (point) => point.solved },
     { title: "diverged", number: true, value: (point) => point.diverged_in_grid, text: divergedText },
     { title: "lr", number: true, value: (point) => point.lr, text: lrText },
     { title: "in view", number: true, value: (point) => point.coverage, text: (point) => share(point.coverage) },
-    { title: "frontier", value: (point) => (point.on_frontier ? 0 : 1), text: standing },
   ];
 }
 
-const divergedText = (point) => (point.diverged_in_grid ? `${point.diverged} here, ${point.diverged_in_grid} in all` : "");
+/** Over all learning rates: of the point's cells in view, those that diverged. */
+const divergedText = (point) => (point.diverged_in_grid ? `${point.diverged_in_grid} of ${sum(point.grid.map((entry) => entry.seeds))}` : "");
 const lrText = (point) => `${short(point.lr)}${{ low: " (lowest)", high: " (highest)", "": "" }[point.lr_edge]}`;
 
 function standing(point) {
