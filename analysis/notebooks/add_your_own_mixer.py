@@ -219,8 +219,8 @@ print(said[said.index("accuracy on") :])
 # Up is better, left is cheaper. Our two points stand in it under the label from the yaml, in the colour of
 # their family. Look at three things: whether ours lie on the frontier (the grey stair: nothing is better
 # and at most as large); what the larger matrix buys; and the distance to linear attention, up or down, at
-# nearly the same memory. The broken line at the left is no model but a rule of thumb, what a matrix of so many
-# scalars could hold at best: at this length of training all of us are far from it.
+# nearly the same memory. The broken line at the left is no model but a rule of thumb, what a matrix of so
+# many scalars holds at best: after so short a training all of us are far from it.
 
 
 # %%

@@ -20,8 +20,13 @@
 # question of this notebook is: **how many of the questions does a model answer, and how large a memory
 # did it need for that?**
 #
-# It opens on the records of `make demo`. To look at others, set the environment variable `ZOO_RESULTS` to
-# the folder that `python -m zoo.run` wrote to.
+# The records that it opens on were made by one command, which can be killed and typed again:
+#
+#     python -m zoo.run -m experiment=demo results=results/demo     # make demo: one learning rate, two seeds
+#     python -m zoo.run -m sweep=mini_based_fig2 results=results/mini    # three learning rates, three seeds
+#
+# To look at other records than the demo's, set the environment variable `ZOO_RESULTS` to such a folder, or
+# to an archive that `python -m zoo.archive` made of one.
 
 # %%
 import os
@@ -31,7 +36,9 @@ from IPython.display import Image, Markdown
 
 import analysis
 from analysis import cells, curves, figure, learning_rate, page
+from analysis.gallery import Study, draw
 from analysis.pareto import pareto
+from analysis.style import SCREEN
 from zoo.results import load, load_metrics
 
 ROOT = Path(analysis.__file__).resolve().parent.parent
@@ -71,38 +78,71 @@ Markdown(
 # its settings and its width) gets the learning rate whose **validation** accuracy, averaged over seeds,
 # is best; a seed that diverged counts as 0. The test split is not asked. Where the best is the lowest or
 # the highest that was tried, the true best may lie outside the grid, and the point is flagged.
+#
+# Look at how wide the profiles are. A point that recalls well at a single learning rate was lucky, or asks
+# for a finer grid; one whose ring stands at an end of its line, with an arrow outwards, may do better yet.
+
+
+# %%
+def profiles() -> Image | Markdown:
+    """The picture, where there is something to choose from."""
+    if runs["lr"].nunique() == 1:
+        return Markdown("These cells have one learning rate. Nothing was tuned: no claim can rest on them.")
+    return Image(page.png(draw("lr_profiles", Study(RESULTS), SCREEN).figure), width=1100)
+
+
+profiles()
 
 # %%
 names = runs.drop_duplicates("point").set_index("point")[["series", "d_model", "knobs"]]
-profile = learning_rate.profile(table).join(names, on="point")
-profile.pivot(index=["series", "d_model", "knobs"], columns="lr", values="valid_accuracy").round(3)
-
-# %%
-chosen = learning_rate.choose(table).join(names, on="point")
-chosen[["series", "d_model", "knobs", "lr", "lrs", "lr_edge", "diverged_in_grid"]]
+chosen = (
+    learning_rate.choose(table).merge(learning_rate.good_range(table), on="point").join(names, on="point")
+)
+chosen[["series", "d_model", "knobs", "lr", "lr_edge", "good_low", "good_high", "diverged_in_grid"]]
 
 # %% [markdown]
 # ## The frontier
 #
 # A point is on the frontier when no other point is at least as accurate with at most its memory. Only
 # models that are causal, and whose decoding computes what training computed, take part.
+#
+# Seeds differ, so three columns say how sure that is. `low` to `high` is the interval of the accuracy: of
+# three seeds or more a bootstrap of 95 %, of two their range. `frontier_share` is how often the point is on
+# the frontier when the seeds of all points are drawn again. Look at those with a share near a half: whether
+# they belong there is not settled.
 
 # %%
 shown = pareto(load(RESULTS))
-shown.points.loc[
-    shown.points["on_frontier"], ["series", "d_model", "knobs", "state_resident", "accuracy"]
-].round(3)
+columns = [
+    "series",
+    "d_model",
+    "knobs",
+    "state_resident",
+    "accuracy",
+    "low",
+    "high",
+    "seeds",
+    "frontier_share",
+]
+shown.points.loc[shown.points["on_frontier"], columns].sort_values("state_resident").round(3)
 
 # %% [markdown]
 # ## The picture
 #
 # Up is better, left is cheaper. The grey stair is the frontier: the best accuracy to be had with that
 # much memory. Thin lines join the points of one mixer while one knob is turned; the small numbers say to
-# what. A dash is a window's coverage: a point above its dash would be a bug.
+# what. Upright bars are the intervals. A dash is a window's coverage. What no model can do stands at the
+# left, or in the legend where it is too far off: recall takes bits, and a scalar has 32 of them. Where some
+# mixer reads less for one token than it keeps, a second panel asks the same of what it reads.
+#
+# A point above what is possible would be a mistake of the model or of our count. Every cell is tested for
+# that. The list below the picture is of those that fail, and must be empty.
 
 # %%
-picture = figure.one_panel(shown.points, list(shown.by_slice))
-Image(page.png(picture), width=900)
+Image(page.png(shown.picture()), width=900)
+
+# %%
+list(shown.wrong)
 
 # %% [markdown]
 # ## One slice at a time
@@ -131,5 +171,9 @@ Image(page.png(curves.picture(curves.learning_curves(load_metrics(RESULTS)), som
 # - The same pictures as files: `python -m analysis.pareto RESULTS`, with `--slice`, `--axis` and
 #   `--where` to choose.
 # - Another axis: `pareto(load(RESULTS), axis="touched")` asks what one decoding step must read.
+# - Mixers against each other, seed by seed and at equal state; areas, capacities, exponents:
+#   `python -m analysis.statistics RESULTS`.
+# - Everything on one page to click through: `python -m analysis.report RESULTS`.
 # - More points: `python -m zoo.run -m mixer=based,mamba d_model=64,128 lr=1e-3,3e-3,1e-2 seed=0,1,2
-#   results=RESULTS`. Cells that are done are not done again.
+#   results=RESULTS`. Cells that are done are not done again. A mixer of your own:
+#   `add_your_own_mixer.ipynb`.

@@ -17,7 +17,7 @@ named = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.ste
 SHOWN = {
     "add_your_own_mixer": (1, ["4 failed, 24 passed", "28 passed", "Fading memory"]),
     "anatomy_of_a_state": (3, ["32 of 32 scalars are alive", "40 of 48 scalars are alive"]),
-    "pareto": (3, ["**51 cells**"]),
+    "pareto": (4, ["**51 cells**", "frontier_share", "[]"]),
 }
 
 
