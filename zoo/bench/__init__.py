@@ -1,0 +1,1 @@
+"""Measurements that decide: each beside its alternative of the same run and what the machine allows."""

@@ -1,0 +1,150 @@
+"""A measurement, as a row of a tidy table: what was timed, against what, and against which floor."""
+
+import csv
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from statistics import median
+
+from zoo.bench.machine import Machine
+
+
+@dataclass(frozen=True, kw_only=True)
+class Floor:
+    """The least time that this machine needs, and what it is made of; seconds None: nothing bounds it."""
+
+    seconds: float | None = None
+    made_of: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timed:
+    """times: seconds of each repeat.  units: how many of `unit` one repeat did."""
+
+    implementation: str
+    times: Sequence[float]
+    units: float
+    floor: Floor = Floor()
+    loss_gap: float | None = None
+    held_by: str = ""
+
+    @property
+    def seconds(self) -> float:
+        return median(self.times)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """seconds: the median of `repeats`, `fastest` and `slowest` among them.  ratio: the alternative's seconds
+    over these, both of one run.  floor_share: floor_seconds over seconds; 1 cannot be beaten.
+    loss_gap: the largest relative distance of a training loss from the alternative's, step by step.
+    """
+
+    what: str
+    mixer: str
+    sizes: str
+    implementation: str
+    alternative: str
+    seconds: float
+    fastest: float
+    slowest: float
+    repeats: int
+    unit: str
+    units_per_second: float
+    ratio: float
+    floor_seconds: float | None
+    floor: str
+    floor_share: float | None
+    loss_gap: float | None
+    held_by: str
+    device: str
+    threads: int
+    clock: str
+    versions: str
+
+
+def compared(
+    what: str, mixer: str, sizes: str, unit: str, timed: Sequence[Timed], alternative: str, machine: Machine
+) -> list[Row]:
+    """A row for each that was timed, all against the one called `alternative` among them."""
+    against = next(t for t in timed if t.implementation == alternative).seconds
+    return [
+        Row(
+            what=what,
+            mixer=mixer,
+            sizes=sizes,
+            implementation=t.implementation,
+            alternative=alternative,
+            seconds=t.seconds,
+            fastest=min(t.times),
+            slowest=max(t.times),
+            repeats=len(t.times),
+            unit=unit,
+            units_per_second=t.units / t.seconds,
+            ratio=against / t.seconds,
+            floor_seconds=t.floor.seconds,
+            floor=t.floor.made_of,
+            floor_share=None if t.floor.seconds is None else t.floor.seconds / t.seconds,
+            loss_gap=t.loss_gap,
+            held_by=t.held_by,
+            device=machine.device,
+            threads=machine.threads,
+            clock=machine.clock,
+            versions=machine.versions,
+        )
+        for t in timed
+    ]
+
+
+SHOWN = {
+    "mixer": "mixer",
+    "sizes": "sizes",
+    "implementation": "implementation",
+    "seconds": "s",
+    "units_per_second": "units/s",
+    "alternative": "against",
+    "ratio": "times as fast",
+    "floor_share": "of the floor",
+    "loss_gap": "loss gap",
+    "held_by": "held by",
+}
+
+
+def table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """Headings and cells for a person; columns that say nothing are left out."""
+    texts = [{name: _text(value) for name, value in asdict(row).items()} for row in rows]
+    kept = [name for name in SHOWN if any(text[name] for text in texts)]
+    return [SHOWN[name] for name in kept], [[text[name] for name in kept] for text in texts]
+
+
+def markdown(rows: Sequence[Row], argv: Sequence[str]) -> str:
+    heads, cells = table(rows)
+    first, floors = rows[0], dict.fromkeys(row.floor for row in rows if row.floor)
+    lines = [
+        f"| {' | '.join(heads)} |",
+        "|---" * len(heads) + "|",
+        *(f"| {' | '.join(line)} |" for line in cells),
+        "",
+        f"`python -m zoo.bench {shlex.join(argv)}`; {first.device}, {first.threads} thread(s); "
+        f"{first.versions}.  Units: {first.unit}.  Seconds are medians, of the {first.clock} clock.",
+        *(["Floors: " + "; ".join(floors) + "."] if len(floors) <= 4 else []),
+    ]
+    return "\n".join(lines)
+
+
+def write(rows: Sequence[Row], folder: Path, argv: Sequence[str]) -> None:
+    """WHAT.csv, tidy, and WHAT.md, for reading."""
+    folder.mkdir(parents=True, exist_ok=True)
+    what = rows[0].what
+    with (folder / f"{what}.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in rows)
+    (folder / f"{what}.md").write_text(markdown(rows, argv) + "\n")
+
+
+def _text(value: str | float | None) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

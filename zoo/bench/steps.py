@@ -1,0 +1,136 @@
+"""One formulation of a cell's training step, in a process of its own: memory settings are a process's."""
+
+import multiprocessing
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from zoo.bench.flops import flops
+from zoo.bench.machine import now
+from zoo.bench.plain import all_logits_loss, plain_optimizer
+from zoo.cell import Cell
+from zoo.kernels.choice import kernels
+from zoo.kernels.linear_cross_entropy import linear_cross_entropy
+from zoo.learner import answer_states
+from zoo.model import build_task, model_from_config
+from zoo.optimizer import OptimConfig, make_optimizer, settings
+from zoo.surroundings import keep_freed_memory
+from zoo.tasks.base import Batch
+
+MOST_NAMED = 3  # operations that hold a step
+Asked = Callable[..., Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """precision: 32-true, bf16-mixed or bf16-head.  answers_only: the fast head, optimizer and memory."""
+
+    kernels: str
+    precision: str
+    answers_only: bool
+
+
+FORMS = {
+    "zoo": Form(kernels="auto", precision="32-true", answers_only=True),
+    "zoo bf16-head": Form(kernels="auto", precision="bf16-head", answers_only=True),
+    "zoo bf16-mixed": Form(kernels="auto", precision="bf16-mixed", answers_only=True),
+    "all logits": Form(kernels="auto", precision="32-true", answers_only=False),
+    "plain": Form(kernels="reference", precision="32-true", answers_only=False),
+}
+
+
+class Steps:
+    """The training of a cell, step by step, on any batch of its task."""
+
+    def __init__(self, cell: Cell, form: Form, kind: str, threads: int) -> None:
+        torch.set_num_threads(threads)
+        if form.answers_only:
+            keep_freed_memory()
+        self.form, self.kind, self.threads = form, kind, threads
+        self.config: OptimConfig = settings("optim", OptimConfig, cell.config["optim"])
+        self.task = build_task(cell.config)
+        self.model = model_from_config(cell.config, self.task.vocab_size).to(kind)
+        make = make_optimizer if form.answers_only else plain_optimizer
+        self.optimizer = make(self.model, self.config, cell.config["lr"])
+
+    def timed(self, segment: int, batch: int) -> tuple[float, float]:
+        """Seconds of a step, its data included, and its loss."""
+        began = now(self.kind, self.threads)
+        loss = self.step(segment, batch)
+        return now(self.kind, self.threads) - began, float(loss)
+
+    def step(self, segment: int, batch: int) -> torch.Tensor:
+        size = self.config.batch_size
+        rows = self.task.sample("train", segment, range(batch * size, (batch + 1) * size), self.kind)
+        self.optimizer.zero_grad()
+        with kernels(self.form.kernels):
+            loss = self._loss(rows)
+        loss.backward()
+        if self.config.grad_clip is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)
+        self.optimizer.step()
+        return loss.detach()
+
+    def _loss(self, rows: Batch) -> torch.Tensor:
+        mixed, head = (
+            self.form.precision in names for names in (("bf16-mixed",), ("bf16-mixed", "bf16-head"))
+        )
+        with torch.autocast(self.kind, torch.bfloat16, enabled=mixed):
+            if not self.form.answers_only:
+                return all_logits_loss(self.model, rows)
+            states = answer_states(self.model, rows)
+        with torch.autocast(self.kind, torch.bfloat16, enabled=head):
+            return linear_cross_entropy(states, self.model.head_weight, rows.answers.flatten())
+
+    def flops(self, segment: int) -> float:
+        """Of the products of one step; takes it."""
+        return flops(lambda: self.step(segment, 0))
+
+    def held_by(self, segment: int) -> str:
+        """What most of a step's time goes to, as torch's profiler sees it; takes one."""
+        with torch.profiler.profile() as profile:
+            self.step(segment, 0)
+        share: Counter[str] = Counter()
+        for event in profile.key_averages():
+            share[event.key.removeprefix("aten::")] += (
+                event.self_device_time_total if self.kind == "cuda" else event.self_cpu_time_total
+            )
+        whole = sum(share.values())
+        return ", ".join(f"{name} {time / whole:.0%}" for name, time in share.most_common(MOST_NAMED))
+
+
+_STEPS: Steps | None = None  # of this process, which serves no other
+
+
+def begin(cell: Cell, form: Form, kind: str, threads: int) -> None:
+    global _STEPS
+    _STEPS = Steps(cell, form, kind, threads)
+
+
+def ask(method: str, *args: Any) -> Any:
+    """`method` of the process's Steps."""
+    assert _STEPS is not None
+    return getattr(_STEPS, method)(*args)
+
+
+@contextmanager
+def processes(cell: Cell, forms: Iterable[str], kind: str, threads: int) -> Iterator[dict[str, Asked]]:
+    """A process for each form, all from the same weights; name -> a function that asks it."""
+    with ExitStack() as stack:
+        pools = {
+            name: stack.enter_context(
+                ProcessPoolExecutor(
+                    1, multiprocessing.get_context("spawn"), begin, (cell, FORMS[name], kind, threads)
+                )
+            )
+            for name in forms
+        }
+        yield {
+            name: (lambda *args, pool=pool: pool.submit(ask, *args).result()) for name, pool in pools.items()
+        }

@@ -1,0 +1,48 @@
+"""From a subject and its cells to its rows."""
+
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+
+import torch
+
+from zoo.bench.machine import measured
+from zoo.bench.rows import Row
+from zoo.bench.steps import FORMS
+from zoo.bench.train import dtype_of, train
+from zoo.cell import Cell
+from zoo.checks import one_of
+from zoo.optimizer import settings
+from zoo.training import TrainerConfig
+
+ON_CPU, ELSEWHERE = ("zoo", "zoo bf16-head", "zoo bf16-mixed", "plain"), ("zoo", "zoo bf16-mixed", "plain")
+
+
+def measure(what: str, cells: Sequence[Cell], asked: Namespace) -> list[Row]:
+    return SUBJECTS[what](cells, asked)
+
+
+def _train(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
+    kind, threads = _where(cells)
+    forms = tuple(asked.forms.split(",")) if asked.forms else ON_CPU if kind == "cpu" else ELSEWHERE
+    for form in forms:
+        one_of("--forms", form, tuple(FORMS))
+    machine = measured(kind, threads, tuple({dtype_of(form) for form in forms}))
+    return [row for cell in cells for row in train(cell, machine, forms, forms[-1], asked.rounds)]
+
+
+def _where(cells: Sequence[Cell]) -> tuple[str, int]:
+    """The device and the threads that all cells ask for."""
+    trainers = [settings("trainer", TrainerConfig, cell.config["trainer"]) for cell in cells]
+    places = {(trainer.device, trainer.threads) for trainer in trainers}
+    if len(places) > 1:
+        raise ValueError(
+            "one table is of one device and number of threads: give one trainer and trainer.threads."
+        )
+    if trainers[0].device == "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            "trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu."
+        )
+    return places.pop()
+
+
+SUBJECTS: dict[str, Callable[[Sequence[Cell], Namespace], list[Row]]] = {"train": _train}
