@@ -12,6 +12,7 @@ from zoo.cell import Cell
 from zoo.model import build_task
 from zoo.outcome import Outcome, Progress, Score
 from zoo.paths import CONF
+from zoo.population.grouping import Group
 from zoo.state import StateSize
 
 MIXERS = sorted(path.stem for path in (CONF / "mixer").glob("*.yaml"))[:10]
@@ -58,12 +59,12 @@ def untrained(cell: Cell, folder: Path, report: Callable[[Progress], None] | Non
     )
 
 
-def idle(cell: Cell, pipe: Connection, here: dict[str, Any]) -> None:
+def idle(group: Group, pipe: Connection, here: dict[str, Any]) -> None:
     """In the place of `zoo.pool._work`: all that a worker does, but for the training."""
     import zoo.training
 
     zoo.training.train = untrained
-    work(cell, pipe, here)
+    work(group, pipe, here)
 
 
 def scores(cell: Cell) -> dict[str, dict[str, Score]]:

@@ -170,7 +170,8 @@ CONTEXTS = (
     ("block=zoology",),
     ("block.mlp=rwkv_channel_mix",),
 )
-ELSEWHERE = ("mixer.", "task.", "logger.", "block.d_model", "block.layer", "model.layers")  # layer: filled in
+# block.layer is filled in; tests/population/ shows what `population` does
+ELSEWHERE = ("mixer.", "task.", "logger.", "block.d_model", "block.layer", "model.layers", "population")
 
 
 def run_leaves() -> list[str]:

@@ -1,4 +1,4 @@
-"""Cells in processes of their own, so many at once; a cell that dies takes nothing with it."""
+"""Cells in processes of their own, or of a population; so many at once; a death takes nothing with it."""
 
 import multiprocessing
 import os
@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
@@ -19,6 +20,7 @@ from zoo.attempt import CellFailed, Failure, machine, run_cell
 from zoo.cell import Cell
 from zoo.disk import DiskFull, room
 from zoo.outcome import Progress, Terminated
+from zoo.population.grouping import Apart, Group, Together, groups, singles
 
 OUTPUT = "output.txt"  # what a cell's process prints; gone when all went well
 LOOK_EVERY_S = 2.0  # at the cells that other processes run
@@ -28,7 +30,7 @@ def start_forkserver() -> Any:
     """Where a Pool's processes come from: torch and Lightning are imported once, not once a cell."""
     context = multiprocessing.get_context("forkserver")
     # each process runs the main module again, so what zoo.run imports is there; itself it must not be
-    context.set_forkserver_preload(["zoo.training", "zoo.sweep", "zoo.command"])
+    context.set_forkserver_preload(["zoo.training", "zoo.population.training", "zoo.sweep", "zoo.command"])
     forkserver.ensure_running()
     return context
 
@@ -43,32 +45,42 @@ class Display(Protocol):
 
 
 class Pool:
-    """One process a cell, so that a cell that dies, however it dies, takes nothing with it."""
+    """One process a cell, so that a cell that dies, however it dies, takes nothing with it.
+
+    Cells that may train as one (`population`) share a process; should that die, each goes on alone.
+    """
 
     def __init__(self, context: Any, workers: int, display: Display) -> None:
         self.context, self.workers, self.display = context, workers, display
-        self.running: dict[Connection, tuple[Cell, ForkServerProcess]] = {}
+        self.running: dict[Connection, tuple[Group, ForkServerProcess]] = {}
+        self.waiting: list[Group] = []  # the next one last
+        self.answers: dict[Connection, Apart] = {}
+        self.rulings: dict[str, str] = {}  # likeness -> why such cells train alone; "": they do not
         self.elsewhere: list[Cell] = []  # other processes are at work on them
         self.looked = 0.0
 
     def run(self, cells: Sequence[Cell]) -> list[Failure]:
         """Run the cells; one that another process runs is waited for, and run here should that one vanish."""
-        waiting, failures = list(reversed(cells)), []
+        self.waiting, failures = [*groups(cells, self.workers)][::-1], []
         try:
-            while waiting or self.running or self.elsewhere:
-                while waiting and len(self.running) < self.workers:
-                    self._start(waiting.pop())
+            while self.waiting or self.running or self.elsewhere:
+                while self.waiting and len(self.running) < self.workers:
+                    self._next(self.waiting.pop())
                 for pipe in wait(list(self.running), timeout=0.5):
                     failures += self._listen(pipe)  # pyright: ignore[reportArgumentType]
                 if time.monotonic() - self.looked >= LOOK_EVERY_S:
-                    failures += self._look(waiting)
+                    failures += self._look()
         finally:
-            for cell, process in self.running.values():
+            for group, process in self.running.values():
                 process.kill()  # nothing ever stands half-written, so there is nothing to wait for
                 process.join()
-                results.drop_halves(cell.folder)
-                claim.forget(cell.folder)
+                self._tidy(group)
         return failures
+
+    def _tidy(self, group: Group) -> None:
+        for cell in group.cells:
+            results.drop_halves(cell.folder)
+            claim.forget(cell.folder)
 
     def stop(self, seconds: float) -> None:
         """Let every running cell save and end; those that have not within `seconds` are killed."""
@@ -80,17 +92,30 @@ class Pool:
             process.join(max(0.0, until - time.monotonic()))
             process.kill()
 
-    def _start(self, cell: Cell) -> None:
-        if claim.holder(cell.folder):
-            self._set_aside(cell)
+    def _next(self, group: Group) -> None:
+        """Start what of the group nobody else works on; as single cells where that was ruled."""
+        for cell in group.cells:
+            if claim.holder(cell.folder):
+                self._set_aside(cell)
+        group = replace(group, cells=tuple(cell for cell in group.cells if cell not in self.elsewhere))
+        if not group.cells:
             return
-        (cell.folder / "error.txt").unlink(missing_ok=True)  # of an earlier attempt: not this one's reason
+        ruled = self.rulings.get(group.likeness) if group.automatic and len(group.cells) > 1 else None
+        if ruled:
+            self.waiting += singles(group, ruled)[::-1]
+        else:
+            self._start(replace(group, measured=ruled is not None))
+
+    def _start(self, group: Group) -> None:
+        for cell in group.cells:  # of an earlier attempt: not this one's reason
+            (cell.folder / "error.txt").unlink(missing_ok=True)
         mine, theirs = self.context.Pipe(duplex=False)
-        process = self.context.Process(target=_work, args=(cell, theirs, machine()), daemon=True)
+        process = self.context.Process(target=_work, args=(group, theirs, machine()), daemon=True)
         process.start()
         theirs.close()
-        self.running[mine] = cell, process
-        self.display.started(cell)
+        self.running[mine] = group, process
+        for cell in group.cells:
+            self.display.started(cell)
 
     def _set_aside(self, cell: Cell) -> None:
         self.elsewhere.append(cell)
@@ -98,7 +123,7 @@ class Pool:
         message = f"run by {claim.holder(cell.folder) or 'another process'}"
         self.display.progress(cell, Progress(0, 1, 0, None, None, message))
 
-    def _look(self, waiting: list[Cell]) -> list[Failure]:
+    def _look(self) -> list[Failure]:
         """Which of the cells elsewhere have ended; one that was left behind joins those that wait."""
         self.looked, failures = time.monotonic(), []
         for cell in self.elsewhere[:]:
@@ -108,33 +133,54 @@ class Pool:
             if results.is_done(cell.folder) or (cell.folder / "error.txt").exists():
                 failures += self._ended(cell, 0)
             else:
-                waiting.append(cell)
+                self.waiting.append(Group((cell,)))
         return failures
 
     def _listen(self, pipe: Connection) -> list[Failure]:
-        cell, process = self.running[pipe]
+        group, process = self.running[pipe]
         try:
             message = pipe.recv()
         except EOFError:  # the process has ended, one way or another
             del self.running[pipe]
             process.join()
-            return self._ended(cell, process.exitcode or 0)
-        if isinstance(message, DiskFull):
-            raise message
-        self.display.progress(cell, message)
+            return self._group_ended(group, process.exitcode or 0, self.answers.pop(pipe, None))
+        match message:
+            case DiskFull():
+                raise message
+            case Apart():
+                self.answers[pipe] = message
+            case Together():
+                self.rulings[group.likeness] = ""
+            case member, progress:
+                self.display.progress(group.cells[member], progress)
         return []
 
-    def _ended(self, cell: Cell, code: int) -> list[Failure]:
+    def _group_ended(self, group: Group, code: int, answer: Apart | None) -> list[Failure]:
+        if code == -signal.SIGTERM:
+            time.sleep(1)  # whoever ended it may be about to end us all: then nothing has failed
+        elif code and answer is None and len(group.cells) > 1:
+            self._tidy(group)
+            answer = Apart(tuple((i,) for i in range(len(group.cells))), f"in a population {_death(code)}")
+        if answer is None:
+            return [failure for cell in group.cells for failure in self._ended(cell, code, group)]
+        if answer.ruling:
+            self.rulings[group.likeness] = answer.why
+        for part in reversed(answer.parts):
+            cells = tuple(group.cells[i] for i in part if not results.is_done(group.cells[i].folder))
+            if cells:
+                self.waiting.append(Group(cells, answer.why if len(cells) == 1 else "", group.measured))
+        return [f for c in group.cells if results.is_done(c.folder) for f in self._ended(c, 0, group)]
+
+    def _ended(self, cell: Cell, code: int, group: Group | None = None) -> list[Failure]:
         if results.is_done(cell.folder):
             self.display.finished(cell, results.read(cell.folder))
             return []
         if code == claim.BUSY:
             self._set_aside(cell)
             return []
-        if code == -signal.SIGTERM:
-            time.sleep(1)  # whoever ended it may be about to end us all: then nothing has failed
         if not (cell.folder / "error.txt").exists():
-            results.fail(cell.folder, _death(code) + "\n" + _output(cell.folder))
+            printed = _output((group.cells[0] if group else cell).folder)
+            results.fail(cell.folder, _death(code) + "\n" + printed)
         reason = results.error(cell.folder)
         self.display.failed(cell, reason)
         return [Failure(cell, reason)]
@@ -152,15 +198,15 @@ def _output(folder: Path) -> str:
     return path.read_text(errors="replace")[-4000:] if path.exists() else ""
 
 
-def _work(cell: Cell, pipe: Connection, here: dict[str, Any]) -> None:
-    """In the worker: run one cell; what it prints lies in output.txt unless all went well."""
+def _work(group: Group, pipe: Connection, here: dict[str, Any]) -> None:
+    """In the worker: run the group; what it prints lies in its first output.txt unless all went well."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's, which then ends this process
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])  # a SLURM job keeps it from the fork server
     threading.Thread(target=_end_with_driver, daemon=True).start()
-    output = cell.folder / OUTPUT
+    output = group.cells[0].folder / OUTPUT
     try:
         _print_to(output)
-        run_cell(cell, pipe.send, here)
+        _run(group, pipe, here)
     except DiskFull as full:
         pipe.send(full)
     except CellFailed:
@@ -172,6 +218,18 @@ def _work(cell: Cell, pipe: Connection, here: dict[str, Any]) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
     with suppress(FileNotFoundError):
         output.unlink()
+
+
+def _run(group: Group, pipe: Connection, here: dict[str, Any]) -> None:
+    if len(group.cells) == 1:
+        alone = {"population": {"size": 1, "why_alone": group.why_alone}} if group.why_alone else {}
+        run_cell(group.cells[0], lambda progress: pipe.send((0, progress)), here | alone)
+        return
+    from zoo.population.attempt import run_population
+
+    apart = run_population(group, pipe.send, here)
+    if apart:
+        pipe.send(apart)
 
 
 def _print_to(output: Path) -> None:

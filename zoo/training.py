@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import pytorch_lightning as pl
 import torch
@@ -33,25 +33,40 @@ from zoo.tasks.coverage import coverage
 
 CHECKPOINT, METRICS = "last.ckpt", "metrics.csv"
 
+Precision = Literal["32-true", "64-true", "bf16-mixed", "bf16-head"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainerConfig:
-    """conf/trainer/*.yaml, checked.  threads: of the CPU, for this cell.  checkpoint_every: in steps."""
+    """conf/trainer/*.yaml, checked.  threads: of the CPU, for this cell.  checkpoint_every: in steps.
+
+    precision: bf16-head makes the products of the training loss's head in bfloat16 and all else in float32.
+    """
 
     accelerator: Literal["cpu", "gpu"]
-    precision: Literal["32-true", "64-true", "bf16-mixed"]
+    precision: Precision
     threads: int
     checkpoint_every: int
 
     def __post_init__(self) -> None:
         one_of("trainer.accelerator", self.accelerator, ("cpu", "gpu"))
-        one_of("trainer.precision", self.precision, ("32-true", "64-true", "bf16-mixed"))
+        one_of("trainer.precision", self.precision, get_args(Precision))
         whole("trainer.threads", self.threads)
         whole("trainer.checkpoint_every", self.checkpoint_every)
 
     @property
     def device(self) -> str:
         return "cuda" if self.accelerator == "gpu" else "cpu"
+
+    @property
+    def layers(self) -> Literal["32-true", "64-true", "bf16-mixed"]:
+        """The precision of everything but the loss's head, as Lightning calls it."""
+        return "32-true" if self.precision == "bf16-head" else self.precision
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights."""
+        return torch.float64 if self.precision == "64-true" else torch.float32
 
 
 def check(cell: Cell) -> None:
@@ -118,6 +133,7 @@ def begin(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
     optim, trainer = _settings(cell)
     task = build_task(cell.config)
     model = model_from_config(cell.config, task.vocab_size)
+    model.bf16_head = trainer.precision == "bf16-head"
     model.check_length(_longest(task, *SPLITS))
     logger = make_logger(cell, folder)
     journal = Journal(
@@ -157,7 +173,7 @@ def lightning(trainer: TrainerConfig, journal: Journal, folder: Path) -> pl.Trai
     return pl.Trainer(
         accelerator=trainer.accelerator,
         devices=1,
-        precision=trainer.precision,
+        precision=trainer.layers,
         max_epochs=journal.epochs_left,
         logger=journal.loggers or False,
         default_root_dir=folder,

@@ -16,9 +16,9 @@ SUPPLIED = {"block": ("mixer",)}  # arguments that the program gives, not the co
 GROUPS = ("mixer", "task", "block", "model", "optim", "trainer", "logger")
 TOP = {
     **{"d_model": int, "n_layers": int, "seed": int, "lr": float},
-    **{"kernels": Kernels, "max_examples": int | None, "results": str},
+    **{"kernels": Kernels, "population": int | Literal["auto"], "max_examples": int | None, "results": str},
 }
-POSITIVE = ("d_model", "n_layers", "lr")
+POSITIVE = ("d_model", "n_layers", "lr", "population")
 
 
 class Validator:
@@ -44,10 +44,11 @@ def _top_level(cell: Cell) -> list[str]:
     found += [line for key, hint in TOP.items() for line in _typed(key, config[key], hint)]
     if found:
         return found
+    given = {key: config[key] for key in POSITIVE if config[key] != "auto"}
     return [
-        f"{key} (={config[key]}) must be positive and finite."
-        for key in POSITIVE
-        if not 0 < config[key] < math.inf
+        f"{key} (={value}) must be positive and finite."
+        for key, value in given.items()
+        if not 0 < value < math.inf
     ]
 
 

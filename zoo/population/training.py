@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-import torch
-
 from zoo.journal import Diverged
 from zoo.metrics import write_csv
 from zoo.outcome import Outcome
@@ -37,7 +35,9 @@ def train_population(
 
     def keep(member: int) -> None:
         journal = members[member].journal
-        state = {name: value.clone() for name, value in stack.models[member].state_dict().items()}
+        state = stack.models[member].state_dict()
+        for name, value in state.items():  # views of all members' weights, which torch.save would save whole
+            state[name] = value.clone()
         save(members[member], state, optimizer.state_of(member, journal.lr_at(journal.position.step - 1)))
 
     learner = PopulationLearner(
@@ -68,8 +68,7 @@ def _run(learner: PopulationLearner, trainer: TrainerConfig, first: Begun) -> No
 
 
 def stack_of(members: Sequence[Begun], trainer: TrainerConfig) -> Stack:
-    dtype = torch.float64 if trainer.precision == "64-true" else None
-    return Stack([begun.model.to(trainer.device, dtype) for begun in members])
+    return Stack([begun.model.to(trainer.device, trainer.dtype) for begun in members])
 
 
 def share_streams(members: Sequence[Begun]) -> None:

@@ -1,0 +1,101 @@
+"""A member of a population ends where it would have ended alone: weights, optimizer, metrics and record.
+
+No mixer is named: a new conf/mixer/*.yaml is tested on arrival.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.population.together import alone_and_together, assert_same_ends
+from tests.registry import CONF, cases
+from tests.training.tiny import tiny
+from zoo import journal
+from zoo.cell import Cell
+
+NAMES = sorted({case.name for case in cases() if case.folder == CONF})
+
+
+def members(**changes: Any) -> list[Cell]:
+    """Three that differ in all that a population allows."""
+    varied = ((0, 3e-3, 0.1), (1, 1e-3, 0.5), (2, 1e-2, 0.0))
+    settings = {"trainer__precision": "64-true", "task__train": SHORT, "optim__max_epochs": 1} | changes
+    return [tiny(**settings, seed=seed, lr=lr, optim__weight_decay=decay) for seed, lr, decay in varied]
+
+
+SHORT = "[{seq_len: 8, num_kv_pairs: 2, num_examples: 8}, {seq_len: 12, num_kv_pairs: 3, num_examples: 4}]"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_mixer_ends_where_it_would_alone(name: str, tmp_path: Path):
+    cells = members(mixer=name)[:2]
+    assert_same_ends(*alone_and_together(cells, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"block": "zoology"},  # draws dropout
+        {"optim": "zoology", "optim__batch_size": 4, "optim__max_epochs": 2, "optim__early_stop": None},
+        {"task__data": "fixed", "optim__grad_clip": 0.01, "optim__max_epochs": 2},
+        {"model__tie_embedding": False, "model__learned_positions": 16},
+    ],
+    ids=str,
+)
+def test_every_way_of_training_ends_where_it_would_alone(changes: dict[str, Any], tmp_path: Path):
+    assert_same_ends(*alone_and_together(members(**changes), tmp_path))
+
+
+def test_members_that_share_their_data(tmp_path: Path):
+    rates = (1e-3, 1e-2, 3e-3)
+    cells = [tiny(trainer__precision="64-true", lr=lr, block="zoology") for lr in rates]
+    assert_same_ends(*alone_and_together(cells, tmp_path))
+
+
+WILD = {"optim__grad_clip": None, "optim__warmup": 0.0, "trainer__precision": "64-true"}
+
+
+@pytest.mark.parametrize("look_every", [1, 4])
+def test_a_member_that_diverges_leaves_its_neighbours_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look_every: int
+):
+    """look_every: as on a GPU, where it trains on for some steps before anybody sees it."""
+    monkeypatch.setattr("zoo.learner.LOOK_EVERY", {"cpu": look_every})
+    cells = [tiny(**WILD, seed=seed, lr=lr) for seed, lr in ((0, 1e-2), (1, 1e300), (2, 3e-3))]
+    alone, together = alone_and_together(cells, tmp_path)
+    assert [outcome.status for outcome in together.outcomes] == ["ok", "diverged", "ok"]
+    assert_same_ends(alone, together)
+
+
+def test_all_members_may_diverge(tmp_path: Path):
+    cells = [tiny(**WILD, lr=lr) for lr in (1e300, 1e302)]
+    alone, together = alone_and_together(cells, tmp_path)
+    assert {outcome.status for outcome in together.outcomes} == {"diverged"}
+    assert_same_ends(alone, together)
+
+
+def test_a_member_that_stops_early_leaves_its_neighbours_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """By the rows that a seed happens to get right: one at 7 steps, others never."""
+    monkeypatch.setattr(journal, "pooled_row_accuracy", lambda scores: _loss(scores) * (_loss(scores) < 3.16))
+    common = {"trainer__precision": "64-true", "optim__early_stop": 0.99, "optim__max_epochs": 3}
+    cells = [tiny(**common, seed=s, lr=lr) for s, lr in ((0, 1e-3), (1, 3e-2), (2, 1e-5), (0, 1e-1))]
+    alone, together = alone_and_together(cells, tmp_path)
+    steps = [outcome.steps for outcome in together.outcomes]
+    assert len(set(steps)) > 1 and any(outcome.early_stopped for outcome in together.outcomes)
+    assert_same_ends(alone, together)
+
+
+def _loss(scores: Any) -> float:
+    return next(iter(scores.values())).loss
+
+
+def test_single_precision_agrees_to_its_own_precision(tmp_path: Path):
+    changes = {"trainer__precision": "32-true"}
+    alone, together = alone_and_together(members(**changes), tmp_path)
+    assert_same_ends(alone, together, tolerance=1e-4)
+    weights = torch.load(together.folders[0] / "last.ckpt", weights_only=True)["model"]
+    assert weights["embedding"].dtype == torch.float32

@@ -1,0 +1,81 @@
+"""The same cells trained one by one and as a population, and a comparison of all that they leave."""
+
+import csv
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten
+
+from zoo.cell import Cell
+from zoo.outcome import Outcome
+from zoo.population.training import train_population
+from zoo.training import begin, prepared, train
+
+# what is measured, and so never the same twice
+MEASURED = ("wall_seconds", "examples_per_second", "decode_tokens_per_second", "peak_memory_bytes")
+
+
+@dataclass
+class Left:
+    outcomes: list[Outcome]
+    folders: list[Path]
+
+
+def alone_and_together(cells: list[Cell], place: Path) -> tuple[Left, Left]:
+    folders = [[_fresh(place / way / str(i)) for i in range(len(cells))] for way in ("alone", "together")]
+    alone = [train(cell, folder) for cell, folder in zip(cells, folders[0], strict=True)]
+    return Left(alone, folders[0]), Left(trained_together(cells, folders[1]), folders[1])
+
+
+def trained_together(cells: list[Cell], folders: list[Path]) -> list[Outcome]:
+    outcomes: dict[int, Outcome] = {}
+    with prepared(cells[0]) as (trainer, choice):
+        members = [begin(cell, folder) for cell, folder in zip(cells, folders, strict=True)]
+        train_population(members, trainer, choice.record, outcomes.__setitem__)
+    return [outcomes[i] for i in range(len(cells))]
+
+
+def _fresh(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    return folder
+
+
+def assert_same_ends(alone: Left, together: Left, tolerance: float = 1e-8) -> None:
+    """tolerance: Adam divides by the root of small gradients, and so makes rounding larger."""
+    for a, b, i in zip(alone.folders, together.folders, range(len(alone.folders)), strict=True):
+        _assert_close(_checkpoint(a), _checkpoint(b), tolerance, f"member {i}")
+        _assert_close(_metrics(a), _metrics(b), tolerance, f"metrics of member {i}")
+        _assert_close(_told(alone.outcomes[i]), _told(together.outcomes[i]), tolerance, f"outcome {i}")
+
+
+def _checkpoint(folder: Path) -> dict[str, Any]:
+    path = folder / "last.ckpt"
+    if not path.exists():
+        return {}
+    saved = torch.load(path, weights_only=True)
+    return saved | {"position": {k: v for k, v in saved["position"].items() if not k.endswith("seconds")}}
+
+
+def _metrics(folder: Path) -> list[tuple[Any, ...]]:
+    with (folder / "metrics.csv").open() as file:
+        return [(*row[:4], float(row[4])) for row in list(csv.reader(file))[1:]]
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    return {key: value for key, value in asdict(outcome).items() if key not in MEASURED}
+
+
+def _assert_close(a: Any, b: Any, tolerance: float, name: str) -> None:
+    (mine, shape), (theirs, other) = tree_flatten(a), tree_flatten(b)
+    assert shape == other, name
+    for x, y in zip(mine, theirs, strict=True):
+        if isinstance(x, torch.Tensor):
+            assert x.dtype == y.dtype and x.shape == y.shape, name
+            assert torch.allclose(x, y, rtol=tolerance, atol=tolerance), (name, float((x - y).abs().max()))
+        elif isinstance(x, float):
+            assert math.isclose(x, y, rel_tol=tolerance, abs_tol=tolerance) or (x != x and y != y), name
+        else:
+            assert x == y, name

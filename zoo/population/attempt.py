@@ -1,0 +1,126 @@
+"""One attempt at a population: as `zoo.attempt` for a cell, with a folder and a record for each member."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from zoo import claim, results
+from zoo.attempt import machine, reason, record
+from zoo.cell import Cell
+from zoo.config_yaml import as_yaml
+from zoo.disk import DiskFull, room
+from zoo.outcome import Outcome, Progress
+from zoo.population.grouping import Apart, Group, Together
+
+Tell = Callable[[tuple[int, Progress] | Together], None]
+
+
+def run_population(group: Group, tell: Tell, here: dict[str, Any] | None = None) -> Apart | None:
+    """Train and evaluate the cells of `group`, each from its checkpoint if it has one, and record each.
+
+    None: every member has its record.  Apart: they cannot, or should not, train as one; no member is worse
+    off than before, and what it did it need not do again.  KeyboardInterrupt and DiskFull: as for a cell.
+    """
+    with ExitStack() as claims:
+        free = [i for i, cell in enumerate(group.cells) if _claimed(claims, cell)]
+        todo = [i for i in free if not results.is_done(group.cells[i].folder)]
+        if len(todo) < len(group.cells):
+            rest = tuple((i,) for i in range(len(group.cells)) if i not in free)
+            return Apart(((*todo,), *rest) if todo else rest, group.why_alone)
+        try:
+            with room(group.cells[0].folder):
+                return _train(group, tell, here or machine())
+        except DiskFull:
+            raise
+        except (Exception, SystemExit) as error:
+            if isinstance(error.__context__, KeyboardInterrupt):  # Lightning turns one into sys.exit(1)
+                raise error.__context__ from None
+            return _one_by_one(group.cells, _why(error, len(group.cells)))
+
+
+def _claimed(claims: ExitStack, cell: Cell) -> bool:
+    with room(cell.folder):
+        cell.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        claims.enter_context(claim.held(cell.folder))
+    except claim.Busy:
+        return False
+    return True
+
+
+def _why(error: BaseException, size: int) -> str:
+    from zoo.population.stack import Unstackable
+
+    return str(error) if isinstance(error, Unstackable) else f"a population of {size} raised {reason(error)}"
+
+
+def _one_by_one(cells: Sequence[Cell], why: str, ruling: bool = False) -> Apart:
+    return Apart(tuple((i,) for i in range(len(cells))), why, ruling)
+
+
+def _train(group: Group, tell: Tell, here: dict[str, Any]) -> Apart | None:
+    from zoo.population.training import share_streams, train_population  # torch and Lightning: seconds
+    from zoo.population.trial import check_lifts
+    from zoo.training import Begun, begin, prepared
+
+    began, cells = time.perf_counter(), group.cells
+
+    def begun(i: int) -> Begun:
+        made = begin(cells[i], cells[i].folder, lambda at: tell((i, at)))
+        made.journal.share = 1 / len(cells)
+        return made
+
+    def ended(i: int, outcome: Outcome) -> None:
+        whole = {"wall_seconds": time.perf_counter() - began}
+        found = record(cells[i], outcome) | environment[i]
+        results.finish(cells[i].folder, found | {"population": found["population"] | whole})
+
+    environment = [_environment(cells, i, here) for i in range(len(cells))]
+    with prepared(cells[0]) as (trainer, choice):
+        members = [begun(i) for i in range(len(cells))]
+        uneven = _uneven(members)
+        if uneven:
+            return uneven
+        share_streams(members)
+        check_lifts(members, trainer)
+        apart = None if group.measured or not group.automatic else _measured(members, trainer, tell)
+        if apart:
+            return apart
+        choice.ran.clear()
+        for cell, words in zip(cells, environment, strict=True):
+            results.begin(cell.folder, as_yaml(cell.config), words)
+        train_population(members, trainer, choice.record, ended)
+    return None
+
+
+def _environment(cells: Sequence[Cell], member: int, here: dict[str, Any]) -> dict[str, Any]:
+    others = [cell.run_id for i, cell in enumerate(cells) if i != member]
+    population = {"size": len(cells), "member": member, "with": others}
+    return {"overrides": list(cells[member].overrides)} | here | {"population": population}
+
+
+def _uneven(members: Sequence[Any]) -> Apart | None:
+    """Where a kill left some further than others: those that stand at one step go on as one."""
+    places: dict[tuple[int, bool], list[int]] = {}
+    for i, begun in enumerate(members):
+        position = begun.journal.position
+        places.setdefault((position.step, position.early_stopped), []).append(i)
+    if len(places) == 1:
+        return None
+    why = "it went on from a checkpoint of another step than the cells like it"
+    return Apart(tuple(tuple(part) for part in places.values()), why)
+
+
+def _measured(members: Sequence[Any], trainer: Any, tell: Tell) -> Apart | None:
+    from zoo.population.trial import fitting, slower
+
+    fit = fitting(members, trainer)
+    if fit < len(members):
+        parts = [tuple(range(i, min(i + fit, len(members)))) for i in range(0, len(members), fit)]
+        return Apart(tuple(parts), f"the memory of the device holds {fit} of them")
+    why = slower(members, trainer)
+    if why:
+        return Apart(tuple((i,) for i in range(len(members))), why, ruling=True)
+    tell(Together())
+    return None
