@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 
 from analysis.style import GREY, small
 
-LINE = 1.15  # heights of a letter between two names
+LINE = 1.35  # sizes of a letter between two names; the panel may yet become a little lower
 ASIDE = 9.0  # points from the axes to a name
 
 

@@ -34,23 +34,28 @@ MINI = "mini_"
 
 @dataclass(frozen=True)
 class Study:
-    """Results as pictures want them.  home: a results folder or an archive of one."""
+    """Results as pictures want them.
+
+    home: a results folder or an archive of one.  where: a pandas query on the columns of `zoo.results.load`;
+    cells for which it does not hold are left out.
+    """
 
     home: Path
+    where: str = ""
 
     @property
     def name(self) -> str:
         return self.home.stem if self.home.suffix == ".zip" else self.home.resolve().name
 
-    @cached_property
+    @property
     def table(self) -> pd.DataFrame:
         """As `zoo.results.load`, of the records that can be read, each cell once."""
-        return records.once(self._read[0])[0]
+        return self._read[0]
 
-    @cached_property
+    @property
     def unread(self) -> list[str]:
         """One line on each record that cannot be read or counts once."""
-        return self._read[1] + records.once(self._read[0])[1]
+        return self._read[1]
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
@@ -62,7 +67,9 @@ class Study:
 
     @cached_property
     def _read(self) -> tuple[pd.DataFrame, list[str]]:
-        return records.readable(self.home)
+        found, unread = records.readable(self.home)
+        table, twice = records.once(records.kept(found, self.where))
+        return table, unread + twice
 
 
 @dataclass(frozen=True)

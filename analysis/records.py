@@ -35,6 +35,20 @@ def _sound(record: dict[str, Any], path: object) -> dict[str, Any]:
     return record
 
 
+def kept(table: pd.DataFrame, condition: str) -> pd.DataFrame:
+    """The rows for which a pandas query holds; all for "".  ValueError: it is none, or nothing is left."""
+    try:
+        rows = table.query(condition) if condition else table
+    except (NameError, SyntaxError, ValueError, TypeError, KeyError) as error:
+        columns = ", ".join(map(str, table.columns))
+        raise ValueError(
+            f"--where ({condition!r}) is no condition ({error}) on the columns {columns}."
+        ) from None
+    if rows.empty:
+        raise ValueError(f"--where ({condition!r}) leaves no cell of {table['run_id'].nunique()}: loosen it.")
+    return rows
+
+
 def once(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """(the table with each cell once, a line that names those that were there twice).
 
@@ -65,6 +79,6 @@ def once(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 
 def listed(names: list[str], most: int = 4) -> str:
-    """ "a, b, c, d and 7 more"."""
+    """ "a; b; c; d and 7 more": names may have commas."""
     rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+    return "; ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from analysis import gallery
@@ -50,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, help="where pictures go (default: RESULTS/figures)")
     parser.add_argument("--style", choices=tuple(STYLES), default=SCREEN.name, help="for which page")
     parser.add_argument("--committed", type=Path, metavar="FOLDER", help="every picture of its archives")
+    parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
     parser.add_argument("--list", action="store_true", help="say which pictures there are")
     return parser
 
@@ -68,7 +70,7 @@ def _show(options: argparse.Namespace, style: Style) -> int:
         gallery.find(options.name)
     if options.results is None:
         raise ValueError(f"Give the results that {options.name} shows: a folder of records or an archive.")
-    study = gallery.Study(options.results)
+    study = gallery.Study(options.results, options.where)
     names = gallery.pictures_of(study.name) if options.name == ALL else (options.name,)
     out = options.out or options.results.with_suffix("") / "figures"
     return _make(names, study, out, style)
@@ -123,7 +125,7 @@ def _table(rows: pd.DataFrame) -> None:
 def _field(value: object) -> str:
     if isinstance(value, float):
         return "-" if value != value else f"{value:.3f}"
-    return str(value).replace("[", "\\[")
+    return escape(str(value))
 
 
 if __name__ == "__main__":

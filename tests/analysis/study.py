@@ -1,0 +1,85 @@
+"""Made-up cells, one at a time, where `tests.analysis.fake` has none: any task, load, setting."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from zoo import results
+
+SEVEN = [
+    (64, 4),
+    (64, 8),
+    (64, 16),
+    (128, 32),
+    (256, 64),
+    (512, 128),
+    (1024, 256),
+]  # of the published mixture
+
+
+def record(
+    mixer: str,
+    accuracy: float | None,
+    *,
+    seed: int = 0,
+    lr: float = 0.01,
+    d_model: int = 64,
+    family: str = "linear",
+    state: int = 1000,
+    paper: int | None = None,
+    task: str = "mqar",
+    slices: list[tuple[int, int]] | None = None,
+    coverage: float = 1.0,
+    **settings: Any,
+) -> dict[str, Any]:
+    """result.json of one cell with the same accuracy at every slice; None: it diverged."""
+    asked, scored = slices or [(64, 8)], accuracy is not None
+    words = "-".join(f"{key}{value}" for key, value in sorted(settings.items()))
+    point = f"{mixer}-{task}-{d_model}-{words}-{asked[0][0]}x{asked[0][1]}"
+    scores = {"accuracy": accuracy, "row_accuracy": accuracy, "exact_rows": accuracy, "loss": accuracy}
+    return dict.fromkeys(results.KEYS) | {
+        "run_id": f"{point}-{lr:g}-{seed}", "point": point, "status": "ok" if scored else "diverged",
+        "mixer": mixer, "label": mixer.capitalize(), "family": family, "task": task, "d_model": d_model,
+        "n_layers": 2, "seed": seed, "lr": lr, "causal": True, "exact_decode": True,
+        "parameters": 100 * d_model,
+        "state_paper": paper or state, "state_resident": state, "state_touched": state, "state_aux_ints": 0,
+        "state_seq_len": max(tokens for tokens, _ in asked), "steps": 100, "wall_seconds": 1.0,
+        "examples_per_second": 1.0, "peak_memory_bytes": 1, "accelerator": "cpu", "precision": "32",
+        "operations": 1.0, "decode_tokens_per_second": 1.0,
+        "mixer_settings": {"d_model": d_model} | settings,
+        "task_settings": {"vocab_size": 8192},
+        "distances": [_bin(*of, 2**i, accuracy) for of in asked for i in (2, 3, 4) if scored],
+        "slices": [
+            {"split": split, "slice": {"seq_len": tokens, "num_kv_pairs": pairs}}
+            | {"rows": 10, "answers": 10 * pairs, "coverage": coverage} | scores
+            for split in ("valid", "test")
+            for tokens, pairs in asked
+        ],
+    }  # fmt: skip
+
+
+def table(records: list[dict[str, Any]]) -> pd.DataFrame:
+    """What `zoo.results.load` makes of them."""
+    return results.table(records)
+
+
+def write(folder: Path, records: list[dict[str, Any]]) -> Path:
+    """A results folder with these records and a training curve of two steps beside each."""
+    for cell in records:
+        home = folder / cell["run_id"]
+        home.mkdir(parents=True)
+        (home / "result.json").write_text(json.dumps({"schema": results.SCHEMA} | cell))
+        (home / "config.yaml").write_text("seed: 0\n")
+        (home / "env.json").write_text("{}")
+        final = cell["slices"][0]["accuracy"] or 0.0
+        lines = [f"{step},valid,seq_len=64,accuracy,{final * step / 100:g}" for step in (50, 100)]
+        (home / "metrics.csv").write_text("\n".join(["step,split,slice,metric,value", *lines]) + "\n")
+    return folder
+
+
+def _bin(seq_len: int, num_kv_pairs: int, distance: int, accuracy: float | None) -> dict[str, Any]:
+    name = f"seq_len={seq_len},num_kv_pairs={num_kv_pairs}"
+    right = round(100 * (accuracy or 0.0))
+    return {"split": "test", "slice": name, "distance": distance, "answers": 100, "right": right}

@@ -1,0 +1,284 @@
+"""python -m analysis.figures: what each picture shows, writes, says and refuses."""
+
+import re
+from itertools import combinations
+from pathlib import Path
+
+import matplotlib
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from analysis import ends, gallery
+from analysis.figures import __main__ as command
+from analysis.ladders import ladders
+from analysis.scored import means
+from analysis.style import PAPER, SCREEN
+from tests.analysis import fake, study
+
+ROOT = Path(__file__).parents[2]
+OF_A_MIXTURE = ("based_fig2", "curves", "distance", "heat_map", "loads", "lr_profiles")
+SEEDS = (0, 1, 2)
+
+
+@pytest.fixture(scope="module")
+def mixture(tmp_path_factory: pytest.TempPathFactory) -> gallery.Study:
+    """One load of four slices, three learning rates, divergences."""
+    return gallery.Study(fake.write(tmp_path_factory.mktemp("mixture")))
+
+
+@pytest.fixture(scope="module")
+def one_load_each(tmp_path_factory: pytest.TempPathFactory) -> gallery.Study:
+    """Two mixers at two widths and three loads: one recalls half the pairs more for twice the state."""
+    records = [
+        study.record(
+            name, min(1.0, skill * width / pairs), seed=seed, d_model=width, state=width,
+            slices=[(8 * pairs, pairs)],
+        )
+        for name, skill in (("based", 0.1), ("attention", 1.0))
+        for width in (32, 64, 128)
+        for pairs in (4, 8, 16)
+        for seed in SEEDS
+    ]  # fmt: skip
+    return gallery.Study(study.write(tmp_path_factory.mktemp("loads"), records))
+
+
+@pytest.fixture(scope="module")
+def full_size(tmp_path_factory: pytest.TempPathFactory) -> gallery.Study:
+    """Two published points of one figure: one as published, one off."""
+    points = [("attention", 0.999, 128, {}), ("based", 0.6, 64, {"feature_dim": 16})]
+    records = [
+        study.record(
+            mixer, score + 0.001 * seed, seed=seed, d_model=width, task="mqar_based", slices=study.SEVEN,
+            **settings,
+        )
+        for mixer, score, width, settings in points
+        for seed in SEEDS
+    ]  # fmt: skip
+    return gallery.Study(study.write(tmp_path_factory.mktemp("full"), records))
+
+
+def texts(figure: Figure) -> list[str]:
+    found = [text.get_text() for text in figure.texts]
+    found += [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    for ax in figure.axes:
+        found += [ax.get_title(), ax.get_xlabel(), ax.get_ylabel(), *(text.get_text() for text in ax.texts)]
+    return found
+
+
+def test_every_picture_belongs_to_a_sweep_and_every_sweep_that_is_a_study_has_pictures() -> None:
+    shown = {name for names in gallery.PICTURES.values() for name in names}
+    assert shown <= set(gallery.names()) and set(gallery.names()) - shown <= {"knobs"}
+    sweeps = {path.stem.removeprefix("mini_") for path in (ROOT / "sweeps").glob("*.yaml")} - {"learning"}
+    assert sweeps == set(gallery.PICTURES)
+    assert all(len(gallery.about(name)) < 110 for name in gallery.names())
+
+
+@pytest.fixture(scope="module")
+def drawn(mixture: gallery.Study) -> dict[str, gallery.Picture]:
+    return {name: gallery.draw(name, mixture, SCREEN) for name in OF_A_MIXTURE}
+
+
+@pytest.mark.parametrize("name", OF_A_MIXTURE)
+def test_a_picture_of_a_mixture_names_its_axes_and_how_it_was_made(
+    drawn: dict[str, gallery.Picture], name: str
+) -> None:
+    picture = drawn[name]
+    found = " ".join(texts(picture.figure))
+    assert "accuracy" in found.lower() and "3 seeds" in picture.says[0]
+    assert len(picture.rows) > 10 and picture.rows["accuracy"].notna().all()
+    assert "".join(picture.says[0].split()) in "".join(found.split())
+    page = picture.figure.bbox
+    for ax in picture.figure.axes:
+        for text in (ax.xaxis.label, ax.yaxis.label, ax.title, *ax.texts):
+            box = text.get_window_extent()
+            if text.get_text():
+                assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= page.x1 and box.y1 <= page.y1, text
+
+
+@pytest.mark.parametrize("name", ["zoology_fig2", "state_scaling", "frontier"])
+def test_loads_of_their_own_are_put_side_by_side(one_load_each: gallery.Study, name: str) -> None:
+    picture = gallery.draw(name, one_load_each, PAPER)
+    assert {"Based", "Attention"} <= set(picture.rows["series"])
+    assert picture.figure.get_figwidth() <= PAPER.width + 0.01
+
+
+def test_a_capacity_grows_as_the_state_does(one_load_each: gallery.Study) -> None:
+    picture = gallery.draw("state_scaling", one_load_each, SCREEN)
+    rows = picture.rows.set_index(["series", "d_model"])
+    assert rows.loc[("Based", 64), "pairs"] == pytest.approx(2**2.5)  # 1 at 4 pairs, .8 at 8
+    assert rows.loc[("Attention", 64), "censored"] == "above"
+    assert "Attention d_model=64" in " ".join(picture.says)
+
+
+def test_recall_falls_with_the_load_and_lines_carry_their_setting(one_load_each: gallery.Study) -> None:
+    picture = gallery.draw("loads", one_load_each, SCREEN)
+    of = picture.rows.loc[(picture.rows["series"] == "Based") & (picture.rows["d_model"] == 64)]
+    assert of.sort_values("num_kv_pairs")["accuracy"].tolist() == pytest.approx([1.0, 0.8, 0.4])
+    assert {"32", "64", "128"} <= set(texts(picture.figure))
+    assert "(4, 32), (8, 64), (16, 128)" in picture.says[0]
+
+
+def test_a_full_size_study_is_compared_point_by_point(full_size: gallery.Study) -> None:
+    picture = gallery.draw("based_fig2", full_size, SCREEN)
+    deviation = picture.tables["deviation"].set_index(["mixer", "figure"])
+    assert "ordering" not in picture.tables
+    assert deviation.loc[("attention", "zoology_results.png"), "verdict"] == "within"
+    assert deviation.loc[("based", "zoology_results.png"), "published"] == 0.912
+    assert deviation.loc[("based", "Fig. 2"), "verdict"] == "OFF"
+    assert "Off: Based" in " ".join(picture.says)
+    assert len([ax for ax in picture.figure.axes if ax.get_title()]) == 1  # both in one panel
+
+
+def test_a_toy_study_is_compared_by_its_ordering_and_says_so(
+    mixture: gallery.Study, drawn: dict[str, gallery.Picture]
+) -> None:
+    picture = drawn["based_fig2"]
+    assert (
+        set(picture.tables) == {"ordering"} and "sizes and accuracies cannot be compared" in picture.says[1]
+    )
+    titles = [ax.get_title() for ax in picture.figure.axes if ax.get_title()]
+    assert titles == ["published", f"ours: {mixture.name}"]
+    labels = [ax.get_xlabel().replace("\n", " ") for ax in picture.figure.axes if ax.get_title()]
+    assert "in 1024 tokens" in labels[0] and "in 128 tokens" in labels[1]
+
+
+def test_the_learning_rate_picture_shows_choice_edges_seeds_and_divergence(
+    drawn: dict[str, gallery.Picture],
+) -> None:
+    picture = drawn["lr_profiles"]
+    legend = texts(picture.figure)
+    assert {"chosen", "a seed", "at an edge of its grid", "diverged"} <= set(legend)
+    assert picture.says[1] == "The best is at an edge of its grid for: Hyena, Mamba."
+    chosen = picture.rows.loc[picture.rows["chosen"]]
+    assert len(chosen) == len(fake.POINTS)
+    (ax,) = [ax for ax in picture.figure.axes if ax.get_title().startswith("Hyena")]
+    crosses = [tuple(spot) for marks in ax.collections for spot in marks.get_offsets() if spot[1] < 0]
+    assert crosses == [(0.01, -0.045)] * 2
+    assert ax.get_ylim()[0] < -0.045
+
+
+def test_names_at_the_ends_of_lines_do_not_touch(drawn: dict[str, gallery.Picture]) -> None:
+    for ax in [ax for name in ("lr_profiles", "distance", "loads") for ax in drawn[name].figure.axes]:
+        boxes = [Text.get_window_extent(text) for text in ax.texts]  # without the line to them
+        assert not [pair for pair in combinations(boxes, 2) if pair[0].overlaps(pair[1])]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ([0.1, 0.5], [0.1, 0.5]),
+        ([0.5, 0.5], [0.45, 0.55]),
+        ([0.5, 0.52, 0.9], [0.46, 0.56, 0.9]),
+        ([0.98, 0.99, 1.0], [0.8, 0.9, 1.0]),  # pushed down from the upper end
+        ([], []),
+    ],
+)
+def test_places_are_pushed_apart_no_more_than_they_must(wanted: list[float], found: list[float]) -> None:
+    assert ends.apart(wanted, 0.1, 0.0, 1.0) == pytest.approx(found)
+
+
+def test_ladders_are_points_that_differ_in_one_setting_alone() -> None:
+    cells = [(2, 16, "token"), (4, 16, "token"), (2, 32, "token"), (4, 32, "none")]
+    records = [
+        study.record("se_attn", 0.5, block_size=block, chunk_size=chunk, selection=chosen)
+        for block, chunk, chosen in cells
+    ]  # fmt: skip
+    found = ladders(means(study.table(records)))
+    assert {knob: [(ladder.values, ladder.fixed) for ladder in group] for knob, group in found.items()} == {
+        "block_size": [(["2", "4"], "")],
+        "chunk_size": [(["16", "32"], "")],
+    }
+
+
+def test_the_same_results_give_the_same_files(one_load_each: gallery.Study, tmp_path: Path) -> None:
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        before = dict(matplotlib.rcParams)
+        for out in ("one", "two"):
+            picture = gallery.draw("loads", gallery.Study(one_load_each.home), SCREEN)
+            paths = gallery.write(picture, tmp_path / out / "loads", SCREEN)
+        assert dict(matplotlib.rcParams) == before
+    assert [path.name for path in paths] == [f"loads.{kind}" for kind in ("png", "pdf", "csv", "txt")]
+    for path in paths:
+        assert path.read_bytes() == (tmp_path / "one" / path.name).read_bytes()
+
+
+def test_one_command_makes_every_picture_of_every_archive(
+    one_load_each: gallery.Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from zoo.archive import archive
+
+    monkeypatch.setitem(gallery.PICTURES, "zoology_fig2", ("zoology_fig2", "lr_profiles"))
+    archive(one_load_each.home, tmp_path / "in" / "mini_zoology_fig2.zip")
+    arguments = ["--committed", str(tmp_path / "in"), "--out", str(tmp_path / "out")]
+    assert command.main(arguments) == 1  # one learning rate a point: no profile, and the rest is drawn
+    made = sorted(path.name for path in (tmp_path / "out" / "mini_zoology_fig2").iterdir())
+    assert made == [f"zoology_fig2{end}" for end in (".csv", ".pdf", ".png", ".txt", "_ordering.csv")]
+    rows = pd.read_csv(tmp_path / "out" / "mini_zoology_fig2" / "zoology_fig2.csv")
+    assert len(rows) == 18
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["basd_fig2", "R"], "No picture 'basd_fig2': did you mean based_fig2"),
+        (["based_fig2"], "Give the results that based_fig2 shows"),
+        (["based_fig2", "nowhere"], "nowhere"),
+        (["all", "R"], "No picture belongs to a sweep 'R'.*rename it"),
+        (["--committed", "R"], "holds no archive"),
+        (["curves", "LOADS"], "curves of .*One picture shows one state_seq_len"),
+        (["loads", "LONE", "--where", "d_mdel == 64"], "d_mdel"),
+        (["loads", "LONE", "--where", "d_model == 65"], "leaves no cell of 2"),
+        (["loads", "LONE"], "asked for at several lengths"),
+        (["knobs", "LONE"], "one load and differ in one setting alone"),
+        (["lr_profiles", "LONE"], "one learning rate"),
+    ],
+)
+def test_bad_input_is_one_line(
+    one_load_each: gallery.Study, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "R").mkdir()
+    (tmp_path / "LOADS").symlink_to(one_load_each.home)
+    study.write(tmp_path / "LONE", [study.record("based", 0.5, slices=[(n, 8)]) for n in (64, 32)])
+    assert command.main(arguments) == 1
+    captured = capsys.readouterr()
+    (line,) = captured.err.splitlines()
+    assert line.startswith("error: ") and re.search(says, line), line
+
+
+@pytest.mark.parametrize("name", ["based_fig2", "heat_map", "distance", "curves"])
+def test_a_single_point_of_one_seed_is_drawn_and_said(tmp_path: Path, name: str) -> None:
+    lone = gallery.Study(study.write(tmp_path / "lone", [study.record("based", 0.5, feature_dim=8)]))
+    picture = gallery.draw(name, lone, SCREEN)
+    assert "One seed" in " ".join(picture.says) or "1 seed" in " ".join(picture.says)
+
+
+@pytest.mark.parametrize("name", ["based_fig2", "heat_map", "zoology_fig2"])
+def test_where_all_diverged_the_picture_says_zero(tmp_path: Path, name: str) -> None:
+    records = [study.record(mixer, None, seed=seed) for mixer in ("based", "attention") for seed in SEEDS]
+    picture = gallery.draw(name, gallery.Study(study.write(tmp_path / "lost", records)), SCREEN)
+    assert "A diverged seed counts as 0" in picture.says[0]
+    assert set(picture.rows["accuracy"]) == {0.0}
+
+
+def test_a_record_that_cannot_be_read_is_named_and_the_rest_is_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = study.write(tmp_path / "some", [study.record("based", 0.5, seed=seed) for seed in SEEDS])
+    (home / "broken").mkdir()
+    (home / "broken" / "result.json").write_text('{"schema": 2, "run')
+    assert command.main(["heat_map", str(home), "--out", str(tmp_path / "out")]) == 0
+    assert "warning: " in (said := capsys.readouterr().err) and "broken" in said
+    assert (tmp_path / "out" / "heat_map.png").is_file()
+
+
+def test_the_list_says_what_there_is_and_for_which_sweep(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == gallery.names()
+    (line,) = [line for line in lines if line.startswith("zoology_fig2")]
+    assert "2312.04927" in line

@@ -1,0 +1,214 @@
+"""The published points and claims, and ours beside them, on points whose answer is known by hand."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from analysis import scored
+from analysis.published import beside, ordering, read, words
+from tests.analysis import study
+
+ROOT = Path(__file__).parents[2]
+TABLES = ("based_fig2", "zoology_fig2")
+FIGURES = ("based_fig3", "based_fig8", "se_attn_ablations")
+
+
+def grids(sweep: str) -> list[dict]:
+    """Every point of a sweep's file, as its settings: grids multiplied out, zips side by side."""
+    points = []
+    for grid in yaml.safe_load((ROOT / "sweeps" / f"{sweep}.yaml").read_text())["hydra"]["sweeper"]["grids"]:
+        zipped = grid.get("zip", {})
+        rows = [dict(zip(zipped, row, strict=True)) for row in zip(*zipped.values(), strict=True)] or [{}]
+        free = {
+            key: value if isinstance(value, list) else [value] for key, value in grid.items() if key != "zip"
+        }
+        product = [dict(zip(free, values, strict=True)) for values in itertools.product(*free.values())]
+        points += [one | row for one in product for row in rows]
+    return points
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_published_point_is_a_mixer_of_the_zoo_with_its_settings(name: str) -> None:
+    published = read.points(name)
+    assert published["accuracy"].between(0, 1).all() and (published["reading_error"] > 0).all()
+    assert not published.duplicated(
+        ["source", "mixer", "slice", "state" if "state" in published else "d_model", "accuracy"]
+    ).any()
+    for row in published.to_dict("records"):
+        conf = yaml.safe_load((ROOT / "conf" / "mixer" / f"{row['mixer']}.yaml").read_text())
+        given = [key for key in read.settings(published) if key != "d_model" and not np.isnan(row[key])]
+        assert all(key.removeprefix("mixer.") in conf for key in given), (row["mixer"], given)
+        assert (ROOT / "conf" / "task" / f"{row['task']}.yaml").is_file()
+
+
+def test_the_points_of_the_sweep_are_found_among_the_published() -> None:
+    """A wrong window, or a count of heads that no cell has, would silently compare nothing."""
+    records = [
+        study.record(
+            point["mixer"], 0.5, d_model=point.get("d_model", 64), task="mqar_based", slices=study.SEVEN,
+            state=7, **{key[6:]: value for key, value in point.items() if key.startswith("mixer.")},
+        )
+        for point in grids("based_fig2")
+    ]  # fmt: skip
+    ours = scored.means(study.table(records))
+    compared = beside.compare(read.points("based_fig2"), ours)
+    later = compared.loc[compared["figure"] != "Fig. 2"]["mixer"].value_counts().to_dict()
+    assert later == {
+        "attention": 2,
+        "based": 9,
+        "sliding_window": 8,
+        "mamba": 3,
+        "mamba2": 5,
+        "hyena": 3,
+        "h3": 3,
+    }
+
+
+def test_claims_ask_about_mixers_and_settings_that_there_are() -> None:
+    conf = {path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / "conf" / "mixer").glob("*.yaml")}
+    columns = {f"mixer.{key}" for settings in conf.values() for key in settings}
+    everything = pd.DataFrame({"mixer": list(conf)}).reindex(columns=["mixer", *columns])
+    for figure in FIGURES:
+        claims = read.claims(figure)
+        assert len(claims) >= 3
+        for claim in claims.to_dict("records"):
+            for side in ("better", "worse"):
+                everything.query(claim[side])  # raises for a setting that no mixer has
+                assert any(f"'{name}'" in claim[side] for name in conf)
+
+
+def published(**change: object) -> pd.DataFrame:
+    row = {
+        "source": "A", "figure": "1", "task": "mqar", "mixer": "based", "d_model": 64.0,
+        "mixer.feature_dim": 8.0,
+        "slice": "seq_len=64,num_kv_pairs=8", "state": 1000, "accuracy": 0.8, "reading_error": 0.01,
+        "note": "",
+    }  # fmt: skip
+    return pd.DataFrame([row | change])
+
+
+def ours(*scores: float, coverage: float = 1.0, **settings: object) -> pd.DataFrame:
+    settings = {"feature_dim": 8} | settings
+    records = [
+        study.record("based", score, seed=i, coverage=coverage, **settings) for i, score in enumerate(scores)
+    ]
+    return scored.means(study.table(records))
+
+
+@pytest.mark.parametrize(
+    ("scores", "coverage", "verdict"),
+    [
+        ((0.80, 0.80, 0.80), 1.0, beside.WITHIN),
+        ((0.70, 0.75, 0.82), 1.0, beside.WITHIN),  # the interval reaches it
+        ((0.791,), 1.0, beside.WITHIN),  # within the reading error alone
+        ((0.745,), 1.0, beside.NEAR),
+        ((0.745,), 0.9, beside.OFF),  # a bounded view determines the number: no room for reproduction
+        ((0.73,), 1.0, beside.OFF),
+        ((0.87, 0.88, 0.89), 1.0, beside.OFF),
+    ],
+)
+def test_a_deviation_is_judged_by_interval_and_reading_error(
+    scores: tuple[float, ...], coverage: float, verdict: str
+) -> None:
+    (row,) = beside.compare(published(), ours(*scores, coverage=coverage)).to_dict("records")
+    assert row["verdict"] == verdict
+    assert row["deviation"] == pytest.approx(np.mean(scores) - 0.8)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"task": "mqar_based"}, {"mixer": "mamba"}, {"d_model": 128.0}, {"mixer.feature_dim": 16.0},
+        {"slice": "mean of 7 slices"}, {"mixer.window": 9.0},
+    ],
+)  # fmt: skip
+def test_only_the_same_settings_are_compared(change: dict[str, object]) -> None:
+    assert beside.compare(published(**change), ours(0.8)).empty
+
+
+def test_a_point_of_unknown_settings_stands_beside_the_best_of_equal_state() -> None:
+    unknown = published(**{"d_model": np.nan, "mixer.feature_dim": np.nan})
+    lower = unknown.assign(accuracy=0.6)
+    records = [
+        study.record("based", score, d_model=width, state=5, paper=state)
+        for score, width, state in ((0.7, 32, 1000), (0.9, 64, 1000), (1.0, 128, 2000))
+    ]
+    compared = beside.compare(pd.concat([lower, unknown]), scored.means(study.table(records)))
+    assert compared["published"].tolist() == [0.8] and compared["ours"].tolist() == [0.9]
+    assert compared["candidates"].tolist() == [2]
+
+
+def line(*points: tuple[float, float]) -> pd.DataFrame:
+    return pd.DataFrame(points, columns=["x", "accuracy"])
+
+
+def test_a_lead_is_the_mean_over_budgets_that_both_can_have() -> None:
+    assert ordering.lead(line((1, 0.5), (4, 0.9)), line((2, 0.6)), "x") == pytest.approx(-0.1)
+    # from 2 to 4 behind by .1, from 4 to 16, twice as long, ahead by .3
+    assert ordering.lead(line((1, 0.5), (4, 0.9)), line((2, 0.6), (16, 0.7)), "x") == pytest.approx(0.5 / 3)
+    assert ordering.lead(line((8, 1.0)), line((1, 0.2), (2, 0.7)), "x") == pytest.approx(0.3)
+    # more state is no worse: what a smaller point recalls counts within a larger budget
+    assert ordering.lead(line((1, 0.9), (4, 0.2)), line((1, 0.5), (4, 0.5)), "x") == pytest.approx(0.4)
+
+
+def verdicts(ours: dict[str, tuple[float, ...]]) -> pd.DataFrame:
+    """In print a .9, b .5, c .49; here what each seed scored."""
+    printed = pd.concat(
+        published(mixer=name, accuracy=score) for name, score in (("a", 0.9), ("b", 0.5), ("c", 0.49))
+    )
+    records = [
+        study.record(name, score, seed=i) for name, scores in ours.items() for i, score in enumerate(scores)
+    ]
+    x = {"published": "state", "ours": "state_resident"}
+    return ordering.compare(printed, scored.of_seeds(study.table(records)), x=x)
+
+
+def test_an_ordering_agrees_disagrees_or_is_not_told_apart() -> None:
+    found = verdicts({"a": (0.6, 0.8), "b": (0.7, 0.71), "c": (0.9, 0.95)})
+    said = {(row["first"], row["second"]): row for row in found.to_dict("records")}
+    assert said["A", "B"]["verdict"] == ordering.OPEN  # ahead with one seed, behind with the other
+    assert said["A", "B"]["low"] == pytest.approx(-0.1) and said["A", "B"]["high"] == pytest.approx(0.09)
+    assert said["A", "C"]["verdict"] == ordering.DISAGREES
+    assert said["B", "C"]["verdict"] == ordering.CLOSE  # .01 apart in print: no ordering
+    assert ordering.tau(found) == pytest.approx(-0.5)
+    agree = verdicts({"a": (0.9, 0.8), "b": (0.2, 0.3), "c": (0.1, 0.1)})
+    assert ordering.tau(agree) == 1
+    assert np.isnan(ordering.tau(agree.loc[agree["verdict"] == ordering.CLOSE]))
+
+
+def test_sentences_name_who_leads_here_and_in_print() -> None:
+    text = "\n".join(words.of_ordering(verdicts({"a": (0.6,), "b": (0.7,), "c": (0.9,)}), "sizes of state"))
+    assert "sizes and accuracies cannot be compared" in text
+    assert "Of 2 orderings 0 agree, 2 disagree" in text and "Kendall's tau -1.00; 1 more" in text
+    assert "in print A leads C by 0.41; here C leads A by 0.300." in text
+    assert "One seed" in text
+    off = words.of_points(beside.compare(published(), ours(0.5, 0.51, 0.52)))
+    assert "0 of 1 published points are met" in off[0] and "mean deviation is -0.290" in off[0]
+    assert off[1].startswith("Off: Based, d_model=64") and "ours 0.510 (0.500 to 0.520" in off[1]
+    assert len(off) == 2
+
+
+def test_a_claim_is_compared_where_both_sides_share_what_it_says() -> None:
+    cells = [("chunk", 16, 0.9), ("random", 16, 0.5), ("random", 32, 0.99), ("none", 32, 0.1)]
+    records = [
+        study.record(
+            "se_attn", score, selection=selection, chunk_size=size, gate="none", block_size=4, top_k=2
+        )
+        for selection, size, score in cells
+    ]
+    found = ordering.claims("se_attn_ablations", scored.of_seeds(study.table(records))).set_index("claim")
+    assert found["ours"].to_dict() == {
+        "the paper's choice of blocks beats chance": pytest.approx(
+            0.4
+        ),  # not with chunks of 32, which lack one
+        "blocks chosen by chance beat none": pytest.approx(0.89),
+    }
+    without = [study.record("attention", 1.0)]
+    assert ordering.claims("se_attn_ablations", scored.of_seeds(study.table(without))).empty
+    assert words.of_claims(found.iloc[:0].reset_index()) == [
+        "None of what is published asks about these settings."
+    ]
