@@ -170,4 +170,8 @@ def answer_states(model: SequenceModel, batch: Batch) -> Tensor:
 
 def answers_loss(model: SequenceModel, batch: Batch) -> Tensor:
     """Mean cross-entropy over the answers: the same, with the same gradients, as all logits and a mask."""
-    return linear_cross_entropy(answer_states(model, batch), model.head_weight, batch.answers.flatten())
+    states, answers = answer_states(model, batch), batch.answers.flatten()
+    if not model.bf16_head:
+        return linear_cross_entropy(states, model.head_weight, answers)
+    with torch.autocast(states.device.type, torch.bfloat16):
+        return linear_cross_entropy(states, model.head_weight, answers)

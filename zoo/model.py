@@ -95,7 +95,10 @@ class SequenceModel(nn.Module):
     tie_embedding: the head reads out with the embedding's matrix (no bias either way).
     learned_positions: how many absolute positions are learned and added to the embedding; 0: none.
     init_std: standard deviation of the embedding, the positions and an untied head.
+    bf16_head: the training loss rounds the products of the head to bfloat16 (trainer.precision=bf16-head).
     """
+
+    bf16_head: bool = False
 
     def __init__(
         self,

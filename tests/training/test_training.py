@@ -16,6 +16,7 @@ from tests.training.tiny import STEPS, tiny
 from zoo import learner
 from zoo.batches import BatchStream
 from zoo.cell import Cell
+from zoo.kernels.linear_cross_entropy import linear_cross_entropy
 from zoo.learner import answers_loss
 from zoo.model import build_model, build_task
 from zoo.outcome import Progress
@@ -235,6 +236,23 @@ def test_precision_is_followed(tmp_path: Path, plain: dict[str, torch.Tensor]):
     double = trained(tiny(trainer__precision="64-true"), tmp_path / "double")
     assert double[name].dtype == torch.float64
     assert torch.get_default_dtype() == torch.float32
+
+
+def test_a_head_in_bfloat16_is_near_and_leaves_the_layers_in_float32(
+    tmp_path: Path, plain: dict[str, torch.Tensor]
+):
+    names = set()
+
+    def head(x: torch.Tensor, weight: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        names.add((x.dtype, torch.is_autocast_enabled("cpu")))
+        return linear_cross_entropy(x, weight, target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("zoo.learner.linear_cross_entropy", head)
+        other = trained(tiny(trainer__precision="bf16-head"), tmp_path)
+    assert names == {(torch.float32, True)}
+    assert not torch.equal(other["embedding"], plain["embedding"])
+    assert torch.allclose(other["embedding"], plain["embedding"], atol=0.02)
 
 
 def test_the_optimizer_runs_at_the_scheduled_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

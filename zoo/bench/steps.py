@@ -16,8 +16,7 @@ from zoo.bench.machine import now
 from zoo.bench.plain import all_logits_loss, plain_optimizer
 from zoo.cell import Cell
 from zoo.kernels.choice import kernels
-from zoo.kernels.linear_cross_entropy import linear_cross_entropy
-from zoo.learner import answer_states
+from zoo.learner import answers_loss
 from zoo.model import build_task, model_from_config
 from zoo.optimizer import OptimConfig, make_optimizer, settings
 from zoo.surroundings import keep_freed_memory
@@ -29,7 +28,7 @@ Asked = Callable[..., Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """precision: 32-true, bf16-mixed or bf16-head.  answers_only: the fast head, optimizer and memory."""
+    """precision: as in conf/trainer.  answers_only: the fast head, optimizer and memory."""
 
     kernels: str
     precision: str
@@ -56,6 +55,7 @@ class Steps:
         self.config: OptimConfig = settings("optim", OptimConfig, cell.config["optim"])
         self.task = build_task(cell.config)
         self.model = model_from_config(cell.config, self.task.vocab_size).to(kind)
+        self.model.bf16_head = form.precision == "bf16-head"
         make = make_optimizer if form.answers_only else plain_optimizer
         self.optimizer = make(self.model, self.config, cell.config["lr"])
 
@@ -78,15 +78,9 @@ class Steps:
         return loss.detach()
 
     def _loss(self, rows: Batch) -> torch.Tensor:
-        mixed, head = (
-            self.form.precision in names for names in (("bf16-mixed",), ("bf16-mixed", "bf16-head"))
-        )
-        with torch.autocast(self.kind, torch.bfloat16, enabled=mixed):
-            if not self.form.answers_only:
-                return all_logits_loss(self.model, rows)
-            states = answer_states(self.model, rows)
-        with torch.autocast(self.kind, torch.bfloat16, enabled=head):
-            return linear_cross_entropy(states, self.model.head_weight, rows.answers.flatten())
+        loss_of = answers_loss if self.form.answers_only else all_logits_loss
+        with torch.autocast(self.kind, torch.bfloat16, enabled=self.form.precision == "bf16-mixed"):
+            return loss_of(self.model, rows)
 
     def flops(self, segment: int) -> float:
         """Of the products of one step; takes it."""

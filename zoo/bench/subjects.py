@@ -5,12 +5,17 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from zoo.bench.machine import measured
+from zoo.bench.data import data
+from zoo.bench.head import head
+from zoo.bench.layers import decode, prefill
+from zoo.bench.machine import Machine, measured
 from zoo.bench.rows import Row
+from zoo.bench.startup import startup
 from zoo.bench.steps import FORMS
 from zoo.bench.train import dtype_of, train
 from zoo.cell import Cell
 from zoo.checks import one_of
+from zoo.model import build_task
 from zoo.optimizer import settings
 from zoo.training import TrainerConfig
 
@@ -45,4 +50,47 @@ def _where(cells: Sequence[Cell]) -> tuple[str, int]:
     return places.pop()
 
 
-SUBJECTS: dict[str, Callable[[Sequence[Cell], Namespace], list[Row]]] = {"train": _train}
+def _layers(run: Callable[..., list[Row]]) -> Callable[[Sequence[Cell], Namespace], list[Row]]:
+    def rows(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
+        machine = measured(*_where(cells))
+        lengths = _lengths(asked.seq_lens or "256,1024")
+        return [row for cell in cells for n in lengths for row in run(cell, machine, n, asked.rounds)]
+
+    return rows
+
+
+def _lengths(text: str) -> list[int]:
+    words = text.split(",")
+    if not all(word.isdecimal() and int(word) > 0 for word in words):
+        raise ValueError(f"--seq-lens (={text}) must be positive integers, such as 256,1024.")
+    return [int(word) for word in words]
+
+
+def _head(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
+    machine = measured(*_where(cells), (torch.float32, torch.bfloat16))
+    return [
+        row
+        for cell in cells
+        for i in range(len(build_task(cell.config).segments("train")))
+        for row in head(cell, machine, i, asked.rounds)
+    ]
+
+
+def _data(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
+    machine = measured(*_where(cells))
+    return [row for cell in cells for row in data(cell, machine, asked.rounds)]
+
+
+def _startup(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
+    kind, threads = _where(cells)
+    return [row for cell in cells for row in startup(cell.overrides, Machine(kind, threads), asked.rounds)]
+
+
+SUBJECTS: dict[str, Callable[[Sequence[Cell], Namespace], list[Row]]] = {
+    "train": _train,
+    "prefill": _layers(prefill),
+    "decode": _layers(decode),
+    "data": _data,
+    "head": _head,
+    "startup": _startup,
+}

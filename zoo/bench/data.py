@@ -1,0 +1,60 @@
+"""Making the rows of a task: in blocks, as training does, batch by batch, and as a reference in numpy."""
+
+from collections.abc import Callable
+
+from zoo.batches import BatchStream
+from zoo.bench.layers import larger
+from zoo.bench.machine import Machine
+from zoo.bench.rows import Row, Timed, compared
+from zoo.bench.timing import in_turn
+from zoo.cell import Cell
+from zoo.model import build_task
+from zoo.tasks.mqar import MQAR
+from zoo.tasks.mqar_numpy_compat import reference_rows
+
+SAMPLE = 500  # rows that numpy makes: one by one, so time is in proportion to rows
+BY_BATCH, NUMPY = "batch by batch", "numpy, row by row, without filler"
+
+
+def data(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
+    """An epoch of training rows, for the segments together."""
+    task, size = build_task(cell.config), cell.config["optim"]["batch_size"]
+    segments = task.segments("train")
+    total = sum(segment.num_examples for segment in segments)
+    runs: dict[str, Callable[[], object]] = {
+        "in blocks": lambda: [None for _ in BatchStream(task, "train", size, machine.kind)],
+        BY_BATCH: lambda: [
+            task.sample("train", i, range(start, min(start + size, segment.num_examples)), machine.kind)
+            for i, segment in enumerate(segments)
+            for start in range(0, segment.num_examples, size)
+        ],
+    }
+    times = in_turn(runs, machine, rounds)
+    if isinstance(task, MQAR) and task.num_passes == 1:
+        times[NUMPY] = _numpy(task, machine, rounds)
+    tokens = sum(segment.num_examples * segment.seq_len for segment in segments)
+    floor = larger(machine.moved(8 * tokens))
+    timed = [Timed(implementation=name, times=t, units=total, floor=floor) for name, t in times.items()]
+    against = NUMPY if NUMPY in times else BY_BATCH
+    sizes = f"{total} rows of {tokens // total} tokens on average, batch={size}"
+    return compared("data", "", sizes, "rows", timed, against, machine)
+
+
+def _numpy(task: MQAR, machine: Machine, rounds: int) -> list[float]:
+    """Seconds of SAMPLE rows of each segment, scaled to all."""
+    times = []
+    for _ in range(rounds):
+        seconds = 0.0
+        for segment in task.segments("train"):
+            rows = min(SAMPLE, segment.num_examples)
+            began = machine.now()
+            reference_rows(
+                seed=0,
+                vocab_size=task.vocab_size,
+                seq_len=segment.seq_len,
+                num_kv_pairs=segment.slice["num_kv_pairs"],
+                num_examples=rows,
+            )
+            seconds += (machine.now() - began) * segment.num_examples / rows
+        times.append(seconds)
+    return times

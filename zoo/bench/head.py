@@ -1,0 +1,76 @@
+"""The loss over the vocabulary, forward and backward, for the answers of one training batch."""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from zoo.bench.flops import flops
+from zoo.bench.layers import larger
+from zoo.bench.machine import Machine
+from zoo.bench.rows import Row, Timed, compared
+from zoo.bench.timing import in_turn
+from zoo.cell import Cell
+from zoo.kernels.linear_cross_entropy import linear_cross_entropy, linear_cross_entropy_reference
+from zoo.model import build_task
+
+EVERYWHERE = "all positions"
+
+
+def head(cell: Cell, machine: Machine, segment: int, rounds: int) -> list[Row]:
+    """The chunked head on the answers' states against the logits of those, and of every position."""
+    task, width = build_task(cell.config), cell.config["d_model"]
+    shape = task.segments("train")[segment]
+    size = cell.config["optim"]["batch_size"]
+    batch = task.sample("train", segment, range(size), machine.kind)
+    rng = torch.Generator().manual_seed(0)
+    hidden = torch.randn(*batch.inputs.shape, width, generator=rng).to(machine.kind).requires_grad_()
+    weight = (torch.randn(task.vocab_size, width, generator=rng) * 0.02).to(machine.kind).requires_grad_()
+    runs = _runs(hidden, weight, batch.positions, batch.answers)
+    times = in_turn(runs, machine, rounds)
+    counts = {name: flops(run) for name, run in runs.items()}
+    moved = 2 * weight.numel() * weight.element_size()
+    timed = [
+        Timed(
+            implementation=name,
+            times=times[name],
+            units=batch.answers.numel(),
+            floor=larger(machine.products(counts[name], _dtype(name)), machine.moved(moved)),
+        )
+        for name in runs
+    ]
+    sizes = f"d_model={width} vocab_size={task.vocab_size} {shape.name.replace(',', ' ')} batch={size}"
+    return compared("head", "", sizes, "answers", timed, EVERYWHERE, machine)
+
+
+def _runs(
+    hidden: Tensor, weight: Tensor, positions: Tensor, answers: Tensor
+) -> dict[str, Callable[[], None]]:
+    def answered(loss: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[[], None]:
+        def run() -> None:
+            states = hidden.gather(1, positions[..., None].expand(-1, -1, hidden.shape[2]))
+            loss(states.flatten(0, 1), weight, answers.flatten()).backward()
+            hidden.grad = weight.grad = None
+
+        return run
+
+    def in_bfloat16(x: Tensor, w: Tensor, target: Tensor) -> Tensor:
+        with torch.autocast(x.device.type, torch.bfloat16):
+            return linear_cross_entropy(x, w, target)
+
+    def everywhere() -> None:
+        labels = torch.full(hidden.shape[:2], -100, device=hidden.device).scatter_(1, positions, answers)
+        F.cross_entropy(F.linear(hidden, weight).flatten(0, 1), labels.flatten()).backward()
+        hidden.grad = weight.grad = None
+
+    return {
+        "chunked": answered(linear_cross_entropy),
+        "chunked, bfloat16": answered(in_bfloat16),
+        "logits of the answers": answered(linear_cross_entropy_reference),
+        EVERYWHERE: everywhere,
+    }
+
+
+def _dtype(name: str) -> torch.dtype:
+    return torch.bfloat16 if name.endswith("bfloat16") else torch.float32
