@@ -19,13 +19,17 @@ Floats = NDArray[np.float64]
 BITS = {32: "no model: 32 bits a scalar", 16: "no model: 16 bits a scalar", 1: "no model: 1 bit a scalar"}
 HEURISTIC = "capacity of an outer-product memory"
 LABELS = (*BITS.values(), HEURISTIC)
+VOCAB_SIZE = "task.vocab_size"
 COVERAGE = "coverage and the best guess"
+NEEDED = [
+    "run_id", "mixer", "slice", "accuracy", "rows", "coverage", "state_resident", "state_aux_ints", "causal",
+    "exact_decode", VOCAB_SIZE,
+]  # fmt: skip
 FOUND = ["run_id", "mixer", "slice", "accuracy", "limit", "bound", "p"]
 BITS_OF_A_SCALAR = 32  # the most that is kept; with it a point above the bound is an error
 BITS_OF_AN_INT = 32
 ERROR_RATE = 1e-3  # that violations() reports anything at all by chance
 ALPHABETS = 16  # that a bound is averaged over, at most
-VOCAB_SIZE = "task.vocab_size"
 
 
 class Load(NamedTuple):
@@ -140,7 +144,9 @@ def violations(table: pd.DataFrame) -> pd.DataFrame:
     within a row, score so far above the limit; reported below ERROR_RATE over the number of comparisons.
     An empty frame is what a sound implementation gives.  table: of `zoo.results.load`.
     """
-    rows = table.loc[(table["split"] == "test") & table["accuracy"].notna()]
+    rows = table.loc[
+        (table["split"] == "test") & table["accuracy"].notna(), [c for c in NEEDED if c in table]
+    ]
     of_load = [(rows.loc[which], load) for load, which in loads(rows).items()]
     compared = [limits(part, load) for part, load in of_load for limits in (_by_bits, _by_view)]
     found = pd.concat(compared) if compared else rows.iloc[:0].assign(limit=0.0, bound="")

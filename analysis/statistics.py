@@ -1,7 +1,7 @@
 """What the points of a results folder say together: tables for the terminal, and each whole as CSV.
 
     python -m analysis.statistics results/
-    python -m analysis.statistics results/ --recall 0.8
+    python -m analysis.statistics results/ --recall 0.8 --where "d_model == 64"
 
 points.csv       solved seeds, the width of the good learning rates, how often each is on the frontier
 slices.csv       the same frontier for each slice alone; the bits recalled for a scalar of state
@@ -26,8 +26,9 @@ from rich.table import Table
 from analysis import bounds, capacity, cells, equal, learning_rate, paired
 from analysis.area import area
 from analysis.distance import by_distance
+from analysis.frontier import takes_part
 from analysis.points import points
-from analysis.records import once, readable
+from analysis.records import kept, once, readable
 from analysis.seeds import solved
 from analysis.table import whole
 from analysis.uncertainty import at_chosen
@@ -81,10 +82,11 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         table, unread = readable(options.results)
-        table, notes = once(table)
+        table, notes = once(kept(table, options.where))
         tables = statistics(table, options.recall)
-        counted = load_distances(options.results) if not unread else pd.DataFrame()
-        if len(counted):
+        if unread:
+            notes.append("distances.csv is not written: it needs all records of the folder.")
+        elif len(counted := load_distances(options.results)):
             tables["distances"] = distances(counted, table)
         paths = _write(tables, options.out or options.results.with_suffix("") / "statistics")
     except (ValueError, OSError) as error:
@@ -111,7 +113,7 @@ def _of_load(load: pd.DataFrame, recall: float) -> dict[str, pd.DataFrame]:
         "points": _points(load, shown, scores),
         "slices": pd.concat([_slice(load, chosen, name) for name in slices], ignore_index=True),
     }
-    states = shown.loc[shown["state_resident"] > 0, "state_resident"]
+    states = shown.loc[takes_part(shown) & (shown["state_resident"] > 0), "state_resident"]
     if states.nunique() > 1:
         low, high = float(states.min()), 2 * float(states.max())  # so that the largest counts for a doubling
         tables["series"] = area(shown, scores, low=low, high=high, by="series").merge(
@@ -181,6 +183,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to, or an archive of it")
     parser.add_argument("--out", type=Path, help="where the CSV files go (default: RESULTS/statistics)")
+    parser.add_argument("--where", default="", help="keep some cells only: a pandas query on the columns")
     parser.add_argument(
         "--recall", type=float, default=capacity.RECALL, help="accuracy at which capacity is read off"
     )

@@ -15,21 +15,23 @@ from zoo import results
 def study(folder: Path, seeds: int) -> Path:
     """Records of two mixers."""
     for record in fake.records(seeds):
-        if record["mixer"] in ("attention", "based"):
+        if record["mixer"] == "attention" or (record["mixer"], record["d_model"]) == ("based", 32):
             (folder / record["run_id"]).mkdir(parents=True)
             results.finish(folder / record["run_id"], record)
     return folder
 
 
 def test_every_table_of_one_load() -> None:
-    tables = statistics.statistics(fake.table().assign(**{VOCAB_SIZE: 256}))
+    table = fake.table().assign(**{VOCAB_SIZE: 256})
+    table = table.loc[table["mixer"].isin(["attention", "based", "mamba", "sliding_window"])]
+    tables = statistics.statistics(table)
     assert set(tables) == {"points", "slices", "series", "pairs", "equal_state", "capacity", "exponents"}
     points = tables["points"].set_index(["series", "knobs"])
-    assert len(points) == len(fake.POINTS) and points["frontier_share"].max() == 1
+    assert len(points) == 12 and points["frontier_share"].max() == 1
     assert points.loc[points["on_frontier"], "frontier_share"].gt(0).all()
     assert points["good_low"].le(points["lr"]).all() and points["good_high"].ge(points["lr"]).all()
-    assert len(tables["slices"]) == len(fake.POINTS) * len(fake.SLICES)
-    assert tables["slices"]["bits_per_scalar"].notna().sum() > 50
+    assert len(tables["slices"]) == 12 * len(fake.SLICES)
+    assert tables["slices"]["bits_per_scalar"].notna().all()
     based = tables["series"].set_index("series").loc["Based"]
     assert based["area_low"] <= based["area"] <= based["area_high"]
     assert {2.0**i for i in range(10, 14)} <= set(tables["equal_state"]["state"])
@@ -77,7 +79,7 @@ def test_the_command_writes_what_it_prints(tmp_path: Path, capsys: pytest.Captur
     said = capsys.readouterr()
     assert "frontier_share" in said.out and "Based" in said.out and said.err == ""
     points = pd.read_csv(home / "statistics" / "points.csv")
-    assert len(points) == 6 and np.isfinite(points["solved"]).all()
+    assert len(points) == 3 and np.isfinite(points["solved"]).all()
     before = {path.name: path.read_bytes() for path in (home / "statistics").iterdir()}
     assert statistics.main([str(home)]) == 0
     assert {path.name: path.read_bytes() for path in (home / "statistics").iterdir()} == before
