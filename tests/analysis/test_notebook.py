@@ -27,7 +27,7 @@ def test_runs_and_shows_what_it_promises(
 ):
     monkeypatch.setenv("ZOO_RESULTS", str(fake.write(tmp_path_factory.mktemp("results"), seeds=1)))
     opened = nbformat.read(notebook, as_version=4)
-    NotebookClient(opened, timeout=300, kernel_name="python3").execute(cwd=str(HOME))
+    NotebookClient(opened, timeout=600, kernel_name="python3").execute(cwd=str(HOME))
     outputs = [output for cell in opened.cells if cell.cell_type == "code" for output in cell.outputs]
     pictures, words = SHOWN[notebook.stem]
     assert sum("image/png" in output.get("data", {}) for output in outputs) == pictures
