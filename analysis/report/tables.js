@@ -80,13 +80,14 @@ function pointColumns(axis, choose) {
     { title: "seeds", number: true, value: (point) => point.seeds, text: (point) => String(point.seeds) },
     { title: "solved", number: true, value: (point) => point.solved },
     { title: "diverged", number: true, value: (point) => point.diverged_in_grid, text: divergedText },
-    { title: "lr", number: true, value: (point) => point.lr, text: lrText },
+    { title: "lr", number: true, value: (point) => point.lr, text: lrMarked },
     { title: "in view", number: true, value: (point) => point.coverage, text: (point) => share(point.coverage) },
   ];
 }
 
 /** Over all learning rates: of the point's cells in view, those that diverged. */
 const divergedText = (point) => (point.diverged_in_grid ? `${point.diverged_in_grid} of ${sum(point.grid.map((entry) => entry.seeds))}` : "");
+const lrMarked = (point) => `${point.lr_edge === "low" ? "◂ " : ""}${short(point.lr)}${point.lr_edge === "high" ? " ▸" : ""}`;
 const lrText = (point) => `${short(point.lr)}${{ low: " (lowest)", high: " (highest)", "": "" }[point.lr_edge]}`;
 
 function standing(point) {
