@@ -22,6 +22,8 @@ from zoo.results import load_distances, load_metrics
 
 # A sweep's pictures, and those of its toy form mini_NAME.
 PICTURES = {
+    "demo": ("frontier", "heat_map", "curves"),
+    "learning": ("frontier",),
     "based_fig2": ("based_fig2", "frontier", "heat_map", "distance", "lr_profiles", "curves"),
     "based_fig3": ("based_fig3", "frontier", "curves"),
     "based_fig8": ("based_fig8", "frontier", "distance"),
@@ -74,7 +76,7 @@ class Study:
 
 @dataclass(frozen=True)
 class Picture:
-    """figure: None where there is nothing to draw but a table.  rows: the numbers behind it.
+    """rows: the numbers behind the figure.
 
     tables: more of them, by the suffix of their file.  says: what it shows, a sentence each; the first is the
     caption.
