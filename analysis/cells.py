@@ -99,13 +99,20 @@ def _load_names(table: pd.DataFrame) -> list[str]:
     """For each row "task=mqar, filler=safe": what varies here of that which makes a load."""
     asked = _asked(table)
     parts = {column: [word(value) for value in table[column]] for column in _load_columns(table)}
-    parts = {name: values for name, values in parts.items() if len(set(values)) > 1}
+    parts = {name: values for name, values in parts.items() if _varies(values, parts["task"], name)}
     tests = [asked.get(run_id, MISSING) for run_id in table["run_id"]]
     if len(set(tests)) > 1:
         parts.pop("state_seq_len", None)  # the slices say it
     named = [[f"{name.removeprefix('task.')}={value}" for value in parts[name]] for name in parts]
     named += [tests] if len(set(tests)) > 1 else []
     return [", ".join(each) for each in zip(*named, strict=True)] if named else [""] * len(table)
+
+
+def _varies(values: list[str], tasks: list[str], name: str) -> bool:
+    """Whether it takes two values; of a task's setting, under one task: another task says it already."""
+    if not name.startswith("task."):
+        return len(set(values)) > 1
+    return len(set(zip(values, tasks, strict=True))) > len(set(tasks))
 
 
 def _load_columns(table: pd.DataFrame) -> list[str]:

@@ -110,7 +110,7 @@ def _beyond(bits: list[int], ends: dict[str, float], axis: Axis) -> str:
     at = [ends[BITS[count]] for count in bits]
     if axis.ticks == BYTES:
         return f"no model scores {FULL} below {in_bytes(math.ceil(at[0]))} (left of the picture)"
-    places, sizes = " / ".join(f"{x:.2g}" for x in at), " / ".join(map(str, bits))
+    places, sizes = " / ".join(f"{x:.2g}" if x < 100 else f"{x:,.0f}" for x in at), " / ".join(map(str, bits))
     return f"no model scores {FULL} below {places} scalars of {sizes} bits (left of the picture)"
 
 

@@ -192,6 +192,9 @@ def _notes(shown: Pareto) -> list[str]:
     rows, column = shown.points, AXES[shown.axis].column
     left_out = rows.loc[rows[column].isna()]
     found = []
+    if len(shown.loads) > 1:
+        asked = "; ".join(load.name for load in shown.loads)
+        found.append(f"the cells were asked {len(shown.loads)} different things, a panel each: {asked}.")
     if len(left_out):
         names = listed(list(left_out["series"].unique()))
         found.append(f"{len(left_out)} points have no {column} and are not drawn: {names}.")

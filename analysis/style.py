@@ -6,15 +6,15 @@ from typing import Any
 import matplotlib
 import pandas as pd
 
-# After Okabe and Ito: told apart with any colour vision; where grey takes colour away, markers remain.
+# The hues of Okabe and Ito, each at a lightness of its own: told apart with any colour vision and in grey.
 FAMILY_COLOURS = {
     "attention": "#0072B2",
-    "linear": "#D55E00",
+    "linear": "#9C3A00",
     "ssm": "#009E73",
-    "convolution": "#C98A00",
-    "sparse": "#AA4499",
+    "convolution": "#DD9800",
+    "sparse": "#6A2560",
 }
-OTHER_COLOURS = ("#56B4E9", "#7A5C3A", "#555555")
+OTHER_COLOURS = ("#56B4E9", "#D0699B", "#555555")
 MARKERS = ("o", "s", "^", "D", "v", "p", "d", "h", "P", "8", "H", "*", "<", ">")
 FAMILY_MARKERS = {"attention": "o", "linear": "s", "ssm": "^", "convolution": "D", "sparse": "v"}
 OTHER_MARKERS = ("P", "*", "d")

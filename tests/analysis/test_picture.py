@@ -7,15 +7,19 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.text import Annotation
+from matplotlib.text import Annotation, Text
 
-from analysis import figure, page
-from analysis.axes import in_bytes
-from analysis.draw import lines
+from analysis import figure, legend, page
+from analysis.axes import AXES, in_bytes
+from analysis.draw import FORBIDDEN, lines
 from analysis.pareto import Pareto, pareto
-from analysis.style import FAMILY_COLOURS, OTHER_COLOURS, looks
+from analysis.style import BACKGROUND, FAMILY_COLOURS, OTHER_COLOURS, STYLES, Style, looks
 from tests.analysis import fake
+
+BOUNDS = ("near", "whole", "none")
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +32,17 @@ def picture(shown: Pareto) -> Figure:
     return figure.one_panel(shown.points, list(shown.by_slice))
 
 
+@pytest.fixture(scope="module")
+def both(shown: Pareto) -> Figure:
+    return shown.picture()
+
+
+@pytest.fixture(scope="module")
+def bounded(shown: Pareto) -> dict[str, Figure]:
+    based = pareto(fake.table(), where="mixer == 'based'")
+    return {bound: based.picture(bound=bound) for bound in BOUNDS}
+
+
 def legend_texts(picture: Figure) -> list[str]:
     return [text.get_text() for text in picture.legends[0].get_texts()]
 
@@ -35,7 +50,9 @@ def legend_texts(picture: Figure) -> list[str]:
 def test_axes_name_unit_split_and_slices(picture: Figure) -> None:
     ax = picture.axes[0]
     assert ax.get_ylabel() == "Test accuracy, mean of 4 slices"
-    assert "(seq_len, num_kv_pairs) = (32, 4), (64, 8), (64, 16), (128, 32)" in " ".join(picture.texts[0].get_text().split())
+    assert "(seq_len, num_kv_pairs) = (32, 4), (64, 8), (64, 16), (128, 32)" in " ".join(
+        picture.texts[0].get_text().split()
+    )
     assert "128 tokens (scalars per sequence" in ax.get_xlabel()
     assert ax.get_xscale() == "log"
 
@@ -125,7 +142,7 @@ def test_the_page_grows_with_the_legend(shown: Pareto) -> None:
 
 def test_small_multiples_share_axes_and_markers(shown: Pareto) -> None:
     panels = figure.small_multiples(shown.by_slice).axes
-    assert panels[0].get_title() == "seq_len, num_kv_pairs = 32, 4"
+    assert panels[0].get_title().replace("\u00a0", " ") == "seq_len, num_kv_pairs = 32, 4"
     assert len({ax.get_xlim() for ax in panels}) == len({ax.get_ylim() for ax in panels}) == 1
 
 
@@ -159,6 +176,168 @@ def test_the_other_counts_of_state(shown: Pareto, axis: str) -> None:
     assert len(known) == (15 if axis == "paper" else 17)
     for row in known.to_dict("records"):
         assert (round(row[f"state_{axis}"], 6), round(row["accuracy"], 6)) in marks
+
+
+def test_where_more_is_better_the_frontier_turns_round() -> None:
+    table = fake.table()
+    fast = {"mamba": 900.0, "based": 500.0, "sliding_window": 400.0}
+    table["decode_tokens_per_second"] = table["mixer"].map(fast).where(table["causal"])
+    shown = pareto(table, axis="throughput")
+    on = shown.points.loc[shown.points["on_frontier"]]
+    assert on[["mixer", "knobs"]].to_numpy().tolist() == [["based", "feature_dim=16"], ["mamba", "d_state=8"]]
+    (stair,) = [line for line in shown.picture().axes[0].lines if line.get_drawstyle() == "steps-pre"]
+    xs, ys = np.asarray(stair.get_xdata()), np.asarray(stair.get_ydata())
+    assert xs[1:].tolist() == [500, 900] and xs[0] < 1e-3
+    assert ys[0] == ys[1] > ys[2]
+    assert ["6 points have no decode_tokens_per_second" in note for note in shown.notes] == [True]
+
+
+@pytest.mark.parametrize(("axis", "times"), [("fp32", 4), ("bf16", 2)])
+def test_bytes_are_the_resident_state_times_the_size_of_a_scalar(axis: str, times: int) -> None:
+    shown = pareto(fake.table(), axis=axis)
+    assert (shown.points[f"bytes_{axis}"] == times * shown.points["state_resident"]).all()
+    assert "bytes per sequence" in shown.picture().axes[0].get_xlabel()
+
+
+def test_every_axis_has_a_unit_and_numbers() -> None:
+    table = fake.table().query("lr == 0.003 and mixer == 'based'")
+    rows = pareto(table.assign(decode_tokens_per_second=3e4, operations=2e12)).points
+    for name, axis in AXES.items():
+        ax = figure.one_panel(rows, ["seq_len=32,num_kv_pairs=4"], axis=name).axes[0]
+        assert f"({axis.unit})" in ax.get_xlabel().replace("\n", " ")
+        assert any(tick.get_text() for tick in ax.get_xticklabels()), name
+
+
+def test_measured_quantities_are_the_median_of_the_seeds_that_finished() -> None:
+    table = fake.table()
+    table["wall_seconds"] = 10.0 + table["seed"] ** 3
+    table.loc[(table["mixer"] == "mamba") & (table["status"] == "diverged"), "wall_seconds"] = 1.0
+    rows = pareto(table, axis="seconds").points
+    assert rows.loc[rows["mixer"] != "mamba", "wall_seconds"].eq(11).all()
+    assert rows.loc[rows["knobs"] == "d_state=16", "wall_seconds"].tolist() == [14.5]  # seed 0 diverged
+
+
+def test_what_is_read_has_a_panel_of_its_own_with_its_own_frontier(both: Figure) -> None:
+    kept, read = both.axes
+    assert "Resident" in kept.get_xlabel() and "read by one decode step" in read.get_xlabel()
+    stairs = [next(line for line in ax.lines if line.get_drawstyle() == "steps-post") for ax in (kept, read)]
+    assert 2300 in np.asarray(stairs[1].get_xdata()) and 2300 not in np.asarray(stairs[0].get_xdata())
+    assert all(load.touched is None for load in pareto(fake.table(), where="mixer == 'based'").loads)
+
+
+def test_bounds_are_drawn_where_they_fall_and_told_where_they_do_not(bounded: dict[str, Figure]) -> None:
+    texts = {bound: " ".join(" ".join(legend_texts(each)).split()) for bound, each in bounded.items()}
+    assert "no model scores 0.99 below 4.6 / 9.3 / 14" in texts["near"]
+    assert "scalars of 32 / 16 / 1 bits (left of the picture)" in texts["near"]
+    assert "bits a scalar" not in texts["near"] and "heuristic" in texts["near"]
+    assert "no model: 32 bits a scalar" in texts["whole"] and "left of the picture" not in texts["whole"]
+    assert "no model" not in texts["none"] and "heuristic" not in texts["none"]
+    left = {bound: each.axes[0].get_xlim()[0] for bound, each in bounded.items()}
+    assert left["whole"] < 4.6 < left["near"] < left["none"] < 960
+    assert np.log(10073 / 1103) / np.log(10073 * 1.45 / left["near"]) > 0.45
+
+
+def test_the_shaded_region_is_above_the_bound_and_nowhere_else(
+    shown: Pareto, bounded: dict[str, Figure]
+) -> None:
+    bound = shown.loads[0].bound("resident")
+    assert bound is not None
+    (region,) = filled(bounded["whole"].axes[0], FORBIDDEN)
+    corners = region.get_paths()[0].vertices
+    curve = bound.loc[bound["bound"] == "no model: 32 bits a scalar"]
+    possible = np.interp(corners[:, 0], curve["state"], curve["accuracy"])
+    assert (corners[:, 1] >= possible - 1e-9).all() and corners[:, 1].max() == 1
+    assert not filled(bounded["none"].axes[0], FORBIDDEN)
+    assert shown.loads[0].bound("touched") is None and shown.loads[0].bound("paper") is None
+
+
+def filled(ax: Axes, colour: str) -> list:
+    faces = [(c, c.get_facecolor()) for c in ax.collections]
+    return [c for c, face in faces if len(face) and np.allclose(face[0, :3], to_rgb(colour), atol=1e-3)]
+
+
+def test_the_frontier_has_a_band_and_each_point_its_share(shown: Pareto, both: Figure) -> None:
+    rows = shown.points
+    assert rows.loc[rows["on_frontier"], "frontier_share"].min() > 0.4
+    assert rows.loc[~rows["causal"], "frontier_share"].isna().all()
+    known = rows.dropna(subset=["frontier_low"])
+    assert len(known) == 16 and (known["frontier_low"] <= known["frontier_high"]).all()
+    on = rows.loc[rows["on_frontier"]]
+    assert ((on["frontier_low"] <= on["accuracy"]) & (on["accuracy"] <= on["frontier_high"])).all()
+    assert "95 % of frontiers, seeds drawn again" in legend_texts(both)
+    alone = pareto(fake.table(seeds=1)).points
+    assert alone["frontier_share"].isna().all() and alone["frontier_low"].isna().all()
+    marks = [str(handle.get_label()) for handle in legend.mark_handles(alone, AXES["resident"], 40)]
+    assert marks and not [text for text in marks if "drawn again" in text]
+
+
+def crowd(copies: int) -> pd.DataFrame:
+    table = fake.table(seeds=1).query("lr == 0.003")
+    more = [
+        table.assign(**{c: table[c] + f" {i}" for c in ("label", "mixer", "point", "run_id")})
+        for i in range(copies)
+    ]
+    return pd.concat(more, ignore_index=True)
+
+
+def test_a_crowd_is_known_by_family_and_each_series_has_a_panel() -> None:
+    shown = pareto(crowd(2), of=["seq_len=64,num_kv_pairs=8"])
+    pictures = shown.pictures()
+    assert set(pictures) == {"", "mixers"}
+    texts = legend_texts(pictures[""])
+    assert "linear (4)" in texts and "Based 1" not in " ".join(texts)
+    named = [text.get_text() for text in pictures[""].axes[0].texts]
+    assert any(name.startswith("Based") for name in named)
+    panels = pictures["mixers"].axes
+    assert len(panels) == shown.points["series"].nunique() == 16
+    (mine,) = [ax for ax in panels if ax.get_title() == "Hyena 1"]
+    strong = [c for c in mine.collections if len(c.get_offsets()) == 1 and c.get_zorder() >= 3.8]
+    assert len(strong) == 1
+    (pale,) = filled(mine, BACKGROUND)
+    finished = shown.points["diverged"] < shown.points["seeds"]
+    assert len(pale.get_offsets()) == finished.sum() - 1
+
+
+@pytest.mark.parametrize("style", STYLES.values(), ids=list(STYLES))
+def test_styles_keep_to_their_page_and_their_size_of_type(shown: Pareto, style: Style) -> None:
+    picture = shown.picture(style)
+    width = picture.get_figwidth()
+    assert width == style.width if style.below else width > style.width
+    texts = [text for text in picture.findobj(Text) if text.get_text() and text.get_visible()]
+    for text in texts:
+        box = text.get_window_extent()
+        assert box.x0 >= -1 and box.x1 <= picture.bbox.x1 + 1, text.get_text()
+    if style.below:
+        assert 6 <= min(t.get_fontsize() for t in texts) <= max(t.get_fontsize() for t in texts) <= 8
+    file = page.pdf(picture, style)
+    assert b"/FontFile2" in file and b"/Type3" not in file
+
+
+DEUTERANOPIA = [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]  # Machado et al. 2009
+PROTANOPIA = [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]
+
+
+@pytest.mark.parametrize("sight", [np.eye(3), DEUTERANOPIA, PROTANOPIA], ids=["all", "deutan", "protan"])
+def test_families_are_told_apart_with_any_colour_vision(sight: list[list[float]]) -> None:
+    seen = [lab(np.asarray(sight) @ linear(colour)) for colour in FAMILY_COLOURS.values()]
+    assert min(np.linalg.norm(a - b) for a, b in combinations(seen, 2)) > 20
+
+
+def test_families_are_told_apart_in_grey() -> None:
+    lightness = sorted(lab(linear(colour))[0] for colour in FAMILY_COLOURS.values())
+    assert min(np.diff(lightness)) > 7 and lightness[-1] < 72
+
+
+def linear(colour: str) -> np.ndarray:
+    rgb = np.asarray(to_rgb(colour))
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb: np.ndarray) -> np.ndarray:
+    """CIE L*a*b* of linear sRGB, D65."""
+    xyz = np.array([[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]])
+    f = np.cbrt(np.clip(xyz @ np.clip(rgb, 0, 1) / xyz.sum(axis=1), 1e-6, None))
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
 def test_a_state_of_nothing_is_drawn_at_one(shown: Pareto) -> None:

@@ -1,0 +1,183 @@
+"""Results that no single mean can hold, and records that cannot be read: said, and the rest is drawn."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis import pareto as command
+from analysis import records
+from analysis.pareto import pareto
+from tests.analysis import fake
+from zoo import results
+
+SMALL = "lr == 0.003 and (mixer == 'based' or mixer == 'mamba')"
+
+
+def table(seeds: int = 3) -> pd.DataFrame:
+    return fake.table(seeds).query(SMALL)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A few finished cells: two seeds, one slice in each split."""
+    for record in fake.records(seeds=2):
+        if record["lr"] == 3e-3 and record["mixer"] in ("based", "attention"):
+            record["slices"] = [each for each in record["slices"] if each["slice"]["num_kv_pairs"] == 8]
+            home = tmp_path / "results" / record["run_id"]
+            home.mkdir(parents=True)
+            results.finish(home, record)
+    return tmp_path / "results"
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing is tested elsewhere."""
+    monkeypatch.setattr(command, "_write", lambda *_: [])
+
+
+def change(path: Path, to: Callable[[dict], object]) -> None:
+    record = json.loads(path.read_text())
+    to(record)
+    path.write_text(json.dumps(record))
+
+
+def test_records_that_cannot_be_read_are_named_and_the_rest_is_shown(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    half, old, lacking, foreign = [each / "result.json" for each in sorted(folder.iterdir())[:4]]
+    half.write_text('{"schema": 2, "run')
+    change(old, lambda record: record.update(schema=1))
+    change(lacking, lambda record: record.pop("seed"))
+    foreign.write_bytes(b"\xff\xfe\x00")
+    assert command.main([str(folder)]) == 3
+    captured = capsys.readouterr()
+    said = [line for line in captured.err.splitlines() if line.startswith("error: not read: ")]
+    assert [reason in line for reason, line in zip(REASONS, said, strict=True)] == [True] * 4
+    assert all(str(path) in line for path, line in zip((half, old, lacking, foreign), said, strict=True))
+    assert "Based" in captured.out
+
+
+REASONS = ("is not complete JSON", "has schema 1, this version reads schema", "lacks 'seed'", "codec can't")
+
+
+def test_nothing_is_shown_where_no_record_can_be_read(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for each in folder.iterdir():
+        (each / "result.json").write_text("{}")
+    assert command.main([str(folder)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: No record in") and "schema None" in line
+
+
+def test_a_copy_of_a_cell_counts_once_and_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = sorted(folder.iterdir())[0]
+    assert command.main([str(folder)]) == 0
+    before = capsys.readouterr().out
+    shutil.copytree(first, folder / "a_copy")
+    assert command.main([str(folder)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == before
+    assert captured.err == f"note: 1 cells are there twice and count once: {first.name}.\n"
+
+
+def test_two_records_of_one_cell_that_disagree_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = sorted(folder.iterdir())[0]
+    shutil.copytree(first, folder / "another")
+    change(folder / "another" / "result.json", lambda record: record["slices"][0].update(accuracy=0.123))
+    assert command.main([str(folder)]) == 1
+    assert f"Two records say that they are {first.name}, and their numbers differ" in capsys.readouterr().err
+
+
+def test_a_seed_that_is_there_twice_is_no_second_seed() -> None:
+    rows = table()
+    again = rows.loc[rows["seed"] == 1].assign(run_id=lambda frame: frame["run_id"] + "-again")
+    with pytest.raises(ValueError, match=r"one point, learning rate and seed twice.*--where \"run_id != '"):
+        pareto(pd.concat([rows, again], ignore_index=True))
+
+
+def test_a_missing_seed_is_drawn_and_said() -> None:
+    rows = table()
+    one = (rows["mixer"] == "mamba") & (rows["mixer.d_state"] == 8) & (rows["seed"] == 2)
+    shown = pareto(rows.loc[~one])
+    assert shown.notes == [
+        "points with fewer seeds than others: Mamba d_model=64 d_state=8 has 2 of 3 seeds."
+    ]
+    assert len(shown.points) == 7 and pareto(rows).notes == []
+
+
+def test_a_single_point_and_all_diverged() -> None:
+    one = pareto(table(seeds=1).query("mixer == 'based' and d_model == 32 and `mixer.feature_dim` == 8"))
+    assert len(one.points) == 1 and one.points["on_frontier"].all() and len(one.picture().axes) >= 1
+    rows = table(seeds=1).assign(status="diverged", accuracy=float("nan"))
+    none = pareto(rows)
+    assert none.notes == ["every cell diverged: there is nothing but crosses to see."]
+    assert not none.points["on_frontier"].any()
+    counts = [text.get_text() for text in none.picture().axes[0].texts if "/" in text.get_text()]
+    assert counts.count("1/1") == 7
+
+
+def test_loads_have_a_panel_each_and_no_common_mean() -> None:
+    rows = table(seeds=1)
+    longer = rows.assign(
+        run_id=rows["run_id"] + "-long", point=rows["point"] + "-long", state_seq_len=256, accuracy=0.5,
+        state_resident=rows["state_resident"] * 2, state_touched=rows["state_touched"] * 2,
+    ).loc[rows["seq_len"] == 128]  # fmt: skip
+    shown = pareto(pd.concat([rows, longer], ignore_index=True))
+    assert [load.name for load in shown.loads] == [
+        "mean of 4 slices: (seq_len, num_kv_pairs) = (32, 4), (64, 8), (64, 16), (128, 32)",
+        "seq_len, num_kv_pairs = 128, 32",
+    ]
+    mean, alone = (load.points.set_index("knobs")["accuracy"] for load in shown.loads)
+    assert set(alone) == {0.5, 0.0} and mean.equals(pareto(rows).points.set_index("knobs")["accuracy"])
+    assert "asked 2 different things, a panel each" in shown.notes[0]
+    picture = shown.picture()
+    assert [ax.get_title().replace("\n", " ")[:8] for ax in picture.axes] == ["mean of ", "seq_len,"]
+    assert "128 or 256 tokens" in picture.axes[0].get_xlabel().replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("column", "other", "named"),
+    [
+        ("task", "copying", "task=copying"),
+        ("n_layers", 4, "n_layers=4"),
+        ("task.filler", "random", "filler=random"),
+    ],
+)
+def test_what_else_makes_a_load(column: str, other: object, named: str) -> None:
+    rows = table(seeds=1)
+    changed = rows.assign(run_id=rows["run_id"] + "-b", point=rows["point"] + "-b").assign(**{column: other})
+    shown = pareto(pd.concat([rows, changed], ignore_index=True))
+    assert len(shown.loads) == 2 and named in [load.name for load in shown.loads]
+    assert [len(load.points) for load in shown.loads] == [7, 7]
+
+
+def test_too_many_loads_for_a_page_are_refused() -> None:
+    rows = table(seeds=1).query("mixer == 'mamba' and `mixer.d_state` == 8")
+    many = [rows.assign(run_id=f"r{i}", point=f"p{i}", n_layers=i, state_seq_len=128) for i in range(1, 14)]
+    with pytest.raises(ValueError, match=r"13 loads are too many for one page.*choose with --where"):
+        pareto(pd.concat(many, ignore_index=True))
+
+
+def test_a_point_above_what_is_possible_is_an_error_that_is_drawn(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = next(each for each in sorted(folder.iterdir()) if each.name.startswith("attention"))
+    nothing = {"state_resident": 0, "state_touched": 0, "state_aux_ints": 0}
+    change(wrong / "result.json", lambda record: record.update(nothing))
+    assert command.main([str(folder)]) == 3
+    captured = capsys.readouterr()
+    (line,) = captured.err.splitlines()
+    assert line.startswith(f"error: {wrong.name} scores 1.000 on seq_len=64,num_kv_pairs=8, above 0.")
+    assert "the most that is possible (no model: 32 bits a scalar)" in line and "Attention" in captured.out
+
+
+def test_names_are_listed_up_to_a_number() -> None:
+    assert records.listed(["a", "b"]) == "a; b"
+    assert records.listed(list("abcdef"), most=3) == "a; b; c and 3 more"
