@@ -233,7 +233,7 @@ def test_one_command_makes_every_picture_of_every_archive(
         (["loads", "LONE", "--where", "d_model == 65"], "leaves no cell of 2"),
         (["loads", "LONE"], "asked for at several lengths"),
         (["knobs", "LONE"], "one load and differ in one setting alone"),
-        (["lr_profiles", "LONE"], "one learning rate"),
+        (["lr_profiles", "LONE", "--where", "seq_len == 64"], "one learning rate"),
     ],
 )
 def test_bad_input_is_one_line(
