@@ -4,7 +4,7 @@ BIN := .venv/bin
 .DEFAULT_GOAL := help
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-slow slurm-test lint bench docs clean
+.PHONY: help setup demo test test-slow slurm-test lint bench docs figures clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -47,6 +47,9 @@ docs: setup  ## the documents that are lists and tables: docs/mixers.md, state.m
 	$(BIN)/python -m zoo.mixers --markdown > docs/mixers.md
 	$(BIN)/python -m zoo.plan 'mixer=glob(*)' --markdown > docs/state.md
 	$(BIN)/python -m tests.independence > docs/independence.md
+
+figures: setup  ## every picture and table of docs/figures, from the results in docs/results (minutes)
+	$(BIN)/python -m analysis.figures --committed docs/results --out docs/figures
 
 clean:  ## remove the environment and the caches; results/ stays
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist
