@@ -46,7 +46,7 @@ function chosenPlace(grid) {
 function interval(scores, resamples) {
   const sorted = [...scores].sort((a, b) => a - b);
   if (sorted.length === 1) return [null, null, NONE];
-  if (sorted.length === 2) return [sorted[0], sorted[1], RANGE];
+  if (sorted.length <= 3) return [sorted[0], sorted.at(-1), RANGE];
   const drawn = resamples[sorted.length].map(([times, counts]) => {
     return [sum(counts.map((count, place) => count * sorted[place])) / sorted.length, times];
   });

@@ -60,7 +60,7 @@ def test_axes_name_unit_split_and_slices(picture: Figure) -> None:
 
 def test_the_caption_says_how_the_numbers_were_made(shown: Pareto) -> None:
     text = figure.caption(shown.points)
-    assert "Mean of 3 seeds with bootstrap 95 %" in text
+    assert "Mean of 3 seeds with min to max over seeds" in text
     assert "best of 3 by mean validation accuracy" in text and "diverged seed counts as 0" in text
     alone = pareto(fake.table(seeds=1), where="lr == 0.003 and mixer == 'based'").points
     assert figure.caption(alone).endswith("One seed: no interval. One learning rate each, not tuned.")

@@ -8,7 +8,8 @@ from analysis.seeds import BOOTSTRAP, NONE, RANGE, interval, solved, wilson
 
 def test_the_interval_of_few_seeds() -> None:
     assert interval(np.array([0.4, 0.6])) == (0.4, 0.6, RANGE)
-    assert interval(np.array([0.5, 0.9, 0.7])) == (0.5, 0.9, BOOTSTRAP)
+    assert interval(np.array([0.5, 0.9, 0.7])) == (0.5, 0.9, RANGE)
+    assert interval(np.array([0.5, 0.9, 0.7, 0.6]))[2] == BOOTSTRAP
     assert interval(np.array([0.5]))[2] == NONE and np.isnan(interval(np.array([0.5]))[0])
 
 
