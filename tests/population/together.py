@@ -2,12 +2,12 @@
 
 import csv
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten
 
 from zoo.cell import Cell
 from zoo.outcome import Outcome
@@ -69,13 +69,22 @@ def _told(outcome: Outcome) -> dict[str, Any]:
 
 
 def _assert_close(a: Any, b: Any, tolerance: float, name: str) -> None:
-    (mine, shape), (theirs, other) = tree_flatten(a), tree_flatten(b)
-    assert shape == other, name
-    for x, y in zip(mine, theirs, strict=True):
+    mine, theirs = dict(_leaves(a, name)), dict(_leaves(b, name))
+    assert mine.keys() == theirs.keys()
+    for path, x in mine.items():
+        y = theirs[path]
         if isinstance(x, torch.Tensor):
-            assert x.dtype == y.dtype and x.shape == y.shape, name
-            assert torch.allclose(x, y, rtol=tolerance, atol=tolerance), (name, float((x - y).abs().max()))
+            assert x.dtype == y.dtype and x.shape == y.shape, path
+            assert torch.allclose(x, y, rtol=tolerance, atol=tolerance), (path, float((x - y).abs().max()))
         elif isinstance(x, float):
-            assert math.isclose(x, y, rel_tol=tolerance, abs_tol=tolerance) or (x != x and y != y), name
+            assert math.isclose(x, y, rel_tol=tolerance, abs_tol=tolerance) or (x != x and y != y), path
         else:
-            assert x == y, name
+            assert x == y, path
+
+
+def _leaves(node: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(node, dict | list | tuple) and node:
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from _leaves(value, f"{path}.{key}")
+    else:
+        yield path, node

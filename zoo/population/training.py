@@ -28,10 +28,10 @@ def train_population(
     if any(states):
         optimizer.load([state for state in states if state])
 
-    def end(member: int, diverged: Diverged | None) -> None:
+    def end(member: int, diverged: Diverged | None, ops: dict[str, str]) -> None:
         begun = members[member]
         write_csv(begun.folder / METRICS, begun.journal.position.rows)
-        ended(member, outcome(begun, diverged, ran()))
+        ended(member, outcome(begun, diverged, ops))
 
     def keep(member: int) -> None:
         journal = members[member].journal
@@ -46,11 +46,12 @@ def train_population(
         optimizer,
         checkpoint_every=trainer.checkpoint_every,
         save=keep,
-        diverged=end,
+        diverged=lambda member, diverged: end(member, diverged, ran()),
     )
     _run(learner, trainer, members[0])
+    ops = ran()  # before the first outcome measures decoding, which is not training
     for member in learner.sound:
-        end(member, None)
+        end(member, None, ops)
 
 
 def _run(learner: PopulationLearner, trainer: TrainerConfig, first: Begun) -> None:

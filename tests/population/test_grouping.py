@@ -1,0 +1,77 @@
+"""Which cells may share a process, in which sizes, and what becomes of those that may not."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from tests.training.tiny import tiny
+from zoo.cell import Cell
+from zoo.model import build_model
+from zoo.population.grouping import groups
+from zoo.population.stack import Stack, Unstackable
+
+
+def sizes(cells: list[Cell], workers: int = 1) -> list[int]:
+    return [len(group.cells) for group in groups(cells, workers)]
+
+
+def grid(count: int, **changes: Any) -> list[Cell]:
+    return [tiny(lr=1e-3 * (i + 1), seed=i % 2, **changes) for i in range(count)]
+
+
+def test_population_changes_no_run_id():
+    assert {tiny(population=p).run_id for p in (1, 7, "auto")} == {tiny().run_id}
+
+
+def test_one_is_every_cell_alone_in_the_order_given():
+    cells = [tiny(lr=1e-3), tiny(d_model=32), tiny(lr=2e-3)]
+    assert [group.cells for group in groups(cells, 1)] == [(cell,) for cell in cells]
+
+
+def test_a_number_bounds_the_size_and_sizes_are_even():
+    assert sizes(grid(10, population=4)) == [3, 3, 4]
+    assert sizes(grid(3, population=8), workers=3) == [3]
+
+
+def test_auto_leaves_no_worker_without_a_group():
+    assert sizes(grid(6, population="auto"), workers=2) == [3, 3]
+    assert sizes(grid(20, population="auto")) == [10, 10]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"d_model": 32},
+        {"optim__max_epochs": 3},
+        {"optim__grad_clip": 0.5},
+        {"trainer__precision": "64-true"},
+        {"task__vocab_size": 32},
+    ],
+    ids=str,
+)
+def test_what_differs_in_more_does_not_share(changes: dict[str, Any]):
+    assert sizes([tiny(population=4), tiny(population=4, **changes)]) == [1, 1]
+
+
+def test_learning_rate_weight_decay_and_seed_share():
+    varied = [{"lr": 0.5}, {"optim__weight_decay": 0.7}, {"seed": 5}, {"task__seed": 8}]
+    assert sizes([tiny(population=8, **changes) for changes in varied]) == [4]
+
+
+def test_where_the_order_of_segments_is_drawn_only_equal_data_shares():
+    shuffled = {"population": 4, "task__order": "shuffled"}
+    assert sizes([tiny(**shuffled), tiny(**shuffled, lr=0.5), tiny(**shuffled, seed=1)]) == [2, 1]
+
+
+def test_a_logger_of_its_own_keeps_a_cell_alone():
+    assert sizes([tiny(population=4, logger="tensorboard", lr=lr) for lr in (1e-3, 1e-2)]) == [1, 1]
+
+
+def test_a_setting_of_a_module_that_differs_is_refused_with_its_name():
+    models = [build_model(tiny(seed=seed)) for seed in (0, 1)]
+    nn.Module.__setattr__(models[1].mixers[0], "drawn", torch.arange(3))
+    nn.Module.__setattr__(models[0].mixers[0], "drawn", torch.arange(3) + 1)
+    with pytest.raises(Unstackable, match=r"blocks\.0\.mixer\.drawn differs between its members"):
+        Stack(models)

@@ -1,0 +1,152 @@
+"""Populations as `zoo.run` runs them: records, resumption, and what goes on alone."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.population.together import Left, assert_same_ends, trained_together
+from tests.training.tiny import tiny
+from zoo import claim, journal, results
+from zoo.cell import Cell
+from zoo.outcome import Progress
+from zoo.population.attempt import run_population
+from zoo.population.grouping import Apart, Group, Together
+from zoo.training import train
+
+
+class Stop(BaseException):
+    """Ends the work wherever it is, as a kill would, and is caught by nobody."""
+
+
+@pytest.fixture(autouse=True)
+def _every_step_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "REPORT_EVERY", 0.0)
+
+
+def cells(place: Path, **changes: Any) -> list[Cell]:
+    common = {"trainer__precision": "64-true", "results": str(place), "population": 3} | changes
+    return [tiny(**common, lr=lr, seed=seed) for lr, seed in ((1e-3, 0), (3e-3, 0), (1e-2, 1))]
+
+
+def stop_at(member: int, step: int) -> Callable[[Any], None]:
+    def tell(said: tuple[int, Progress] | Together) -> None:
+        if isinstance(said, tuple) and (said[0], said[1].step) == (member, step):
+            raise Stop
+
+    return tell
+
+
+def quiet(said: Any) -> None:
+    del said
+
+
+def alone(group: list[Cell], place: Path) -> Left:
+    folders = [place / "alone" / str(i) for i in range(len(group))]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    return Left([train(cell, folder) for cell, folder in zip(group, folders, strict=True)], folders)
+
+
+def test_each_member_has_a_record_of_its_own_and_says_where_it_ran(tmp_path: Path):
+    group = cells(tmp_path / "results")
+    assert run_population(Group(tuple(group)), quiet) is None
+    for i, cell in enumerate(group):
+        record = results.read(cell.folder)
+        population = record["population"]
+        assert (population["size"], population["member"]) == (3, i)
+        assert population["with"] == [other.run_id for other in group if other is not cell]
+        assert record["run_id"] == cell.run_id and record["status"] == "ok"
+        assert {path.name for path in cell.folder.iterdir()} == {
+            "config.yaml", "env.json", "metrics.csv", "result.json", "last.ckpt",
+        }  # fmt: skip
+        assert json.loads((cell.folder / "env.json").read_text())["population"]["member"] == i
+    shares = sum(results.read(cell.folder)["wall_seconds"] for cell in group)
+    whole = max(results.read(cell.folder)["population"]["wall_seconds"] for cell in group)
+    assert shares <= 1.1 * whole, "the members' shares of the time are more than there was"
+
+
+def test_a_population_that_is_cut_off_goes_on_and_ends_as_its_members_would_alone(tmp_path: Path):
+    group = cells(tmp_path / "results")
+    with pytest.raises(Stop):
+        run_population(Group(tuple(group)), stop_at(2, 8))
+    assert not any(results.is_done(cell.folder) or claim.holder(cell.folder) for cell in group)
+    steps = [torch.load(c.folder / "last.ckpt", weights_only=True)["position"]["step"] for c in group]
+    assert steps == [7, 7, 7]
+    left = alone(group, tmp_path)
+    folders = [cell.folder for cell in group]
+    assert_same_ends(left, Left(trained_together(group, folders), folders))
+
+
+def test_members_at_different_steps_are_parted_and_lose_nothing(tmp_path: Path):
+    group = cells(tmp_path / "results")
+    with pytest.raises(Stop):
+        run_population(Group(tuple(group)), stop_at(2, 8))
+    os.unlink(group[1].folder / "last.ckpt")
+    apart = run_population(Group(tuple(group)), quiet)
+    assert isinstance(apart, Apart) and apart.parts == ((0, 2), (1,)) and "another step" in apart.why
+    assert run_population(Group((group[0], group[2])), quiet) is None
+
+
+def test_what_is_done_or_claimed_is_left_out(tmp_path: Path):
+    group = cells(tmp_path / "results")
+    for cell in group:
+        cell.folder.mkdir(parents=True)
+    with claim.held(group[1].folder):
+        results.finish(group[0].folder, {"run_id": group[0].run_id})
+        apart = run_population(Group(tuple(group)), quiet)
+    assert apart is not None and apart.parts == ((2,), (1,))
+    assert not results.is_done(group[2].folder)
+
+
+def test_what_torch_cannot_lift_is_parted_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from zoo.model import SequenceModel
+
+    forward = SequenceModel.forward
+
+    def unliftable(self: SequenceModel, inputs: torch.Tensor, *rest: Any) -> torch.Tensor:
+        hidden = forward(self, inputs, *rest)
+        return hidden * float(hidden.sum() > -1e9)  # a branch on the data
+
+    monkeypatch.setattr(SequenceModel, "forward", unliftable)
+    apart = run_population(Group(tuple(cells(tmp_path))), quiet)
+    assert apart is not None and len(apart.parts) == 3 and "torch.func cannot lift it" in apart.why
+
+
+def test_what_computes_something_else_when_stacked_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    from zoo.population.stack import Stack
+
+    whole = Stack.map
+    monkeypatch.setattr(Stack, "map", lambda self, function, batch: whole(self, function, batch) * 1.001)
+    apart = run_population(Group(tuple(cells(tmp_path))), quiet)
+    assert apart is not None and "stacked its loss is" in apart.why
+
+
+def test_auto_measures_and_says_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    group = Group(tuple(cells(tmp_path, population="auto")))
+    monkeypatch.setattr("zoo.population.trial.GAIN", 0.0)
+    apart = run_population(group, quiet)
+    assert apart is not None and apart.ruling and "ms" in apart.why
+    monkeypatch.setattr("zoo.population.trial.GAIN", 1e9)
+    said: list[Any] = []
+    assert run_population(group, said.append) is None
+    assert isinstance(said[0], Together)
+
+
+def test_a_sigterm_saves_every_member_at_that_very_step(tmp_path: Path):
+    def tell(said: Any) -> None:
+        if said[0] == 0 and said[1].step == 4:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    group = cells(tmp_path, trainer__checkpoint_every=100)
+    with pytest.raises(KeyboardInterrupt):
+        run_population(Group(tuple(group)), tell)
+    steps = [torch.load(c.folder / "last.ckpt", weights_only=True)["position"]["step"] for c in group]
+    assert steps == [4, 4, 4]
