@@ -1,5 +1,4 @@
-"""Layers and decoding: a sequence at once, or one token after many.  The cell's weights, the random inputs of a
-generator.
+"""Layers and decoding: a sequence at once, or one token after many, with the cell's initial weights.
 
 Alternatives are the definitions of the ops (`kernels=reference`), what of Triton and of other packages runs
 here, and torch's own softmax attention over the same sequences with as many heads.
@@ -32,7 +31,7 @@ def prefill(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row
     rng = torch.Generator().manual_seed(0)
     x = torch.randn(BATCH, seq_len, width, generator=rng).to(machine.kind)
     runs = {name: _forward(mixer, x, name) for name in _kernels(machine.kind)}
-    runs |= _torchs_own(x, getattr(mixer, "num_heads", 1))
+    runs |= _torchs_own(x, cell.config["mixer"].get("num_heads", 1))
     with torch.no_grad():
         times = in_turn(runs, machine, rounds)
         counts = {name: flops(run) for name, run in runs.items()}
@@ -51,8 +50,10 @@ def prefill(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row
 
 
 def decode(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row]:
-    """TOKENS steps of one token through the whole model, after seq_len; or the whole sequence again for each."""
+    """TOKENS steps of one token through the model, after seq_len; or the whole sequence again for each."""
     model = build_model(cell).to(machine.kind).eval()
+    if not model.exact_decode:
+        raise ValueError(f"mixer={cell.mixer} has no exact decoding: nothing to time.")
     tokens = torch.zeros(BATCH, seq_len + TOKENS, dtype=torch.long, device=machine.kind)
     with torch.no_grad():
         _, state = model.extend(tokens[:, :seq_len])
@@ -99,14 +100,15 @@ def _forward(mixer: Mixer, x: torch.Tensor, asked: str) -> Callable[[], object]:
 def _torchs_own(x: torch.Tensor, num_heads: int) -> dict[str, Callable[[], object]]:
     """Softmax attention without its projections."""
     heads = x.unflatten(-1, (num_heads, -1)).transpose(1, 2).contiguous()
-    mask = create_block_mask(
-        lambda b, h, i, j: i >= j, None, None, x.shape[1], x.shape[1], device=str(x.device)
-    )
-    compiled = torch.compile(flex_attention) if x.device.type == "cuda" else flex_attention
-    return {
-        "softmax, SDPA": lambda: F.scaled_dot_product_attention(heads, heads, heads, is_causal=True),
-        "softmax, FlexAttention": lambda: compiled(heads, heads, heads, block_mask=mask),
+    own: dict[str, Callable[[], object]] = {
+        "softmax, SDPA": lambda: F.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
     }
+    if x.is_cuda:  # on a CPU it materialises its scores unless it is compiled for each shape
+        length = x.shape[1]
+        mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, length, length, device=str(x.device))
+        compiled = torch.compile(flex_attention)
+        own["softmax, FlexAttention"] = lambda: compiled(heads, heads, heads, block_mask=mask)
+    return own
 
 
 def _steps(model: SequenceModel, tokens: torch.Tensor, state: object) -> None:

@@ -65,9 +65,19 @@ class Row:
 
 
 def compared(
-    what: str, mixer: str, sizes: str, unit: str, timed: Sequence[Timed], alternative: str, machine: Machine
+    what: str,
+    mixer: str,
+    sizes: str,
+    unit: str,
+    timed: Sequence[Timed],
+    alternative: str,
+    machine: Machine,
+    clock: str | None = None,
 ) -> list[Row]:
-    """A row for each that was timed, all against the one called `alternative` among them."""
+    """A row for each that was timed, all against the one called `alternative` among them.
+
+    clock: that timed them, if it was not the machine's.
+    """
     against = next(t for t in timed if t.implementation == alternative).seconds
     return [
         Row(
@@ -90,7 +100,7 @@ def compared(
             held_by=t.held_by,
             device=machine.device,
             threads=machine.threads,
-            clock=machine.clock,
+            clock=clock or machine.clock,
             versions=machine.versions,
         )
         for t in timed
@@ -121,12 +131,13 @@ def table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
 def markdown(rows: Sequence[Row], argv: Sequence[str]) -> str:
     heads, cells = table(rows)
     first, floors = rows[0], dict.fromkeys(row.floor for row in rows if row.floor)
+    threads = "one thread" if first.threads == 1 else f"{first.threads} threads"
     lines = [
         f"| {' | '.join(heads)} |",
         "|---" * len(heads) + "|",
         *(f"| {' | '.join(line)} |" for line in cells),
         "",
-        f"`python -m zoo.bench {shlex.join(argv)}`; {first.device}, {first.threads} thread(s); "
+        f"`python -m zoo.bench {shlex.join(argv)}`; {first.device}, {threads}; "
         f"{first.versions}.  Units: {first.unit}.  Seconds are medians, of the {first.clock} clock.",
         *(["Floors: " + "; ".join(floors) + "."] if len(floors) <= 4 else []),
     ]

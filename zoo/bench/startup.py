@@ -26,7 +26,9 @@ def startup(words: Sequence[str], machine: Machine, rounds: int) -> list[Row]:
             times[name].append(time.perf_counter() - began)
     floor = Floor(seconds=min(times[IMPORTS]), made_of="the imports alone, the fastest of this run")
     timed = [Timed(implementation=name, times=t, units=1, floor=floor) for name, t in times.items()]
-    return compared("startup", "", " ".join(words) or "the defaults", "starts", timed, IMPORTS, machine)
+    return compared(
+        "startup", "", " ".join(words) or "the defaults", "starts", timed, IMPORTS, machine, clock="wall"
+    )
 
 
 BUILD = """

@@ -1,0 +1,143 @@
+"""The benchmark at sizes of no interest: what it compares, what it writes.  No time is judged here."""
+
+import csv
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.training.tiny import tiny
+from zoo.bench import __main__ as bench
+from zoo.bench import startup, subjects, train
+from zoo.bench.flops import flops
+from zoo.bench.machine import Machine
+from zoo.bench.rows import Timed, compared
+from zoo.bench.steps import FORMS, Steps
+from zoo.cell import Cell
+from zoo.learner import answers_loss
+
+MACHINE = Machine("cpu", 1, {torch.float32: 1e11, torch.bfloat16: 2e11}, 1e10)
+WORDS = ["task=mqar_single", "task.seq_len=8", "task.num_kv_pairs=2", "task.vocab_size=24", "d_model=16"]
+
+
+@pytest.fixture(autouse=True)
+def _no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forms side by side in this process, on a machine that need not be measured."""
+
+    @contextmanager
+    def here(cell: Cell, forms: Any, kind: str, threads: int) -> Iterator[dict[str, Any]]:
+        monkeypatch.setattr("zoo.bench.steps.keep_freed_memory", lambda: None)
+        made = {name: Steps(cell, FORMS[name], kind, threads) for name in forms}
+        monkeypatch.setattr(Steps, "held_by", lambda self, segment: "mm 50%")  # the profiler writes to stderr
+        yield {name: (lambda m, *a, s=s: getattr(s, m)(*a)) for name, s in made.items()}
+
+    monkeypatch.setattr(train, "processes", here)
+    monkeypatch.setattr(subjects, "measured", lambda kind, threads, dtypes=(): MACHINE)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", *WORDS],
+        ["prefill", *WORDS, "--seq-lens", "5,9"],
+        ["decode", *WORDS, "--seq-lens", "6"],
+        ["data", *WORDS, "max_examples=20"],
+        ["head", *WORDS],
+    ],
+    ids=lambda words: words[0],
+)
+def test_every_ratio_is_against_a_row_of_the_same_run(words: list[str], tmp_path: Path):
+    assert bench.main([*words, "--rounds", "2", "--out", str(tmp_path)]) == 0
+    with (tmp_path / f"{words[0]}.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    seconds = {(r["mixer"], r["sizes"], r["implementation"]): float(r["seconds"]) for r in rows}
+    assert len(seconds) == len(rows) > 1, "a row is not one measurement"
+    for row in rows:
+        against = seconds[row["mixer"], row["sizes"], row["alternative"]]
+        assert float(row["ratio"]) == pytest.approx(against / float(row["seconds"]))
+        assert float(row["fastest"]) <= float(row["seconds"]) <= float(row["slowest"])
+        assert row["repeats"] == "2" and row["clock"] == "cpu"
+        if row["floor_share"]:
+            share = float(row["floor_seconds"]) / float(row["seconds"])
+            assert float(row["floor_share"]) == pytest.approx(share) and row["floor"]
+    assert f"python -m zoo.bench {words[0]}" in (tmp_path / f"{words[0]}.md").read_text()
+
+
+def test_an_epoch_is_its_segments_steps():
+    rows = train.train(tiny(), MACHINE, ("zoo", "plain"), "plain", rounds=3)
+    by_size: dict[str, dict[str, float]] = defaultdict(dict)
+    for row in rows:
+        by_size[row.sizes][row.implementation] = row.units_per_second
+    *segments, epoch = by_size
+    assert len(segments) == 2 and "epoch of 7 batches of 4, from 3 of each segment" in epoch
+    one, two = (by_size[name]["zoo"] for name in segments)
+    assert min(one, two) * 0.5 < by_size[epoch]["zoo"] < max(one, two) * 2
+    made = {row.sizes: row.floor_seconds for row in rows if row.implementation == "zoo"}
+    assert made[epoch] == pytest.approx(4 * made[segments[0]] + 3 * made[segments[1]])  # pyright: ignore
+
+
+@pytest.mark.parametrize("form", ["plain", "all logits"])
+def test_the_plain_formulation_learns_the_same(form: str):
+    rows = train.train(tiny(), MACHINE, ("zoo", form), form, rounds=3)
+    gaps = {row.implementation: row.loss_gap for row in rows}
+    assert gaps[form] is None
+    assert gaps["zoo"] is not None and gaps["zoo"] < 1e-5
+
+
+def test_forms_that_learn_something_else_are_no_race(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(
+        "zoo.bench.steps.all_logits_loss", lambda model, rows: 1.02 * answers_loss(model, rows)
+    )
+    with pytest.raises(ValueError, match="the losses of zoo and plain are 2"):
+        train.train(tiny(), MACHINE, ("zoo", "plain"), "plain", rounds=1)
+
+
+def test_products_are_counted():
+    a, b = torch.randn(3, 5, requires_grad=True), torch.randn(5, 7)
+    assert flops(lambda: a @ b) == 2 * 3 * 5 * 7
+    assert flops(lambda: torch.zeros(3, 7).addmm_(a.detach(), b)) == 2 * 3 * 5 * 7
+    q = torch.randn(2, 1, 6, 4, requires_grad=True)
+    whole = 4 * 2 * 6 * 6 * 4
+    assert flops(lambda: F.scaled_dot_product_attention(q, q, q)) == whole
+    assert flops(lambda: F.scaled_dot_product_attention(q, q, q, is_causal=True)) == whole / 2
+    y = F.scaled_dot_product_attention(q, q, q, is_causal=True).sum()
+    assert flops(lambda: y.backward()) == 2.5 * whole / 2
+
+
+def test_a_start_is_timed_beside_the_imports(monkeypatch: pytest.MonkeyPatch):
+    asked = []
+    monkeypatch.setattr(startup.subprocess, "run", lambda command, **_: asked.append(command))
+    rows = startup.startup(["mixer=x"], MACHINE, rounds=2)
+    assert len(asked) == 6 and {row.clock for row in rows} == {"wall"}
+    assert all(command[-1] == "mixer=x" for command in asked if "import torch" not in command[-1])
+
+
+def test_medians_are_compared():
+    timed = [
+        Timed(implementation="a", times=[1.0, 2.0, 9.0], units=10),
+        Timed(implementation="b", times=[4.0], units=10),
+    ]
+    a, b = compared("w", "m", "s", "rows", timed, "b", MACHINE)
+    assert (a.seconds, a.ratio, a.units_per_second, b.ratio) == (2.0, 2.0, 5.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["train", "--forms", "zoo,plane"], "--forms (='plane') must be one of"),
+        (["decode", "--seq-lens", "0"], "--seq-lens (=0) must be"),
+        (["data", "--rounds", "0"], "--rounds (=0) must be"),
+        (["train", "-m", "trainer.threads=1,2"], "one trainer and trainer.threads"),
+        (["head", "task.vocb_size=3"], "task.vocb_size"),
+        (["decode", "mixer=nystromformer", "--seq-lens", "4"], "has no exact decoding"),
+    ],
+)
+def test_mistakes_are_said_in_a_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]):
+    assert bench.main(words) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
