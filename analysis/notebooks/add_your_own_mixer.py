@@ -229,7 +229,7 @@ Image(page.png(shown.picture()), width=900)
 
 # %%
 columns = ["series", "knobs", "state_resident", "accuracy", "on_frontier"]
-shown.points[columns].sort_values("state_resident").round(3).set_index(["series", "knobs"])
+shown.points.loc[:, columns].sort_values("state_resident").round(3).set_index(["series", "knobs"])
 
 # %% [markdown]
 # Check one number by hand. The state of the whole model is that of its two layers: the convolution keeps the

@@ -23,6 +23,8 @@
 # of it holds for any weights.
 
 # %%
+from typing import Any
+
 import matplotlib
 import pandas as pd
 import torch
@@ -76,7 +78,7 @@ x = torch.randn(1, TOKENS, D_MODEL, dtype=torch.float64, generator=rng)  # batch
 COUNTERS = "a count of tokens, no memory"
 
 
-def opened(state: tuple[Tensor | int | None, ...]) -> dict[str, str]:
+def opened(state: Any) -> dict[str, str]:
     """Field -> its shape."""
     fields = state._asdict()  # every state is a NamedTuple
     return {key: str([*part.shape]) if isinstance(part, Tensor) else COUNTERS for key, part in fields.items()}
@@ -115,14 +117,14 @@ counts["agree"] = counts["counted"] == counts["reported"]
 counts[counts["tokens"].isin([1, 5, 10, 20])].set_index(["mixer", "tokens"])
 
 # %%
-assert counts["agree"].all()
+assert all(counts["agree"])
 figure = page.new(6.0, 3.2)
 ax = figure.add_subplot()
 for name, group in counts.groupby("mixer", sort=False):
     (line,) = ax.plot(group["tokens"], group["counted"], marker="o", markersize=3)
     last = group.iloc[-1]
     ax.annotate(
-        name,
+        str(name),
         (last["tokens"], last["counted"]),
         xytext=(6, 0),
         textcoords="offset points",
@@ -206,14 +208,14 @@ alive = {
 {what: f"{int((moved > 0).sum())} of {moved.numel()} scalars are alive" for what, moved in alive.items()}
 
 # %%
-figure = page.new(7.5, 2.8)
+figure, images = page.new(7.5, 2.8), []
 for ax, (what, moved) in zip(figure.subplots(1, 2), alive.items(), strict=True):
-    image = ax.imshow(moved.log10().clamp(min=-5), cmap="Greys", vmin=-5, vmax=-2)
+    images.append(ax.imshow(moved.log10().clamp(min=-5), cmap="Greys", vmin=-5, vmax=-2))
     numbers = range(1, len(moved) + 1)
     ax.set_yticks(range(len(moved)), [str(n) for n in numbers])
     ax.set(title=what, xlabel="channel", ylabel="feature" if "matrix" in what else "tokens ago", xticks=[])
     ax.grid(False)
-figure.colorbar(image, ax=figure.axes, label="log10 of how far outputs move", shrink=0.8)
+figure.colorbar(images[0], ax=figure.axes, label="log10 of how far outputs move", shrink=0.8)
 Image(page.png(figure), width=760)
 
 # %% [markdown]
@@ -236,18 +238,18 @@ def influence(mixer) -> Tensor:
     return (mixer(others) - mixer(x)).abs().amax(-1).T
 
 
-figure = page.new(9.0, 3.2)
+figure, images = page.new(9.0, 3.2), []
 box, ticks = (0.5, TOKENS + 0.5, 0.5, TOKENS + 0.5), [1, 5, 10, 15, 20]
 for ax, (name, mixer) in zip(figure.subplots(1, 3, sharey=True), MIXERS.items(), strict=True):
     found, seen = influence(mixer), mixer.visible(TOKENS)
     assert seen.equal(found > 1e-12)  # what is below is rounding
-    image = ax.imshow(found.log10().clamp(min=-3).flip(0), cmap="Greys", vmin=-3, vmax=0, extent=box)
+    images.append(ax.imshow(found.log10().clamp(min=-3).flip(0), cmap="Greys", vmin=-3, vmax=0, extent=box))
     edges = seen.double().repeat_interleave(50, 0).repeat_interleave(50, 1)
     ax.contour(edges, levels=[0.5], colors="tab:red", linewidths=1, extent=box)
     ax.set(title=name, xlabel="token s", xticks=ticks, yticks=ticks, ylim=(TOKENS + 0.5, 0.5))
     ax.grid(False)
 figure.axes[0].set_ylabel("output t")
-figure.colorbar(image, ax=figure.axes, label="log10 of how far it moves", shrink=0.8)
+figure.colorbar(images[0], ax=figure.axes, label="log10 of how far it moves", shrink=0.8)
 Image(page.png(figure), width=900)
 
 # %% [markdown]

@@ -86,7 +86,7 @@ Markdown(
 # %%
 def profiles() -> Image | Markdown:
     """The picture, where there is something to choose from."""
-    if runs["lr"].nunique() == 1:
+    if len(set(runs["lr"])) == 1:
         return Markdown("These cells have one learning rate. Nothing was tuned: no claim can rest on them.")
     return Image(page.png(draw("lr_profiles", Study(RESULTS), SCREEN).figure), width=1100)
 
