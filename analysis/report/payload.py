@@ -93,7 +93,7 @@ def bootstrap(settings: list[Setting]) -> dict[int, list[tuple[int, list[int]]]]
     cells = pd.concat([of.table.drop_duplicates("run_id") for of in settings])
     most = max(cells.groupby(["point", "lr"])["seed"].nunique().tolist())
     found = {}
-    for count in range(3, most + 1):
+    for count in range(4, most + 1):
         drawn = resamples(count)
         multiplicities = (drawn[:, :, None] == np.arange(count)).sum(axis=1)
         kinds = Counter(map(tuple, multiplicities.tolist()))

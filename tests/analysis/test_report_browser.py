@@ -30,6 +30,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path (.ci/chromium installs it)"),
 ]
 HOSTILE = "<script>alert(1)</script>"
+SEEDS = 5  # so many that intervals are bootstrapped
 OPENS_WITHIN = 15  # seconds; measured and meant: benchmarks/tables/report.md
 
 
@@ -43,9 +44,9 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three seeds, three learning rates, divergences; one seed is missing, one cell failed."""
-    home = fake.write(tmp_path_factory.mktemp("results"))
-    shutil.rmtree(home / "based-0012")  # a seed of what would be its point's best learning rate
+    """Seeds, learning rates, divergences; one seed is missing, one cell failed."""
+    home = fake.write(tmp_path_factory.mktemp("results"), seeds=SEEDS)
+    shutil.rmtree(home / "based-0020")  # a seed of what would be its point's best learning rate
     (home / "gla-failed").mkdir()
     (home / "gla-failed" / "error.txt").write_text(f"ValueError: {HOSTILE}\n")
     for folder in results.folders(home):
@@ -182,7 +183,7 @@ def test_a_family_is_one_box_and_a_name_can_be_looked_for(page: Any) -> None:
 def test_boxes_and_tables_answer_the_keyboard(page: Any) -> None:
     page.locator("#seeds input").first.focus()
     page.keyboard.press("Space")
-    assert set(points(page)["seeds"]) == {"2"}
+    assert set(points(page)["seeds"]) == {str(SEEDS - 1)}
     page.locator("#points tbody button").first.focus()
     page.keyboard.press("Enter")
     page.wait_for_selector("#command")
@@ -200,10 +201,12 @@ def test_a_click_on_a_point_shows_all_that_is_behind_it(page: Any) -> None:
     )
     page.mouse.move(*spot)
     hover = page.wait_for_selector("#picture .hoverlayer .hovertext")
-    assert "resident 16,512" in hover.text_content() and "3 seeds, 3 solved" in hover.text_content()
+    assert (
+        "resident 16,512" in hover.text_content() and f"{SEEDS} seeds, {SEEDS} solved" in hover.text_content()
+    )
     page.mouse.click(*spot)
     page.wait_for_selector("#curves .scatterlayer .trace")
-    assert page.locator("#curves .scatterlayer .trace").count() == 9  # three seeds at three learning rates
+    assert page.locator("#curves .scatterlayer .trace").count() == 3 * SEEDS  # at three learning rates
     assert page.locator("#profile .scatterlayer .trace").last.locator(".point").count() == 3
     assert page.inner_text("#command") == "python -m zoo.run mixer=attention 'model.layers=[base_conv,mixer]'"
     assert "Attention" in page.inner_text("#detail h2")
@@ -225,7 +228,7 @@ def test_tables_sort_both_ways(page: Any) -> None:
     page.wait_for_selector("#cells tbody tr")
     assert page.locator("#cells tbody tr").count() == 50
     page.locator("#cells > button").click()
-    assert page.locator("#cells tbody tr").count() == 9 * len(fake.POINTS) - 1
+    assert page.locator("#cells tbody tr").count() == 3 * SEEDS * len(fake.POINTS) - 1
 
 
 def test_what_diverged_or_failed_is_shown(page: Any) -> None:
@@ -246,7 +249,7 @@ def test_zooming_survives_a_filter(page: Any) -> None:
     page.wait_for_function("(whole) => byId('picture').layout.xaxis.range[0] > whole[0]", arg=whole)
     zoomed = page.evaluate("byId('picture').layout.xaxis.range")
     untick(page, "seeds", "1")
-    assert points(page)["seeds"].iloc[0] == "2"
+    assert points(page)["seeds"].iloc[0] == str(SEEDS - 1)
     assert page.evaluate("byId('picture').layout.xaxis.range") == zoomed
     page.select_option("#axis", "parameters")
     settle(page)
