@@ -132,7 +132,7 @@ def begin(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
     saved = checkpoint.load(folder / CHECKPOINT, cell.run_id)
     optim, trainer = _settings(cell)
     task = build_task(cell.config)
-    model = model_from_config(cell.config, task.vocab_size)
+    model = model_from_config(cell.config, task.vocab_size).to(trainer.dtype)  # that of the checkpoint
     model.bf16_head = trainer.precision == "bf16-head"
     model.check_length(_longest(task, *SPLITS))
     logger = make_logger(cell, folder)
