@@ -19,6 +19,7 @@ from analysis.uncertainty import RESAMPLES, at_chosen, resampled
 Floats = NDArray[np.float64]
 RECALL = 0.9
 STATES = 3  # distinct states that a fit needs; a line through two is none
+OCTAVES = 1.0  # that they must span, as log2: nearly equal states differ for other reasons
 PAIRS = "num_kv_pairs"
 UNIT = ["series", "d_model", "knobs"]
 
@@ -63,7 +64,7 @@ def fits(table: pd.DataFrame, recall: float = RECALL) -> pd.DataFrame:
 
     exponent, low, high (95 %, seeds drawn again; NaN where no cell has two), factor, states (that take part),
     censored (that do not), drawn (the share of draws that leave enough states for a fit).  NaN with fewer
-    than STATES distinct states.
+    than STATES distinct states, or states that span less than OCTAVES.
     """
     rows = []
     units = _units(table)
@@ -103,7 +104,7 @@ def crossing(log_pairs: Floats, accuracy: Floats, recall: float) -> Floats:
 
 def lines(xs: Floats, ys: Floats) -> tuple[Floats, Floats]:
     """(slope, start) of the least-squares line of each row of ys [R, N] over xs, leaving out what is not
-    finite; NaN with fewer than STATES distinct xs.
+    finite; NaN with fewer than STATES distinct xs, or where they span less than OCTAVES.
     """
     used = np.isfinite(ys) & np.isfinite(xs)
     count = used.sum(axis=1)
@@ -111,7 +112,9 @@ def lines(xs: Floats, ys: Floats) -> tuple[Floats, Floats]:
     centre = [values.sum(axis=1) / np.maximum(count, 1) for values in (xs, ys)]
     dx, dy = (np.where(used, v - c[:, None], 0.0) for v, c in zip((xs, ys), centre, strict=True))
     ordered = np.sort(np.where(used, xs, np.nan), axis=1)  # nan last, and nan > 0 is False
-    enough = (np.diff(ordered, axis=1, prepend=-np.inf) > 0).sum(axis=1) >= STATES
+    distinct = (np.diff(ordered, axis=1, prepend=-np.inf) > 0).sum(axis=1) >= STATES
+    wide = np.where(used, xs, -np.inf).max(axis=1) - np.where(used, xs, np.inf).min(axis=1) >= OCTAVES
+    enough = distinct & wide
     slope = np.where(enough, (dx * dy).sum(axis=1) / np.where(enough, (dx**2).sum(axis=1), 1.0), np.nan)
     return slope, centre[1] - slope * centre[0]
 

@@ -133,10 +133,16 @@ def draw(name: str, study: Study, style: Style) -> Picture:
 def write(picture: Picture, stem: Path, style: Style) -> list[Path]:
     """stem.png, stem.pdf, stem.csv, stem_SUFFIX.csv for each further table, stem.txt with what it says."""
     stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = page.save(picture.figure, stem, style)
+    written = {ending: text.encode() for ending, text in texts(picture).items()}
+    return page.save(picture.figure, stem, style) + [
+        page.write(stem.with_name(stem.name + ending), content) for ending, content in written.items()
+    ]
+
+
+def texts(picture: Picture) -> dict[str, str]:
+    """How a file's name ends -> what it says: the numbers behind the picture, and its sentences."""
     tables = {"": picture.rows} | {f"_{name}": table for name, table in picture.tables.items()}
-    for suffix, table in tables.items():
-        text = table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
-        paths.append(page.write(stem.with_name(f"{stem.name}{suffix}.csv"), text.encode()))
-    text = "\n".join(picture.says) + "\n"
-    return [*paths, page.write(stem.with_name(f"{stem.name}.txt"), text.encode())]
+    return {
+        f"{suffix}.csv": table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+        for suffix, table in tables.items()
+    } | {".txt": "\n".join(picture.says) + "\n"}

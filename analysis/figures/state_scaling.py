@@ -159,7 +159,7 @@ def _words(fits: pd.DataFrame, found: pd.DataFrame) -> list[str]:
     ]
     without = [row["series"] for row in fits.to_dict("records") if not np.isfinite(row["exponent"])]
     if without:
-        few = f"fewer than {capacity.STATES} states with a capacity within the loads"
+        few = f"fewer than {capacity.STATES} states, over an octave, with a capacity within the loads"
         lines.append(f"No exponent, for {few}: {', '.join(without)}.")
     above = [in_words(row) for row in found.to_dict("records") if row["censored"] == "above"]
     return [*lines, f"Above the largest load: {', '.join(above)}."] if above else lines

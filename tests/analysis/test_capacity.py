@@ -109,6 +109,7 @@ def test_a_line_needs_three_distinct_places() -> None:
     slopes, starts = lines(xs, ys)
     assert slopes[0] == pytest.approx(2) and starts[0] == pytest.approx(1)
     assert np.isnan(slopes[1:]).all()
+    assert np.isnan(lines(xs[0] / 4, ys)[0]).all(), "three places within half an octave"
 
 
 def test_mixers_whose_state_is_not_all_their_memory_have_no_capacity() -> None:

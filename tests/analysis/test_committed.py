@@ -1,0 +1,50 @@
+"""What is committed belongs together: sweeps, their results, and the pictures that are made from these."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hydra._internal.utils import get_args_parser
+
+from analysis import bounds, gallery
+from analysis.style import SCREEN
+from zoo import command
+from zoo.results import load
+
+ROOT = Path(__file__).parents[2]
+FIGURES = ROOT / "docs" / "figures"
+ARCHIVES = sorted((ROOT / "docs" / "results").glob("*.zip"))
+PICTURES = [(path.stem, name) for path in ARCHIVES for name in gallery.pictures_of(path.stem)]
+
+
+@cache
+def study(sweep: str) -> gallery.Study:
+    return gallery.Study(ROOT / "docs" / "results" / f"{sweep}.zip")
+
+
+def test_every_mini_sweep_has_results() -> None:
+    assert {path.stem for path in (ROOT / "sweeps").glob("mini_*.yaml")} == {path.stem for path in ARCHIVES}
+
+
+@pytest.mark.parametrize("sweep", [path.stem for path in ARCHIVES])
+def test_the_results_are_those_of_the_sweep_as_it_stands(sweep: str) -> None:
+    """All cells of the file, and no other; three seeds of each point; none above what is possible."""
+    args = get_args_parser().parse_args(["-m", f"sweep={sweep}"])
+    composer = command.composer_of(args)
+    batch, _ = command.spanned(composer, args)
+    table = load(study(sweep).home)
+    assert set(table["run_id"]) == {composer.cell(words).run_id for words in batch}
+    assert min(table.groupby("point")["seed"].nunique()) >= 3
+    assert bounds.violations(table).empty
+
+
+@pytest.mark.parametrize(("sweep", "name"), PICTURES)
+def test_the_pictures_numbers_are_made_from_the_results(sweep: str, name: str) -> None:
+    """Byte by byte.  After a change that is meant: make figures."""
+    for ending, text in gallery.texts(gallery.draw(name, study(sweep), SCREEN)).items():
+        assert (FIGURES / sweep / f"{name}{ending}").read_text() == text, f"{name}{ending}: make figures"
+
+
+def test_no_picture_is_left_over() -> None:
+    made = {path.parent.name + "/" + path.stem for path in FIGURES.glob("*/*.png")}
+    assert made == {f"{sweep}/{name}" for sweep, name in PICTURES}
