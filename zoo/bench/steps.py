@@ -23,6 +23,7 @@ from zoo.surroundings import keep_freed_memory
 from zoo.tasks.base import Batch
 
 MOST_NAMED = 3  # operations that hold a step
+FEW = 8  # times fewer rows, where a step is taken only to be looked at
 Asked = Callable[..., Any]
 
 
@@ -65,8 +66,8 @@ class Steps:
         loss = self.step(segment, batch)
         return now(self.kind, self.threads) - began, float(loss)
 
-    def step(self, segment: int, batch: int) -> torch.Tensor:
-        size = self.config.batch_size
+    def step(self, segment: int, batch: int, size: int | None = None) -> torch.Tensor:
+        size = size or self.config.batch_size
         rows = self.task.sample("train", segment, range(batch * size, (batch + 1) * size), self.kind)
         self.optimizer.zero_grad()
         with kernels(self.form.kernels):
@@ -83,8 +84,10 @@ class Steps:
             return loss_of(self.model, rows)
 
     def flops(self, segment: int) -> float:
-        """Of the products of one step; takes it."""
-        return flops(lambda: self.step(segment, 0))
+        """Of the products of one step; takes one of few rows, as they are in proportion to rows."""
+        size = self.config.batch_size
+        rows = max(1, size // FEW)
+        return flops(lambda: self.step(segment, 0, rows)) * size / rows
 
     def held_by(self, segment: int) -> str:
         """What most of a step's time goes to, as torch's profiler sees it; takes one."""
@@ -92,9 +95,8 @@ class Steps:
             self.step(segment, 0)
         share: Counter[str] = Counter()
         for event in profile.key_averages():
-            share[event.key.removeprefix("aten::")] += (
-                event.self_device_time_total if self.kind == "cuda" else event.self_cpu_time_total
-            )
+            name = event.key.removeprefix("aten::") if event.key.startswith("aten::") else "dispatch"
+            share[name] += event.self_device_time_total if self.kind == "cuda" else event.self_cpu_time_total
         whole = sum(share.values())
         return ", ".join(f"{name} {time / whole:.0%}" for name, time in share.most_common(MOST_NAMED))
 

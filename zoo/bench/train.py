@@ -36,7 +36,7 @@ def train(cell: Cell, machine: Machine, forms: Sequence[str], alternative: str, 
     """
     segments = build_task(cell.config).segments("train")
     with processes(cell, forms, machine.kind, machine.threads) as ask:
-        found = measured(ask, len(segments), rounds)
+        found = measured(ask, len(segments), rounds, alternative)
     _agree(found, alternative)
     size = cell.config["optim"]["batch_size"]
     batches = [-(-segment.num_examples // size) for segment in segments]
@@ -60,7 +60,7 @@ def train(cell: Cell, machine: Machine, forms: Sequence[str], alternative: str, 
     ]
 
 
-def measured(ask: Mapping[str, Asked], segments: int, rounds: int) -> dict[str, Found]:
+def measured(ask: Mapping[str, Asked], segments: int, rounds: int, alternative: str) -> dict[str, Found]:
     found = {name: Found([[] for _ in range(segments)]) for name in ask}
     for turn, segment in _turns(segments, rounds):
         for name, asked in ask.items():
@@ -70,7 +70,7 @@ def measured(ask: Mapping[str, Asked], segments: int, rounds: int) -> dict[str, 
                 found[name].times[segment].append(seconds)
     for name, asked in ask.items():
         found[name].flops = [asked("flops", i) for i in range(segments)]
-        found[name].held_by = [asked("held_by", i) for i in range(segments)]
+        found[name].held_by = ["" if name == alternative else asked("held_by", i) for i in range(segments)]
     return found
 
 
