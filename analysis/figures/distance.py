@@ -6,6 +6,7 @@ from analysis.gallery import Picture, Study
 from analysis.points import points
 from analysis.style import Style
 
+FEWEST = 100  # answers at a distance, all seeds together; fewer say nothing
 AXIS = Axis("distance", "Tokens from the key to the query, at most")
 
 
@@ -15,9 +16,10 @@ def figure(study: Study, style: Style) -> Picture:
     asked = cells.slices(table, "test")[-1]
     chosen = learning_rate.choose(table)
     found = distance.by_distance(study.distances, table, chosen)
-    found = found.loc[found["slice"] == asked].drop(columns=["seeds", "diverged"])
+    found = found.loc[(found["slice"] == asked) & (found["answers"] >= FEWEST)]
+    found = found.drop(columns=["seeds", "diverged"])
     if found.empty:
-        raise ValueError("No cell of these results counted its answers by distance: run them again.")
+        raise ValueError(f"No distance has {FEWEST} answers in {asked}: test on more examples.")
     about = points(table, chosen, split="test", slices=[asked])
     seeds = sorted(set(about["seeds"].tolist()))
     lrs = "the one that was tried" if all(about["single_lr"]) else "chosen on validation"
@@ -25,6 +27,6 @@ def figure(study: Study, style: Style) -> Picture:
     says = [
         f"Task {about['task'].iloc[0]}, slice {asked}. Accuracy at x: of the answers whose key stands more "
         f"than x/2 and at most x tokens back, pooled over {' or '.join(map(str, seeds))} seeds; bars: 95 %, "
-        f"seeds drawn again. Learning rate: {lrs}. Darker: more state."
+        f"seeds drawn again; only where there are {FEWEST} answers. Learning rate: {lrs}. Darker: more state."
     ]
     return Picture(draw(rows, AXIS, "Test accuracy", says[0], style), rows, says, {})
