@@ -20,11 +20,12 @@ from analysis import figures, page, records
 from analysis.style import Style, rc
 from zoo.results import load_distances, load_metrics
 
-# A sweep's pictures, and those of its toy form mini_NAME.
+# A sweep's pictures, and those of its toy form mini_NAME where that has no line of its own.
 PICTURES = {
     "demo": ("frontier", "heat_map", "curves"),
     "learning": ("frontier",),
     "based_fig2": ("based_fig2", "frontier", "heat_map", "distance", "lr_profiles", "curves"),
+    "mini_based_fig2": ("based_fig2", "frontier", "heat_map", "distance", "curves"),  # one learning rate
     "based_fig3": ("based_fig3", "frontier", "curves"),
     "based_fig8": ("based_fig8", "frontier", "distance"),
     "zoology_fig2": ("zoology_fig2",),
@@ -113,7 +114,7 @@ def sweeps_of(name: str) -> list[str]:
 
 def pictures_of(sweep: str) -> tuple[str, ...]:
     """What belongs to a sweep or its toy form; ValueError for one that none belongs to."""
-    known = PICTURES.get(sweep.removeprefix(MINI))
+    known = PICTURES.get(sweep) or PICTURES.get(sweep.removeprefix(MINI))
     if known is None:
         near = difflib.get_close_matches(sweep.removeprefix(MINI), PICTURES, n=2) or list(PICTURES)
         raise ValueError(
