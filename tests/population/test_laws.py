@@ -15,6 +15,12 @@ from tests.training.tiny import tiny
 from zoo import journal
 from zoo.cell import Cell
 
+
+@pytest.fixture(autouse=True)
+def _decoding_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zoo.training.decode_tokens_per_second", lambda *given: None)
+
+
 NAMES = sorted({case.name for case in cases() if case.folder == CONF})
 
 
