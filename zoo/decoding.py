@@ -9,6 +9,7 @@ from zoo.model import SequenceModel
 
 BATCH = 32  # sequences at once
 STEPS = 16  # timed, after as many that warm up
+ENOUGH_S = 0.5  # a slow model makes fewer steps
 
 
 @torch.no_grad()
@@ -31,6 +32,8 @@ def decode_tokens_per_second(model: SequenceModel, seq_len: int, device: torch.d
         began = _now(device)
         _, state = model.extend(tokens[:, t : t + 1], state)
         seconds.append(_now(device) - began)
+        if sum(seconds) > ENOUGH_S:
+            break
     model.train(training)
     return BATCH / median(seconds[len(seconds) // 2 :]) if seconds else None
 
