@@ -30,6 +30,13 @@ def test_it_reads_like_the_folder(home: Path, capsys: pytest.CaptureFixture[str]
     assert not [name for name in zipfile.ZipFile(packed).namelist() if "ckpt" in name]
 
 
+def test_a_cell_that_lost_a_file_is_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    next(home.glob("*/env.json")).unlink()
+    assert archive.main([str(home)]) == 2
+    assert "env.json is missing beside a result.json: delete its folder" in capsys.readouterr().err
+    assert not home.with_suffix(".zip").exists()
+
+
 def test_the_same_cells_make_the_same_bytes(home: Path, tmp_path: Path) -> None:
     archive.archive(home, tmp_path / "a.zip")
     for path in home.glob("*/*.*"):

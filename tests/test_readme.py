@@ -26,6 +26,7 @@ BY_OTHERS = {
     "python -m zoo.run -m sweep=based_fig2 trainer=gpu hydra/launcher=slurm hydra.launcher.gres=gpu:1": (
         "tests/slurm/test_sweeps.py, with a small sweep, where SLURM is installed"
     ),
+    "python -m zoo.archive results/": "tests/test_archive.py",
     "PYTHONPATH=. python -m zoo.run --config-dir my_conf mixer=my_mixer": "tests/test_add_a_mixer.py",
     "ZOO_LAWS_OF=my_conf PYTHONPATH=. python -m pytest tests/test_mixer_laws.py": "tests/test_add_a_mixer.py",
 }

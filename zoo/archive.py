@@ -47,6 +47,11 @@ def archive(home: Path, out: Path) -> int:
     if out.suffix != ".zip":
         raise ValueError(f"--out (={out}) must end in .zip.")
     folders = [home / record["run_id"] for record in results.records(home)]
+    lost = [folder / name for folder in folders for name in KEPT if not (folder / name).is_file()]
+    if lost:
+        raise ValueError(
+            f"{lost[0]} is missing beside a result.json: delete its folder and run the cell again."
+        )
     out.parent.mkdir(parents=True, exist_ok=True)
     with beside(out) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as file:
         for folder in folders:
