@@ -42,6 +42,8 @@ bench: setup  ## the tables of benchmarks/
 	$(BIN)/python -m benchmarks.scale --out benchmarks/tables/scale.md
 	$(BIN)/python -m benchmarks.launcher --out benchmarks/tables/launcher.md
 	$(BIN)/python -m benchmarks.train --threads 1 --sizes long --out benchmarks/tables/train.md
+	$(BIN)/python -m benchmarks.kernels_offline --out benchmarks/tables/kernels_offline.md
+	$(BIN)/python -m benchmarks.report --out benchmarks/tables/report.md
 
 docs: setup  ## the documents that are lists and tables: docs/mixers.md, state.md, independence.md (minutes)
 	$(BIN)/python -m zoo.mixers --markdown > docs/mixers.md

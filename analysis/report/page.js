@@ -73,6 +73,7 @@ function choose(place, cell = null, jump = false) {
 }
 
 async function refreshDetails() {
+  if (!chosen) return; // closed, or filtered away, while this was on its way
   const point = points.find((each) => each.place === chosen.place);
   const own = point.grid.flatMap((entry) => entry.cells);
   if (!own.includes(chosen.cell)) chosen.cell = point.chosen.cells[0];
