@@ -17,6 +17,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis import figures, page, records
+from analysis.records import as_csv
 from analysis.style import Style, rc
 from zoo.results import load_distances, load_metrics
 
@@ -143,7 +144,6 @@ def write(picture: Picture, stem: Path, style: Style) -> list[Path]:
 def texts(picture: Picture) -> dict[str, str]:
     """How a file's name ends -> what it says: the numbers behind the picture, and its sentences."""
     tables = {"": picture.rows} | {f"_{name}": table for name, table in picture.tables.items()}
-    return {
-        f"{suffix}.csv": table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
-        for suffix, table in tables.items()
-    } | {".txt": "\n".join(picture.says) + "\n"}
+    return {f"{suffix}.csv": as_csv(table) for suffix, table in tables.items()} | {
+        ".txt": "\n".join(picture.says) + "\n"
+    }

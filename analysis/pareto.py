@@ -24,7 +24,7 @@ from rich.console import Console
 from analysis import bounds, cells, figure, learning_rate, page
 from analysis.axes import AXES
 from analysis.points import points, uneven
-from analysis.records import listed, once, readable
+from analysis.records import as_csv, kept, listed, once, readable
 from analysis.style import SCREEN, STYLES, Style, crowded
 from analysis.table import render, whole
 
@@ -77,7 +77,7 @@ class Pareto:
     def csv(self) -> str:
         frames = [self.points, *(rows for rows in self.by_slice.values() if self._averages)]
         table = pd.concat(frames, ignore_index=True)
-        return table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+        return as_csv(table)
 
     @property
     def _averages(self) -> bool:
@@ -139,7 +139,7 @@ def pareto(
     of: slices to take the mean over; None is all of the split.  where: a pandas query on the table's columns.
     Raises ValueError, one line, for what cannot be shown: an unknown slice or column, nothing left, ...
     """
-    table, notes = once(_where(table, where) if where else table)
+    table, notes = once(kept(table, where))
     parts = cells.loads(cells.named(table))
     known = list(dict.fromkeys(name for part in parts.values() for name in cells.slices(part, split)))
     unknown = [name for name in of or [] if name not in known]
@@ -242,19 +242,6 @@ def _parser() -> argparse.ArgumentParser:
         "--where", default="", help="keep some cells only, such as \"task == 'mqar' and d_model < 128\""
     )
     return parser
-
-
-def _where(table: pd.DataFrame, condition: str) -> pd.DataFrame:
-    try:
-        kept = table.query(condition)
-    except (NameError, SyntaxError, ValueError, TypeError, KeyError) as error:
-        columns = ", ".join(map(str, table.columns))
-        raise ValueError(
-            f"--where ({condition!r}) is no condition ({error}) on the columns {columns}."
-        ) from None
-    if kept.empty:
-        raise ValueError(f"--where ({condition!r}) leaves no cell of {table['run_id'].nunique()}: loosen it.")
-    return kept
 
 
 def _write(shown: Pareto, options: argparse.Namespace) -> list[Path]:

@@ -49,6 +49,11 @@ def kept(table: pd.DataFrame, condition: str) -> pd.DataFrame:
     return rows
 
 
+def as_csv(table: pd.DataFrame) -> str:
+    """A table as every command of analysis/ writes it: the same numbers, the same bytes."""
+    return table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+
+
 def once(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """(the table with each cell once, a line that names those that were there twice).
 

@@ -28,7 +28,7 @@ from analysis.area import area
 from analysis.distance import by_distance
 from analysis.frontier import takes_part
 from analysis.points import points
-from analysis.records import kept, once, readable
+from analysis.records import as_csv, kept, once, readable
 from analysis.seeds import solved
 from analysis.table import whole
 from analysis.uncertainty import at_chosen
@@ -149,7 +149,7 @@ def _write(tables: dict[str, pd.DataFrame], folder: Path) -> list[Path]:
     paths = []
     for name, frame in tables.items():
         paths.append(folder / f"{name}.csv")
-        paths[-1].write_text(frame.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+        paths[-1].write_text(as_csv(frame))
     return paths
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import hydra
 
-from benchmarks.train import processor
+from zoo.bench.machine import processor
 from zoo.config import composer
 from zoo.paths import CONF
 from zoo.sweep import plan

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from zoo.batches import BatchStream
+from zoo.bench.machine import processor
 from zoo.tasks.__main__ import build
 from zoo.tasks.base import Task
 from zoo.tasks.mqar_numpy_compat import reference_rows
@@ -109,14 +110,6 @@ def peak_mb() -> float:
 
 def versions() -> str:
     return f"Python {platform.python_version()}, torch {torch.__version__}, numpy {np.__version__}"
-
-
-def processor() -> str:
-    info = Path("/proc/cpuinfo")
-    names = [
-        row.split(":")[1].strip() for row in info.read_text().splitlines() if row.startswith("model name")
-    ]
-    return names[0] if names else platform.processor()
 
 
 if __name__ == "__main__":

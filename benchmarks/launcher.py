@@ -23,8 +23,8 @@ from pathlib import Path
 from benchmarks import fake_slurm, no_work
 from benchmarks.no_work import Records, grid
 from benchmarks.scale import composed, run
-from benchmarks.train import processor
 from zoo import pool, results, sweep
+from zoo.bench.machine import processor
 from zoo.cell import Cell
 from zoo.config import composer
 from zoo.display import SweepDisplay

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.train import processor
+from zoo.bench.machine import processor
 
 CLICKS = {
     "one seed less": "byId('seeds').querySelector('input').click()",

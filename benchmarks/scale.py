@@ -21,8 +21,8 @@ from itertools import islice
 from pathlib import Path
 
 from benchmarks.no_work import Records, grid
-from benchmarks.train import processor
 from zoo import manifest, results
+from zoo.bench.machine import processor
 from zoo.cell import Cell
 from zoo.config import composer
 from zoo.grids import cells

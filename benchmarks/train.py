@@ -28,6 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoo.batches import BatchStream
+from zoo.bench.machine import processor
 from zoo.config import compose
 from zoo.learner import answers_loss
 from zoo.model import build_model, build_task
@@ -95,13 +96,6 @@ def line(row: str, sizes: list[str], found: dict[tuple[str, str], dict[str, floa
         cells += [f"{got:,.0f}", f"{got / plain:.1f}", f"{full / got:.1f}", f"{peak / 2**20:,.0f}"]
     name = row.removeprefix(LOOP) + " in the trainer" if row.startswith(LOOP) else row
     return f"| {name} | " + " | ".join(cells) + " |"
-
-
-def processor() -> str:
-    for text in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else ():
-        if text.startswith("model name"):
-            return text.split(":")[1].strip()
-    return platform.processor()
 
 
 def in_a_process(row: str, size: str, threads: int) -> dict[str, float]:
