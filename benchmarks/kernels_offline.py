@@ -1,10 +1,10 @@
 """Compile every Triton kernel for GPUs that are not here, and read what the compiler made of it.
 
-    python -m benchmarks.kernels_offline [--arch 90 80] [--few] [--out benchmarks/tables/kernels_offline.md]
+    python -m benchmarks.kernels_offline [--op NAME ...] [--arch 90 80] [--few] [--out FILE]
 
 Our own wrappers run on tensors without memory (device "meta") and each launch stops after its compilation,
-so what is compiled is what a GPU would be given.  Exit code 1 where a kernel spills registers, has no
-tensor-core instruction or wants more shared memory than there is.  Nothing here is a time.
+so what is compiled is what a GPU would be given.  Exit code 1 where a kernel spills registers, multiplies
+matrices without a tensor-core instruction or wants more shared memory than there is.  Nothing here is a time.
 """
 
 import argparse
@@ -21,12 +21,12 @@ from typing import Any
 
 SHARED = {80: 163 * 1024, 90: 227 * 1024}  # bytes a block can have
 MMA = {80: "HMMA", 90: "HGMMA"}
-OPTIONS = ("num_warps", "num_stages")
+BLOCKS = ("OWN", "OTHER", "CHUNK", "BLOCK")  # constants that say how a kernel is cut
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """One kernel in one configuration.  blocks: its integer constants."""
+    """One kernel in one configuration.  blocks: its integer constants.  products: it is made of them."""
 
     op: str
     kernel: str
@@ -38,12 +38,13 @@ class Compiled:
     stack: int
     mma: int
     shared: int
+    products: bool
 
     @property
     def wrong(self) -> list[str]:
         """What keeps it from being fit to launch."""
         found = [f"spills {self.stack} bytes a thread"] if self.stack else []
-        found += [] if self.mma else [f"has no {MMA[self.arch]}"]
+        found += [f"has no {MMA[self.arch]}"] if self.products and not self.mma else []
         return found + (
             [f"wants {self.shared} bytes of shared memory"] if self.shared > SHARED[self.arch] else []
         )
@@ -54,12 +55,13 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--arch", nargs="+", type=int, choices=SHARED, default=list(SHARED))
+    parser.add_argument("--op", nargs="+", help="these alone (default: every op with a Triton form)")
     parser.add_argument("--few", action="store_true", help="a quick choice of the configurations")
     parser.add_argument("--out", type=Path, help="also write the table to this file")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TRITON_CACHE_DIR"] = cache
-        found = [kernel for arch in args.arch for kernel in compiled(arch, args.few)]
+        found = [kernel for arch in args.arch for kernel in compiled(arch, args.few, args.op)]
     text = table(found, sys.argv[1:])
     print(text)
     if args.out:
@@ -69,13 +71,13 @@ def main() -> int:
     return 1 if wrong or not found else 0
 
 
-def compiled(arch: int, few: bool) -> Iterator[Compiled]:
+def compiled(arch: int, few: bool, names: list[str] | None = None) -> Iterator[Compiled]:
     """Every distinct kernel that the ops with a Triton form launch, forward and backward."""
     from zoo.kernels.choice import TRITON, ops
 
     seen = set()
     for op in ops():
-        if TRITON not in op.others:
+        if TRITON not in op.others or (names and op.name not in names):
             continue
         module = op.module(TRITON)
         for case, dtype, call in module.cases(few):
@@ -85,7 +87,8 @@ def compiled(arch: int, few: bool) -> Iterator[Compiled]:
                 if id(made) not in seen:
                     seen.add(id(made))
                     words = str(dtype).removeprefix("torch.")
-                    yield _read(op.name, name, case, words, made, options, arch)
+                    products = name not in module.WITHOUT_PRODUCTS
+                    yield _read(op.name, name, case, words, made, options, arch, products)
 
 
 @contextmanager
@@ -124,7 +127,7 @@ def _launches(arch: int) -> Iterator[list[tuple[str, Any, dict[str, Any]]]]:
 
 
 def _read(
-    op: str, kernel: str, case: str, dtype: str, made: Any, options: dict[str, Any], arch: int
+    op: str, kernel: str, case: str, dtype: str, made: Any, options: dict[str, Any], arch: int, products: bool
 ) -> Compiled:
     """From the machine code, by the tools that come with Triton."""
     import triton
@@ -138,18 +141,19 @@ def _read(
             for flag in ("--dump-resource-usage", "--dump-sass")
         )
     numbers = {name: int(value) for name, value in re.findall(r"(REG|STACK|LOCAL):(\d+)", usage)}
-    constants = [f"{v}" for k, v in options.items() if k in ("OWN", "OTHER")]
+    constants = [f"{name} {value}" for name, value in options.items() if name in BLOCKS]
     return Compiled(
         op=op,
         kernel=kernel,
         case=case,
         dtype=dtype,
-        blocks=" x ".join(constants) + f", {options['num_warps']} warps, {options['num_stages']} stages",
+        blocks=", ".join([*constants, f"{options['num_warps']} warps", f"{options['num_stages']} stages"]),
         arch=arch,
         registers=numbers["REG"],
         stack=numbers["STACK"] + numbers["LOCAL"],
         mma=len(re.findall(rf"\b{MMA[arch]}\b", code)),
         shared=made.metadata.shared,
+        products=products,
     )
 
 
@@ -169,7 +173,7 @@ def table(found: list[Compiled], words: list[str]) -> str:
         "shared KB",
     )
     rows = [(k.op, k.kernel, k.case, k.dtype, k.blocks, k.arch, k.registers, k.stack) for k in found]
-    ends = [(f"{k.mma} {MMA[k.arch]}", f"{k.shared / 1024:.0f}") for k in found]
+    ends = [(f"{k.mma} {MMA[k.arch]}" if k.products else "-", f"{k.shared / 1024:.0f}") for k in found]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     lines += [f"| {' | '.join(map(str, row + end))} |" for row, end in zip(rows, ends, strict=True)]
     shown = [word for word in words if not word.startswith("benchmarks/") and word != "--out"]

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
+from tests.kernels.agreement import as_near_as_torch, results
 from zoo.kernels.choice import kernels
 from zoo.kernels.taylor_attention import taylor_attention, taylor_attention_reference
 from zoo.kernels.taylor_attention.triton import taylor_attention_triton, unfit
@@ -21,34 +22,16 @@ def heads(batch: int, count: int, length: int, channels: int, width: int) -> lis
     return [part.detach().requires_grad_() for part in parts]
 
 
-def gradients(function, inputs: list[Tensor], upstream: Tensor) -> list[Tensor]:
-    y = function(*inputs, EPS)
-    return [y.detach(), *torch.autograd.grad(y, inputs, upstream.to(y))]
-
-
-def check(inputs: list[Tensor], got: list[Tensor], upstream: Tensor) -> None:
-    """As near to float64 as torch in float32 is, up to a factor."""
-    wide = [x.detach().double().requires_grad_() for x in inputs]
-    exact = gradients(taylor_attention_reference, wide, upstream)
-    single = gradients(taylor_attention_reference, inputs, upstream)
-    for name, ours, theirs, true in zip(("y", "dq", "dk", "dv"), got, single, exact, strict=True):
-        error, allowed = (ours - true).abs().max(), (theirs - true).abs().max()
-        assert error <= 4 * allowed + 3e-7 * true.abs().max(), (name, error, allowed)
-
-
 @pytest.mark.parametrize(("size", "width"), list(zip(SIZES, [4, 16, 24, 33, 16, 64], strict=True)), ids=str)
 def test_outputs_and_gradients(size: tuple[int, int, int, int], width: int):
-    inputs = heads(*size, width)
-    upstream = torch.randn(*size[:3], width, dtype=torch.float64)
-    check(inputs, gradients(taylor_attention_triton, inputs, upstream), upstream)
+    as_near_as_torch(taylor_attention_triton, taylor_attention_reference, [*heads(*size, width), EPS])
 
 
 def test_any_leading_dimensions():
     q, k, v = heads(2, 3, 17, 5, 6)
     for pick in (lambda x: x[0, 0], lambda x: x[0], lambda x: x[None]):
         inputs = [pick(x).detach().requires_grad_() for x in (q, k, v)]
-        upstream = torch.randn(*inputs[2].shape, dtype=torch.float64)
-        check(inputs, gradients(taylor_attention_triton, inputs, upstream), upstream)
+        as_near_as_torch(taylor_attention_triton, taylor_attention_reference, [*inputs, EPS])
 
 
 @pytest.mark.parametrize("in_dims", [(0, 0, 0, None), (0, None, 2, None)])
@@ -65,7 +48,7 @@ def test_stacked_members_are_more_of_the_batch(in_dims: tuple[int | None, ...]):
     for i in range(3):
         own = [x if d is None else x.select(d, i) for x, d in zip(stacked, in_dims, strict=False)]
         own = [x.detach().requires_grad_() for x in own]
-        alone = gradients(taylor_attention_triton, own, upstream[i])
+        alone = results(taylor_attention_triton, [*own, EPS], [upstream[i]])
         torch.testing.assert_close(y[i], alone[0])
         for grad, mine, dim in zip(grads, alone[1:], in_dims, strict=False):
             if dim is not None:

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.kernels.agreement import captured_as_called, near_in_norm, same_bits_twice
 from zoo.kernels.taylor_attention import taylor_attention_reference
 
 pytest.importorskip("triton")
@@ -34,49 +35,15 @@ def heads(size: tuple[int, int, int, int, int], dtype: torch.dtype) -> list[Tens
     return [part.detach().requires_grad_() for part in parts]
 
 
-def gradients(function, inputs: list[Tensor], upstream: Tensor) -> list[Tensor]:
-    y = function(*inputs, EPS)
-    return [y.detach(), *torch.autograd.grad(y, inputs, upstream.to(y))]
-
-
-@pytest.fixture
-def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not written is NaN."""
-    new_empty, empty_like = Tensor.new_empty, torch.empty_like
-    monkeypatch.setattr(Tensor, "new_empty", lambda x, *a, **k: new_empty(x, *a, **k).fill_(torch.nan))
-    monkeypatch.setattr(torch, "empty_like", lambda *a, **k: empty_like(*a, **k).fill_(torch.nan))
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_as_near_to_float64_as_torch_in_the_same_dtype(size, dtype: torch.dtype, poisoned: None):
-    """Errors of y, dq, dk and dv in norm: at most twice torch's, which rounds each intermediate result."""
-    inputs = heads(size, dtype)
-    upstream = torch.randn(*size[:3], size[4], device="cuda", dtype=dtype)
-    torch.backends.cuda.matmul.allow_tf32 = False
-    exact = gradients(
-        taylor_attention_reference, [x.detach().double().requires_grad_() for x in inputs], upstream
-    )
-    theirs = gradients(taylor_attention_reference, inputs, upstream)
-    ours = gradients(taylor_attention_triton, inputs, upstream)
-    for name, a, b, true in zip(("y", "dq", "dk", "dv"), ours, theirs, exact, strict=True):
-        error, allowed = (a - true).norm() / true.norm(), (b - true).norm() / true.norm()
-        assert error <= 2 * allowed + 4 * torch.finfo(dtype).eps, (name, float(error), float(allowed))
+    near_in_norm(taylor_attention_triton, taylor_attention_reference, [*heads(size, dtype), EPS])
 
 
 def test_two_runs_give_the_same_bits():
-    inputs = heads((8, 4, 333, 16, 64), torch.bfloat16)
-    upstream = torch.randn(8, 4, 333, 64, device="cuda", dtype=torch.bfloat16)
-    one, other = (gradients(taylor_attention_triton, inputs, upstream) for _ in range(2))
-    assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+    same_bits_twice(taylor_attention_triton, [*heads((8, 4, 333, 16, 64), torch.bfloat16), EPS])
 
 
 def test_a_captured_graph_gives_what_a_call_gives():
-    q, k, v = (x.detach() for x in heads((8, 2, 100, 16, 64), torch.bfloat16))
-    expected = taylor_attention_triton(q, k, v, EPS)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        y = taylor_attention_triton(q, k, v, EPS)
-    y.zero_()
-    graph.replay()
-    assert torch.equal(y, expected)
+    captured_as_called(taylor_attention_triton, [*heads((8, 2, 100, 16, 64), torch.bfloat16), EPS])

@@ -7,8 +7,7 @@ float32; the rest is made again.  With p = w / total and dp = dy v^T,
     dv = p^T dy,   ds = (dp - sum of dy y over V) r / (total sqrt C),   dq = ds k,   dk = ds^T q.
 
 B batch, H heads, T time, C channels of q and k, V channels of a value.  Tensors come with the strides they
-have; the last must be 1.  Products run on tensor cores and sum in float32; those of float32 are done in three
-parts (tf32x3): one part alone would lose 13 of the 24 bits, and full float32 has no tensor cores.
+have; the last must be 1.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false
@@ -28,8 +27,10 @@ from torch.autograd import Function
 
 from zoo.kernels.folding import fold, unfold
 from zoo.kernels.launching import launch_options, unfit_here
+from zoo.kernels.tiles import dot, load_rows, power_of_two, rows_last, store_rows
 
 PROVEN: str | None = None  # no card has run the gpu tests yet
+WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
 CHANNELS = (16, 32)  # of q and k, filled up with zeros
 WIDTH = {torch.float32: 64, torch.bfloat16: 128}  # columns of a value at once: more would spill registers
 
@@ -83,7 +84,7 @@ def unfit(q: Tensor, k: Tensor, v: Tensor, eps: float) -> str | None:
 def _four(x: Tensor) -> Tensor:
     """[B H T C], a view where one can be had."""
     x = x.flatten(0, -4) if x.ndim > 4 else x[(None,) * (4 - x.ndim)]
-    return x if x.stride(-1) == 1 else x.contiguous()
+    return rows_last(x)
 
 
 def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
@@ -103,7 +104,7 @@ class _Attention(Function):
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, eps: float) -> tuple[Tensor, Tensor]:  # pyright: ignore
         y, total = _by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
-        cut = blocks("forward", 8 * q.element_size(), _channels(q), _power(v))
+        cut = blocks("forward", 8 * q.element_size(), _channels(q), power_of_two(v.shape[-1]))
         _forward[_grid(q, cut.own)](
             *(q, *q.stride()[:3], k, *k.stride()[:3], v, *v.stride()[:3], y, *y.stride()[:3], total),
             *(q.shape[1], q.shape[2], q.shape[3] ** -0.5, eps),
@@ -136,15 +137,15 @@ class _Backward(Function):
     def forward(  # pyright: ignore
         q: Tensor, k: Tensor, v: Tensor, y: Tensor, total: Tensor, dy: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        dy = dy if dy.stride(-1) == 1 else dy.contiguous()
+        dy = rows_last(dy)
         dq, dk, dv, delta = _by_time(q), _by_time(k), _by_time(v), torch.empty_like(total)
         shape = (q.shape[1], q.shape[2], q.shape[3] ** -0.5)
         inputs = (q, *q.stride()[:3], k, *k.stride()[:3], v, *v.stride()[:3], dy, *dy.stride()[:3])
-        cut = blocks("queries", 8 * q.element_size(), _channels(q), _power(v))
+        cut = blocks("queries", 8 * q.element_size(), _channels(q), power_of_two(v.shape[-1]))
         _queries[_grid(q, cut.own)](
             *(*inputs, y, *y.stride()[:3], total, delta, dq, *dq.stride()[:3], *shape), **_sizes(q, v, cut)
         )
-        cut = blocks("keys", 8 * q.element_size(), _channels(q), _power(v))
+        cut = blocks("keys", 8 * q.element_size(), _channels(q), power_of_two(v.shape[-1]))
         _keys[_grid(q, cut.own)](
             *(*inputs, total, delta, dk, *dk.stride()[:3], dv, *dv.stride()[:3], *shape), **_sizes(q, v, cut)
         )
@@ -178,40 +179,15 @@ def _channels(q: Tensor) -> int:
     return next(size for size in CHANNELS if size >= q.shape[-1])
 
 
-def _power(v: Tensor) -> int:
-    return max(16, triton.next_power_of_2(v.shape[-1]))
-
-
 def _sizes(q: Tensor, v: Tensor, cut: Blocks) -> dict[str, Any]:
     return {
-        **{"C": q.shape[-1], "CS": _channels(q), "V": v.shape[-1], "VS": _power(v)},
+        **{"C": q.shape[-1], "CS": _channels(q), "V": v.shape[-1], "VS": power_of_two(v.shape[-1])},
         **{"OWN": cut.own, "OTHER": cut.other},
         **launch_options(cut.num_warps, cut.num_stages),
     }
 
 
 # the kernels: CS and VS are C and V filled up to a power of two; own rows i, passing rows j ----------------
-
-
-@triton.jit
-def _load(at, stride, rows, length, N: tl.constexpr, SIZE: tl.constexpr):
-    """Rows [len(rows), SIZE] of a matrix of `length` rows and N columns; zeros elsewhere."""
-    columns = tl.arange(0, SIZE)
-    mask = (rows < length)[:, None] & (columns < N)[None, :]
-    return tl.load(at + rows[:, None] * stride + columns[None, :], mask=mask, other=0.0)
-
-
-@triton.jit
-def _store(at, stride, rows, length, x, N: tl.constexpr, SIZE: tl.constexpr):
-    columns = tl.arange(0, SIZE)
-    mask = (rows < length)[:, None] & (columns < N)[None, :]
-    tl.store(at + rows[:, None] * stride + columns[None, :], x.to(at.dtype.element_ty), mask=mask)
-
-
-@triton.jit
-def _dot(a, b, sum=None):
-    """a b [+ sum], in float32; the factors in the dtype of b."""
-    return tl.dot(a.to(b.dtype), b, sum, input_precision="tf32x3")
 
 
 @triton.jit
@@ -226,22 +202,22 @@ def _forward(
     b, h = head // H, head % H
     q, k, v, y = q + b * q_b + h * q_h, k + b * k_b + h * k_h, v + b * v_b + h * v_h, y + b * y_b + h * y_h
     i = first + tl.arange(0, OWN)
-    queries = _load(q, q_t, i, T, C, CS)
+    queries = load_rows(q, q_t, i, T, C, CS)
     sums, weight = tl.zeros([OWN, VS], tl.float32), tl.zeros([OWN], tl.float32)
     for start in range(0, first, OTHER):  # keys that all queries see
         j = start + tl.arange(0, OTHER)
-        r = _dot(queries, tl.trans(_load(k, k_t, j, T, C, CS))) * scale + 1
+        r = dot(queries, tl.trans(load_rows(k, k_t, j, T, C, CS))) * scale + 1
         w = r * r * 0.5 + 0.5
         weight += tl.sum(w, 1)
-        sums = _dot(w, _load(v, v_t, j, T, V, VS), sums)
+        sums = dot(w, load_rows(v, v_t, j, T, V, VS), sums)
     for start in range(first, min(first + OWN, T), OTHER):
         j = start + tl.arange(0, OTHER)
-        r = _dot(queries, tl.trans(_load(k, k_t, j, T, C, CS))) * scale + 1
+        r = dot(queries, tl.trans(load_rows(k, k_t, j, T, C, CS))) * scale + 1
         w = tl.where(j[None, :] <= i[:, None], r * r * 0.5 + 0.5, 0.0)
         weight += tl.sum(w, 1)
-        sums = _dot(w, _load(v, v_t, j, T, V, VS), sums)
+        sums = dot(w, load_rows(v, v_t, j, T, V, VS), sums)
     weight += eps
-    _store(y, y_t, i, T, sums / weight[:, None], V, VS)
+    store_rows(y, y_t, i, T, sums / weight[:, None], V, VS)
     tl.store(total + head * T + i, weight, mask=i < T)
 
 
@@ -264,25 +240,25 @@ def _queries(
     )
     dy, y = dy + b * dy_b + h * dy_h, y + b * y_b + h * y_h
     i = first + tl.arange(0, OWN)
-    queries, upstream = _load(q, q_t, i, T, C, CS), _load(dy, dy_t, i, T, V, VS)
-    through = tl.sum(upstream.to(tl.float32) * _load(y, y_t, i, T, V, VS).to(tl.float32), 1)
+    queries, upstream = load_rows(q, q_t, i, T, C, CS), load_rows(dy, dy_t, i, T, V, VS)
+    through = tl.sum(upstream.to(tl.float32) * load_rows(y, y_t, i, T, V, VS).to(tl.float32), 1)
     tl.store(delta + head * T + i, through, mask=i < T)
     sums = tl.zeros([OWN, CS], tl.float32)
     for start in range(0, first, OTHER):
         j = start + tl.arange(0, OTHER)
-        keys = _load(k, k_t, j, T, C, CS)
-        r = _dot(queries, tl.trans(keys)) * scale + 1
-        dp = _dot(upstream, tl.trans(_load(v, v_t, j, T, V, VS)))
-        sums = _dot((dp - through[:, None]) * r, keys, sums)
+        keys = load_rows(k, k_t, j, T, C, CS)
+        r = dot(queries, tl.trans(keys)) * scale + 1
+        dp = dot(upstream, tl.trans(load_rows(v, v_t, j, T, V, VS)))
+        sums = dot((dp - through[:, None]) * r, keys, sums)
     for start in range(first, min(first + OWN, T), OTHER):
         j = start + tl.arange(0, OTHER)
-        keys = _load(k, k_t, j, T, C, CS)
-        r = _dot(queries, tl.trans(keys)) * scale + 1
-        dp = _dot(upstream, tl.trans(_load(v, v_t, j, T, V, VS)))
+        keys = load_rows(k, k_t, j, T, C, CS)
+        r = dot(queries, tl.trans(keys)) * scale + 1
+        dp = dot(upstream, tl.trans(load_rows(v, v_t, j, T, V, VS)))
         ds = tl.where(j[None, :] <= i[:, None], (dp - through[:, None]) * r, 0.0)
-        sums = _dot(ds, keys, sums)
+        sums = dot(ds, keys, sums)
     weight = tl.load(total + head * T + i, mask=i < T, other=1.0)
-    _store(dq, dq_t, i, T, sums * (scale / weight)[:, None], C, CS)
+    store_rows(dq, dq_t, i, T, sums * (scale / weight)[:, None], C, CS)
 
 
 @triton.jit
@@ -304,18 +280,18 @@ def _keys(
     )
     dk, dv = dk + b * dk_b + h * dk_h, dv + b * dv_b + h * dv_h
     j = first + tl.arange(0, OWN)
-    keys, values = _load(k, k_t, j, T, C, CS), _load(v, v_t, j, T, V, VS)
+    keys, values = load_rows(k, k_t, j, T, C, CS), load_rows(v, v_t, j, T, V, VS)
     dkeys, dvalues = tl.zeros([OWN, CS], tl.float32), tl.zeros([OWN, VS], tl.float32)
     for start in range(first, T, OTHER):
         i = start + tl.arange(0, OTHER)
-        queries, upstream = _load(q, q_t, i, T, C, CS), _load(dy, dy_t, i, T, V, VS)
+        queries, upstream = load_rows(q, q_t, i, T, C, CS), load_rows(dy, dy_t, i, T, V, VS)
         share = 1 / tl.load(total + head * T + i, mask=i < T, other=1.0)
         through = tl.load(delta + head * T + i, mask=i < T, other=0.0)
-        r = _dot(keys, tl.trans(queries)) * scale + 1
+        r = dot(keys, tl.trans(queries)) * scale + 1
         r = tl.where(j[:, None] <= i[None, :], r, 0.0)
         p = tl.where(j[:, None] <= i[None, :], (r * r * 0.5 + 0.5) * share[None, :], 0.0)
-        dvalues = _dot(p, upstream, dvalues)
-        dp = _dot(values, tl.trans(upstream))
-        dkeys = _dot((dp - through[None, :]) * r * share[None, :], queries, dkeys)
-    _store(dk, dk_t, j, T, dkeys * scale, C, CS)
-    _store(dv, dv_t, j, T, dvalues, V, VS)
+        dvalues = dot(p, upstream, dvalues)
+        dp = dot(values, tl.trans(upstream))
+        dkeys = dot((dp - through[None, :]) * r * share[None, :], queries, dkeys)
+    store_rows(dk, dk_t, j, T, dkeys * scale, C, CS)
+    store_rows(dv, dv_t, j, T, dvalues, V, VS)
