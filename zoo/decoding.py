@@ -5,6 +5,7 @@ from statistics import median
 
 import torch
 
+from zoo.kernels.choice import Refused
 from zoo.model import SequenceModel
 
 BATCH = 32  # sequences at once
@@ -18,14 +19,25 @@ def decode_tokens_per_second(model: SequenceModel, seq_len: int, device: torch.d
 
     Embedding, layers and norms; without the head, which is the same for every mixer.  In the dtype of the
     weights, on whatever else this machine is doing: compare it within one machine, and by its median.
-    None: the model has no exact decoding.
+    None: the model has no exact decoding, or the kernels asked for have none.
     """
     if not model.exact_decode:
         return None
-    tokens = torch.zeros(BATCH, seq_len, dtype=torch.long, device=device)
-    prefix = max(1, seq_len - 2 * STEPS)
     training = model.training
     model.eval()
+    try:
+        seconds = _seconds(model, seq_len, device)
+    except Refused:
+        return None
+    finally:
+        model.train(training)
+    return BATCH / median(seconds[len(seconds) // 2 :]) if seconds else None
+
+
+def _seconds(model: SequenceModel, seq_len: int, device: torch.device | str) -> list[float]:
+    """Of each step."""
+    tokens = torch.zeros(BATCH, seq_len, dtype=torch.long, device=device)
+    prefix = max(1, seq_len - 2 * STEPS)
     _, state = model.extend(tokens[:, :prefix])
     seconds = []
     for t in range(prefix, seq_len):
@@ -34,8 +46,7 @@ def decode_tokens_per_second(model: SequenceModel, seq_len: int, device: torch.d
         seconds.append(_now(device) - began)
         if sum(seconds) > ENOUGH_S:
             break
-    model.train(training)
-    return BATCH / median(seconds[len(seconds) // 2 :]) if seconds else None
+    return seconds
 
 
 def _now(device: torch.device | str) -> float:

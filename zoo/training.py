@@ -20,6 +20,7 @@ from zoo.cost import cost, working_parameters
 from zoo.decoding import decode_tokens_per_second
 from zoo.journal import Diverged, Journal, Position
 from zoo.kernels.choice import Choice, contradiction, kernels, lacking
+from zoo.kernels.served import check_served
 from zoo.learner import Learner
 from zoo.loggers import check_logger, make_logger
 from zoo.metrics import write_csv
@@ -128,13 +129,17 @@ class Begun:
 
 
 def begin(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = None) -> Begun:
-    """Build the cell, and go to where its checkpoint stands.  ValueError: that is damaged or another's."""
+    """Build the cell, and go to where its checkpoint stands.
+
+    ValueError: that is damaged or another's; the kernels asked for cannot be had.
+    """
     saved = checkpoint.load(folder / CHECKPOINT, cell.run_id)
     optim, trainer = _settings(cell)
     task = build_task(cell.config)
     model = model_from_config(cell.config, task.vocab_size).to(trainer.dtype)  # that of the checkpoint
     model.bf16_head = trainer.precision == "bf16-head"
     model.check_length(_longest(task, *SPLITS))
+    check_served(cell.config["kernels"], lambda: _glance(model, task))
     logger = make_logger(cell, folder)
     journal = Journal(
         _streams(task, optim, trainer),
@@ -149,6 +154,14 @@ def begin(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
     model.load_state_dict(saved["model"])
     journal.resume(Position(**saved["position"]))
     return Begun(cell, folder, task, model, journal, saved["optimizer"])
+
+
+@torch.no_grad()
+def _glance(model: SequenceModel, task: Task) -> None:
+    """Over one row of no interest."""
+    shortest = min(segment.seq_len for segment in task.segments("train"))
+    model.eval()(torch.zeros(1, shortest, dtype=torch.long))
+    model.train()
 
 
 def _settings(cell: Cell) -> tuple[OptimConfig, TrainerConfig]:

@@ -7,6 +7,7 @@ import torch
 
 from tests.training.tiny import tiny
 from zoo.kernels.choice import Op, kernels, lacking, ops
+from zoo.kernels.served import check_served, unserved
 from zoo.training import train
 
 
@@ -90,3 +91,41 @@ def test_every_op_has_a_reference():
     found = ops()
     assert len({op.name for op in found}) == len(found) >= 15
     assert all("reference" in op.forms for op in found)
+
+
+def test_a_model_without_a_single_such_op_is_refused_before_any_step(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr("zoo.kernels.choice.interpreted", lambda: True)
+    monkeypatch.setattr("zoo.kernels.choice.no_device", lambda: None)
+    says = r"kernels \(=triton\) cannot be had: fft_conv has reference, fft.  Use kernels=auto"
+    with pytest.raises(ValueError, match=says):
+        train(tiny(mixer="hyena", kernels="triton"), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("used", "missing", "refused"),
+    [
+        ([OP], None, "toy has reference, chunked"),
+        ([], None, "this model uses no op"),
+        ([OP, Op("other", {"reference": reference}, others=("triton",))], None, None),
+        (
+            [Op("other", {"reference": reference}, others=("triton",))],
+            "no CUDA",
+            r"other has triton (no CUDA)",
+        ),
+    ],
+)
+def test_one_op_with_such_a_form_will_do_if_it_can_be_had(
+    monkeypatch: pytest.MonkeyPatch, used: list[Op], missing: str | None, refused: str | None
+):
+    monkeypatch.setattr(Op, "missing", lambda self, name: missing)
+    said = unserved("triton", used)
+    assert (refused in said) if refused and said else said is refused
+
+
+def test_a_look_at_the_ops_leaves_no_note():
+    with kernels("triton") as choice, pytest.raises(ValueError, match="uses no op"):
+        check_served("triton", lambda: OP.run("chunked", X))  # toy is no op of this package
+    assert choice.record() == {}

@@ -25,6 +25,10 @@ KINDS: tuple[str, ...] = get_args(Kernels)
 REFERENCE, TRITON = "reference", "triton"
 
 
+class Refused(ValueError):
+    """An op has the kind of implementation asked for, and none that can take these inputs here."""
+
+
 @dataclass
 class Choice:
     """What is asked for, and op -> implementations that ran so far."""
@@ -109,7 +113,7 @@ class Op:
                 return name
         if wanted:
             said = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-            raise ValueError(f"kernels (={asked}) cannot run {self.name}: {said}.  Use kernels=auto.")
+            raise Refused(f"kernels (={asked}) cannot run {self.name}: {said}.  Use kernels=auto.")
         return usual
 
     def _proven(self, inputs: tuple[Any, ...]) -> str | None:

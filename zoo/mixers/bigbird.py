@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from zoo.checks import at_least
-from zoo.kernels.attention import scaled_dot_product
 from zoo.kernels.heads import per_query_head
+from zoo.kernels.masked_attention import masked_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize
@@ -72,7 +72,7 @@ class BigBird(Mixer[State]):
         stands = [*self._kept(seen), *range(seen, total)]  # where each key does
         mask = self._seen(torch.arange(seen, total), torch.tensor(stands)).to(x.device)
         heads = self.qkv.num_heads
-        y = scaled_dot_product(q, per_query_head(k, heads), per_query_head(v, heads), mask)
+        y = masked_attention(q, per_query_head(k, heads), per_query_head(v, heads), mask)
         keep = set(self._kept(total))
         index = torch.tensor(
             [i for i, s in enumerate(stands) if s in keep], dtype=torch.int64, device=x.device

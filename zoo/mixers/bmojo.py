@@ -15,8 +15,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.checks import at_least
-from zoo.kernels.attention import scaled_dot_product
 from zoo.kernels.heads import per_query_head
+from zoo.kernels.masked_attention import masked_attention
 from zoo.mixers import mamba
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.eidetic import Eidetic, EideticMemory, ages
@@ -132,4 +132,4 @@ class BMojo(Mixer[State]):
 
 def _attend(q: Float[Tensor, "B H T C"], kv: Float[Tensor, "B 2 G S C"], mask: Tensor) -> Tensor:
     k, v = (per_query_head(part, q.shape[1]) for part in kv.unbind(1))
-    return scaled_dot_product(q, k, v, mask if mask.dtype == torch.bool else mask.to(q.dtype))
+    return masked_attention(q, k, v, mask if mask.dtype == torch.bool else mask.to(q.dtype))

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from zoo.checks import at_least, multiple
-from zoo.kernels.attention import attention, scaled_dot_product
+from zoo.kernels.attention import attention
 from zoo.kernels.compressed_attention import (
     block_importance,
     causal_tokens,
@@ -19,6 +19,7 @@ from zoo.kernels.compressed_attention import (
     selected_blocks,
 )
 from zoo.kernels.heads import per_query_head
+from zoo.kernels.masked_attention import masked_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.block_compression import BlockCompression
 from zoo.mixers.positions import check_position, rotate
@@ -158,7 +159,7 @@ class NSA(Mixer[State]):
             per_query_head(part, self.num_heads)
             for part in (self._turned(tokens[:, 0], 0), tokens[:, 1], seen)
         )
-        return scaled_dot_product(q, k, v, seen)
+        return masked_attention(q, k, v, seen)
 
     def _sliding(self, q: Tensor, window: Pair, first: int) -> Float[Tensor, "B H T C"]:
         begin = first + q.shape[2] - window.shape[3]
