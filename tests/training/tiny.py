@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.registry import cases
 from zoo.cell import Cell
-from zoo.config import compose
+from zoo.config import Composer, composer
 
 STEPS = 14
 
@@ -32,4 +32,11 @@ SETTINGS = {
 def tiny(**changes: Any) -> Cell:
     """Keys are written with __ for a dot: tiny(optim__batch_size=3)."""
     settings = SETTINGS | {key.replace("__", "."): value for key, value in changes.items()}
-    return compose([f"{key}={'null' if value is None else value}" for key, value in settings.items()])
+    words = [f"{key}={'null' if value is None else value}" for key, value in settings.items()]
+    return _composer().cell(words)
+
+
+@cache
+def _composer() -> Composer:
+    """One for all: it reads each yaml once."""
+    return composer()
