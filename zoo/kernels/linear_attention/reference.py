@@ -1,7 +1,4 @@
-"""Linear attention as the recurrence that gives it its name.
-
-T time, F features, V channels of a value; any leading dimensions.
-"""
+"""Linear attention as the recurrence that gives it its name."""
 
 import torch
 from jaxtyping import Float
@@ -9,22 +6,35 @@ from torch import Tensor
 
 
 def linear_attention_reference(
-    phi_q: Float[Tensor, "... T F"],
-    phi_k: Float[Tensor, "... T F"],
-    v: Float[Tensor, "... T V"],
+    phi_q: Float[Tensor, "B H T F"],
+    phi_k: Float[Tensor, "B H T F"],
+    v: Float[Tensor, "B H T V"],
     eps: float | None,
-) -> Float[Tensor, "... T V"]:
+    kv: Float[Tensor, "B H F V"] | None = None,
+    z: Float[Tensor, "B H F"] | None = None,
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"] | None]:
     """y_t = phi(q_t) S_t / (phi(q_t) z_t + eps),  S_t = S_{t-1} + phi(k_t) v_t^T, z_t = z_{t-1} + phi(k_t).
 
-    eps None leaves the denominator out.  Katharopoulos et al. 2020 (arXiv 2006.16236), Eq. 9.
+    Katharopoulos et al. 2020 (arXiv 2006.16236), Eqs. 16-20; eps None leaves the denominator out.
     """
-    kv, z, ys = (
-        torch.zeros_like(phi_k[..., 0, :, None] * v[..., 0, None, :]),
-        torch.zeros_like(phi_k[..., 0, :]),
-        [],
-    )
+    S, z = sums_before(phi_k, v, eps, kv, z)
+    ys = []
     for q_t, k_t, v_t in zip(phi_q.unbind(-2), phi_k.unbind(-2), v.unbind(-2), strict=True):
-        kv, z = kv + k_t[..., :, None] * v_t[..., None, :], z + k_t
-        y = (q_t[..., :, None] * kv).sum(-2)
-        ys.append(y if eps is None else y / ((q_t * z).sum(-1, keepdim=True) + eps))
-    return torch.stack(ys, dim=-2)
+        S = S + k_t[..., :, None] * v_t[..., None, :]
+        y = (q_t[..., :, None] * S).sum(-2)
+        if z is not None and eps is not None:
+            z = z + k_t
+            y = y / ((q_t * z).sum(-1, keepdim=True) + eps)
+        ys.append(y)
+    return torch.stack(ys, dim=-2), S, z
+
+
+def sums_before(
+    phi_k: Tensor, v: Tensor, eps: float | None, kv: Tensor | None, z: Tensor | None
+) -> tuple[Float[Tensor, "B H F V"], Float[Tensor, "B H F"] | None]:
+    """What is None as zeros; z only where there is a denominator."""
+    if kv is None:
+        kv = torch.zeros_like(phi_k[..., 0, :, None] * v[..., 0, None, :])
+    if eps is None:
+        return kv, None
+    return kv, torch.zeros_like(phi_k[..., 0, :]) if z is None else z

@@ -1,0 +1,31 @@
+"""Linear attention in chunks: the matrix of weights inside a chunk, the sums for all that came before it."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.linear_attention.reference import sums_before
+
+CHUNK = 128  # tokens
+
+
+def linear_attention_chunked(
+    phi_q: Float[Tensor, "B H T F"],
+    phi_k: Float[Tensor, "B H T F"],
+    v: Float[Tensor, "B H T V"],
+    eps: float | None,
+    kv: Float[Tensor, "B H F V"] | None = None,
+    z: Float[Tensor, "B H F"] | None = None,
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"] | None]:
+    """As linear_attention_reference."""
+    S, z = sums_before(phi_k, v, eps, kv, z)
+    ys = []
+    for q_n, k_n, v_n in zip(*(x.split(CHUNK, -2) for x in (phi_q, phi_k, v)), strict=True):
+        weights = (q_n @ k_n.mT).tril()
+        y = weights @ v_n + q_n @ S
+        S = S + k_n.mT @ v_n
+        if z is not None and eps is not None:
+            y = y / (weights.sum(-1, keepdim=True) + q_n @ z[..., None] + eps)
+            z = z + k_n.sum(-2)
+        ys.append(y)
+    return torch.cat(ys, dim=-2), S, z
