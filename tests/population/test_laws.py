@@ -65,7 +65,7 @@ def test_every_mixer_ends_where_it_would_alone(name: str, tmp_path: Path):
     ids=str,
 )
 def test_every_way_of_training_ends_where_it_would_alone(changes: dict[str, Any], tmp_path: Path):
-    assert_same_ends(*alone_and_together(members(**changes), tmp_path))
+    assert_same_ends(*alone_and_together(members(3, **changes), tmp_path))
 
 
 def test_members_that_share_their_data(tmp_path: Path):
@@ -114,8 +114,7 @@ def _loss(scores: Any) -> float:
 
 
 def test_single_precision_agrees_to_its_own_precision(tmp_path: Path):
-    changes = {"trainer__precision": "32-true"}
-    alone, together = alone_and_together(members(**changes), tmp_path)
+    alone, together = alone_and_together(members(trainer__precision="32-true"), tmp_path)
     assert_same_ends(alone, together, tolerance=1e-4)
     weights = torch.load(together.folders[0] / "last.ckpt", weights_only=True)["model"]
     assert weights["embedding"].dtype == torch.float32
