@@ -7,7 +7,7 @@ from zoo.kernels.attention.reference import attention_reference
 from zoo.kernels.attention.sdpa import attention_sdpa, scaled_dot_product
 from zoo.kernels.choice import Op
 
-OP = Op("attention", {"reference": attention_reference, "sdpa": attention_sdpa})
+OP = Op("attention", {"reference": attention_reference, "sdpa": attention_sdpa}, others=("flash_attn",))
 
 
 def attention(

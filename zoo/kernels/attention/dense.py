@@ -1,0 +1,108 @@
+"""Softmax attention in half precision through matrices of weights, block of queries by block of queries.
+
+On a CPU torch's fused kernel is slower in bfloat16 than in float32, most of all its backward pass.  Here, as
+there, logits and softmax are float32 and the other products take their factors in half precision; but the
+weights are kept for the backward pass, B H T S of them, so this is for sequences of hundreds of tokens.
+With p the weights and dp = dy v^T,
+
+    dv = p^T dy,   ds = p (dp - sum of dy y over channels) / sqrt C,   dq = ds k,   dk = ds^T q.
+
+The letters are the interface's.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.autograd import Function
+
+BLOCK = 64  # queries; of a causal block only the keys up to its end are looked at
+AT_ONCE = 2**18  # logits in float32: 1 MB, which stays in the cache
+MOST = 2**26  # weights in all: beyond, memory costs more than the products save
+
+
+def fits(q: Tensor, k: Tensor, mask: Tensor | None) -> bool:
+    """Whether this form is the quicker one for these inputs."""
+    half = q.device.type == "cpu" and q.dtype in (torch.bfloat16, torch.float16)
+    return half and q.shape[:-1].numel() * k.shape[-2] <= MOST and (mask is None or mask.dtype == torch.bool)
+
+
+def attention_dense(
+    q: Float[Tensor, "B H T C"],
+    k: Float[Tensor, "B H S C"],
+    v: Float[Tensor, "B H S C"],
+    mask: Bool[Tensor, "#B #H T S"] | None,
+    is_causal: bool,
+) -> Float[Tensor, "B H T C"]:
+    """softmax(q k / sqrt C) v over the keys that `mask` shows, or over the tokens up to a query's own."""
+    if mask is not None:
+        mask = mask.expand(*q.shape[:-1], k.shape[2]).flatten(0, 1)
+    y = _Attention.apply(*(x.flatten(0, 1) for x in (q, k, v)), mask, is_causal)[0]
+    return y.unflatten(0, q.shape[:2])
+
+
+class _Part(NamedTuple):
+    """Sequences, queries of theirs, and the keys that some of them see."""
+
+    rows: slice
+    own: slice
+    seen: slice
+
+
+def _parts(q: Tensor, k: Tensor, is_causal: bool) -> Iterator[_Part]:
+    length, keys = q.shape[1], k.shape[1]
+    size = BLOCK if is_causal else length
+    rows = max(1, AT_ONCE // (size * keys))
+    for n in range(0, q.shape[0], rows):
+        for i in range(0, length, size):
+            yield _Part(slice(n, n + rows), slice(i, i + size), slice(0, i + size if is_causal else keys))
+
+
+def _weights(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
+    """A part's, in the dtype of q; where it is causal, it ends at its own diagonal."""
+    logits = torch.bmm(q.float().mul_(q.shape[-1] ** -0.5), k.float().mT)
+    if is_causal:
+        size = q.shape[1]
+        logits[..., -size:] += torch.full((size, size), -torch.inf).triu_(1)
+    if mask is not None:
+        logits.masked_fill_(~mask, -torch.inf)
+    return torch.softmax(logits, -1).to(q.dtype)
+
+
+class _Attention(Function):
+    @staticmethod
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool
+    ) -> tuple[Tensor, Tensor]:
+        y, weights = torch.empty_like(q), q.new_empty(*q.shape[:2], k.shape[1])
+        for rows, own, seen in _parts(q, k, is_causal):
+            shown = None if mask is None else mask[rows, own, seen]
+            p = _weights(q[rows, own], k[rows, seen], shown, is_causal)
+            weights[rows, own, seen] = p
+            y[rows, own] = torch.bmm(p, v[rows, seen])
+        return y, weights
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.is_causal = inputs[4]
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs[:3], *output)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor | None, _: None) -> tuple[Tensor | None, ...]:  # pyright: ignore
+        if dy is None:
+            return None, None, None, None, None
+        q, k, v, y, weights = ctx.saved_tensors
+        dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        through = (dy.float() * y.float()).sum(-1, keepdim=True)
+        for rows, own, seen in _parts(q, k, ctx.is_causal):
+            p, up = weights[rows, own, seen], dy[rows, own]
+            ds = torch.bmm(up, v[rows, seen].mT).float().sub_(through[rows, own]).mul_(p)
+            ds = ds.mul_(q.shape[-1] ** -0.5).to(q.dtype)
+            dq[rows, own] = torch.bmm(ds, k[rows, seen])
+            dk[rows, seen] += torch.bmm(ds.mT, q[rows, own])
+            dv[rows, seen] += torch.bmm(p.mT, up)
+        return dq, dk, dv, None, None

@@ -1,0 +1,57 @@
+"""Softmax attention by flash-attn (Dao 2023, arXiv 2307.08691), whole or in a window.
+
+Their tensors are [B T H C]; their window (left, right) counts the keys beside the query's own, so ours is
+(window - 1, 0); like ours, their last query stands at the last key, and their biases are -slope (i - j).
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.packages import lifted, not_half, off_device
+
+PROVEN: str | None = None  # no card has run the gpu tests yet
+WIDEST = 256  # channels of a head
+
+
+def attention_flash_attn(
+    q: Float[Tensor, "B H T C"],
+    k: Float[Tensor, "B G S C"],
+    v: Float[Tensor, "B G S C"],
+    window: int | None = None,
+    slopes: Float[Tensor, "H"] | None = None,
+) -> Float[Tensor, "B H T C"]:
+    """What `attention_reference` says, in bfloat16 or float16 with sums in float32."""
+    return _lifted(q, k, v, window, slopes)
+
+
+def unfit(
+    q: Tensor, k: Tensor, v: Tensor, window: int | None = None, slopes: Tensor | None = None
+) -> str | None:
+    """Why these inputs cannot go through the kernel, in words; None: they can."""
+    del window, slopes
+    if q.shape[-1] > WIDEST:
+        return f"head_dim (={q.shape[-1]}) must be at most {WIDEST}"
+    if not q.shape[-1] == k.shape[-1] == v.shape[-1]:
+        return "keys and values must have as many channels"
+    return not_half("flash_attn", q, k, v) or off_device("flash_attn", q)
+
+
+def _attention(q: Tensor, k: Tensor, v: Tensor, window: int | None, slopes: Tensor | None) -> Tensor:
+    from flash_attn import flash_attn_func  # pyright: ignore[reportMissingImports]
+
+    y = flash_attn_func(
+        *(x.transpose(1, 2) for x in (q, k, v)),
+        causal=True,
+        window_size=(-1, -1) if window is None else (window - 1, 0),
+        alibi_slopes=None if slopes is None else slopes.float(),
+        deterministic=torch.are_deterministic_algorithms_enabled(),
+    )
+    return y.transpose(1, 2)
+
+
+_lifted = lifted(
+    "attention_flash_attn(Tensor q, Tensor k, Tensor v, int? window, Tensor? slopes) -> Tensor",
+    _attention,
+    unbatched=[4],
+)

@@ -1,0 +1,54 @@
+"""Gated linear attention by flash-linear-attention: chunks, one decay a head or one a key channel.
+
+Their tensors are [B T H C], their queries are scaled unless told otherwise, and states are in float32.
+Products of float32 are made as the package makes them (tf32 on a card that has it).
+"""
+
+# pyright: reportMissingImports=false, reportCallIssue=false, reportArgumentType=false
+# the package need not be installed, and wraps its functions in untyped ones
+
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.packages import lifted, off_device
+
+PROVEN: str | None = None  # no card has run the gpu tests yet
+
+
+def gated_linear_attention_fla(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T K"],
+    v: Float[Tensor, "B H T V"],
+    log_decay: Float[Tensor, "B H T"] | Float[Tensor, "B H T K"],
+    state: Float[Tensor, "B H K V"] | None = None,
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
+    """What `gated_linear_attention_reference` says."""
+    return _lifted(q, k, v, log_decay, state)
+
+
+def unfit(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, state: Tensor | None = None) -> str | None:
+    """Why these inputs cannot go through the kernel, in words; None: they can."""
+    del log_decay, state
+    if not q.dtype == k.dtype == v.dtype or q.dtype.itemsize > 4:
+        return f"q, k and v must share float32 or a half precision, and are {q.dtype}, {k.dtype}, {v.dtype}"
+    return off_device("fla", q)
+
+
+def _attention(
+    q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, state: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    from fla.ops.gla import chunk_gla
+    from fla.ops.simple_gla import chunk_simple_gla
+
+    chunked = chunk_gla if log_decay.ndim == q.ndim else chunk_simple_gla
+    by_time = [x.transpose(1, 2).contiguous() for x in (q, k, v, log_decay.float())]
+    start = None if state is None else state.float().contiguous()
+    y, last = chunked(*by_time, scale=1.0, initial_state=start, output_final_state=True)
+    return y.transpose(1, 2), last
+
+
+_lifted = lifted(
+    "gated_linear_attention_fla(Tensor q, Tensor k, Tensor v, Tensor log_decay, Tensor? state) "
+    "-> (Tensor, Tensor)",
+    _attention,
+)

@@ -1,0 +1,76 @@
+"""What adapters of other packages' kernels do alike: say what they take, and stack a population's members.
+
+A package's autograd function has no batching rule.  An adapter is therefore registered as an operator that
+has one: stacked members become more of the batch, as everywhere (zoo.kernels.folding).
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zoo.kernels.folding import fold, unfold
+
+HALF = (torch.float16, torch.bfloat16)
+_LIBRARY = torch.library.Library("zoo", "FRAGMENT")
+
+
+def lifted(schema: str, function: Callable[..., Any], unbatched: Collection[int] = ()) -> Callable[..., Any]:
+    """`function` as the operator zoo::SCHEMA, which torch.vmap lifts and autograd sees through.
+
+    unbatched: places of the arguments without a batch dimension; members that differ there run one by one.
+    """
+    name = schema.partition("(")[0]
+    _LIBRARY.define(schema)
+    _LIBRARY.impl(name, function, "CompositeImplicitAutograd")
+    operator = getattr(torch.ops.zoo, name).default
+
+    def rule(info: Any, in_dims: Sequence[int | None], *inputs: Any) -> tuple[Any, Any]:
+        members = info.batch_size
+        if any(in_dims[i] is not None for i in unbatched if i < len(in_dims)):
+            outputs = _stacked([operator(*_member(i, in_dims, inputs)) for i in range(members)])
+        else:
+            whole = operator(*_folded(members, in_dims, inputs, unbatched))
+            outputs = unfold(members, whole) if isinstance(whole, tuple) else unfold(members, [whole])[0]
+        return outputs, tuple(0 for _ in outputs) if isinstance(outputs, tuple) else 0
+
+    torch.library.register_vmap(f"zoo::{name}", rule, lib=_LIBRARY)
+    return operator
+
+
+def _folded(
+    members: int, in_dims: Sequence[int | None], inputs: Sequence[Any], unbatched: Collection[int]
+) -> list[Any]:
+    as_they_are = [x if i in unbatched else None for i, x in enumerate(inputs)]
+    return [
+        x if x is not None else y for x, y in zip(as_they_are, fold(members, in_dims, inputs), strict=True)
+    ]
+
+
+def _member(i: int, in_dims: Sequence[int | None], inputs: Sequence[Any]) -> list[Any]:
+    return [x if dim is None else x.select(dim, i) for dim, x in zip(in_dims, inputs, strict=True)]
+
+
+def _stacked(outputs: Sequence[Any]) -> Any:
+    if isinstance(outputs[0], Tensor):
+        return torch.stack(list(outputs))
+    return tuple(torch.stack(parts) for parts in zip(*outputs, strict=True))
+
+
+def off_device(package: str, x: Tensor) -> str | None:
+    """Why the package's kernels cannot run on this tensor, in words; None: they can."""
+    if x.device.type == "cuda":
+        return None
+    return f"{package} runs on a CUDA device, and the tensors are on {x.device.type}"
+
+
+def not_half(package: str, *tensors: Tensor) -> str | None:
+    """Why the package cannot take these dtypes, where it takes half precision alone; None: it can."""
+    kinds = list(dict.fromkeys(x.dtype for x in tensors))
+    if len(kinds) == 1 and kinds[0] in HALF:
+        return None
+    words = ", ".join(str(kind).removeprefix("torch.") for kind in kinds)
+    return (
+        f"{package} takes bfloat16 or float16, and gets {words}: trainer.precision=bf16-mixed gives it that"
+    )

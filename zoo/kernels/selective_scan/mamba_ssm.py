@@ -1,0 +1,79 @@
+"""Mamba's scan by mamba-ssm's CUDA kernel (Gu and Dao, arXiv 2312.00752, Section 3.3.2).
+
+Their tensors are [B D T], and B and C [B N T].  It starts from zero and ignores the gradient of the last
+state, so here: what a state adds is added, y_t += C_t exp(A sum_{j<=t} dt_j) h_0, and so in the last state;
+and a backward pass through the last state is an error.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.packages import lifted, off_device
+
+PROVEN: str | None = None  # no card has run the gpu tests yet
+LARGEST = 256  # N
+NARROW = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def selective_scan_mamba_ssm(
+    x: Float[Tensor, "B T D"],
+    dt: Float[Tensor, "B T D"],
+    A: Float[Tensor, "D N"],
+    B: Float[Tensor, "B T N"],
+    C: Float[Tensor, "B T N"],
+    state: Float[Tensor, "B D N"] | None = None,
+) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B D N"]]:
+    """What `selective_scan_reference` says; the last state in float32, without a gradient to it."""
+    return _lifted(x, dt, A, B, C, state)
+
+
+def unfit(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor | None = None) -> str | None:
+    """Why these inputs cannot go through the kernel, in words; None: they can."""
+    if A.shape[1] > LARGEST:
+        return f"d_state (={A.shape[1]}) must be at most {LARGEST}"
+    given = [t for t in (x, dt, A, B, C, state) if t is not None]
+    if not all(t.dtype in NARROW for t in given):
+        return f"mamba_ssm takes float32, bfloat16 or float16, and gets {[t.dtype for t in given]}"
+    return off_device("mamba_ssm", x)
+
+
+def _scan(
+    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    from mamba_ssm.ops.selective_scan_interface import (  # pyright: ignore[reportMissingImports]
+        selective_scan_fn,
+    )
+
+    dtype = x.dtype if x.dtype == dt.dtype == B.dtype == C.dtype else torch.float32
+    by_channel = [t.to(dtype).transpose(1, 2).contiguous() for t in (x, dt, B, C)]
+    u, delta, b, c = by_channel
+    y, h = selective_scan_fn(u, delta, A.float(), b, c, delta_softplus=False, return_last_state=True)
+    if h.requires_grad:
+        h.register_hook(_refused)
+    y = y.transpose(1, 2)
+    if state is None:
+        return y, h
+    since = dt.float().cumsum(1)
+    decays = torch.exp(since[..., None] * A.float())
+    kept = decays * state.float()[:, None]
+    y = y + (kept * C.float()[:, :, None]).sum(-1).to(y.dtype)
+    return y, h + kept[:, -1]
+
+
+def _refused(gradient: Any) -> None:
+    if gradient is not None:
+        raise ValueError(
+            "kernels (=package): mamba_ssm has no gradient of the last state of selective_scan.  "
+            "Use kernels=auto."
+        )
+
+
+_lifted = lifted(
+    "selective_scan_mamba_ssm(Tensor x, Tensor dt, Tensor A, Tensor B, Tensor C, Tensor? state) "
+    "-> (Tensor, Tensor)",
+    _scan,
+    unbatched=[2],
+)

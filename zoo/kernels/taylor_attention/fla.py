@@ -1,0 +1,51 @@
+"""Taylor attention by flash-linear-attention: in chunks up to 16 features, quadratic above.
+
+Their tensors are [B T H C], their eps is 1e-6, and sums, outputs and normalisers are float32 in memory.
+"""
+
+# pyright: reportMissingImports=false, reportCallIssue=false, reportArgumentType=false
+# the package need not be installed, and wraps its functions in untyped ones
+
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.packages import lifted, off_device
+
+PROVEN: str | None = None  # no card has run the gpu tests yet
+EPS = 1e-6
+IN_CHUNKS, LARGEST = 16, 128  # channels of q and k
+
+
+def taylor_attention_fla(
+    q: Float[Tensor, "... T C"], k: Float[Tensor, "... T C"], v: Float[Tensor, "... T V"], eps: float
+) -> Float[Tensor, "... T V"]:
+    """What `taylor_attention_reference` says."""
+    del eps
+    lead = v.shape[:-2]
+    return _lifted(*(_four(x) for x in (q, k, v))).reshape(*lead, *v.shape[-2:])
+
+
+def unfit(q: Tensor, k: Tensor, v: Tensor, eps: float) -> str | None:
+    """Why these inputs cannot go through the kernel, in words; None: they can."""
+    if not q.shape[:-1] == k.shape[:-1] == v.shape[:-1]:
+        return "q, k and v must have the same leading dimensions"
+    if eps != EPS:
+        return f"eps (={eps}) must be fla's {EPS}"
+    if q.shape[-1] > LARGEST:
+        return f"feature_dim (={q.shape[-1]}) must be at most {LARGEST}"
+    return off_device("fla", q)
+
+
+def _four(x: Tensor) -> Tensor:
+    """[B H T C], a view where one can be had."""
+    return x.flatten(0, -4) if x.ndim > 4 else x[(None,) * (4 - x.ndim)]
+
+
+def _attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    from fla.ops.based import fused_chunk_based, parallel_based
+
+    function = fused_chunk_based if q.shape[-1] <= IN_CHUNKS else parallel_based
+    return function(*(x.transpose(1, 2) for x in (q, k, v))).transpose(1, 2).to(v.dtype)
+
+
+_lifted = lifted("taylor_attention_fla(Tensor q, Tensor k, Tensor v) -> Tensor", _attention)
