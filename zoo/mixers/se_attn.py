@@ -27,12 +27,11 @@ from torch import Tensor, nn
 
 from zoo.checks import one_of
 from zoo.kernels import span_retrieval as spans
-from zoo.kernels.attention import scaled_dot_product
-from zoo.kernels.heads import per_query_head
+from zoo.kernels.se_attention import se_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.chunk_sizes import ChunkSizes
 from zoo.mixers.projections import QueryKeyValue
-from zoo.mixers.span_choice import Choice, Memory, SpanChoice
+from zoo.mixers.span_choice import Memory, SpanChoice
 from zoo.mixers.span_rule import Selection, SpanRule, Summary
 from zoo.state import StateSize
 
@@ -106,18 +105,9 @@ class SEAttn(Mixer[State]):
             k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
         past = Memory() if state is None else state.memory
         choice, memory = self.choice(self.qkv, q, k, v, past, chunks)
-        y = self._attend(q, k, v, choice, chunks)
+        y = se_attention(q, k, v, choice.blocks, choice.bias, chunks, self.block_size)
+        y = self.out_proj(y.transpose(1, 2).flatten(2))
         return y, self._kept(k, v, memory, first + x.shape[1])
-
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, choice: Choice, chunks: spans.Chunks) -> Seq:
-        """Each token on its blocks and, causally, on its own chunk: one softmax under one mask."""
-        mask = spans.span_mask(choice.blocks, chunks, k.shape[2], self.block_size)
-        if choice.bias is not None and choice.blocks is not None:
-            mask = spans.span_bias(choice.bias, choice.blocks, mask, self.block_size).to(q.dtype)
-        heads = self.qkv.num_heads
-        mask = per_query_head(mask, heads) if self.index_sets > 1 and choice.blocks is not None else mask
-        y = scaled_dot_product(q, per_query_head(k, heads), per_query_head(v, heads), mask)
-        return self.out_proj(y.transpose(1, 2).flatten(2))
 
     def _kept(self, k: Tensor, v: Tensor, memory: Memory, seen: int) -> State:
         tokens = self._tokens_kept(seen)

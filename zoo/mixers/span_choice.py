@@ -4,9 +4,12 @@ B batch, T new tokens, S tokens kept, H query heads, G key/value heads, I index 
 head, R rows that choose (one a token or one a chunk), U blocks kept, N blocks chosen.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -15,6 +18,11 @@ from zoo.kernels.heads import per_query_head
 from zoo.mixers.block_summaries import BlockSummaries
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.span_rule import SpanRule
+
+Score = Callable[[slice], Tensor]  # of these rows with every block, [B I R U]
+SCORES = (
+    2**22
+)  # of a sequence and an index set at a time: a row a token and a long past would fill the memory
 
 
 class Memory(NamedTuple):
@@ -36,8 +44,8 @@ class Memory(NamedTuple):
 
 
 class Choice(NamedTuple):
-    blocks: Bool[Tensor, "B I T U"] | None  # None: no retrieval
-    bias: Float[Tensor, "B I T U"] | None  # of a retrieved block's tokens
+    blocks: Int[Tensor, "B I R N"] | None  # counted from the first one kept, -1 for none; None: no retrieval
+    bias: Float[Tensor, "B I R N"] | None  # of a retrieved block's tokens
 
 
 class View(NamedTuple):
@@ -78,52 +86,69 @@ class SpanChoice(nn.Module):
         ):
             if self.rule.scores:
                 q, k, v = (self._precise(part) for part in (q, k[:, :, summarised:], v[:, :, summarised:]))
-                scores, memory = self._scores(qkv, q, k, v, past, chunks)
+                score, memory = self._scoring(qkv, q, k, v, past, chunks)
             else:
-                scores, memory = self._draws(view), Memory()
-            return self._chosen(scores, view, memory, past.blocks)
+                score, memory = partial(self._draws, view), Memory()
+            return self._chosen(score, view, memory, past.blocks)
 
     def _precise(self, x: Tensor) -> Tensor:
         x = x.to(torch.promote_types(x.dtype, torch.float32))
         return x if self.rule.gated else x.detach()  # under no_grad even a view would keep its gradient
 
-    def _scores(
+    def _scoring(
         self, qkv: QueryKeyValue, q: Tensor, k: Tensor, v: Tensor, past: Memory, chunks: spans.Chunks
-    ) -> tuple[Float[Tensor, "B I R U"], Memory]:
+    ) -> tuple[Score, Memory]:
         """k, v: from the first token of the block that was incomplete."""
         if self.rule.score_rope == "unrotated":
             q, k = (qkv.turned_back(part, chunks.first + q.shape[2] - part.shape[2]) for part in (q, k))
         summaries, queries = self.summaries(qkv, q, k, v, past.queries)
         if past.summaries is not None:
             summaries = torch.cat([past.summaries, summaries], dim=2)
-        rows, query_sum = spans.scoring_queries(self.rule.selection, q, past.query_sum, chunks)
-        scores = spans.relevance(rows, per_query_head(summaries, self.num_heads), self.index_sets)
-        return scores, Memory(summaries, queries, query_sum)
+        asking, query_sum = spans.scoring_queries(self.rule.selection, q, past.query_sum, chunks)
+        by_head = per_query_head(summaries, self.num_heads)
 
-    def _draws(self, view: View) -> Float[Tensor, "1 I R U"]:
+        def score(rows: slice) -> Float[Tensor, "B I R U"]:
+            return spans.relevance(asking[:, :, rows], by_head, self.index_sets)
+
+        return score, Memory(summaries, queries, query_sum)
+
+    def _draws(self, view: View, rows: slice) -> Float[Tensor, "1 I R U"]:
         last = view.first_block + view.num_blocks
-        drawn = spans.random_scores(self.rule.seed, self.index_sets, view.chunks.numbers, last)
+        drawn = spans.random_scores(self.rule.seed, self.index_sets, view.chunks.numbers[rows], last)
         return drawn[..., view.first_block :]
 
     def _chosen(
-        self, scores: Float[Tensor, "B I R U"], view: View, memory: Memory, frozen: Tensor | None
+        self, score: Score, view: View, memory: Memory, frozen: Tensor | None
     ) -> tuple[Choice, Memory]:
         """frozen: ids that the first chunk chose before the call; none if it begins with the call."""
-        chunks, rule, bias = view.chunks, self.rule, None
-        starts = chunks.starts[chunks.of_token] if rule.per_token else chunks.starts
-        admissible = self._admissible(starts, view)
-        chosen = spans.best_blocks(scores.detach(), admissible, rule.top_k)
+        chunks, rule = view.chunks, self.rule
+        tokens, starts = chunks.tokens, chunks.starts
+        starts = starts[chunks.of_token] if rule.per_token else starts
+        every = max(1, SCORES // max(1, view.num_blocks))
+        tiles = [slice(row, row + every) for row in range(0, len(starts), every)]
+        parts = [self._best(score(rows), view, tokens[rows], starts[rows]) for rows in tiles]
+        blocks = torch.cat([part for part, _ in parts], dim=2)
+        biases = [bias for _, bias in parts if bias is not None]
         if frozen is not None and frozen.shape[-1]:
-            first = spans.from_ids(frozen, view.num_blocks)[:, :, None]
-            chosen = torch.cat([first, chosen[:, :, 1:]], dim=2)
-        if rule.gated:
-            summed = chunks.tokens - starts + 1 if rule.sums else torch.ones_like(starts)
-            bias = spans.gate_bias(scores, admissible, summed, self.d_model // self.index_sets)
+            first = F.pad(frozen, (0, blocks.shape[-1] - frozen.shape[-1]), value=-1)
+            blocks = torch.cat([first[:, :, None], blocks[:, :, 1:]], dim=2)
         if rule.freezes:
-            ids = spans.block_ids(chosen[:, :, -1], rule.retrieved(chunks.last_start))
-            memory = memory._replace(blocks=ids)
-        chosen = chosen if rule.per_token else chosen.index_select(2, chunks.of_token)
-        return Choice(chosen, bias), memory
+            count = rule.retrieved(chunks.last_start)
+            ids = blocks[:, :, -1].sort(dim=-1).values
+            memory = memory._replace(blocks=ids[..., ids.shape[-1] - count :])
+        return Choice(blocks, torch.cat(biases, dim=2) if biases else None), memory
+
+    def _best(
+        self, scores: Float[Tensor, "B I R U"], view: View, tokens: Int[Tensor, "_"], starts: Int[Tensor, "R"]
+    ) -> tuple[Int[Tensor, "B I R N"], Float[Tensor, "B I R N"] | None]:
+        """tokens: of the rows, where a token chooses."""
+        admissible = self._admissible(starts, view)
+        blocks = spans.best_ids(scores.detach(), admissible, self.rule.top_k)
+        if not self.rule.gated:
+            return blocks, None
+        summed = tokens - starts + 1 if self.rule.sums else torch.ones_like(starts)
+        bias = spans.gate_bias(scores, admissible, summed, self.d_model // self.index_sets)
+        return blocks, bias.gather(-1, blocks.clamp(min=0))
 
     def _admissible(self, starts: Int[Tensor, "R"], view: View) -> Bool[Tensor, "R U"]:
         rule, (_, first_block, num_blocks) = self.rule, view
@@ -134,6 +159,8 @@ class SpanChoice(nn.Module):
         view = View(chunks, 0, len(chunks.tokens) // self.rule.block_size)
         if not self.rule.retrieves:
             return None
-        if not self.rule.scores:
-            return self._chosen(self._draws(view), view, Memory(), None)[0].blocks
-        return self._admissible(chunks.starts[chunks.of_token], view)[None, None]
+        if self.rule.scores:
+            return self._admissible(chunks.starts[chunks.of_token], view)[None, None]
+        blocks = self._chosen(partial(self._draws, view), view, Memory(), None)[0].blocks
+        assert blocks is not None
+        return spans.from_ids(blocks, view.num_blocks).index_select(2, chunks.of_token)

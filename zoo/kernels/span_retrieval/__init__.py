@@ -9,10 +9,11 @@ from zoo.kernels.span_retrieval.scores import gate_bias, random_scores, relevanc
 from zoo.kernels.span_retrieval.selection import (
     admissible_blocks,
     best_blocks,
-    block_ids,
+    best_ids,
     from_ids,
     span_bias,
     span_mask,
+    spread_ids,
 )
 from zoo.kernels.span_retrieval.summaries import attended, in_blocks
 
@@ -21,7 +22,7 @@ __all__ = [
     "admissible_blocks",
     "attended",
     "best_blocks",
-    "block_ids",
+    "best_ids",
     "drawn_chunks",
     "fixed_chunks",
     "from_ids",
@@ -32,4 +33,5 @@ __all__ = [
     "scoring_queries",
     "span_bias",
     "span_mask",
+    "spread_ids",
 ]

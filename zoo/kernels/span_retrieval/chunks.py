@@ -18,18 +18,26 @@ class Chunks(NamedTuple):
     of_token: Int[Tensor, "T"]  # the row of `starts` that a new token belongs to
     first: int  # position of the first new token
     last_start: int  # of the last chunk
+    size: int | None  # of every chunk; None: they differ
 
     @property
     def first_token(self) -> Int[Tensor, "R"]:
         """The row of `tokens` where a chunk begins; 0 for a chunk that began before the call."""
         return (self.starts - self.first).clamp(min=0)
 
+    @property
+    def begun(self) -> int:
+        """Tokens of the first chunk before the call; needs one size."""
+        return 0 if self.size is None else self.first % self.size
+
 
 def fixed_chunks(chunk_size: int, first: int, length: int, device: torch.device) -> Chunks:
-    """Chunks of one size, under tokens first .. first+length-1."""
-    number = first // chunk_size
-    starts = range(number * chunk_size, first + length, chunk_size)
-    return _chunks([*starts], number, first, length, device)
+    """Chunks of one size, under tokens first .. first+length-1.  Nothing is copied to the device."""
+    number, last = first // chunk_size, (first + length - 1) // chunk_size
+    numbers = torch.arange(number, last + 1, device=device)
+    tokens = torch.arange(first, first + length, device=device)
+    of_token = tokens // chunk_size - number
+    return Chunks(numbers, numbers * chunk_size, tokens, of_token, first, last * chunk_size, chunk_size)
 
 
 def drawn_chunks(
@@ -38,14 +46,12 @@ def drawn_chunks(
     """Chunks of sizes drawn from `sizes`, one for all or one each: the draw `number` of `seed`."""
     rng = random.Random(f"{seed}/{number}")
     size = rng.choice(sizes)
+    if not per_chunk:
+        return fixed_chunks(size, 0, length, device)
     starts = [0]
     while starts[-1] + size < length:
         starts.append(starts[-1] + size)
-        size = rng.choice(sizes) if per_chunk else size
-    return _chunks(starts, 0, 0, length, device)
-
-
-def _chunks(starts: list[int], number: int, first: int, length: int, device: torch.device) -> Chunks:
-    at, tokens = torch.tensor(starts, device=device), torch.arange(first, first + length, device=device)
-    numbers = torch.arange(number, number + len(starts), device=device)
-    return Chunks(numbers, at, tokens, torch.bucketize(tokens, at, right=True) - 1, first, starts[-1])
+        size = rng.choice(sizes)
+    at, tokens = torch.tensor(starts, device=device), torch.arange(length, device=device)
+    of_token = torch.bucketize(tokens, at, right=True) - 1
+    return Chunks(torch.arange(len(starts), device=device), at, tokens, of_token, 0, starts[-1], None)

@@ -5,6 +5,7 @@ chunk), U blocks.
 """
 
 import torch
+import torch.nn.functional as F
 from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -40,6 +41,9 @@ def scoring_queries(
 
 
 def _chunk_sums(q: Float[Tensor, "B H T C"], chunks: Chunks) -> Float[Tensor, "B H R C"]:
+    if chunks.size is not None:
+        fill = -(chunks.begun + q.shape[2]) % chunks.size
+        return F.pad(q, (0, 0, chunks.begun, fill)).unflatten(2, (-1, chunks.size)).sum(dim=3)
     member = chunks.of_token == torch.arange(len(chunks.starts), device=q.device)[:, None]
     return member.to(q.dtype) @ q
 

@@ -5,23 +5,33 @@ B batch, I index sets, R rows that choose, T new tokens, S keys in view, U block
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from zoo.kernels.span_retrieval.chunks import Chunks
 
 
-def best_blocks(
+def best_ids(
     scores: Float[Tensor, "*B U"], admissible: Bool[Tensor, "*#B U"], top_k: int
-) -> Bool[Tensor, "*B U"]:
-    """The `top_k` best admissible blocks of each row; all of them where they are fewer.
+) -> Int[Tensor, "*B N"]:
+    """The ids of the `top_k` best admissible blocks of each row, best first; -1 where there are fewer.
 
     Ties go to the lowest block: argmax returns the first of equals, which topk does not promise.
     """
     left = scores.masked_fill(~admissible, -torch.inf)
+    ids = [left.new_empty((*left.shape[:-1], 0), dtype=torch.int64)]
     for _ in range(min(top_k, scores.shape[-1])):
-        left = left.scatter(-1, left.argmax(dim=-1, keepdim=True), -torch.inf)
-    return admissible & (left == -torch.inf)
+        best = left.argmax(dim=-1, keepdim=True)
+        ids.append(best.masked_fill(left.gather(-1, best) == -torch.inf, -1))
+        left = left.scatter(-1, best, -torch.inf)
+    return torch.cat(ids, dim=-1)
+
+
+def best_blocks(
+    scores: Float[Tensor, "*B U"], admissible: Bool[Tensor, "*#B U"], top_k: int
+) -> Bool[Tensor, "*B U"]:
+    """The same as a mask over blocks."""
+    return from_ids(best_ids(scores, admissible, top_k), scores.shape[-1])
 
 
 def admissible_blocks(
@@ -41,15 +51,17 @@ def admissible_blocks(
     )
 
 
-def block_ids(chosen: Bool[Tensor, "B I U"], count: int) -> Int[Tensor, "B I N"]:
-    """The ids of the `count` chosen blocks, in order."""
-    return chosen.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[..., :count]
+def from_ids(ids: Int[Tensor, "*B N"], num_blocks: int) -> Bool[Tensor, "*B U"]:
+    """The mask over blocks that is True at the ids, of which -1 is none."""
+    return spread_ids(torch.ones_like(ids, dtype=torch.bool), ids, num_blocks)
 
 
-def from_ids(ids: Int[Tensor, "B I N"], num_blocks: int) -> Bool[Tensor, "B I U"]:
-    """Undoes `block_ids`."""
-    nothing = torch.zeros(*ids.shape[:2], num_blocks, dtype=torch.bool, device=ids.device)
-    return nothing.scatter(-1, ids, True)
+def spread_ids(
+    values: Shaped[Tensor, "*B N"], ids: Int[Tensor, "*B N"], num_blocks: int
+) -> Shaped[Tensor, "*B U"]:
+    """Each value at its block; 0 at the rest."""
+    nothing = values.new_zeros((*ids.shape[:-1], num_blocks + 1))
+    return nothing.scatter(-1, ids.where(ids >= 0, num_blocks), values)[..., :num_blocks]
 
 
 def span_mask(

@@ -1,0 +1,58 @@
+"""Inputs of se_attention: what a mixer hands over, with blocks chosen at random."""
+
+from typing import Any, NamedTuple
+
+import torch
+
+from zoo.kernels.span_retrieval import best_ids, fixed_chunks
+
+
+class Call(NamedTuple):
+    batch: int
+    heads: int
+    groups: int
+    sets: int
+    length: int
+    first: int  # position of the first new token
+    kept: int  # tokens from before it
+    chunk: int
+    block: int
+    top_k: int
+    per_token: bool
+    biased: bool
+
+
+CALLS = [  # sets is 1 or groups; kept: whole blocks and the open chunk
+    Call(2, 2, 2, 1, 37, 0, 0, 8, 4, 2, False, False),
+    Call(2, 4, 2, 2, 61, 0, 0, 12, 3, 3, False, True),
+    Call(2, 4, 2, 1, 40, 0, 0, 8, 4, 2, True, True),
+    Call(1, 2, 1, 1, 33, 0, 0, 16, 8, 9, True, False),
+    Call(1, 4, 2, 2, 21, 29, 13, 8, 4, 2, False, False),  # resumes inside a chunk, the oldest are forgotten
+    Call(2, 2, 2, 2, 21, 29, 29, 8, 4, 2, True, True),
+    Call(1, 2, 2, 1, 3, 75, 75, 16, 4, 3, False, True),  # inside one chunk
+    Call(2, 2, 1, 1, 1, 29, 29, 8, 4, 2, True, False),  # decoding
+    Call(1, 1, 1, 1, 20, 0, 0, 64, 4, 2, True, True),  # nothing to choose from
+    Call(1, 3, 1, 1, 23, 0, 0, 1, 1, 5, False, False),
+    Call(1, 1, 1, 1, 19, 2, 2, 6, 3, 0, False, False),  # no retrieval
+]
+
+
+def inputs(call: Call, channels: int, device: str = "cpu", dtype: torch.dtype = torch.float32) -> list[Any]:
+    """q, k, v as pieces of one projection, heads side by side; ids; the bias; chunks; block_size."""
+    rng = torch.Generator().manual_seed(call.length + call.first)
+    keys = call.kept + call.length
+
+    def drawn(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=rng).to(device, dtype)
+
+    q = drawn(call.batch, call.length, call.heads, channels).transpose(1, 2)
+    k, v = drawn(call.batch, keys, call.groups, 2 * channels).transpose(1, 2).chunk(2, -1)
+    chunks = fixed_chunks(call.chunk, call.first, call.length, torch.device("cpu"))
+    starts = chunks.starts[chunks.of_token] if call.per_token else chunks.starts
+    ends = (call.first - call.kept) + call.block * torch.arange(1, keys // call.block + 1)
+    scores = torch.randn(call.batch, call.sets, len(starts), len(ends), generator=rng)
+    ids = best_ids(scores, ends <= starts[:, None], call.top_k).to(device)
+    bias = torch.randn(ids.shape, generator=rng).to(device).requires_grad_() if call.biased else None
+    chunks = fixed_chunks(call.chunk, call.first, call.length, torch.device(device))
+    q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+    return [q, k, v, ids if call.top_k else None, bias, chunks, call.block]

@@ -1,0 +1,50 @@
+"""Attention over a token's own chunk, causally, and over the past blocks that its row has chosen."""
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from zoo.kernels.choice import Op
+from zoo.kernels.se_attention.gathered import se_attention_gathered
+from zoo.kernels.se_attention.reference import se_attention_reference
+from zoo.kernels.span_retrieval import Chunks
+
+OP = Op(
+    "se_attention",
+    {"reference": se_attention_reference, "gathered": se_attention_gathered},
+    others=(),
+)
+GATHERED_FROM = 256  # keys: fewer are quicker under one mask
+DENSER = 4  # a masked product costs so much less than one with gathered keys,
+ALONE = 16  # and one with keys gathered for a row so much more than one with keys gathered for many
+
+
+def se_attention(
+    q: Float[Tensor, "B H T C"],
+    k: Float[Tensor, "B G S C"],
+    v: Float[Tensor, "B G S C"],
+    blocks: Int[Tensor, "#B I R N"] | None,
+    bias: Float[Tensor, "#B I R N"] | None,
+    chunks: Chunks,
+    block_size: int,
+) -> Float[Tensor, "B H T C"]:
+    """softmax(q k / sqrt C) v over the keys of the token's chunk up to itself and of N blocks of the past.
+
+    The T queries are the last of the S keys; where there are blocks, block j is keys j block_size and on.
+    blocks: which each row has chosen, -1 for none; a row is a chunk (R chunks) or a token (R = T); I index
+    sets, 1 for all heads or G.  bias: added to the logits of a block's tokens.
+    """
+    return OP.run(_usual(q, k, blocks, chunks, block_size), q, k, v, blocks, bias, chunks, block_size)
+
+
+def _usual(q: Tensor, k: Tensor, blocks: Tensor | None, chunks: Chunks, block_size: int) -> str:
+    """Chunks of several sizes go under the mask: [T S] memory and time."""
+    if chunks.size is None or k.shape[2] < GATHERED_FROM:
+        return "reference"
+    seen = min(chunks.size, chunks.begun + q.shape[2])
+    if blocks is not None:
+        alone = ALONE if blocks.shape[2] == q.shape[2] > 1 else 1
+        seen += alone * blocks.shape[3] * block_size
+    return "gathered" if k.shape[2] >= DENSER * seen else "reference"
+
+
+__all__ = ["OP", "se_attention", "se_attention_gathered", "se_attention_reference"]
