@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from zoo.kernels.linear_attention import linear_attention_reference
-from zoo.kernels.taylor_attention import taylor_attention, taylor_attention_reference
+from zoo.kernels.taylor_attention import fused, taylor_attention, taylor_attention_reference
 from zoo.mixers.feature_maps import Taylor2
 
 
@@ -13,8 +13,11 @@ def qkv(length: int, channels: int = 5) -> list[torch.Tensor]:
     return [torch.randn(2, 3, length, c, dtype=torch.float64, requires_grad=True) for c in sizes]
 
 
-@pytest.mark.parametrize("length", [1, 2, 33, 64])
-def test_agrees_with_the_reference(length: int):
+@pytest.mark.parametrize("at_once", [1, 2**18])
+@pytest.mark.parametrize("length", [1, 2, 33, 64, 65, 150])
+def test_agrees_with_the_reference(monkeypatch, length: int, at_once: int):
+    """In one part, or in many: blocks of 64 queries, `at_once` weights."""
+    monkeypatch.setitem(fused.AT_ONCE, "cpu", at_once)
     inputs = qkv(length)
     y, expected = taylor_attention(*inputs, 1e-3), taylor_attention_reference(*inputs, 1e-3)
     torch.testing.assert_close(y, expected)
@@ -39,3 +42,14 @@ def test_a_stack_of_members_is_one_more_dimension():
     y = torch.vmap(taylor_attention, in_dims=(2, None, 0, None))(qs, k, vs, 1e-6)
     for i in range(2):
         torch.testing.assert_close(y[i], taylor_attention_reference(qs[:, :, i], k, vs[i], 1e-6))
+
+
+def test_gradients_inside_vmap():
+    def loss(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return taylor_attention(q, k, v, 1e-3).square().sum()
+
+    members = [torch.stack([x.detach(), 2 * x.detach()]) for x in qkv(70)]
+    got = torch.vmap(torch.func.grad(loss, argnums=(0, 1, 2)))(*members)
+    for i in range(2):
+        alone = torch.func.grad(loss, argnums=(0, 1, 2))(*(x[i] for x in members))
+        torch.testing.assert_close([x[i] for x in got], list(alone))

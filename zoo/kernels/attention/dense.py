@@ -5,7 +5,7 @@ there, logits and softmax are float32 and the other products take their factors 
 weights are kept for the backward pass, B H T S of them, so this is for sequences of hundreds of tokens.
 With p the weights and dp = dy v^T,
 
-    dv = p^T dy,   ds = p (dp - sum of dy y over channels) / sqrt C,   dq = ds k,   dk = ds^T q.
+    dv = p^T dy,   ds = p (dp - sum of p dp over keys) / sqrt C,   dq = ds k,   dk = ds^T q.
 
 The letters are the interface's.
 """
@@ -23,10 +23,12 @@ AT_ONCE = 2**18  # logits in float32: 1 MB, which stays in the cache
 MOST = 2**26  # weights in all: beyond, memory costs more than the products save
 
 
-def fits(q: Tensor, k: Tensor, mask: Tensor | None) -> bool:
-    """Whether this form is the quicker one for these inputs."""
+def dense_is_quicker(q: Tensor, k: Tensor, mask: Tensor | None) -> bool:
+    """For these inputs: in training, where the backward pass counts."""
     half = q.device.type == "cpu" and q.dtype in (torch.bfloat16, torch.float16)
-    return half and q.shape[:-1].numel() * k.shape[-2] <= MOST and (mask is None or mask.dtype == torch.bool)
+    trains = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad)
+    small = q.shape[:-1].numel() * k.shape[-2] <= MOST
+    return half and trains and small and (mask is None or mask.dtype == torch.bool)
 
 
 def attention_dense(
@@ -62,13 +64,17 @@ def _parts(q: Tensor, k: Tensor, is_causal: bool) -> Iterator[_Part]:
 
 def _weights(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
     """A part's, in the dtype of q; where it is causal, it ends at its own diagonal."""
-    logits = torch.bmm(q.float().mul_(q.shape[-1] ** -0.5), k.float().mT)
+    logits = torch.bmm(_wide(q) * q.shape[-1] ** -0.5, _wide(k).mT)
     if is_causal:
         size = q.shape[1]
-        logits[..., -size:] += torch.full((size, size), -torch.inf).triu_(1)
+        logits[..., -size:] += logits.new_full((size, size), -torch.inf).triu_(1)
     if mask is not None:
         logits.masked_fill_(~mask, -torch.inf)
     return torch.softmax(logits, -1).to(q.dtype)
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 class _Attention(Function):
@@ -76,7 +82,7 @@ class _Attention(Function):
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool
     ) -> tuple[Tensor, Tensor]:
-        y, weights = torch.empty_like(q), q.new_empty(*q.shape[:2], k.shape[1])
+        y, weights = v.new_empty(*q.shape[:2], v.shape[2]), q.new_empty(*q.shape[:2], k.shape[1])
         for rows, own, seen in _parts(q, k, is_causal):
             shown = None if mask is None else mask[rows, own, seen]
             p = _weights(q[rows, own], k[rows, seen], shown, is_causal)
@@ -89,19 +95,18 @@ class _Attention(Function):
         ctx.is_causal = inputs[4]
         ctx.mark_non_differentiable(output[1])
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*inputs[:3], *output)
+        ctx.save_for_backward(*inputs[:3], output[1])
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor | None, _: None) -> tuple[Tensor | None, ...]:  # pyright: ignore
         if dy is None:
             return None, None, None, None, None
-        q, k, v, y, weights = ctx.saved_tensors
+        q, k, v, weights = ctx.saved_tensors
         dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
-        through = (dy.float() * y.float()).sum(-1, keepdim=True)
         for rows, own, seen in _parts(q, k, ctx.is_causal):
             p, up = weights[rows, own, seen], dy[rows, own]
-            ds = torch.bmm(up, v[rows, seen].mT).float().sub_(through[rows, own]).mul_(p)
-            ds = ds.mul_(q.shape[-1] ** -0.5).to(q.dtype)
+            dp = torch.bmm(up, v[rows, seen].mT)
+            ds = torch.ops.aten._softmax_backward_data(dp, p, -1, p.dtype).mul_(q.shape[-1] ** -0.5)
             dq[rows, own] = torch.bmm(ds, k[rows, seen])
             dk[rows, seen] += torch.bmm(ds.mT, q[rows, own])
             dv[rows, seen] += torch.bmm(p.mT, up)

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from zoo.kernels.attention.dense import attention_dense, dense_is_quicker
 from zoo.kernels.heads import per_query_head
 
 SMALLEST_BAND = 16  # narrower bands cost more in calls than they save in products
@@ -86,6 +87,8 @@ def scaled_dot_product(
 
 
 def _fused(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
+    if dense_is_quicker(q, k, mask):
+        return attention_dense(q, k, v, mask, is_causal)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=is_causal)
 
 

@@ -2,13 +2,21 @@
 
 With r = (u + 1) / sqrt 2 the weight 1 + u + u^2/2 is r^2 + 1/2, so that no feature is ever formed.  Below
 a few hundred tokens this is cheaper than the recurrence in chunks: T (C + V) products a token against 4 F V.
+The weights are made a part at a time, small enough for the cache, and of a block of queries only the keys up
+to its end are looked at.  Of the parts r is kept; N sequences, all leading dimensions in one.
 """
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
+
+BLOCK = 64  # queries
+AT_ONCE = {"cpu": 2**18}  # weights, 1 MB of float32
+AT_ONCE_ELSEWHERE = 2**26  # few launches
 
 
 def taylor_attention_fused(
@@ -20,39 +28,89 @@ def taylor_attention_fused(
 
 def taylor_weights(q: Float[Tensor, "... T C"], k: Float[Tensor, "... T C"]) -> Float[Tensor, "... T T"]:
     """1 + u + u^2/2 where the key is not later than the query, 0 elsewhere."""
-    return _weights(_roots(q, k))
+    roots = _roots(q, k)
+    return (roots.square() + 0.5).tril()
 
 
-def _roots(q: Tensor, k: Tensor) -> Tensor:
-    return (q @ k.mT).mul((2 * q.shape[-1]) ** -0.5).add(0.5**0.5).tril()
+def _roots(q: Float[Tensor, "... Q C"], k: Float[Tensor, "... S C"]) -> Float[Tensor, "... Q S"]:
+    return (q @ k.mT).mul((2 * q.shape[-1]) ** -0.5).add(0.5**0.5)
 
 
-def _weights(roots: Tensor) -> Tensor:
-    return roots.square() + roots.new_full(roots.shape[-2:], 0.5).tril()
+class _Part(NamedTuple):
+    """Sequences, queries of theirs, and the keys up to the last of these."""
+
+    rows: slice
+    own: slice
+    seen: slice
+
+
+def _parts(q: Float[Tensor, "N T C"]) -> Iterator[_Part]:
+    length = q.shape[1]
+    rows = max(1, AT_ONCE.get(q.device.type, AT_ONCE_ELSEWHERE) // (min(BLOCK, length) * length))
+    for n in range(0, q.shape[0], rows):
+        for i in range(0, length, BLOCK):
+            yield _Part(slice(n, n + rows), slice(i, i + BLOCK), slice(0, i + BLOCK))
+
+
+def _kept_up_to_own(x: Float[Tensor, "N Q S"]) -> Float[Tensor, "N Q S"]:
+    """With zeros, in place, where a key is later than a query; the queries are the last of the keys."""
+    size = x.shape[-2]
+    x[..., -size:].mul_(torch.ones(size, size, dtype=x.dtype, device=x.device).tril_())  # vmap knows no tril_
+    return x
+
+
+def _part_weights(roots: Float[Tensor, "N Q S"]) -> Float[Tensor, "N Q S"]:
+    return _kept_up_to_own(roots.square().add_(0.5))
+
+
+def _sequences(*tensors: Float[Tensor, "... T X"]) -> list[Float[Tensor, "N T X"]]:
+    return [x.reshape(-1, *x.shape[-2:]) for x in tensors]
 
 
 class _TaylorAttention(Function):
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, eps: float) -> tuple[Tensor, ...]:  # pyright: ignore
-        roots = _roots(q, k)
-        weights = _weights(roots)
-        total = weights.sum(-1, keepdim=True).add_(eps)
-        return (weights @ v).div_(total), total, roots, weights
+        shape, (q, k, v) = v.shape, _sequences(q, k, v)
+        y, total, roots = (
+            torch.empty_like(v),
+            v.new_empty(*v.shape[:2], 1),
+            v.new_empty(*v.shape[:2], v.shape[1]),
+        )
+        one, scale = q.new_full((), 0.5**0.5), (2 * q.shape[-1]) ** -0.5
+        for rows, own, seen in _parts(q):
+            r = _kept_up_to_own(torch.baddbmm(one, q[rows, own], k[rows, seen].mT, alpha=scale))
+            weights = _part_weights(r)
+            sums = weights.sum(-1, keepdim=True).add_(eps)
+            y[rows, own] = torch.bmm(weights, v[rows, seen]).div_(sums)
+            roots[rows, own, seen], total[rows, own] = r, sums
+        return y.view(shape), total, roots
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
-        y, *others = output
-        ctx.mark_non_differentiable(*others)
+        ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*inputs[:3], y, *others)
+        ctx.save_for_backward(*inputs[:3], *output)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: None) -> tuple[Tensor, Tensor, Tensor, None]:  # pyright: ignore
-        q, k, v, y, total, roots, weights = ctx.saved_tensors
+        *inputs, total, roots = ctx.saved_tensors
+        q, k, v, y, grad = _sequences(*inputs, grad)
         grad = grad / total
         through_total = (grad * y).sum(-1, keepdim=True)
-        du = (grad @ v.mT).sub_(through_total).mul_(roots).mul_((2 / q.shape[-1]) ** 0.5)  # dw = 2 r dr
-        return du @ k, du.mT @ q, weights.mT @ grad, None
+        dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        for rows, own, seen in _parts(q):
+            r, up = roots[rows, own, seen], grad[rows, own]
+            dr = torch.bmm(up, v[rows, seen].mT).sub_(through_total[rows, own]).mul_(r)  # dw = 2 r dr
+            dq[rows, own] = torch.bmm(dr, k[rows, seen])
+            dk[rows, seen] += torch.bmm(dr.mT, q[rows, own])
+            dv[rows, seen] += torch.bmm(_part_weights(r).mT, up)
+        scale = (2 / q.shape[-1]) ** 0.5
+        return (
+            dq.mul_(scale).view_as(inputs[0]),
+            dk.mul_(scale).view_as(inputs[1]),
+            dv.view_as(inputs[2]),
+            None,
+        )
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, q: Tensor, k: Tensor, v: Tensor, eps: float) -> tuple:  # pyright: ignore
@@ -61,4 +119,5 @@ class _TaylorAttention(Function):
             x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
             for x, dim in zip((q, k, v), in_dims, strict=False)
         )
-        return _TaylorAttention.apply(*members, eps), (0, 0, 0, 0)
+        y, *others = _TaylorAttention.apply(*members, eps)
+        return (y, *(x.unflatten(0, (info.batch_size, -1)) for x in others)), (0, 0, 0)

@@ -1,0 +1,100 @@
+"""Attention through matrices of weights, which trains bfloat16 on a CPU."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from zoo.kernels.attention import attention, attention_reference, dense
+from zoo.kernels.attention import sdpa as fused
+from zoo.kernels.attention.dense import attention_dense
+from zoo.mixers.positions import alibi_slopes
+
+
+def qkv(length: int, keys: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
+    shapes = ((2, 3, length, 6), (2, 3, keys, 6), (2, 3, keys, 5))
+    return [torch.randn(*shape).to(dtype).requires_grad_() for shape in shapes]
+
+
+def masked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
+    logits = (q @ k.mT) / q.shape[-1] ** 0.5
+    seen = torch.ones(logits.shape[-2:], dtype=torch.bool).tril() if is_causal else mask
+    return (
+        logits.masked_fill(~seen, -torch.inf).softmax(-1) @ v if seen is not None else logits.softmax(-1) @ v
+    )
+
+
+@pytest.mark.parametrize("at_once", [1, 2**18])
+@pytest.mark.parametrize(
+    ("length", "keys", "form"),
+    [
+        (5, 5, "causal"),
+        (64, 64, "causal"),
+        (131, 131, "causal"),
+        (7, 12, "mask"),
+        (7, 12, "heads"),
+        (4, 9, "all"),
+    ],
+)
+def test_agrees_with_the_definition(monkeypatch, at_once: int, length: int, keys: int, form: str):
+    monkeypatch.setattr(dense, "AT_ONCE", at_once)
+    inputs = qkv(length, keys)
+    shape = {"mask": (1, 1, length, keys), "heads": (2, 3, length, keys)}.get(form)
+    mask = None if shape is None else (torch.rand(shape) < 0.5) | (torch.arange(keys) == 0)
+    y = attention_dense(*inputs, mask, form == "causal")
+    expected = masked(*inputs, mask, form == "causal")
+    torch.testing.assert_close(y, expected)
+    upstream = torch.randn_like(y)
+    grads = torch.autograd.grad(y, inputs, upstream)
+    torch.testing.assert_close(grads, torch.autograd.grad(expected, inputs, upstream))
+
+
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    calls: list[bool] = []
+    monkeypatch.setattr(
+        fused, "attention_dense", lambda *inputs: calls.append(True) or attention_dense(*inputs)
+    )
+    return calls
+
+
+@pytest.mark.parametrize("window", [None, 9, 40])
+def test_training_in_bfloat16_takes_it_and_comes_nearly_as_near_as_torch_s(monkeypatch, window: int | None):
+    """Torch's fused kernel keeps dp in float32, which costs it its speed."""
+    q, k, v = (x.detach().bfloat16().requires_grad_() for x in torch.randn(3, 2, 2, 150, 16))
+    wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    upstream = torch.randn(2, 2, 150, 16)
+
+    def found(function, inputs: list[Tensor]) -> list[Tensor]:
+        y = function(*inputs, window, None)
+        return [y.detach(), *torch.autograd.grad(y, inputs, upstream.to(y))]
+
+    exact = found(attention_reference, wide)
+    monkeypatch.setattr(fused, "dense_is_quicker", lambda *_: False)
+    theirs = found(attention, [q, k, v])
+    monkeypatch.undo()
+    calls = taken(monkeypatch)
+    ours = found(attention, [q, k, v])
+    assert calls
+    for mine, other, true in zip(ours, theirs, exact, strict=True):
+        assert (mine - true).norm() <= 1.5 * (other - true).norm()
+
+
+def test_everything_else_goes_through_torch_s(monkeypatch):
+    calls = taken(monkeypatch)
+    q, k, v = torch.randn(3, 1, 2, 30, 8).requires_grad_()
+    attention(q, k, v)
+    with torch.no_grad():
+        attention(q.bfloat16(), k.bfloat16(), v.bfloat16())
+    attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), None, alibi_slopes(2))  # a mask of numbers
+    monkeypatch.setattr(dense, "MOST", 100)
+    attention(q.bfloat16(), k.bfloat16(), v.bfloat16())
+    assert not calls
+
+
+def test_members_of_a_stack_are_more_of_the_batch():
+    q, k, v = torch.randn(3, 3, 2, 2, 70, 8).bfloat16().requires_grad_()
+    y = torch.vmap(attention)(q, k, v)
+    for i in range(3):
+        torch.testing.assert_close(y[i], attention(q[i], k[i], v[i]))
+    (grad,) = torch.autograd.grad(y.float().square().sum(), q)
+    alone = torch.autograd.grad(attention(q[1], k[1], v[1]).float().square().sum(), q)[0][1]
+    torch.testing.assert_close(grad[1], alone)
