@@ -63,14 +63,20 @@ def test_one_gradient_can_be_had_without_the_other(only: str):
     torch.testing.assert_close(grad, expected)
 
 
-def test_vmap_gives_each_member_what_it_gets_alone():
+@pytest.mark.parametrize(("in_turn", "rows_at_once"), [(("cpu",), 6), ((), 1), ((), 4), ((), 100)])
+def test_vmap_gives_each_member_what_it_gets_alone(
+    monkeypatch: pytest.MonkeyPatch, in_turn: tuple[str, ...], rows_at_once: int
+):
+    """Members in turn, as on a CPU, and all at once, as elsewhere."""
+    monkeypatch.setattr(chunked, "IN_TURN", in_turn)
+    monkeypatch.setattr(chunked, "CHUNK", {"cpu": 3 * 9 * rows_at_once})
     members = [problem(rows=6, vocab=9) for i in range(3)]
     x, weight, target = (torch.stack([m[i].detach() for m in members]) for i in range(3))
     x, weight = (x + torch.arange(3.0)[:, None, None]).requires_grad_(), weight.requires_grad_()
     losses = torch.vmap(linear_cross_entropy)(x, weight, target)
-    got = torch.autograd.grad(losses.sum(), (x, weight))
-    for i in range(3):
-        alone = gradients(linear_cross_entropy_reference, x[i], weight[i], target[i])
+    got = torch.autograd.grad(losses @ torch.tensor([1.0, -2.0, 3.0], dtype=losses.dtype), (x, weight))
+    for i, factor in enumerate((1.0, -2.0, 3.0)):
+        alone = gradients(linear_cross_entropy_reference, x[i], weight[i], target[i], factor)
         for a, b in zip((losses[i], got[0][i], got[1][i]), alone, strict=True):
             torch.testing.assert_close(a, b)
 

@@ -10,6 +10,7 @@ from zoo.kernels.linear_cross_entropy.reference import linear_cross_entropy_refe
 OP = Op(
     "linear_cross_entropy",
     {"reference": linear_cross_entropy_reference, "chunked": linear_cross_entropy_chunked},
+    others=("triton",),
 )
 
 

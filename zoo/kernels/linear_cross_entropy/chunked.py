@@ -14,12 +14,13 @@ from torch.autograd import Function
 
 CHUNK = {"cpu": 2**20}  # logits at once: 4 MB of float32, which stay in the cache
 CHUNK_ELSEWHERE = 2**27  # few launches
+IN_TURN = ("cpu",)  # where stacked members take turns: the cache holds the logits of one
 
 
 def linear_cross_entropy_chunked(
     x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], target: Int[Tensor, " N"]
 ) -> Float[Tensor, ""]:
-    """Mean cross-entropy, in nats.  First derivatives only, by backward(); vmap runs the members in turn."""
+    """Mean cross-entropy, in nats.  First derivatives only, by backward()."""
     return _LinearCrossEntropy.apply(x, weight, target)[0]
 
 
@@ -44,7 +45,9 @@ def _chunks(x: Tensor, weight: Tensor) -> list[slice]:
 class _LinearCrossEntropy(Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # pyright: ignore
-        x, weight = _autocast(x), _autocast(weight)
+        x, weight = autocast(x), autocast(weight)
+        if x.ndim == 3:
+            return _of_members(x, weight, target)
         dx, dw = torch.empty_like(x), torch.empty_like(weight)
         losses = x.new_empty(x.shape[0], dtype=torch.promote_types(x.dtype, torch.float32))
         chunks, mean = _chunks(x, weight), 1 / x.shape[0]
@@ -66,33 +69,54 @@ class _LinearCrossEntropy(Function):
     def backward(ctx: Any, grad: Tensor, *unused: Tensor | None) -> tuple[Tensor, Tensor, None]:  # pyright: ignore
         del unused
         dx, dw = ctx.saved_tensors
+        grad = grad[..., None, None]
         return (dx * grad).to(ctx.dtypes[0]), (dw * grad).to(ctx.dtypes[1]), None
 
     @staticmethod
     def vmap(  # pyright: ignore[reportIncompatibleMethodOverride]
         info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor
     ) -> tuple[tuple[Tensor, ...], tuple[int, int, int]]:
-        members = [
-            [t if dim is None else t.select(dim, i) for t, dim in zip(inputs, in_dims, strict=True)]
-            for i in range(info.batch_size)
+        stacked = [
+            t.expand(info.batch_size, *t.shape) if dim is None else t.movedim(dim, 0)
+            for t, dim in zip(inputs, in_dims, strict=True)
         ]
-        outputs = [_LinearCrossEntropy.apply(*member) for member in members]
+        if inputs[0].device.type not in IN_TURN and stacked[0].ndim == 3:
+            return _LinearCrossEntropy.apply(*stacked), (0, 0, 0)
+        outputs = [_LinearCrossEntropy.apply(*member) for member in zip(*stacked, strict=True)]
         return tuple(torch.stack(parts) for parts in zip(*outputs, strict=True)), (0, 0, 0)
 
 
-def _to_probabilities(x: Tensor, weight: Tensor, target: Tensor, p: Tensor) -> Tensor:
-    """The losses [N] of a chunk; `p` becomes softmax minus one-hot, the gradient of the logits."""
-    wide, target = torch.promote_types(x.dtype, torch.float32), target[:, None]
-    torch.mm(x, weight.T, out=p)
-    asked, top = p.gather(1, target)[:, 0], p.amax(1).to(wide)
-    torch.softmax(p, dim=1, out=p)
+def _of_members(
+    x: Float[Tensor, "P N D"], weight: Float[Tensor, "P V D"], target: Int[Tensor, "P N"]
+) -> tuple[Float[Tensor, " P"], Float[Tensor, "P N D"], Float[Tensor, "P V D"]]:
+    """The mean loss of each member and its gradients, by one product for all of them."""
+    dx, dw, mean = torch.empty_like(x), torch.zeros_like(weight), 1 / x.shape[1]
+    size = max(1, CHUNK.get(x.device.type, CHUNK_ELSEWHERE) // weight.shape[:2].numel())
+    losses = []
+    for own, asked, out in zip(x.split(size, 1), target.split(size, 1), dx.split(size, 1), strict=True):
+        p = x.new_empty(*own.shape[:2], weight.shape[1])
+        losses.append(_to_probabilities(own, weight, asked, p))
+        out.copy_(p @ weight).mul_(mean)
+        dw.baddbmm_(p.mT, own, alpha=mean)
+    return torch.cat(losses, 1).mean(1), dx, dw
+
+
+def _to_probabilities(
+    x: Float[Tensor, "*P N D"], weight: Float[Tensor, "*P V D"], target: Tensor, p: Float[Tensor, "*P N V"]
+) -> Float[Tensor, "*P N"]:
+    """The losses of a chunk; `p` becomes softmax minus one-hot, the gradient of the logits."""
+    wide, target = torch.promote_types(x.dtype, torch.float32), target[..., None]
+    torch.matmul(x, weight.mT, out=p)
+    asked, top = p.gather(-1, target)[..., 0], p.amax(-1).to(wide)
+    torch.softmax(p, dim=-1, out=p)
     # logsumexp without a further pass of exp: log p_max = max - logsumexp, and p_max never underflows
-    logsumexp = top - p.amax(1).to(wide).log()
-    p.scatter_add_(1, target, p.new_full((), -1.0).expand_as(target))
+    logsumexp = top - p.amax(-1).to(wide).log()
+    p.scatter_add_(-1, target, p.new_full((), -1.0).expand_as(target))
     return logsumexp - asked
 
 
-def _autocast(x: Tensor) -> Tensor:
+def autocast(x: Tensor) -> Tensor:
     """What F.linear does to its operands under autocast."""
     kind = x.device.type
-    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
+    on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    return x.to(torch.get_autocast_dtype(kind)) if on else x
