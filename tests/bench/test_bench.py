@@ -46,6 +46,7 @@ def _no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
         ["train", *WORDS],
         ["prefill", *WORDS, "--seq-lens", "5,9"],
         ["decode", *WORDS, "--seq-lens", "6"],
+        ["ops", "--ops", "attention,taylor_attention,linear_cross_entropy"],
         ["data", *WORDS, "max_examples=20"],
         ["head", *WORDS],
     ],
@@ -130,6 +131,7 @@ def test_medians_are_compared():
     ("words", "said"),
     [
         (["train", "--forms", "zoo,plane"], "--forms (='plane') must be one of"),
+        (["ops", "--ops", "atention"], "--ops (='atention') must be one of"),
         (["decode", "--seq-lens", "0"], "--seq-lens (=0) must be"),
         (["data", "--rounds", "0"], "--rounds (=0) must be"),
         (["train", "-m", "trainer.threads=1,2"], "one trainer and trainer.threads"),

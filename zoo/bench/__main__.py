@@ -19,13 +19,14 @@ HELP = """Times something beside its alternatives, in turn, in one run, and besi
   python -m zoo.bench train -m mixer=attention,based optim=zoology    a training step and epoch
   python -m zoo.bench prefill mixer=based                             a layer over a whole sequence
   python -m zoo.bench decode mixer=based                              one token after many
+  python -m zoo.bench ops --ops taylor_scan,attention                 the ops of zoo.kernels by themselves
   python -m zoo.bench data task=mqar_based                            making rows
   python -m zoo.bench head task.vocab_size=8192                       the loss over the vocabulary
   python -m zoo.bench startup                                         until the first step
 
 Writes WHAT.csv (a row a measurement) and WHAT.md into --out.  key=value words, -m and --config-dir are those
 of zoo.run; trainer.threads and trainer.accelerator say where."""
-SUBJECTS = ("train", "prefill", "decode", "data", "head", "startup")
+SUBJECTS = ("train", "prefill", "decode", "ops", "data", "head", "startup")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,6 +63,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument(
         "--forms", help="of train: which forms of the step, with commas; the last is the alternative"
     )
+    parser.add_argument("--ops", help="of ops: which, with commas (default: all that it knows)")
     parser.add_argument("--seq-lens", help="of prefill and decode: tokens, with commas")
     return parser
 

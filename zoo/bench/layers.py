@@ -1,76 +1,114 @@
 """Layers and decoding: a sequence at once, or one token after many, with the cell's initial weights.
 
 Alternatives are the definitions of the ops (`kernels=reference`), what of Triton and of other packages runs
-here, and torch's own softmax attention over the same sequences with as many heads.
+here, and torch's own softmax attention over the same sequences with as many heads.  Of products only torch's
+are counted, so the floor of a form in Triton or of a package is mostly one of bytes.
 """
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
+from zoo.bench.flex import flex
 from zoo.bench.flops import flops
 from zoo.bench.machine import Machine
 from zoo.bench.rows import Floor, Row, Timed, compared
-from zoo.bench.timing import in_turn
+from zoo.bench.timing import in_turn, peak_bytes
 from zoo.cell import Cell
-from zoo.kernels.choice import contradiction, kernels, lacking
-from zoo.mixers.base import Mixer
+from zoo.kernels.choice import REFERENCE, contradiction, kernels, lacking
+from zoo.kernels.served import check_served
 from zoo.model import SequenceModel, build_model
+from zoo.optimizer import settings
+from zoo.training import TrainerConfig
 
 BATCH = 8  # sequences at once
 TOKENS = 16  # decoded in one repeat
-ALTERNATIVE = {"prefill": "reference", "decode": "whole again"}
+FROM_STATE, AGAIN = "from the state", "whole again"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a layer runs, and in which precision its products are made."""
+
+    kind: str
+    mixed: bool
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.bfloat16 if self.mixed else torch.float32
+
+    def autocast(self) -> torch.autocast:
+        return torch.autocast(self.kind, torch.bfloat16, enabled=self.mixed)
 
 
 def prefill(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row]:
     """The chosen mixer's forward pass, without gradients, over BATCH sequences."""
+    place = _place(cell, machine)
     mixer = build_model(cell).mixers[cell.chosen_layer].to(machine.kind).eval()
     width = cell.config["d_model"]
     rng = torch.Generator().manual_seed(0)
     x = torch.randn(BATCH, seq_len, width, generator=rng).to(machine.kind)
-    runs = {name: _forward(mixer, x, name) for name in _kernels(machine.kind)}
-    runs |= _torchs_own(x, cell.config["mixer"].get("num_heads", 1))
+    forward = partial(_called, place, mixer)
+    runs: dict[str, Callable[[], object]] = {
+        name: partial(forward, name, x) for name in _kernels(place, lambda: mixer(x[:1]))
+    }
+    runs |= _torchs_own(x.to(place.dtype), cell.config["mixer"].get("num_heads", 1))
     with torch.no_grad():
         times = in_turn(runs, machine, rounds)
         counts = {name: flops(run) for name, run in runs.items()}
+        peaks = {name: peak_bytes(run, machine) for name, run in runs.items()}
     moved = 4 * (2 * x.numel() + sum(p.numel() for p in mixer.parameters()))
     timed = [
         Timed(
             implementation=name,
             times=times[name],
             units=BATCH * seq_len,
-            floor=larger(machine.products(counts[name], torch.float32), machine.moved(moved)),
+            floor=larger(machine.products(counts[name], place.dtype), machine.moved(moved)),
+            peak_bytes=peaks[name],
         )
         for name in runs
     ]
     sizes = f"d_model={width} seq_len={seq_len} batch={BATCH}"
-    return compared("prefill", cell.mixer, sizes, "tokens", timed, ALTERNATIVE["prefill"], machine)
+    against = REFERENCE if REFERENCE in runs else "auto"
+    return compared("prefill", cell.mixer, sizes, "tokens", timed, against, machine)
 
 
 def decode(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row]:
     """TOKENS steps of one token through the model, after seq_len; or the whole sequence again for each."""
+    place = _place(cell, machine)
     model = build_model(cell).to(machine.kind).eval()
     if not model.exact_decode:
         raise ValueError(f"mixer={cell.mixer} has no exact decoding: nothing to time.")
     tokens = torch.zeros(BATCH, seq_len + TOKENS, dtype=torch.long, device=machine.kind)
     with torch.no_grad():
-        _, state = model.extend(tokens[:, :seq_len])
-        runs: dict[str, Callable[[], object]] = {"from the state": lambda: _steps(model, tokens, state)}
-        runs["whole again"] = lambda: model(tokens)  # once: stands for each of the steps
+        with place.autocast():
+            _, state = model.extend(tokens[:, :seq_len])
+        runs: dict[str, Callable[[], object]] = {
+            f"{FROM_STATE}, {name}": partial(_called, place, partial(_steps, model), name, tokens, state)
+            for name in _kernels(place, lambda: _steps(model, tokens, state))
+        }
+        runs[AGAIN] = partial(_called, place, model, "auto", tokens)  # once: stands for each step
         times = in_turn(runs, machine, rounds)
-    times["whole again"] = [TOKENS * t for t in times["whole again"]]
+    times[AGAIN] = [TOKENS * t for t in times[AGAIN]]
     touched = sum(mixer.state_size(seq_len).touched for mixer in model.mixers)
     weights = sum(p.numel() for p in model.blocks.parameters())
-    moved = 4 * TOKENS * (2 * BATCH * touched + weights)
-    floors = {"from the state": larger(machine.moved(moved)), "whole again": Floor()}
+    floor = larger(machine.moved(4 * TOKENS * (2 * BATCH * touched + weights)))
     timed = [
-        Timed(implementation=name, times=times[name], units=BATCH * TOKENS, floor=floors[name])
+        Timed(
+            implementation=name,
+            times=times[name],
+            units=BATCH * TOKENS,
+            floor=floor if name.startswith(FROM_STATE) else Floor(),
+        )
         for name in runs
     ]
     sizes = f"d_model={cell.config['d_model']} seq_len={seq_len} batch={BATCH}"
-    return compared("decode", cell.mixer, sizes, "tokens", timed, ALTERNATIVE["decode"], machine)
+    return compared("decode", cell.mixer, sizes, "tokens", timed, AGAIN, machine)
 
 
 def larger(*bounds: tuple[float, str]) -> Floor:
@@ -79,22 +117,33 @@ def larger(*bounds: tuple[float, str]) -> Floor:
     return Floor(seconds=seconds, made_of=made_of)
 
 
-def _kernels(kind: str) -> Sequence[str]:
-    """What of `kernels=` can run here."""
-    accelerator = "gpu" if kind == "cuda" else "cpu"
-    return [
-        name
-        for name in ("auto", "triton", "package", "reference")
-        if contradiction(name, accelerator) is None and lacking(name) is None
-    ]
+def _place(cell: Cell, machine: Machine) -> Place:
+    trainer = settings("trainer", TrainerConfig, cell.config["trainer"])
+    return Place(machine.kind, trainer.layers == "bf16-mixed")
 
 
-def _forward(mixer: Mixer, x: torch.Tensor, asked: str) -> Callable[[], object]:
-    def run() -> object:
-        with kernels(asked):
-            return mixer(x)
+def _kernels(place: Place, run: Callable[[], object]) -> list[str]:
+    """What of `kernels=` changes something here for what `run` calls."""
+    return [asked for asked in ("auto", "triton", "package", REFERENCE) if _can(asked, place, run)]
 
-    return run
+
+def _can(asked: str, place: Place, run: Callable[[], object]) -> bool:
+    if contradiction(asked, "gpu" if place.kind == "cuda" else "cpu") or lacking(asked):
+        return False
+    try:
+        with torch.no_grad(), place.autocast():
+            check_served(asked, run)
+            with kernels(asked):
+                run()
+    except (ValueError, torch.OutOfMemoryError) as error:
+        print(f"not timed: kernels={asked}: {' '.join(str(error).split())[:200]}", file=sys.stderr)
+        return False
+    return True
+
+
+def _called(place: Place, function: Callable[..., object], asked: str, *inputs: Any) -> object:
+    with place.autocast(), kernels(asked):
+        return function(*inputs)
 
 
 def _torchs_own(x: torch.Tensor, num_heads: int) -> dict[str, Callable[[], object]]:
@@ -103,11 +152,8 @@ def _torchs_own(x: torch.Tensor, num_heads: int) -> dict[str, Callable[[], objec
     own: dict[str, Callable[[], object]] = {
         "softmax, SDPA": lambda: F.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
     }
-    if x.is_cuda:  # on a CPU it materialises its scores unless it is compiled for each shape
-        length = x.shape[1]
-        mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, length, length, device=str(x.device))
-        compiled = torch.compile(flex_attention)
-        own["softmax, FlexAttention"] = lambda: compiled(heads, heads, heads, block_mask=mask)
+    if x.is_cuda:
+        own["softmax, FlexAttention"] = lambda: flex(heads, heads, heads)
     return own
 
 

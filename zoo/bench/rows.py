@@ -20,7 +20,9 @@ class Floor:
 
 @dataclass(frozen=True, kw_only=True)
 class Timed:
-    """times: seconds of each repeat.  units: how many of `unit` one repeat did."""
+    """times: seconds of each repeat.  units: how many of `unit` one repeat did.
+    peak_bytes: memory that it took beyond what it was given.
+    """
 
     implementation: str
     times: Sequence[float]
@@ -28,6 +30,7 @@ class Timed:
     floor: Floor = Floor()
     loss_gap: float | None = None
     held_by: str = ""
+    peak_bytes: float | None = None
 
     @property
     def seconds(self) -> float:
@@ -58,6 +61,7 @@ class Row:
     floor_share: float | None
     loss_gap: float | None
     held_by: str
+    peak_bytes: float | None
     device: str
     threads: int
     clock: str
@@ -98,6 +102,7 @@ def compared(
             floor_share=None if t.floor.seconds is None else t.floor.seconds / t.seconds,
             loss_gap=t.loss_gap,
             held_by=t.held_by,
+            peak_bytes=t.peak_bytes,
             device=machine.device,
             threads=machine.threads,
             clock=clock or machine.clock,
@@ -118,12 +123,13 @@ SHOWN = {
     "floor_share": "of the floor",
     "loss_gap": "loss gap",
     "held_by": "held by",
+    "peak_bytes": "peak MB",
 }
 
 
 def table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     """Headings and cells for a person; columns that say nothing are left out."""
-    texts = [{name: _text(value) for name, value in asdict(row).items()} for row in rows]
+    texts = [{name: _text(name, value) for name, value in asdict(row).items()} for row in rows]
     kept = [name for name in SHOWN if any(text[name] for text in texts)]
     return [SHOWN[name] for name in kept], [[text[name] for name in kept] for text in texts]
 
@@ -155,7 +161,8 @@ def write(rows: Sequence[Row], folder: Path, argv: Sequence[str]) -> None:
     (folder / f"{what}.md").write_text(markdown(rows, argv) + "\n")
 
 
-def _text(value: str | float | None) -> str:
+def _text(name: str, value: str | float | None) -> str:
     if value is None or isinstance(value, str):
         return value or ""
+    value = value / 1e6 if name == "peak_bytes" else value
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -9,12 +9,15 @@ from zoo.bench.data import data
 from zoo.bench.head import head
 from zoo.bench.layers import decode, prefill
 from zoo.bench.machine import Machine, measured
+from zoo.bench.op_subjects import subjects
+from zoo.bench.ops import DTYPE, op_rows
 from zoo.bench.rows import Row
 from zoo.bench.startup import startup
 from zoo.bench.steps import FORMS
 from zoo.bench.train import dtype_of, train
 from zoo.cell import Cell
 from zoo.checks import one_of
+from zoo.kernels.choice import ops
 from zoo.model import build_task
 from zoo.optimizer import settings
 from zoo.training import TrainerConfig
@@ -52,7 +55,7 @@ def _where(cells: Sequence[Cell]) -> tuple[str, int]:
 
 def _layers(run: Callable[..., list[Row]]) -> Callable[[Sequence[Cell], Namespace], list[Row]]:
     def rows(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
-        machine = measured(*_where(cells))
+        machine = measured(*_where(cells), (torch.float32, torch.bfloat16))
         lengths = _lengths(asked.seq_lens or "256,1024")
         return [row for cell in cells for n in lengths for row in run(cell, machine, n, asked.rounds)]
 
@@ -64,6 +67,18 @@ def _lengths(text: str) -> list[int]:
     if not all(word.isdecimal() and int(word) > 0 for word in words):
         raise ValueError(f"--seq-lens (={text}) must be positive integers, such as 256,1024.")
     return [int(word) for word in words]
+
+
+def _ops(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
+    kind, threads = _where(cells[:1])
+    there = [op.name for op in ops()]
+    chosen = [subject for subject in subjects(small=kind == "cpu") if subject.op in there]
+    names = asked.ops.split(",") if asked.ops else [subject.op for subject in chosen]
+    for name in names:
+        one_of("--ops", name, tuple(dict.fromkeys(subject.op for subject in chosen)))
+    machine = measured(kind, threads, (DTYPE[kind],))
+    rows = [op_rows(subject, machine, asked.rounds) for subject in chosen if subject.op in names]
+    return [row for some in rows for row in some]
 
 
 def _head(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
@@ -90,6 +105,7 @@ SUBJECTS: dict[str, Callable[[Sequence[Cell], Namespace], list[Row]]] = {
     "train": _train,
     "prefill": _layers(prefill),
     "decode": _layers(decode),
+    "ops": _ops,
     "data": _data,
     "head": _head,
     "startup": _startup,

@@ -1,19 +1,52 @@
 """Timing alternatives in turn, so that what the machine does meanwhile falls on all of them."""
 
+import math
 from collections.abc import Callable, Mapping
 
+import torch
+
 from zoo.bench.machine import Machine
+
+LEAST_S, MOST_CALLS = 0.01, 1000  # a repeat on a device: its start and its wait are then little of it
 
 
 def in_turn(
     contenders: Mapping[str, Callable[[], object]], machine: Machine, rounds: int
 ) -> dict[str, list[float]]:
-    """Seconds of each, ABAB..., after one round that warms up."""
+    """Seconds of a call of each, ABAB..., after one round that warms up.
+
+    On a device a repeat is as many calls as last 10 ms, queued one behind the other.
+    """
+    calls = {name: _calls(run, machine) for name, run in contenders.items()}
     times: dict[str, list[float]] = {name: [] for name in contenders}
-    for turn in range(rounds + 1):
+    for _ in range(rounds):
         for name, run in contenders.items():
-            began = machine.now()
-            run()
-            if turn:
-                times[name].append(machine.now() - began)
+            times[name].append(_seconds(run, machine, calls[name]))
     return times
+
+
+def peak_bytes(run: Callable[[], object], machine: Machine) -> int | None:
+    """The most memory that a call takes beyond what is held before it; None where nobody counts it."""
+    if machine.kind != "cuda":
+        return None
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    run()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def _calls(run: Callable[[], object], machine: Machine) -> int:
+    """How many make a repeat; warms up."""
+    _seconds(run, machine, 1)
+    if machine.kind != "cuda":
+        return 1
+    return min(MOST_CALLS, math.ceil(LEAST_S / _seconds(run, machine, 1)))
+
+
+def _seconds(run: Callable[[], object], machine: Machine, calls: int) -> float:
+    began = machine.now()
+    for _ in range(calls):
+        run()
+    return (machine.now() - began) / calls

@@ -81,9 +81,14 @@ class Op:
         name = self._name("auto" if choice is None else choice.asked, usual, inputs)
         if choice is not None:
             choice.ran.setdefault(self.name, set()).add(name)
+        return self.implementation(name)(*inputs)
+
+    def implementation(self, name: str) -> Callable[..., Any]:
+        """The function of one implementation, which must be there; it takes the op's inputs."""
         if name not in self.forms:
-            return self._function(name)(*inputs)
-        return self.forms[name](*(map(self.prepare, inputs) if self.prepare else inputs))
+            return self._function(name)
+        form, prepare = self.forms[name], self.prepare
+        return form if prepare is None else lambda *inputs: form(*map(prepare, inputs))
 
     def of_kind(self, kind: str) -> tuple[str, ...]:
         """The implementations that `kernels=KIND` can mean."""
@@ -107,7 +112,7 @@ class Op:
         if asked == "auto":
             return usual if inputs[0].device.type == "cpu" else self._proven(inputs) or usual
         wanted = self.of_kind(asked)
-        reasons = {name: self._refusal(name, inputs) for name in wanted}
+        reasons = {name: self.refusal(name, *inputs) for name in wanted}
         for name, reason in reasons.items():
             if reason is None:
                 return name
@@ -126,8 +131,9 @@ class Op:
                 return name
         return None
 
-    def _refusal(self, name: str, inputs: tuple[Any, ...]) -> str | None:
-        return absent(name) or self.module(name).unfit(*inputs)
+    def refusal(self, name: str, *inputs: Any) -> str | None:
+        """Why implementation `name` cannot take these inputs here; None: it can."""
+        return None if name in self.forms else absent(name) or self.module(name).unfit(*inputs)
 
 
 def ops() -> list[Op]:

@@ -38,7 +38,7 @@ def unfit(
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, window: int | None, slopes: Tensor | None) -> Tensor:
-    from flash_attn import flash_attn_func  # pyright: ignore[reportMissingImports]
+    from flash_attn import flash_attn_func  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
     y = flash_attn_func(
         *(x.transpose(1, 2) for x in (q, k, v)),

@@ -1,0 +1,73 @@
+"""zoo.bench ops: what is taken is what is counted, floors are floors, failures are said.  No time is judged."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from tests.bench.test_bench import MACHINE
+from zoo.bench import ops as bench
+from zoo.bench.flops import flops
+from zoo.bench.machine import Machine
+from zoo.bench.op_subjects import Subject, attention, subjects, taylor_attention
+from zoo.kernels.choice import Op, ops
+
+HERE = [subject for subject in subjects(small=True) if subject.op in [op.name for op in ops()]]
+
+
+def op_of(subject: Subject) -> Op:
+    return next(op for op in ops() if op.name == subject.op)
+
+
+@pytest.mark.parametrize("subject", HERE, ids=lambda s: f"{s.name} {s.words}")
+def test_every_implementation_answers_as_the_definition_does(subject: Subject):
+    """What stands in for it, a window for chosen blocks, has the shape of the answer."""
+    inputs = bench.drawn(subject, "cpu")
+    definition = op_of(subject).forms["reference"](*inputs)
+    expected = definition if isinstance(definition, torch.Tensor) else definition[0]
+    found = bench.implementations(subject, inputs)
+    assert list(found)[-1] in op_of(subject).forms
+    for name, function in found.items():
+        y = function(*inputs)
+        y = y if isinstance(y, torch.Tensor) else y[0]
+        if name.startswith(("a window", "everything")):
+            assert y.shape == expected.shape
+        else:
+            torch.testing.assert_close(y, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("subject", HERE, ids=lambda s: f"{s.name} {s.words}")
+def test_what_goes_in_and_out_is_what_is_counted(subject: Subject):
+    outputs = op_of(subject).forms["reference"](*bench.drawn(subject, "cpu"))
+    outputs = [outputs] if isinstance(outputs, torch.Tensor) else outputs
+    held = sum(x.numel() for x in outputs if x is not None)
+    assert subject.outputs == (outputs[0].numel())
+    assert subject.outputs + subject.states in (held, outputs[0].numel()), "states that are not kept"
+
+
+@pytest.mark.parametrize("subject", HERE, ids=lambda s: f"{s.name} {s.words}")
+def test_no_form_in_torch_makes_fewer_products_than_the_floor(subject: Subject):
+    inputs = bench.drawn(subject, "cpu")
+    for function in bench.implementations(subject, inputs).values():
+        made = flops(lambda f=function: f(*inputs))
+        assert made == 0 or made >= subject.flops, "a floor above what is needed"
+
+
+def test_a_backward_pass_is_twice_the_forward():
+    subject, slow = attention(1, 2, 64, 8), Machine("cpu", 1, {torch.float32: 1e3}, 1e12)
+    one, both = (bench.bound(subject, bench.drawn(subject, "cpu"), b, slow) for b in (False, True))
+    assert one.seconds is not None and both.seconds == pytest.approx(3 * one.seconds)
+
+
+def test_a_kernel_that_fails_costs_no_other_its_row(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def fails(*inputs: Any) -> None:
+        raise RuntimeError("no such instruction")
+
+    subject = taylor_attention(1, 1, 16, 4, 8)
+    monkeypatch.setitem(op_of(subject).forms, "reference", fails)
+    rows = bench.op_rows(subject, MACHINE, rounds=1)
+    assert {row.implementation for row in rows} >= {"fused"} and all(row.ratio > 0 for row in rows)
+    assert not any(row.implementation == "reference" for row in rows)
+    assert "not timed: taylor attention, reference: RuntimeError: no such" in capsys.readouterr().err

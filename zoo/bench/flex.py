@@ -1,0 +1,33 @@
+"""torch's FlexAttention, compiled: causal, whole or in a window.  On a CPU it has no backward pass."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+
+def flex(q: Tensor, k: Tensor, v: Tensor, window: int | None = None) -> Tensor:
+    """[B H T C] and [B G S C] to [B H T C]; the last query stands at the last key."""
+    mask = _mask(q.shape[2], k.shape[2], window, str(q.device))
+    y = _compiled()(q, k, v, block_mask=mask, enable_gqa=q.shape[1] != k.shape[1])
+    return y  # pyright: ignore[reportReturnType]
+
+
+@cache
+def _compiled() -> Callable[..., Any]:
+    return torch.compile(flex_attention)
+
+
+@cache
+def _mask(length: int, keys: int, window: int | None, device: str) -> Any:
+    before = keys - length
+
+    def seen(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        del b, h
+        age = i + before - j
+        return (age >= 0) & (age < (keys if window is None else window))
+
+    return create_block_mask(seen, None, None, length, keys, device=device)

@@ -1,0 +1,290 @@
+"""What `zoo.bench ops` measures: ops, sizes, inputs, and the products that each cannot do without.
+
+Products count 2 for a multiplication and an addition.  Of a form in chunks: of each token what it reads from
+the state and adds to it, and its products with the tokens of its own chunk, CHUNK of them at least.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from zoo.bench.flex import flex
+from zoo.kernels.span_retrieval import fixed_chunks
+
+WINDOW, WHOLE = "a window as long", "everything"  # what a choice of blocks stands in for
+CHUNK = 16  # tokens: the side of the smallest tile that a tensor core takes
+Draw = Callable[..., Tensor]  # shape -> standard normal, in the dtype and on the device of the run
+Inputs = list[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """inputs: of the op, made of `Draw`; floats require a gradient where it is trained through.
+    flops: the forward pass's products, at least.  outputs, states: scalars that come out, in the dtype of the
+    inputs, and in float32.  definition: whether "reference" is worth waiting for.  rivals: label -> another
+    op, which gives the same first output or one that this stands in for, and how it takes the inputs.
+    on_a_device: functions of the inputs that only a device can run.
+    """
+
+    name: str
+    op: str
+    words: str
+    tokens: int
+    inputs: Callable[[Draw], Inputs]
+    flops: float
+    outputs: int
+    states: int = 0
+    trained: bool = True
+    definition: bool = False
+    rivals: Mapping[str, tuple[str, Callable[..., Sequence[Any]]]] = field(default_factory=dict)
+    on_a_device: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+
+def subjects(small: bool) -> list[Subject]:
+    """small: for a CPU.  The others: sizes of the published measurements and of this package's sweeps."""
+    if small:
+        return [
+            taylor_scan(1, 2, 256, 8, 16),
+            taylor_decode(8, 2, 8, 16),
+            taylor_attention(4, 1, 128, 8, 32),
+            attention(2, 2, 256, 16),
+            attention(1, 2, 512, 16, window=32),
+            attention(8, 2, 1, 16, window=32),
+            linear_attention(1, 2, 256, 16, 16),
+            gated_linear_attention(1, 2, 256, 16, 16),
+            delta_rule(1, 2, 256, 16, 16),
+            selective_scan(1, 256, 32, 8),
+            linear_cross_entropy(256, 32, 1024),
+            se_attention(1, 2, 1024, 16, chunk_size=64, block_size=16, top_k=4),
+        ]
+    return [
+        taylor_scan(4, 16, 8192, 16, 64),
+        taylor_decode(128, 16, 16, 64),
+        taylor_attention(64, 1, 256, 16, 64),
+        attention(4, 16, 8192, 64),
+        attention(4, 16, 8192, 64, window=128),
+        attention(128, 16, 1, 64, window=128),
+        linear_attention(4, 16, 8192, 64, 64),
+        gated_linear_attention(4, 16, 8192, 64, 64),
+        delta_rule(4, 16, 8192, 64, 64),
+        selective_scan(4, 2048, 2048, 16),
+        linear_cross_entropy(16384, 128, 8192),
+        se_attention(1, 16, 65536, 64, chunk_size=512, block_size=32, top_k=8),
+    ]
+
+
+def _sizes(**sizes: int | None) -> str:
+    return " ".join(f"{name}={size}" for name, size in sizes.items() if size is not None)
+
+
+def _features(C: int) -> int:
+    """Of 1 + u + u^2/2, each product of channels once."""
+    return 1 + C + C * (C + 1) // 2
+
+
+def _in_chunks(tokens: int, K: int, V: int) -> float:
+    return tokens * (4 * K * V + CHUNK * (K + V))
+
+
+def taylor_scan(B: int, H: int, T: int, C: int, V: int) -> Subject:
+    """Prefill: a sequence from its start, its sums at the end."""
+    features = _features(C)
+    quadratic = B * H * T * T * (C + V)
+    return Subject(
+        name="taylor prefill",
+        op="taylor_scan",
+        words=_sizes(batch=B, num_heads=H, seq_len=T, feature_dim=C, head_dim=V),
+        tokens=B * T,
+        inputs=lambda draw: [draw(B, H, T, C), draw(B, H, T, C), draw(B, H, T, V), 1e-6, None, None],
+        flops=min(quadratic, _in_chunks(B * H * T, features, V)),
+        outputs=B * H * T * V,
+        states=B * H * features * (V + 1),
+        rivals={"no state": ("taylor_attention", lambda q, k, v, eps, kv, z: [q, k, v, eps])},
+    )
+
+
+def taylor_decode(B: int, H: int, C: int, V: int) -> Subject:
+    """One token on sums in float32."""
+    features = _features(C)
+
+    def inputs(draw: Draw) -> Inputs:
+        sums = draw(B, H, features, V + 1).float().abs()
+        tokens = [draw(B, H, 1, C), draw(B, H, 1, C), draw(B, H, 1, V)]
+        return [*tokens, 1e-6, sums[..., :V].contiguous(), sums[..., V].contiguous()]
+
+    return Subject(
+        name="taylor decode",
+        op="taylor_scan",
+        words=_sizes(batch=B, num_heads=H, seq_len=1, feature_dim=C, head_dim=V),
+        tokens=B,
+        inputs=inputs,
+        flops=B * H * 4 * features * V,
+        outputs=B * H * V,
+        states=B * H * features * (V + 1),
+        trained=False,
+        definition=True,
+    )
+
+
+def taylor_attention(B: int, H: int, T: int, C: int, V: int) -> Subject:
+    """As it trains."""
+    return Subject(
+        name="taylor attention",
+        op="taylor_attention",
+        words=_sizes(batch=B, num_heads=H, seq_len=T, feature_dim=C, head_dim=V),
+        tokens=B * T,
+        inputs=lambda draw: [draw(B, H, T, C), draw(B, H, T, C), draw(B, H, T, V), 1e-6],
+        flops=min(B * H * T * T * (C + V), _in_chunks(B * H * T, _features(C), V)),
+        outputs=B * H * T * V,
+        definition=True,
+        rivals={"with a state": ("taylor_scan", lambda q, k, v, eps: [q, k, v, eps, None, None])},
+    )
+
+
+def attention(B: int, H: int, T: int, C: int, window: int | None = None) -> Subject:
+    """T = 1: the next token after a full window."""
+    decoding, seen = T == 1, T if window is None else min(T, window)
+    keys = window if decoding and window is not None else T
+    pairs = keys if decoding else T * T / 2 if window is None else T * seen
+
+    return Subject(
+        name="softmax attention" if window is None else "sliding window",
+        op="attention",
+        words=_sizes(batch=B, num_heads=H, seq_len=T, head_dim=C, window=window),
+        tokens=B * T,
+        inputs=lambda draw: [draw(B, H, T, C), draw(B, H, keys, C), draw(B, H, keys, C), window, None],
+        flops=4 * B * H * C * pairs,
+        outputs=B * H * T * C,
+        trained=not decoding,
+        on_a_device={} if decoding else {"FlexAttention": lambda q, k, v, w, slopes: flex(q, k, v, w)},
+    )
+
+
+def linear_attention(B: int, H: int, T: int, K: int, V: int) -> Subject:
+    return Subject(
+        name="linear attention",
+        op="linear_attention",
+        words=_sizes(batch=B, num_heads=H, seq_len=T, feature_dim=K, head_dim=V),
+        tokens=B * T,
+        inputs=lambda draw: [
+            *(draw(B, H, T, K).exp() for _ in range(2)),
+            *(draw(B, H, T, V), 1e-6, None, None),
+        ],
+        flops=_in_chunks(B * H * T, K, V),
+        outputs=B * H * T * V,
+        states=B * H * K * (V + 1),
+    )
+
+
+def gated_linear_attention(B: int, H: int, T: int, K: int, V: int) -> Subject:
+    """One decay for each channel of the keys."""
+    return Subject(
+        name="gated linear attention",
+        op="gated_linear_attention",
+        words=_sizes(batch=B, num_heads=H, seq_len=T, key_dim=K, head_dim=V),
+        tokens=B * T,
+        inputs=lambda draw: [
+            *(draw(B, H, T, K) for _ in range(2)),
+            *(draw(B, H, T, V), F.logsigmoid(draw(B, H, T, K) + 3), None),
+        ],
+        flops=_in_chunks(B * H * T, K, V),
+        outputs=B * H * T * V,
+        states=B * H * K * V,
+    )
+
+
+def delta_rule(B: int, H: int, T: int, K: int, V: int) -> Subject:
+    """With a decay.  A token also reads the state to correct it, and is solved for among its chunk."""
+    return Subject(
+        name="gated delta rule",
+        op="delta_rule",
+        words=_sizes(batch=B, num_heads=H, seq_len=T, key_dim=K, head_dim=V),
+        tokens=B * T,
+        inputs=lambda draw: [
+            *(F.normalize(draw(B, H, T, K), dim=-1) for _ in range(2)),
+            *(draw(B, H, T, V), draw(B, H, T).sigmoid(), F.logsigmoid(draw(B, H, T) + 3), None),
+        ],
+        flops=_in_chunks(B * H * T, K, V) + B * H * T * (2 * K * V + CHUNK * (K + V)),
+        outputs=B * H * T * V,
+        states=B * H * K * V,
+    )
+
+
+def selective_scan(B: int, T: int, D: int, N: int) -> Subject:
+    """No product of matrices.  B T D N exponentials, which bound it beside bytes, are not counted."""
+    return Subject(
+        name="selective scan",
+        op="selective_scan",
+        words=_sizes(batch=B, seq_len=T, d_inner=D, d_state=N),
+        tokens=B * T,
+        inputs=lambda draw: [
+            *(draw(B, T, D), F.softplus(draw(B, T, D) - 3), -draw(D, N).float().exp()),
+            *(draw(B, T, N), draw(B, T, N), None),
+        ],
+        flops=0.0,
+        outputs=B * T * D,
+        states=B * D * N,
+    )
+
+
+def linear_cross_entropy(N: int, D: int, V: int) -> Subject:
+    def inputs(draw: Draw) -> Inputs:
+        x = draw(N, D)
+        return [x, 0.02 * draw(V, D), torch.arange(N, device=x.device) % V]
+
+    return Subject(
+        name="head",
+        op="linear_cross_entropy",
+        words=_sizes(answers=N, d_model=D, vocab_size=V),
+        tokens=N,
+        inputs=inputs,
+        flops=2 * N * D * V,
+        outputs=1,
+        definition=True,
+    )
+
+
+def se_attention(B: int, H: int, T: int, C: int, *, chunk_size: int, block_size: int, top_k: int) -> Subject:
+    """The attention alone, to blocks that were chosen: every chunk top_k of its past, at equal distances.
+
+    Against attention to everything, and to a window as long as what a token sees at most, chunk and blocks.
+    """
+    span = chunk_size + block_size * top_k
+
+    def inputs(draw: Draw) -> Inputs:
+        q, k, v = (draw(B, H, T, C) for _ in range(3))
+        chunks = fixed_chunks(chunk_size, 0, T, q.device)
+        past = chunks.starts[:, None] // block_size
+        chosen = past * torch.arange(top_k, device=q.device) // top_k
+        chosen = torch.where(past >= top_k, chosen, -1)
+        return [q, k, v, chosen.expand(B, 1, -1, -1), None, chunks, block_size]
+
+    return Subject(
+        name="se_attention",
+        op="se_attention",
+        words=_sizes(
+            batch=B,
+            num_heads=H,
+            seq_len=T,
+            head_dim=C,
+            chunk_size=chunk_size,
+            block_size=block_size,
+            top_k=top_k,
+        ),
+        tokens=B * T,
+        inputs=inputs,
+        flops=4 * B * H * T * C * (chunk_size / 2 + block_size * top_k),
+        outputs=B * H * T * C,
+        rivals={
+            WINDOW: ("attention", lambda q, k, v, *_: [q, k, v, span, None]),
+            WHOLE: ("attention", lambda q, k, v, *_: [q, k, v, None, None]),
+        },
+        on_a_device={
+            f"{WINDOW}: FlexAttention": lambda q, k, v, *_: flex(q, k, v, span),
+            f"{WHOLE}: FlexAttention": lambda q, k, v, *_: flex(q, k, v),
+        },
+    )
