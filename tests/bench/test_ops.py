@@ -1,4 +1,4 @@
-"""zoo.bench ops: what is taken is what is counted, floors are floors, failures are said.  No time is judged."""
+"""zoo.bench ops: what is taken is counted, floors are floors, what fails is said.  No time is judged here."""
 
 from typing import Any
 

@@ -134,7 +134,7 @@ def table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     return [SHOWN[name] for name in kept], [[text[name] for name in kept] for text in texts]
 
 
-def markdown(rows: Sequence[Row], argv: Sequence[str]) -> str:
+def markdown(rows: Sequence[Row], argv: Sequence[str], program: str = "zoo.bench") -> str:
     heads, cells = table(rows)
     first, floors = rows[0], dict.fromkeys(row.floor for row in rows if row.floor)
     threads = "one thread" if first.threads == 1 else f"{first.threads} threads"
@@ -143,14 +143,14 @@ def markdown(rows: Sequence[Row], argv: Sequence[str]) -> str:
         "|---" * len(heads) + "|",
         *(f"| {' | '.join(line)} |" for line in cells),
         "",
-        f"`python -m zoo.bench {shlex.join(argv)}`; {first.device}, {threads}; "
+        f"`python -m {program} {shlex.join(argv)}`; {first.device}, {threads}; "
         f"{first.versions}.  Units: {first.unit}.  Seconds are medians, of the {first.clock} clock.",
         *(["Floors: " + "; ".join(floors) + "."] if len(floors) <= 4 else []),
     ]
     return "\n".join(lines)
 
 
-def write(rows: Sequence[Row], folder: Path, argv: Sequence[str]) -> None:
+def write(rows: Sequence[Row], folder: Path, argv: Sequence[str], program: str = "zoo.bench") -> None:
     """WHAT.csv, tidy, and WHAT.md, for reading."""
     folder.mkdir(parents=True, exist_ok=True)
     what = rows[0].what
@@ -158,7 +158,7 @@ def write(rows: Sequence[Row], folder: Path, argv: Sequence[str]) -> None:
         writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
         writer.writeheader()
         writer.writerows(asdict(row) for row in rows)
-    (folder / f"{what}.md").write_text(markdown(rows, argv) + "\n")
+    (folder / f"{what}.md").write_text(markdown(rows, argv, program) + "\n")
 
 
 def _text(name: str, value: str | float | None) -> str:
