@@ -5,6 +5,7 @@ from importlib.machinery import ModuleSpec
 import pytest
 import torch
 
+from tests.command import ROOT
 from zoo.kernels import available
 from zoo.kernels.__main__ import main, rows
 from zoo.kernels.available import absent
@@ -12,10 +13,17 @@ from zoo.kernels.choice import ops
 
 
 def test_lists_every_op_and_implementation(capsys: pytest.CaptureFixture[str]):
-    main()
+    main([])
     shown = capsys.readouterr().out
     assert all(f"{op.name} " in shown for op in ops())
     assert all(f" {name} " in shown for op in ops() for name in (*op.forms, *op.others))
+
+
+def test_the_table_in_the_docs(capsys: pytest.CaptureFixture[str]):
+    main(["--markdown"])
+    assert capsys.readouterr().out in (ROOT / "docs" / "kernels.md").read_text(), (
+        "the table of docs/kernels.md is what `python -m zoo.kernels --markdown` prints"
+    )
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA device")

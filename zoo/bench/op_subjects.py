@@ -53,7 +53,7 @@ def subjects(small: bool) -> list[Subject]:
             taylor_attention(4, 1, 128, 8, 32),
             attention(2, 2, 256, 16),
             attention(1, 2, 512, 16, window=32),
-            attention(8, 2, 1, 16, window=32),
+            window_decode(8, 2, 16, window=32),
             linear_attention(1, 2, 256, 16, 16),
             gated_linear_attention(1, 2, 256, 16, 16),
             delta_rule(1, 2, 256, 16, 16),
@@ -67,7 +67,7 @@ def subjects(small: bool) -> list[Subject]:
         taylor_attention(64, 1, 256, 16, 64),
         attention(4, 16, 8192, 64),
         attention(4, 16, 8192, 64, window=128),
-        attention(128, 16, 1, 64, window=128),
+        window_decode(128, 16, 64, window=128),
         linear_attention(4, 16, 8192, 64, 64),
         gated_linear_attention(4, 16, 8192, 64, 64),
         delta_rule(4, 16, 8192, 64, 64),
@@ -146,21 +146,32 @@ def taylor_attention(B: int, H: int, T: int, C: int, V: int) -> Subject:
 
 
 def attention(B: int, H: int, T: int, C: int, window: int | None = None) -> Subject:
-    """T = 1: the next token after a full window."""
-    decoding, seen = T == 1, T if window is None else min(T, window)
-    keys = window if decoding and window is not None else T
-    pairs = keys if decoding else T * T / 2 if window is None else T * seen
-
+    pairs = T * T / 2 if window is None else T * min(T, window)
     return Subject(
         name="softmax attention" if window is None else "sliding window",
         op="attention",
         words=_sizes(batch=B, num_heads=H, seq_len=T, head_dim=C, window=window),
         tokens=B * T,
-        inputs=lambda draw: [draw(B, H, T, C), draw(B, H, keys, C), draw(B, H, keys, C), window, None],
+        inputs=lambda draw: [*(draw(B, H, T, C) for _ in range(3)), window, None],
         flops=4 * B * H * C * pairs,
         outputs=B * H * T * C,
-        trained=not decoding,
-        on_a_device={} if decoding else {"FlexAttention": lambda q, k, v, w, slopes: flex(q, k, v, w)},
+        on_a_device={"FlexAttention": lambda q, k, v, window, slopes: flex(q, k, v, window)},
+    )
+
+
+def window_decode(B: int, H: int, C: int, window: int) -> Subject:
+    """The next token after a full window."""
+    return Subject(
+        name="window decode",
+        op="window_decode",
+        words=_sizes(batch=B, num_heads=H, seq_len=1, head_dim=C, window=window),
+        tokens=B,
+        inputs=lambda draw: [draw(B, H, 1, C), *(draw(B, H, window, C) for _ in range(2)), window, None],
+        flops=4 * B * H * C * window,
+        outputs=B * H * C,
+        trained=False,
+        definition=True,
+        rivals={"attention": ("attention", lambda *inputs: inputs)},
     )
 
 

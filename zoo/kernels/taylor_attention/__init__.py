@@ -11,7 +11,7 @@ from zoo.kernels.taylor_attention.reference import taylor_attention_reference
 OP = Op(
     "taylor_attention",
     {"reference": taylor_attention_reference, "fused": taylor_attention_fused},
-    others=("triton",),
+    others=("triton", "fla"),
     prepare=wide,
 )
 
