@@ -6,10 +6,12 @@ import pytest
 import torch
 
 from tests.bench.test_bench import MACHINE
+from zoo.bench import flex
 from zoo.bench import ops as bench
 from zoo.bench.flops import flops
 from zoo.bench.machine import Machine
 from zoo.bench.op_subjects import Subject, attention, subjects, taylor_attention
+from zoo.kernels.attention import attention_reference
 from zoo.kernels.choice import Op, ops
 
 HERE = [subject for subject in subjects(small=True) if subject.op in [op.name for op in ops()]]
@@ -51,6 +53,17 @@ def test_no_form_in_torch_makes_fewer_products_than_the_floor(subject: Subject):
     for function in bench.implementations(subject, inputs).values():
         made = flops(lambda f=function: f(*inputs))
         assert made == 0 or made >= subject.flops, "a floor above what is needed"
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize(("length", "keys", "window"), [(40, 40, None), (40, 40, 7), (5, 40, 9)])
+def test_flex_attention_sees_what_attention_sees(
+    monkeypatch: pytest.MonkeyPatch, length: int, keys: int, window: int | None
+):
+    monkeypatch.setattr(flex, "_compiled", lambda function: function)
+    q = torch.randn(2, 4, length, 16)
+    k, v = torch.randn(2, 2, 2, keys, 16)
+    torch.testing.assert_close(flex.flex(q, k, v, window), attention_reference(q, k, v, window))
 
 
 def test_a_backward_pass_is_twice_the_forward():

@@ -1,0 +1,118 @@
+"""Steps a second of one cell, each way of taking them: `python -m benchmarks.gpu.step_forms [words]`.
+
+    python -m benchmarks.gpu.step_forms --out DIR [--forms eager,graph,compile] mixer=based trainer=gpu
+
+A step is forward, backward, clipping and update on one batch that lies on the device, over and over, each
+form from the same weights, in turn, after what it compiles or records.  Words are those of zoo.run.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from zoo.bench.flops import flops
+from zoo.bench.layers import larger
+from zoo.bench.machine import Machine, measured
+from zoo.bench.rows import Row, Timed, compared, markdown, write
+from zoo.bench.timing import in_turn, peak_bytes
+from zoo.cell import Cell
+from zoo.config import compose
+from zoo.kernels.choice import kernels
+from zoo.learner import answers_loss
+from zoo.model import build_task, model_from_config
+from zoo.optimizer import OptimConfig, make_optimizer, settings
+from zoo.step import Stepper
+from zoo.tasks.base import Batch
+from zoo.training import TrainerConfig
+
+EAGER, PROGRAM = "eager", "benchmarks.gpu.step_forms"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True, help="where steps.csv and steps.md go")
+    parser.add_argument("--forms", default="eager,graph,compile", help="of trainer.step, with commas")
+    parser.add_argument("--rounds", type=int, default=5)
+    given = list(sys.argv[1:] if argv is None else argv)
+    args, words = parser.parse_known_args(given)
+    cell = compose(words)
+    trainer = settings("trainer", TrainerConfig, cell.config["trainer"])
+    machine = measured(trainer.device, trainer.threads, (torch.float32, torch.bfloat16))
+    rows = [
+        row
+        for segment in range(len(build_task(cell.config).segments("train")))
+        for row in measure(cell, machine, segment, args.forms.split(","), args.rounds)
+    ]
+    write(rows, args.out, given, PROGRAM)
+    print(markdown(rows, given, PROGRAM))
+    return 0
+
+
+def measure(cell: Cell, machine: Machine, segment: int, forms: Sequence[str], rounds: int) -> list[Row]:
+    """One segment of the training mixture.  The first form is the alternative."""
+    optim = settings("optim", OptimConfig, cell.config["optim"])
+    trainer = settings("trainer", TrainerConfig, cell.config["trainer"])
+    task = build_task(cell.config)
+    batch = task.sample("train", segment, range(optim.batch_size), machine.kind)
+    mixed = trainer.layers == "bf16-mixed"
+    made = dict(_that_step(cell, machine.kind, forms, batch, mixed))
+    dtype = torch.bfloat16 if mixed else torch.float32
+    floor = larger(machine.products(_products(cell, machine.kind, batch, mixed), dtype))
+    times = in_turn(made, machine, rounds)
+    timed = [
+        Timed(
+            implementation=name, times=times[name], units=1, floor=floor, peak_bytes=peak_bytes(run, machine)
+        )
+        for name, run in made.items()
+    ]
+    shape = task.segments("train")[segment].name.replace(",", " ")
+    sizes = f"d_model={cell.config['d_model']} {shape} batch={optim.batch_size} {trainer.precision}"
+    return compared("steps", cell.mixer, sizes, "steps", timed, next(iter(made)), machine)
+
+
+def _that_step(
+    cell: Cell, kind: str, forms: Sequence[str], batch: Batch, mixed: bool
+) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Form -> its step; a form that cannot be had is said and left out."""
+    for form in forms:
+        run = step_of(cell, kind, form, batch, mixed)
+        try:
+            run()
+        except Exception as error:
+            said = " ".join(str(error).split())[:200]
+            print(f"not timed: {form}: {type(error).__name__}: {said}", file=sys.stderr)
+            continue
+        yield form, run
+
+
+def step_of(cell: Cell, kind: str, form: str, batch: Batch, mixed: bool) -> Callable[[], object]:
+    """A fresh model's step; called, it trains."""
+    optim = settings("optim", OptimConfig, cell.config["optim"])
+    model = model_from_config(cell.config, build_task(cell.config).vocab_size).to(kind)
+    optimizer = make_optimizer(model, optim, cell.config["lr"])
+    loss = partial(_loss, model)
+    stepper = Stepper(form, model, optimizer, loss, optim.grad_clip)
+
+    def run() -> object:
+        with torch.autocast(kind, torch.bfloat16, enabled=mixed), kernels(cell.config["kernels"]):
+            return stepper(tuple(batch), 1e-4)
+
+    return run
+
+
+def _loss(model: torch.nn.Module, *batch: torch.Tensor) -> torch.Tensor:
+    return answers_loss(model, Batch(*batch))  # pyright: ignore[reportArgumentType]
+
+
+def _products(cell: Cell, kind: str, batch: Batch, mixed: bool) -> float:
+    return flops(step_of(cell, kind, EAGER, batch, mixed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""benchmarks.gpu on a machine without a card: every part runs at tiny sizes, and its verdicts are earned."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gpu import commands, targets, tested
+from benchmarks.gpu.commands import Command, Part, Place, read_csv, run, write_csv
+from benchmarks.gpu.parts import PARTS
+from tests.command import ROOT
+from zoo.bench.op_subjects import subjects
+
+SLOW = ["timeit", "-n", "1", "-r", "1", "import time; time.sleep(60)"]
+
+
+@pytest.mark.xdist_group("gpu_script")
+def test_every_part_runs_at_tiny_sizes(tmp_path: Path):
+    words = ["benchmarks.gpu", "all", "--device", "cpu", "--small", "--out", str(tmp_path)]
+    done = subprocess.run([sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True)
+    ended = {(row["part"], row["name"]): row["note"] for row in read_csv(tmp_path / "commands.csv")}
+    assert done.returncode == 0, (done.stderr, ended)
+    assert {part for part, _ in ended} == set(PARTS)
+    assert all(list(tmp_path.glob(f"{part}/**/*.md")) for part in ("tests", "ops", "layers", "steps"))
+    assert list(tmp_path.glob("sweep/**/*.png")) and (tmp_path / "sweep" / "based_fig2.zip").is_file()
+    verdicts = (tmp_path / "targets.md").read_text()
+    assert verdicts.count("not measured") == len(targets.TARGETS), "a CPU cannot meet a card's target"
+
+
+def place(tmp_path: Path, device: str = "cuda") -> Place:
+    return Place(device, False, tmp_path)
+
+
+def part(*wanted: Command) -> Part:
+    return Part(lambda place: wanted)
+
+
+def test_a_command_that_fails_costs_the_next_nothing(tmp_path: Path):
+    both = part(Command("fails", ["no_such_module"]), Command("runs", ["timeit", "-n", "1", "pass"]))
+    assert run("some", both, place(tmp_path), time.monotonic() + 60) == 1
+    notes = {row["name"]: (row["code"], row["note"]) for row in read_csv(tmp_path / "commands.csv")}
+    assert notes == {"fails": ("1", "exit code 1"), "runs": ("0", "")}
+    assert "no_such_module" in (tmp_path / "some" / "fails.log").read_text()
+
+
+@pytest.mark.parametrize(("may_stop", "failures"), [(True, 0), (False, 1)])
+def test_what_takes_too_long_is_stopped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, may_stop: bool, failures: int
+):
+    monkeypatch.setattr(commands, "LEAST_S", 0.1)
+    slow = part(Command("slow", SLOW, may_stop=may_stop))
+    assert run("some", slow, place(tmp_path), time.monotonic() + 0.5) == failures
+    (row,) = read_csv(tmp_path / "commands.csv")
+    assert row["note"] == "stopped when its time was over" and float(row["seconds"]) < 30
+
+
+def test_nothing_is_begun_without_time_and_a_second_run_replaces_the_note(tmp_path: Path):
+    one = part(Command("one", ["timeit", "-n", "1", "pass"]))
+    assert run("some", one, place(tmp_path), time.monotonic() + 1) == 1
+    (row,) = read_csv(tmp_path / "commands.csv")
+    assert row["note"] == "not begun: no time was left"
+    assert run("some", one, place(tmp_path), time.monotonic() + 60) == 0
+    (row,) = read_csv(tmp_path / "commands.csv")
+    assert (row["note"], row["code"]) == ("", "0")
+
+
+# verdicts --------------------------------------------------------------------------------------------------
+
+
+def case(file: str, child: str = "") -> str:
+    return f'<testcase classname="tests.kernels.{file}" name="test_x" time="1">{child}</testcase>'
+
+
+def test_a_kernel_is_proven_where_all_its_tests_have_run_and_passed(tmp_path: Path):
+    cases = [case("test_a_gpu"), case("test_a_gpu"), case("test_b_gpu"), case("test_b_gpu", "<failure/>")]
+    cases += [case("test_c_gpu"), case("test_c_gpu", "<skipped/>"), case("test_d_gpu", "<error/>")]
+    report = tmp_path / "report.xml"
+    report.write_text(f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>")
+    found = tested.counts(report)
+    assert {file: tested.proven(ends) for file, ends in found.items()} == {
+        "test_a_gpu": True,
+        "test_b_gpu": False,
+        "test_c_gpu": False,
+        "test_d_gpu": False,
+    }
+    assert "| test_b_gpu | 1 | 1 | 0 | no |" in tested.table(found)
+
+
+def ops_row(
+    name: str, implementation: str, seconds: float, share: float, small: bool = False
+) -> dict[str, str]:
+    subject = next(s for s in subjects(small) if s.name == name)
+    return {
+        "op": subject.op,
+        "mixer": name,
+        "sizes": f"{subject.words} bfloat16 forward",
+        "implementation": implementation,
+        "seconds": str(seconds),
+        "floor_share": str(share),
+    }
+
+
+def put(home: Path, rows: list[dict[str, str]]) -> None:
+    for op in {row["op"] for row in rows}:
+        folder = home / "ops" / op
+        folder.mkdir(parents=True, exist_ok=True)
+        write_csv(folder / "ops.csv", [row for row in rows if row["op"] == op])
+
+
+def verdict(home: Path, name: str, device: str = "cuda") -> list[tuple[str, str]]:
+    return [t.row(place(home, device))[2:] for t in targets.TARGETS if t.name == name]
+
+
+def test_targets_are_met_by_our_kernels_at_their_sizes_alone(tmp_path: Path):
+    prefill = [("triton", 2.0, 0.4), ("no state: triton", 1.0, 0.8), ("no state: fla", 2.5, 0.3)]
+    decode = [("triton", 1.0, 0.6), ("chunked", 0.1, 0.99)]
+    rows = [ops_row("taylor prefill", *row) for row in prefill]
+    rows += [ops_row("taylor decode", *row) for row in decode]
+    rows += [ops_row("taylor decode", "triton", 0.1, 0.9, small=True)]
+    rows += [ops_row("se_attention", "triton", 1.0, 0.5), ops_row("se_attention", "everything: sdpa", 4.9, 1)]
+    rows += [ops_row("se_attention", "a window as long: FlexAttention", 0.8, 0.5)]
+    put(tmp_path, rows)
+    assert verdict(tmp_path, "taylor prefill, against fla's fused kernel") == [("2.5 times as fast", "yes")]
+    assert verdict(tmp_path, "taylor prefill") == [("1.25 times its floor", "yes")]
+    assert verdict(tmp_path, "taylor decode") == [("1.67 times its floor", "no")]
+    assert verdict(tmp_path, "SE-Attn at 65,536, against attention") == [("4.9 times as fast", "no")]
+    assert verdict(tmp_path, "SE-Attn at 65,536") == [("1.25 times a window's time", "yes")]
+    assert verdict(tmp_path, "taylor decode", "cpu") == [("not measured", "no")]
+
+
+def test_a_figure_that_was_not_finished_has_no_time(tmp_path: Path):
+    row = {"part": "sweep", "name": "run", "seconds": "600", "code": "0", "note": "", "command": ""}
+    write_csv(tmp_path / "commands.csv", [row | {"note": "stopped when its time was over"}])
+    assert verdict(tmp_path, "Figure 2 on one card") == [("not measured", "no")]
+    write_csv(tmp_path / "commands.csv", [row])
+    assert verdict(tmp_path, "Figure 2 on one card") == [("10 minutes", "yes")]
