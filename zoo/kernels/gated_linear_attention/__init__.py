@@ -6,10 +6,13 @@ from torch import Tensor
 from zoo.kernels.choice import Op
 from zoo.kernels.gated_linear_attention.chunked import gated_linear_attention_chunked
 from zoo.kernels.gated_linear_attention.reference import gated_linear_attention_reference
+from zoo.kernels.precision import wide
 
 OP = Op(
     "gated_linear_attention",
     {"reference": gated_linear_attention_reference, "chunked": gated_linear_attention_chunked},
+    others=("triton", "fla"),
+    prepare=wide,
 )
 
 
@@ -23,7 +26,8 @@ def gated_linear_attention(
     """S_t = diag(exp(log_decay_t)) S_{t-1} + k_t v_t^T,  y_t = q_t^T S_t.  Returns y and the last S.
 
     log_decay <= 0: one a head and token, or one a key channel too.  state: S before the first token; None:
-    zeros.  Queries are not scaled.
+    zeros.  Queries are not scaled.  Inputs may be in half precision: torch takes them in float32, Triton as
+    they are, with sums in float32.
     """
     usual = "reference" if q.shape[-2] == 1 else "chunked"
     return OP.run(usual, q, k, v, log_decay, state)

@@ -11,6 +11,7 @@ from zoo.kernels.precision import wide
 OP = Op(
     "linear_attention",
     {"reference": linear_attention_reference, "chunked": linear_attention_chunked},
+    others=("triton",),
     prepare=wide,
 )
 

@@ -1,0 +1,135 @@
+"""Run by test_interpreted.py: gated linear attention in Triton's interpreter, in float32, against float64."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from tests.kernels.agreement import as_near_as_torch, results
+from zoo.kernels.choice import kernels
+from zoo.kernels.gated_linear_attention import gated_linear_attention, gated_linear_attention_reference
+from zoo.kernels.gated_linear_attention.triton import gated_linear_attention_triton
+
+
+def draw(batch: int, count: int, length: int, keys: int, width: int, strongest: float = 1.0) -> list[Tensor]:
+    """q, k, v, log_decay and a first state, heads side by side; decays between exp(-strongest) and 1."""
+    rng = torch.Generator().manual_seed(length + keys)
+    q, k, v = (
+        torch.randn(batch, length, count, c, generator=rng).transpose(1, 2) for c in (keys, keys, width)
+    )
+    log_decay = -strongest * torch.rand(batch, length, count, generator=rng).mT
+    state = torch.randn(batch, count, keys, width, generator=rng)
+    return [x.detach().requires_grad_() for x in (q, k, v, log_decay, state)]
+
+
+@pytest.mark.parametrize(
+    ("size", "strongest", "with_state"),
+    [
+        ((1, 1, 1, 2, 3), 1.0, True),
+        ((1, 2, 65, 37, 66), 1.0, True),  # two chunks, two blocks of keys, two of values
+        ((1, 1, 130, 5, 6), 0.05, True),
+        ((2, 1, 70, 16, 16), 80.0, False),
+    ],
+    ids=str,
+)
+def test_outputs_states_and_gradients(
+    size: tuple[int, int, int, int, int], strongest: float, with_state: bool
+):
+    inputs = draw(*size, strongest)
+    inputs = inputs if with_state else inputs[:-1]
+    as_near_as_torch(gated_linear_attention_triton, gated_linear_attention_reference, inputs)
+
+
+def test_strong_decays_lose_no_digits():
+    """After 58 steps of -40 float32 knows their sum to 1e-4 only; weak ones that follow must not suffer."""
+    q, k, v, log_decay, state = draw(1, 1, 70, 5, 6, 0.01)
+    with torch.no_grad():
+        log_decay[..., :58] = -40.0
+    as_near_as_torch(
+        gated_linear_attention_triton, gated_linear_attention_reference, [q, k, v, log_decay, state], factor=2
+    )
+
+
+def test_what_is_forgotten_altogether_leaves_no_nan():
+    q, k, v, log_decay, state = draw(1, 1, 20, 3, 4)
+    with torch.no_grad():
+        log_decay[..., 7] = -torch.inf
+    outputs = gated_linear_attention_triton(q, k, v, log_decay, state)
+    expected = gated_linear_attention_reference(q, k, v, log_decay, state)
+    torch.testing.assert_close(outputs, expected)
+    grads = torch.autograd.grad(outputs[0].sum(), (q, k, v, log_decay, state))
+    assert all(g.isfinite().all() for g in grads)
+
+
+def test_a_decay_of_each_head_that_never_changes():
+    """RetNet's: expanded over batch and time, without a gradient."""
+    q, k, v, _, state = draw(2, 2, 20, 3, 4)
+    log_decay = torch.tensor([-0.1, -0.5])[:, None].expand(2, 2, 20)
+    as_near_as_torch(
+        gated_linear_attention_triton, gated_linear_attention_reference, [q, k, v, log_decay, state]
+    )
+
+
+def test_the_gradient_of_the_last_state_alone():
+    def last(op):
+        return lambda *inputs: op(*inputs)[1]
+
+    q, *rest = draw(1, 1, 20, 4, 5)
+    used = [q.detach(), *rest]
+    as_near_as_torch(last(gated_linear_attention_triton), last(gated_linear_attention_reference), used)
+
+
+def test_going_on_from_a_state_is_the_whole():
+    *inputs, state = (x.detach() for x in draw(1, 1, 80, 5, 6))
+    whole, last = gated_linear_attention_triton(*inputs, state)
+    y1, state = gated_linear_attention_triton(*(x[:, :, :66] for x in inputs), state)
+    y2, state = gated_linear_attention_triton(*(x[:, :, 66:] for x in inputs), state)
+    torch.testing.assert_close(torch.cat([y1, y2], 2), whole, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(state, last, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("in_dims", [(0, 0, 0, 0, 0), (0, None, 2, 1, None)])
+def test_stacked_members_are_more_of_the_batch(in_dims: tuple[int | None, ...]):
+    """One outer backward through vmap, as a population trains."""
+    given = draw(1, 2, 20, 4, 5)
+    stacked = [x if d is None else torch.stack([x, 2 * x], d) for x, d in zip(given, in_dims, strict=True)]
+    stacked = [x.detach().requires_grad_(d is not None) for x, d in zip(stacked, in_dims, strict=True)]
+    outputs = vmap(gated_linear_attention_triton, in_dims=in_dims)(*stacked)
+    upstreams = [torch.randn(y.shape, dtype=torch.float64) for y in outputs]
+    mapped = [x for x in stacked if x.requires_grad]
+    grads = torch.autograd.grad(outputs, mapped, [u.to(y) for u, y in zip(upstreams, outputs, strict=True)])
+    dims = [d for d in in_dims if d is not None]
+    for i in range(2):
+        own = [x if d is None else x.select(d, i) for x, d in zip(stacked, in_dims, strict=True)]
+        own = [x.detach().requires_grad_(d is not None) for x, d in zip(own, in_dims, strict=True)]
+        alone = results(gated_linear_attention_triton, own, [u[i] for u in upstreams])
+        found = [*(y[i] for y in outputs), *(g.select(d, i) for g, d in zip(grads, dims, strict=True))]
+        torch.testing.assert_close(found, alone)
+
+
+def test_mixers_run_it_when_asked():
+    """Whole sequences, then a piece after the other: the split law in float32."""
+    from zoo.mixers.retnet import RetNet
+
+    mixer = RetNet(16, num_heads=2)
+    x = torch.randn(1, 20, 16)
+    with torch.no_grad(), kernels("triton") as choice:
+        whole = mixer(x)
+        head, state = mixer.extend(x[:, :13])
+        tail, _ = mixer.extend(x[:, 13:], state)
+    assert choice.record() == {"gated_linear_attention": "triton"}
+    torch.testing.assert_close(torch.cat([head, tail], 1), whole, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("log_decay", "says"),
+    [
+        (torch.zeros(1, 1, 4, 3), "a decay per channel has no Triton form yet"),
+        (torch.zeros(1, 1, 4).double(), "float64"),
+        (torch.zeros(1, 1, 5), r"log_decay must be \[B H T\], and is \[1, 1, 5\]"),
+    ],
+)
+def test_what_it_cannot_take_is_refused_with_a_reason(log_decay: Tensor, says: str):
+    x = torch.zeros(1, 1, 4, 3)
+    with kernels("triton"), pytest.raises(ValueError, match=rf"cannot run gated_linear_attention: .*{says}"):
+        gated_linear_attention(x, x, x, log_decay)
