@@ -55,7 +55,8 @@ def subjects(small: bool) -> list[Subject]:
             attention(1, 2, 512, 16, window=32),
             window_decode(8, 2, 16, window=32),
             linear_attention(1, 2, 256, 16, 16),
-            gated_linear_attention(1, 2, 256, 16, 16),
+            gated_linear_attention(1, 2, 256, 16, 16, per_channel=False),
+            gated_linear_attention(1, 2, 256, 16, 16, per_channel=True),
             delta_rule(1, 2, 256, 16, 16),
             selective_scan(1, 256, 32, 8),
             linear_cross_entropy(256, 32, 1024),
@@ -69,7 +70,8 @@ def subjects(small: bool) -> list[Subject]:
         attention(4, 16, 8192, 64, window=128),
         window_decode(128, 16, 64, window=128),
         linear_attention(4, 16, 8192, 64, 64),
-        gated_linear_attention(4, 16, 8192, 64, 64),
+        gated_linear_attention(4, 16, 8192, 64, 64, per_channel=False),
+        gated_linear_attention(4, 16, 8192, 64, 64, per_channel=True),
         delta_rule(4, 16, 8192, 64, 64),
         selective_scan(4, 2048, 2048, 16),
         linear_cross_entropy(16384, 128, 8192),
@@ -191,16 +193,17 @@ def linear_attention(B: int, H: int, T: int, K: int, V: int) -> Subject:
     )
 
 
-def gated_linear_attention(B: int, H: int, T: int, K: int, V: int) -> Subject:
-    """One decay for each channel of the keys."""
+def gated_linear_attention(B: int, H: int, T: int, K: int, V: int, *, per_channel: bool) -> Subject:
+    """With a decay of each channel of the keys, or of each head: Mamba-2's SSD."""
+    decays = (B, H, T, K) if per_channel else (B, H, T)
     return Subject(
-        name="gated linear attention",
+        name=f"linear attention, a decay a {'channel' if per_channel else 'head'}",
         op="gated_linear_attention",
         words=_sizes(batch=B, num_heads=H, seq_len=T, key_dim=K, head_dim=V),
         tokens=B * T,
         inputs=lambda draw: [
             *(draw(B, H, T, K) for _ in range(2)),
-            *(draw(B, H, T, V), F.logsigmoid(draw(B, H, T, K) + 3), None),
+            *(draw(B, H, T, V), F.logsigmoid(draw(*decays) + 3), None),
         ],
         flops=_in_chunks(B * H * T, K, V),
         outputs=B * H * T * V,
