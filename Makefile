@@ -36,12 +36,21 @@ lint: setup  ## format, lint, types
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 
-bench: setup  ## the tables of benchmarks/
+# one thread, and the cells that the tables are about
+ONE := OMP_NUM_THREADS=1 $(BIN)/python
+FIG2 := task=mqar_based optim=zoology --out benchmarks/tables
+
+bench: setup  ## the tables of benchmarks/ (an hour on an idle machine)
+	$(ONE) -m zoo.bench train -m mixer=attention,based d_model=64,128 lr=0.001 $(FIG2)
+	$(ONE) -m zoo.bench head $(FIG2)
+	$(ONE) -m zoo.bench data $(FIG2)
+	$(ONE) -m zoo.bench prefill -m mixer=attention,based $(FIG2)
+	$(ONE) -m zoo.bench decode -m mixer=attention,based $(FIG2)
+	$(ONE) -m zoo.bench startup $(FIG2)
+	$(BIN)/python -m benchmarks.mixers --threads 1 --sizes long --out benchmarks/tables/mixers.md
 	$(BIN)/python -m benchmarks.compose --out benchmarks/tables/compose.md
-	$(BIN)/python -m benchmarks.data --out benchmarks/tables/data.md
 	$(BIN)/python -m benchmarks.scale --out benchmarks/tables/scale.md
 	$(BIN)/python -m benchmarks.launcher --out benchmarks/tables/launcher.md
-	$(BIN)/python -m benchmarks.train --threads 1 --sizes long --out benchmarks/tables/train.md
 	$(BIN)/python -m benchmarks.kernels_offline --out benchmarks/tables/kernels_offline.md
 	$(BIN)/python -m benchmarks.report --out benchmarks/tables/report.md
 

@@ -1,6 +1,6 @@
 """Training speed and peak memory of every mixer, against the plain formulation of attention in the same run.
 
-    python -m benchmarks.train [--threads 2] [--sizes small long large] [--out benchmarks/tables/train.md]
+    python -m benchmarks.mixers [--threads 2] [--sizes small long large] [--out benchmarks/tables/mixers.md]
 
 Each number comes from a process of its own.  Examples per second: batch size over the median step (batch
 made, forward, backward, clipping, AdamW) after warm-up; with one thread in CPU seconds, which on an idle
@@ -82,7 +82,7 @@ def report(mixers: list[str], sizes: list[str], threads: int) -> str:
         "|---" * (1 + 4 * len(sizes)) + "|",
         *(line(row, sizes, found) for row in rows),
         "",
-        f"`python -m benchmarks.train --threads {threads} --sizes {' '.join(sizes)}`; {processor()}; "
+        f"`python -m benchmarks.mixers --threads {threads} --sizes {' '.join(sizes)}`; {processor()}; "
         f"torch {torch.__version__}, Python {platform.python_version()}.  Vocabulary {VOCAB}, float32.",
     ]
     return "\n".join(lines)
@@ -99,7 +99,7 @@ def line(row: str, sizes: list[str], found: dict[tuple[str, str], dict[str, floa
 
 
 def in_a_process(row: str, size: str, threads: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.train", "--threads", str(threads), "--one", row, size]
+    command = [sys.executable, "-m", "benchmarks.mixers", "--threads", str(threads), "--one", row, size]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     print(f"{row} {size}: {done.stdout.strip()}", file=sys.stderr)
     return json.loads(done.stdout)
