@@ -9,7 +9,8 @@
 
 Parts may be given together or one by one, with the same --out; a part run again goes on where it can.  Every
 command is a process of its own: one that fails or takes too long costs no other its numbers, and is listed
-in DIR/commands.csv with its exit code.  Each part leaves its tables in DIR/PART.
+in DIR/commands.csv with its exit code.  Each part leaves its tables in DIR/PART; DIR/tables.zip has all of
+them, with logs, pictures and the archive of records, in one file that can be carried away.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import time
 from pathlib import Path
 
 from benchmarks.gpu.commands import Place, run
+from benchmarks.gpu.pack import pack
 from benchmarks.gpu.parts import PARTS
 from benchmarks.gpu.targets import write_targets
 
@@ -42,6 +44,7 @@ def main() -> int:
     for name in PARTS if "all" in args.parts else [part for part in PARTS if part in args.parts]:
         failed += run(name, PARTS[name], place, deadline=time.monotonic() + 60 * args.minutes)
     print(write_targets(place))
+    pack(place)
     return 1 if failed else 0
 
 

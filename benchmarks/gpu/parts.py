@@ -12,6 +12,11 @@ TINY += ["optim.max_epochs=1", "optim.batch_size=16", "d_model=16"]
 CELL = ["task=mqar_based", "optim=zoology", "block=zoology", "optim.max_epochs=1", "max_examples=60000"]
 LAYERS = ["based", "attention", "sliding_window", "mamba", "mamba2", "retnet", "gla", "deltanet"]
 LONG, HEADS, CHUNK, BLOCK, TOP_K = 65536, 16, 512, 32, 8  # SE-Attn's own comparison
+WAYS = {  # forms of a step, and further words of its cell
+    "bf16": ["eager,graph,compile", "trainer.precision=bf16-mixed"],
+    "bf16_triton": ["eager,graph", "trainer.precision=bf16-mixed", "kernels=triton"],
+    "float32": ["eager,graph", "trainer.precision=32-true"],
+}
 SPAN = CHUNK + BLOCK * TOP_K  # what a token sees at most
 
 
@@ -67,14 +72,12 @@ def steps(place: Place) -> Iterator[Command]:
     """One cell, as Figure 2 trains it, each way of taking a step; then populations beside one at a time."""
     home, rounds = place.folder("steps"), ["--rounds", _rounds(place)]
     words = [place.trainer, *(TINY if place.small else CELL)]
-    forms = "eager" if place.device == "cpu" else "eager,graph,compile"
-    precisions = ["trainer.precision=bf16-mixed", "trainer.precision=32-true"]
     for mixer in ["based"] if place.small else ["attention", "based", "mamba2"]:
-        for precision in precisions[:1] if place.small else precisions:
-            name = f"{mixer} {precision.partition('=')[2]}"
-            out = ["--forms", forms, "--out", str(home / name.replace(" ", "_"))]
-            run = ["benchmarks.gpu.step_forms", *out, *rounds, *words, f"mixer={mixer}", precision]
-            yield Command(name, run, share=0.15)
+        for name, how in list(WAYS.items())[:1] if place.small else WAYS.items():
+            forms = "eager" if place.device == "cpu" else how[0]
+            ends = ["--segments", "ends", "--forms", forms, "--out", str(home / f"{mixer}_{name}")]
+            run = ["benchmarks.gpu.step_forms", *ends, *rounds, *words, f"mixer={mixer}", *how[1:]]
+            yield Command(f"{mixer} {name}", run, share=0.25)
     population = ["zoo.bench", "population", *words, *rounds, "--out", str(home)]
     yield Command("population", population)
 

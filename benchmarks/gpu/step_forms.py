@@ -38,15 +38,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--out", type=Path, required=True, help="where steps.csv and steps.md go")
     parser.add_argument("--forms", default="eager,graph,compile", help="of trainer.step, with commas")
+    parser.add_argument(
+        "--segments", choices=("all", "ends"), default="all", help="of the mixture; ends: first and last"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     given = list(sys.argv[1:] if argv is None else argv)
     args, words = parser.parse_known_args(given)
     cell = compose(words)
     trainer = settings("trainer", TrainerConfig, cell.config["trainer"])
     machine = measured(trainer.device, trainer.threads, (torch.float32, torch.bfloat16))
+    segments = range(len(build_task(cell.config).segments("train")))
+    chosen = sorted({segments[0], segments[-1]}) if args.segments == "ends" else segments
     rows = [
         row
-        for segment in range(len(build_task(cell.config).segments("train")))
+        for segment in chosen
         for row in measure(cell, machine, segment, args.forms.split(","), args.rounds)
     ]
     write(rows, args.out, given, PROGRAM)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,10 @@ def test_every_part_runs_at_tiny_sizes(tmp_path: Path):
     assert {part for part, _ in ended} == set(PARTS)
     assert all(list(tmp_path.glob(f"{part}/**/*.md")) for part in ("tests", "ops", "layers", "steps"))
     assert list(tmp_path.glob("sweep/**/*.png")) and (tmp_path / "sweep" / "based_fig2.zip").is_file()
+    with zipfile.ZipFile(tmp_path / "tables.zip") as packed:
+        names = packed.namelist()
+    assert {"targets.md", "commands.csv", "sweep/based_fig2.zip"} <= set(names)
+    assert not any(name.endswith(("result.json", "metrics.csv", "last.ckpt")) for name in names)
     verdicts = (tmp_path / "targets.md").read_text()
     assert verdicts.count("not measured") == len(targets.TARGETS), "a CPU cannot meet a card's target"
 
