@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from zoo.checks import at_least
 from zoo.kernels.attention import attention
+from zoo.kernels.window_decode import window_decode
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize
@@ -55,7 +56,8 @@ class SlidingWindow(Mixer[State]):
         q, k, v = self.qkv(x, offset=seen)
         if state is not None:
             k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
-        y = attention(q, k, v, self.window, self.qkv.slopes)
+        attend = window_decode if x.shape[1] == 1 else attention
+        y = attend(q, k, v, self.window, self.qkv.slopes)
         cut = max(0, k.shape[2] - (self.window - 1))
         kept = State(k[:, :, cut:], v[:, :, cut:], seen + x.shape[1])
         return self.out_proj(y.transpose(1, 2).flatten(2)), kept

@@ -7,7 +7,11 @@ from zoo.kernels.choice import Op
 from zoo.kernels.selective_scan.fused_loop import selective_scan_fused_loop
 from zoo.kernels.selective_scan.reference import selective_scan_reference
 
-OP = Op("selective_scan", {"reference": selective_scan_reference, "fused_loop": selective_scan_fused_loop})
+OP = Op(
+    "selective_scan",
+    {"reference": selective_scan_reference, "fused_loop": selective_scan_fused_loop},
+    others=("triton", "mamba_ssm"),
+)
 
 
 def selective_scan(

@@ -1,0 +1,203 @@
+"""Mamba's selective scan in Triton: the state of a few channels stays in registers from the first step on.
+
+A program has BLOCK channels of one sequence and walks through time.  A [B T D N] tensor never exists: the
+forward pass keeps the state after every CHUNK steps, and the backward pass rebuilds the states of a chunk
+from it, in registers, before it goes through them in reverse.  With a_t = exp(dt_t A) and u_t = dt_t x_t,
+
+    h_t = a_t h_{t-1} + u_t B_t^T,                     y_t = h_t C_t,
+    G_t = dy_t C_t^T + a_{t+1} G_{t+1},                E_t = G_t a_t h_{t-1},
+    du_t = G_t B_t,   dx_t = dt_t du_t,                ddt_t = x_t du_t + sum of E_t A over N,
+    dB_t = sum of u_t G_t, dC_t = sum of dy_t h_t over D,   dA = sum of dt_t E_t over time,
+
+where the gradient of the last state stands for a_{T+1} G_{T+1}, and a_1 G_1 is that of the first.  What
+crosses programs, dB and dC over blocks of channels and dA over sequences, is written in shares and summed by
+torch: no atomics, so two runs give the same bits.
+
+Floor: B T D N exponentials forward and twice as many backward, of which a multiprocessor makes 16 a cycle.
+At B = 64, T = 256, D = 128, N = 16 that is 8 us forward on an H200; the 20 bytes of each (b, t, d), of which
+4 N / CHUNK are for kept states, take 10 us.  The parallelism is B D / BLOCK programs of a few warps: 512
+there, four for each multiprocessor; with fewer the card waits for one step after the other.  Time is not
+split: it would need the scan of every piece twice.
+
+B batch, T time, D channels, N state, M members (B / M sequences in a row share an A).  Tensors come with the
+strides they have; the last must be 1.  Each may be float32 or bfloat16; states and sums are float32.
+"""
+
+# pyright: reportArgumentType=false, reportCallIssue=false
+# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import torch
+import triton
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd import Function
+
+from zoo.kernels.folding import fold, unfold
+from zoo.kernels.launching import launch_options, unfit_here
+from zoo.kernels.selective_scan.triton_backward import scan_backward
+from zoo.kernels.selective_scan.triton_forward import scan_forward
+from zoo.kernels.tiles import rows_last
+
+PROVEN: str | None = None  # no card has run the gpu tests yet
+WITHOUT_PRODUCTS = frozenset({"scan_forward", "scan_backward"})  # kernels that have no use for tensor cores
+D_STATE = 256  # at most, filled up with zeros to a power of two
+DTYPES = (torch.float32, torch.bfloat16)
+BLOCK = 16  # channels of a program: more of them make fewer partial sums, fewer make more programs
+
+
+class Cut(NamedTuple):
+    """chunk: steps between two kept states, and steps whose inputs are loaded at once."""
+
+    chunk: int
+    num_warps: int
+
+
+def cut(d_state: int, length: int) -> Cut:
+    """Static, so that a captured graph and a second run do the same.
+
+    The states of a chunk stay in registers, 64 a thread; with rows of A that are not aligned to 16 bytes the
+    compiler spreads a step over threads less well, and 32 are what does not spill
+    (`python -m benchmarks.kernels_offline`).  One step, as in decoding, is a chunk of its own.
+    """
+    size = _filled(d_state)
+    num_warps = max(1, min(8, BLOCK * size // 256))
+    held = BLOCK * size // (32 * num_warps)
+    return Cut(1 if length == 1 else min(8, (64 if d_state % 4 == 0 else 32) // held), num_warps)
+
+
+def selective_scan_triton(
+    x: Float[Tensor, "B T D"],
+    dt: Float[Tensor, "B T D"],
+    A: Float[Tensor, "D N"],
+    B: Float[Tensor, "B T N"],
+    C: Float[Tensor, "B T N"],
+    state: Float[Tensor, "B D N"] | None = None,
+) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B D N"]]:
+    """What `selective_scan_reference` says; y has the dtype of x, the state is float32."""
+    if state is None:
+        state = torch.zeros(x.shape[0], *A.shape, dtype=torch.float32, device=x.device)
+    return _Scan.apply(x, dt, A[None], B, C, state.float())[:2]
+
+
+def unfit(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor | None = None) -> str | None:
+    """Why these inputs cannot go through the kernel, in words; None: they can."""
+    if x.shape != dt.shape or B.shape != C.shape or x.shape[:2] != B.shape[:2]:
+        return "x and dt must be [B T D], B and C [B T N]"
+    if A.shape != (x.shape[-1], B.shape[-1]):
+        return f"A must be [D N], ({x.shape[-1]}, {B.shape[-1]}), and is {tuple(A.shape)}"
+    if A.shape[1] > D_STATE:
+        return f"d_state (={A.shape[1]}) must be at most {D_STATE}"
+    given = [s.dtype for s in (x, dt, A, B, C, state) if s is not None]
+    if wrong := [dtype for dtype in given if dtype not in DTYPES]:
+        return f"all inputs must be float32 or bfloat16, and one is {wrong[0]}"
+    return unfit_here(x)
+
+
+def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
+    """Calls that reach every kernel in every configuration, on "meta"; few: a quick choice of them."""
+    sizes = (9, 16) if few else (1, 8, 9, 16, 24, 30, 64, 128, 250, 256)
+    for d_state, length, dtype in [*product(sizes, (1024,), DTYPES), (16, 1, torch.float32)]:
+        x, dt = torch.empty(2, 4, length, 200, dtype=dtype, device="meta")
+        maps = torch.empty(4, length, 13 + 2 * d_state, dtype=dtype, device="meta")  # one projection
+        inputs = x, dt, torch.empty(200, d_state, device="meta"), *maps[..., 13:].chunk(2, -1)
+        call = partial(_both_ways, *(s.requires_grad_() for s in inputs))
+        yield f"T {length}, N {d_state}", dtype, call
+
+
+def _both_ways(*inputs: Tensor) -> None:
+    y, last = selective_scan_triton(*inputs)
+    (y.sum() + last.sum()).backward()
+
+
+class _Scan(Function):
+    """(x, dt: [B T D], A: [M D N], B, C: [B T N], first h: [B D N]) -> y, last h, the h between chunks."""
+
+    @staticmethod
+    def forward(  # pyright: ignore
+        x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, first: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        inputs = [rows_last(s) for s in (x, dt, B, C)]
+        A, first = A.contiguous(), first.contiguous()
+        sizes = _sizes(A, x.shape[1])
+        y, last = x.new_empty(x.shape), torch.empty_like(first)
+        kept = first.new_empty(x.shape[0], (x.shape[1] - 1) // sizes["CHUNK"], *first.shape[1:])
+        scan_forward[(x.shape[0] * _blocks(x),)](
+            *(word for s in inputs for word in (s, *s.stride()[:2])),
+            *(A, first, y, last, kept, x.shape[0] // A.shape[0], x.shape[1], x.shape[2]),
+            **sizes,
+        )
+        return y, last, kept
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+        ctx.mark_non_differentiable(output[2])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs, output[2])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor, ...]:  # pyright: ignore
+        x, *_, first, _ = ctx.saved_tensors
+        dy, dlast, _ = grads
+        dy = torch.zeros_like(x) if dy is None else dy
+        dlast = torch.zeros_like(first) if dlast is None else dlast
+        return _Backward.apply(*ctx.saved_tensors, dy, dlast)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
+        outputs = _Scan.apply(*fold(info.batch_size, in_dims, inputs))
+        return unfold(info.batch_size, outputs), (0, 0, 0)
+
+
+class _Backward(Function):
+    """A Function of its own, so that it has a batching rule too."""
+
+    @staticmethod
+    def forward(*inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+        x, dt, A, B, C, first, kept, dy, dlast = inputs
+        along = [rows_last(s) for s in (x, dt, B, C, dy)]
+        A, first, kept, dlast = (s.contiguous() for s in (A, first, kept, dlast))
+        dx, ddt = x.new_empty(x.shape), dt.new_empty(dt.shape)
+        dA, dfirst = torch.empty_like(first), torch.empty_like(first)
+        shares = first.new_empty(2, B.shape[0], _blocks(x), *B.shape[1:])
+        scan_backward[(x.shape[0] * _blocks(x),)](
+            *(word for s in along for word in (s, *s.stride()[:2])),
+            *(A, first, kept, dlast, dx, ddt, dA, *shares, dfirst),
+            *(x.shape[0] // A.shape[0], x.shape[1], x.shape[2]),
+            **_sizes(A, x.shape[1]),
+        )
+        dB, dC = shares.sum(2)
+        dA = dA.unflatten(0, (A.shape[0], -1)).sum(1)
+        return dx, ddt, dA.to(A.dtype), dB.to(B.dtype), dC.to(C.dtype), dfirst
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+        del ctx, inputs, output
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> None:  # pyright: ignore
+        raise NotImplementedError("selective_scan in Triton has first derivatives only: kernels=reference.")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
+        grads = _Backward.apply(*fold(info.batch_size, in_dims, inputs))
+        return unfold(info.batch_size, grads), (0,) * len(grads)
+
+
+def _blocks(x: Tensor) -> int:
+    return triton.cdiv(x.shape[2], BLOCK)
+
+
+def _filled(d_state: int) -> int:
+    return max(8, triton.next_power_of_2(d_state))
+
+
+def _sizes(A: Tensor, length: int) -> dict[str, Any]:
+    d_state = A.shape[-1]
+    way = cut(d_state, length)
+    sizes = {"N": d_state, "NS": _filled(d_state), "BLOCK": BLOCK, "CHUNK": way.chunk}
+    return sizes | launch_options(way.num_warps, 1)
