@@ -9,7 +9,7 @@ from typing import Any
 
 SCHEMA = 1  # raise it when the meaning of a cell changes: every run id changes with it
 MACHINE_ONLY = ("results", "logger", "kernels", "population")  # keys that say where and how to run, not what
-MACHINE_ONLY_TRAINER = ("accelerator", "threads", "checkpoint_every")
+MACHINE_ONLY_TRAINER = ("accelerator", "step", "threads", "checkpoint_every")
 VARIED = ("lr", "seed")  # cells that differ in these alone make one point of a plot
 
 

@@ -16,6 +16,7 @@ from zoo.kernels.linear_cross_entropy import answer_scores, linear_cross_entropy
 from zoo.model import SequenceModel
 from zoo.optimizer import make_optimizer
 from zoo.outcome import Terminated
+from zoo.step import Stepper, state_of
 from zoo.tasks.base import Batch
 
 LOOK_EVERY = {"cpu": 1}  # steps between two looks at the losses; each look waits for a GPU
@@ -23,50 +24,52 @@ LOOK_EVERY_ELSEWHERE = 50
 
 
 class Learner(pl.LightningModule):
-    """optimizer_state: to start from.  save: called at every epoch's end and every `checkpoint_every` steps,
-    with the optimizer's state."""
+    """step: trainer.step.  optimizer_state: to start from.  save: called at every epoch's end and every
+    `checkpoint_every` steps, with the optimizer's state."""
 
     def __init__(
         self,
         model: SequenceModel,
         journal: Journal,
         *,
+        step: str = "auto",
         checkpoint_every: int,
         save: Callable[[dict[str, Any]], None],
         optimizer_state: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        self.model, self.journal = model, journal
+        self.automatic_optimization = False  # the whole step is the Stepper's
+        self.model, self.journal, self._asked = model, journal, step
+        self.stepper: Stepper | None = None  # from the first step on
         self.checkpoint_every, self._save, self.optimizer_state = checkpoint_every, save, optimizer_state
         self._unread: list[tuple[int, int, int, Tensor]] = []  # step, segment, answers, loss on the device
 
     # one step ------------------------------------------------------------------------------------------
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        optimizer = make_optimizer(self.model, self.journal.config, self.journal.lr)
+        config = self.journal.config
+        optimizer = make_optimizer(self.model, config, self.journal.lr)
         if self.optimizer_state is not None:
             optimizer.load_state_dict(self.optimizer_state)
+        self.stepper = Stepper(self._asked, self.model, optimizer, self._loss, config.grad_clip)
         return optimizer
+
+    def _loss(self, *batch: Tensor) -> Tensor:
+        return answers_loss(self.model, Batch(*batch))
 
     def batches(self) -> Iterator[tuple[int, Batch]]:
         return self.journal.batches()
 
-    def training_step(self, item: tuple[int, Batch], index: int) -> Tensor:
+    def training_step(self, item: tuple[int, Batch], index: int) -> None:
         del index
         segment, batch = item
         step = self.journal.position.step
         self._seed(self.journal.draws_at(step))
-        for group in self._optimizer.param_groups:
-            group["lr"] = self.journal.lr_at(step)
-        loss = answers_loss(self.model, batch)
-        self._unread.append((step + 1, segment, batch.answers.numel(), loss.detach()))
+        assert self.stepper is not None
+        loss = self.stepper(batch, self.journal.lr_at(step))
+        self._unread.append((step + 1, segment, batch.answers.numel(), loss))
         if len(self._unread) >= look_every(loss.device):
             self.read_losses()
-        return loss
-
-    @property
-    def _optimizer(self) -> torch.optim.Optimizer:
-        return self.optimizers(use_pl_optimizer=False)  # pyright: ignore[reportReturnType]
 
     def _seed(self, seed: int) -> None:
         """Not torch.manual_seed: where CUDA sleeps, that notes the call and its stack trace, each time."""
@@ -83,18 +86,6 @@ class Learner(pl.LightningModule):
         for (step, segment, answers, _), loss in zip(unread, losses, strict=True):
             self.journal.hear(step, segment, answers, loss)
 
-    def configure_gradient_clipping(
-        self,
-        optimizer: Any,
-        gradient_clip_val: float | None = None,
-        gradient_clip_algorithm: str | None = None,
-    ) -> None:
-        """By the norm of all gradients; our own because Lightning's refuses a fused optimizer on a GPU."""
-        del gradient_clip_val, gradient_clip_algorithm
-        if self.journal.config.grad_clip is not None:
-            parameters = [p for group in optimizer.param_groups for p in group["params"]]
-            torch.nn.utils.clip_grad_norm_(parameters, self.journal.config.grad_clip)
-
     def on_train_batch_end(self, outputs: Any, batch: tuple[int, Batch], batch_idx: int) -> None:
         del outputs, batch_idx
         journal = self.journal
@@ -110,7 +101,9 @@ class Learner(pl.LightningModule):
         self.stop_if_told()
 
     def save(self) -> None:
-        self._save(self._optimizer.state_dict())
+        assert self.stepper is not None
+        rate = self.journal.lr_at(self.journal.position.step - 1)
+        self._save(state_of(self.stepper.optimizer, rate))
 
     # epochs and evaluations ----------------------------------------------------------------------------
 

@@ -81,3 +81,4 @@ class Outcome:
     operations: float  # of the whole cell as planned, counted from shapes (zoo.cost)
     peak_memory_bytes: int  # of the process on a CPU; allocated on the device on a GPU
     kernels: dict[str, str]  # op -> implementation that ran
+    step_form: str | None  # how steps were taken, and why not otherwise (zoo.step); None: none were taken

@@ -28,6 +28,7 @@ from zoo.model import SequenceModel, build_task, model_from_config
 from zoo.optimizer import OptimConfig, check_lr, settings, whole
 from zoo.outcome import Outcome, Progress
 from zoo.state import peak
+from zoo.step import FORMS, Form, uncompilable
 from zoo.surroundings import surroundings
 from zoo.tasks.base import SPLITS, Task
 from zoo.tasks.coverage import coverage
@@ -42,16 +43,21 @@ class TrainerConfig:
     """conf/trainer/*.yaml, checked.  threads: of the CPU, for this cell.  checkpoint_every: in steps.
 
     precision: bf16-head makes the products of the training loss's head in bfloat16 and all else in float32.
+    step: how a training step is taken, see zoo.step.
     """
 
     accelerator: Literal["cpu", "gpu"]
     precision: Precision
+    step: Form
     threads: int
     checkpoint_every: int
 
     def __post_init__(self) -> None:
         one_of("trainer.accelerator", self.accelerator, ("cpu", "gpu"))
         one_of("trainer.precision", self.precision, get_args(Precision))
+        one_of("trainer.step", self.step, FORMS)
+        if self.step == "graph" and self.accelerator == "cpu":
+            raise ValueError("trainer.step (=graph) needs trainer.accelerator=gpu: use trainer.step=auto.")
         whole("trainer.threads", self.threads)
         whole("trainer.checkpoint_every", self.checkpoint_every)
 
@@ -92,13 +98,15 @@ def train(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
         learner = Learner(
             begun.model,
             begun.journal,
+            step=trainer.step,
             checkpoint_every=trainer.checkpoint_every,
             save=lambda optimizer: save(begun, begun.model.state_dict(), optimizer),
             optimizer_state=begun.optimizer_state,
         )
         diverged = _run(learner, lightning(trainer, begun.journal, folder))
         write_csv(folder / METRICS, begun.journal.position.rows)
-        return outcome(begun, diverged, choice.record())
+        form = learner.stepper.form if learner.stepper else None
+        return outcome(begun, diverged, choice.record(), form)
 
 
 @contextmanager
@@ -110,6 +118,7 @@ def prepared(cell: Cell) -> Iterator[tuple[TrainerConfig, Choice]]:
             "trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu."
         )
     refused = contradiction(cell.config["kernels"], trainer.accelerator) or lacking(cell.config["kernels"])
+    refused = refused or (uncompilable() if trainer.step == "compile" else None)
     if refused:
         raise ValueError(refused)
     with surroundings(trainer.threads), kernels(cell.config["kernels"]) as choice:
@@ -233,8 +242,8 @@ def save(begun: Begun, model: dict[str, Any], optimizer: dict[str, Any]) -> None
     write_csv(begun.folder / METRICS, position.rows)
 
 
-def outcome(begun: Begun, diverged: Diverged | None, ran: dict[str, str]) -> Outcome:
-    """ran: which implementation of each op."""
+def outcome(begun: Begun, diverged: Diverged | None, ran: dict[str, str], form: str | None = None) -> Outcome:
+    """ran: which implementation of each op.  form: of the steps, see zoo.step."""
     model, journal, task, position = begun.model, begun.journal, begun.task, begun.journal.position
     seq_len, device = _longest(task, "test"), _settings(begun.cell)[1].device
     model.to(device)  # Lightning leaves it on the CPU
@@ -263,6 +272,7 @@ def outcome(begun: Begun, diverged: Diverged | None, ran: dict[str, str]) -> Out
         operations=cost(begun.cell, model, task).operations,
         peak_memory_bytes=_peak_memory(device),
         kernels=ran,
+        step_form=form,
     )
 
 

@@ -205,7 +205,7 @@ def test_the_leaves_of_optim_and_trainer_are_all_accounted_for():
     config = tiny().config
     elsewhere = {"eval_batch_size", "early_stop"}  # the next test; test_resuming.py
     assert set(config["optim"]) == set(WEIGHTS_CHANGE) | elsewhere
-    assert set(config["trainer"]) == {"accelerator", "precision", "threads", "checkpoint_every"}
+    assert set(config["trainer"]) == {"accelerator", "precision", "step", "threads", "checkpoint_every"}
 
 
 def test_eval_batch_size_cuts_the_evaluation_and_not_its_numbers(
@@ -288,6 +288,8 @@ def test_the_optimizer_runs_at_the_scheduled_rate(tmp_path: Path, monkeypatch: p
         ({"+optim__nesterov": True}, r"unknown key optim\.nesterov"),
         ({"~optim__warmup": 0}, r"missing key optim\.warmup"),
         ({"trainer__precision": "16"}, r"trainer\.precision"),
+        ({"trainer__step": "fast"}, r"trainer\.step \(='fast'\) must be one of auto, eager, graph, compile"),
+        ({"trainer__step": "graph"}, r"trainer\.step \(=graph\) needs trainer\.accelerator=gpu"),
         ({"trainer__threads": 0}, r"trainer\.threads \(=0\)"),
         ({"trainer__checkpoint_every": 0}, r"trainer\.checkpoint_every \(=0\)"),
         ({"model__learned_positions": 15}, r"model\.learned_positions \(=15\).*raise it to 16"),

@@ -1,0 +1,227 @@
+"""However a step is taken, the cell is the same: weights, metrics and checkpoints, to the last bit."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from tests.registry import Case
+from tests.training.recording import Called, checkpoint, same
+from tests.training.test_resuming import DRAWING, Stop, fresh, raise_stop, stop_at
+from tests.training.tiny import STEPS, tiny
+from zoo import journal, step
+from zoo.cell import Cell
+from zoo.graphs import WARM_UPS, Graphs, Kept, Unrecordable, said
+from zoo.optimizer import OptimConfig
+from zoo.outcome import Outcome
+from zoo.schedule import lr_factor
+from zoo.step import Stepper, held, uncompilable
+from zoo.training import train
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> type[Called]:
+    """Steps are recorded on the CPU."""
+
+    class Counted(Called):
+        pass
+
+    monkeypatch.setattr(step, "RECORDERS", {"cpu": Counted})
+    return Counted
+
+
+def eagerly(cell: Cell, folder: Path) -> Outcome:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(step, "RECORDERS", {})
+        outcome = train(cell, fresh(folder))
+    assert outcome.step_form == "eager"
+    return outcome
+
+
+def assert_same(a: Path, b: Path) -> None:
+    assert (a / "metrics.csv").read_bytes() == (b / "metrics.csv").read_bytes()
+    assert same(checkpoint(a), checkpoint(b))
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "a short last batch": {"task__data": "fixed", "task__order": "shuffled", "optim__warmup": 0.3},
+    "bf16-mixed": {"trainer__precision": "bf16-mixed", "optim__grad_clip": None},
+    "bf16-head": {"trainer__precision": "bf16-head"},
+    "float64": {"trainer__precision": "64-true"},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_recorded_cell_is_the_eager_one(tmp_path: Path, recorder: type[Called], name: str):
+    cell, eager, recorded = tiny(**SETTINGS[name]), tmp_path / "eager", tmp_path / "recorded"
+    eagerly(cell, eager)
+    outcome = train(cell, fresh(recorded))
+    assert outcome.step_form == "graph"
+    assert recorder.recorded == (3 if name == "a short last batch" else 2) and recorder.replayed == STEPS
+    assert_same(eager, recorded)
+    rate = cell.config["lr"] * lr_factor(OptimConfig(**cell.config["optim"]), STEPS - 1, STEPS)
+    assert {group["lr"] for group in checkpoint(recorded)["optimizer"]["param_groups"]} == {rate}
+
+
+def test_a_recorded_cell_resumes_as_itself_or_eagerly(
+    tmp_path: Path, recorder: type[Called], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(journal, "REPORT_EVERY", 0.0)
+    cell, eager = tiny(), tmp_path / "eager"
+    eagerly(cell, eager)
+    for where in (1, 5, 11):
+        folder = fresh(tmp_path / str(where))
+        with pytest.raises(Stop):
+            train(cell, folder, stop_at(where, "training", raise_stop))
+        if where == 11:
+            monkeypatch.setattr(step, "RECORDERS", {})
+        assert train(cell, folder).step_form == ("eager" if where == 11 else "graph")
+        assert_same(eager, folder)
+
+
+def test_a_divergence_is_seen_at_its_step(tmp_path: Path, recorder: type[Called]):
+    cell = tiny(lr=1e38, optim__grad_clip=None, optim__warmup=0.0)
+    eager, recorded = eagerly(cell, tmp_path / "eager"), train(cell, fresh(tmp_path / "recorded"))
+    assert recorded.status == eager.status == "diverged"
+    assert recorded.diverged_step == eager.diverged_step == 2
+    found = [(tmp_path / name / "metrics.csv").read_bytes() for name in ("eager", "recorded")]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("case", [*DRAWING[:1], None], ids=str)
+def test_what_cannot_be_recorded_is_taken_eagerly_and_says_why(
+    tmp_path: Path, recorder: type[Called], case: Case | None
+):
+    """Dropout; a module that counts its passes in Python."""
+    changes = {f"mixer__{k}": str(v).replace("'", "") for k, v in case.changes.items()} if case else {}
+    cell = tiny(mixer=case.name, **changes) if case else tiny(block__embed_dropout=0.2)
+    why = "counts its steps outside of tensors" if case else "draws random numbers"
+    eagerly(cell, tmp_path / "eager")
+    form = train(cell, fresh(tmp_path / "asked")).step_form
+    assert form is not None and form.startswith("eager (") and why in form
+    assert recorder.recorded == recorder.replayed == 0
+    assert_same(tmp_path / "eager", tmp_path / "asked")
+
+
+def test_a_cell_that_takes_no_step_names_no_form(tmp_path: Path):
+    train(tiny(), tmp_path)
+    assert train(tiny(), tmp_path).step_form is None
+
+
+# the parts
+
+
+class Refusing(Called):
+    """As a GPU on which the second run would have to wait."""
+
+    def warm_up(self, step: Any) -> None:
+        step()
+        raise Unrecordable("the step waits")
+
+
+def stepper(asked: str, kind: type[Called], monkeypatch: pytest.MonkeyPatch) -> Stepper:
+    monkeypatch.setattr(step, "RECORDERS", {"cpu": kind})
+    torch.manual_seed(0)
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    return Stepper(asked, model, optimizer, lambda x: model(x).square().mean(), 1.0)
+
+
+def test_asked_for_and_not_to_be_had_is_an_error(monkeypatch: pytest.MonkeyPatch):
+    taken = stepper("graph", Refusing, monkeypatch)
+    with pytest.raises(ValueError, match=r"trainer\.step \(=graph\) cannot record this cell: the step waits"):
+        taken((torch.ones(2, 3),), 0.1)
+
+
+def test_after_a_refusal_nothing_has_moved(monkeypatch: pytest.MonkeyPatch):
+    asked, eager = stepper("auto", Refusing, monkeypatch), stepper("eager", Called, monkeypatch)
+    for rate in (0.1, 0.01):
+        batch = (torch.full((2, 3), rate),)
+        assert torch.equal(asked(batch, rate), eager(batch, rate))
+    assert asked.form == "eager (the step waits)"
+    for a, b in zip(asked.model.parameters(), eager.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_losses_outlive_the_next_replay(monkeypatch: pytest.MonkeyPatch):
+    taken = stepper("auto", Called, monkeypatch)
+    first = taken((torch.ones(2, 3),), 0.1)
+    value = first.item()
+    taken((torch.zeros(2, 3),), 0.1)
+    assert first.item() == value
+
+
+def test_rounded_weights_are_never_those_of_a_step_before(monkeypatch: pytest.MonkeyPatch):
+    """Autocast remembers them as long as it lasts, here for two steps."""
+    asked, eager = stepper("auto", Called, monkeypatch), stepper("eager", Called, monkeypatch)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = [asked((torch.ones(2, 3),), 0.1) for _ in range(2)]
+    for loss in found:
+        with torch.autocast("cpu", torch.bfloat16):
+            assert torch.equal(loss, eager((torch.ones(2, 3),), 0.1))
+
+
+def test_the_backward_pass_is_outside_of_autocast(monkeypatch: pytest.MonkeyPatch):
+    seen: list[bool] = []
+
+    class Spy(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:  # pyright: ignore
+            seen.append(torch.is_autocast_enabled("cpu"))
+            return grad
+
+    taken = stepper("eager", Called, monkeypatch)
+    taken._loss = lambda x: Spy.apply(taken.model(x)).mean()
+    with torch.autocast("cpu", torch.bfloat16):
+        taken((torch.ones(2, 3),), 0.1)
+    assert seen == [False]
+
+
+def test_state_made_by_the_warm_up_starts_at_zero():
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    seen: list[float] = []
+
+    def update(x: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+        seen.append(float(next(iter(optimizer.state.values()))["step"]))
+        return torch.zeros(())
+
+    Graphs(update, Kept(model, lambda: held(optimizer)), Called())(torch.ones(1, 2))
+    assert seen == [*range(1, WARM_UPS + 1), 1]
+
+
+def test_a_reason_names_its_place():
+    try:
+        torch.ones(2).view(3)
+    except RuntimeError as error:
+        assert said(error).startswith("shape '[3]' is invalid") and "(test_step.py:" in said(error)
+
+
+def test_without_a_compiler_the_fix_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert "no-such-compiler is not here" in (uncompilable() or "")
+    with pytest.raises(ValueError, match=r"trainer\.step \(=compile\) needs a C\+\+ compiler"):
+        train(tiny(trainer__step="compile"), tmp_path)
+
+
+@pytest.mark.slow
+def test_a_compiled_cell_is_near_the_eager_one(tmp_path: Path):
+    """A minute or two of compilation for each shape."""
+    if uncompilable():
+        pytest.skip("no C++ compiler")
+    cell = tiny(trainer__step="compile", optim__max_epochs=1)
+    eagerly(tiny(optim__max_epochs=1), tmp_path / "eager")
+    assert train(cell, fresh(tmp_path / "compiled")).step_form == "compile"
+    eager, compiled = (checkpoint(tmp_path / name)["model"] for name in ("eager", "compiled"))
+    for name, value in eager.items():
+        torch.testing.assert_close(compiled[name], value, rtol=1e-3, atol=1e-4)

@@ -1,0 +1,108 @@
+"""The whole step as a CUDA graph: pytest -m gpu.  No card has run it yet."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.training.recording import checkpoint, same
+from tests.training.test_resuming import Stop, fresh, raise_stop, stop_at
+from tests.training.tiny import tiny
+from zoo import journal
+from zoo.step import Stepper
+from zoo.training import train
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+SETTINGS: dict[str, dict[str, Any]] = {
+    "plain": {"trainer__precision": "32-true"},
+    "bf16-mixed": {},
+    "bf16-head": {"trainer__precision": "bf16-head", "optim__grad_clip": None},
+    "a short last batch": {"task__data": "fixed", "task__order": "shuffled"},
+}
+
+
+def assert_same(a: Path, b: Path) -> None:
+    assert (a / "metrics.csv").read_bytes() == (b / "metrics.csv").read_bytes()
+    assert same(checkpoint(a), checkpoint(b))
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_replayed_cell_is_the_eager_one(tmp_path: Path, name: str):
+    for form in ("eager", "graph"):
+        cell = tiny(trainer="gpu", trainer__step=form, **SETTINGS[name])
+        assert train(cell, fresh(tmp_path / form)).step_form == form
+    assert_same(tmp_path / "eager", tmp_path / "graph")
+
+
+def test_a_killed_cell_goes_on_in_a_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(journal, "REPORT_EVERY", 0.0)
+    cell = tiny(trainer="gpu", trainer__step="graph")
+    train(cell, fresh(tmp_path / "undisturbed"))
+    folder = fresh(tmp_path / "killed")
+    with pytest.raises(Stop):
+        train(cell, folder, stop_at(5, "training", raise_stop))
+    train(cell, folder)
+    assert_same(tmp_path / "undisturbed", folder)
+
+
+def test_auto_takes_a_graph_and_a_divergence_is_seen_at_its_step(tmp_path: Path):
+    cell = tiny(trainer="gpu", lr=1e38, optim__grad_clip=None, optim__warmup=0.0)
+    outcome = train(cell, tmp_path)
+    assert outcome.step_form == "graph"
+    assert outcome.status == "diverged" and outcome.diverged_step == 2
+
+
+def test_dropout_is_taken_eagerly(tmp_path: Path):
+    outcome = train(tiny(trainer="gpu", block__embed_dropout=0.2), tmp_path)
+    assert outcome.step_form == "eager (a step draws random numbers (dropout))"
+
+
+def stepper(asked: str, loss: Any) -> Stepper:
+    torch.manual_seed(0)
+    model = nn.Linear(64, 1, device="cuda")
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    return Stepper(asked, model, optimizer, lambda x: loss(model, x), 1.0)
+
+
+def waits(model: nn.Module, x: Tensor) -> Tensor:
+    """Reads back a number, and chooses by it."""
+    return model(x).square().mean() * (2 if x.sum().item() > 0 else 1)
+
+
+def test_a_step_that_waits_is_taken_eagerly_from_the_same_weights():
+    asked, eager = stepper("auto", waits), stepper("eager", waits)
+    for rate in (0.1, 0.01):
+        batch = (torch.full((8, 64), rate, device="cuda"),)
+        assert torch.equal(asked(batch, rate), eager(batch, rate))
+    assert asked.form.startswith("eager (called a synchronizing CUDA operation (test_step_gpu.py:")
+    for a, b in zip(asked.model.parameters(), eager.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_graphs_of_several_shapes_share_weights_and_memory():
+    def loss(model: nn.Module, x: Tensor) -> Tensor:
+        return model(x).square().mean()
+
+    asked, eager = stepper("graph", loss), stepper("eager", loss)
+    rng = torch.Generator("cuda").manual_seed(0)
+    found = []
+    for k in range(12):
+        batch = (torch.randn(8 + k % 3, 64, generator=rng, device="cuda"),)
+        found.append((asked(batch, 0.1 / (k + 1)), eager(batch, 0.1 / (k + 1))))
+    assert all(torch.equal(a, b) for a, b in found)
+    assert asked.form == "graph"
+
+
+@pytest.mark.slow
+def test_a_compiled_step_is_replayed_too(tmp_path: Path):
+    cell = tiny(trainer="gpu", trainer__step="compile", optim__max_epochs=1)
+    assert train(cell, fresh(tmp_path / "compiled")).step_form == "compile graph"
+    train(tiny(trainer="gpu", optim__max_epochs=1), fresh(tmp_path / "plain"))
+    plain, compiled = (checkpoint(tmp_path / name)["model"] for name in ("plain", "compiled"))
+    for name, value in plain.items():
+        torch.testing.assert_close(compiled[name], value, rtol=1e-2, atol=1e-3)

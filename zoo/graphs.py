@@ -1,0 +1,202 @@
+"""A training step recorded once for each shape of its batch, and replayed: one launch in place of hundreds.
+
+On a GPU the recording is a CUDA graph of the whole step (forward, backward, clipping, update).  A graph reads
+and writes fixed memory: each batch is copied into the buffers that the step was recorded on, and what the
+step changes (weights, the optimizer's state) is changed in place.  Graphs of all shapes share one pool of
+memory, so what a replay returns is gone with the next replay: it is copied.
+
+A recording fits a step that does the same each time.  One that waits for the device, draws random numbers or
+counts in Python does not: `Unrecordable` says why, and nothing of it has happened.
+"""
+
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+Step = Callable[..., Tensor]  # from a batch's tensors to what is wanted of the step, detached
+WARM_UPS = 3  # runs before the recording, as torch advises: libraries choose, Triton compiles, state is made
+
+
+class Unrecordable(Exception):
+    """This step cannot be recorded; the message says why, in one line."""
+
+
+class Recorder(Protocol):
+    """How a device records.  Both get a step without arguments."""
+
+    def warm_up(self, step: Callable[[], Tensor]) -> None:
+        """Run it WARM_UPS times.  Unrecordable: it does what no recording can hold."""
+        ...
+
+    def record(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        """A function that runs the step and returns the same memory each time; nothing runs now."""
+        ...
+
+
+class Graphs:
+    """step: changes nothing but what `kept` holds.  Called with a batch's tensors, as `step` would be."""
+
+    def __init__(self, step: Step, kept: "Kept", recorder: Recorder) -> None:
+        self._step, self._kept, self._recorder = step, kept, recorder
+        self._recorded: dict[Any, tuple[list[Tensor], Callable[[], Tensor]]] = {}
+
+    def __call__(self, *batch: Tensor) -> Tensor:
+        """One step.  Unrecordable: none was taken, and all is as it was."""
+        shape = tuple((x.shape, x.dtype) for x in batch)
+        if shape not in self._recorded:
+            self._recorded[shape] = self._record(batch)
+        buffers, replay = self._recorded[shape]
+        for buffer, x in zip(buffers, batch, strict=True):
+            buffer.copy_(x)
+        return replay().clone()
+
+    def _record(self, batch: Sequence[Tensor]) -> tuple[list[Tensor], Callable[[], Tensor]]:
+        buffers = [x.clone() for x in batch]
+        step = partial(_afresh, self._step, buffers)
+        with self._kept.undone(), _without_draws():
+            self._recorder.warm_up(step)
+        return buffers, self._recorder.record(step)
+
+
+def _afresh(step: Step, batch: Sequence[Tensor]) -> Tensor:
+    """Autocast remembers the rounded weights of a step for the next inside it: those would be stale."""
+    torch.clear_autocast_cache()
+    try:
+        return step(*batch)
+    finally:
+        torch.clear_autocast_cache()
+
+
+class Kept:
+    """All that a step may change.
+
+    model: its parameters and buffers.  others: tensors beside them, as far as they exist already; what a
+    first step makes (an optimizer's state) starts at zero.
+    """
+
+    def __init__(self, model: nn.Module, others: Callable[[], Iterable[Tensor]]) -> None:
+        self.model, self.others = model, others
+
+    @contextmanager
+    def undone(self):
+        """What happens inside has not happened.  Unrecordable: the model counts outside of tensors."""
+        before = [(x, x.detach().clone()) for x in self._tensors()]
+        counts = _counts(self.model)
+        try:
+            yield
+            counted = [name for name, count in _counts(self.model).items() if not _same(count, counts[name])]
+        finally:
+            self._put_back(before)
+            for name, count in counts.items():
+                self.model.get_submodule(name).set_extra_state(count)
+        if counted:
+            raise Unrecordable(f"{counted[0]} counts its steps outside of tensors")
+
+    def _tensors(self) -> list[Tensor]:
+        return [*self.model.parameters(), *self.model.buffers(), *self.others()]
+
+    @torch.no_grad()
+    def _put_back(self, before: list[tuple[Tensor, Tensor]]) -> None:
+        for x, value in before:
+            x.copy_(value)
+        known = {id(x) for x, _ in before}
+        for x in self.others():
+            if id(x) not in known:
+                x.zero_()
+
+
+def _counts(model: nn.Module) -> dict[str, Any]:
+    """What modules keep beside tensors, by the module's name."""
+    return {
+        name: module.get_extra_state()
+        for name, module in model.named_modules()
+        if type(module).get_extra_state is not nn.Module.get_extra_state
+    }
+
+
+def _same(a: Any, b: Any) -> bool:
+    return torch.equal(a, b) if isinstance(a, Tensor) else a == b
+
+
+@contextmanager
+def _without_draws():
+    """Inside, no random number may be drawn from torch's own generators; they are put back."""
+    before = _generators()
+    try:
+        yield
+        drawn = not all(torch.equal(a, b) for a, b in zip(_generators(), before, strict=True))
+    finally:
+        torch.set_rng_state(before[0])
+        for state in before[1:]:
+            torch.cuda.set_rng_state(state)
+    if drawn:
+        raise Unrecordable("a step draws random numbers (dropout)")
+
+
+def _generators() -> list[Tensor]:
+    cuda = [torch.cuda.get_rng_state()] if torch.cuda.is_initialized() else []
+    return [torch.get_rng_state(), *cuda]
+
+
+class CudaGraphs:
+    """CUDA graphs, all on one side stream and in one pool of memory."""
+
+    def __init__(self) -> None:
+        self._stream, self._pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
+
+    def warm_up(self, step: Callable[[], Tensor]) -> None:
+        """The first run is as any other; in the rest torch refuses what waits for the device."""
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            step()
+            with _refusing_to_wait():
+                for _ in range(WARM_UPS - 1):
+                    step()
+        torch.cuda.current_stream().wait_stream(self._stream)
+
+    def record(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
+                result = step()
+        except RuntimeError as error:
+            raise Unrecordable(said(error)) from error
+
+        def replay() -> Tensor:
+            graph.replay()
+            return result
+
+        return replay
+
+
+@contextmanager
+def _refusing_to_wait():
+    mode = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Synchronization debug mode")
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            yield
+        except RuntimeError as error:
+            raise Unrecordable(said(error)) from error
+        finally:
+            torch.cuda.set_sync_debug_mode(mode)
+
+
+def said(error: BaseException) -> str:
+    """The error's first line, and where outside of torch it came up."""
+    torchs = str(Path(torch.__file__).parent)
+    ours = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(torchs)]
+    where = f" ({Path(ours[-1].filename).name}:{ours[-1].lineno})" if ours else ""
+    lines = str(error).strip().splitlines()
+    return f"{lines[0] if lines else type(error).__name__}{where}"
+
+
+RECORDERS: dict[str, Callable[[], Recorder]] = {"cuda": CudaGraphs}  # by the kind of device
