@@ -8,6 +8,8 @@ import torch
 
 from tests.registry import Case, build, cases, settings
 from zoo.config import compose
+from zoo.kernels.linear_attention import chunked as linear_attention_chunked
+from zoo.kernels.taylor_scan import chunked as taylor_scan_chunked
 from zoo.mixers import linear_attention as module
 from zoo.mixers.feature_maps import (
     DPFP,
@@ -50,7 +52,8 @@ NAMES = list(MAPS)
 @pytest.mark.parametrize("name", NAMES)
 def test_chunks_equal_the_matrix(monkeypatch, name: str, decay: str):
     """At lengths on both sides of a chunk's end, outputs, gradients and what is kept."""
-    monkeypatch.setattr(module, "CHUNK", 8)
+    for chunked in (module, taylor_scan_chunked, linear_attention_chunked):
+        monkeypatch.setattr(chunked, "CHUNK", 8)
     mixer = LinearAttention(8, 2, 3, MAPS[name], output_norm=True, decay=decay).double()
     for length in (7, 8, 9, 29):
         x = torch.randn(2, length, 8, dtype=F64, requires_grad=True)

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.checks import at_least, multiple, one_of
+from zoo.kernels.linear_attention.reference import sums_before
 from zoo.kernels.precision import wide
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.feature_maps import FeatureMap
@@ -19,12 +20,12 @@ from zoo.mixers.head_decay import HeadDecay
 from zoo.state import StateSize
 
 MATRIX_UP_TO = 512  # tokens; shorter sequences are quicker through the matrix of weights than in chunks
-CHUNK = 128
+CHUNK = 128  # of heads that decay
 
 
 class State(NamedTuple):
     kv: Float[Tensor, "B H F V"]  # sum of phi(k) v^T
-    k: Float[Tensor, "B H F"] | None  # sum of phi(k), where there is a denominator
+    z: Float[Tensor, "B H F"] | None  # sum of phi(k), where there is a denominator
     seen: int  # tokens so far, for maps that use positions
 
 
@@ -79,29 +80,46 @@ class LinearAttention(Mixer[State]):
         return self._output(wide(y), x)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        q, k, v = map(wide, self._heads(x))
+        kv, z, seen = (None, None, 0) if state is None else state
+        scan = self.map.scan if self.decay is None else self._fading_scan
+        q, k, v = self._heads(x) if self.map.halves else map(wide, self._heads(x))
         with torch.autocast(x.device.type, enabled=False):
-            (q, k), ys = self._learned(q, k), []
-            for part in zip(q.split(CHUNK, 2), k.split(CHUNK, 2), v.split(CHUNK, 2), strict=True):
-                y, state = self._chunk(*part, state or self._start(x))
-                ys.append(y)
-        return self._output(torch.cat(ys, dim=2), x), state  # pyright: ignore[reportReturnType]
+            y, kv, z = scan(*self._learned(q, k), v, self.eps, kv, z, seen)
+        return self._output(wide(y), x), State(kv, z, seen + x.shape[1])
 
-    def _chunk(self, q: Tensor, k: Tensor, v: Tensor, state: State) -> tuple[Tensor, State]:
+    def _fading_scan(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        eps: float | None,
+        kv: Tensor | None,
+        z: Tensor | None,
+        seen: int,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """As `FeatureMap.scan`, in chunks; what fades is the numerator alone."""
+        q, k, v = map(wide, (q, k, v))
+        if kv is None:
+            kv, z = sums_before(self.map(k[:, :, :1], seen), v, eps, None, None)
+        ys = []
+        for part in zip(q.split(CHUNK, 2), k.split(CHUNK, 2), v.split(CHUNK, 2), strict=True):
+            y, kv, z = self._fading_chunk(*part, kv, z, seen)
+            seen += y.shape[2]
+            ys.append(y)
+        return torch.cat(ys, dim=2), kv, z
+
+    def _fading_chunk(
+        self, q: Tensor, k: Tensor, v: Tensor, kv: Tensor, z: Tensor | None, seen: int
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Tokens see each other through their weights, and what was before them through the sums."""
-        weights, kv, seen = self.map.weights(q, k, state.seen), state.kv, state.seen
-        phi_q, phi_k = self.map(q, seen), self.map(k, seen)
-        total, z = 1.0, None
-        if state.k is not None and self.eps is not None:
-            total = weights.sum(-1, keepdim=True) + phi_q @ state.k[..., None] + self.eps
-            z = state.k + phi_k.sum(-2)
-        kept = kv
-        if self.decay is not None:
-            fade = self.decay(q.shape[2])
-            weights, phi_q, phi_k = weights * fade.between, phi_q * fade.since, phi_k * fade.until
-            kept = kv * fade.whole
-        y = (weights @ v + phi_q @ kv) / total
-        return y, State(kept + phi_k.mT @ v, z, seen + q.shape[2])
+        assert self.decay is not None
+        fade, weights = self.decay(q.shape[2]), self.map.weights(q, k, seen)
+        phi_q, phi_k, total = self.map(q, seen), self.map(k, seen), 1.0
+        if z is not None and self.eps is not None:
+            total = weights.sum(-1, keepdim=True) + phi_q @ z[..., None] + self.eps
+            z = z + phi_k.sum(-2)
+        y = (weights * fade.between) @ v + (phi_q * fade.since) @ kv
+        return y / total, kv * fade.whole + (phi_k * fade.until).mT @ v, z
 
     def _learned(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         return self.map.learned(q), (self.key_map or self.map).learned(k)
@@ -112,11 +130,6 @@ class LinearAttention(Mixer[State]):
         heads = self.proj(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
         q, k, v = heads.split([self.feature_dim, self.feature_dim, self.head_dim], dim=-1)
         return q, k, v
-
-    def _start(self, x: Seq) -> State:
-        dtype = torch.promote_types(x.dtype, torch.float32)
-        kv = x.new_zeros(x.shape[0], self.num_heads, self.map.expanded_dim, self.head_dim, dtype=dtype)
-        return State(kv, None if self.eps is None else torch.zeros_like(kv[..., 0]), 0)
 
     def _output(self, y: Float[Tensor, "B H T V"], x: Seq) -> Seq:
         y = self.norm(y)

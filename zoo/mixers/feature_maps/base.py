@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.checks import at_least
+from zoo.kernels.linear_attention import linear_attention
 
 
 class FeatureMap(nn.Module, ABC):
@@ -20,7 +21,8 @@ class FeatureMap(nn.Module, ABC):
 
     One map serves all heads, as in zoology and fla.  `offset` is the position of the first token, for maps
     that use it.
-    halves: `attend` takes half precision as it comes; else queries, keys and values are float32 at least.
+    halves: `attend` and `scan` take half precision as it comes; else queries, keys and values are float32 at
+    least.
     """
 
     halves: bool = False
@@ -63,3 +65,19 @@ class FeatureMap(nn.Module, ABC):
         weights = self.weights(q, k)
         y = (weights if fade is None else weights * fade) @ v
         return y if eps is None else y / (weights.sum(-1, keepdim=True) + eps)
+
+    def scan(
+        self,
+        q: Float[Tensor, "B H T E"],
+        k: Float[Tensor, "B H T E"],
+        v: Float[Tensor, "B H T V"],
+        eps: float | None,
+        kv: Float[Tensor, "B H F V"] | None = None,
+        z: Float[Tensor, "B H F"] | None = None,
+        offset: int = 0,
+    ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"] | None]:
+        """A sequence of any length after the sums kv of phi(k) v^T and z of phi(k), and the sums after it.
+
+        kv, z None: the start.  eps None: no denominator, and no z.
+        """
+        return linear_attention(self(q, offset), self(k, offset), v, eps, kv, z)

@@ -3,12 +3,12 @@
 C channels in, F features out, T time; any leading dimensions.
 """
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.precision import wide
 from zoo.kernels.taylor_attention import taylor_attention, taylor_weights
+from zoo.kernels.taylor_scan import num_features, pair_index, taylor_features, taylor_scan
 from zoo.mixers.feature_maps.base import FeatureMap
 
 
@@ -25,18 +25,15 @@ class Taylor2(FeatureMap):
 
     def __init__(self, feature_dim: int) -> None:
         super().__init__(feature_dim)
-        i, j = torch.triu_indices(feature_dim, feature_dim, offset=1)
-        self.register_buffer("pairs", i * feature_dim + j, persistent=False)
+        self.register_buffer("pairs", pair_index(feature_dim), persistent=False)
 
     @property
     def expanded_dim(self) -> int:
-        return 1 + self.feature_dim + self.feature_dim * (self.feature_dim + 1) // 2
+        return num_features(self.feature_dim)
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
         del offset
-        x = x / self.feature_dim**0.25
-        products = (x[..., :, None] * x[..., None, :]).flatten(-2).index_select(-1, self.pairs)
-        return torch.cat([torch.ones_like(x[..., :1]), x, x.square() * 0.5**0.5, products], dim=-1)
+        return taylor_features(x, self.pairs)
 
     def weights(
         self, q: Float[Tensor, "... T C"], k: Float[Tensor, "... T C"], offset: int = 0
@@ -55,3 +52,17 @@ class Taylor2(FeatureMap):
         if eps is None or fade is not None:
             return super().attend(wide(q), wide(k), wide(v), eps, fade)
         return taylor_attention(q, k, v, eps)
+
+    def scan(
+        self,
+        q: Float[Tensor, "B H T C"],
+        k: Float[Tensor, "B H T C"],
+        v: Float[Tensor, "B H T V"],
+        eps: float | None,
+        kv: Float[Tensor, "B H F V"] | None = None,
+        z: Float[Tensor, "B H F"] | None = None,
+        offset: int = 0,
+    ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"] | None]:
+        if eps is None:
+            return super().scan(wide(q), wide(k), wide(v), eps, kv, z, offset)
+        return taylor_scan(q, k, v, eps, kv, z)

@@ -1,0 +1,46 @@
+"""Taylor linear attention with a state in and out: `taylor_attention` for long sequences and for decoding."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.choice import Op
+from zoo.kernels.precision import wide
+from zoo.kernels.taylor_scan.chunked import taylor_scan_chunked
+from zoo.kernels.taylor_scan.features import num_features, pair_index, taylor_features
+from zoo.kernels.taylor_scan.reference import taylor_scan_reference
+
+OP = Op(
+    "taylor_scan",
+    {"reference": taylor_scan_reference, "chunked": taylor_scan_chunked},
+    others=("triton",),
+    prepare=wide,
+)
+
+
+def taylor_scan(
+    q: Float[Tensor, "B H T C"],
+    k: Float[Tensor, "B H T C"],
+    v: Float[Tensor, "B H T V"],
+    eps: float,
+    kv: Float[Tensor, "B H F V"] | None = None,
+    z: Float[Tensor, "B H F"] | None = None,
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"]]:
+    """y_t = sum over j <= t of w_tj v_j / (sum of w_tj + eps), w = 1 + u + u^2/2 and u = q_t k_j / sqrt C.
+
+    kv and z: the sums of phi(k) v^T and phi(k) over what was before (`features`), both or neither; returned
+    are y and the sums after the last token, in float32 at least.  q, k and v may be in half precision: torch
+    takes them in float32, Triton as they are, with sums in float32.
+    """
+    usual = "reference" if q.shape[-2] == 1 else "chunked"
+    return OP.run(usual, q, k, v, eps, kv, z)
+
+
+__all__ = [
+    "OP",
+    "num_features",
+    "pair_index",
+    "taylor_features",
+    "taylor_scan",
+    "taylor_scan_chunked",
+    "taylor_scan_reference",
+]

@@ -1,0 +1,171 @@
+"""Taylor linear attention in Triton: chunks in parallel, the sums before each of them through memory.
+
+`_sums` walks over the chunks of a head, BLOCK features a program, and writes what stands before each chunk;
+`_outputs` then takes all chunks at once: a query meets the keys of its chunk through weights made in
+registers, as in `taylor_attention`, and all before through features made in registers.  Where heads are few,
+`_sums` runs twice: over spans of chunks side by side, for what each adds, and again from there.  One token
+alone is `_step`: it reads the state once and writes it once.
+
+Backward, with g = dy / total and delta = sum of dy y over V, the sums run from the end, R over phi(q) g^T and
+r over -phi(q) delta / total, from the gradients of the last state; and inside a chunk as `taylor_attention`:
+
+    dphi(q) = S g - z delta / total,   dphi(k) = R v + r,   dv = p^T g + R^T phi(k).
+
+The sums before the chunks are made again; kept are q, k, v, y, the first state and total [B H T].
+
+Floors.  Forward, a token and head in bf16: q, k, v, y once, 4 (C + V) bytes; beyond it k and v again and the
+sums of a chunk, written and read, 4 F V / CHUNK: for C 16 and V 64, 320 + 313 bytes.  `_step`: the state read
+and written, 8 F (V + 1) bytes a head in float32.
+
+B batch, H heads, T time, C channels of q and k, V channels of a value, F features, N chunks.  q, k and v come
+with the strides they have; the last must be 1.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd import Function
+
+from zoo.kernels.folding import fold, unfold
+from zoo.kernels.launching import unfit_here
+from zoo.kernels.taylor_scan import triton_launches as launch
+from zoo.kernels.tiles import rows_last
+
+PROVEN: str | None = None  # no card has run the gpu tests yet
+WITHOUT_PRODUCTS = frozenset({"step"})  # one token has no matrices to multiply
+CHANNELS = 32  # of q and k, at most
+DTYPES = (torch.float32, torch.bfloat16)
+
+
+def taylor_scan_triton(
+    q: Float[Tensor, "B H T C"],
+    k: Float[Tensor, "B H T C"],
+    v: Float[Tensor, "B H T V"],
+    eps: float,
+    kv: Float[Tensor, "B H F V"] | None = None,
+    z: Float[Tensor, "B H F"] | None = None,
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"]]:
+    """What `taylor_scan_reference` says; y has the dtype of v, the state is float32."""
+    width = columns_at_once(q.shape[-1], v.dtype)
+    if v.shape[-1] > width:  # columns of a value do not meet; each part brings the same z
+        kvs = [None] * v.shape[-1] if kv is None else kv.split(width, -1)
+        parts = [
+            taylor_scan_triton(q, k, part, eps, before, z)
+            for part, before in zip(v.split(width, -1), kvs, strict=False)
+        ]
+        return torch.cat([y for y, _, _ in parts], -1), torch.cat([s for _, s, _ in parts], -1), parts[0][2]
+    return _Scan.apply(*(rows_last(x) for x in (q, k, v)), eps, kv, z)[:3]
+
+
+def columns_at_once(channels: int, dtype: torch.dtype) -> int:
+    """Of a value; more would spill registers."""
+    return 128 if dtype == torch.bfloat16 else 64 if channels <= 16 else 32
+
+
+def unfit(
+    q: Tensor, k: Tensor, v: Tensor, eps: float, kv: Tensor | None = None, z: Tensor | None = None
+) -> str | None:
+    """Why these inputs cannot go through the kernels, in words; None: they can."""
+    if not q.shape[:-1] == k.shape[:-1] == v.shape[:-1] or q.ndim != 4:
+        return "q, k and v must be [B H T ...] with the same B, H and T"
+    if not q.dtype == k.dtype == v.dtype or q.dtype not in DTYPES:
+        return f"q, k and v must all be float32 or bfloat16, and are {q.dtype}, {k.dtype} and {v.dtype}"
+    if (kv is None) != (z is None):
+        return "kv and z come together"
+    if any(x is not None and x.dtype != torch.float32 for x in (kv, z)):
+        return "kv and z must be float32"
+    if q.shape[-1] > CHANNELS:
+        return f"feature_dim (={q.shape[-1]}) must be at most {CHANNELS}"
+    return unfit_here(q)
+
+
+def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
+    """Calls that reach every kernel in every configuration, on "meta"; few: a quick choice of them."""
+    sizes = [(16, 64)] if few else product((16, 32), (16, 32, 64, 128))
+    for (channels, width), dtype in product(sizes, DTYPES):
+        for heads, length in ((1, 8192), (16, 1)):
+            shape = (4, length, heads, 2 * channels + width)
+            whole = torch.empty(shape, dtype=dtype, device="meta").transpose(1, 2)
+            inputs = [x.requires_grad_() for x in whole.split([channels, channels, width], -1)]
+            yield f"C {channels}, V {width}", dtype, partial(_both_ways, *inputs)
+
+
+def _both_ways(q: Tensor, k: Tensor, v: Tensor) -> None:
+    taylor_scan_triton(q, k, v, 1e-6)[0].sum().backward()
+
+
+class _Scan(Function):
+    @staticmethod
+    def forward(  # pyright: ignore
+        q: Tensor, k: Tensor, v: Tensor, eps: float, kv: Tensor | None, z: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """y, kv, z and total."""
+        start = _both(kv, z)
+        if q.shape[2] == 1:
+            return launch.one_token(q, k, v, eps, start)
+        before = launch.sums(k, v, start)
+        y, total = launch.outputs(q, k, v, eps, before, start is not None)
+        return y, before.end_kv, before.end_z, total
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+        q, k, v, _, kv, z = inputs
+        ctx.mark_non_differentiable(output[3])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(q, k, v, kv, z, output[0], output[3])
+
+    @staticmethod
+    def backward(  # pyright: ignore
+        ctx: Any, dy: Tensor | None, dkv: Tensor | None, dz: Tensor | None, _: None
+    ) -> tuple[Tensor | None, ...]:
+        q, k, v, kv, z, y, total = ctx.saved_tensors
+        if dkv is not None or dz is not None:
+            shape = (*q.shape[:2], launch.num_features(q.shape[-1]))
+            dkv = total.new_zeros(*shape, v.shape[-1]) if dkv is None else dkv
+            dz = total.new_zeros(shape) if dz is None else dz
+        dy = torch.zeros_like(y) if dy is None else dy
+        dq, dk, dv, dkv, dz = _Backward.apply(q, k, v, kv, z, y, total, dy, dkv, dz)
+        return dq, dk, dv, None, *((None, None) if kv is None else (dkv, dz))
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
+        outputs = _Scan.apply(*fold(info.batch_size, in_dims, inputs))
+        return unfold(info.batch_size, outputs), (0,) * 4
+
+
+class _Backward(Function):
+    """A Function of its own, so that it has a batching rule too."""
+
+    @staticmethod
+    def forward(  # pyright: ignore
+        q: Tensor, k: Tensor, v: Tensor, kv: Tensor | None, z: Tensor | None, y: Tensor, total: Tensor,
+        dy: Tensor, dkv: Tensor | None, dz: Tensor | None,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        dy, start, end = rows_last(dy), _both(kv, z), _both(dkv, dz)
+        before = launch.sums(k, v, start)
+        dq, delta = launch.dqueries(q, k, v, dy, y, total, before, start is not None)
+        after = launch.sums(q, dy, end, (total, delta))
+        dk, dv = launch.dkeys(q, k, v, dy, total, delta, after, end is not None)
+        return dq, dk, dv, after.end_kv, after.end_z
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+        del ctx, inputs, output
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> None:  # pyright: ignore
+        raise NotImplementedError("taylor_scan in Triton has first derivatives only: kernels=reference.")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
+        grads = _Backward.apply(*fold(info.batch_size, in_dims, inputs))
+        return unfold(info.batch_size, grads), (0,) * 5
+
+
+def _both(kv: Tensor | None, z: Tensor | None) -> launch.State | None:
+    return None if kv is None or z is None else (kv.contiguous(), z.contiguous())

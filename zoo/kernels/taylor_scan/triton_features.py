@@ -1,0 +1,38 @@
+"""Packed features inside a Triton kernel.
+
+Feature f is root_f x_i x_j, where a channel C stands for the number one.  A tile of features is made by two
+products with matrices of zeros and ones, which pick x_i and x_j: nothing is gathered, and the same matrices,
+transposed, carry a gradient of the features back to the channels.
+"""
+
+# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false
+# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def factors(f, C: tl.constexpr, CS: tl.constexpr):
+    """i, j and root^2 of features f, in the order of `features.taylor_features`."""
+    pair = f - 2 * C - 1  # its place among i < j, row by row
+    row = tl.arange(0, CS)[:, None]
+    ends = (row + 1) * (2 * C - 2 - row) // 2  # of the rows of pairs
+    i = tl.sum(((ends <= pair[None, :]) & (row < C)).to(tl.int32), 0)
+    j = pair - i * (2 * C - 1 - i) // 2 + i + 1
+    linear, square = f <= C, (f > C) & (f <= 2 * C)
+    i = tl.where(linear, C, tl.where(square, f - C - 1, i))
+    j = tl.where(f == 0, C, tl.where(linear, f - 1, tl.where(square, f - C - 1, j)))
+    power = tl.where(f == 0, 1.0, tl.where(linear, C**-0.5, tl.where(square, 0.5 / C, 1.0 / C)))
+    return i, j, power
+
+
+@triton.jit
+def pick(channel, CS: tl.constexpr):
+    """[CS, len(channel)]: a product with it gives these channels, and of channel C zeros; then add `one`."""
+    return (tl.arange(0, CS)[:, None] == channel[None, :]).to(tl.float32)
+
+
+@triton.jit
+def one(channel, C: tl.constexpr):
+    return (channel == C).to(tl.float32)

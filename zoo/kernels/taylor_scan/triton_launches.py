@@ -1,0 +1,183 @@
+"""How the kernels of Taylor linear attention are cut and launched, and the memory they write to.
+
+The letters are those of `triton`.
+"""
+
+# pyright: reportArgumentType=false, reportCallIssue=false
+# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+import triton
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.launching import launch_options
+from zoo.kernels.taylor_scan.features import num_features
+from zoo.kernels.taylor_scan.triton_backward import _keys, _queries
+from zoo.kernels.taylor_scan.triton_forward import _outputs, _step, _sums
+from zoo.kernels.tiles import power_of_two
+
+CHUNK = 256  # tokens that meet through their weights
+PROGRAMS = 264  # that keep a card busy: two on each of 132 multiprocessors
+SPAN = 4  # chunks, at least, that one of several programs takes from a head
+
+State = tuple[Float[Tensor, "B H F V"], Float[Tensor, "B H F"]]
+
+
+class Blocks(NamedTuple):
+    """How one program is cut: `own` rows stay, `other` rows pass by, in tiles of `features`."""
+
+    own: int
+    other: int
+    features: int
+    num_warps: int
+    num_stages: int
+
+
+def blocks(kernel: str, bits: int, width: int) -> Blocks:
+    """Static, so that a captured graph and a second run do the same.
+
+    `python -m benchmarks.kernels_offline` says what each costs in registers; none may spill.
+    """
+    if kernel == "step":
+        return Blocks(min(width, 64), 1, 32, 4, 1)
+    if kernel == "sums":
+        return Blocks(64, 16 if bits == 32 else 64 if width <= 64 else 32, 64, 4, 2)
+    if bits == 32:
+        return Blocks(64, 16, 16, 4, 1 if kernel == "keys" else 2)
+    if kernel == "outputs":
+        return Blocks(128, 64, 64, 8, 2)
+    return Blocks(64, 64, 32, 4 if width <= 64 else 8, 2)
+
+
+def spans_of(programs: int, chunks: int) -> int:
+    """Into how many spans chunks are cut, where one span each would make so many programs."""
+    return max(1, min(PROGRAMS // programs, chunks // SPAN))
+
+
+class Sums(NamedTuple):
+    """Of phi(x) u^T and phi(x), for N chunks; chunk_kv in the dtype of u."""
+
+    chunk_kv: Float[Tensor, "B H N F V"]
+    chunk_z: Float[Tensor, "B H N F"]
+    end_kv: Float[Tensor, "B H F V"]
+    end_z: Float[Tensor, "B H F"]
+
+
+def sums(
+    x: Float[Tensor, "B H T C"],
+    u: Float[Tensor, "B H T V"],
+    start: State | None,
+    back: tuple[Tensor, Tensor] | None = None,
+) -> Sums:
+    """What stands before each chunk, and in the end.  back: total and delta; then what stands after each."""
+    batch, heads, length, _ = x.shape
+    cut = _cut("sums", x, u)
+    chunks, tiles = triton.cdiv(length, CHUNK), triton.cdiv(num_features(x.shape[-1]), cut.features)
+    span = triton.cdiv(chunks, spans_of(batch * heads * tiles, chunks))
+    spans = triton.cdiv(chunks, span)
+    made = Sums(*_state(x, u, (batch, heads, chunks), u.dtype), *_state(x, u, (batch, heads), torch.float32))
+    ahead = _state(x, u, (batch, heads, spans), torch.float32)
+    for keep in (False, True) if spans > 1 else (True,):
+        _sums[batch * heads, tiles, spans](
+            *(*_rows(x, u), *(back or (None, None)), *(start or ahead), *ahead, *made),
+            *(heads, length, span, int(start is not None)),
+            **_sizes(x, u, cut),
+            **{"BACK": back is not None, "KEEP": keep},
+        )
+    return made
+
+
+def outputs(
+    q: Tensor, k: Tensor, v: Tensor, eps: float, before: Sums, started: bool
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
+    """y and total."""
+    y, total = by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
+    cut = _cut("outputs", q, v)
+    _outputs[_grid(q, cut)](
+        *(*_rows(q, k, v, y), total, *before[:2]),
+        *(q.shape[1], q.shape[2], int(started), q.shape[3] ** -0.5, eps),
+        **_sizes(q, v, cut, own=True),
+    )
+    return y, total
+
+
+def one_token(
+    q: Tensor, k: Tensor, v: Tensor, eps: float, start: State | None
+) -> tuple[
+    Float[Tensor, "B H 1 V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"], Float[Tensor, "B H 1"]
+]:
+    """y, the state after the token, and total."""
+    y, total = by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
+    kv, z = _state(q, v, q.shape[:2], torch.float32)
+    cut, sizes = _cut("step", q, v), _sizes(q, v, _cut("step", q, v), own=True)
+    _step[q.shape[0] * q.shape[1], triton.cdiv(v.shape[-1], cut.own)](
+        *(*(part for x in (q, k, v, y) for part in (x, *x.stride()[:2])), total),
+        *(*(start or (kv, z)), kv, z, q.shape[1], int(start is not None), eps),
+        **{name: size for name, size in sizes.items() if name not in ("VS", "CHUNK", "OTHER")},
+    )
+    return y, kv, z, total
+
+
+def dqueries(
+    q: Tensor, k: Tensor, v: Tensor, dy: Tensor, y: Tensor, total: Tensor, before: Sums, started: bool
+) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T"]]:
+    """dq and delta."""
+    dq, delta, cut = by_time(q), torch.empty_like(total), _cut("queries", q, v)
+    _queries[_grid(q, cut)](
+        *(*_rows(q, k, v, dy, y), total, delta, *before[:2], *_rows(dq)),
+        *(q.shape[1], q.shape[2], int(started), q.shape[3] ** -0.5),
+        **_sizes(q, v, cut, own=True),
+    )
+    return dq, delta
+
+
+def dkeys(
+    q: Tensor, k: Tensor, v: Tensor, dy: Tensor, total: Tensor, delta: Tensor, after: Sums, ended: bool
+) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T V"]]:
+    """dk and dv."""
+    dk, dv, cut = by_time(k), by_time(v), _cut("keys", q, v)
+    _keys[_grid(q, cut)](
+        *(*_rows(q, k, v, dy), total, delta, *after[:2], *_rows(dk, dv)),
+        *(q.shape[1], q.shape[2], int(ended), q.shape[3] ** -0.5),
+        **_sizes(q, v, cut, own=True),
+    )
+    return dk, dv
+
+
+def by_time(x: Float[Tensor, "B H T C"]) -> Float[Tensor, "B H T C"]:
+    """Empty, with the heads of a token side by side in memory: what comes before and after has them so."""
+    batch, heads, length, size = x.shape
+    return x.new_empty(batch, length, heads, size).transpose(1, 2)
+
+
+def _state(x: Tensor, u: Tensor, lead: Sequence[int], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Empty; what is divided by stays in float32."""
+    shape = (*lead, num_features(x.shape[-1]))
+    return u.new_empty(*shape, u.shape[-1], dtype=dtype), u.new_empty(shape, dtype=torch.float32)
+
+
+def _rows(*xs: Tensor) -> tuple[Any, ...]:
+    """Each with the strides of its batch, head and time."""
+    return tuple(part for x in xs for part in (x, *x.stride()[:3]))
+
+
+def _grid(q: Tensor, cut: Blocks) -> tuple[int, int]:
+    return q.shape[0] * q.shape[1], triton.cdiv(q.shape[2], cut.own)
+
+
+def _cut(kernel: str, q: Tensor, v: Tensor) -> Blocks:
+    return blocks(kernel, 8 * q.element_size(), power_of_two(v.shape[-1]))
+
+
+def _sizes(q: Tensor, v: Tensor, cut: Blocks, own: bool = False) -> dict[str, Any]:
+    return {
+        **{"C": q.shape[-1], "CS": power_of_two(q.shape[-1]), "F": num_features(q.shape[-1])},
+        **{"V": v.shape[-1], "VS": power_of_two(v.shape[-1]), "CHUNK": CHUNK},
+        **({"OWN": cut.own} if own else {}),
+        **{"OTHER": cut.other, "BLOCK": cut.features},
+        **launch_options(cut.num_warps, cut.num_stages),
+    }
