@@ -5,6 +5,7 @@ from importlib.util import find_spec
 
 from benchmarks.gpu.commands import Command, Part, Place
 from benchmarks.gpu.tested import REPORT, write_tested
+from zoo.bench.__main__ import SUBJECTS
 from zoo.bench.op_subjects import subjects
 
 TINY = ["task=mqar_single", "task.seq_len=16", "task.num_kv_pairs=2", "task.vocab_size=64", "max_examples=64"]
@@ -78,8 +79,8 @@ def steps(place: Place) -> Iterator[Command]:
             ends = ["--segments", "ends", "--forms", forms, "--out", str(home / f"{mixer}_{name}")]
             run = ["benchmarks.gpu.step_forms", *ends, *rounds, *words, f"mixer={mixer}", *how[1:]]
             yield Command(f"{mixer} {name}", run, share=0.25)
-    population = ["zoo.bench", "population", *words, *rounds, "--out", str(home)]
-    yield Command("population", population)
+    if "population" in SUBJECTS:
+        yield Command("population", ["zoo.bench", "population", *words, *rounds, "--out", str(home)])
 
 
 def sweep(place: Place) -> Iterator[Command]:

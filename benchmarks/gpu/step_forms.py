@@ -86,18 +86,20 @@ def _that_step(
 ) -> Iterator[tuple[str, Callable[[], object]]]:
     """Form -> its step; a form that cannot be had is said and left out."""
     for form in forms:
-        run = step_of(cell, kind, form, batch, mixed)
+        stepper, run = step_of(cell, kind, form, batch, mixed)
         try:
             run()
         except Exception as error:
             said = " ".join(str(error).split())[:200]
             print(f"not timed: {form}: {type(error).__name__}: {said}", file=sys.stderr)
             continue
-        yield form, run
+        yield form if stepper.form == form else f"{form}: {stepper.form}", run
 
 
-def step_of(cell: Cell, kind: str, form: str, batch: Batch, mixed: bool) -> Callable[[], object]:
-    """A fresh model's step; called, it trains."""
+def step_of(
+    cell: Cell, kind: str, form: str, batch: Batch, mixed: bool
+) -> tuple[Stepper, Callable[[], object]]:
+    """A fresh model's step, which trains; it knows its form once it has been called."""
     optim = settings("optim", OptimConfig, cell.config["optim"])
     model = model_from_config(cell.config, build_task(cell.config).vocab_size).to(kind)
     optimizer = make_optimizer(model, optim, cell.config["lr"])
@@ -108,7 +110,7 @@ def step_of(cell: Cell, kind: str, form: str, batch: Batch, mixed: bool) -> Call
         with torch.autocast(kind, torch.bfloat16, enabled=mixed), kernels(cell.config["kernels"]):
             return stepper(tuple(batch), 1e-4)
 
-    return run
+    return stepper, run
 
 
 def _loss(model: torch.nn.Module, *batch: torch.Tensor) -> torch.Tensor:
@@ -116,7 +118,7 @@ def _loss(model: torch.nn.Module, *batch: torch.Tensor) -> torch.Tensor:
 
 
 def _products(cell: Cell, kind: str, batch: Batch, mixed: bool) -> float:
-    return flops(step_of(cell, kind, EAGER, batch, mixed))
+    return flops(step_of(cell, kind, EAGER, batch, mixed)[1])
 
 
 if __name__ == "__main__":
