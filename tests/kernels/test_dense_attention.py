@@ -72,10 +72,11 @@ def test_training_in_bfloat16_takes_it_and_comes_nearly_as_near_as_torch_s(monke
     theirs = found(attention, [q, k, v])
     monkeypatch.undo()
     calls = taken(monkeypatch)
-    ours = found(attention, [q, k, v])
+    with torch.autocast("cpu", torch.bfloat16):
+        ours = found(attention, [q, k, v])
     assert calls
     for mine, other, true in zip(ours, theirs, exact, strict=True):
-        assert (mine - true).norm() <= 1.5 * (other - true).norm()
+        assert (mine - true).norm() <= 1.4 * (other - true).norm()
 
 
 def test_everything_else_goes_through_torch_s(monkeypatch):

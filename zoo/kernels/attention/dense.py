@@ -41,7 +41,8 @@ def attention_dense(
     """softmax(q k / sqrt C) v over the keys that `mask` shows, or over the tokens up to a query's own."""
     if mask is not None:
         mask = mask.expand(*q.shape[:-1], k.shape[2]).flatten(0, 1)
-    y = _Attention.apply(*(x.flatten(0, 1) for x in (q, k, v)), mask, is_causal)[0]
+    with torch.autocast(q.device.type, enabled=False):  # it would round the logits
+        y = _Attention.apply(*(x.flatten(0, 1) for x in (q, k, v)), mask, is_causal)[0]
     return y.unflatten(0, q.shape[:2])
 
 
