@@ -34,6 +34,18 @@ def test_what_cannot_run_here_says_why():
 
 
 @pytest.mark.parametrize(
+    ("card", "says"),
+    [(None, "auto leaves it"), ("NVIDIA H200", "under auto: its tests have passed on NVIDIA H200")],
+)
+def test_what_a_card_has_proven_says_so(monkeypatch: pytest.MonkeyPatch, card: str | None, says: str):
+    op = next(op for op in ops() if op.name == "attention")
+    monkeypatch.setattr(op.module("flash_attn"), "PROVEN", card)
+    monkeypatch.setattr(type(op), "missing", lambda self, name: None)
+    here = {name: why for name, _, why in rows(op)}
+    assert here["flash_attn"].startswith("yes") and says in here["flash_attn"] and here["sdpa"] == "yes"
+
+
+@pytest.mark.parametrize(
     ("raises", "says"),
     [
         (ModuleNotFoundError("No module named 'selective_scan_cuda'"), "selective_scan_cuda"),

@@ -59,9 +59,12 @@ def _here(op: Op, name: str) -> str:
     reason = op.missing(name)
     if reason is not None:
         return f"no: {reason}"
-    if name in op.others and op.module(name).PROVEN is None:
+    if name in op.forms:
+        return "yes"
+    card = op.module(name).PROVEN
+    if card is None:
         return "yes, when asked for: its tests have not run on a card yet, so auto leaves it"
-    return "yes"
+    return f"yes, and under auto: its tests have passed on {card}"
 
 
 if __name__ == "__main__":
