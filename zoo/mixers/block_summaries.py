@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from zoo.kernels.block_summaries import block_summaries
 from zoo.kernels.heads import per_query_head
 from zoo.kernels.span_retrieval import attended, in_blocks
 from zoo.mixers.projections import QueryKeyValue
@@ -47,15 +48,16 @@ class BlockSummaries(nn.Module):
     ) -> tuple[Float[Tensor, "B _ U C"], Float[Tensor, "B H W C"] | None]:
         """The summaries of the blocks that are complete now (G heads with mean_key, else H), and the queries
         that wait, as they did before the call: None where the block's own queries do not ask."""
-        keys, values = in_blocks(k, self.block_size), in_blocks(v, self.block_size)
+        dtype = torch.promote_types(k.dtype, torch.float32)
         if self.kind == "mean_key":
-            return keys.mean(dim=-2), None
+            return in_blocks(k, self.block_size).mean(dim=-2, dtype=dtype), None
         if self.landmark is not None:
-            asking = qkv.unplaced_query(self.landmark)[None, :, None, None]
-        else:
-            q = q if waiting is None else torch.cat([waiting, q], dim=2)
-            asking = in_blocks(q, self.block_size)
-            waiting = q[:, :, asking.shape[2] * self.block_size :]
-        keys, values = per_query_head(keys, self.num_heads), per_query_head(values, self.num_heads)
-        asking = asking.expand(*keys.shape[:3], *asking.shape[3:])
-        return attended(asking, keys, keys if self.kind == "attn_key" else values), waiting
+            keys, values = (in_blocks(part.to(dtype), self.block_size) for part in (k, v))
+            keys, values = per_query_head(keys, self.num_heads), per_query_head(values, self.num_heads)
+            asking = qkv.unplaced_query(self.landmark)[None, :, None, None].to(dtype)
+            return attended(asking.expand(*keys.shape[:3], -1, -1), keys, values), None
+        q = q if waiting is None else torch.cat([waiting, q], dim=2)
+        whole = q.shape[2] // self.block_size * self.block_size
+        asking, keys, values = (part[:, :, :whole] for part in (q, k, v))
+        read = keys if self.kind == "attn_key" else values
+        return block_summaries(asking, keys, read, self.block_size), q[:, :, whole:]

@@ -85,14 +85,13 @@ class SpanChoice(nn.Module):
             torch.autocast(q.device.type, enabled=False),
         ):
             if self.rule.scores:
-                q, k, v = (self._precise(part) for part in (q, k[:, :, summarised:], v[:, :, summarised:]))
+                q, k, v = (self._constant(part) for part in (q, k[:, :, summarised:], v[:, :, summarised:]))
                 score, memory = self._scoring(qkv, q, k, v, past, chunks)
             else:
                 score, memory = partial(self._draws, view), Memory()
             return self._chosen(score, view, memory, past.blocks)
 
-    def _precise(self, x: Tensor) -> Tensor:
-        x = x.to(torch.promote_types(x.dtype, torch.float32))
+    def _constant(self, x: Tensor) -> Tensor:
         return x if self.rule.gated else x.detach()  # under no_grad even a view would keep its gradient
 
     def _scoring(
@@ -100,7 +99,9 @@ class SpanChoice(nn.Module):
     ) -> tuple[Score, Memory]:
         """k, v: from the first token of the block that was incomplete."""
         if self.rule.score_rope == "unrotated":
-            q, k = (qkv.turned_back(part, chunks.first + q.shape[2] - part.shape[2]) for part in (q, k))
+            offsets = [chunks.first + q.shape[2] - part.shape[2] for part in (q, k)]
+            q, k = (qkv.turned_back(_precise(part), at) for part, at in zip((q, k), offsets, strict=True))
+            v = _precise(v)
         summaries, queries = self.summaries(qkv, q, k, v, past.queries)
         if past.summaries is not None:
             summaries = torch.cat([past.summaries, summaries], dim=2)
@@ -108,7 +109,7 @@ class SpanChoice(nn.Module):
         by_head = per_query_head(summaries, self.num_heads)
 
         def score(rows: slice) -> Float[Tensor, "B I R U"]:
-            return spans.relevance(asking[:, :, rows], by_head, self.index_sets)
+            return spans.relevance(_precise(asking[:, :, rows]), by_head, self.index_sets)
 
         return score, Memory(summaries, queries, query_sum)
 
@@ -164,3 +165,7 @@ class SpanChoice(nn.Module):
         blocks = self._chosen(partial(self._draws, view), view, Memory(), None)[0].blocks
         assert blocks is not None
         return spans.from_ids(blocks, view.num_blocks).index_select(2, chunks.of_token)
+
+
+def _precise(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))

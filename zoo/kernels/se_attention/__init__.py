@@ -11,7 +11,7 @@ from zoo.kernels.span_retrieval import Chunks
 OP = Op(
     "se_attention",
     {"reference": se_attention_reference, "gathered": se_attention_gathered},
-    others=(),
+    others=("triton",),
 )
 GATHERED_FROM = 256  # keys: fewer are quicker under one mask
 DENSER = 4  # a masked product costs so much less than one with gathered keys,

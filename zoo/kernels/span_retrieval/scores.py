@@ -22,14 +22,15 @@ def scoring_queries(
     """The queries that score blocks, one row a token (token, prefix) or one a chunk; and the sum to carry on.
 
     carried: sum of the queries of the chunk that the call goes on with (prev, at the start of a chunk: of
-    the chunk before).  chunk sums what the call holds of a chunk.
+    the chunk before).  chunk sums what the call holds of a chunk.  Sums are in float32 at least.
     """
-    carried = torch.zeros_like(q[:, :, 0]) if carried is None else carried
-    resumed = (chunks.starts < chunks.first)[:, None]
     if selection == "token":
         return q, None
     if selection == "first":
         return q.index_select(2, chunks.first_token), None
+    dtype = torch.promote_types(q.dtype, torch.float32)
+    carried = torch.zeros_like(q[:, :, 0], dtype=dtype) if carried is None else carried
+    resumed = (chunks.starts < chunks.first)[:, None]
     if selection == "prefix":
         rows = _running_sums(q, chunks) + carried[:, :, None] * resumed[chunks.of_token]
         return rows, rows[:, :, -1]
@@ -41,14 +42,16 @@ def scoring_queries(
 
 
 def _chunk_sums(q: Float[Tensor, "B H T C"], chunks: Chunks) -> Float[Tensor, "B H R C"]:
+    dtype = torch.promote_types(q.dtype, torch.float32)
     if chunks.size is not None:
         fill = -(chunks.begun + q.shape[2]) % chunks.size
-        return F.pad(q, (0, 0, chunks.begun, fill)).unflatten(2, (-1, chunks.size)).sum(dim=3)
+        return F.pad(q, (0, 0, chunks.begun, fill)).unflatten(2, (-1, chunks.size)).sum(dim=3, dtype=dtype)
     member = chunks.of_token == torch.arange(len(chunks.starts), device=q.device)[:, None]
-    return member.to(q.dtype) @ q
+    return member.to(dtype) @ q.to(dtype)
 
 
 def _running_sums(q: Float[Tensor, "B H T C"], chunks: Chunks) -> Float[Tensor, "B H T C"]:
+    q = q.to(torch.promote_types(q.dtype, torch.float32))
     total = q.cumsum(dim=2)
     return total - (total - q).index_select(2, chunks.first_token[chunks.of_token])
 

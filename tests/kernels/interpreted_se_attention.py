@@ -1,0 +1,100 @@
+"""Run by test_interpreted.py: attention to a chunk and chosen blocks in Triton's interpreter, in float32,
+against float64."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from tests.kernels import test_se_attention_gpu as on_a_card
+from tests.kernels.agreement import as_near_as_torch, results
+from tests.kernels.spans import Call, inputs
+from zoo.kernels.choice import kernels
+from zoo.kernels.se_attention import se_attention, se_attention_reference
+from zoo.kernels.se_attention.triton import se_attention_triton
+from zoo.kernels.span_retrieval import drawn_chunks
+
+CALLS = [
+    Call(1, 2, 1, 1, 76, 0, 0, 60, 4, 2, False, True),  # a tile of queries and one of keys in two chunks
+    Call(1, 1, 1, 1, 70, 0, 0, 24, 6, 1, True, True),
+    Call(2, 2, 2, 2, 20, 29, 13, 8, 4, 2, False, False),  # resumes inside a chunk, the oldest are forgotten
+    Call(1, 2, 2, 2, 20, 29, 29, 8, 4, 2, True, False),
+    Call(1, 1, 1, 1, 3, 75, 75, 16, 4, 3, False, True),  # inside one chunk
+    Call(2, 1, 1, 1, 1, 135, 135, 70, 2, 3, True, False),  # decoding, past the first tile of its chunk
+    Call(1, 1, 1, 1, 19, 2, 2, 6, 3, 0, False, False),  # no retrieval
+    Call(1, 1, 1, 1, 7, 0, 0, 64, 4, 2, True, True),  # nothing to choose from
+]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=str)
+def test_outputs_and_gradients(call: Call):
+    as_near_as_torch(se_attention_triton, se_attention_reference, inputs(call, 5))
+
+
+def test_a_block_that_no_tile_of_keys_holds():
+    as_near_as_torch(
+        se_attention_triton,
+        se_attention_reference,
+        inputs(Call(1, 1, 1, 1, 150, 0, 0, 130, 130, 1, False, True), 4),
+    )
+
+
+@pytest.mark.parametrize("per_token", [False, True])
+def test_stacked_members_are_more_of_the_batch(per_token: bool):
+    """One outer backward through vmap, as a population trains; all members have made the same choice."""
+    q, k, v, ids, bias, chunks, size = inputs(Call(2, 1, 1, 1, 10, 0, 0, 4, 4, 1, per_token, True), 4)
+    stacked = [torch.stack([x.detach(), 2 * x.detach()]).requires_grad_() for x in (q, k, v)]
+
+    def member(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
+        return se_attention_triton(q, k, v, ids, bias, chunks, size)
+
+    y = vmap(member, in_dims=(0, 0, 0, None))(*[*stacked, bias])
+    upstream = torch.randn(y.shape, dtype=torch.float64)
+    grads = torch.autograd.grad(y, [*stacked, bias], upstream.to(y))
+    sums = torch.zeros_like(bias)
+    for i in range(2):
+        own = [x.detach()[i].requires_grad_() for x in stacked]
+        alone = results(se_attention_triton, [*own, ids, bias, chunks, size], [upstream[i]])
+        torch.testing.assert_close([y[i], *(g[i] for g in grads[:3])], alone[:4])
+        sums += alone[4]
+    torch.testing.assert_close(grads[3], sums)
+
+
+@pytest.mark.parametrize("changes", [{"selection": "first"}, {"gate": "bias", "num_kv_heads": 1}], ids=str)
+def test_a_mixer_runs_it_when_asked(changes: dict):
+    """Whole sequences through the kernel, then in parts: the split law in float32."""
+    from zoo.mixers.se_attn import SEAttn
+
+    mixer = SEAttn(16, num_heads=2, chunk_size=8, **changes)
+    x = torch.randn(1, 37, 16, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = mixer(x)
+        with kernels("triton") as choice:
+            whole = mixer(x)
+            head, state = mixer.extend(x[:, :21])
+            tail, _ = mixer.extend(x[:, 21:], state)
+    assert choice.record()["se_attention"] == "triton"
+    torch.testing.assert_close(torch.cat([head, tail], 1), whole, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(whole, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_what_it_cannot_take_is_refused_with_a_reason():
+    call = Call(1, 2, 2, 1, 16, 0, 0, 8, 4, 1, False, False)
+    q, k, v, ids, bias, chunks, size = inputs(call, 4)
+    wide = [torch.zeros(1, 2, 16, 65)] * 3
+    several = drawn_chunks([4, 8], True, 0, 1, 16, torch.device("cpu"))
+    for given, says in (
+        ([q.double(), k.double(), v.double(), ids, bias, chunks, size], "float64"),
+        ([*wide, ids, bias, chunks, size], r"head_dim \(=65\) must be at most 64"),
+        ([q, k, v, ids, bias, several, size], "chunks of several sizes"),
+        ([q, k, v, ids.expand(-1, 3, -1, -1), bias, chunks, size], r"index sets \(=3\)"),
+    ):
+        with kernels("triton"), pytest.raises(ValueError, match=f"cannot run se_attention: .*{says}"):
+            se_attention(*given)
+
+
+def test_what_the_gpu_tests_do_works_on_small_calls():
+    """All but the card: the same functions, on the CPU."""
+    call = Call(1, 1, 1, 1, 12, 0, 0, 8, 4, 1, True, True)
+    on_a_card.near(call, 8, torch.float32, "cpu")
+    on_a_card.twice(call, 8, torch.float32, "cpu")

@@ -1,0 +1,23 @@
+"""What SE-Attn scores a block of the past by: attention inside it, averaged over its queries."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.block_summaries.reference import block_summaries_reference
+from zoo.kernels.choice import Op
+
+OP = Op("block_summaries", {"reference": block_summaries_reference}, others=("triton",))
+
+
+def block_summaries(
+    q: Float[Tensor, "B H T C"], k: Float[Tensor, "B G T C"], v: Float[Tensor, "B G T C"], block_size: int
+) -> Float[Tensor, "B H U C"]:
+    """The mean over a block's queries of softmax(q k / sqrt C) v over its keys; not causal.
+
+    U = T / block_size: whole blocks alone.  In float32 at least, for a rounded one is chosen wrongly.
+    (Expansion Span, arXiv 2412.13328, section 3.)
+    """
+    return OP.run("reference", q, k, v, block_size)
+
+
+__all__ = ["OP", "block_summaries", "block_summaries_reference"]

@@ -1,0 +1,147 @@
+"""Block summaries in Triton: q, k and v are read once, and only the summaries are written.
+
+A program takes as many whole blocks as fit into a tile.  Their weights p are one tile under a mask of blocks
+on its diagonal, so a summary needs only the sums of p over its queries: c = (1 / block_size) sum over j of
+(sum over i of p_ij) v_j.  The floor is the bytes of q, k and v.  The backward pass, which only a gate asks
+for, is that of the definition, in torch.
+
+B batch, H query heads, G key/value heads, T time, U blocks, C channels per head.
+"""
+
+# pyright: reportArgumentType=false, reportCallIssue=false
+# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd import Function
+
+from zoo.kernels.block_summaries.reference import block_summaries_reference
+from zoo.kernels.folding import fold, unfold
+from zoo.kernels.launching import launch_options, unfit_here
+from zoo.kernels.tiles import dot, load_rows, power_of_two, rows_last, store_rows
+
+PROVEN: str | None = None  # no card has run the gpu tests yet
+WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
+TILES = (64, 128)  # tokens of a program
+LARGEST = 128  # channels of a head
+DTYPES = (torch.float32, torch.bfloat16)
+LOG2E = tl.constexpr(1.4426950408889634)  # the kernel raises 2, not e
+
+
+def block_summaries_triton(
+    q: Float[Tensor, "B H T C"], k: Float[Tensor, "B G T C"], v: Float[Tensor, "B G T C"], block_size: int
+) -> Float[Tensor, "B H U C"]:
+    """What `block_summaries_reference` says."""
+    return _Summaries.apply(rows_last(q), rows_last(k), rows_last(v), block_size)[0]
+
+
+def unfit(q: Tensor, k: Tensor, v: Tensor, block_size: int) -> str | None:
+    """Why these inputs cannot go through the kernel, in words; None: they can."""
+    if not q.dtype == k.dtype == v.dtype or q.dtype not in DTYPES:
+        return f"q, k and v must all be float32 or bfloat16, and are {q.dtype}, {k.dtype} and {v.dtype}"
+    if q.shape[-1] > LARGEST:
+        return f"head_dim (={q.shape[-1]}) must be at most {LARGEST}"
+    if block_size > TILES[-1]:
+        return f"block_size (={block_size}) must be at most {TILES[-1]}"
+    return unfit_here(q)
+
+
+def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
+    """Calls that reach the kernel in every configuration, on "meta"; few: a quick choice of them."""
+    sizes = [(32, 64)] if few else product((1, 4, 32, 128), (16, 64, 128))
+    for (block, width), dtype in product(sizes, DTYPES):
+        whole = torch.empty(2, 8192, 8, width, dtype=dtype, device="meta").transpose(1, 2)
+        yield f"C {width}, block {block}", dtype, partial(_forward, whole, block)
+
+
+def _forward(whole: Tensor, block_size: int) -> None:
+    block_summaries_triton(*whole.split([4, 2, 2], 1), block_size)
+
+
+class _Summaries(Function):
+    @staticmethod
+    def forward(q: Tensor, k: Tensor, v: Tensor, block_size: int) -> tuple[Tensor]:  # pyright: ignore
+        (batch, heads, length, width), blocks = q.shape, q.shape[2] // block_size
+        tile = next(size for size in TILES if size >= block_size)
+        c = torch.empty(batch, heads, blocks, width, device=q.device)
+        if blocks:
+            _summaries[batch * heads, triton.cdiv(blocks, tile // block_size)](
+                *(q, *q.stride()[:3], k, *k.stride()[:3], v, *v.stride()[:3], c),
+                *(heads, k.shape[1], length, blocks, block_size, width**-0.5),
+                **{"C": width, "CS": power_of_two(width)},
+                **{"OWN": tile, "BLOCK": power_of_two(tile // block_size)},
+                **launch_options(4 if tile == 64 and width <= 64 else 8, 1),
+            )
+        return (c,)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+        ctx.save_for_backward(*inputs[:3])
+        ctx.block_size = inputs[3]
+
+    @staticmethod
+    def backward(ctx: Any, dc: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
+        return *_Backward.apply(*ctx.saved_tensors, dc, ctx.block_size), None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
+        return unfold(info.batch_size, _Summaries.apply(*fold(info.batch_size, in_dims, inputs))), (0,)
+
+
+class _Backward(Function):
+    """A Function of its own, so that it has a batching rule too."""
+
+    @staticmethod
+    def forward(  # pyright: ignore
+        q: Tensor, k: Tensor, v: Tensor, dc: Tensor, block_size: int
+    ) -> tuple[Tensor, ...]:
+        with torch.enable_grad():
+            leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+            c = block_summaries_reference(*leaves, block_size)
+            return torch.autograd.grad(c, leaves, dc)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+        del ctx, inputs, output
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> None:  # pyright: ignore
+        raise NotImplementedError("block_summaries in Triton has first derivatives only: kernels=reference.")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
+        grads = _Backward.apply(*fold(info.batch_size, in_dims, inputs))
+        return unfold(info.batch_size, grads), (0, 0, 0)
+
+
+@triton.jit
+def _summaries(
+    q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, c,
+    H, G, T, U, block_size, scale,
+    C: tl.constexpr, CS: tl.constexpr, OWN: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """One program: the whole blocks of a head that fit into OWN tokens; BLOCK at most, filled up."""
+    head, fit = tl.program_id(0).to(tl.int64), OWN // block_size
+    b, h = head // H, head % H
+    g, first = h * G // H, tl.program_id(1) * fit
+    i = tl.arange(0, OWN)
+    block_of, t = i // block_size, tl.where(i < fit * block_size, first * block_size + i, T)
+    queries = load_rows(q + b * q_b + h * q_h, q_t, t, T, C, CS)
+    keys = load_rows(k + b * k_b + g * k_h, k_t, t, T, C, CS)
+    x = dot(queries, tl.trans(keys)) * (scale * LOG2E)
+    x = tl.where(block_of[:, None] == block_of[None, :], x, float("-inf"))
+    p = tl.exp2(x - tl.max(x, 1)[:, None])
+    weights = tl.sum(p / tl.sum(p, 1)[:, None], 0) / block_size
+    u = tl.arange(0, BLOCK)
+    spread = tl.where(u[:, None] == block_of[None, :], weights[None, :], 0.0)
+    values = load_rows(v + b * v_b + g * v_h, v_t, t, T, C, CS)
+    row = tl.where(u < fit, first + u, U)
+    store_rows(c + head * U * C, C, row, U, dot(spread, values.to(tl.float32)), C, CS)

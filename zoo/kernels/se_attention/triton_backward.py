@@ -1,0 +1,181 @@
+"""The backward kernels of se_attention; what is named as in the forward kernel is the same."""
+
+# pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
+# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
+
+import triton
+import triton.language as tl
+
+from zoo.kernels.se_attention.triton_forward import LOG2E, biases, chosen_rows
+from zoo.kernels.tiles import dot, load_rows, store_rows
+
+
+@triton.jit
+def backward_alone(
+    queries, upstream, level, through, k, k_t, v, v_t, ids, bias, shares, t, T, S, N, block_size, factor,
+    sums, C: tl.constexpr, CS: tl.constexpr, BIASED: tl.constexpr,
+):  # fmt: skip
+    """The part of blocks in dq, where no two rows share a key; stores what a row adds to its biases."""
+    queries, upstream = queries.to(tl.float32), upstream.to(tl.float32)
+    for n in range(0, N):
+        block = tl.load(ids + t * N + n, mask=t < T, other=-1)
+        share = tl.zeros_like(level)
+        for place in range(0, block_size):
+            row = tl.where(block >= 0, block * block_size + place, S)
+            keys = load_rows(k, k_t, row, S, C, CS).to(tl.float32)
+            x = tl.sum(queries * keys, 1) * factor
+            if BIASED:
+                x += tl.load(bias + t * N + n, mask=t < T, other=0.0) * LOG2E
+            p = tl.exp2(tl.where(block >= 0, x, float("-inf")) - level)
+            ds = p * (tl.sum(upstream * load_rows(v, v_t, row, S, C, CS).to(tl.float32), 1) - through)
+            sums += ds[:, None] * keys
+            share += ds
+        if BIASED:
+            tl.store(shares + t * N + n, share, mask=t < T)
+    return sums
+
+
+@triton.jit
+def backward_queries(
+    q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, dy, dy_b, dy_h, dy_t, ids, bias,
+    y, y_b, y_h, y_t, lse, delta, dq, dq_b, dq_h, dq_t, shares,
+    H, G, sets, T, S, R, N, chunk_size, begun, block_size, scale, parts,
+    C: tl.constexpr, CS: tl.constexpr, PER_TOKEN: tl.constexpr, BIASED: tl.constexpr,
+    OWN: tl.constexpr, OTHER: tl.constexpr,
+):  # fmt: skip
+    """dq of OWN queries, what they add to the gradient of biases, and delta, for `backward_keys`."""
+    head, tile = tl.program_id(0).to(tl.int64), tl.program_id(1) + begun // OWN
+    first, b, h = tile * OWN, head // H, head % H
+    g, chosen = h * G // H, (b * sets + h * sets // H) * R * N
+    q, k, v, y = q + b * q_b + h * q_h, k + b * k_b + g * k_h, v + b * v_b + g * v_h, y + b * y_b + h * y_h
+    dy, dq = dy + b * dy_b + h * dy_h, dq + b * dq_b + h * dq_h
+    ids, bias, factor = ids + chosen, bias + chosen, scale * LOG2E
+    before, end = (S - T - begun).to(tl.int64), begun + T
+    u = first + tl.arange(0, OWN)
+    t = tl.where(u >= begun, u - begun, T)
+    queries, upstream = load_rows(q, q_t, t, T, C, CS), load_rows(dy, dy_t, t, T, C, CS)
+    through = tl.sum(upstream.to(tl.float32) * load_rows(y, y_t, t, T, C, CS).to(tl.float32), 1)
+    tl.store(delta + head * T + t, through, mask=t < T)
+    level = tl.load(lse + head * T + t, mask=t < T, other=0.0)
+    sums = tl.zeros([OWN, CS], tl.float32)
+    if PER_TOKEN:
+        at = shares + head * R * N
+        sums = backward_alone(
+            queries, upstream, level, through, k, k_t, v, v_t, ids, bias, at, t, T, S, N, block_size, factor,
+            sums, C, CS, BIASED,
+        )  # fmt: skip
+    else:
+        for row in range(first // chunk_size, (min(first + OWN, end) - 1) // chunk_size + 1):
+            mine = u // chunk_size == row
+            part = (head * R + row) * parts + tile - row * chunk_size // OWN
+            for start in range(0, N * block_size, OTHER):
+                columns = start + tl.arange(0, OTHER)
+                j = chosen_rows(ids, row, columns, N, S, block_size)
+                keys = load_rows(k, k_t, j, S, C, CS)
+                x = dot(queries, tl.trans(keys)) * factor
+                if BIASED:
+                    x += biases(bias, row, columns, N, block_size)[None, :]
+                x = tl.where(mine[:, None] & (j < S)[None, :], x, float("-inf"))
+                dp = dot(upstream, tl.trans(load_rows(v, v_t, j, S, C, CS)))
+                ds = tl.exp2(x - level[:, None]) * (dp - through[:, None])
+                sums = dot(ds, keys, sums)
+                if BIASED:
+                    at = shares + part * N * block_size + columns
+                    tl.store(at, tl.sum(ds, 0), mask=columns < N * block_size)
+    k, v, start_of = k + before * k_t, v + before * v_t, u // chunk_size * chunk_size
+    for start in range(first // chunk_size * chunk_size, min(first + OWN, end), OTHER):
+        j = start + tl.arange(0, OTHER)
+        keys = load_rows(k, k_t, j, end, C, CS)
+        x = dot(queries, tl.trans(keys)) * factor
+        x = tl.where((j[None, :] <= u[:, None]) & (j[None, :] >= start_of[:, None]), x, float("-inf"))
+        dp = dot(upstream, tl.trans(load_rows(v, v_t, j, end, C, CS)))
+        sums = dot(tl.exp2(x - level[:, None]) * (dp - through[:, None]), keys, sums)
+    store_rows(dq, dq_t, t, T, sums * scale, C, CS)
+
+
+@triton.jit
+def add_queries(x, values, queries, upstream, level, through, dkeys, dvalues):
+    """x: [keys, queries], -inf where one does not see the other."""
+    p = tl.exp2(x - level[None, :])
+    dvalues = dot(p, upstream, dvalues)
+    ds = p * (dot(values, tl.trans(upstream)) - through[None, :])
+    return dot(ds, queries, dkeys), dvalues
+
+
+@triton.jit
+def backward_keys(
+    q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, dy, dy_b, dy_h, dy_t,
+    blocks, entries, begins, bias, lse, delta, dk, dk_b, dk_h, dk_t, dv, dv_b, dv_h, dv_t,
+    H, G, sets, T, S, R, N, chunk_size, begun, block_size, scale, U,
+    C: tl.constexpr, CS: tl.constexpr, PER_TOKEN: tl.constexpr, BIASED: tl.constexpr,
+    OWN: tl.constexpr, OTHER: tl.constexpr,
+):  # fmt: skip
+    """dk and dv of OWN keys, from all query heads that share them; weights are [OWN keys, OTHER queries]."""
+    group, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * OWN
+    b, g = group // G, group % G
+    k, v, dk, dv = (
+        k + b * k_b + g * k_h,
+        v + b * v_b + g * v_h,
+        dk + b * dk_b + g * dk_h,
+        dv + b * dv_b + g * dv_h,
+    )
+    one_set = b * sets + g * sets // G
+    blocks, entries, bias = blocks + one_set * R * N, entries + one_set * R * N, bias + one_set * R * N
+    low = tl.load(begins + one_set * (U + 1) + min(first // block_size, U))
+    high = tl.load(begins + one_set * (U + 1) + min((first + OWN - 1) // block_size + 1, U))
+    before, end, factor = S - T - begun, begun + T, scale * LOG2E
+    row = first + tl.arange(0, OWN)
+    keys, values = load_rows(k, k_t, row, S, C, CS), load_rows(v, v_t, row, S, C, CS)
+    block_of, place = row // block_size, row - before
+    last = min(first + OWN, S) - 1 - before
+    close = tl.where(last >= 0, min((last // chunk_size + 1) * chunk_size, end), 0)
+    dkeys, dvalues = tl.zeros([OWN, CS], tl.float32), tl.zeros([OWN, CS], tl.float32)
+    for shared in range(0, H // G):
+        h = g * (H // G) + shared
+        q_at, dy_at = q + b * q_b + h * q_h, dy + b * dy_b + h * dy_h
+        lse_at, delta_at = lse + (b * H + h) * T, delta + (b * H + h) * T
+        for start in range(max(first - before, begun), close, OTHER):  # the own chunk
+            u = start + tl.arange(0, OTHER)
+            t = tl.where(u < close, u - begun, T)
+            queries, upstream = load_rows(q_at, q_t, t, T, C, CS), load_rows(dy_at, dy_t, t, T, C, CS)
+            level = tl.load(lse_at + t, mask=t < T, other=0.0)
+            through = tl.load(delta_at + t, mask=t < T, other=0.0)
+            seen = (place[:, None] <= u[None, :]) & (
+                place[:, None] >= (u // chunk_size * chunk_size)[None, :]
+            )
+            x = tl.where(seen & (t < T)[None, :], dot(keys, tl.trans(queries)) * factor, float("-inf"))
+            dkeys, dvalues = add_queries(x, values, queries, upstream, level, through, dkeys, dvalues)
+        if PER_TOKEN:
+            for start in range(low, high, OTHER):  # the tokens that chose a block of these keys
+                at = start + tl.arange(0, OTHER)
+                entry = tl.load(entries + at, mask=at < high, other=0)
+                block = tl.load(blocks + at, mask=at < high, other=-1)
+                t = tl.where(at < high, entry // N, T)
+                queries, upstream = load_rows(q_at, q_t, t, T, C, CS), load_rows(dy_at, dy_t, t, T, C, CS)
+                level = tl.load(lse_at + t, mask=t < T, other=0.0)
+                through = tl.load(delta_at + t, mask=t < T, other=0.0)
+                x = dot(keys, tl.trans(queries)) * factor
+                if BIASED:
+                    x += (tl.load(bias + entry) * LOG2E)[None, :]
+                x = tl.where(block_of[:, None] == block[None, :], x, float("-inf"))
+                dkeys, dvalues = add_queries(x, values, queries, upstream, level, through, dkeys, dvalues)
+        else:
+            for at in range(low, high):  # the chunks that chose a block of these keys
+                entry, block = tl.load(entries + at), tl.load(blocks + at)
+                chunk = entry // N * chunk_size
+                stop = min(chunk + chunk_size, end)
+                for start in range(max(chunk, begun), stop, OTHER):
+                    u = start + tl.arange(0, OTHER)
+                    t = tl.where(u < stop, u - begun, T)
+                    queries = load_rows(q_at, q_t, t, T, C, CS)
+                    upstream = load_rows(dy_at, dy_t, t, T, C, CS)
+                    level = tl.load(lse_at + t, mask=t < T, other=0.0)
+                    through = tl.load(delta_at + t, mask=t < T, other=0.0)
+                    x = dot(keys, tl.trans(queries)) * factor
+                    if BIASED:
+                        x += tl.load(bias + entry) * LOG2E
+                    seen = (block_of == block)[:, None] & (t < T)[None, :]
+                    x = tl.where(seen, x, float("-inf"))
+                    dkeys, dvalues = add_queries(x, values, queries, upstream, level, through, dkeys, dvalues)
+    store_rows(dk, dk_t, row, S, dkeys * scale, C, CS)
+    store_rows(dv, dv_t, row, S, dvalues, C, CS)

@@ -1,0 +1,104 @@
+"""The forward kernel of se_attention, and what the others share with it.
+
+Places u count the keys from the start of the chunk that the call goes on with: query t is at place begun + t,
+and key u is row before + u of k, where `before` keys are older.  CS is C filled up to a power of two.
+"""
+
+# pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
+# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
+
+import triton
+import triton.language as tl
+
+from zoo.kernels.tiles import dot, load_rows, store_rows
+
+LOG2E = tl.constexpr(1.4426950408889634)  # the kernels raise 2, not e
+
+
+@triton.jit
+def chosen_rows(ids, row, columns, N, S, block_size):
+    """The rows of k that columns 0 .. N block_size - 1 of a row's chosen blocks stand for; S where none."""
+    block = tl.load(ids + row * N + columns // block_size, mask=columns < N * block_size, other=-1)
+    return tl.where(block >= 0, block * block_size + columns % block_size, S)
+
+
+@triton.jit
+def biases(bias, row, columns, N, block_size):
+    found = tl.load(bias + row * N + columns // block_size, mask=columns < N * block_size, other=0.0)
+    return found * LOG2E
+
+
+@triton.jit
+def add_keys(x, values, top, total, sums):
+    """One tile more of the running softmax; a masked logit is -inf and `top` is finite."""
+    new = tl.maximum(top, tl.max(x, 1))
+    p, fade = tl.exp2(x - new[:, None]), tl.exp2(top - new)
+    return new, total * fade + tl.sum(p, 1), dot(p, values, sums * fade[:, None])
+
+
+@triton.jit
+def forward_alone(
+    queries, k, k_t, v, v_t, ids, bias, t, T, S, N, block_size, scale, top, total, sums,
+    C: tl.constexpr, CS: tl.constexpr, BIASED: tl.constexpr,
+):  # fmt: skip
+    """The blocks' part of the running softmax, where no two rows share a key."""
+    queries = queries.to(tl.float32)
+    for n in range(0, N):
+        block = tl.load(ids + t * N + n, mask=t < T, other=-1)
+        for place in range(0, block_size):
+            row = tl.where(block >= 0, block * block_size + place, S)
+            x = tl.sum(queries * load_rows(k, k_t, row, S, C, CS).to(tl.float32), 1) * scale
+            if BIASED:
+                x += tl.load(bias + t * N + n, mask=t < T, other=0.0) * LOG2E
+            x = tl.where(block >= 0, x, float("-inf"))
+            new = tl.maximum(top, x)
+            p, fade = tl.exp2(x - new), tl.exp2(top - new)
+            values = load_rows(v, v_t, row, S, C, CS).to(tl.float32)
+            top, total, sums = new, total * fade + p, sums * fade[:, None] + p[:, None] * values
+    return top, total, sums
+
+
+@triton.jit
+def forward(
+    q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, ids, bias, y, y_b, y_h, y_t, lse,
+    H, G, sets, T, S, R, N, chunk_size, begun, block_size, scale,
+    C: tl.constexpr, CS: tl.constexpr, PER_TOKEN: tl.constexpr, BIASED: tl.constexpr,
+    OWN: tl.constexpr, OTHER: tl.constexpr,
+):  # fmt: skip
+    """One program: OWN queries of a head."""
+    head, first = tl.program_id(0).to(tl.int64), (tl.program_id(1) + begun // OWN) * OWN
+    b, h = head // H, head % H
+    g, chosen = h * G // H, (b * sets + h * sets // H) * R * N
+    q, k, v, y = q + b * q_b + h * q_h, k + b * k_b + g * k_h, v + b * v_b + g * v_h, y + b * y_b + h * y_h
+    ids, bias, scale = ids + chosen, bias + chosen, scale * LOG2E
+    before, end = (S - T - begun).to(tl.int64), begun + T
+    u = first + tl.arange(0, OWN)
+    t = tl.where(u >= begun, u - begun, T)
+    queries = load_rows(q, q_t, t, T, C, CS)
+    top, total = tl.full([OWN], -1e30, tl.float32), tl.zeros([OWN], tl.float32)
+    sums = tl.zeros([OWN, CS], tl.float32)
+    if PER_TOKEN:
+        top, total, sums = forward_alone(
+            queries, k, k_t, v, v_t, ids, bias, t, T, S, N, block_size, scale, top, total, sums, C, CS, BIASED
+        )
+    else:
+        for row in range(first // chunk_size, (min(first + OWN, end) - 1) // chunk_size + 1):
+            mine = u // chunk_size == row
+            for start in range(0, N * block_size, OTHER):
+                columns = start + tl.arange(0, OTHER)
+                j = chosen_rows(ids, row, columns, N, S, block_size)
+                x = dot(queries, tl.trans(load_rows(k, k_t, j, S, C, CS))) * scale
+                if BIASED:
+                    x += biases(bias, row, columns, N, block_size)[None, :]
+                x = tl.where(mine[:, None] & (j < S)[None, :], x, float("-inf"))
+                values = load_rows(v, v_t, j, S, C, CS)
+                top, total, sums = add_keys(x, values, top, total, sums)
+    k, v, start_of = k + before * k_t, v + before * v_t, u // chunk_size * chunk_size
+    for start in range(first // chunk_size * chunk_size, min(first + OWN, end), OTHER):
+        j = start + tl.arange(0, OTHER)
+        x = dot(queries, tl.trans(load_rows(k, k_t, j, end, C, CS))) * scale
+        x = tl.where((j[None, :] <= u[:, None]) & (j[None, :] >= start_of[:, None]), x, float("-inf"))
+        top, total, sums = add_keys(x, load_rows(v, v_t, j, end, C, CS), top, total, sums)
+    total = tl.maximum(total, 1.0)  # of a query it is 1 at least, of a row that is none perhaps 0
+    store_rows(y, y_t, t, T, sums / total[:, None], C, CS)
+    tl.store(lse + head * T + t, top + tl.log2(total), mask=t < T)
