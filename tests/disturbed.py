@@ -17,8 +17,8 @@ PATIENCE_S = 120
 class Sweep:
     """One command, given again and again in one place."""
 
-    def __init__(self, place: Path, seeds: int) -> None:
-        self.place, self.words = place, (*SWEEP, f"seed=range({seeds})")
+    def __init__(self, place: Path, seeds: int, *words: str) -> None:
+        self.place, self.words = place, (*SWEEP, f"seed=range({seeds})", *words)
         self.finished: dict[Path, list[tuple[str, int, int]]] = {}
 
     def start(self, python_path: str = "") -> subprocess.Popen[str]:

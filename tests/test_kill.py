@@ -5,7 +5,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import pytest
 from tests.command import finish
 from tests.disturbed import PATIENCE_S, Sweep, litter
 from tests.toys.faulty import PACE
-from zoo import claim
+from zoo import claim, results
 
 FEW, MANY = 5, 24  # cells
 
@@ -70,13 +70,16 @@ def kill(sweep: Sweep, process: subprocess.Popen[str], who: str, chance: random.
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
-    sweep = Sweep(tmp_path_factory.mktemp("undisturbed"), FEW)
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    return at_once(Sweep(tmp_path_factory.mktemp("undisturbed"), FEW))
+
+
+def at_once(sweep: Sweep) -> Sweep:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(PACE, "0")
         code, _, err = finish(sweep.start(), PATIENCE_S)
     assert (code, err) == (0, "")
-    yield sweep
+    return sweep
 
 
 def test_a_kill_in_the_middle_of_each_file(
@@ -120,6 +123,17 @@ def test_kills_at_three_random_moments(tmp_path: Path, undisturbed: Sweep, monke
     sweep.complete(undisturbed)
 
 
+def test_kills_of_populations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """In float32, where the last bits of a member depend on how many train as one."""
+    for name in ("undisturbed", "killed"):
+        (tmp_path / name).mkdir()
+    sweep = Sweep(tmp_path / "killed", FEW, "population=3")
+    kill_at(sweep, ("driver", "worker"), random.Random(1))
+    monkeypatch.setenv(PACE, "0")
+    sweep.complete(at_once(Sweep(tmp_path / "undisturbed", FEW, "population=3")))
+    assert {results.read(folder)["population"]["size"] for folder in sweep.folders()} == {2, 3}
+
+
 def left_at_the_very_end(folder: Path) -> None:
     """As a kill leaves it between the record and the end of the process."""
     (folder / "output.txt").touch()
@@ -131,13 +145,16 @@ def left_at_the_very_end(folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
+@pytest.mark.parametrize("population", [1, 3])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_kills_at_twenty_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int):
+def test_kills_at_twenty_random_moments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, population: int
+):
     (tmp_path / "undisturbed").mkdir()
-    undisturbed, sweep = Sweep(tmp_path / "undisturbed", MANY), Sweep(tmp_path, MANY)
-    monkeypatch.setenv(PACE, "0")
-    code, _, err = finish(undisturbed.start(), PATIENCE_S)
-    assert (code, err) == (0, "")
+    undisturbed, sweep = (
+        Sweep(place, MANY, f"population={population}") for place in (tmp_path / "undisturbed", tmp_path)
+    )
+    at_once(undisturbed)
     monkeypatch.setenv(PACE, "4")
     chance = random.Random(seed)
     kill_at(sweep, chance.choices(("driver", "all", "worker first"), k=20), chance)

@@ -20,7 +20,7 @@ from zoo.attempt import CellFailed, Failure, machine, run_cell
 from zoo.cell import Cell
 from zoo.disk import DiskFull, room
 from zoo.outcome import Progress, Terminated
-from zoo.population.grouping import Apart, Group, Together, groups, singles
+from zoo.population.grouping import Apart, Group, Together, groups, left, singles
 
 OUTPUT = "output.txt"  # what a cell's process prints; gone when all went well
 LOOK_EVERY_S = 2.0  # at the cells that other processes run
@@ -47,7 +47,7 @@ class Display(Protocol):
 class Pool:
     """One process a cell, so that a cell that dies, however it dies, takes nothing with it.
 
-    Cells that may train as one (`population`) share a process; should that die, each goes on alone.
+    Cells that may train as one (`population`) share a process; should that die twice, each goes on alone.
     """
 
     def __init__(self, context: Any, workers: int, display: Display) -> None:
@@ -56,6 +56,7 @@ class Pool:
         self.waiting: list[Group] = []  # the next one last
         self.answers: dict[Connection, Apart] = {}
         self.rulings: dict[str, str] = {}  # likeness -> why such cells train alone; "": they do not
+        self.died: set[tuple[str, ...]] = set()  # populations that a process has died on
         self.elsewhere: list[Cell] = []  # other processes are at work on them
         self.looked = 0.0
 
@@ -100,11 +101,12 @@ class Pool:
         group = replace(group, cells=tuple(cell for cell in group.cells if cell not in self.elsewhere))
         if not group.cells:
             return
-        ruled = self.rulings.get(group.likeness) if group.automatic and len(group.cells) > 1 else None
+        new = group.automatic and not group.alone and not group.among
+        ruled = self.rulings.get(group.likeness) if new else None
         if ruled:
             self.waiting += singles(group, ruled)[::-1]
         else:
-            self._start(replace(group, measured=ruled is not None))
+            self._start(replace(group, measured=group.measured or ruled is not None))
 
     def _start(self, group: Group) -> None:
         for cell in group.cells:  # of an earlier attempt: not this one's reason
@@ -133,7 +135,7 @@ class Pool:
             if results.is_done(cell.folder) or (cell.folder / "error.txt").exists():
                 failures += self._ended(cell, 0)
             else:
-                self.waiting.append(Group((cell,)))
+                self.waiting += groups([cell], self.workers)
         return failures
 
     def _listen(self, pipe: Connection) -> list[Failure]:
@@ -158,18 +160,23 @@ class Pool:
     def _group_ended(self, group: Group, code: int, answer: Apart | None) -> list[Failure]:
         if code == -signal.SIGTERM:
             time.sleep(1)  # whoever ended it may be about to end us all: then nothing has failed
-        elif code and answer is None and len(group.cells) > 1:
-            self._tidy(group)
-            answer = Apart(tuple((i,) for i in range(len(group.cells))), f"in a population {_death(code)}")
+        elif code and answer is None and not group.alone:
+            answer = self._died(group, code)
         if answer is None:
             return [failure for cell in group.cells for failure in self._ended(cell, code, group)]
         if answer.ruling:
             self.rulings[group.likeness] = answer.why
-        for part in reversed(answer.parts):
-            cells = tuple(group.cells[i] for i in part if not results.is_done(group.cells[i].folder))
-            if cells:
-                self.waiting.append(Group(cells, answer.why if len(cells) == 1 else "", group.measured))
+        self.waiting += left(group, answer)[::-1]
         return [f for c in group.cells if results.is_done(c.folder) for f in self._ended(c, 0, group)]
+
+    def _died(self, group: Group, code: int) -> Apart:
+        """Once more as it was, in case it was killed for another's sake; then each alone."""
+        self._tidy(group)
+        everyone = range(len(group.cells))
+        if group.whole in self.died:
+            return Apart(tuple((i,) for i in everyone), f"in a population {_death(code)}, twice")
+        self.died.add(group.whole)
+        return Apart((tuple(everyone),), "", begun=True)
 
     def _ended(self, cell: Cell, code: int, group: Group | None = None) -> list[Failure]:
         if results.is_done(cell.folder):
@@ -221,7 +228,7 @@ def _work(group: Group, pipe: Connection, here: dict[str, Any]) -> None:
 
 
 def _run(group: Group, pipe: Connection, here: dict[str, Any]) -> None:
-    if len(group.cells) == 1:
+    if group.alone:
         alone = {"population": {"size": 1, "why_alone": group.why_alone}} if group.why_alone else {}
         run_cell(group.cells[0], lambda progress: pipe.send((0, progress)), here | alone)
         return

@@ -49,6 +49,7 @@ def _no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
         ["ops", "--ops", "attention,taylor_attention,linear_cross_entropy"],
         ["data", *WORDS, "max_examples=20"],
         ["head", *WORDS],
+        ["population", *WORDS, "optim.batch_size=4"],
     ],
     ids=lambda words: words[0],
 )

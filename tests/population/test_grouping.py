@@ -30,14 +30,19 @@ def test_one_is_every_cell_alone_in_the_order_given():
     assert [group.cells for group in groups(cells, 1)] == [(cell,) for cell in cells]
 
 
-def test_a_number_bounds_the_size_and_sizes_are_even():
-    assert sizes(grid(10, population=4)) == [3, 3, 4]
-    assert sizes(grid(3, population=8), workers=3) == [3]
+def test_a_number_is_the_size_and_what_is_left_of_a_sweep_stays_as_it_was():
+    cells = grid(10, population=4)
+    before = [group.cells for group in groups(cells, 1)]
+    assert [len(group) for group in before] == [4, 4, 2]
+    for i in range(3):
+        left = [*before[:i], *before[i + 1 :]]
+        assert [group.cells for group in groups([c for group in left for c in group], 1)] == left
 
 
 def test_auto_leaves_no_worker_without_a_group():
     assert sizes(grid(6, population="auto"), workers=2) == [3, 3]
     assert sizes(grid(20, population="auto")) == [10, 10]
+    assert sizes(grid(17, population="auto")) == [9, 8]
 
 
 @pytest.mark.parametrize(

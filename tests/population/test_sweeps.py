@@ -2,8 +2,10 @@
 
 import json
 import os
+import pkgutil
 import signal
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from zoo import claim, journal, results
 from zoo.cell import Cell
 from zoo.outcome import Progress
 from zoo.population.attempt import run_population
-from zoo.population.grouping import Apart, Group, Together
+from zoo.population.grouping import Apart, Group, Together, groups, left
 from zoo.training import train
 
 
@@ -27,6 +29,11 @@ class Stop(BaseException):
 @pytest.fixture(autouse=True)
 def _every_step_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "REPORT_EVERY", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def _decoding_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zoo.training.decode_tokens_per_second", lambda *given: None)
 
 
 def cells(place: Path, **changes: Any) -> list[Cell]:
@@ -81,6 +88,56 @@ def test_a_population_that_is_cut_off_goes_on_and_ends_as_its_members_would_alon
     left = alone(group, tmp_path)
     folders = [cell.folder for cell in group]
     assert_same_ends(left, Left(trained_together(group, folders), folders))
+
+
+def run(cells: list[Cell]) -> None:
+    """As a Pool of one process."""
+    waiting = [*groups([cell for cell in cells if not results.is_done(cell.folder)], 1)]
+    while waiting:
+        group = waiting.pop(0)
+        apart = None if group.alone else run_population(group, quiet)
+        assert not group.alone, group.why_alone
+        waiting = (left(group, apart) if apart else []) + waiting
+
+
+def in_the_middle_of(function: str, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`function` as it is, but that its call number `at` is never made."""
+    whole, calls = pkgutil.resolve_name(function), count(1)
+
+    def stopping(*given: Any) -> Any:
+        if next(calls) == at:
+            raise Stop
+        return whole(*given)
+
+    monkeypatch.setattr(function, stopping)
+
+
+MOMENTS = {
+    "before any checkpoint": ("zoo.population.training.save", 1),
+    "one is ahead": ("zoo.population.training.save", 5),
+    "two are ahead": ("zoo.population.training.save", 9),
+    "nobody has begun but one": ("zoo.results.begin", 2),
+    "one has a record": ("zoo.results.finish", 2),
+}
+
+
+@pytest.mark.parametrize("mixer", ["mamba2", "se_attn"])
+def test_a_population_cut_off_at_any_moment_ends_with_the_same_bytes(
+    mixer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """In float32, where the last bits of a member depend on how many train as one."""
+    common = {"mixer": mixer, "trainer__precision": "32-true", "optim__max_epochs": 1}
+    run(undisturbed := cells(tmp_path / "undisturbed", **common))
+    for moment, (function, at) in MOMENTS.items():
+        disturbed = cells(tmp_path / moment, **common)
+        with monkeypatch.context() as patch, pytest.raises(Stop):
+            in_the_middle_of(function, at, patch)
+            run(disturbed)
+        assert not all(results.is_done(cell.folder) for cell in disturbed), moment
+        run(disturbed)
+        for cell, other in zip(disturbed, undisturbed, strict=True):
+            mine, theirs = ((c.folder / "metrics.csv").read_bytes() for c in (cell, other))
+            assert mine == theirs, moment
 
 
 def test_members_at_different_steps_are_parted_and_lose_nothing(tmp_path: Path):

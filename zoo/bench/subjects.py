@@ -11,6 +11,8 @@ from zoo.bench.layers import decode, prefill
 from zoo.bench.machine import Machine, measured
 from zoo.bench.op_subjects import subjects
 from zoo.bench.ops import DTYPE, op_rows
+from zoo.bench.population import dtype_of as population_dtype
+from zoo.bench.population import population
 from zoo.bench.rows import Row
 from zoo.bench.startup import startup
 from zoo.bench.steps import FORMS
@@ -96,6 +98,12 @@ def _data(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
     return [row for cell in cells for row in data(cell, machine, asked.rounds)]
 
 
+def _population(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
+    trainers = [settings("trainer", TrainerConfig, cell.config["trainer"]) for cell in cells]
+    machine = measured(*_where(cells), tuple({population_dtype(trainer) for trainer in trainers}))
+    return [row for cell in cells for row in population(cell, machine, asked.rounds)]
+
+
 def _startup(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
     kind, threads = _where(cells)
     return [row for cell in cells for row in startup(cell.overrides, Machine(kind, threads), asked.rounds)]
@@ -108,5 +116,6 @@ SUBJECTS: dict[str, Callable[[Sequence[Cell], Namespace], list[Row]]] = {
     "ops": _ops,
     "data": _data,
     "head": _head,
+    "population": _population,
     "startup": _startup,
 }

@@ -3,7 +3,10 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
+
+import yaml
 
 from zoo import claim, results
 from zoo.attempt import machine, reason, record
@@ -14,11 +17,14 @@ from zoo.outcome import Outcome, Progress
 from zoo.population.grouping import Apart, Group, Together
 
 Tell = Callable[[tuple[int, Progress] | Together], None]
+Report = Callable[[Progress], None]
 
 
 def run_population(group: Group, tell: Tell, here: dict[str, Any] | None = None) -> Apart | None:
     """Train and evaluate the cells of `group`, each from its checkpoint if it has one, and record each.
 
+    Members of its population that have ended, or that another process has, stand by as ghosts: their rows
+    are computed and nothing is done with them, so that not a bit of the others changes.
     None: every member has its record.  Apart: they cannot, or should not, train as one; no member is worse
     off than before, and what it did it need not do again.  KeyboardInterrupt and DiskFull: as for a cell.
     """
@@ -27,7 +33,7 @@ def run_population(group: Group, tell: Tell, here: dict[str, Any] | None = None)
         todo = [i for i in free if not results.is_done(group.cells[i].folder)]
         if len(todo) < len(group.cells):
             rest = tuple((i,) for i in range(len(group.cells)) if i not in free)
-            return Apart(((*todo,), *rest) if todo else rest, group.why_alone)
+            return Apart(((*todo,), *rest) if todo else rest, group.why_alone, begun=bool(group.among))
         try:
             with room(group.cells[0].folder):
                 return _train(group, tell, here or machine())
@@ -55,43 +61,65 @@ def _why(error: BaseException, size: int) -> str:
     return str(error) if isinstance(error, Unstackable) else f"a population of {size} raised {reason(error)}"
 
 
-def _one_by_one(cells: Sequence[Cell], why: str, ruling: bool = False) -> Apart:
+def _one_by_one(cells: Sequence[Any], why: str, ruling: bool = False) -> Apart:
     return Apart(tuple((i,) for i in range(len(cells))), why, ruling)
 
 
 def _train(group: Group, tell: Tell, here: dict[str, Any]) -> Apart | None:
     from zoo.population.training import share_streams, train_population  # torch and Lightning: seconds
     from zoo.population.trial import check_lifts
-    from zoo.training import Begun, begin, prepared
+    from zoo.training import begin, prepared
 
-    began, cells = time.perf_counter(), group.cells
+    began, rows = time.perf_counter(), _rows(group)
+    live = [row for row, cell in enumerate(rows) if cell in group.cells]
+    number = {row: group.cells.index(rows[row]) for row in live}
 
-    def begun(i: int) -> Begun:
-        made = begin(cells[i], cells[i].folder, lambda at: tell((i, at)))
-        made.journal.share = 1 / len(cells)
-        return made
+    def report(row: int) -> Report | None:
+        return (lambda at: tell((number[row], at))) if row in number else None
 
-    def ended(i: int, outcome: Outcome) -> None:
+    def ended(row: int, outcome: Outcome) -> None:
         whole = {"wall_seconds": time.perf_counter() - began}
-        found = record(cells[i], outcome) | environment[i]
-        results.finish(cells[i].folder, found | {"population": found["population"] | whole})
+        found = record(rows[row], outcome) | environment[row]
+        results.finish(rows[row].folder, found | {"population": found["population"] | whole})
 
-    environment = [_environment(cells, i, here) for i in range(len(cells))]
-    with prepared(cells[0]) as (trainer, choice):
-        members = [begun(i) for i in range(len(cells))]
+    environment = [_environment(rows, row, here) for row in range(len(rows))]
+    with prepared(rows[live[0]]) as (trainer, choice):
+        every = [begin(cell, cell.folder, report(row)) for row, cell in enumerate(rows)]
+        members = [every[row] for row in live]
         uneven = _uneven(members)
         if uneven:
             return uneven
-        share_streams(members)
-        check_lifts(members, trainer)
-        apart = None if group.measured or not group.automatic else _measured(members, trainer, tell)
+        for begun in members:
+            begun.journal.share = 1 / len(members)
+        share_streams(every)
+        new = group.automatic and not group.measured
+        apart = _hopeless(members, trainer) if new else None
+        if apart is None:
+            check_lifts(members, trainer)
+            apart = _measured(members, trainer, tell) if new else None
         if apart:
             return apart
         choice.ran.clear()
-        for cell, words in zip(cells, environment, strict=True):
-            results.begin(cell.folder, as_yaml(cell.config), words)
-        train_population(members, trainer, choice.record, ended)
+        for row in live:
+            results.begin(rows[row].folder, as_yaml(rows[row].config), environment[row])
+        train_population(every, trainer, choice.record, ended, live)
     return None
+
+
+def _rows(group: Group) -> tuple[Cell, ...]:
+    """The population, a cell a row: those of the group, and the others as their folders tell."""
+    mine = {cell.run_id: cell for cell in group.cells}
+    rows = [mine.get(run_id) or _told(group.cells[0], run_id) for run_id in group.whole]
+    return tuple(row for row in rows if row) if all(rows) else group.cells
+
+
+def _told(like: Cell, run_id: str) -> Cell | None:
+    """The cell of that name beside one like it; None where its folder is gone or of another version."""
+    path = like.folder.parent / run_id / "config.yaml"
+    if not path.exists():
+        return None
+    cell = replace(like, config=yaml.safe_load(path.read_text()) | {"results": like.config["results"]})
+    return cell if cell.run_id == run_id else None
 
 
 def _environment(cells: Sequence[Cell], member: int, here: dict[str, Any]) -> dict[str, Any]:
@@ -109,7 +137,14 @@ def _uneven(members: Sequence[Any]) -> Apart | None:
     if len(places) == 1:
         return None
     why = "it went on from a checkpoint of another step than the cells like it"
-    return Apart(tuple(tuple(part) for part in places.values()), why)
+    return Apart(tuple(tuple(part) for part in places.values()), why, begun=True)
+
+
+def _hopeless(members: Sequence[Any], trainer: Any) -> Apart | None:
+    from zoo.population.trial import too_long
+
+    why = too_long(members, trainer)
+    return _one_by_one(members, why, ruling=True) if why else None
 
 
 def _measured(members: Sequence[Any], trainer: Any, tell: Tell) -> Apart | None:
@@ -121,6 +156,6 @@ def _measured(members: Sequence[Any], trainer: Any, tell: Tell) -> Apart | None:
         return Apart(tuple(parts), f"the memory of the device holds {fit} of them")
     why = slower(members, trainer)
     if why:
-        return Apart(tuple((i,) for i in range(len(members))), why, ruling=True)
+        return _one_by_one(members, why, ruling=True)
     tell(Together())
     return None

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from zoo.journal import Diverged, Journal
 from zoo.kernels.linear_cross_entropy import answer_scores
-from zoo.learner import answer_states, answers_loss, look_every
+from zoo.learner import answer_states, look_every
 from zoo.outcome import Terminated
 from zoo.population.optimizer import PopulationAdamW
 from zoo.population.stack import Stack
+from zoo.population.step import PopulationStep
 from zoo.tasks.base import Batch
 
 Item = tuple[int, list[Batch]]  # segment; a batch for each member, or one that all share
@@ -29,8 +30,10 @@ class AllEnded(Exception):
 class PopulationLearner(pl.LightningModule):
     """journals: of the stack's models, all at the same step.
 
+    step: trainer.step.
     save: called with a member's number at every epoch's end and every `checkpoint_every` steps.
     diverged: called with a member's number when it has.
+    live: numbers of the members that train; the others only hold their rows.
     """
 
     def __init__(
@@ -39,15 +42,19 @@ class PopulationLearner(pl.LightningModule):
         journals: Sequence[Journal],
         optimizer: PopulationAdamW,
         *,
+        step: str = "auto",
         checkpoint_every: int,
         save: Callable[[int], None],
         diverged: Callable[[int, Diverged], None],
+        live: Sequence[int],
     ) -> None:
         super().__init__()
+        self.automatic_optimization = False  # the whole step is PopulationStep's
         self.stack, self.journals, self.optimizer = stack, list(journals), optimizer
+        self.take = PopulationStep(stack, optimizer, step)
         self.checkpoint_every, self.save, self.diverged = checkpoint_every, save, diverged
-        self.active = list(range(stack.size))  # members that have steps left; in the test: all that are sound
-        self.sound = list(range(stack.size))  # members that have not diverged
+        self.active = list(live)  # members that have steps left; in the test: all that are sound
+        self.sound = list(live)  # members that have not diverged
         self._left: list[int] = []  # members to park once the step is over
         self._unread: list[tuple[int, int, int, Tensor]] = []  # step, segment, answers, losses [P]
         self._share_time()
@@ -67,7 +74,9 @@ class PopulationLearner(pl.LightningModule):
 
     def _side_by_side(self, batches: Callable[[Journal], Iterator[tuple[int, Batch]]]) -> Iterator[Item]:
         """The members' batches step by step: those of equal streams are made once, and an ended member gets
-        another's."""
+        another's.  One batch stands for all where all members ever shared it: how rows are computed must not
+        depend on who has ended."""
+        shared = len({id(journal.streams) for journal in self.journals}) == 1
         own = {id(self.journals[member].streams): self.journals[member] for member in self.active}
         for items in zip(*map(batches, own.values()), strict=True):
             segments = {segment for segment, _ in items}
@@ -76,23 +85,21 @@ class PopulationLearner(pl.LightningModule):
             made = dict(zip(own, (batch for _, batch in items), strict=True))
             first = items[0][1]
             every = [made.get(id(journal.streams), first) for journal in self.journals]
-            yield segments.pop(), every if len(made) > 1 else [first]
+            yield segments.pop(), [first] if shared else every
 
     @property
     def _step(self) -> int:
         return self.journals[self.active[0]].position.step
 
-    def training_step(self, item: Item, index: int) -> Tensor:
+    def training_step(self, item: Item, index: int) -> None:
         del index
         segment, batches = item
         step = self._step
-        self.stack.draws.begin([journal.draws_at(step) for journal in self.journals])
-        self.optimizer.set_rates([journal.lr_at(step) for journal in self.journals])
-        losses = self.stack.map(answers_loss, stacked(batches))
-        self._unread.append((step + 1, segment, batches[0].answers.numel(), losses.detach()))
+        seeds = [journal.draws_at(step) for journal in self.journals]
+        losses = self.take(stacked(batches), seeds, [journal.lr_at(step) for journal in self.journals])
+        self._unread.append((step + 1, segment, batches[0].answers.numel(), losses))
         if len(self._unread) >= look_every(losses.device):
             self.read_losses()
-        return losses.sum()
 
     def read_losses(self) -> None:
         """Fetch what the device has computed; a member whose loss is not finite has diverged."""

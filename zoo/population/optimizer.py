@@ -28,9 +28,10 @@ class PopulationAdamW(torch.optim.Optimizer):
         self.rate = stack.weights.new_zeros(stack.size, 1)
         self.alive = torch.ones(stack.size, 1, dtype=torch.bool, device=self.rate.device)
         self.exp_avg, self.exp_avg_sq = torch.zeros_like(stack.weights), torch.zeros_like(stack.weights)
-        self.steps = torch.zeros(len(stack.trained))  # on the CPU: known without waiting
+        self.steps = new([0.0] * len(stack.trained), dtype=torch.float32)  # of each parameter
         sizes = torch.tensor(stack.sizes)
         self._owner = torch.arange(len(sizes)).repeat_interleave(sizes).to(self.rate.device)
+        self._masks: dict[tuple[bool, ...], tuple[Tensor, slice | Tensor]] = {}
         own = dict(stack.template.named_parameters())
         decayed = [self.config.decay_all or is_decayed(own[name]) for name in stack.trained]
         decay = new([config.weight_decay for config in configs])[:, None]
@@ -44,21 +45,27 @@ class PopulationAdamW(torch.optim.Optimizer):
         """Leave the member's row alone from here on, whatever is in its gradient."""
         self.alive[member] = False
 
+    def held(self) -> list[Tensor]:
+        """What a step changes, beside the weights."""
+        return [self.exp_avg, self.exp_avg_sq, self.steps]
+
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # pyright: ignore
-        """closure: forward and backward, as Lightning gives it."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        touched = self.stack.collect()
+        """closure: of torch's interface; ours have made forward and backward before."""
+        loss = None if closure is None else closure()
         with torch.no_grad():
+            touched, columns = self._touched(self.stack.collect())
             self._clip()
             self.steps += touched
-            if touched.all():
-                self._update(slice(None))
-            else:
-                self._update(touched.to(self._owner.device)[self._owner].nonzero()[:, 0])
+            self._update(columns)
         return loss
+
+    def _touched(self, have: tuple[bool, ...]) -> tuple[Tensor, slice | Tensor]:
+        """Which parameters have a gradient, on the device: [K], and as columns of the rows."""
+        if have not in self._masks:
+            mask = torch.tensor(have, device=self.rate.device)
+            columns = slice(None) if all(have) else mask[self._owner].nonzero()[:, 0]
+            self._masks[have] = mask, columns
+        return self._masks[have]
 
     def _clip(self) -> None:
         """As torch.nn.utils.clip_grad_norm_ does for one member."""
@@ -95,15 +102,17 @@ class PopulationAdamW(torch.optim.Optimizer):
         optimizer = make_optimizer(self.stack.models[member], self.configs[member], rate)
         own = dict(self.stack.models[member].named_parameters())
         rows = (self.stack.row(flat, member) for flat in (self.exp_avg, self.exp_avg_sq))
-        for name, step, mean, square in zip(self.stack.trained, self.steps, *rows, strict=True):
+        for name, step, mean, square in zip(self.stack.trained, self.steps.cpu(), *rows, strict=True):
             if step > 0:
                 state = {"step": step.clone(), "exp_avg": mean.clone(), "exp_avg_sq": square.clone()}
                 optimizer.state[own[name]] = state
         return optimizer.state_dict()
 
-    def load(self, states: Sequence[dict[str, Any]]) -> None:
-        """Go on from the members' own state_dict()s, which are equally far."""
+    def load(self, states: Sequence[dict[str, Any] | None]) -> None:
+        """Go on from the members' own state_dict()s, which are equally far; None: from nothing."""
         for i, (model, config, state) in enumerate(zip(self.stack.models, self.configs, states, strict=True)):
+            if state is None:
+                continue
             optimizer = make_optimizer(model, config, 1.0)
             optimizer.load_state_dict(state)
             own = dict(model.named_parameters())

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
@@ -100,15 +100,15 @@ class Stack:
         return vmap(one, in_dims, randomness="error")(weights, fixed, *batch)
 
     @torch.no_grad()
-    def collect(self) -> Bool[Tensor, " K"]:
+    def collect(self) -> tuple[bool, ...]:
         """Bring the gradients of the last backward into `gradient`; which parameters have one."""
         views = self._parts(self.gradient)
-        touched = [leaf.grad is not None for leaf in self.leaves]
+        touched = tuple(leaf.grad is not None for leaf in self.leaves)
         if not all(touched):
             self.gradient.zero_()
         pairs = [(v, leaf.grad) for v, leaf in zip(views, self.leaves, strict=True) if leaf.grad is not None]
         torch._foreach_copy_([view for view, _ in pairs], [grad for _, grad in pairs])  # pyright: ignore
-        return torch.tensor(touched)
+        return touched
 
     @torch.no_grad()
     def park(self, member: int, like: int) -> None:
@@ -122,9 +122,14 @@ class Stack:
     def share_extra_state(self) -> None:
         """What modules count beside tensors has counted in the template alone: tell the other members."""
         for model in self.models[1:]:
-            for mine, first in zip(model.modules(), self.template.modules(), strict=True):
-                if type(first).get_extra_state is not nn.Module.get_extra_state:
-                    mine.set_extra_state(first.get_extra_state())
+            copy_extra_state(self.template, model)
+
+
+def copy_extra_state(source: nn.Module, target: nn.Module) -> None:
+    """What the modules of one model hold beside tensors, to another built alike."""
+    for first, mine in zip(source.modules(), target.modules(), strict=True):
+        if type(first).get_extra_state is not nn.Module.get_extra_state:
+            mine.set_extra_state(first.get_extra_state())
 
 
 def _fixed(models: Sequence[SequenceModel]) -> Iterator[tuple[str, tuple[Tensor, int | None]]]:

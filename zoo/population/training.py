@@ -7,31 +7,42 @@ from zoo.metrics import write_csv
 from zoo.outcome import Outcome
 from zoo.population.learner import AllEnded, Evaluated, PopulationLearner
 from zoo.population.optimizer import PopulationAdamW
-from zoo.population.stack import Stack
+from zoo.population.stack import Stack, copy_extra_state
 from zoo.training import METRICS, Begun, Remaining, TrainerConfig, lightning, outcome, save
 
 Ended = Callable[[int, Outcome], None]
 
 
 def train_population(
-    members: Sequence[Begun], trainer: TrainerConfig, ran: Callable[[], dict[str, str]], ended: Ended
+    members: Sequence[Begun],
+    trainer: TrainerConfig,
+    ran: Callable[[], dict[str, str]],
+    ended: Ended,
+    live: Sequence[int] | None = None,
 ) -> None:
     """Train cells that have begun, inside zoo.training's `prepared`; all stand at the same step.
 
+    live: numbers of those that are to train, all by default.  The others, ghosts, are of a population that
+    was cut off after they had ended: they hold a row, for the arithmetic of the rest depends on its size.
     ran: tells which implementations of the ops have run.  ended: hears each member's outcome when it has one.
     Unstackable: before any step.  A member's checkpoint is one that it could have written alone.
     """
     share_streams(members)
+    live = range(len(members)) if live is None else live
+    ghosts = set(range(len(members))) - set(live)
+    for ghost in ghosts:
+        copy_extra_state(members[live[0]].model, members[ghost].model)
     stack = stack_of(members, trainer)
     optimizer = PopulationAdamW(stack, [begun.journal.config for begun in members])
-    states = [begun.optimizer_state for begun in members]
-    if any(states):
-        optimizer.load([state for state in states if state])
+    optimizer.load([begun.optimizer_state if i in live else None for i, begun in enumerate(members)])
+    for ghost in ghosts:
+        optimizer.freeze(ghost)
+        stack.park(ghost, like=live[0])
 
     def end(member: int, diverged: Diverged | None, ops: dict[str, str]) -> None:
         begun = members[member]
         write_csv(begun.folder / METRICS, begun.journal.position.rows)
-        ended(member, outcome(begun, diverged, ops))
+        ended(member, outcome(begun, diverged, ops, learner.take.form))
 
     def keep(member: int) -> None:
         journal = members[member].journal
@@ -44,11 +55,13 @@ def train_population(
         stack,
         [begun.journal for begun in members],
         optimizer,
+        step=trainer.step,
         checkpoint_every=trainer.checkpoint_every,
         save=keep,
         diverged=lambda member, diverged: end(member, diverged, ran()),
+        live=live,
     )
-    _run(learner, trainer, members[0])
+    _run(learner, trainer, members[live[0]])
     ops = ran()  # before the first outcome measures decoding, which is not training
     for member in learner.sound:
         end(member, None, ops)

@@ -3,6 +3,8 @@
 import copy
 import time
 from collections.abc import Callable, Sequence
+from itertools import product
+from statistics import median
 
 import torch
 from torch import Tensor
@@ -13,16 +15,21 @@ from zoo.optimizer import make_optimizer
 from zoo.population.learner import stacked
 from zoo.population.optimizer import PopulationAdamW
 from zoo.population.stack import Stack, Unstackable
+from zoo.population.step import PopulationStep
+from zoo.step import Stepper
 from zoo.tasks.base import Batch
 from zoo.training import Begun, TrainerConfig
 
 ROWS = 2  # of a batch, to compare
+CHECKED = 4  # members: what vmap does with four it does with more
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 0.05}  # relative; a choice (top-k) may flip in float32
-REPEATS = 3
+REPEATS = 5
 # Seconds a step.  A CPU that takes longer is bound by arithmetic: measured, stacking there costs up to 1.7
 # times as much (bigger working set, batched products), while below some milliseconds it saves up to 6 times.
 TOO_LONG = 0.05
-GAIN = 0.9  # stacked must take less than this part of what the members take alone
+RATE = 1e-6  # of learning, in a trial
+GAIN = 0.9  # stacked must take less than this part of what the members take alone: more than noise
+Step = Callable[[int], object]  # on a batch of that training segment
 
 
 def check_lifts(members: Sequence[Begun], trainer: TrainerConfig) -> None:
@@ -31,7 +38,7 @@ def check_lifts(members: Sequence[Begun], trainer: TrainerConfig) -> None:
     On two rows of every training segment; on a CPU in float64, where rounding cannot hide a mistake.
     """
     try:
-        wrong = _disagreement(members, torch.float64 if trainer.device == "cpu" else torch.float32)
+        wrong = _disagreement(members[:CHECKED], torch.float64 if trainer.device == "cpu" else torch.float32)
     except Unstackable:
         raise
     except Exception as error:  # whatever a mixer does that torch.func cannot lift
@@ -81,18 +88,24 @@ def _rows(begun: Begun, segment: int, rows: int) -> Batch:
     return stream.task.sample("train", segment, range(rows), stream.device)
 
 
+def too_long(members: Sequence[Begun], trainer: TrainerConfig) -> str:
+    """Why these cells are not worth a comparison; seen on two steps of each segment, and never on a GPU."""
+    if trainer.device != "cpu":
+        return ""
+    seconds = _seconds([alone(members[0], trainer)], members[0], trainer, repeats=1)[0]
+    if seconds <= TOO_LONG:
+        return ""
+    return f"a step alone takes {1000 * seconds:.3g} ms: arithmetic and not dispatch bounds it"
+
+
 def slower(members: Sequence[Begun], trainer: TrainerConfig) -> str:
     """Why these cells train faster one by one, measured on copies; empty where they do not."""
-    train = members[0].journal.streams["train"]
-    plan = [segment for segment, _ in train.plan(0)]
-    parts = [plan.count(segment) / len(plan) for segment in range(len(train.segments))]
-    alone = _alone(members[0], trainer, parts)
-    if trainer.device == "cpu" and alone > TOO_LONG:
-        return f"a step alone takes {1000 * alone:.3g} ms: arithmetic and not dispatch bounds it"
-    together = _together(members, trainer, parts) / len(members)
-    if together < GAIN * alone:
+    steps = [alone(members[0], trainer), together(members, trainer)]
+    one, all_ = _seconds(steps, members[0], trainer, REPEATS)
+    each = all_ / len(members)
+    if each < GAIN * one:
         return ""
-    return f"a step takes {1000 * alone:.3g} ms alone and {1000 * together:.3g} ms a member of {len(members)}"
+    return f"a step takes {1000 * one:.3g} ms alone and {1000 * each:.3g} ms a member of {len(members)}"
 
 
 def fitting(members: Sequence[Begun], trainer: TrainerConfig) -> int:
@@ -101,61 +114,72 @@ def fitting(members: Sequence[Begun], trainer: TrainerConfig) -> int:
         return len(members)
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
-    train = members[0].journal.streams["train"]
-    _alone(members[0], trainer, [1.0] * len(train.segments))
+    _seconds([alone(members[0], trainer)], members[0], trainer, repeats=1)
     peak = torch.cuda.max_memory_allocated() - before
     torch.cuda.empty_cache()
     return max(1, int(0.8 * torch.cuda.mem_get_info()[0] / max(1, peak)))
 
 
-def _alone(begun: Begun, trainer: TrainerConfig, parts: Sequence[float]) -> float:
+def alone(begun: Begun, trainer: TrainerConfig) -> Step:
+    """The training steps of a copy of one cell."""
     model = copy.deepcopy(begun.model).to(trainer.device, trainer.dtype).train()
-    optimizer = make_optimizer(model, begun.journal.config, 1e-6)
+    config = begun.journal.config
 
-    def step(segment: int) -> None:
-        optimizer.zero_grad()
-        answers_loss(model, batches[segment]).backward()
-        if begun.journal.config.grad_clip is not None:
-            torch.nn.utils.clip_grad_norm_(model.parameters(), begun.journal.config.grad_clip)
-        optimizer.step()
+    def loss(*fields: Tensor) -> Tensor:
+        return answers_loss(model, Batch(*fields))
 
-    batches = [_rows(begun, i, begun.journal.config.batch_size) for i in range(len(parts))]
-    return _seconds(step, trainer, parts)
+    take = Stepper(trainer.step, model, make_optimizer(model, config, RATE), loss, config.grad_clip)
+    batches = [_rows(begun, i, config.batch_size) for i in _segments(begun)]
+    return lambda segment: take(batches[segment], RATE)
 
 
-def _together(members: Sequence[Begun], trainer: TrainerConfig, parts: Sequence[float]) -> float:
+def together(members: Sequence[Begun], trainer: TrainerConfig) -> Step:
+    """The training steps of a population of copies."""
     stack = Stack([copy.deepcopy(b.model).to(trainer.device, trainer.dtype).train() for b in members])
     optimizer = PopulationAdamW(stack, [begun.journal.config for begun in members])
-    optimizer.set_rates([1e-6] * len(members))
-
-    def step(segment: int) -> None:
-        optimizer.zero_grad()
-        stack.draws.begin([0] * len(members))
-        stack.map(answers_loss, batches[segment]).sum().backward()
-        optimizer.step()
-
+    take, seeds, rates = (
+        PopulationStep(stack, optimizer, trainer.step),
+        [0] * len(members),
+        [RATE] * len(members),
+    )
     rows = members[0].journal.config.batch_size
     shared = all(begun.journal.streams is members[0].journal.streams for begun in members)
     those = members[:1] if shared else members
-    batches = [stacked([_rows(b, i, rows) for b in those]) for i in range(len(parts))]
-    return _seconds(step, trainer, parts)
+    batches = [stacked([_rows(b, i, rows) for b in those]) for i in _segments(members[0])]
+    return lambda segment: take(batches[segment], seeds, rates)
 
 
-def _seconds(step: Callable[[int], None], trainer: TrainerConfig, parts: Sequence[float]) -> float:
-    """Of a step, averaged over the training segments by their share of the batches."""
-    mixed = trainer.precision == "bf16-mixed"
-    with torch.autocast(trainer.device, torch.bfloat16, enabled=mixed):
-        return sum(part * _quickest(step, i, trainer.device) for i, part in enumerate(parts))
+def _segments(begun: Begun) -> range:
+    return range(len(begun.journal.streams["train"].segments))
 
 
-def _quickest(step: Callable[[int], None], segment: int, device: str) -> float:
-    step(segment)
-    seconds = []
-    for _ in range(REPEATS):
-        began = _now(device)
-        step(segment)
-        seconds.append(_now(device) - began)
-    return min(seconds)
+def shares(begun: Begun) -> list[float]:
+    """Which part of the training batches is of each segment."""
+    plan = [segment for segment, _ in begun.journal.streams["train"].plan(0)]
+    return [plan.count(i) / len(plan) for i in _segments(begun)]
+
+
+def _seconds(steps: Sequence[Step], begun: Begun, trainer: TrainerConfig, repeats: int) -> list[float]:
+    """Of each kind of step."""
+    return [median(times) for times in in_turn(steps, begun, trainer, repeats, lambda: _now(trainer.device))]
+
+
+def in_turn(
+    steps: Sequence[Step], begun: Begun, trainer: TrainerConfig, repeats: int, now: Callable[[], float]
+) -> list[list[float]]:
+    """Seconds of each kind of step in each repeat, averaged over the segments by their share of the batches.
+
+    After a step of each that warms up, and in turn, so that what the machine does meanwhile falls on all.
+    """
+    parts = shares(begun)
+    times = [[0.0] * repeats for _ in steps]
+    with torch.autocast(trainer.device, torch.bfloat16, enabled=trainer.precision == "bf16-mixed"):
+        for turn, segment, k in product(range(-1, repeats), range(len(parts)), range(len(steps))):
+            began = now()
+            steps[k](segment)
+            if turn >= 0:
+                times[k][turn] += parts[segment] * (now() - began)
+    return times
 
 
 def _now(device: str) -> float:

@@ -1,0 +1,117 @@
+"""A population's step: what a recording can hold, and what it does not touch."""
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.population.together import trained_together
+from tests.training.recording import Called, checkpoint, same
+from tests.training.tiny import STEPS, tiny
+from zoo.journal import Journal
+from zoo.population.learner import stacked
+from zoo.population.optimizer import PopulationAdamW
+from zoo.population.stack import Stack
+from zoo.population.step import PopulationStep
+from zoo.tasks.base import Batch
+from zoo.training import begin
+
+READS = ("aten._local_scalar_dense.default", "aten.nonzero.default", "aten.equal.default")
+
+
+@pytest.fixture(autouse=True)
+def _decoding_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zoo.training.decode_tokens_per_second", lambda *given: None)
+
+
+class Unread(TorchDispatchMode):
+    """Inside, no operation may bring what it found to the CPU, or make a shape of it."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert str(func) not in READS, f"{func} waits for the device"
+        return func(*args, **kwargs or {})
+
+
+def made(tmp_path: Path, size: int = 3, **changes: Any) -> tuple[PopulationStep, list[Journal]]:
+    begun = [begin(tiny(seed=seed, **changes), tmp_path) for seed in range(size)]
+    stack = Stack([one.model for one in begun])
+    journals = [one.journal for one in begun]
+    return PopulationStep(stack, PopulationAdamW(stack, [journal.config for journal in journals])), journals
+
+
+def batches(journals: list[Journal], steps: int) -> list[Batch]:
+    items = islice(zip(*(journal.batches() for journal in journals), strict=True), steps)
+    return [stacked([batch for _, batch in item]) for item in items]
+
+
+def take(step: PopulationStep, batches: list[Batch]) -> None:
+    for batch in batches:
+        step(batch, [0] * step.stack.size, [1e-2] * step.stack.size)
+
+
+def test_a_row_that_is_frozen_stays_whatever_its_gradient(tmp_path: Path):
+    step, journals = made(tmp_path)
+    first, *others = batches(journals, 3)
+    take(step, [first])
+    step.optimizer.freeze(1)
+    before = step.stack.weights.clone()
+    step.optimizer.exp_avg[1] = float("nan")
+    take(step, others)
+    assert torch.equal(step.stack.weights[1], before[1])
+    assert not torch.equal(step.stack.weights[0], before[0])
+
+
+def test_a_step_reads_nothing_back(tmp_path: Path):
+    step, journals = made(tmp_path)
+    first, *others = batches(journals, 4)
+    take(step, [first])  # which parameters have a gradient is seen once
+    with Unread():
+        take(step, others)
+
+
+def test_a_recorded_population_ends_as_one_that_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """On buffers that a batch is copied into; the device's own recording is a matter of a GPU."""
+    cells = [tiny(lr=lr, seed=seed) for lr, seed in ((1e-3, 0), (1e-2, 0), (1e-3, 1))]
+    eager, recorded = [[tmp_path / way / str(i) for i in range(3)] for way in ("eager", "recorded")]
+    for folder in [*eager, *recorded]:
+        folder.mkdir(parents=True)
+    trained_together(cells, eager)
+    monkeypatch.setattr(Called, "replayed", 0)
+    monkeypatch.setattr("zoo.population.step.RECORDERS", {"cpu": Called})
+    assert {outcome.step_form for outcome in trained_together(cells, recorded)} == {"graph"}
+    assert Called.replayed == STEPS
+    for mine, theirs in zip(recorded, eager, strict=True):
+        assert same(checkpoint(mine), checkpoint(theirs))
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked", "form"),
+    [
+        ({"block": "zoology"}, "auto", "eager (a step draws random numbers (dropout))"),
+        ({}, "compile", "eager (populations are not compiled)"),
+        ({}, "eager", "eager"),
+    ],
+    ids=str,
+)
+def test_what_is_not_recorded_says_why(
+    changes: dict[str, Any], asked: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("zoo.population.step.RECORDERS", {"cpu": Called})
+    step, journals = made(tmp_path, **changes)
+    step = PopulationStep(step.stack, step.optimizer, asked)
+    before = step.stack.weights.clone()
+    take(step, batches(journals, 1))
+    assert step.form == form and not torch.equal(step.stack.weights, before)
+
+
+def test_a_recording_asked_for_that_cannot_be_made_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("zoo.population.step.RECORDERS", {"cpu": Called})
+    step, journals = made(tmp_path, block="zoology")
+    step = PopulationStep(step.stack, step.optimizer, "graph")
+    with pytest.raises(ValueError, match="cannot record this population: a step draws random numbers"):
+        take(step, batches(journals, 1))

@@ -1,0 +1,75 @@
+"""Populations: cells that differ in their seeds, one at a time and as one model."""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from zoo.bench.flops import flops
+from zoo.bench.machine import Machine
+from zoo.bench.rows import Floor, Row, Timed, compared
+from zoo.cell import Cell
+from zoo.population.trial import Step, alone, in_turn, shares, together
+from zoo.surroundings import keep_freed_memory
+from zoo.training import Begun, TrainerConfig, begin, prepared
+
+SIZES = {"cpu": (4, 16), "cuda": (4, 16, 64)}
+ALTERNATIVE = "alone"
+
+
+def population(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
+    """A training step of each segment, weighed by its share of the batches: steps of members a second.
+
+    Every member has its own weights and its own data, which are made beforehand.  `alone` is eager; on a GPU
+    there is the recorded step beside it, and the populations are recorded where they can be.
+    """
+    keep_freed_memory()
+    with prepared(cell) as (trainer, _), tempfile.TemporaryDirectory() as place:
+        members = [begin(one, Path(place)) for one in _seeds(cell, max(SIZES[machine.kind]))]
+        steps = _contenders(members, trainer, machine.kind)
+        times = in_turn([step for _, step in steps.values()], members[0], trainer, rounds, machine.now)
+        work = sum(part * flops(_at(steps["alone"][1], i)) for i, part in enumerate(shares(members[0])))
+    timed = [
+        Timed(implementation=name, times=measured, units=size, floor=_floor(machine, trainer, size * work))
+        for (name, (size, _)), measured in zip(steps.items(), times, strict=True)
+    ]
+    size, count = cell.config["optim"]["batch_size"], members[0].journal.total_steps
+    sizes = (
+        f"d_model={cell.config['d_model']} task={cell.choices['task']} batch={size}; {count:,} steps a cell"
+    )
+    return compared("population", cell.mixer, sizes, "member-steps", timed, ALTERNATIVE, machine)
+
+
+def dtype_of(trainer: TrainerConfig) -> torch.dtype:
+    """In which most of its products are made."""
+    return torch.bfloat16 if trainer.precision == "bf16-mixed" else trainer.dtype
+
+
+def _seeds(cell: Cell, count: int) -> list[Cell]:
+    """The cell with one seed after another, for its weights and its data."""
+    task = cell.config["task"]
+    return [
+        replace(cell, config=cell.config | {"seed": seed, "task": task | {"seed": seed}})
+        for seed in range(count)
+    ]
+
+
+def _contenders(members: Sequence[Begun], trainer: TrainerConfig, kind: str) -> dict[str, tuple[int, Step]]:
+    """Name -> how many members its step is of, and the step."""
+    made = {ALTERNATIVE: (1, alone(members[0], replace(trainer, step="eager")))}
+    if kind != "cpu":
+        made["alone, recorded"] = 1, alone(members[0], trainer)
+    for size in SIZES[kind]:
+        made[f"population of {size}"] = size, together(members[:size], trainer)
+    return made
+
+
+def _at(step: Step, segment: int) -> Callable[[], object]:
+    return lambda: step(segment)
+
+
+def _floor(machine: Machine, trainer: TrainerConfig, work: float) -> Floor:
+    seconds, made_of = machine.products(work, dtype_of(trainer))
+    return Floor(seconds=seconds, made_of=f"products of a step: {made_of}")

@@ -1,0 +1,67 @@
+"""One training step of a whole population: forward, backward, clipping and update of every member.
+
+Made so that a recording (`zoo.graphs`) can hold it: shapes never change, nothing is read back, and what
+differs from step to step (learning rates, who has ended) lies in tensors that are written before it.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from zoo.graphs import RECORDERS, Graphs, Kept, Unrecordable
+from zoo.learner import answers_loss
+from zoo.population.optimizer import PopulationAdamW
+from zoo.population.stack import Stack
+from zoo.tasks.base import Batch
+
+
+class PopulationStep:
+    """asked: trainer.step, as `zoo.step.Stepper` takes it, but that populations are not compiled.
+
+    ValueError, at a step: it cannot be taken as asked.
+    """
+
+    def __init__(self, stack: Stack, optimizer: PopulationAdamW, asked: str = "auto") -> None:
+        self.stack, self.optimizer, self.asked = stack, optimizer, asked
+        self._why = "populations are not compiled" if asked == "compile" else ""
+        self._graphs: Graphs | None = None
+        device = stack.weights.device.type
+        if asked in ("auto", "graph") and device in RECORDERS:
+            self._graphs = Graphs(self._step, Kept(stack.template, self._held), RECORDERS[device]())
+
+    @property
+    def form(self) -> str:
+        """For the record: "graph", "eager", and where it is not recorded why, in brackets."""
+        return "graph" if self._graphs else f"eager ({self._why})" if self._why else "eager"
+
+    def __call__(self, batch: Batch, seeds: Sequence[int], rates: Sequence[float]) -> Tensor:
+        """One step; the members' losses [P], on the device.  seeds, rates: each member's, for this step.
+
+        batch: fields stacked [P B ...], or [B ...] of one that all share.
+        """
+        self.stack.draws.begin(seeds)
+        self.optimizer.set_rates(rates)
+        if self._graphs is not None:
+            try:
+                return self._graphs(*batch)
+            except Unrecordable as error:
+                if self.asked == "graph":
+                    raise ValueError(
+                        f"trainer.step (=graph) cannot record this population: {error}."
+                    ) from error
+                self._graphs, self._why = None, str(error)
+        return self._step(*batch)
+
+    def _step(self, *batch: Tensor) -> Tensor:
+        """What a recording holds; it changes `_held` and nothing else."""
+        for leaf in self.stack.leaves:
+            leaf.grad = None
+        losses = self.stack.map(answers_loss, Batch(*batch))
+        with torch.autocast(losses.device.type, enabled=False):  # what follows is rounded as the forward was
+            losses.sum().backward()
+            self.optimizer.step()
+        return losses.detach()
+
+    def _held(self) -> list[Tensor]:
+        return [self.stack.weights, *self.optimizer.held()]
