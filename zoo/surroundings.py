@@ -29,6 +29,8 @@ def surroundings(threads: int) -> Iterator[None]:
             # Lightning's advice on data loaders and loggers, and its use of what torch has since deprecated
             warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric")
             warnings.filterwarnings("ignore", message=".*LeafSpec.*")
+            # torch's, on an optimizer that a CUDA graph can hold and that runs without one, as in its warm-up
+            warnings.filterwarnings("ignore", message=".*constructed with capturable=True")
             yield
     finally:
         torch.set_num_threads(before)

@@ -17,6 +17,7 @@ from zoo.training import train
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    pytest.mark.filterwarnings("ignore:.*constructed with capturable=True"),  # as zoo.surroundings has it
 ]
 SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {"trainer__precision": "32-true"},
