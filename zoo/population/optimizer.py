@@ -39,7 +39,7 @@ class PopulationAdamW(torch.optim.Optimizer):
 
     def set_rates(self, rates: Sequence[float]) -> None:
         """The learning rate of each member's next step."""
-        self.rate.copy_(torch.tensor(rates, dtype=torch.float64)[:, None])
+        self.rate.copy_(torch.tensor(rates, dtype=torch.float64)[:, None], non_blocking=True)
 
     def freeze(self, member: int) -> None:
         """Leave the member's row alone from here on, whatever is in its gradient."""
