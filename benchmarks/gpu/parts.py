@@ -80,7 +80,9 @@ def steps(place: Place) -> Iterator[Command]:
             run = ["benchmarks.gpu.step_forms", *ends, *rounds, *words, f"mixer={mixer}", *how[1:]]
             yield Command(f"{mixer} {name}", run, share=0.25)
     if "population" in SUBJECTS:
-        yield Command("population", ["zoo.bench", "population", *words, *rounds, "--out", str(home)])
+        mixers = "mixer=based" if place.small else "mixer=attention,based,mamba2"
+        bench = ["zoo.bench", "population", "-m", *words, mixers, *rounds, "--out", str(home)]
+        yield Command("population", bench)
 
 
 def sweep(place: Place) -> Iterator[Command]:

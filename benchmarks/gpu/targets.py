@@ -3,14 +3,15 @@
 Only rows at the sizes of the target count: a smaller run leaves a target as not measured.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
 from benchmarks.gpu.commands import Place, read_csv
 from benchmarks.gpu.machine import footer
 from benchmarks.gpu.parts import LONG, long_mixers
-from zoo.bench.op_subjects import WHOLE, WINDOW, Subject, subjects
+from zoo.bench.op_subject import Subject
+from zoo.bench.op_subjects import WHOLE, WINDOW, subjects
 
 Row = dict[str, str]
 FIGURE_MINUTES = 30
@@ -121,15 +122,24 @@ def layers_spans_over_window(place: Place) -> float | None:
 
 
 def population_against_one(place: Place) -> float | None:
-    """The best population's cells an hour over those of one cell at a time, eagerly."""
-    ratios = [float(row["ratio"]) for row in _population(place)]
-    return max(ratios, default=None)
+    """Of the mixer that gains least, its best population: member-steps a second over one cell's alone."""
+    return min(_gains(place).values(), default=None)
 
 
-def _population(place: Place) -> Iterator[Row]:
-    for row in read_csv(place.folder("steps") / "population.csv"):
-        if row["implementation"] != row["alternative"]:
-            yield row
+def _gains(place: Place) -> dict[str, float]:
+    """Mixer -> of its best population."""
+    rows = read_csv(place.folder("steps") / "population.csv")
+    alone = {row["mixer"]: _speed(row) for row in rows if row["implementation"] == row["alternative"]}
+    others = [row for row in rows if row["implementation"].startswith("population of")]
+    return {
+        mixer: max(_speed(row) for row in others if row["mixer"] == mixer) / speed
+        for mixer, speed in alone.items()
+        if any(row["mixer"] == mixer for row in others)
+    }
+
+
+def _speed(row: Row) -> float:
+    return float(row["units_per_second"])
 
 
 def figure_minutes(place: Place) -> float | None:
@@ -152,10 +162,10 @@ TARGETS = [
         over_floor("window decode"),
         at_most=True,
     ),
-    Target("SE-Attn at 65,536, against attention", 5, "times as fast", attention_over_spans),
-    Target("SE-Attn at 65,536", 1.3, "times a window's time", spans_over_window, at_most=True),
-    Target("the same, whole layers", 5, "times as fast", layers_attention_over_spans),
-    Target("the same, whole layers", 1.3, "times a window's time", layers_spans_over_window, at_most=True),
+    Target("SE-Attn at 65,536, blocks given, against attention", 5, "times as fast", attention_over_spans),
+    Target("SE-Attn at 65,536, blocks given", 1.3, "times a window's time", spans_over_window, at_most=True),
+    Target("SE-Attn's whole layer, against attention's", 5, "times as fast", layers_attention_over_spans),
+    Target("SE-Attn's whole layer", 1.3, "times a window's time", layers_spans_over_window, at_most=True),
     Target("populations, against one cell at a time", 10, "times the cells an hour", population_against_one),
     Target("Figure 2 on one card", FIGURE_MINUTES, "minutes", figure_minutes, at_most=True),
 ]

@@ -130,9 +130,26 @@ def test_targets_are_met_by_our_kernels_at_their_sizes_alone(tmp_path: Path):
     assert verdict(tmp_path, "taylor prefill, against fla's fused kernel") == [("2.5 times as fast", "yes")]
     assert verdict(tmp_path, "taylor prefill") == [("1.25 times its floor", "yes")]
     assert verdict(tmp_path, "taylor decode") == [("1.67 times its floor", "no")]
-    assert verdict(tmp_path, "SE-Attn at 65,536, against attention") == [("4.9 times as fast", "no")]
-    assert verdict(tmp_path, "SE-Attn at 65,536") == [("1.25 times a window's time", "yes")]
+    assert verdict(tmp_path, "SE-Attn at 65,536, blocks given, against attention") == [
+        ("4.9 times as fast", "no")
+    ]
+    assert verdict(tmp_path, "SE-Attn at 65,536, blocks given") == [("1.25 times a window's time", "yes")]
     assert verdict(tmp_path, "taylor decode", "cpu") == [("not measured", "no")]
+
+
+def test_populations_are_judged_by_members_a_second_and_by_the_mixer_that_gains_least(tmp_path: Path):
+    rows = [("based", "alone", 10.0), ("based", "alone, recorded", 50.0), ("based", "population of 4", 40.0)]
+    rows += [("based", "population of 64", 120.0), ("attention", "alone", 10.0)]
+    rows += [("attention", "population of 4", 110.0)]
+    table = [
+        {"mixer": mixer, "implementation": how, "alternative": "alone", "units_per_second": str(speed)}
+        for mixer, how, speed in rows
+    ]
+    (tmp_path / "steps").mkdir()
+    write_csv(tmp_path / "steps" / "population.csv", table)
+    assert verdict(tmp_path, "populations, against one cell at a time") == [
+        ("11 times the cells an hour", "yes")
+    ]
 
 
 def test_a_figure_that_was_not_finished_has_no_time(tmp_path: Path):

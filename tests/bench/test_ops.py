@@ -10,7 +10,8 @@ from zoo.bench import flex
 from zoo.bench import ops as bench
 from zoo.bench.flops import flops
 from zoo.bench.machine import Machine
-from zoo.bench.op_subjects import Subject, attention, subjects, taylor_attention
+from zoo.bench.op_subject import Subject
+from zoo.bench.op_subjects import attention, subjects, taylor_attention
 from zoo.kernels.attention import attention_reference
 from zoo.kernels.choice import Op, ops
 

@@ -1,47 +1,13 @@
-"""What `zoo.bench ops` measures: ops, sizes, inputs, and the products that each cannot do without.
-
-Products count 2 for a multiplication and an addition.  Of a form in chunks: of each token what it reads from
-the state and adds to it, and its products with the tokens of its own chunk, CHUNK of them at least.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+"""The ops that `zoo.bench ops` measures: their sizes, and inputs such as a mixer gives them."""
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from zoo.bench.flex import flex
+from zoo.bench.op_subject import CHUNK, Draw, Inputs, Subject, in_chunks, sizes, taylor_features
 from zoo.kernels.span_retrieval import fixed_chunks
 
 WINDOW, WHOLE = "a window as long", "everything"  # what a choice of blocks stands in for
-CHUNK = 16  # tokens: the side of the smallest tile that a tensor core takes
-Draw = Callable[..., Tensor]  # shape -> standard normal, in the dtype and on the device of the run
-Inputs = list[Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Subject:
-    """inputs: of the op, made of `Draw`; floats require a gradient where it is trained through.
-    flops: the forward pass's products, at least.  outputs, states: scalars that come out, in the dtype of the
-    inputs, and in float32.  definition: whether "reference" is worth waiting for.  rivals: label -> another
-    op, which gives the same first output or one that this stands in for, and how it takes the inputs.
-    on_a_device: functions of the inputs that only a device can run.
-    """
-
-    name: str
-    op: str
-    words: str
-    tokens: int
-    inputs: Callable[[Draw], Inputs]
-    flops: float
-    outputs: int
-    states: int = 0
-    trained: bool = True
-    definition: bool = False
-    rivals: Mapping[str, tuple[str, Callable[..., Sequence[Any]]]] = field(default_factory=dict)
-    on_a_device: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
 
 def subjects(small: bool) -> list[Subject]:
@@ -61,6 +27,7 @@ def subjects(small: bool) -> list[Subject]:
             selective_scan(1, 256, 32, 8),
             linear_cross_entropy(256, 32, 1024),
             se_attention(1, 2, 1024, 16, chunk_size=64, block_size=16, top_k=4),
+            block_summaries(1, 2, 1024, 16, block_size=16),
         ]
     return [
         taylor_scan(4, 16, 8192, 16, 64),
@@ -76,33 +43,21 @@ def subjects(small: bool) -> list[Subject]:
         selective_scan(4, 2048, 2048, 16),
         linear_cross_entropy(16384, 128, 8192),
         se_attention(1, 16, 65536, 64, chunk_size=512, block_size=32, top_k=8),
+        block_summaries(1, 16, 65536, 64, block_size=32),
     ]
-
-
-def _sizes(**sizes: int | None) -> str:
-    return " ".join(f"{name}={size}" for name, size in sizes.items() if size is not None)
-
-
-def _features(C: int) -> int:
-    """Of 1 + u + u^2/2, each product of channels once."""
-    return 1 + C + C * (C + 1) // 2
-
-
-def _in_chunks(tokens: int, K: int, V: int) -> float:
-    return tokens * (4 * K * V + CHUNK * (K + V))
 
 
 def taylor_scan(B: int, H: int, T: int, C: int, V: int) -> Subject:
     """Prefill: a sequence from its start, its sums at the end."""
-    features = _features(C)
+    features = taylor_features(C)
     quadratic = B * H * T * T * (C + V)
     return Subject(
         name="taylor prefill",
         op="taylor_scan",
-        words=_sizes(batch=B, num_heads=H, seq_len=T, feature_dim=C, head_dim=V),
+        words=sizes(batch=B, num_heads=H, seq_len=T, feature_dim=C, head_dim=V),
         tokens=B * T,
         inputs=lambda draw: [draw(B, H, T, C), draw(B, H, T, C), draw(B, H, T, V), 1e-6, None, None],
-        flops=min(quadratic, _in_chunks(B * H * T, features, V)),
+        flops=min(quadratic, in_chunks(B * H * T, features, V)),
         outputs=B * H * T * V,
         states=B * H * features * (V + 1),
         rivals={"no state": ("taylor_attention", lambda q, k, v, eps, kv, z: [q, k, v, eps])},
@@ -111,7 +66,7 @@ def taylor_scan(B: int, H: int, T: int, C: int, V: int) -> Subject:
 
 def taylor_decode(B: int, H: int, C: int, V: int) -> Subject:
     """One token on sums in float32."""
-    features = _features(C)
+    features = taylor_features(C)
 
     def inputs(draw: Draw) -> Inputs:
         sums = draw(B, H, features, V + 1).float().abs()
@@ -121,7 +76,7 @@ def taylor_decode(B: int, H: int, C: int, V: int) -> Subject:
     return Subject(
         name="taylor decode",
         op="taylor_scan",
-        words=_sizes(batch=B, num_heads=H, seq_len=1, feature_dim=C, head_dim=V),
+        words=sizes(batch=B, num_heads=H, seq_len=1, feature_dim=C, head_dim=V),
         tokens=B,
         inputs=inputs,
         flops=B * H * 4 * features * V,
@@ -137,10 +92,10 @@ def taylor_attention(B: int, H: int, T: int, C: int, V: int) -> Subject:
     return Subject(
         name="taylor attention",
         op="taylor_attention",
-        words=_sizes(batch=B, num_heads=H, seq_len=T, feature_dim=C, head_dim=V),
+        words=sizes(batch=B, num_heads=H, seq_len=T, feature_dim=C, head_dim=V),
         tokens=B * T,
         inputs=lambda draw: [draw(B, H, T, C), draw(B, H, T, C), draw(B, H, T, V), 1e-6],
-        flops=min(B * H * T * T * (C + V), _in_chunks(B * H * T, _features(C), V)),
+        flops=min(B * H * T * T * (C + V), in_chunks(B * H * T, taylor_features(C), V)),
         outputs=B * H * T * V,
         definition=True,
         rivals={"with a state": ("taylor_scan", lambda q, k, v, eps: [q, k, v, eps, None, None])},
@@ -152,7 +107,7 @@ def attention(B: int, H: int, T: int, C: int, window: int | None = None) -> Subj
     return Subject(
         name="softmax attention" if window is None else "sliding window",
         op="attention",
-        words=_sizes(batch=B, num_heads=H, seq_len=T, head_dim=C, window=window),
+        words=sizes(batch=B, num_heads=H, seq_len=T, head_dim=C, window=window),
         tokens=B * T,
         inputs=lambda draw: [*(draw(B, H, T, C) for _ in range(3)), window, None],
         flops=4 * B * H * C * pairs,
@@ -166,7 +121,7 @@ def window_decode(B: int, H: int, C: int, window: int) -> Subject:
     return Subject(
         name="window decode",
         op="window_decode",
-        words=_sizes(batch=B, num_heads=H, seq_len=1, head_dim=C, window=window),
+        words=sizes(batch=B, num_heads=H, seq_len=1, head_dim=C, window=window),
         tokens=B,
         inputs=lambda draw: [draw(B, H, 1, C), *(draw(B, H, window, C) for _ in range(2)), window, None],
         flops=4 * B * H * C * window,
@@ -181,13 +136,13 @@ def linear_attention(B: int, H: int, T: int, K: int, V: int) -> Subject:
     return Subject(
         name="linear attention",
         op="linear_attention",
-        words=_sizes(batch=B, num_heads=H, seq_len=T, feature_dim=K, head_dim=V),
+        words=sizes(batch=B, num_heads=H, seq_len=T, feature_dim=K, head_dim=V),
         tokens=B * T,
         inputs=lambda draw: [
             *(draw(B, H, T, K).exp() for _ in range(2)),
             *(draw(B, H, T, V), 1e-6, None, None),
         ],
-        flops=_in_chunks(B * H * T, K, V),
+        flops=in_chunks(B * H * T, K, V),
         outputs=B * H * T * V,
         states=B * H * K * (V + 1),
     )
@@ -199,13 +154,13 @@ def gated_linear_attention(B: int, H: int, T: int, K: int, V: int, *, per_channe
     return Subject(
         name=f"linear attention, a decay a {'channel' if per_channel else 'head'}",
         op="gated_linear_attention",
-        words=_sizes(batch=B, num_heads=H, seq_len=T, key_dim=K, head_dim=V),
+        words=sizes(batch=B, num_heads=H, seq_len=T, key_dim=K, head_dim=V),
         tokens=B * T,
         inputs=lambda draw: [
             *(draw(B, H, T, K) for _ in range(2)),
             *(draw(B, H, T, V), F.logsigmoid(draw(*decays) + 3), None),
         ],
-        flops=_in_chunks(B * H * T, K, V),
+        flops=in_chunks(B * H * T, K, V),
         outputs=B * H * T * V,
         states=B * H * K * V,
     )
@@ -216,13 +171,13 @@ def delta_rule(B: int, H: int, T: int, K: int, V: int) -> Subject:
     return Subject(
         name="gated delta rule",
         op="delta_rule",
-        words=_sizes(batch=B, num_heads=H, seq_len=T, key_dim=K, head_dim=V),
+        words=sizes(batch=B, num_heads=H, seq_len=T, key_dim=K, head_dim=V),
         tokens=B * T,
         inputs=lambda draw: [
             *(F.normalize(draw(B, H, T, K), dim=-1) for _ in range(2)),
             *(draw(B, H, T, V), draw(B, H, T).sigmoid(), F.logsigmoid(draw(B, H, T) + 3), None),
         ],
-        flops=_in_chunks(B * H * T, K, V) + B * H * T * (2 * K * V + CHUNK * (K + V)),
+        flops=in_chunks(B * H * T, K, V) + B * H * T * (2 * K * V + CHUNK * (K + V)),
         outputs=B * H * T * V,
         states=B * H * K * V,
     )
@@ -233,7 +188,7 @@ def selective_scan(B: int, T: int, D: int, N: int) -> Subject:
     return Subject(
         name="selective scan",
         op="selective_scan",
-        words=_sizes(batch=B, seq_len=T, d_inner=D, d_state=N),
+        words=sizes(batch=B, seq_len=T, d_inner=D, d_state=N),
         tokens=B * T,
         inputs=lambda draw: [
             *(draw(B, T, D), F.softplus(draw(B, T, D) - 3), -draw(D, N).float().exp()),
@@ -253,7 +208,7 @@ def linear_cross_entropy(N: int, D: int, V: int) -> Subject:
     return Subject(
         name="head",
         op="linear_cross_entropy",
-        words=_sizes(answers=N, d_model=D, vocab_size=V),
+        words=sizes(answers=N, d_model=D, vocab_size=V),
         tokens=N,
         inputs=inputs,
         flops=2 * N * D * V,
@@ -280,7 +235,7 @@ def se_attention(B: int, H: int, T: int, C: int, *, chunk_size: int, block_size:
     return Subject(
         name="se_attention",
         op="se_attention",
-        words=_sizes(
+        words=sizes(
             batch=B,
             num_heads=H,
             seq_len=T,
@@ -301,4 +256,19 @@ def se_attention(B: int, H: int, T: int, C: int, *, chunk_size: int, block_size:
             f"{WINDOW}: FlexAttention": lambda q, k, v, *_: flex(q, k, v, span),
             f"{WHOLE}: FlexAttention": lambda q, k, v, *_: flex(q, k, v),
         },
+    )
+
+
+def block_summaries(B: int, H: int, T: int, C: int, *, block_size: int) -> Subject:
+    """What blocks are chosen by: scores inside each, then one row of values."""
+    return Subject(
+        name="block summaries",
+        op="block_summaries",
+        words=sizes(batch=B, num_heads=H, seq_len=T, head_dim=C, block_size=block_size),
+        tokens=B * T,
+        inputs=lambda draw: [*(draw(B, H, T, C) for _ in range(3)), block_size],
+        flops=2 * B * H * T * C * (block_size + 1),
+        outputs=B * H * (T // block_size) * C,
+        trained=False,
+        definition=True,
     )

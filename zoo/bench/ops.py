@@ -14,7 +14,7 @@ from torch import Tensor
 
 from zoo.bench.layers import larger
 from zoo.bench.machine import Machine
-from zoo.bench.op_subjects import Subject
+from zoo.bench.op_subject import Subject
 from zoo.bench.rows import Floor, Row, Timed, compared
 from zoo.bench.timing import in_turn, peak_bytes
 from zoo.kernels.choice import Op, ops
