@@ -180,6 +180,31 @@ def test_what_the_launcher_would_make_of_it(planned: Planned, words: tuple[str, 
     assert said.format(here=count("auto", [compose([*SMALL])])) in out.splitlines()[-1]
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("population=5",), "populations: 2 of 5, 1 of 2; the times"),
+        (("population=11",), "populations: 1 of 11 and 1 cell alone; the times"),
+        (
+            ("population=auto", "hydra.launcher.n_workers=2"),
+            "populations: 2 of 6, each if it is measured to pay; the times",
+        ),
+        (
+            ("population=4", "hydra/launcher=slurm", "hydra.launcher.cells_per_job=6"),
+            "the first job's populations: 1 of 4, 1 of 2; the times",
+        ),
+        (("population=4", "hydra/launcher=slurm"), "the first job's populations: none; the times"),
+    ],
+)
+def test_the_populations_that_cells_would_form(planned: Planned, words: tuple[str, ...], said: str):
+    _, out, _ = planned("mixer=attention", "seed=range(12)", *words)
+    assert any(line.startswith(said) for line in out.splitlines()), out
+
+
+def test_without_populations_nothing_is_said_of_them(planned: Planned):
+    assert "population" not in planned("mixer=attention", "seed=range(12)")[1]
+
+
 def test_a_sweep_that_is_done_asks_for_nothing(planned: Planned):
     finished(compose([*SMALL, "mixer=attention"]))
     code, out, _ = planned("mixer=attention", "hydra/launcher=slurm")

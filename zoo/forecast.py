@@ -16,6 +16,7 @@ from zoo.cell import Cell
 from zoo.clock import ROUGH, Clock
 from zoo.cost import Cost, cost
 from zoo.model import build_model, build_task
+from zoo.population.grouping import in_words
 from zoo.slim import slim
 from zoo.state import StateSize, peak
 from zoo.sweep import count
@@ -65,6 +66,7 @@ def forecast(
     yield table(points)
     yield from _notes(points)
     yield _total(points)
+    yield from _populations(launcher, points)
     yield jobs(launcher, points)
 
 
@@ -170,6 +172,18 @@ def _total(points: Sequence[Point]) -> str:
     operations = sum(p.left * p.cost.operations for p in points)
     times = (f"{kind} {duration(sum(p.left * p.seconds[kind] for p in points))}" for kind in KINDS)
     return f"to run, one cell after the other: {operations:.1e} FLOPs; {', '.join(times)}"
+
+
+def _populations(launcher: Mapping[str, Any], points: Sequence[Point]) -> Iterator[str]:
+    """Which cells would train as one, where that is asked for; of an array its first job's."""
+    cells = [cell for p in points for cell in p.cells]
+    left = [cell for cell in cells if not results.is_done(cell.folder)]
+    if not left or all(cell.config["population"] == 1 for cell in left):
+        return
+    each = launcher.get("cells_per_job", len(left))
+    words = in_words(left[:each], count(launcher.get("n_workers", 1), cells)) or "populations: none"
+    first = "the first job's " if each < len(left) else ""
+    yield f"{first}{words}; the times are of cells alone"
 
 
 def jobs(launcher: Mapping[str, Any], points: Sequence[Point]) -> str:

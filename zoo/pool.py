@@ -101,8 +101,7 @@ class Pool:
         group = replace(group, cells=tuple(cell for cell in group.cells if cell not in self.elsewhere))
         if not group.cells:
             return
-        new = group.automatic and not group.alone and not group.among
-        ruled = self.rulings.get(group.likeness) if new else None
+        ruled = self.rulings.get(group.likeness) if group.to_measure else None
         if ruled:
             self.waiting += singles(group, ruled)[::-1]
         else:

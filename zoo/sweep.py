@@ -9,6 +9,7 @@ from zoo.cell import Cell
 from zoo.config import Composer
 from zoo.display import SweepDisplay
 from zoo.pool import OUTPUT, Pool, start_forkserver
+from zoo.population.grouping import in_words
 from zoo.validate import Validator
 
 
@@ -28,7 +29,7 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int
     todo = unfinished(cells)
     if todo:
         manifest.write(cells)
-    how = f"{workers} at once"
+    how = ", ".join(filter(None, (f"{workers} at once", in_words(todo, workers))))
     with SweepDisplay(total=len(cells), done=len(cells) - len(todo), how=how) as display:
         failures = Pool(context, workers, display).run(todo)
     done = [results.read(cell.folder) for cell in cells if results.is_done(cell.folder)]

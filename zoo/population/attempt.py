@@ -92,11 +92,10 @@ def _train(group: Group, tell: Tell, here: dict[str, Any]) -> Apart | None:
         for begun in members:
             begun.journal.share = 1 / len(members)
         share_streams(every)
-        new = group.automatic and not group.measured
-        apart = _hopeless(members, trainer) if new else None
+        apart = _hopeless(members, trainer) if group.to_measure else None
         if apart is None:
             check_lifts(members, trainer)
-            apart = _measured(members, trainer, tell) if new else None
+            apart = _measured(members, trainer, tell) if group.to_measure else None
         if apart:
             return apart
         choice.ran.clear()

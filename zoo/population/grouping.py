@@ -1,7 +1,7 @@
 """Which cells may train as one: those that differ in learning rate, weight decay and seed alone."""
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,6 +34,11 @@ class Group:
     @property
     def automatic(self) -> bool:
         return self.cells[0].config["population"] == AUTO
+
+    @property
+    def to_measure(self) -> bool:
+        """Whether it has yet to show that it pays."""
+        return self.automatic and not self.alone and not self.measured
 
     @property
     def whole(self) -> tuple[str, ...]:
@@ -83,6 +88,19 @@ def groups(cells: Sequence[Cell], workers: int) -> Iterator[Group]:
     for same in alike.values():
         most = _most(same, -(-len(cells) // workers))
         yield from (Group(tuple(same[i : i + most])) for i in range(0, len(same), most))
+
+
+def in_words(cells: Sequence[Cell], workers: int) -> str:
+    """The populations that these cells would form; empty where there is none."""
+    made = [*groups(cells, workers)]
+    sizes = Counter(len(group.cells) for group in made if not group.alone)
+    if not sizes:
+        return ""
+    each = ", ".join(f"{count} of {size}" for size, count in sorted(sizes.items(), reverse=True))
+    alone = sum(group.alone for group in made)
+    rest = f" and {alone} {'cell' if alone == 1 else 'cells'} alone" if alone else ""
+    measured = ", each if it is measured to pay" if any(group.to_measure for group in made) else ""
+    return f"populations: {each}{rest}{measured}"
 
 
 def _most(same: Sequence[Cell], share: int) -> int:
