@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.command import ROOT
 from tests.training.tiny import tiny
 from zoo.kernels.choice import Op, kernels, lacking, ops
 from zoo.kernels.served import check_served, unserved
@@ -160,3 +161,11 @@ def test_auto_takes_what_is_proven_and_fits_and_imports_no_other_package(monkeyp
         pytest.raises(ValueError, match=r"cannot run toy: fla: too many.  Use kernels=auto"),
     ):
         op.run("chunked", two)
+
+
+def test_no_mixer_attends_past_the_ops():
+    """What it ran would not be in the record."""
+    sources = {path.name: path.read_text() for path in (ROOT / "zoo" / "mixers").rglob("*.py")}
+    assert not [
+        name for name, text in sources.items() if "scaled_dot_product" in text or "flex_attention" in text
+    ]

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 
 from zoo.bench.flex import flex
 from zoo.bench.flops import flops
-from zoo.bench.machine import Machine
+from zoo.bench.machine import Machine, now
 from zoo.bench.rows import Floor, Row, Timed, compared
 from zoo.bench.timing import in_turn, peak_bytes
 from zoo.cell import Cell
@@ -28,6 +28,7 @@ from zoo.training import TrainerConfig
 
 BATCH = 8  # sequences at once
 TOKENS = 16  # decoded in one repeat
+MOST_S = 2.0  # that one sequence may take
 FROM_STATE, AGAIN = "from the state", "whole again"
 
 
@@ -133,12 +134,21 @@ def _can(asked: str, place: Place, run: Callable[[], object]) -> bool:
     try:
         with torch.no_grad(), place.autocast():
             check_served(asked, run)
-            with kernels(asked):
-                run()
+            seconds = _under(asked, run, place)
     except (ValueError, torch.OutOfMemoryError) as error:
         print(f"not timed: kernels={asked}: {' '.join(str(error).split())[:200]}", file=sys.stderr)
         return False
+    if seconds > MOST_S and asked != "auto":
+        print(f"not timed: kernels={asked}: one sequence takes {seconds:.1f} s", file=sys.stderr)
+        return False
     return True
+
+
+def _under(asked: str, run: Callable[[], object], place: Place) -> float:
+    with kernels(asked):
+        began = now(place.kind, 1)
+        run()
+        return now(place.kind, 1) - began
 
 
 def _called(place: Place, function: Callable[..., object], asked: str, *inputs: Any) -> object:
