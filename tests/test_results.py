@@ -47,6 +47,7 @@ def outcome(status: Any = "ok") -> Outcome:
         operations=1e6,
         distances={} if status == "diverged" else {name: [AtDistance(8, 3, 2)] for name in NAMES},
         kernels={},
+        step_form="eager",
     )
 
 
