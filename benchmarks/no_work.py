@@ -56,6 +56,7 @@ def untrained(cell: Cell, folder: Path, report: Callable[[Progress], None] | Non
         operations=0.0,
         peak_memory_bytes=0,
         kernels={},
+        step_form=None,
     )
 
 

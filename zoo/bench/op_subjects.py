@@ -25,6 +25,7 @@ def subjects(small: bool) -> list[Subject]:
             gated_linear_attention(1, 2, 256, 16, 16, per_channel=True),
             delta_rule(1, 2, 256, 16, 16),
             selective_scan(1, 256, 32, 8),
+            diagonal_scan(1, 256, 32),
             linear_cross_entropy(256, 32, 1024),
             se_attention(1, 2, 1024, 16, chunk_size=64, block_size=16, top_k=4),
             block_summaries(1, 2, 1024, 16, block_size=16),
@@ -41,6 +42,7 @@ def subjects(small: bool) -> list[Subject]:
         gated_linear_attention(4, 16, 8192, 64, 64, per_channel=True),
         delta_rule(4, 16, 8192, 64, 64),
         selective_scan(4, 2048, 2048, 16),
+        diagonal_scan(4, 2048, 2048),
         linear_cross_entropy(16384, 128, 8192),
         se_attention(1, 16, 65536, 64, chunk_size=512, block_size=32, top_k=8),
         block_summaries(1, 16, 65536, 64, block_size=32),
@@ -197,6 +199,20 @@ def selective_scan(B: int, T: int, D: int, N: int) -> Subject:
         flops=0.0,
         outputs=B * T * D,
         states=B * D * N,
+    )
+
+
+def diagonal_scan(B: int, T: int, D: int) -> Subject:
+    """No product of matrices."""
+    return Subject(
+        name="diagonal scan",
+        op="diagonal_scan",
+        words=sizes(batch=B, seq_len=T, d_inner=D),
+        tokens=B * T,
+        inputs=lambda draw: [(draw(B, T, D) + 3).sigmoid(), draw(B, T, D), None],
+        flops=0.0,
+        outputs=B * T * D,
+        states=B * D,
     )
 
 
