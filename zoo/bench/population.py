@@ -20,7 +20,7 @@ ALTERNATIVE = "alone"
 
 
 def population(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
-    """A training step of each segment, weighed by its share of the batches: steps of members a second.
+    """A member's training step: of each segment, weighed by its share of the batches.
 
     Every member has its own weights and its own data, which are made beforehand.  `alone` is eager; on a GPU
     there is the recorded step beside it, and the populations are recorded where they can be.
@@ -31,9 +31,10 @@ def population(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
         steps = _contenders(members, trainer, machine.kind)
         times = in_turn([step for _, step in steps.values()], members[0], trainer, rounds, machine.now)
         work = sum(part * flops(_at(steps["alone"][1], i)) for i, part in enumerate(shares(members[0])))
+    floor = _floor(machine, trainer, work)
     timed = [
-        Timed(implementation=name, times=measured, units=size, floor=_floor(machine, trainer, size * work))
-        for (name, (size, _)), measured in zip(steps.items(), times, strict=True)
+        Timed(implementation=name, times=[t / size for t in step], units=1, floor=floor)
+        for (name, (size, _)), step in zip(steps.items(), times, strict=True)
     ]
     size, count = cell.config["optim"]["batch_size"], members[0].journal.total_steps
     sizes = (
@@ -72,4 +73,4 @@ def _at(step: Step, segment: int) -> Callable[[], object]:
 
 def _floor(machine: Machine, trainer: TrainerConfig, work: float) -> Floor:
     seconds, made_of = machine.products(work, dtype_of(trainer))
-    return Floor(seconds=seconds, made_of=f"products of a step: {made_of}")
+    return Floor(seconds=seconds, made_of=f"products of a member's step: {made_of}")
