@@ -7,8 +7,14 @@ from torch import Tensor
 from zoo.kernels.choice import Op
 from zoo.kernels.delta_rule.chunked import delta_rule_chunked
 from zoo.kernels.delta_rule.reference import delta_rule_reference
+from zoo.kernels.precision import wide
 
-OP = Op("delta_rule", {"reference": delta_rule_reference, "chunked": delta_rule_chunked})
+OP = Op(
+    "delta_rule",
+    {"reference": delta_rule_reference, "chunked": delta_rule_chunked},
+    others=("triton", "fla"),
+    prepare=wide,
+)
 
 
 def delta_rule(
@@ -23,14 +29,13 @@ def delta_rule(
 
     n: writes before each query reads, 1 for the rule as published first.
     log_decay: not positive; None: nothing is forgotten.
-    Returns y and the last S, both computed in float32 at least, outside of any autocast.  Keys should be of
-    norm 1: I - beta k k^T then has eigenvalues in [-1, 1] for beta in [0, 2], and no product of them grows.
+    Outside of any autocast.  Inputs may be in half precision: torch takes them in float32 and returns y and
+    the last S in it; Triton takes them as they are, with sums in float32, and returns y in the dtype of v.
+    Keys should be of norm 1: I - beta k k^T then has eigenvalues in [-1, 1] for beta in [0, 2], and no
+    product of them grows.
     """
     usual = "reference" if k.shape[2] == 1 else "chunked"
-    wide = torch.promote_types(v.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False):
-        q, k, v, beta = (x.to(wide) for x in (q, k, v, beta))
-        log_decay, state = (x if x is None else x.to(wide) for x in (log_decay, state))
         return OP.run(usual, q, k, v, beta, log_decay, state)
 
 
