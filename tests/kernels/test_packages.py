@@ -344,5 +344,5 @@ def test_what_a_package_cannot_take_is_said(said: str | None, reason: str):
 
 def test_no_adapter_is_taken_by_itself_before_a_card_has_proven_it():
     adapters = [(op, name) for op in ops() for name in op.of_kind("package")]
-    assert adapters
+    assert len(adapters) >= 5
     assert all(op.module(name).PROVEN is None for op, name in adapters)
