@@ -7,7 +7,11 @@ from zoo.kernels.choice import Op
 from zoo.kernels.diagonal_scan.in_place import diagonal_scan_in_place
 from zoo.kernels.diagonal_scan.reference import diagonal_scan_reference
 
-OP = Op("diagonal_scan", {"reference": diagonal_scan_reference, "in_place": diagonal_scan_in_place})
+OP = Op(
+    "diagonal_scan",
+    {"reference": diagonal_scan_reference, "in_place": diagonal_scan_in_place},
+    others=("triton",),
+)
 
 
 def diagonal_scan(

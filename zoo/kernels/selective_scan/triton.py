@@ -15,9 +15,9 @@ torch: no atomics, so two runs give the same bits.
 
 Floor: B T D N exponentials forward and twice as many backward, of which a multiprocessor makes 16 a cycle.
 At B = 64, T = 256, D = 128, N = 16 that is 8 us forward on an H200; the 20 bytes of each (b, t, d), of which
-4 N / CHUNK are for kept states, take 10 us.  The parallelism is B D / BLOCK programs of a few warps: 512
-there, four for each multiprocessor; with fewer the card waits for one step after the other.  Time is not
-split: it would need the scan of every piece twice.
+4 N / CHUNK are for kept states, take 10 us.  The parallelism is B D / BLOCK programs of a few warps, forward
+1024 there, eight for each multiprocessor; with fewer the card waits for one step after the other.  Time is
+not split: it would need the scan of every piece twice.
 
 B batch, T time, D channels, N state, M members (B / M sequences in a row share an A).  Tensors come with the
 strides they have; the last must be 1.  Each may be float32 or bfloat16; states and sums are float32.
@@ -47,7 +47,8 @@ PROVEN: str | None = None  # no card has run the gpu tests yet
 WITHOUT_PRODUCTS = frozenset({"scan_forward", "scan_backward"})  # kernels that have no use for tensor cores
 D_STATE = 256  # at most, filled up with zeros to a power of two
 DTYPES = (torch.float32, torch.bfloat16)
-BLOCK = 16  # channels of a program: more of them make fewer partial sums, fewer make more programs
+BLOCK = {"forward": 8, "backward": 16}  # channels of a program: few make many programs, many make few shares
+CHUNK = {8: (8, 8), 16: (8, 4), 32: (6, 4), 64: (6, 4), 128: (4, 4), 256: (4, 2)}  # N a multiple of 4, or not
 
 
 class Cut(NamedTuple):
@@ -60,14 +61,13 @@ class Cut(NamedTuple):
 def cut(d_state: int, length: int) -> Cut:
     """Static, so that a captured graph and a second run do the same.
 
-    The states of a chunk stay in registers, 64 a thread; with rows of A that are not aligned to 16 bytes the
-    compiler spreads a step over threads less well, and 32 are what does not spill
-    (`python -m benchmarks.kernels_offline`).  One step, as in decoding, is a chunk of its own.
+    The states of a chunk are all in registers at once, so the more there are of them, the shorter it must be
+    to spill none (`python -m benchmarks.kernels_offline`); rows of A that are not aligned to 16 bytes are
+    spread less well over threads.  One step, as in decoding, is a chunk of its own.
     """
     size = _filled(d_state)
-    num_warps = max(1, min(8, BLOCK * size // 256))
-    held = BLOCK * size // (32 * num_warps)
-    return Cut(1 if length == 1 else min(8, (64 if d_state % 4 == 0 else 32) // held), num_warps)
+    chunk = 1 if length == 1 else CHUNK[size][d_state % 4 != 0]
+    return Cut(chunk, max(1, min(8, size // 16)))
 
 
 def selective_scan_triton(
@@ -123,10 +123,10 @@ class _Scan(Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         inputs = [rows_last(s) for s in (x, dt, B, C)]
         A, first = A.contiguous(), first.contiguous()
-        sizes = _sizes(A, x.shape[1])
+        sizes = _sizes(A, x.shape[1], "forward")
         y, last = x.new_empty(x.shape), torch.empty_like(first)
         kept = first.new_empty(x.shape[0], (x.shape[1] - 1) // sizes["CHUNK"], *first.shape[1:])
-        scan_forward[(x.shape[0] * _blocks(x),)](
+        scan_forward[(x.shape[0] * _blocks(x, "forward"),)](
             *(word for s in inputs for word in (s, *s.stride()[:2])),
             *(A, first, y, last, kept, x.shape[0] // A.shape[0], x.shape[1], x.shape[2]),
             **sizes,
@@ -163,12 +163,13 @@ class _Backward(Function):
         A, first, kept, dlast = (s.contiguous() for s in (A, first, kept, dlast))
         dx, ddt = x.new_empty(x.shape), dt.new_empty(dt.shape)
         dA, dfirst = torch.empty_like(first), torch.empty_like(first)
-        shares = first.new_empty(2, B.shape[0], _blocks(x), *B.shape[1:])
-        scan_backward[(x.shape[0] * _blocks(x),)](
+        blocks = _blocks(x, "backward")
+        shares = first.new_empty(2, B.shape[0], blocks, *B.shape[1:])
+        scan_backward[(x.shape[0] * blocks,)](
             *(word for s in along for word in (s, *s.stride()[:2])),
             *(A, first, kept, dlast, dx, ddt, dA, *shares, dfirst),
             *(x.shape[0] // A.shape[0], x.shape[1], x.shape[2]),
-            **_sizes(A, x.shape[1]),
+            **_sizes(A, x.shape[1], "backward"),
         )
         dB, dC = shares.sum(2)
         dA = dA.unflatten(0, (A.shape[0], -1)).sum(1)
@@ -188,16 +189,16 @@ class _Backward(Function):
         return unfold(info.batch_size, grads), (0,) * len(grads)
 
 
-def _blocks(x: Tensor) -> int:
-    return triton.cdiv(x.shape[2], BLOCK)
+def _blocks(x: Tensor, way: str) -> int:
+    return triton.cdiv(x.shape[2], BLOCK[way])
 
 
 def _filled(d_state: int) -> int:
     return max(8, triton.next_power_of_2(d_state))
 
 
-def _sizes(A: Tensor, length: int) -> dict[str, Any]:
+def _sizes(A: Tensor, length: int, way: str) -> dict[str, Any]:
     d_state = A.shape[-1]
-    way = cut(d_state, length)
-    sizes = {"N": d_state, "NS": _filled(d_state), "BLOCK": BLOCK, "CHUNK": way.chunk}
-    return sizes | launch_options(way.num_warps, 1)
+    chunk, num_warps = cut(d_state, length)
+    sizes = {"N": d_state, "NS": _filled(d_state), "BLOCK": BLOCK[way], "CHUNK": chunk}
+    return sizes | launch_options(num_warps, 1)
