@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 from benchmarks.gpu.commands import Command, Part, Place
 from benchmarks.gpu.tested import REPORT, write_tested
@@ -24,9 +25,10 @@ SPAN = CHUNK + BLOCK * TOP_K  # what a token sees at most
 def tests(place: Place) -> Iterator[Command]:
     """Files in turn, or eight at a time: compiling takes the time."""
     spread = ["-n", "8", "--dist", "loadfile"] if find_spec("xdist") and not place.small else []
-    where = "tests/kernels/test_taylor_attention_gpu.py" if place.small else "tests/kernels"
+    files = sorted(str(path) for path in Path("tests").rglob("test_*.py") if "mark.gpu" in path.read_text())
     report = f"--junitxml={place.folder('tests') / REPORT}"
-    yield Command("pytest", ["pytest", "-m", "gpu", where, "-rs", report, *spread])
+    where = files[:1] if place.small else files
+    yield Command("pytest", ["pytest", "-m", "gpu", *where, "-rs", report, *spread])
 
 
 def ops(place: Place) -> Iterator[Command]:
