@@ -8,6 +8,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Literal, get_args
 
 import torch
@@ -111,9 +112,14 @@ def held(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
 
 def compiled(loss: Loss) -> Loss:
     """Forward and backward through torch.compile."""
+    return partial(_quietly, _quietly(torch.compile, loss))
+
+
+def _quietly(function: Callable[..., Any], *args: Any) -> Any:
+    """Without torch's warnings about what its compiler does itself."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # torch's, about itself
-        return torch.compile(loss)
+        warnings.simplefilter("ignore")
+        return function(*args)
 
 
 def uncompilable() -> str | None:

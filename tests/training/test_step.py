@@ -10,7 +10,7 @@ from torch import nn
 from tests.registry import Case
 from tests.training.recording import Called, checkpoint, same
 from tests.training.test_resuming import DRAWING, Stop, fresh, raise_stop, stop_at
-from tests.training.tiny import STEPS, tiny
+from tests.training.tiny import STEPS, segment, tiny
 from zoo import journal, step
 from zoo.cell import Cell
 from zoo.graphs import WARM_UPS, Graphs, Kept, Unrecordable, said
@@ -216,12 +216,13 @@ def test_without_a_compiler_the_fix_is_named(monkeypatch: pytest.MonkeyPatch, tm
 
 @pytest.mark.slow
 def test_a_compiled_cell_is_near_the_eager_one(tmp_path: Path):
-    """A minute or two of compilation for each shape."""
+    """On one shape of batch; each takes minutes to compile on a busy machine."""
     if uncompilable():
         pytest.skip("no C++ compiler")
-    cell = tiny(trainer__step="compile", optim__max_epochs=1)
-    eagerly(tiny(optim__max_epochs=1), tmp_path / "eager")
-    assert train(cell, fresh(tmp_path / "compiled")).step_form == "compile"
+    one = {"task__train": f"[{segment(8, 2, 16)}]", "optim__max_epochs": 1}
+    eagerly(tiny(**one), tmp_path / "eager")
+    outcome = train(tiny(trainer__step="compile", **one), fresh(tmp_path / "compiled"))
+    assert outcome.step_form == "compile" and outcome.steps == 4
     eager, compiled = (checkpoint(tmp_path / name)["model"] for name in ("eager", "compiled"))
     for name, value in eager.items():
         torch.testing.assert_close(compiled[name], value, rtol=1e-3, atol=1e-4)
