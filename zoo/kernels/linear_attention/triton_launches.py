@@ -39,10 +39,12 @@ def blocks(kernel: str, bits: int, keys: int) -> Blocks:
 
     `python -m benchmarks.kernels_offline` says what each costs in registers; none may spill.
     """
-    del kernel
+    size = power_of_two(keys)
+    if bits == 32 and kernel in ("states", "states_back"):
+        return Blocks(min(16, size), 64, 16, 8, 2)
     if bits == 32:
-        return Blocks(min(32, power_of_two(keys)), 64, 16, 8, 2)
-    return Blocks(min(64, power_of_two(keys)), 64, 64, 4, 2)
+        return Blocks(min(32, size), 32 if kernel == "queries" else 64, 16, 8, 2)
+    return Blocks(min(64, size), 64, 32 if kernel == "queries" else 64, 4, 2)
 
 
 def states_of(
