@@ -1,5 +1,9 @@
 """Which cells may share a process, in which sizes, and what becomes of those that may not."""
 
+import json
+import signal
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +13,9 @@ from torch import nn
 from tests.training.tiny import tiny
 from zoo.cell import Cell
 from zoo.model import build_model
-from zoo.population.grouping import groups
+from zoo.outcome import Progress
+from zoo.pool import Pool
+from zoo.population.grouping import Group, groups
 from zoo.population.stack import Stack, Unstackable
 
 
@@ -80,3 +86,44 @@ def test_a_setting_of_a_module_that_differs_is_refused_with_its_name():
     nn.Module.__setattr__(models[0].mixers[0], "drawn", torch.arange(3) + 1)
     with pytest.raises(Unstackable, match=r"blocks\.0\.mixer\.drawn differs between its members"):
         Stack(models)
+
+
+class Unseen:
+    def started(self, cell: Cell) -> None: ...
+    def progress(self, cell: Cell, at: Progress) -> None: ...
+    def finished(self, cell: Cell, record: dict[str, Any]) -> None: ...
+    def failed(self, cell: Cell, reason: str) -> None: ...
+
+
+def test_a_population_whose_process_dies_is_tried_once_more_and_then_each_cell_alone(tmp_path: Path):
+    pool = Pool(None, 1, Unseen())
+    group = Group(tuple(grid(3, results=str(tmp_path))))
+    assert pool._group_ended(group, -signal.SIGKILL, None) == []
+    again = pool.waiting.pop()
+    assert again.cells == group.cells and again.among == group.whole and pool.waiting == []
+    assert pool._group_ended(again, -signal.SIGKILL, None) == []
+    assert [one.cells for one in pool.waiting[::-1]] == [(cell,) for cell in group.cells]
+    assert all(one.alone and "killed by SIGKILL" in one.why_alone for one in pool.waiting)
+
+
+def test_what_was_begun_goes_on_as_it_was_begun(tmp_path: Path):
+    cells = grid(4, results=str(tmp_path), population=3)
+    together = [cells[i].run_id for i in (2, 0)]
+    for member, i in enumerate((2, 0)):
+        others = [run_id for run_id in together if run_id != cells[i].run_id]
+        note(cells[i], {"size": 2, "member": member, "with": others})
+    note(cells[1], {})
+    (cells[1].folder / "last.ckpt").touch()
+    assert [(group.cells, group.among, group.why_alone) for group in groups(cells, 1)] == [
+        ((cells[1],), (), "it was begun alone"),
+        ((cells[2], cells[0]), tuple(together), ""),
+        ((cells[3],), (), ""),
+    ]
+    assert [group.whole for group in groups([cells[0]], 1)] == [tuple(together)]
+    alone = [replace(cell, config=cell.config | {"population": 1}) for cell in cells]
+    assert [group.cells for group in groups(alone, 1)] == [(cell,) for cell in alone]
+
+
+def note(cell: Cell, population: dict[str, Any]) -> None:
+    cell.folder.mkdir(parents=True)
+    (cell.folder / "env.json").write_text(json.dumps({"population": population}))

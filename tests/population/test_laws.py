@@ -4,6 +4,7 @@ No mixer is named: a new conf/mixer/*.yaml is tested on arrival.
 """
 
 import copy
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,15 @@ from zoo.cell import Cell
 @pytest.fixture(autouse=True)
 def _decoding_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zoo.training.decode_tokens_per_second", lambda *given: None)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_runs_member_by_member() -> Iterator[None]:
+    """As vmap does with an operation that has no rule for it: right, slow, and with a warning alone."""
+    switch = torch._C._functorch._set_vmap_fallback_enabled  # pyright: ignore
+    switch(False)
+    yield
+    switch(True)
 
 
 NAMES = sorted({case.name for case in cases() if case.folder == CONF})
