@@ -31,7 +31,9 @@ import triton
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd import Function
+from triton.runtime import driver
 
+from zoo.kernels.available import interpreted
 from zoo.kernels.folding import fold, unfold
 from zoo.kernels.launching import launch_options, unfit_here
 from zoo.kernels.se_attention.triton_backward import backward_keys, backward_queries
@@ -67,15 +69,20 @@ def blocks_of(kernel: str, bits: int, channels: int, per_token: bool) -> Blocks:
 
     `python -m benchmarks.kernels_offline` says what each costs in registers; none may spill.
     """
-    if bits == 32 and kernel == "keys":
-        return Blocks(128, 16, 8, 2)
+    if kernel == "keys" and bits == 32:
+        return Blocks(128, 16, 8, 2) if _hopper() else Blocks(32, 16, 4, 1)
+    if kernel == "keys":
+        return Blocks(64, 32, 8, 2)
     if bits == 32:
         return Blocks(64, 16, 4 if channels <= 32 else 8, 2)
-    if kernel == "keys":
-        return Blocks(64, 64 if channels <= 64 else 32, 4 if channels <= 32 else 8, 2)
     if per_token or kernel == "queries":
         return Blocks(64, 64, 4 if channels <= 32 else 8, 2)
-    return Blocks(128, 64, 8, 3)
+    return Blocks(128, 64 if channels <= 64 else 32, 8, 3)
+
+
+def _hopper() -> bool:
+    """Whether the factors of a product may stay in shared memory: before, they fill the registers."""
+    return interpreted() or driver.active.get_current_target().arch >= 90  # pyright: ignore
 
 
 def se_attention_triton(
