@@ -59,7 +59,7 @@ CUTS = {  # bits of a factor -> kernel -> at most so many channels and columns a
         "invert": (64, 64, 4, 2),
         "walk": (64, 32, 4, 2),
         "read": (64, 64, 4, 2),
-        "pull": (64, 64, 4, 2),
+        "pull": (64, 64, 8, 2),
         "walk_back": (64, 32, 4, 2),
         "queries": (64, 64, 8, 2),
         "keys": (64, 64, 8, 2),
@@ -215,7 +215,7 @@ class _Backward(Function):
         rates, shape, dy = _each(beta), k.shape[1:3], rows_last(dy)
         dq, dk, dv = (_by_time(x, x.shape[-1]) for x in (q, k, v))
         derrors, dstarts, dends = (torch.empty_like(x) for x in (written, starts, starts))
-        dbeta, dlogs = (k.new_empty(k.shape[:3], dtype=torch.float32) for _ in range(2))
+        dbeta, dread, dlogs = (k.new_empty(k.shape[:3], dtype=torch.float32) for _ in range(3))
         dstate = k.new_empty(*k.shape[:2], K, V, dtype=torch.float32)
         cut = _cut("pull", k, v)
         triton_backward._pull[heads, count, triton.cdiv(V, cut.values)](
@@ -230,13 +230,13 @@ class _Backward(Function):
         )
         cut = _cut("queries", k, v)
         triton_backward._queries[heads, count](
-            *(*_rows(q), *_rows(k), *_rows(dy), _some(sums), starts, written, *_rows(dq), dlogs, *shape),
+            *(*_rows(q), *_rows(k), *_rows(dy), _some(sums), starts, written, *_rows(dq), dread, *shape),
             **_sizes(q, k, v, cut),
         )
         cut = _cut("keys", k, v)
         triton_backward._keys[heads, count](
             *(*_rows(q), *_rows(k), *_rows(v), *_rows(dy), *rates, _some(sums)),
-            *(starts, written, derrors, dends, *_rows(dk), dbeta, dlogs, *shape),
+            *(starts, written, derrors, dends, dread, *_rows(dk), dbeta, dlogs, *shape),
             **_sizes(q, k, v, cut),
         )
         return dq, dk, dv, dbeta.to(beta.dtype), dlogs, dstate

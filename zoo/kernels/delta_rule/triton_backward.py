@@ -71,7 +71,7 @@ def _walk_back(
     b, h = head // H, head % H
     k, beta, dv = k + b * k_b + h * k_h, beta + b * beta_b + h * beta_h, dv + b * dv_b + h * dv_h
     inverses, derrors = inverses + head * T * CHUNK, derrors + head * T * V
-    columns, all = tl.program_id(1) * VALUES + tl.arange(0, VALUES), tl.arange(0, CHUNK)
+    columns, own = tl.program_id(1) * VALUES + tl.arange(0, VALUES), tl.arange(0, CHUNK)
     upper, lower = tl.arange(0, KEYS), KEYS + tl.arange(0, KEYS)
     dS, dS2 = tl.zeros([KEYS, VALUES], tl.float32), tl.zeros([KEYS, VALUES], tl.float32)
     if dlast is not None:
@@ -80,7 +80,7 @@ def _walk_back(
             dS2 += load_tile(dlast + head * K * V, V, lower, K, columns, V)
     for back in range(0, tl.cdiv(T, CHUNK)):
         chunk = tl.cdiv(T, CHUNK) - 1 - back
-        i, place = chunk * CHUNK + all, (head * tl.cdiv(T, CHUNK) + chunk) * K * V
+        i, place = chunk * CHUNK + own, (head * tl.cdiv(T, CHUNK) + chunk) * K * V
         store_tile(dends + place, V, upper, K, columns, V, dS)
         keys = load_tile(k, k_t, i, T, upper, K)
         asked = dot(keys, dS.to(keys.dtype))
@@ -93,7 +93,7 @@ def _walk_back(
             dS *= whole
             dS2 *= whole
         asked += load_tile(derrors, V, i, T, columns, V).to(tl.float32)
-        found = dot(tl.trans(load_tile(inverses, CHUNK, i, T, all, CHUNK)), asked)
+        found = dot(tl.trans(load_tile(inverses, CHUNK, i, T, own, CHUNK)), asked)
         store_tile(derrors, V, i, T, columns, V, found)
         found *= load_each(beta, beta_t, i, T)[:, None]
         store_tile(dv, dv_t, i, T, columns, V, found)
@@ -113,11 +113,11 @@ def _walk_back(
 @triton.jit
 def _queries(
     q, q_b, q_h, q_t, k, k_b, k_h, k_t, dy, dy_b, dy_h, dy_t, sums,
-    starts, written, dq, dq_b, dq_h, dq_t, dlogs,
+    starts, written, dq, dq_b, dq_h, dq_t, dread,
     H, T, K, V, KEYS: tl.constexpr, VALUES: tl.constexpr, CHUNK: tl.constexpr,
     EACH: tl.constexpr,
 ):  # fmt: skip
-    """dq of one chunk, and what its answers contribute to the gradient of log_decay."""
+    """dq of one chunk, and dread, what its answers contribute to the gradient of log_decay."""
     head, chunk = tl.program_id(0).to(tl.int64), tl.program_id(1)
     b, h = head // H, head % H
     q, k, dy, dq = (
@@ -159,7 +159,7 @@ def _queries(
     if sums is not None:
         weights = tl.where(own[:, None] > own[None, :], weights, 0.0)
         found = suffixes(between_rows(dweights * weights) + dsince, CHUNK)
-        tl.store(dlogs + head * T + i, found, mask=i < T)
+        tl.store(dread + head * T + i, found, mask=i < T)
 
 
 @triton.jit
@@ -183,7 +183,7 @@ def suffixes(x, CHUNK: tl.constexpr):
 def _keys(
     q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, dy, dy_b, dy_h, dy_t,
     beta, beta_b, beta_h, beta_t, sums,
-    starts, written, derrors, dends, dk, dk_b, dk_h, dk_t, dbeta, dlogs,
+    starts, written, derrors, dends, dread, dk, dk_b, dk_h, dk_t, dbeta, dlogs,
     H, T, K, V, KEYS: tl.constexpr, VALUES: tl.constexpr, CHUNK: tl.constexpr,
     EACH: tl.constexpr,
 ):  # fmt: skip
@@ -272,5 +272,5 @@ def _keys(
     if sums is not None:
         found = suffixes(dsince, CHUNK) + whole * tl.sum(dwhole, 0)
         found += tl.sum(tl.where(own[:, None] > own[None, :], drest[None, :], 0.0), 1)
-        found += tl.load(dlogs + head * T + i, mask=i < T, other=0.0)
+        found += load_each(dread + head * T, 1, i, T)
         tl.store(dlogs + head * T + i, found, mask=i < T)

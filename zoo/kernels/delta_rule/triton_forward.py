@@ -149,7 +149,7 @@ def _walk(
     b, h = head // H, head % H
     k, v, beta = k + b * k_b + h * k_h, v + b * v_b + h * v_h, beta + b * beta_b + h * beta_h
     inverses, written = inverses + head * T * CHUNK, written + head * T * V
-    columns, all = tl.program_id(1) * VALUES + tl.arange(0, VALUES), tl.arange(0, CHUNK)
+    columns, own = tl.program_id(1) * VALUES + tl.arange(0, VALUES), tl.arange(0, CHUNK)
     upper, lower = tl.arange(0, KEYS), KEYS + tl.arange(0, KEYS)
     S, S2 = tl.zeros([KEYS, VALUES], tl.float32), tl.zeros([KEYS, VALUES], tl.float32)
     if state is not None:
@@ -157,7 +157,7 @@ def _walk(
         if K > KEYS:
             S2 += load_tile(state + head * K * V, V, lower, K, columns, V).to(tl.float32)
     for chunk in range(0, tl.cdiv(T, CHUNK)):
-        i, start = chunk * CHUNK + all, starts + (head * tl.cdiv(T, CHUNK) + chunk) * K * V
+        i, start = chunk * CHUNK + own, starts + (head * tl.cdiv(T, CHUNK) + chunk) * K * V
         store_tile(start, V, upper, K, columns, V, S)
         keys = load_tile(k, k_t, i, T, upper, K)
         answers = dot(keys, S.to(keys.dtype))
@@ -168,7 +168,7 @@ def _walk(
             answers *= tl.exp(load_sums(sums, head, i, T).to(tl.float32))[:, None]
         errors = load_tile(v, v_t, i, T, columns, V).to(tl.float32) - answers
         errors *= load_each(beta, beta_t, i, T)[:, None]
-        found = dot(load_tile(inverses, CHUNK, i, T, all, CHUNK), errors)
+        found = dot(load_tile(inverses, CHUNK, i, T, own, CHUNK), errors)
         store_tile(written, V, i, T, columns, V, found)
         if sums is not None:
             whole, rest = to_end(sums, head, i, T)
