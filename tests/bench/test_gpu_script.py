@@ -17,6 +17,7 @@ from zoo.bench.op_subjects import subjects
 SLOW = ["timeit", "-n", "1", "-r", "1", "import time; time.sleep(60)"]
 
 
+@pytest.mark.timeout(1200)  # a minute where nothing else runs: nine processes that import torch
 @pytest.mark.xdist_group("gpu_script")
 def test_every_part_runs_at_tiny_sizes(tmp_path: Path):
     words = ["benchmarks.gpu", "all", "--device", "cpu", "--small", "--out", str(tmp_path)]
