@@ -64,7 +64,7 @@ def taylor_scan_triton(
 
 def columns_at_once(channels: int, dtype: torch.dtype) -> int:
     """Of a value; more would spill registers."""
-    return 128 if dtype == torch.bfloat16 else 64 if channels <= 16 else 32
+    return 64 if dtype == torch.bfloat16 or channels <= 16 else 32
 
 
 def unfit(

@@ -45,12 +45,14 @@ def blocks(kernel: str, bits: int, width: int) -> Blocks:
     if kernel == "step":
         return Blocks(min(width, 64), 1, 32, 4, 1)
     if kernel == "sums":
-        return Blocks(64, 16 if bits == 32 else 64 if width <= 64 else 32, 64, 4, 2)
+        return Blocks(64, 16, 64, 4, 1) if bits == 32 else Blocks(64, 32, 64, 4, 2)
+    if kernel == "spans":
+        return Blocks(64, 16 if bits == 32 else 32, 64, 4, 1)
     if bits == 32:
-        return Blocks(64, 16, 16, 4, 1 if kernel == "keys" else 2)
+        return Blocks(64, 16, 16, 4, {"keys": 1, "outputs": 2}.get(kernel, 3 if width <= 32 else 2))
     if kernel == "outputs":
         return Blocks(128, 64, 64, 8, 2)
-    return Blocks(64, 64, 32, 4 if width <= 64 else 8, 2)
+    return Blocks(64, 64, 32, 4, 2)
 
 
 def spans_of(programs: int, chunks: int) -> int:
@@ -85,7 +87,7 @@ def sums(
         _sums[batch * heads, tiles, spans](
             *(*_rows(x, u), *(back or (None, None)), *(start or ahead), *ahead, *made),
             *(heads, length, span, int(start is not None)),
-            **_sizes(x, u, cut),
+            **_sizes(x, u, cut if keep else _cut("spans", x, u)),
             **{"BACK": back is not None, "KEEP": keep},
         )
     return made
