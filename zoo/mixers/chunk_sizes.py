@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.checks import at_least, multiple, one_of
-from zoo.kernels.span_retrieval import Chunks, drawn_chunks
+from zoo.kernels.span_retrieval import Chunks, drawn_chunks, fixed_chunks
 from zoo.mixers.base import Seq
 
 SAMPLING = ("fixed", "per_forward", "per_chunk")
@@ -15,7 +15,7 @@ SAMPLING = ("fixed", "per_forward", "per_chunk")
 class ChunkSizes(nn.Module):
     """sizes: one, or several to draw from in training, once a forward pass or once a chunk (`sampling`).
 
-    The draws are a function of `seed` and the number of passes so far, which is part of the checkpoint.
+    The draws are a function of `seed` and the number of passes that drew so far, which is part of the checkpoint.
     evaluation: the one size of evaluation and decoding (None: the only one in `sizes`).
     """
 
@@ -36,10 +36,12 @@ class ChunkSizes(nn.Module):
         self.evaluation = self.sizes[0] if evaluation is None else evaluation
         multiple("eval_chunk_size", self.evaluation, "block_size", block_size)
         self.sampling, self.seed = sampling, seed
-        self.passes = 0  # training passes so far
+        self.passes = 0  # training passes that drew
 
     def forward(self, x: Seq) -> Chunks:
-        """The chunks of the next training pass, on `x`."""
+        """The chunks of the next training pass, on `x`.  Where there is one size, passes need no counting."""
+        if len(self.sizes) == 1:
+            return fixed_chunks(self.sizes[0], 0, x.shape[1], x.device)
         self.passes += 1
         draw = (self.sizes, self.sampling == "per_chunk", self.seed, self.passes)
         return drawn_chunks(*draw, x.shape[1], x.device)
