@@ -15,7 +15,7 @@ SAMPLING = ("fixed", "per_forward", "per_chunk")
 class ChunkSizes(nn.Module):
     """sizes: one, or several to draw from in training, once a forward pass or once a chunk (`sampling`).
 
-    The draws are a function of `seed` and the number of passes that drew so far, which is part of the checkpoint.
+    The draws are a function of `seed` and the number of passes that drew before, part of the checkpoint.
     evaluation: the one size of evaluation and decoding (None: the only one in `sizes`).
     """
 
