@@ -49,7 +49,8 @@ def blocks(kernel: str, bits: int, width: int) -> Blocks:
     if kernel == "spans":
         return Blocks(64, 16 if bits == 32 else 32, 64, 4, 1)
     if bits == 32:
-        return Blocks(64, 16, 16, 4, {"keys": 1, "outputs": 2}.get(kernel, 3 if width <= 32 else 2))
+        stages = {"keys": 3 if width <= 16 else 1, "outputs": 2}.get(kernel, 3 if width <= 32 else 2)
+        return Blocks(64, 16, 16, 4, stages)
     if kernel == "outputs":
         return Blocks(128, 64, 64, 8, 2)
     return Blocks(64, 64, 32, 4, 2)
