@@ -40,11 +40,12 @@ def blocks(kernel: str, bits: int, keys: int) -> Blocks:
     `python -m benchmarks.kernels_offline` says what each costs in registers; none may spill.
     """
     size = power_of_two(keys)
-    if bits == 32 and kernel in ("states", "states_back"):
-        return Blocks(min(16, size), 64, 16, 8, 2)
     if bits == 32:
-        return Blocks(min(32, size), 32 if kernel == "queries" else 64, 16, 8, 2)
-    return Blocks(min(64, size), 64, 32 if kernel == "queries" else 64, 4, 2)
+        own = 32 if kernel in ("keys", "queries") else 16
+        return Blocks(min(own, size), 32 if kernel == "queries" else 64, 16, 8, 2)
+    if kernel in ("states", "states_back"):
+        return Blocks(32, 64, 32, 4, 1 if size == 16 else 2)
+    return Blocks(min(64, size), 64, 32, 4, 2)
 
 
 def states_of(
