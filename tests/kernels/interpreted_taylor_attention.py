@@ -85,7 +85,7 @@ def test_a_mixer_runs_it_when_asked():
         whole = mixer(x)
         head, state = mixer.extend(x[:, :30])
         tail, _ = mixer.extend(x[:, 30:], state)
-    assert choice.record() == {"taylor_attention": "triton"}
+    assert choice.record() == {"taylor_attention": "triton", "taylor_scan": "triton"}
     torch.testing.assert_close(torch.cat([head, tail], 1), whole, rtol=1e-4, atol=1e-5)
 
 

@@ -26,7 +26,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> type[Called]:
     """Steps are recorded on the CPU."""
 
     class Counted(Called):
-        pass
+        recorded = replayed = 0  # its own: others count on Called
 
     monkeypatch.setattr(step, "RECORDERS", {"cpu": Counted})
     return Counted

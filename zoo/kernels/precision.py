@@ -1,4 +1,4 @@
-"""In which precision the forms in torch compute."""
+"""In which precision an op computes."""
 
 from typing import Any
 
@@ -10,3 +10,10 @@ def wide(x: Any) -> Any:
     """A tensor of half precision in float32; all else as it is."""
     half = isinstance(x, Tensor) and x.dtype in (torch.bfloat16, torch.float16)
     return x.float() if half else x
+
+
+def autocast(x: Tensor) -> Tensor:
+    """As torch's own products and attention take their operands under autocast."""
+    kind = x.device.type
+    on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    return x.to(torch.get_autocast_dtype(kind)) if on else x

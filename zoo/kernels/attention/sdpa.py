@@ -13,6 +13,7 @@ from torch import Tensor
 
 from zoo.kernels.attention.dense import attention_dense, dense_is_quicker
 from zoo.kernels.heads import per_query_head
+from zoo.kernels.precision import autocast
 
 SMALLEST_BAND = 16  # narrower bands cost more in calls than they save in products
 BANDS_FROM = 128  # shorter sequences are quicker as one dense block
@@ -87,6 +88,7 @@ def scaled_dot_product(
 
 
 def _fused(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
+    q, k, v = autocast(q), autocast(k), autocast(v)
     if dense_is_quicker(q, k, mask):
         return attention_dense(q, k, v, mask, is_causal)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=is_causal)

@@ -12,6 +12,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd import Function
 
+from zoo.kernels.precision import autocast
+
 CHUNK = {"cpu": 2**21}  # logits at once: 8 MB of float32, which stay in the cache
 CHUNK_ELSEWHERE = 2**27  # few launches
 IN_TURN = ("cpu",)  # where stacked members take turns: the cache holds the logits of one
@@ -113,10 +115,3 @@ def _to_probabilities(
     logsumexp = top - p.amax(-1).to(wide).log()
     p.scatter_(-1, target, p.gather(-1, target) - 1)  # scatter_add_ is slow in bfloat16
     return logsumexp - asked
-
-
-def autocast(x: Tensor) -> Tensor:
-    """What F.linear does to its operands under autocast."""
-    kind = x.device.type
-    on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    return x.to(torch.get_autocast_dtype(kind)) if on else x

@@ -38,8 +38,8 @@ from torch.autograd import Function
 
 from zoo.kernels.folding import fold, unfold
 from zoo.kernels.launching import launch_options, unfit_here
-from zoo.kernels.linear_cross_entropy.chunked import autocast
 from zoo.kernels.linear_cross_entropy.triton_kernels import gradients, losses
+from zoo.kernels.precision import autocast
 from zoo.kernels.tiles import power_of_two, rows_last
 
 PROVEN: str | None = None  # no card has run the gpu tests yet
