@@ -62,7 +62,7 @@ CUTS = {  # bits of a factor -> kernel -> at most so many channels and columns a
         "pull": (64, 64, 8, 2),
         "walk_back": (64, 32, 4, 2),
         "queries": (64, 64, 8, 2),
-        "keys": (64, 64, 8, 2),
+        "keys": (32, 64, 8, 2),
     },
     32: {
         "invert": (32, 32, 4, 1),
@@ -70,7 +70,7 @@ CUTS = {  # bits of a factor -> kernel -> at most so many channels and columns a
         "read": (32, 32, 8, 2),
         "pull": (16, 32, 8, 2),
         "walk_back": (64, 16, 4, 1),
-        "queries": (16, 32, 8, 2),
+        "queries": (16, 16, 4, 1),
         "keys": (16, 16, 8, 1),
     },
 }

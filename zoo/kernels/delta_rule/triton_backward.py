@@ -2,6 +2,9 @@
 
 Where a matrix is needed in both directions, its transpose is a product of its own: the result of a product
 is best not transposed in registers on Hopper, where several versions of Triton went wrong on it.
+
+What is done at once is held at once: products have loops of their own, rows are read again for each, and
+nothing is moved out of a loop (disable_licm).  One loop for all of them spilt registers on sm_80.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportIndexIssue=false
@@ -25,6 +28,29 @@ from zoo.kernels.tiles import dot
 
 
 @triton.jit
+def products(
+    a, a_t, a_rows, a_length, b, b_t, b_rows, b_length, width, AT_ONCE: tl.constexpr, CHUNK: tl.constexpr
+):  # fmt: skip
+    """Rows of a with rows of b, over `width` columns."""
+    found = tl.zeros([CHUNK, CHUNK], tl.float32)
+    for first in tl.range(0, width, AT_ONCE, disable_licm=True):
+        columns = first + tl.arange(0, AT_ONCE)
+        others = tl.trans(load_tile(b, b_t, b_rows, b_length, columns, width))
+        found = dot(load_tile(a, a_t, a_rows, a_length, columns, width), others, found)
+    return found
+
+
+@triton.jit
+def fade_transposed(x, sums, head, rows, length, CHUNK: tl.constexpr):
+    """x times what is left after its column of what was there after its row; 0 in earlier columns."""
+    if sums is not None:
+        x *= left_transposed(load_sums(sums, head, rows, length), CHUNK)
+    else:
+        x = tl.where(tl.arange(0, CHUNK)[:, None] <= tl.arange(0, CHUNK)[None, :], x, 0.0)
+    return x
+
+
+@triton.jit
 def _pull(
     q, q_b, q_h, q_t, k, k_b, k_h, k_t, dy, dy_b, dy_h, dy_t, sums, derrors, dstarts,
     H, T, K, V, KEYS: tl.constexpr, VALUES: tl.constexpr, CHUNK: tl.constexpr,
@@ -37,23 +63,18 @@ def _pull(
     dstarts += (head * tl.num_programs(1) + chunk) * K * V
     i, columns = chunk * CHUNK + tl.arange(0, CHUNK), tl.program_id(2) * VALUES + tl.arange(0, VALUES)
     reading = queries_of(i, T // EACH, EACH)
+    weights = products(k, k_t, i, T, q, q_t, reading, T // EACH, K, KEYS, CHUNK)
+    weights = fade_transposed(weights, sums, head, i, T, CHUNK)
     upstream = load_tile(dy, dy_t, reading, T // EACH, columns, V)
-    decayed = upstream
-    if sums is not None:
-        until = load_sums(sums, head, i, T)
-        decayed = (upstream * tl.exp(until.to(tl.float32))[:, None]).to(upstream.dtype)
-    weights = tl.zeros([CHUNK, CHUNK], tl.float32)
-    for start in range(0, K, KEYS):
-        channels = start + tl.arange(0, KEYS)
-        queries = load_tile(q, q_t, reading, T // EACH, channels, K)
-        weights = dot(load_tile(k, k_t, i, T, channels, K), tl.trans(queries), weights)
-        store_tile(dstarts, V, channels, K, columns, V, dot(tl.trans(queries), decayed))
-    if sums is not None:
-        weights *= left_transposed(until, CHUNK)
-    else:
-        weights = tl.where(tl.arange(0, CHUNK)[:, None] <= tl.arange(0, CHUNK)[None, :], weights, 0.0)
     found = dot(weights.to(upstream.dtype), upstream)
     store_tile(derrors + head * T * V, V, i, T, columns, V, found)
+    if sums is not None:
+        since = tl.exp(load_sums(sums, head, i, T).to(tl.float32))
+        upstream = (upstream * since[:, None]).to(upstream.dtype)
+    for start in tl.range(0, K, KEYS, disable_licm=True):
+        channels = start + tl.arange(0, KEYS)
+        queries = load_tile(q, q_t, reading, T // EACH, channels, K)
+        store_tile(dstarts, V, channels, K, columns, V, dot(tl.trans(queries), upstream))
 
 
 @triton.jit
@@ -129,23 +150,19 @@ def _queries(
     starts, written = starts + (head * tl.num_programs(1) + chunk) * K * V, written + head * T * V
     i, own = chunk * CHUNK + tl.arange(0, CHUNK), tl.arange(0, CHUNK)
     reading = queries_of(i, T // EACH, EACH)
-    dweights = tl.zeros([CHUNK, CHUNK], tl.float32)
-    for first in range(0, V, VALUES):
-        columns = first + tl.arange(0, VALUES)
-        upstream = load_tile(dy, dy_t, reading, T // EACH, columns, V)
-        dweights = dot(upstream, tl.trans(load_tile(written, V, i, T, columns, V)), dweights)
+    dweights = products(dy, dy_t, reading, T // EACH, written, V, i, T, V, VALUES, CHUNK)
     if sums is not None:
         until = load_sums(sums, head, i, T)
         dweights *= left(until, CHUNK)
         since = tl.exp(until.to(tl.float32))
-        weights, dsince = tl.zeros([CHUNK, CHUNK], tl.float32), tl.zeros([CHUNK], tl.float32)
+        dsince = tl.zeros([CHUNK], tl.float32)
     else:
         dweights = tl.where(own[:, None] >= own[None, :], dweights, 0.0)
-    for start in range(0, K, KEYS):
+    for start in tl.range(0, K, KEYS, disable_licm=True):
         channels = start + tl.arange(0, KEYS)
         keys = load_tile(k, k_t, i, T, channels, K)
         grads = tl.zeros([CHUNK, KEYS], tl.float32)
-        for first in range(0, V, VALUES):
+        for first in tl.range(0, V, VALUES, disable_licm=True):
             columns = first + tl.arange(0, VALUES)
             upstream = load_tile(dy, dy_t, reading, T // EACH, columns, V)
             grads = dot(upstream, tl.trans(load_tile(starts, V, channels, K, columns, V)), grads)
@@ -153,10 +170,10 @@ def _queries(
             grads *= since[:, None]
             queries = load_tile(q, q_t, reading, T // EACH, channels, K)
             dsince += tl.sum(queries.to(tl.float32) * grads, 1)
-            weights = dot(queries, tl.trans(keys), weights)
         grads = dot(dweights.to(keys.dtype), keys, grads)
         store_tile(dq, dq_t, reading, T // EACH, channels, K, grads)
     if sums is not None:
+        weights = products(q, q_t, reading, T // EACH, k, k_t, i, T, K, KEYS, CHUNK)
         weights = tl.where(own[:, None] > own[None, :], weights, 0.0)
         found = suffixes(between_rows(dweights * weights) + dsince, CHUNK)
         tl.store(dread + head * T + i, found, mask=i < T)
@@ -203,50 +220,35 @@ def _keys(
     i, own = chunk * CHUNK + tl.arange(0, CHUNK), tl.arange(0, CHUNK)
     reading = queries_of(i, T // EACH, EACH)
     rates = load_each(beta, beta_t, i, T)
-    # rows are keys in the first and third, columns in the second
-    dweights, overlaps, turned = (
-        tl.zeros([CHUNK, CHUNK], tl.float32),
-        tl.zeros([CHUNK, CHUNK], tl.float32),
-        tl.zeros([CHUNK, CHUNK], tl.float32),
-    )
     drates = tl.zeros([CHUNK], tl.float32)
-    for first in range(0, V, VALUES):
+    for first in tl.range(0, V, VALUES, disable_licm=True):
         columns = first + tl.arange(0, VALUES)
-        upstream = load_tile(dy, dy_t, reading, T // EACH, columns, V)
-        values = load_tile(written, V, i, T, columns, V)
-        pulls = load_tile(derrors, V, i, T, columns, V)
-        dweights = dot(values, tl.trans(upstream), dweights)
-        overlaps = dot(pulls, tl.trans(values), overlaps)
-        turned = dot(values, tl.trans(pulls), turned)
         wanted = load_tile(v, v_t, i, T, columns, V).to(tl.float32)
-        drates += tl.sum(pulls.to(tl.float32) * wanted, 1)
+        drates += tl.sum(load_tile(derrors, V, i, T, columns, V).to(tl.float32) * wanted, 1)
+    # columns are keys here, rows in `turned` and `dweights`
+    overlaps = products(derrors, V, i, T, written, V, i, T, V, VALUES, CHUNK)
     if sums is not None:
         until = load_sums(sums, head, i, T)
         since = tl.exp(until.to(tl.float32))
         whole, rest = to_end(sums, head, i, T)
         drest, dwhole = tl.zeros([CHUNK], tl.float32), tl.zeros([KEYS], tl.float32)
         overlaps *= left(until, CHUNK)
-        up = left_transposed(until, CHUNK)
-        dweights *= up
-        turned *= up
-    else:
-        dweights = tl.where(own[:, None] <= own[None, :], dweights, 0.0)
     overlaps = tl.where(own[:, None] > own[None, :], -overlaps, 0.0)
-    turned = tl.where(own[:, None] < own[None, :], -turned * rates[None, :], 0.0)
-    both = overlaps * rates[:, None] + turned
-    meets = tl.zeros([CHUNK, CHUNK], tl.float32)
-    for start in range(0, K, KEYS):
-        keys = load_tile(k, k_t, i, T, start + tl.arange(0, KEYS), K)
-        meets = dot(keys, tl.trans(keys), meets)
-    overlaps *= meets
-    drates += tl.sum(overlaps, 1)
+    meets = products(k, k_t, i, T, k, k_t, i, T, K, KEYS, CHUNK)
+    drates += tl.sum(overlaps * meets, 1)
+    overlaps *= rates[:, None]
     if sums is not None:
-        dsince = between_rows(overlaps * rates[:, None])
-    for start in range(0, K, KEYS):
+        dsince = between_rows(overlaps * meets)
+    turned = products(written, V, i, T, derrors, V, i, T, V, VALUES, CHUNK)
+    turned = fade_transposed(turned, sums, head, i, T, CHUNK)
+    both = overlaps - tl.where(own[:, None] < own[None, :], turned * rates[None, :], 0.0)
+    dweights = products(written, V, i, T, dy, dy_t, reading, T // EACH, V, VALUES, CHUNK)
+    dweights = fade_transposed(dweights, sums, head, i, T, CHUNK)
+    for start in tl.range(0, K, KEYS, disable_licm=True):
         channels = start + tl.arange(0, KEYS)
         keys = load_tile(k, k_t, i, T, channels, K)
         through, grads = tl.zeros([CHUNK, KEYS], tl.float32), tl.zeros([CHUNK, KEYS], tl.float32)
-        for first in range(0, V, VALUES):
+        for first in tl.range(0, V, VALUES, disable_licm=True):
             columns = first + tl.arange(0, VALUES)
             S, dS = (
                 load_tile(starts, V, channels, K, columns, V),
