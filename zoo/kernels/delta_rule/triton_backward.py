@@ -8,7 +8,7 @@ nothing is moved out of a loop (disable_licm).  One loop for all of them spilt r
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false, reportIndexIssue=false
-# pyright: reportPossiblyUnboundVariable=false
+# pyright: reportPossiblyUnboundVariable=false, reportGeneralTypeIssues=false
 # what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 import triton
