@@ -45,11 +45,14 @@ class _Part(NamedTuple):
 
 
 def _parts(q: Float[Tensor, "N T C"]) -> Iterator[_Part]:
-    length = q.shape[1]
-    rows = max(1, AT_ONCE.get(q.device.type, AT_ONCE_ELSEWHERE) // (min(BLOCK, length) * length))
-    for n in range(0, q.shape[0], rows):
-        for i in range(0, length, BLOCK):
-            yield _Part(slice(n, n + rows), slice(i, i + BLOCK), slice(0, i + BLOCK))
+    """One part where all is small: there the calls count, and not what they look at."""
+    count, length = q.shape[:2]
+    at_once = AT_ONCE.get(q.device.type, AT_ONCE_ELSEWHERE)
+    size = length if count * length**2 <= at_once else min(BLOCK, length)
+    rows = max(1, at_once // (size * length))
+    for n in range(0, count, rows):
+        for i in range(0, length, size):
+            yield _Part(slice(n, n + rows), slice(i, i + size), slice(0, i + size))
 
 
 def _kept_up_to_own(x: Float[Tensor, "N Q S"]) -> Float[Tensor, "N Q S"]:
