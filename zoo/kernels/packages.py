@@ -31,21 +31,12 @@ def lifted(schema: str, function: Callable[..., Any], unbatched: Collection[int]
         if any(in_dims[i] is not None for i in unbatched if i < len(in_dims)):
             outputs = _stacked([operator(*_member(i, in_dims, inputs)) for i in range(members)])
         else:
-            whole = operator(*_folded(members, in_dims, inputs, unbatched))
+            whole = operator(*fold(members, in_dims, inputs, unbatched))
             outputs = unfold(members, whole) if isinstance(whole, tuple) else unfold(members, [whole])[0]
         return outputs, tuple(0 for _ in outputs) if isinstance(outputs, tuple) else 0
 
     torch.library.register_vmap(f"zoo::{name}", rule, lib=_LIBRARY)
     return operator
-
-
-def _folded(
-    members: int, in_dims: Sequence[int | None], inputs: Sequence[Any], unbatched: Collection[int]
-) -> list[Any]:
-    as_they_are = [x if i in unbatched else None for i, x in enumerate(inputs)]
-    return [
-        x if x is not None else y for x, y in zip(as_they_are, fold(members, in_dims, inputs), strict=True)
-    ]
 
 
 def _member(i: int, in_dims: Sequence[int | None], inputs: Sequence[Any]) -> list[Any]:

@@ -11,12 +11,15 @@ The letters are the interface's.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd import Function
+
+from zoo.kernels.parts import Part, parts
+from zoo.kernels.precision import wide
 
 BLOCK = 64  # queries; of a causal block only the keys up to its end are looked at
 AT_ONCE = 2**18  # logits in float32: 1 MB, which stays in the cache
@@ -46,36 +49,21 @@ def attention_dense(
     return y.unflatten(0, q.shape[:2])
 
 
-class _Part(NamedTuple):
-    """Sequences, queries of theirs, and the keys that some of them see."""
-
-    rows: slice
-    own: slice
-    seen: slice
-
-
-def _parts(q: Tensor, k: Tensor, is_causal: bool) -> Iterator[_Part]:
+def _parts(q: Tensor, k: Tensor, is_causal: bool) -> Iterator[Part]:
     length, keys = q.shape[1], k.shape[1]
-    size = BLOCK if is_causal else length
-    rows = max(1, AT_ONCE // (size * keys))
-    for n in range(0, q.shape[0], rows):
-        for i in range(0, length, size):
-            yield _Part(slice(n, n + rows), slice(i, i + size), slice(0, i + size if is_causal else keys))
+    size, keys = (BLOCK, None) if is_causal else (length, keys)
+    return parts(q.shape[0], length, size, AT_ONCE, keys)
 
 
 def _weights(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
     """A part's, in the dtype of q; where it is causal, it ends at its own diagonal."""
-    logits = torch.bmm(_wide(q) * q.shape[-1] ** -0.5, _wide(k).mT)
+    logits = torch.bmm(wide(q) * q.shape[-1] ** -0.5, wide(k).mT)
     if is_causal:
         size = q.shape[1]
         logits[..., -size:] += logits.new_full((size, size), -torch.inf).triu_(1)
     if mask is not None:
         logits.masked_fill_(~mask, -torch.inf)
     return torch.softmax(logits, -1).to(q.dtype)
-
-
-def _wide(x: Tensor) -> Tensor:
-    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 class _Attention(Function):

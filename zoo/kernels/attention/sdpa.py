@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from zoo.kernels.attention.dense import attention_dense, dense_is_quicker
+from zoo.kernels.folding import fold
 from zoo.kernels.heads import per_query_head
 from zoo.kernels.precision import autocast
 
@@ -98,12 +99,7 @@ def _stacked(
     info: Any, in_dims: tuple, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool
 ) -> tuple[Tensor, int]:
     members = info.batch_size
-
-    def folded(x: Tensor, dim: int | None) -> Tensor:
-        x = x.expand(members, *x.shape) if dim is None else x.movedim(dim, 0)
-        return x.flatten(0, 1)
-
-    q, k, v = (folded(x, dim) for x, dim in zip((q, k, v), in_dims, strict=False))
+    q, k, v = fold(members, in_dims[:3], (q, k, v))
     if mask is not None and in_dims[3] is not None:
         mask = mask.movedim(in_dims[3], 0)
         mask = mask.unflatten(0, (members, *(1,) * (5 - mask.ndim)))

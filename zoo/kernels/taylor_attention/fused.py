@@ -7,12 +7,15 @@ to its end are looked at.  Of the parts r is kept; N sequences, all leading dime
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
+
+from zoo.kernels.folding import members_first
+from zoo.kernels.parts import Part, parts
 
 BLOCK = 64  # queries
 AT_ONCE = {"cpu": 2**18}  # weights, 1 MB of float32
@@ -36,23 +39,11 @@ def _roots(q: Float[Tensor, "... Q C"], k: Float[Tensor, "... S C"]) -> Float[Te
     return (q @ k.mT).mul((2 * q.shape[-1]) ** -0.5).add(0.5**0.5)
 
 
-class _Part(NamedTuple):
-    """Sequences, queries of theirs, and the keys up to the last of these."""
-
-    rows: slice
-    own: slice
-    seen: slice
-
-
-def _parts(q: Float[Tensor, "N T C"]) -> Iterator[_Part]:
+def _parts(q: Float[Tensor, "N T C"]) -> Iterator[Part]:
     """One part where all is small: there the calls count, and not what they look at."""
     count, length = q.shape[:2]
     at_once = AT_ONCE.get(q.device.type, AT_ONCE_ELSEWHERE)
-    size = length if count * length**2 <= at_once else min(BLOCK, length)
-    rows = max(1, at_once // (size * length))
-    for n in range(0, count, rows):
-        for i in range(0, length, size):
-            yield _Part(slice(n, n + rows), slice(i, i + size), slice(0, i + size))
+    return parts(count, length, length if count * length**2 <= at_once else min(BLOCK, length), at_once)
 
 
 def _kept_up_to_own(x: Float[Tensor, "N Q S"]) -> Float[Tensor, "N Q S"]:
@@ -118,9 +109,6 @@ class _TaylorAttention(Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple, q: Tensor, k: Tensor, v: Tensor, eps: float) -> tuple:  # pyright: ignore
         """Members are one more leading dimension."""
-        members = (
-            x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
-            for x, dim in zip((q, k, v), in_dims, strict=False)
-        )
+        members = (members_first(info.batch_size, dim, x) for dim, x in zip(in_dims, (q, k, v), strict=False))
         y, *others = _TaylorAttention.apply(*members, eps)
         return (y, *(x.unflatten(0, (info.batch_size, -1)) for x in others)), (0, 0, 0)
