@@ -1,4 +1,4 @@
-"""Attention a part at a time: few enough weights for the cache, and only keys that a query of the part sees."""
+"""Attention a part at a time: few weights at once, for the cache, and only keys that the part sees."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
