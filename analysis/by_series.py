@@ -48,12 +48,9 @@ def draw(
     """
     rows = rows.assign(unit=[in_words(row) for row in rows.to_dict("records")])
     first = rows.drop_duplicates("series").sort_values(["family", "mixer", "series"], key=by_family)
-    lines, columns = page.grid(len(first), most=3 if style.below else 4)
-    width = style.width * (1.0 if style.below else {1: 1.0, 2: 1.4}.get(columns, 2.0))
-    figure = page.new(width, 0.6 + lines * min(0.72 * style.height, 0.8 * width / columns))
-    grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    figure, axes, columns = page.multiples(len(first), style, most=3 if style.below else 4)
     colours = family_colours(rows)
-    for ax, row in zip(grid, first.to_dict("records"), strict=False):
+    for ax, row in zip(axes, first.to_dict("records"), strict=True):
         series = rows.loc[rows["series"] == row["series"]]
         shade_of = shades(series, colours[row["family"]])
         ax.set_ylim(bottom, 1.06)
@@ -61,13 +58,8 @@ def draw(
         if marks:
             marks(ax, series, shade_of)
         ax.set_title(_title(series), fontsize=small(), color=colours[row["family"]])
-    for place, ax in enumerate(grid):
-        if place >= len(first):
-            ax.remove()
-        elif place >= len(first) - columns:
-            ax.tick_params(labelbottom=True)
-    _scale(grid[0], rows, axis)
-    _labels(grid[: len(first)], columns, axis.label, y_label)
+    _scale(axes[0], rows, axis)
+    _labels(axes, columns, axis.label, y_label)
     page.finish(figure, handles or [], caption, style)
     return figure
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 SAME_IN_ONE_PICTURE = ("task", "n_layers", "state_seq_len")
 NOT_A_KNOB = ("mixer.d_model", "mixer._target_")  # repeated elsewhere in the table
+PRECISION = "precision"  # the trainer's: it changes what is computed, so no line mixes two
 NOT_A_LOAD = ("task.seed",)
 MISSING = ""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
@@ -30,7 +31,8 @@ def named(table: pd.DataFrame) -> pd.DataFrame:
     """The table of `zoo.results.load` with three more columns.
 
     load: what sets this cell's task apart from others in the table, in words; "" where there is one load.
-    series: the legend entry: the mixer's label, and those of its settings that are words and vary here.
+    series: the legend entry: the mixer's label, and those of its settings that are words and vary here; the
+    precision of training where it varies counts as one.
     knobs: the settings that are numbers and vary here within a load, "feature_dim=16".
     Raises ValueError where two points would look the same in every picture.
     """
@@ -158,7 +160,7 @@ def _check_lookalikes(table: pd.DataFrame) -> None:
 def _name(cells: pd.DataFrame) -> pd.DataFrame:
     """run_id, series and knobs for the cells of one mixer."""
     names = sorted(c for c in map(str, cells.columns) if c.startswith("mixer.") and c not in NOT_A_KNOB)
-    words = {name.removeprefix("mixer."): [word(value) for value in cells[name]] for name in names}
+    words = {n.removeprefix("mixer."): [word(value) for value in cells[n]] for n in [*names, PRECISION]}
     width = [word(value) for value in cells["d_model"]]
     load = cells["load"].tolist()
     varying = [name for name, values in words.items() if values != width and _vary(values, load)]

@@ -1,4 +1,4 @@
-"""How cells learned: validation accuracy against training steps."""
+"""How cells learned: validation accuracy and training loss against training steps."""
 
 import matplotlib
 import pandas as pd
@@ -17,6 +17,19 @@ def learning_curves(metrics: pd.DataFrame, split: str = "valid") -> pd.DataFrame
     """
     rows = metrics.loc[(metrics["split"] == split) & (metrics["metric"] == "accuracy")]
     return rows.groupby(["run_id", "step"], as_index=False).agg(accuracy=("value", "mean"))
+
+
+def training_losses(metrics: pd.DataFrame) -> pd.DataFrame:
+    """run_id, step, loss: the mean over the answers since the step before on record.
+
+    metrics: of `zoo.results.load_metrics`; a mixture's segments count by their answers.
+    """
+    rows = metrics.loc[(metrics["split"] == "train") & metrics["metric"].isin(["loss", "answers"])]
+    keys = ["run_id", "step", "slice"]
+    wide = rows.pivot_table(index=keys, columns="metric", values="value").reset_index()
+    summed = wide.assign(loss=wide["loss"] * wide["answers"]).groupby(["run_id", "step"], as_index=False)
+    total = summed[["loss", "answers"]].sum()
+    return total.assign(loss=total["loss"] / total["answers"]).drop(columns="answers")
 
 
 def picture(curves: pd.DataFrame, cells: pd.DataFrame) -> Figure:

@@ -100,17 +100,26 @@ def panels(
 
 def caption(points: pd.DataFrame, slices: Sequence[str] = ()) -> str:
     """How the numbers were made, in sentences."""
-    tasks, layers = sorted(points["task"].unique()), _span(points["n_layers"].tolist())
-    about = f"Task {' and '.join(tasks)}, {layers} layers."
     over = f" Accuracy: {slices_in_words(list(slices))}." if len(slices) > 1 else ""
     seeds = _span(points["seeds"].tolist())
     hows = [how for how in (BOOTSTRAP, RANGE) if how in set(points["interval"])]
     mean = f"Mean of {seeds} seeds with {' or '.join(hows)} over seeds." if hows else "One seed: no interval."
-    lrs = _span(points["lrs"].tolist())
-    tuned = f"Learning rate: the best of {lrs} by mean validation accuracy over seeds and slices."
-    tuning = "One learning rate each, not tuned." if all(points["single_lr"]) else tuned
     zero = " A diverged seed counts as 0." if any(points["diverged_in_grid"]) else ""
-    return f"{about}{over} {mean} {tuning}{zero}"
+    return f"{asked(points)}{over} {mean} {tuned(points)}{zero}"
+
+
+def asked(points: pd.DataFrame) -> str:
+    """Of what: the task and the depth."""
+    tasks, layers = sorted(points["task"].unique()), _span(points["n_layers"].tolist())
+    return f"Task {' and '.join(tasks)}, {layers} layers."
+
+
+def tuned(points: pd.DataFrame) -> str:
+    """How the learning rate was chosen."""
+    if all(points["single_lr"]):
+        return "One learning rate each, not tuned."
+    lrs = _span(points["lrs"].tolist())
+    return f"Learning rate: the best of {lrs} by mean validation accuracy over seeds and slices."
 
 
 def _panel(ax: Axes, panel: Panel, alike: Sequence[Panel], inches: float) -> None:

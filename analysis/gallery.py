@@ -25,6 +25,7 @@ from zoo.results import load_distances, load_metrics
 PICTURES = {
     "demo": ("frontier", "heat_map", "curves"),
     "learning": ("frontier",),
+    "precision": ("losses",),
     "based_fig2": ("based_fig2", "frontier", "heat_map", "distance", "lr_profiles", "curves"),
     "mini_based_fig2": ("based_fig2", "frontier", "heat_map", "distance", "curves"),  # one learning rate
     "based_fig3": ("based_fig3", "frontier", "curves"),

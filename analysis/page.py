@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.legend import Legend
@@ -29,6 +30,19 @@ def grid(panels: int, most: int = 4) -> tuple[int, int]:
     wanted = min(most, math.ceil(math.sqrt(panels)))
     columns = min(range(wanted, most + 1), key=lambda count: (-panels % count, count))
     return math.ceil(panels / columns), columns
+
+
+def multiples(panels: int, style: Style, most: int) -> tuple[Figure, np.ndarray, int]:
+    """A page of panels that share their axes, at most so many side by side; the panels; their columns."""
+    lines, columns = grid(panels, most)
+    width = style.width * (1.0 if style.below else {1: 1.0, 2: 1.4}.get(columns, 2.0))
+    figure = new(width, 0.6 + lines * min(0.72 * style.height, 0.8 * width / columns))
+    axes = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    for ax in axes[panels:]:
+        ax.remove()
+    for ax in axes[max(0, panels - columns) : panels]:
+        ax.tick_params(labelbottom=True)
+    return figure, axes[:panels], columns
 
 
 def finish(

@@ -75,6 +75,11 @@ def write(folder: Path, records: list[dict[str, Any]]) -> Path:
         (home / "env.json").write_text("{}")
         final = cell["slices"][0]["accuracy"] or 0.0
         lines = [f"{step},valid,seq_len=64,accuracy,{final * step / 100:g}" for step in (50, 100)]
+        losses = [(50, 32, 3, 2.0), (50, 64, 1, 6.0), (100, 32, 3, 0.5), (100, 64, 1, 0.5)]
+        for step, length, answers, loss in losses:
+            lines += [
+                f"{step},train,seq_len={length},{row}" for row in (f"loss,{loss}", f"answers,{answers}")
+            ]
         (home / "metrics.csv").write_text("\n".join(["step,split,slice,metric,value", *lines]) + "\n")
     return folder
 

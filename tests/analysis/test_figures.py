@@ -257,6 +257,25 @@ def test_a_single_point_of_one_seed_is_drawn_and_said(tmp_path: Path, name: str)
     assert "One seed" in " ".join(picture.says) or "1 seed" in " ".join(picture.says)
 
 
+def test_losses_count_by_answers_and_precisions_are_told_apart(tmp_path: Path) -> None:
+    records = [
+        study.record(mixer, 0.5)
+        | {"precision": precision, "run_id": f"{mixer}-{place}", "point": f"{mixer}{place}"}
+        for mixer in ("based", "attention")
+        for place, precision in enumerate(("32-true", "bf16-mixed"))
+    ]
+    picture = gallery.draw("losses", gallery.Study(study.write(tmp_path / "two", records)), SCREEN)
+    assert picture.rows.loc[picture.rows["run_id"] == "based-0", "loss"].tolist() == [3.0, 0.5]
+    panels = {ax.get_title(): ax.get_legend() for ax in picture.figure.axes}
+    assert set(panels) == {"Based", "Attention"}
+    for legend in panels.values():
+        assert legend is not None
+        assert [text.get_text() for text in legend.get_texts()] == [
+            "precision=32-true",
+            "precision=bf16-mixed",
+        ]
+
+
 @pytest.mark.parametrize("name", ["based_fig2", "heat_map", "zoology_fig2"])
 def test_where_all_diverged_the_picture_says_zero(tmp_path: Path, name: str) -> None:
     records = [study.record(mixer, None, seed=seed) for mixer in ("based", "attention") for seed in SEEDS]

@@ -1,0 +1,70 @@
+"""Training loss against steps, on a logarithmic scale: a panel a mixer, a line a cell, a dash a setting."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis import cells, learning_rate, page
+from analysis.curves import DASHES, training_losses
+from analysis.figure import asked, tuned
+from analysis.gallery import Picture, Study
+from analysis.points import points
+from analysis.style import Style, by_family, family_colours, small
+
+MOST_NAMES = 6  # lines of a panel that its legend names
+
+
+def figure(study: Study, style: Style) -> Picture:
+    """One load, each point at its chosen learning rate; every seed has its own line."""
+    table = cells.identify(study.table)
+    chosen = learning_rate.choose(table)
+    about = points(table, chosen, split="test", slices=cells.slices(table, "test"))
+    about = about.assign(unit=_units(about), order=range(len(about)))
+    drawn = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
+    names = about[["point", "unit", "label", "mixer", "family", "series", "d_model", "knobs", "lr", "order"]]
+    rows = training_losses(study.metrics).merge(drawn[["run_id", "point", "seed"]], on="run_id")
+    rows = rows.merge(names, on="point").sort_values(["order", "seed", "step"], ignore_index=True)
+    if rows.empty:
+        raise ValueError("No cell has a training loss on record: there is no curve to draw.")
+    says = [f"Each point: the mean since the one before; a line a seed. {asked(about)} {tuned(about)}"]
+    made = _draw(rows, says[0], style)
+    return Picture(made, rows.drop(columns=["point", "label", "family", "unit", "order"]), says, {})
+
+
+def _units(about: pd.DataFrame) -> list[str]:
+    """What sets a point apart from the others of its mixer: "precision=bf16-mixed", "d_model=64 window=9"."""
+    widths = about.groupby("label")["d_model"].transform(lambda found: found.nunique() > 1).tolist()
+    rows = zip(about.to_dict("records"), widths, strict=True)
+    return [" ".join(word for word in _words(row, wide) if word) for row, wide in rows]
+
+
+def _words(row: dict, wide: bool) -> tuple[str, str, str]:
+    setting = row["series"].removeprefix(row["label"]).removeprefix(", ")
+    return setting, f"d_model={row['d_model']}" if wide else "", row["knobs"]
+
+
+def _draw(rows: pd.DataFrame, said: str, style: Style) -> Figure:
+    first = rows.drop_duplicates("label").sort_values(["family", "mixer"], key=by_family)
+    made, axes, _ = page.multiples(len(first), style, most=2 if style.below else 4)
+    colours = family_colours(rows)
+    for ax, row in zip(axes, first.to_dict("records"), strict=True):
+        _panel(ax, rows.loc[rows["label"] == row["label"]], colours[row["family"]])
+    page.finish(made, [], said, style, x_label="Training step", y_label="Training loss")
+    return made
+
+
+def _panel(ax: Axes, rows: pd.DataFrame, colour: str) -> None:
+    """All settings of one mixer, in dashes by turns; their names where they are few."""
+    label = rows["label"].iloc[0]
+    units = list(dict.fromkeys(rows["unit"]))
+    for number, unit in enumerate(units):
+        for _, line in rows.loc[rows["unit"] == unit].groupby("run_id"):
+            ax.plot(
+                line["step"], line["loss"], color=colour, linewidth=0.9, alpha=0.8,
+                linestyle=DASHES[number % len(DASHES)], label=unit,
+            )  # fmt: skip
+    ax.set_yscale("log")
+    ax.set_title(label, fontsize=small(), color=colour)
+    if 1 < len(units) <= MOST_NAMES:
+        named = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+        ax.legend(list(named.values()), list(named), handlelength=3)
