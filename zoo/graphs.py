@@ -74,6 +74,36 @@ def _afresh(step: Step, batch: Sequence[Tensor]) -> Tensor:
         torch.clear_autocast_cache()
 
 
+class Recorded:
+    """A step through its recordings where the device makes any, as it is where not.
+
+    asked: trainer.step.  recorded: whether it goes through recordings.  why: it does not, though it was
+    wanted; "".
+    """
+
+    def __init__(self, step: Step, kept: "Kept", device: str, asked: str) -> None:
+        self._step, self._asked, self.why = step, asked, ""
+        wanted = asked != "eager" and device in RECORDERS
+        self._graphs = Graphs(step, kept, RECORDERS[device]()) if wanted else None
+
+    @property
+    def recorded(self) -> bool:
+        return self._graphs is not None
+
+    def __call__(self, *batch: Tensor) -> Tensor:
+        """One step.  ValueError: asked to be recorded, and cannot."""
+        if self._graphs is not None:
+            try:
+                return self._graphs(*batch)
+            except Unrecordable as error:
+                if self._asked == "graph":
+                    raise ValueError(
+                        f"trainer.step (=graph) cannot record this step: {error}.  Use trainer.step=auto."
+                    ) from error
+                self._graphs, self.why = None, str(error)
+        return self._step(*batch)
+
+
 class Kept:
     """All that a step may change.
 

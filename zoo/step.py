@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from zoo.graphs import RECORDERS, Graphs, Kept, Unrecordable
+from zoo.graphs import Kept, Recorded
 
 Form = Literal["auto", "eager", "graph", "compile"]
 FORMS: tuple[str, ...] = get_args(Form)
@@ -40,11 +40,8 @@ class Stepper:
         self._loss = compiled(loss) if asked == "compile" else loss
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
         device = self._parameters[0].device.type
-        self._graphs: Graphs | None = None
-        self._why = ""
-        if asked != "eager" and device in RECORDERS:
-            self._graphs = Graphs(self._step, Kept(model, lambda: held(optimizer)), RECORDERS[device]())
-        if device != "cpu" or self._graphs:
+        self._take = Recorded(self._step, Kept(model, lambda: held(optimizer)), device, asked)
+        if device != "cpu" or self._take.recorded:
             recordable(optimizer)
 
     @property
@@ -52,22 +49,13 @@ class Stepper:
         """For the record: "eager", "graph", "compile", "compile graph", and after an "eager" or "compile" why
         it is not recorded, in brackets."""
         words = ["compile"] if self.asked == "compile" else []
-        words += ["graph"] if self._graphs else [] if words else ["eager"]
-        return " ".join([*words, *([f"({self._why})"] if self._why else [])])
+        words += ["graph"] if self._take.recorded else [] if words else ["eager"]
+        return " ".join([*words, *([f"({self._take.why})"] if self._take.why else [])])
 
     def __call__(self, batch: tuple[Tensor, ...], rate: float) -> Tensor:
         """One step at this learning rate; its loss, on the device."""
         set_rate(self.optimizer, rate)
-        if self._graphs is not None:
-            try:
-                return self._graphs(*batch)
-            except Unrecordable as error:
-                if self.asked == "graph":
-                    raise ValueError(
-                        f"trainer.step (=graph) cannot record this cell: {error}.  Use trainer.step=auto."
-                    ) from error
-                self._graphs, self._why = None, str(error)
-        return self._step(*batch)
+        return self._take(*batch)
 
     def _step(self, *batch: Tensor) -> Tensor:
         self.optimizer.zero_grad()

@@ -80,7 +80,7 @@ def test_a_recorded_population_ends_as_one_that_is_not(tmp_path: Path, monkeypat
         folder.mkdir(parents=True)
     trained_together(cells, eager)
     monkeypatch.setattr(Called, "replayed", 0)
-    monkeypatch.setattr("zoo.population.step.RECORDERS", {"cpu": Called})
+    monkeypatch.setattr("zoo.graphs.RECORDERS", {"cpu": Called})
     assert {outcome.step_form for outcome in trained_together(cells, recorded)} == {"graph"}
     assert Called.replayed == STEPS
     for mine, theirs in zip(recorded, eager, strict=True):
@@ -99,7 +99,7 @@ def test_a_recorded_population_ends_as_one_that_is_not(tmp_path: Path, monkeypat
 def test_what_is_not_recorded_says_why(
     changes: dict[str, Any], asked: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("zoo.population.step.RECORDERS", {"cpu": Called})
+    monkeypatch.setattr("zoo.graphs.RECORDERS", {"cpu": Called})
     step, journals = made(tmp_path, **changes)
     step = PopulationStep(step.stack, step.optimizer, asked)
     before = step.stack.weights.clone()
@@ -110,8 +110,8 @@ def test_what_is_not_recorded_says_why(
 def test_a_recording_asked_for_that_cannot_be_made_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("zoo.population.step.RECORDERS", {"cpu": Called})
+    monkeypatch.setattr("zoo.graphs.RECORDERS", {"cpu": Called})
     step, journals = made(tmp_path, block="zoology")
     step = PopulationStep(step.stack, step.optimizer, "graph")
-    with pytest.raises(ValueError, match="cannot record this population: a step draws random numbers"):
+    with pytest.raises(ValueError, match="cannot record this step: a step draws random numbers"):
         take(step, batches(journals, 1))

@@ -11,7 +11,7 @@ from tests.registry import Case
 from tests.training.recording import Called, checkpoint, same
 from tests.training.test_resuming import DRAWING, Stop, fresh, raise_stop, stop_at
 from tests.training.tiny import STEPS, segment, tiny
-from zoo import journal, step
+from zoo import graphs, journal
 from zoo.cell import Cell
 from zoo.graphs import WARM_UPS, Graphs, Kept, Unrecordable, said
 from zoo.optimizer import OptimConfig
@@ -28,13 +28,13 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> type[Called]:
     class Counted(Called):
         recorded = replayed = 0  # its own: others count on Called
 
-    monkeypatch.setattr(step, "RECORDERS", {"cpu": Counted})
+    monkeypatch.setattr(graphs, "RECORDERS", {"cpu": Counted})
     return Counted
 
 
 def eagerly(cell: Cell, folder: Path) -> Outcome:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(step, "RECORDERS", {})
+        patch.setattr(graphs, "RECORDERS", {})
         outcome = train(cell, fresh(folder))
     assert outcome.step_form == "eager"
     return outcome
@@ -77,7 +77,7 @@ def test_a_recorded_cell_resumes_as_itself_or_eagerly(
         with pytest.raises(Stop):
             train(cell, folder, stop_at(where, "training", raise_stop))
         if where == 11:
-            monkeypatch.setattr(step, "RECORDERS", {})
+            monkeypatch.setattr(graphs, "RECORDERS", {})
         assert train(cell, folder).step_form == ("eager" if where == 11 else "graph")
         assert_same(eager, folder)
 
@@ -123,7 +123,7 @@ class Refusing(Called):
 
 
 def stepper(asked: str, kind: type[Called], monkeypatch: pytest.MonkeyPatch) -> Stepper:
-    monkeypatch.setattr(step, "RECORDERS", {"cpu": kind})
+    monkeypatch.setattr(graphs, "RECORDERS", {"cpu": kind})
     torch.manual_seed(0)
     model = nn.Linear(3, 1)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
@@ -132,7 +132,7 @@ def stepper(asked: str, kind: type[Called], monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_asked_for_and_not_to_be_had_is_an_error(monkeypatch: pytest.MonkeyPatch):
     taken = stepper("graph", Refusing, monkeypatch)
-    with pytest.raises(ValueError, match=r"trainer\.step \(=graph\) cannot record this cell: the step waits"):
+    with pytest.raises(ValueError, match=r"trainer\.step \(=graph\) cannot record this step: the step waits"):
         taken((torch.ones(2, 3),), 0.1)
 
 

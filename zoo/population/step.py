@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from zoo.graphs import RECORDERS, Graphs, Kept, Unrecordable
+from zoo.graphs import Kept, Recorded
 from zoo.learner import answers_loss
 from zoo.population.optimizer import PopulationAdamW
 from zoo.population.stack import Stack
@@ -24,16 +24,15 @@ class PopulationStep:
 
     def __init__(self, stack: Stack, optimizer: PopulationAdamW, asked: str = "auto") -> None:
         self.stack, self.optimizer, self.asked = stack, optimizer, asked
-        self._why = "populations are not compiled" if asked == "compile" else ""
-        self._graphs: Graphs | None = None
-        device = stack.weights.device.type
-        if asked in ("auto", "graph") and device in RECORDERS:
-            self._graphs = Graphs(self._step, Kept(stack.template, self._held), RECORDERS[device]())
+        kept = Kept(stack.template, self._held)
+        how = "eager" if asked == "compile" else asked
+        self._take = Recorded(self._step, kept, stack.weights.device.type, how)
 
     @property
     def form(self) -> str:
         """For the record: "graph", "eager", and where it is not recorded why, in brackets."""
-        return "graph" if self._graphs else f"eager ({self._why})" if self._why else "eager"
+        why = "populations are not compiled" if self.asked == "compile" else self._take.why
+        return "graph" if self._take.recorded else f"eager ({why})" if why else "eager"
 
     def __call__(self, batch: Batch, seeds: Sequence[int], rates: Sequence[float]) -> Tensor:
         """One step; the members' losses [P], on the device.  seeds, rates: each member's, for this step.
@@ -42,16 +41,7 @@ class PopulationStep:
         """
         self.stack.draws.begin(seeds)
         self.optimizer.set_rates(rates)
-        if self._graphs is not None:
-            try:
-                return self._graphs(*batch)
-            except Unrecordable as error:
-                if self.asked == "graph":
-                    raise ValueError(
-                        f"trainer.step (=graph) cannot record this population: {error}."
-                    ) from error
-                self._graphs, self._why = None, str(error)
-        return self._step(*batch)
+        return self._take(*batch)
 
     def _step(self, *batch: Tensor) -> Tensor:
         """What a recording holds; it changes `_held` and nothing else."""
