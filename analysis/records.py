@@ -7,6 +7,8 @@ import pandas as pd
 
 from zoo import results
 
+NEEDED = (*results.KEYS, "mixer_settings", "task_settings", "slices")
+
 
 def readable(home: Path) -> tuple[pd.DataFrame, list[str]]:
     """(what `zoo.results.load` makes of the sound records, one line on each of the others).
@@ -17,7 +19,7 @@ def readable(home: Path) -> tuple[pd.DataFrame, list[str]]:
     for folder in results.cells(home):
         if results.is_done(folder):
             try:
-                found.append(_sound(results.read(folder), folder / "result.json"))
+                found.append(sound(folder))
             except (ValueError, OSError) as error:
                 wrong.append(str(error))
     if wrong and not found:
@@ -27,11 +29,14 @@ def readable(home: Path) -> tuple[pd.DataFrame, list[str]]:
     return results.table(found), wrong
 
 
-def _sound(record: dict[str, Any], path: object) -> dict[str, Any]:
-    needed = (*results.KEYS, "mixer_settings", "task_settings", "slices")
-    absent = [key for key in needed if key not in record]
+def sound(folder: results.Home) -> dict[str, Any]:
+    """The record of a cell.  ValueError: something in it is missing."""
+    record = results.read(folder)
+    absent = [key for key in NEEDED if key not in record]
     if absent:
-        raise ValueError(f"{path} lacks {absent[0]!r}: delete its folder and run the same command again.")
+        raise ValueError(
+            f"{folder / 'result.json'} lacks {absent[0]!r}: delete its folder and run the same command again."
+        )
     return record
 
 

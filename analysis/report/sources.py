@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from analysis.records import sound
 from zoo import results
 
-NEEDED = (*results.KEYS, "mixer_settings", "task_settings", "slices")
 _ROOT = re.compile(r'File "[^"]*?([^/"]+/site-packages/|(?=(?:zoo|analysis|hydra_plugins)/))')
 
 
@@ -65,10 +65,7 @@ def text(folder: results.Home, name: str) -> str:
 
 
 def _add(found: Sources, folder: results.Home, seen: dict[tuple[Any, ...], str]) -> None:
-    record = results.read(folder)
-    lacking = [key for key in NEEDED if key not in record]
-    if lacking:
-        raise ValueError(f"result.json has no {lacking[0]!r}: delete it and run the same command again.")
+    record = sound(folder)
     for twice in _names(record):
         if twice in seen:
             raise ValueError(f"result.json is the same cell as {seen[twice]}: delete one of the two.")
