@@ -165,59 +165,6 @@ def test_one_colour_a_family_one_marker_a_series(shown: Pareto) -> None:
     assert other["Based"].colour not in FAMILY_COLOURS.values()
 
 
-@pytest.mark.parametrize("axis", ["paper", "touched"])
-def test_the_other_counts_of_state(shown: Pareto, axis: str) -> None:
-    other = pareto(fake.table(), axis=axis)
-    picture = figure.one_panel(other.points, list(other.by_slice), axis=axis)
-    assert "what one decode step reads" not in legend_texts(picture)
-    marks = {
-        tuple(np.round(c.get_offsets()[0], 6)) for c in picture.axes[0].collections if len(c.get_offsets())
-    }
-    known = other.points.dropna(subset=[f"state_{axis}"])
-    assert len(known) == (15 if axis == "paper" else 17)
-    for row in known.to_dict("records"):
-        assert (round(row[f"state_{axis}"], 6), round(row["accuracy"], 6)) in marks
-
-
-def test_where_more_is_better_the_frontier_turns_round() -> None:
-    table = fake.table()
-    fast = {"mamba": 900.0, "based": 500.0, "sliding_window": 400.0}
-    table["decode_tokens_per_second"] = table["mixer"].map(fast).where(table["causal"])
-    shown = pareto(table, axis="throughput")
-    on = shown.points.loc[shown.points["on_frontier"]]
-    assert on[["mixer", "knobs"]].to_numpy().tolist() == [["based", "feature_dim=16"], ["mamba", "d_state=8"]]
-    (stair,) = [line for line in shown.picture().axes[0].lines if line.get_drawstyle() == "steps-pre"]
-    xs, ys = np.asarray(stair.get_xdata()), np.asarray(stair.get_ydata())
-    assert xs[1:].tolist() == [500, 900] and xs[0] < 1e-3
-    assert ys[0] == ys[1] > ys[2]
-    assert ["6 points have no decode_tokens_per_second" in note for note in shown.notes] == [True]
-
-
-@pytest.mark.parametrize(("axis", "times"), [("fp32", 4), ("bf16", 2)])
-def test_bytes_are_the_resident_state_times_the_size_of_a_scalar(axis: str, times: int) -> None:
-    shown = pareto(fake.table(), axis=axis)
-    assert (shown.points[f"bytes_{axis}"] == times * shown.points["state_resident"]).all()
-    assert "bytes per sequence" in shown.picture().axes[0].get_xlabel()
-
-
-def test_every_axis_has_a_unit_and_numbers() -> None:
-    table = fake.table().query("lr == 0.003 and mixer == 'based'")
-    rows = pareto(table.assign(decode_tokens_per_second=3e4, operations=2e12)).points
-    for name, axis in AXES.items():
-        ax = figure.one_panel(rows, ["seq_len=32,num_kv_pairs=4"], axis=name).axes[0]
-        assert f"({axis.unit})" in ax.get_xlabel().replace("\n", " ")
-        assert any(tick.get_text() for tick in ax.get_xticklabels()), name
-
-
-def test_measured_quantities_are_the_median_of_the_seeds_that_finished() -> None:
-    table = fake.table()
-    table["wall_seconds"] = 10.0 + table["seed"] ** 3
-    table.loc[(table["mixer"] == "mamba") & (table["status"] == "diverged"), "wall_seconds"] = 1.0
-    rows = pareto(table, axis="seconds").points
-    assert rows.loc[rows["mixer"] != "mamba", "wall_seconds"].eq(11).all()
-    assert rows.loc[rows["knobs"] == "d_state=16", "wall_seconds"].tolist() == [14.5]  # seed 0 diverged
-
-
 def test_what_is_read_has_a_panel_of_its_own_with_its_own_frontier(both: Figure) -> None:
     kept, read = both.axes
     assert "Resident" in kept.get_xlabel() and "read by one decode step" in read.get_xlabel()
@@ -314,33 +261,6 @@ def test_styles_keep_to_their_page_and_their_size_of_type(shown: Pareto, style: 
         assert 6 <= min(t.get_fontsize() for t in texts) <= max(t.get_fontsize() for t in texts) <= 8
     file = page.pdf(picture, style)
     assert b"/FontFile2" in file and b"/Type3" not in file
-
-
-DEUTERANOPIA = [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]  # Machado et al. 2009
-PROTANOPIA = [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]
-
-
-@pytest.mark.parametrize("sight", [np.eye(3), DEUTERANOPIA, PROTANOPIA], ids=["all", "deutan", "protan"])
-def test_families_are_told_apart_with_any_colour_vision(sight: list[list[float]]) -> None:
-    seen = [lab(np.asarray(sight) @ linear(colour)) for colour in FAMILY_COLOURS.values()]
-    assert min(np.linalg.norm(a - b) for a, b in combinations(seen, 2)) > 20
-
-
-def test_families_are_told_apart_in_grey() -> None:
-    lightness = sorted(lab(linear(colour))[0] for colour in FAMILY_COLOURS.values())
-    assert min(np.diff(lightness)) > 7 and lightness[-1] < 72
-
-
-def linear(colour: str) -> np.ndarray:
-    rgb = np.asarray(to_rgb(colour))
-    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-
-
-def lab(rgb: np.ndarray) -> np.ndarray:
-    """CIE L*a*b* of linear sRGB, D65."""
-    xyz = np.array([[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]])
-    f = np.cbrt(np.clip(xyz @ np.clip(rgb, 0, 1) / xyz.sum(axis=1), 1e-6, None))
-    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
 def test_a_state_of_nothing_is_drawn_at_one(shown: Pareto) -> None:
