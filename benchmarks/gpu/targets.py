@@ -11,7 +11,8 @@ from benchmarks.gpu.commands import Place, read_csv
 from benchmarks.gpu.machine import footer
 from benchmarks.gpu.parts import LONG, long_mixers
 from zoo.bench.op_subject import Subject
-from zoo.bench.op_subjects import WHOLE, WINDOW, subjects
+from zoo.bench.op_subjects import subjects
+from zoo.bench.span_subjects import WHOLE, WINDOW
 
 Row = dict[str, str]
 FIGURE_MINUTES = 30

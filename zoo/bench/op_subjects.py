@@ -5,9 +5,7 @@ import torch.nn.functional as F
 
 from zoo.bench.flex import flex
 from zoo.bench.op_subject import CHUNK, Draw, Inputs, Subject, in_chunks, sizes, taylor_features
-from zoo.kernels.span_retrieval import fixed_chunks
-
-WINDOW, WHOLE = "a window as long", "everything"  # what a choice of blocks stands in for
+from zoo.bench.span_subjects import block_choice, block_summaries, se_attention
 
 
 def subjects(small: bool) -> list[Subject]:
@@ -29,6 +27,8 @@ def subjects(small: bool) -> list[Subject]:
             linear_cross_entropy(256, 32, 1024),
             se_attention(1, 2, 1024, 16, chunk_size=64, block_size=16, top_k=4),
             block_summaries(1, 2, 1024, 16, block_size=16),
+            block_choice(1, 2, 1024, 16, chunk_size=64, block_size=16, top_k=4),
+            block_choice(1, 2, 1024, 16, chunk_size=64, block_size=16, top_k=4, per_token=True),
         ]
     return [
         taylor_scan(4, 16, 8192, 16, 64),
@@ -46,6 +46,8 @@ def subjects(small: bool) -> list[Subject]:
         linear_cross_entropy(16384, 128, 8192),
         se_attention(1, 16, 65536, 64, chunk_size=512, block_size=32, top_k=8),
         block_summaries(1, 16, 65536, 64, block_size=32),
+        block_choice(1, 16, 65536, 64, chunk_size=512, block_size=32, top_k=8),
+        block_choice(1, 16, 65536, 64, chunk_size=512, block_size=32, top_k=8, per_token=True),
     ]
 
 
@@ -229,62 +231,5 @@ def linear_cross_entropy(N: int, D: int, V: int) -> Subject:
         inputs=inputs,
         flops=2 * N * D * V,
         outputs=1,
-        definition=True,
-    )
-
-
-def se_attention(B: int, H: int, T: int, C: int, *, chunk_size: int, block_size: int, top_k: int) -> Subject:
-    """The attention alone, to blocks that were chosen: every chunk top_k of its past, at equal distances.
-
-    Against attention to everything, and to a window as long as what a token sees at most, chunk and blocks.
-    """
-    span = chunk_size + block_size * top_k
-
-    def inputs(draw: Draw) -> Inputs:
-        q, k, v = (draw(B, H, T, C) for _ in range(3))
-        chunks = fixed_chunks(chunk_size, 0, T, q.device)
-        past = chunks.starts[:, None] // block_size
-        chosen = past * torch.arange(top_k, device=q.device) // top_k
-        chosen = torch.where(past >= top_k, chosen, -1)
-        return [q, k, v, chosen.expand(B, 1, -1, -1), None, chunks, block_size]
-
-    return Subject(
-        name="se_attention",
-        op="se_attention",
-        words=sizes(
-            batch=B,
-            num_heads=H,
-            seq_len=T,
-            head_dim=C,
-            chunk_size=chunk_size,
-            block_size=block_size,
-            top_k=top_k,
-        ),
-        tokens=B * T,
-        inputs=inputs,
-        flops=4 * B * H * T * C * (chunk_size / 2 + block_size * top_k),
-        outputs=B * H * T * C,
-        rivals={
-            WINDOW: ("attention", lambda q, k, v, *_: [q, k, v, span, None]),
-            WHOLE: ("attention", lambda q, k, v, *_: [q, k, v, None, None]),
-        },
-        on_a_device={
-            f"{WINDOW}: FlexAttention": lambda q, k, v, *_: flex(q, k, v, span),
-            f"{WHOLE}: FlexAttention": lambda q, k, v, *_: flex(q, k, v),
-        },
-    )
-
-
-def block_summaries(B: int, H: int, T: int, C: int, *, block_size: int) -> Subject:
-    """What blocks are chosen by: scores inside each, then one row of values."""
-    return Subject(
-        name="block summaries",
-        op="block_summaries",
-        words=sizes(batch=B, num_heads=H, seq_len=T, head_dim=C, block_size=block_size),
-        tokens=B * T,
-        inputs=lambda draw: [*(draw(B, H, T, C) for _ in range(3)), block_size],
-        flops=2 * B * H * T * C * (block_size + 1),
-        outputs=B * H * (T // block_size) * C,
-        trained=False,
         definition=True,
     )

@@ -6,11 +6,19 @@
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.runtime import driver
+
+from zoo.kernels.available import interpreted
 
 
 def power_of_two(size: int) -> int:
     """What a tile of `size` columns is filled up to: a product takes 16 at least."""
     return max(16, triton.next_power_of_2(size))
+
+
+def hopper() -> bool:
+    """Whether the factors of a product may stay in shared memory: before, they fill the registers."""
+    return interpreted() or driver.active.get_current_target().arch >= 90  # pyright: ignore
 
 
 def rows_last(x: Tensor) -> Tensor:

@@ -4,8 +4,6 @@ B batch, T new tokens, S tokens kept, H query heads, G key/value heads, I index 
 head, R rows that choose (one a token or one a chunk), U blocks kept, N blocks chosen.
 """
 
-from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -14,15 +12,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from zoo.kernels import span_retrieval as spans
+from zoo.kernels.block_choice import block_choice
 from zoo.kernels.heads import per_query_head
 from zoo.mixers.block_summaries import BlockSummaries
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.span_rule import SpanRule
-
-Score = Callable[[slice], Tensor]  # of these rows with every block, [B I R U]
-SCORES = (
-    2**22
-)  # of a sequence and an index set at a time: a row a token and a long past would fill the memory
 
 
 class Memory(NamedTuple):
@@ -46,6 +40,13 @@ class Memory(NamedTuple):
 class Choice(NamedTuple):
     blocks: Int[Tensor, "B I R N"] | None  # counted from the first one kept, -1 for none; None: no retrieval
     bias: Float[Tensor, "B I R N"] | None  # of a retrieved block's tokens
+
+
+class Asked(NamedTuple):
+    """What blocks are scored by; a row is as in Choice."""
+
+    queries: Float[Tensor, "B H R C"]
+    summaries: Float[Tensor, "B _ U C"]  # H heads, or G with mean_key
 
 
 class View(NamedTuple):
@@ -84,19 +85,18 @@ class SpanChoice(nn.Module):
             torch.set_grad_enabled(self.rule.gated and torch.is_grad_enabled()),
             torch.autocast(q.device.type, enabled=False),
         ):
-            if self.rule.scores:
-                q, k, v = (self._constant(part) for part in (q, k[:, :, summarised:], v[:, :, summarised:]))
-                score, memory = self._scoring(qkv, q, k, v, past, chunks)
-            else:
-                score, memory = partial(self._draws, view), Memory()
-            return self._chosen(score, view, memory, past.blocks)
+            if not self.rule.scores:
+                return Choice(self._drawn(view), None), Memory()
+            q, k, v = (self._constant(part) for part in (q, k[:, :, summarised:], v[:, :, summarised:]))
+            asked, memory = self._asked(qkv, q, k, v, past, chunks)
+            return self._chosen(asked, view, memory, past.blocks)
 
     def _constant(self, x: Tensor) -> Tensor:
         return x if self.rule.gated else x.detach()  # under no_grad even a view would keep its gradient
 
-    def _scoring(
+    def _asked(
         self, qkv: QueryKeyValue, q: Tensor, k: Tensor, v: Tensor, past: Memory, chunks: spans.Chunks
-    ) -> tuple[Score, Memory]:
+    ) -> tuple[Asked, Memory]:
         """k, v: from the first token of the block that was incomplete."""
         if self.rule.score_rope == "unrotated":
             offsets = [chunks.first + q.shape[2] - part.shape[2] for part in (q, k)]
@@ -106,30 +106,19 @@ class SpanChoice(nn.Module):
         if past.summaries is not None:
             summaries = torch.cat([past.summaries, summaries], dim=2)
         asking, query_sum = spans.scoring_queries(self.rule.selection, q, past.query_sum, chunks)
-        by_head = per_query_head(summaries, self.num_heads)
-
-        def score(rows: slice) -> Float[Tensor, "B I R U"]:
-            return spans.relevance(_precise(asking[:, :, rows]), by_head, self.index_sets)
-
-        return score, Memory(summaries, queries, query_sum)
-
-    def _draws(self, view: View, rows: slice) -> Float[Tensor, "1 I R U"]:
-        last = view.first_block + view.num_blocks
-        drawn = spans.random_scores(self.rule.seed, self.index_sets, view.chunks.numbers[rows], last)
-        return drawn[..., view.first_block :]
+        return Asked(asking, summaries), Memory(summaries, queries, query_sum)
 
     def _chosen(
-        self, score: Score, view: View, memory: Memory, frozen: Tensor | None
+        self, asked: Asked, view: View, memory: Memory, frozen: Tensor | None
     ) -> tuple[Choice, Memory]:
         """frozen: ids that the first chunk chose before the call; none if it begins with the call."""
-        chunks, rule = view.chunks, self.rule
-        tokens, starts = chunks.tokens, chunks.starts
-        starts = starts[chunks.of_token] if rule.per_token else starts
-        every = max(1, SCORES // max(1, view.num_blocks))
-        tiles = [slice(row, row + every) for row in range(0, len(starts), every)]
-        parts = [self._best(score(rows), view, tokens[rows], starts[rows]) for rows in tiles]
-        blocks = torch.cat([part for part, _ in parts], dim=2)
-        biases = [bias for _, bias in parts if bias is not None]
+        chunks, rule, bias = view.chunks, self.rule, None
+        starts = chunks.starts[chunks.of_token] if rule.per_token else chunks.starts
+        if rule.gated:
+            blocks, bias = self._gated(asked, view, starts)
+        else:
+            sizes = self.index_sets, rule.block_size, view.first_block, rule.top_k, rule.max_blocks
+            blocks = block_choice(*asked, starts, *sizes)
         if frozen is not None and frozen.shape[-1]:
             first = F.pad(frozen, (0, blocks.shape[-1] - frozen.shape[-1]), value=-1)
             blocks = torch.cat([first[:, :, None], blocks[:, :, 1:]], dim=2)
@@ -137,19 +126,31 @@ class SpanChoice(nn.Module):
             count = rule.retrieved(chunks.last_start)
             ids = blocks[:, :, -1].sort(dim=-1).values
             memory = memory._replace(blocks=ids[..., ids.shape[-1] - count :])
-        return Choice(blocks, torch.cat(biases, dim=2) if biases else None), memory
+        return Choice(blocks, bias), memory
 
-    def _best(
-        self, scores: Float[Tensor, "B I R U"], view: View, tokens: Int[Tensor, "_"], starts: Int[Tensor, "R"]
-    ) -> tuple[Int[Tensor, "B I R N"], Float[Tensor, "B I R N"] | None]:
-        """tokens: of the rows, where a token chooses."""
-        admissible = self._admissible(starts, view)
-        blocks = spans.best_ids(scores.detach(), admissible, self.rule.top_k)
-        if not self.rule.gated:
-            return blocks, None
-        summed = tokens - starts + 1 if self.rule.sums else torch.ones_like(starts)
-        bias = spans.gate_bias(scores, admissible, summed, self.d_model // self.index_sets)
-        return blocks, bias.gather(-1, blocks.clamp(min=0))
+    def _drawn(self, view: View) -> Int[Tensor, "1 I R N"]:
+        last, ids, (numbers, starts, *_) = view.first_block + view.num_blocks, [], view.chunks
+        for rows in spans.parts_of_rows(len(starts), view.num_blocks):
+            drawn = spans.random_scores(self.rule.seed, self.index_sets, numbers[rows], last)
+            admissible = self._admissible(starts[rows], view)
+            ids.append(spans.best_ids(drawn[..., view.first_block :], admissible, self.rule.top_k))
+        return torch.cat(ids, dim=2)
+
+    def _gated(
+        self, asked: Asked, view: View, starts: Int[Tensor, "T"]
+    ) -> tuple[Int[Tensor, "B I T N"], Float[Tensor, "B I T N"]]:
+        """Blocks, and the log of their shares among all that are admissible: these take every score, and
+        gradients."""
+        queries, by_head = _precise(asked.queries), per_query_head(asked.summaries, self.num_heads)
+        summed = view.chunks.tokens - starts + 1 if self.rule.sums else torch.ones_like(starts)
+        ids, biases = [], []
+        for rows in spans.parts_of_rows(len(starts), view.num_blocks):
+            scores = spans.relevance(queries[:, :, rows], by_head, self.index_sets)
+            admissible = self._admissible(starts[rows], view)
+            ids.append(spans.best_ids(scores.detach(), admissible, self.rule.top_k))
+            bias = spans.gate_bias(scores, admissible, summed[rows], self.d_model // self.index_sets)
+            biases.append(bias.gather(-1, ids[-1].clamp(min=0)))
+        return torch.cat(ids, dim=2), torch.cat(biases, dim=2)
 
     def _admissible(self, starts: Int[Tensor, "R"], view: View) -> Bool[Tensor, "R U"]:
         rule, (_, first_block, num_blocks) = self.rule, view
@@ -162,9 +163,7 @@ class SpanChoice(nn.Module):
             return None
         if self.rule.scores:
             return self._admissible(chunks.starts[chunks.of_token], view)[None, None]
-        blocks = self._chosen(partial(self._draws, view), view, Memory(), None)[0].blocks
-        assert blocks is not None
-        return spans.from_ids(blocks, view.num_blocks).index_select(2, chunks.of_token)
+        return spans.from_ids(self._drawn(view), view.num_blocks).index_select(2, chunks.of_token)
 
 
 def _precise(x: Tensor) -> Tensor:

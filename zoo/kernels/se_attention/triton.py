@@ -31,15 +31,13 @@ import triton
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd import Function
-from triton.runtime import driver
 
-from zoo.kernels.available import interpreted
 from zoo.kernels.folding import fold, unfold
 from zoo.kernels.launching import launch_options, unfit_here
 from zoo.kernels.se_attention.triton_backward import backward_keys, backward_queries
 from zoo.kernels.se_attention.triton_forward import forward
 from zoo.kernels.span_retrieval import Chunks, fixed_chunks
-from zoo.kernels.tiles import power_of_two, rows_last
+from zoo.kernels.tiles import hopper, power_of_two, rows_last
 
 PROVEN: str | None = None  # no card has run the gpu tests yet
 WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
@@ -70,7 +68,7 @@ def blocks_of(kernel: str, bits: int, channels: int, per_token: bool) -> Blocks:
     `python -m benchmarks.kernels_offline` says what each costs in registers; none may spill.
     """
     if kernel == "keys" and bits == 32:
-        return Blocks(128, 16, 8, 2) if _hopper() else Blocks(32, 16, 4, 1)
+        return Blocks(128, 16, 8, 2) if hopper() else Blocks(32, 16, 4, 1)
     if kernel == "keys":
         return Blocks(64, 32, 8, 2)
     if bits == 32:
@@ -78,11 +76,6 @@ def blocks_of(kernel: str, bits: int, channels: int, per_token: bool) -> Blocks:
     if per_token or kernel == "queries":
         return Blocks(64, 64, 4 if channels <= 32 else 8, 2)
     return Blocks(128, 64 if channels <= 64 else 32, 8, 3)
-
-
-def _hopper() -> bool:
-    """Whether the factors of a product may stay in shared memory: before, they fill the registers."""
-    return interpreted() or driver.active.get_current_target().arch >= 90  # pyright: ignore
 
 
 def se_attention_triton(

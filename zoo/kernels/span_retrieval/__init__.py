@@ -5,7 +5,13 @@ token at a time.
 """
 
 from zoo.kernels.span_retrieval.chunks import Chunks, drawn_chunks, fixed_chunks
-from zoo.kernels.span_retrieval.scores import gate_bias, random_scores, relevance, scoring_queries
+from zoo.kernels.span_retrieval.scores import (
+    gate_bias,
+    parts_of_rows,
+    random_scores,
+    relevance,
+    scoring_queries,
+)
 from zoo.kernels.span_retrieval.selection import (
     admissible_blocks,
     best_blocks,
@@ -28,6 +34,7 @@ __all__ = [
     "from_ids",
     "gate_bias",
     "in_blocks",
+    "parts_of_rows",
     "random_scores",
     "relevance",
     "scoring_queries",

@@ -14,6 +14,7 @@ from zoo.counter_rng import bits, stream, uniform
 from zoo.kernels.span_retrieval.chunks import Chunks
 
 HIDDEN = -1e30  # finite: a row without a block to choose from has no NaN, nor has its gradient
+HELD = 2**22  # scores of a sequence and an index set: a row a token and a long past would fill the memory
 
 
 def scoring_queries(
@@ -54,6 +55,12 @@ def _running_sums(q: Float[Tensor, "B H T C"], chunks: Chunks) -> Float[Tensor, 
     q = q.to(torch.promote_types(q.dtype, torch.float32))
     total = q.cumsum(dim=2)
     return total - (total - q).index_select(2, chunks.first_token[chunks.of_token])
+
+
+def parts_of_rows(rows: int, num_blocks: int) -> list[slice]:
+    """So many at a time that their scores are not too many to hold."""
+    every = max(1, HELD // max(1, num_blocks))
+    return [slice(row, row + every) for row in range(0, rows, every)]
 
 
 def relevance(

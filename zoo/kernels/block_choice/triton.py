@@ -1,0 +1,236 @@
+"""The choice of blocks in Triton: scores are made in registers, tile by tile, and never stored.
+
+A program takes OWN rows and a span of the blocks, OTHER at a time, and keeps for each row the best so far, in
+no order.  A score and its block are one int64, the bits of the score in the order of its value above those of
+the block counted backwards: the larger is the better, no two are equal, and of equal scores the lowest block
+wins.  A tile's largest replaces the worst that is kept until no row gains by it, so most tiles cost one look.
+`merged` puts the spans of a row together, best first.
+
+What is stored is SLOTS of these a row and a span; the floor is 2 H C FLOPs a row and admissible block and the
+bytes of queries and summaries.  Products are tf32x3: exact to about 2^-21 of the sum of |q c|, as a sum in
+float32 is in another order.  Two blocks whose scores are nearer than that may change places, no others.
+
+B batch, H query heads, G heads of summaries, I index sets, R rows, U blocks, C channels per head.
+"""
+
+# pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false, reportOperatorIssue=false
+# pyright: reportAttributeAccessIssue=false
+# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd import Function
+
+from zoo.kernels.folding import fold, unfold
+from zoo.kernels.launching import launch_options, unfit_here
+from zoo.kernels.tiles import dot, hopper, power_of_two, rows_last
+
+PROVEN: str | None = None  # no card has run the gpu tests yet
+WITHOUT_PRODUCTS: frozenset[str] = frozenset({"merged"})  # kernels that have no use for tensor cores
+DTYPES = (torch.float32, torch.bfloat16)  # of queries
+PIECE = 32  # channels of a head at a time
+LARGEST = 64  # blocks that a row keeps
+PROGRAMS = 1024  # enough to fill any card: with more, tiles grow and a program walks through several
+MERGED = 512  # of what the spans of a row keep, at most
+LOWEST = tl.constexpr(-(2**63))  # below what stands for any score
+LAST = tl.constexpr(2**31 - 1)  # blocks are counted backwards from here
+
+
+class Blocks(NamedTuple):
+    """How one program is cut: `own` rows stay, `other` blocks of the past pass by."""
+
+    own: int
+    other: int
+    num_warps: int
+    num_stages: int
+
+
+class Cut(NamedTuple):
+    """blocks: of the past, that a program walks through."""
+
+    tile: Blocks
+    rows: int
+    spans: int
+    blocks: int
+
+
+def cut_of(sequences: int, rows: int, blocks: int, slots: int) -> Cut:
+    """Static, so that a captured graph and a second run do the same.
+
+    `python -m benchmarks.kernels_offline` says what a tile costs in registers; none may spill.
+    """
+    tile = Blocks(128, 64 if hopper() else 32, 8, 2)
+    if slots > 32 or sequences * triton.cdiv(rows, tile.own) * triton.cdiv(blocks, tile.other) < PROGRAMS:
+        tile = Blocks(64, 32, 4, 3)
+    tiles, passes = triton.cdiv(rows, tile.own), triton.cdiv(blocks, tile.other)
+    each = max(sequences * tiles * passes // PROGRAMS, triton.cdiv(passes * slots, MERGED), 1)
+    return Cut(tile, tiles, triton.cdiv(passes, each), each * tile.other)
+
+
+def block_choice_triton(
+    queries: Float[Tensor, "B H R C"],
+    summaries: Float[Tensor, "B G U C"],
+    starts: Int[Tensor, "R"],
+    index_sets: int,
+    block_size: int,
+    first_block: int,
+    top_k: int,
+    max_blocks: int | None,
+) -> Int[Tensor, "B I R N"]:
+    """What `block_choice_reference` says."""
+    count = min(top_k, summaries.shape[2])
+    if not count:
+        return starts.new_empty(queries.shape[0], index_sets, len(starts), 0, dtype=torch.int64)
+    within = summaries.shape[2] if max_blocks is None else min(max_blocks, summaries.shape[2])
+    inputs = rows_last(queries.detach()), rows_last(summaries.detach()), starts.contiguous()
+    return _Choice.apply(*inputs, index_sets, count, block_size, first_block, within)[0]
+
+
+def unfit(
+    queries: Tensor,
+    summaries: Tensor,
+    starts: Tensor,
+    index_sets: int,
+    block_size: int,
+    first_block: int,
+    top_k: int,
+    max_blocks: int | None,
+) -> str | None:
+    """Why these inputs cannot go through the kernel, in words; None: they can."""
+    del starts, index_sets, block_size, first_block, max_blocks
+    if queries.dtype not in DTYPES or summaries.dtype != torch.float32:
+        found = f"{queries.dtype} and {summaries.dtype}"
+        return f"queries must be float32 or bfloat16 and summaries float32, and are {found}"
+    if min(top_k, summaries.shape[2]) > LARGEST:
+        return f"top_k (={top_k}) must be at most {LARGEST}"
+    return unfit_here(queries)
+
+
+def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
+    """Calls that reach every kernel in every configuration, on "meta"; few: a quick choice of them."""
+    sizes = [(64, 8)] if few else product((16, 128), (1, 8, 32, 64))
+    for (width, top_k), dtype, rows in product(sizes, DTYPES, (128, 65536)):
+        queries = torch.empty(2, rows, 4, width, dtype=dtype, device="meta").transpose(1, 2)
+        summaries = torch.empty(2, 2, 2048, width, device="meta")
+        starts = torch.empty(rows, dtype=torch.int64, device="meta")
+        inputs = queries, summaries, starts, 2, 32, 0, top_k, None
+        yield f"C {width}, top {top_k}, {rows} rows", dtype, partial(_forward, *inputs)
+
+
+def _forward(*inputs: Any) -> None:
+    block_choice_triton(*inputs)
+
+
+class _Choice(Function):
+    @staticmethod
+    def forward(  # pyright: ignore
+        queries: Tensor, summaries: Tensor, starts: Tensor, sets: int, top_k: int, *numbers: int
+    ) -> tuple[Tensor]:
+        (batch, heads, rows, width), (groups, blocks) = queries.shape, summaries.shape[1:3]
+        slots, piece = triton.next_power_of_2(top_k), min(PIECE, power_of_two(width))
+        cut = cut_of(batch * sets, rows, blocks, slots)
+        kept = starts.new_empty(batch * sets * rows, cut.spans * slots, dtype=torch.int64)
+        _best[batch * sets, cut.rows, cut.spans](
+            *(queries, *queries.stride()[:3], summaries, *summaries.stride()[:3], starts, kept),
+            *(heads, groups, sets, rows, blocks, width, triton.cdiv(width, piece), cut.blocks, *numbers),
+            **{"PIECE": piece, "SLOTS": slots, "OWN": cut.tile.own, "OTHER": cut.tile.other},
+            **launch_options(cut.tile.num_warps, cut.tile.num_stages),
+        )
+        ids = starts.new_empty(batch, sets, rows, top_k, dtype=torch.int64)
+        wide = triton.next_power_of_2(kept.shape[1])
+        own = max(1, 2048 // wide)
+        _merged[(triton.cdiv(kept.shape[0], own),)](
+            *(kept, ids, *kept.shape, top_k), **{"WIDE": wide, "OWN": own}, **launch_options(4, 1)
+        )
+        return (ids,)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+        del inputs
+        ctx.mark_non_differentiable(*output)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
+        """All members have the same chunks."""
+        ids = _Choice.apply(*fold(info.batch_size, in_dims, inputs, unbatched={2}))
+        return unfold(info.batch_size, ids), (0,)
+
+
+# the kernels -----------------------------------------------------------------------------------------------
+
+
+@triton.jit
+def _best(
+    q, q_b, q_h, q_r, c, c_b, c_h, c_u, starts, kept,
+    H, G, sets, R, U, C, pieces, span, block_size, first_block, within,
+    PIECE: tl.constexpr, SLOTS: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr,
+):  # fmt: skip
+    """One program: the SLOTS best of a span of blocks for each of OWN rows."""
+    one, part, shared = tl.program_id(0).to(tl.int64), tl.program_id(2), H // sets
+    q, c = q + one // sets * q_b, c + one // sets * c_b
+    row = (tl.num_programs(1) - 1 - tl.program_id(1)) * OWN + tl.arange(0, OWN)  # the longest walks first
+    past = tl.load(starts + row, mask=row < R, other=0) // block_size - first_block
+    high = tl.minimum(past, U)
+    low = tl.where(row < R, tl.maximum(high - within, 0), U)
+    slot = tl.arange(0, SLOTS)
+    best = tl.zeros([OWN, SLOTS], tl.int64) + (slot.to(tl.int64) + LOWEST)[None, :]
+    begin = tl.maximum(part * span, tl.min(low, 0) // OTHER * OTHER).to(tl.int32)
+    end = tl.minimum((part + 1) * span, tl.max(high, 0)).to(tl.int32)
+    for start in range(begin, end, OTHER):
+        u = start + tl.arange(0, OTHER)
+        scores = tl.zeros([OWN, OTHER], tl.float32)
+        for at in range(0, shared * pieces):
+            h = one % sets * shared + at // pieces
+            channel = at % pieces * PIECE + tl.arange(0, PIECE)
+            q_at = q + h * q_h + row.to(tl.int64)[:, None] * q_r + channel[None, :]
+            c_at = c + h * G // H * c_h + u.to(tl.int64)[:, None] * c_u + channel[None, :]
+            queries = tl.load(q_at, mask=(row < R)[:, None] & (channel < C)[None, :], other=0.0)
+            summaries = tl.load(c_at, mask=(u < U)[:, None] & (channel < C)[None, :], other=0.0)
+            scores = dot(queries, tl.trans(summaries), scores)
+        counts = (u[None, :] < high[:, None]) & (u[None, :] >= low[:, None])
+        best = _with(best, _ranks(scores, u, counts))
+    at = ((one * R + row)[:, None] * tl.num_programs(2) + part) * SLOTS + slot[None, :]
+    tl.store(kept + at, best, mask=(row < R)[:, None])
+
+
+@triton.jit
+def _ranks(scores, u, counts):
+    """Score and block as one number.  NaN is the largest, as argmax has it, and -inf no choice."""
+    scores = tl.where(scores != scores, float("inf"), tl.where(scores == 0, 0.0, scores))  # there is a -0.0
+    bits = scores.to(tl.int32, bitcast=True)
+    order = bits ^ ((bits >> 31) & LAST)
+    rank = (order.to(tl.int64) << 32) | (-u.to(tl.int64) + LAST)[None, :]
+    return tl.where(counts & (scores != float("-inf")), rank, LOWEST)
+
+
+@triton.jit
+def _with(best, ranks):
+    """The best of both; all numbers above LOWEST differ."""
+    worst, top = tl.min(best, 1), tl.max(ranks, 1)
+    while tl.max((top > worst).to(tl.int32), 0) > 0:
+        replaced = (best == worst[:, None]) & (top > worst)[:, None]
+        best = tl.where(replaced, top[:, None], best)
+        ranks = tl.where(ranks == top[:, None], LOWEST, ranks)
+        worst, top = tl.min(best, 1), tl.max(ranks, 1)
+    return best
+
+
+@triton.jit
+def _merged(kept, ids, rows, columns, N, WIDE: tl.constexpr, OWN: tl.constexpr):
+    """Of OWN rows, the N best of all that is kept, in order."""
+    row, column = tl.program_id(0).to(tl.int64) * OWN + tl.arange(0, OWN), tl.arange(0, WIDE)
+    inside = (row < rows)[:, None] & (column < columns)[None, :]
+    ranks = tl.load(kept + row[:, None] * columns + column[None, :], mask=inside, other=LOWEST)
+    for n in range(0, N):
+        top = tl.max(ranks, 1)
+        block = -(top & 0xFFFFFFFF) + LAST
+        tl.store(ids + row * N + n, tl.where((top >> 32) == -(2**31), -1, block), mask=row < rows)
+        ranks = tl.where(ranks == top[:, None], LOWEST, ranks)
