@@ -96,17 +96,30 @@ def inverse(A, CHUNK: tl.constexpr):
         here = (small == row)[None, :, None]
         weights = tl.sum(tl.where(here, parts, 0.0), 1)
         found -= tl.where(here, tl.sum(weights[:, :, None] * found, 1)[:, None, :], 0.0)
-    whole = tl.reshape(tl.where(diagonal, found[:, :, None, :], 0.0), [CHUNK, CHUNK])
     for doublings in tl.static_range(LEVELS):
-        whole -= dot(whole, dot(between(A, SMALL * 2**doublings, CHUNK), whole))
-    return whole
+        found = doubled(A, found, SMALL * 2**doublings, CHUNK)
+    return tl.reshape(found, [CHUNK, CHUNK])
 
 
 @triton.jit
-def between(A, SIZE: tl.constexpr, CHUNK: tl.constexpr):
-    """Of each pair of diagonal blocks of SIZE, how the second depends on the first."""
-    i, j = tl.arange(0, CHUNK)[:, None], tl.arange(0, CHUNK)[None, :]
-    return tl.where((i // (2 * SIZE) == j // (2 * SIZE)) & (i // SIZE > j // SIZE), A, 0.0)
+def doubled(A, found, SIZE: tl.constexpr, CHUNK: tl.constexpr):
+    """From the inverses of the diagonal blocks of SIZE [CHUNK / SIZE, SIZE, SIZE] those of twice the size.
+
+    [[P, 0], [C, Q]]^-1 = [[P^-1, 0], [-Q^-1 C P^-1, Q^-1]].  Products of these blocks alone: with zeros
+    around them, as matrices of a whole chunk, they spilt registers on sm_80.
+    """
+    PAIRS: tl.constexpr = CHUNK // (2 * SIZE)
+    pair, half = tl.arange(0, PAIRS), tl.arange(0, 2)
+    same = pair[:, None, None, None, None, None] == pair[None, None, None, :, None, None]
+    corner = same & (half[None, :, None, None, None, None] > half[None, None, None, None, :, None])
+    C = tl.where(corner, tl.reshape(A, [PAIRS, 2, SIZE, PAIRS, 2, SIZE]), 0.0)
+    C = tl.sum(tl.sum(tl.sum(C, 4), 3), 1)
+    second, pairs = half[None, :, None, None] == 1, tl.reshape(found, [PAIRS, 2, SIZE, SIZE])
+    P, Q = tl.sum(tl.where(second, 0.0, pairs), 1), tl.sum(tl.where(second, pairs, 0.0), 1)
+    below = -dot(Q, dot(C, P))
+    before, after = tl.where(second, below[:, None, :, :], pairs), tl.where(second, pairs, 0.0)
+    whole = tl.where(half[None, None, None, :, None] == 1, after[:, :, :, None, :], before[:, :, :, None, :])
+    return tl.reshape(whole, [PAIRS, 2 * SIZE, 2 * SIZE])
 
 
 @triton.jit
