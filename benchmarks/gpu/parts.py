@@ -5,13 +5,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.gpu.commands import Command, Part, Place
-from benchmarks.gpu.tested import REPORT, write_tested
+from benchmarks.gpu.tested import write_tested
 from zoo.bench.__main__ import SUBJECTS
 from zoo.bench.op_subjects import subjects
 
 TINY = ["task=mqar_single", "task.seq_len=16", "task.num_kv_pairs=2", "task.vocab_size=64", "max_examples=64"]
 TINY += ["optim.max_epochs=1", "optim.batch_size=16", "d_model=16"]
 CELL = ["task=mqar_based", "optim=zoology", "block=zoology", "optim.max_epochs=1", "max_examples=60000"]
+LAWS = "tests/kernels/test_laws_gpu.py"
 LAYERS = ["based", "attention", "sliding_window", "mamba", "mamba2", "gla", "deltanet"]
 LONG, HEADS, CHUNK, BLOCK, TOP_K = 65536, 16, 512, 32, 8  # SE-Attn's own comparison
 WAYS = {  # forms of a step, and further words of its cell
@@ -23,12 +24,20 @@ SPAN = CHUNK + BLOCK * TOP_K  # what a token sees at most
 
 
 def tests(place: Place) -> Iterator[Command]:
-    """Files in turn, or eight at a time: compiling takes the time."""
-    spread = ["-n", "8", "--dist", "loadfile"] if find_spec("xdist") and not place.small else []
+    """The ops, eight files at a time, for compiling takes the time; then the mixers' laws through them."""
     files = sorted(str(path) for path in Path("tests").rglob("test_*.py") if "mark.gpu" in path.read_text())
-    report = f"--junitxml={place.folder('tests') / REPORT}"
-    where = files[:1] if place.small else files
-    yield Command("pytest", ["pytest", "-m", "gpu", *where, "-rs", report, *spread])
+    files.remove(LAWS)
+    if place.small:
+        yield Command("ops", ["pytest", "-m", "gpu", files[0], "-rs", _report(place, "ops")])
+        return
+    for name, where, spread, share in (("ops", files, "loadfile", 0.7), ("laws", [LAWS], "load", 1.0)):
+        many = ["-n", "8", "--dist", spread] if find_spec("xdist") else []
+        words = ["pytest", "-m", "gpu", *where, "-rs", _report(place, name), *many]
+        yield Command(name, words, share=share)
+
+
+def _report(place: Place, name: str) -> str:
+    return f"--junitxml={place.folder('tests') / name}.xml"
 
 
 def ops(place: Place) -> Iterator[Command]:

@@ -1,29 +1,29 @@
-"""Which kernels have passed all their gpu tests here, from pytest's own report."""
+"""Which kernels have passed all their gpu tests here, from pytest's own reports."""
 
 import xml.etree.ElementTree as ElementTree
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 from benchmarks.gpu.commands import Place
 from benchmarks.gpu.machine import footer
 
-REPORT = "report.xml"
 COLUMNS = ("passed", "failed", "skipped")
 
 
 def write_tested(place: Place) -> None:
     """tests.md: a row a file of tests."""
-    path = place.folder("tests") / REPORT
-    if path.is_file():
-        text = table(counts(path))
+    reports = sorted(place.folder("tests").glob("*.xml"))
+    if reports:
+        text = table(counts(reports))
         (place.folder("tests") / "tests.md").write_text(f"{text}\n\n{footer(place, 'tests')}\n")
 
 
-def counts(report: Path) -> dict[str, Counter[str]]:
+def counts(reports: Iterable[Path]) -> dict[str, Counter[str]]:
     """File of tests -> how many of each end."""
     found: dict[str, Counter[str]] = defaultdict(Counter)
-    for name, end in _ends(report):
+    for name, end in chain.from_iterable(map(_ends, reports)):
         found[name][end] += 1
     return dict(found)
 

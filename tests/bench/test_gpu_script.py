@@ -84,7 +84,7 @@ def test_a_kernel_is_proven_where_all_its_tests_have_run_and_passed(tmp_path: Pa
     cases += [case("test_c_gpu"), case("test_c_gpu", "<skipped/>"), case("test_d_gpu", "<error/>")]
     report = tmp_path / "report.xml"
     report.write_text(f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>")
-    found = tested.counts(report)
+    found = tested.counts([report])
     assert {file: tested.proven(ends) for file, ends in found.items()} == {
         "test_a_gpu": True,
         "test_b_gpu": False,

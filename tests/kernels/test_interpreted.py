@@ -31,9 +31,10 @@ def run(cache: Path, *words: str, **environment: str) -> subprocess.CompletedPro
     )
 
 
-@pytest.mark.parametrize("op", WITH_TRITON)
-def test_agrees_with_float64_in_the_interpreter(op: str, tmp_path: Path):
-    file = str(HERE / f"interpreted_{op}.py")
+@pytest.mark.parametrize("of", [*WITH_TRITON, "laws"])
+def test_agrees_with_float64_in_the_interpreter(of: str, tmp_path: Path):
+    """Each op by itself, and through them the laws of every mixer that calls one."""
+    file = str(HERE / f"interpreted_{of}.py")
     done = run(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", file, TRITON_INTERPRET="1")
     assert done.returncode == 0, done.stdout + done.stderr
 

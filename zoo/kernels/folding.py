@@ -12,11 +12,17 @@ def fold(
     """What torch.vmap hands to a rule, as inputs with members * B in front; what is no tensor stays.
 
     unbatched: places of inputs that have no batch and are the same for all members; they stay too.
+    What was contiguous is so again: a kernel that counts on it sees no view of one member for all.
     """
     return [
-        members_first(members, dim, x).flatten(0, 1) if isinstance(x, Tensor) and i not in unbatched else x
+        _folded(members, dim, x) if isinstance(x, Tensor) and i not in unbatched else x
         for i, (dim, x) in enumerate(zip(in_dims, inputs, strict=True))
     ]
+
+
+def _folded(members: int, dim: int | None, x: Tensor) -> Tensor:
+    folded = members_first(members, dim, x).flatten(0, 1)  # of a batch of one no copy, but a view
+    return folded if dim == 0 else folded.contiguous()
 
 
 def members_first(members: int, dim: int | None, x: Tensor) -> Tensor:
