@@ -99,6 +99,13 @@ def test_a_point_sets_seed_and_lr_aside_wherever_they_are_used():
     assert cell("d_model=32").point != cell().point
 
 
+def test_a_gpu_trains_cells_together_unless_told_otherwise():
+    words = {"trainer=cpu": 1, "trainer=gpu": "auto", "trainer.accelerator=gpu": 1}
+    assert {word: cell(word).config["population"] for word in words} == words
+    assert cell("trainer=gpu", "population=4").config["population"] == 4
+    assert cell("trainer=gpu", "trainer.precision=32-true").run_id == cell().run_id
+
+
 def test_a_layer_pattern_repeats_and_takes_changes():
     layers = cell("n_layers=5", "model.layers=[base_conv,mixer,{mixer:{window:2}}]", "d_model=32").config[
         "model"

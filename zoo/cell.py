@@ -45,7 +45,7 @@ class Cell:
     def science(self) -> dict[str, Any]:
         """What decides the numbers: the config without folders, logger, machine and legend texts."""
         config = {key: value for key, value in self.config.items() if key not in MACHINE_ONLY}
-        for group in ("mixer", "block", "model"):
+        for group in ("mixer", "block", "model", "trainer"):
             config[group] = {k: v for k, v in config[group].items() if k != "about"}
         config["trainer"] = {k: v for k, v in config["trainer"].items() if k not in MACHINE_ONLY_TRAINER}
         return config | {"mixer_name": self.mixer, "schema": SCHEMA}

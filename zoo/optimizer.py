@@ -50,7 +50,8 @@ class OptimConfig:
 
 
 def settings(group: str, kind: type[Any], config: Mapping[str, Any]) -> Any:
-    """`kind(**config)`; a misspelt or missing key in one line."""
+    """`kind(**config)` but for `about`; a misspelt or missing key in one line."""
+    config = {key: value for key, value in config.items() if key != "about"}
     valid = {field.name for field in fields(kind)}
     for problem, names in (("unknown", config.keys() - valid), ("missing", valid - config.keys())):
         if names:

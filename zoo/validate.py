@@ -67,7 +67,7 @@ def _sections(cell: Cell) -> list[str]:
     found = [line for section in ("task", "block", "mixer") for line in _section(section, config[section])]
     for layer in config["model"]["layers"]:
         found += [] if layer == _constructor(config["mixer"]) else _section("model.layers", layer)
-    model = {key: value for key, value in config["model"].items() if key not in ("layers", "about")}
+    model = {key: value for key, value in config["model"].items() if key != "layers"}
     found += arguments("model", model, SequenceModel, ("blocks", "vocab_size", "seed"))
     found += arguments("optim", config["optim"], OptimConfig)
     return found + arguments("trainer", config["trainer"], TrainerConfig)
@@ -96,7 +96,7 @@ def _section(path: str, settings: Mapping[str, Any]) -> list[str]:
         target = get_method(settings["_target_"])
     except (ImportError, ValueError, KeyError) as error:
         return [f"{path}._target_ (={settings.get('_target_')}) cannot be imported: {reason(error)}"]
-    given = {key: value for key, value in settings.items() if key not in ("_target_", "_partial_", "about")}
+    given = {key: value for key, value in settings.items() if key not in ("_target_", "_partial_")}
     inner = {key: value for key, value in given.items() if isinstance(value, dict) and "_target_" in value}
     found = [line for key, value in inner.items() for line in _section(f"{path}.{key}", value)]
     return found + arguments(path, given, target, SUPPLIED.get(path, ()), "_partial_" in settings)
@@ -109,7 +109,11 @@ def arguments(
     supplied: Sequence[str] = (),
     partial: bool = False,
 ) -> list[str]:
-    """Unknown, missing (unless `partial`) and ill-typed arguments of `target`: dotted keys below `path`."""
+    """Unknown, missing (unless `partial`) and ill-typed arguments of `target`: dotted keys below `path`.
+
+    `about` is for people and other parts of the program: no argument.
+    """
+    given = {key: value for key, value in given.items() if key != "about"}
     parameters = inspect.signature(target).parameters
     hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)
     wanted = [name for name in parameters if name not in supplied]
