@@ -81,18 +81,18 @@ def compiled(arch: int, few: bool, names: list[str] | None = None) -> Iterator[C
             continue
         module = op.module(TRITON)
         for case, dtype, call in module.cases(few):
-            with _launches(arch) as launches:
+            with launches(arch) as launched:
                 call()
-            for name, made, options in launches:
+            for name, made, options in launched:
                 if id(made) not in seen:
                     seen.add(id(made))
                     words = str(dtype).removeprefix("torch.")
                     products = name not in module.WITHOUT_PRODUCTS
-                    yield _read(op.name, name, case, words, made, options, arch, products)
+                    yield read(op.name, name, case, words, made, options, arch, products)
 
 
 @contextmanager
-def _launches(arch: int) -> Iterator[list[tuple[str, Any, dict[str, Any]]]]:
+def launches(arch: int) -> Iterator[list[tuple[str, Any, dict[str, Any]]]]:
     """Inside, a launch compiles for `arch` and is noted; it launches nothing."""
     from triton.backends.compiler import GPUTarget
     from triton.runtime import driver
@@ -126,7 +126,7 @@ def _launches(arch: int) -> Iterator[list[tuple[str, Any, dict[str, Any]]]]:
         JITFunction.run = run
 
 
-def _read(
+def read(
     op: str, kernel: str, case: str, dtype: str, made: Any, options: dict[str, Any], arch: int, products: bool
 ) -> Compiled:
     """From the machine code, by the tools that come with Triton."""

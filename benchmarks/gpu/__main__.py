@@ -5,6 +5,7 @@
   layers   prefill and decode of whole layers; SE-Attn at 65,536 tokens beside attention and a window
   steps    training steps a second of one cell: eager, in a graph, compiled; populations of 4, 16, 64
   sweep    as much of Figure 2 as fits, recorded, archived and drawn
+  tune     the static tables of the Triton kernels beside their alternatives
   targets  a table of what was aimed at and what the other parts have measured; made after each of them
 
 Parts may be given together or one by one, with the same --out; a part run again goes on where it can.  Every
@@ -39,7 +40,7 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="tiny sizes, to see that every part runs")
     parser.add_argument("--minutes", type=float, default=9.0, help="for each part (default: 9)")
     args = parser.parse_args()
-    place = Place(args.device, args.small, args.out)
+    place = Place(args.device, args.small, args.out, args.minutes)
     failed = 0
     for name in PARTS if "all" in args.parts else [part for part in PARTS if part in args.parts]:
         failed += run(name, PARTS[name], place, deadline=time.monotonic() + 60 * args.minutes)

@@ -16,11 +16,12 @@ LEAST_S = 5.0  # with less time left nothing is begun
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run happens, how large, and where its tables go."""
+    """Where a run happens, how large, and where its tables go.  minutes: that a part may take."""
 
     device: str
     small: bool
     out: Path
+    minutes: float = 9.0
 
     @property
     def trainer(self) -> str:

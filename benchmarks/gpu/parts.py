@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks.gpu.commands import Command, Part, Place
+from benchmarks.gpu.commands import GRACE_S, Command, Part, Place
 from benchmarks.gpu.tested import write_tested
 from zoo.bench.__main__ import SUBJECTS
 from zoo.bench.op_subjects import subjects
@@ -96,6 +96,13 @@ def steps(place: Place) -> Iterator[Command]:
         yield Command("population", bench)
 
 
+def tune(place: Place) -> Iterator[Command]:
+    """Ends by itself before its time is over; it starts processes that a signal to it would not reach."""
+    where = ["--device", place.device, *(["--small"] if place.small else [])]
+    seconds = ["--seconds", str(max(1, int(60 * place.minutes - GRACE_S)))]
+    yield Command("tune", ["benchmarks.gpu.tune", *where, *seconds, "--out", str(place.folder("tune"))])
+
+
 def sweep(place: Place) -> Iterator[Command]:
     home = place.folder("sweep")
     results = home / "results"
@@ -118,4 +125,5 @@ PARTS = {
     "layers": Part(layers),
     "steps": Part(steps),
     "sweep": Part(sweep),
+    "tune": Part(tune),
 }
