@@ -1,5 +1,8 @@
 """What all our Triton kernels ask of their inputs, and of the compiler."""
 
+from typing import Any
+
+from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.available import interpreted
@@ -15,3 +18,14 @@ def unfit_here(x: Tensor) -> str | None:
 def launch_options(num_warps: int, num_stages: int) -> dict[str, int | bool]:
     """enable_fp_fusion: a product and a sum in one rounding; said, because Triton's default is to change."""
     return {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True}
+
+
+def strided(x: Float[Tensor, "B H T ..."] | None) -> tuple[Any, ...]:
+    """[B H T ...] or None, as kernels take it: with three strides."""
+    return (None, 0, 0, 0) if x is None else (x, *x.stride()[:3])
+
+
+def by_time(x: Float[Tensor, "B H T C"]) -> Float[Tensor, "B H T C"]:
+    """Empty, with the heads of a token side by side in memory: what comes before and after has them so."""
+    batch, heads, length, size = x.shape
+    return x.new_empty(batch, length, heads, size).transpose(1, 2)
