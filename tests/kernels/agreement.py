@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.func import grad, vmap
 
 Inputs = Sequence[Any]  # tensors, some of which require a gradient, None, numbers
 
@@ -12,7 +13,7 @@ Inputs = Sequence[Any]  # tensors, some of which require a gradient, None, numbe
 def results(function: Callable[..., Any], inputs: Inputs, upstreams: Sequence[Tensor]) -> list[Tensor]:
     """The outputs, and the gradient of each input that requires one for these gradients of the outputs."""
     outputs = outputs_of(function, inputs)
-    wanted = [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
+    wanted = [x for x in inputs if _trained(x)]
     sent = [u.to(y) for u, y in zip(upstreams, outputs, strict=True)]
     return [*(y.detach() for y in outputs), *torch.autograd.grad(outputs, wanted, sent)]
 
@@ -21,6 +22,10 @@ def outputs_of(function: Callable[..., Any], inputs: Inputs) -> list[Tensor]:
     """As a list, without what is None."""
     found = function(*inputs)
     return [found] if isinstance(found, Tensor) else [y for y in found if y is not None]
+
+
+def _trained(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.requires_grad
 
 
 def widened(inputs: Inputs) -> list[Any]:
@@ -68,6 +73,55 @@ def near_in_norm(ours: Callable[..., Any], reference: Callable[..., Any], inputs
     ):
         error, allowed = ((x - true).norm() / true.norm().clamp(min=1e-30) for x in (mine, other))
         assert error <= 2 * allowed + 4 * torch.finfo(dtype).eps, (i, float(error), float(allowed))
+
+
+def members_as_alone(ours: Callable[..., Any], inputs: Inputs, in_dims: Sequence[int | None]) -> None:
+    """Two members under torch.vmap, with one outer backward, as a population trains: what each gets alone.
+
+    inputs: the first member's; where in_dims, which is vmap's, has a number, each has its own.  The gradient
+    of what they share is the sum of theirs.
+    """
+    members = [[_own(x, i, dim) for x, dim in zip(inputs, in_dims, strict=True)] for i in range(2)]
+    stacks = [
+        x if dim is None else torch.stack([own.detach() for own in each], dim).requires_grad_(x.requires_grad)
+        for x, dim, each in zip(inputs, in_dims, zip(*members, strict=True), strict=True)
+    ]
+    outputs = outputs_of(vmap(ours, in_dims=tuple(in_dims)), stacks)
+    rng = torch.Generator().manual_seed(0)
+    sent = [torch.randn(y.shape, generator=rng) for y in outputs]
+    leaves = [(x, dim) for x, dim in zip(stacks, in_dims, strict=True) if _trained(x)]
+    grads = torch.autograd.grad(outputs, [x for x, _ in leaves], sent)
+    alone = [results(ours, own, [u[i] for u in sent]) for i, own in enumerate(members)]
+    dims = [0 for _ in outputs] + [dim for _, dim in leaves]
+    expected = [
+        sum(each) if dim is None else torch.stack(each, dim)
+        for dim, each in zip(dims, zip(*alone, strict=True), strict=True)
+    ]
+    torch.testing.assert_close([*outputs, *grads], expected)
+
+
+def _own(x: Any, member: int, dim: int | None) -> Any:
+    """Numbers by which members are told apart, and which are as good as those given for any op."""
+    if dim is None:
+        return x
+    own = x.detach() / (member + 1) if x.is_floating_point() else x.flatten().roll(member).view_as(x)
+    return own.requires_grad_(x.requires_grad)
+
+
+def gradients_inside_vmap(ours: Callable[..., Any], inputs: Inputs) -> None:
+    """vmap over grad, by all inputs that require a gradient: the backward pass has a batching rule too."""
+    places = [i for i, x in enumerate(inputs) if _trained(x)]
+
+    def loss(*leaves: Tensor) -> Tensor:
+        chosen = dict(zip(places, leaves, strict=True))
+        outputs = outputs_of(ours, [chosen.get(i, x) for i, x in enumerate(inputs)])
+        return torch.stack([y.square().sum() for y in outputs]).sum()
+
+    members = [[_own(inputs[i], member, 0).detach() for i in places] for member in range(2)]
+    by_all = grad(loss, argnums=tuple(range(len(places))))
+    expected = [torch.stack(each) for each in zip(*(by_all(*own) for own in members), strict=True)]
+    stacks = [torch.stack(each) for each in zip(*members, strict=True)]
+    torch.testing.assert_close(list(vmap(by_all)(*stacks)), expected)
 
 
 def same_bits_twice(ours: Callable[..., Any], inputs: Inputs) -> None:

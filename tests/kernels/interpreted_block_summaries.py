@@ -2,11 +2,9 @@
 
 import pytest
 import torch
-from torch import Tensor
-from torch.func import vmap
 
 from tests.kernels import test_block_summaries_gpu as on_a_card
-from tests.kernels.agreement import as_near_as_torch, results
+from tests.kernels.agreement import as_near_as_torch, gradients_inside_vmap, members_as_alone
 from zoo.kernels.block_summaries import block_summaries, block_summaries_reference
 from zoo.kernels.block_summaries.triton import block_summaries_triton
 from zoo.kernels.choice import kernels
@@ -30,20 +28,15 @@ def test_outputs_and_gradients(size: tuple[int, ...]):
         assert block_summaries_triton(*given).shape == (1, 1, 0, 8)
 
 
-def test_stacked_members_are_more_of_the_batch():
-    q, k, v, size = on_a_card.inputs((2, 2, 1, 5, 3, 4), "cpu", torch.float32)
-    stacked = [torch.stack([x.detach(), 2 * x.detach()]).requires_grad_() for x in (q, k)]
+@pytest.mark.parametrize("in_dims", [(0, 1, 2, None), (0, 0, None, None)])
+def test_stacked_members_are_more_of_the_batch(in_dims: tuple[int | None, ...]):
+    inputs = on_a_card.inputs((2, 2, 1, 5, 3, 4), "cpu", torch.float32)
+    members_as_alone(block_summaries_triton, inputs, in_dims)
 
-    def member(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return block_summaries_triton(q, k, v, size)
 
-    c = vmap(member, in_dims=(0, 0, None))(*[*stacked, v])
-    upstream = torch.randn(c.shape, dtype=torch.float64)
-    grads = torch.autograd.grad(c, stacked, upstream.to(c))
-    for i in range(2):
-        own = [x.detach()[i].requires_grad_() for x in stacked]
-        alone = results(block_summaries_triton, [*own, v.detach(), size], [upstream[i]])
-        torch.testing.assert_close([c[i], *(g[i] for g in grads)], alone)
+def test_gradients_inside_vmap():
+    inputs = on_a_card.inputs((1, 2, 1, 5, 3, 4), "cpu", torch.float32)
+    gradients_inside_vmap(block_summaries_triton, inputs)
 
 
 def test_what_it_cannot_take_is_refused_with_a_reason():

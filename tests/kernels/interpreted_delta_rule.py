@@ -6,9 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.func import grad, vmap
 
-from tests.kernels.agreement import as_near_as_torch, results
+from tests.kernels.agreement import as_near_as_torch, gradients_inside_vmap, members_as_alone
 from zoo.kernels.choice import kernels
 from zoo.kernels.delta_rule import delta_rule, delta_rule_reference
 from zoo.kernels.delta_rule.triton import delta_rule_triton
@@ -92,41 +91,16 @@ def test_what_is_no_number_is_not_hidden():
     assert y[0, 0, 2:].isnan().all() and last[0, 0].isnan().all() and last[0, 1].isfinite().all()
 
 
-@pytest.mark.parametrize("with_decay", [True, False])
-def test_stacked_members_are_more_of_the_batch(with_decay: bool):
-    """One outer backward through vmap, as a population trains."""
-    members = [draw(12, 4, 3) for _ in range(2)]
-    stacks: list[Any] = [
-        torch.stack([x.detach() * (1 + 0.1 * i) for i, x in enumerate(xs)], 1).requires_grad_()
-        for xs in zip(*members, strict=True)
-    ]
-    if not with_decay:
-        stacks[4] = None
-    dims = [None if x is None else 1 for x in stacks]
-    outs = vmap(delta_rule_triton, in_dims=tuple(dims))(*stacks)
-    ups = [torch.randn(y.shape) for y in outs]
-    leaves = [x for x in stacks if x is not None]
-    grads = torch.autograd.grad(outs, leaves, ups)
-    for i in range(2):
-        own = [None if x is None else x.detach()[:, i].requires_grad_() for x in stacks]
-        alone = results(delta_rule_triton, own, [u[i] for u in ups])
-        torch.testing.assert_close([y[i] for y in outs], alone[:2])
-        torch.testing.assert_close([g[:, i] for g in grads], alone[2:])
+@pytest.mark.parametrize(("with_decay", "in_dims"), [(True, (1,) * 6), (False, (0, None, 2, None, 0, None))])
+def test_stacked_members_are_more_of_the_batch(with_decay: bool, in_dims: tuple[int | None, ...]):
+    q, k, v, beta, decay, state = draw(12, 4, 3, batch=2)
+    inputs = [q, k, v, beta, decay if with_decay else None, state]
+    dims = [None if x is None else dim for x, dim in zip(inputs, in_dims, strict=True)]
+    members_as_alone(delta_rule_triton, inputs, dims)
 
 
 def test_gradients_inside_vmap():
-    """vmap over grad: the backward pass has a batching rule too."""
-    inputs = [torch.stack([x.detach(), 0.5 * x.detach()]) for x in draw(10, 4, 3)]
-
-    def loss(*inputs: Tensor) -> Tensor:
-        y, last = delta_rule_triton(*inputs)
-        return y.square().sum() + last.square().sum()
-
-    every = tuple(range(6))
-    got = vmap(grad(loss, argnums=every))(*inputs)
-    for i in range(2):
-        alone = grad(loss, argnums=every)(*(x[i] for x in inputs))
-        torch.testing.assert_close([x[i] for x in got], list(alone))
+    gradients_inside_vmap(delta_rule_triton, draw(10, 4, 3))
 
 
 @pytest.mark.parametrize("name", ["DeltaNet", "GatedDeltaProduct"])

@@ -3,9 +3,8 @@
 import pytest
 import torch
 from torch import Tensor
-from torch.func import vmap
 
-from tests.kernels.agreement import as_near_as_torch, results
+from tests.kernels.agreement import as_near_as_torch, gradients_inside_vmap, members_as_alone
 from zoo.kernels.choice import kernels
 from zoo.kernels.diagonal_scan import diagonal_scan, diagonal_scan_reference
 from zoo.kernels.diagonal_scan.triton import diagonal_scan_triton
@@ -41,34 +40,11 @@ def test_a_sequence_in_two_pieces():
 
 @pytest.mark.parametrize("in_dims", [(0, 0, 0), (None, 0, 1)])
 def test_stacked_members_are_more_of_the_batch(in_dims: tuple[int | None, ...]):
-    members = [draw(2, 17, 3) for _ in range(2)]
-    stacked = []
-    for which, dim in enumerate(in_dims):
-        parts = [member[which].detach() / (i + 1) for i, member in enumerate(members)]
-        stacked.append((parts[0] if dim is None else torch.stack(parts, dim)).requires_grad_())
-    outputs = vmap(diagonal_scan_triton, in_dims=in_dims)(*stacked)
-    upstreams = [torch.randn(s.shape, dtype=torch.float64) for s in outputs]
-    grads = torch.autograd.grad(outputs, stacked, [u.to(s) for u, s in zip(upstreams, outputs, strict=True)])
-    alone = []
-    for i in range(2):
-        own = [x if d is None else x.select(d, i) for x, d in zip(stacked, in_dims, strict=True)]
-        own = [x.detach().requires_grad_() for x in own]
-        alone.append(results(diagonal_scan_triton, own, [u[i] for u in upstreams]))
-    expected = [torch.stack(parts) for parts in zip(*alone, strict=True)]
-    torch.testing.assert_close(list(outputs), expected[:2])
-    for grad, each, dim in zip(grads, expected[2:], in_dims, strict=True):
-        torch.testing.assert_close(grad, each.sum(0) if dim is None else each.movedim(0, dim))
+    members_as_alone(diagonal_scan_triton, draw(2, 17, 3), in_dims)
 
 
 def test_gradients_inside_vmap():
-    stacked = [torch.stack([s.detach(), s.detach() / 2]) for s in draw(2, 5, 3)]
-
-    def loss(*inputs: Tensor) -> Tensor:
-        return diagonal_scan_triton(*inputs)[0].square().sum()
-
-    grad = torch.func.grad(loss, argnums=(0, 1, 2))
-    alone = zip(*(grad(*(s[i] for s in stacked)) for i in range(2)), strict=True)
-    torch.testing.assert_close(list(vmap(grad)(*stacked)), [torch.stack(parts) for parts in alone])
+    gradients_inside_vmap(diagonal_scan_triton, draw(2, 5, 3))
 
 
 def test_a_mixer_runs_it_when_asked():

@@ -3,9 +3,8 @@
 import pytest
 import torch
 from torch import Tensor
-from torch.func import vmap
 
-from tests.kernels.agreement import as_near_as_torch, results
+from tests.kernels.agreement import as_near_as_torch, gradients_inside_vmap, members_as_alone
 from zoo.kernels.choice import kernels
 from zoo.kernels.linear_attention import linear_attention, linear_attention_reference
 from zoo.kernels.linear_attention.triton import linear_attention_triton
@@ -49,40 +48,12 @@ def test_going_on_from_the_sums_is_the_whole():
 
 @pytest.mark.parametrize("in_dims", [(0, 0, 0, None, 0, 0), (0, None, 2, None, None, None)])
 def test_stacked_members_are_more_of_the_batch(in_dims: tuple[int | None, ...]):
-    """One outer backward through vmap, as a population trains."""
-    first = draw(1, 2, 20, 4, 5)
-    given = [*first[:3], EPS, *first[3:]]
-    stacked = [
-        x if d is None else torch.stack([x, 2 * x, 3 * x], d) for x, d in zip(given, in_dims, strict=True)
-    ]
-    stacked = [x.detach().requires_grad_() if isinstance(x, Tensor) else x for x in stacked]
-    outputs = vmap(linear_attention_triton, in_dims=in_dims)(*stacked)
-    upstreams = [torch.randn(y.shape, dtype=torch.float64) for y in outputs]
-    mapped = [x for x, d in zip(stacked, in_dims, strict=True) if d is not None]
-    grads = torch.autograd.grad(outputs, mapped, [u.to(y) for u, y in zip(upstreams, outputs, strict=True)])
-    dims = [d for d in in_dims if d is not None]
-    for i in range(3):
-        own = [x if d is None else x.select(d, i) for x, d in zip(stacked, in_dims, strict=True)]
-        own = [
-            x.detach().requires_grad_(d is not None) if isinstance(x, Tensor) else x
-            for x, d in zip(own, in_dims, strict=True)
-        ]
-        alone = results(linear_attention_triton, own, [u[i] for u in upstreams])
-        found = [*(y[i] for y in outputs), *(g.select(d, i) for g, d in zip(grads, dims, strict=True))]
-        torch.testing.assert_close(found, alone)
+    q, k, v, kv, z = draw(2, 2, 20, 4, 5)
+    members_as_alone(linear_attention_triton, [q, k, v, EPS, kv, z], in_dims)
 
 
 def test_gradients_inside_vmap():
-    """vmap over grad: the backward pass has a batching rule too."""
-    q, k, v = (torch.stack([x.detach(), 2 * x.detach()]) for x in draw(1, 1, 10, 3, 4)[:3])
-
-    def loss(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return linear_attention_triton(q, k, v, EPS)[0].square().sum()
-
-    got = vmap(torch.func.grad(loss, argnums=(0, 1, 2)))(q, k, v)
-    for i in range(2):
-        alone = torch.func.grad(loss, argnums=(0, 1, 2))(q[i], k[i], v[i])
-        torch.testing.assert_close([x[i] for x in got], list(alone))
+    gradients_inside_vmap(linear_attention_triton, [*draw(1, 1, 10, 3, 4)[:3], EPS])
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])

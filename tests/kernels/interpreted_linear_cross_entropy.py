@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.func import vmap
 
-from tests.kernels.agreement import as_near_as_torch, results
+from tests.kernels.agreement import as_near_as_torch, gradients_inside_vmap, members_as_alone
 from zoo.kernels.choice import kernels
 from zoo.kernels.linear_cross_entropy import linear_cross_entropy, linear_cross_entropy_reference, triton
 from zoo.kernels.linear_cross_entropy.triton import linear_cross_entropy_triton, unfit
@@ -18,11 +17,6 @@ def problem(rows: int, words: int, width: int) -> list[Tensor]:
     rng = torch.Generator().manual_seed(rows + words)
     x, weight = (torch.randn(n, width, generator=rng).requires_grad_() for n in (rows, words))
     return [x, weight, torch.randint(words, (rows,), generator=rng)]
-
-
-def stacked(members: list[list[Tensor]]) -> list[Tensor]:
-    x, weight, target = (torch.stack(parts) for parts in zip(*members, strict=True))
-    return [x.detach().requires_grad_(), weight.detach().requires_grad_(), target]
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
@@ -67,40 +61,11 @@ def test_strides_as_they_come():
 
 @pytest.mark.parametrize("in_dims", [(0, 0, 0), (1, None, 0), (0, 0, None)])
 def test_stacked_members_get_what_they_get_alone(in_dims: tuple[int | None, ...]):
-    """One outer backward through vmap, as a population trains."""
-    members = [[(i + 1) * t if t.is_floating_point() else t for t in problem(35, 40, 8)] for i in range(3)]
-    inputs = [
-        members[0][k].detach() if dim is None else torch.stack([m[k].detach() for m in members], dim)
-        for k, dim in enumerate(in_dims)
-    ]
-    x, weight, target = inputs[0].requires_grad_(), inputs[1].requires_grad_(), inputs[2]
-    losses = vmap(linear_cross_entropy_triton, in_dims=in_dims)(x, weight, target)
-    upstream = torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64)
-    grads = torch.autograd.grad(losses, (x, weight), upstream.to(losses))
-    sums = 0.0
-    for i in range(3):
-        own = [
-            t if dim is None else t.select(dim, i)
-            for t, dim in zip((x, weight, target), in_dims, strict=True)
-        ]
-        own = [own[0].detach().requires_grad_(), own[1].detach().requires_grad_(), own[2]]
-        alone = results(linear_cross_entropy_triton, own, [upstream[i]])
-        torch.testing.assert_close(losses[i], alone[0])
-        torch.testing.assert_close(grads[0].select(in_dims[0] or 0, i), alone[1])
-        sums = sums + alone[2]
-        if in_dims[1] is not None:
-            torch.testing.assert_close(grads[1][i], alone[2])
-    if in_dims[1] is None:
-        torch.testing.assert_close(grads[1], sums)
+    members_as_alone(linear_cross_entropy_triton, problem(35, 40, 8), in_dims)
 
 
 def test_gradients_inside_vmap():
-    """vmap over grad: the backward pass has a batching rule too."""
-    x, weight, target = (t.detach() for t in stacked([problem(20, 30, 4), problem(20, 30, 4)]))
-    got = vmap(torch.func.grad(linear_cross_entropy_triton, argnums=(0, 1)))(x, 2 * weight, target)
-    for i in range(2):
-        alone = torch.func.grad(linear_cross_entropy_triton, argnums=(0, 1))(x[i], 2 * weight[i], target[i])
-        torch.testing.assert_close([g[i] for g in got], list(alone))
+    gradients_inside_vmap(linear_cross_entropy_triton, problem(20, 30, 4))
 
 
 @pytest.mark.parametrize("only", [0, 1])

@@ -4,9 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.func import vmap
 
-from tests.kernels.agreement import as_near_as_torch, results
+from tests.kernels.agreement import as_near_as_torch, gradients_inside_vmap, members_as_alone
 from zoo.kernels.choice import kernels
 from zoo.kernels.selective_scan import selective_scan, selective_scan_reference
 from zoo.kernels.selective_scan.triton import selective_scan_triton, unfit
@@ -58,36 +57,12 @@ def test_a_loss_may_read_one_output_alone(part: int):
 @pytest.mark.parametrize("length", [1, 9])
 @pytest.mark.parametrize("in_dims", [(0,) * 6, (None, 0, None, 1, 0, None)])
 def test_stacked_members_are_more_of_the_batch(length: int, in_dims: tuple[int | None, ...]):
-    """One outer backward through vmap, as a population trains; each member has its own A."""
-    members = [draw(2, length, 3, 4) for _ in range(2)]
-    stacked = []
-    for which, dim in enumerate(in_dims):
-        parts = [member[which].detach() * (i + 1) for i, member in enumerate(members)]
-        stacked.append((parts[0] if dim is None else torch.stack(parts, dim)).requires_grad_())
-    outputs = vmap(selective_scan_triton, in_dims=in_dims)(*stacked)
-    upstreams = [torch.randn(s.shape, dtype=torch.float64) for s in outputs]
-    grads = torch.autograd.grad(outputs, stacked, [u.to(s) for u, s in zip(upstreams, outputs, strict=True)])
-    alone = []
-    for i in range(2):
-        own = [x if d is None else x.select(d, i) for x, d in zip(stacked, in_dims, strict=True)]
-        own = [x.detach().requires_grad_() for x in own]
-        alone.append(results(selective_scan_triton, own, [u[i] for u in upstreams]))
-    expected = [torch.stack(parts) for parts in zip(*alone, strict=True)]
-    torch.testing.assert_close(list(outputs), expected[:2])
-    for grad, each, dim in zip(grads, expected[2:], in_dims, strict=True):
-        torch.testing.assert_close(grad, each.sum(0) if dim is None else each.movedim(0, dim))
+    """Each member has its own A, or all have one."""
+    members_as_alone(selective_scan_triton, draw(2, length, 3, 4), in_dims)
 
 
 def test_gradients_inside_vmap():
-    """vmap over grad: the backward pass has a batching rule too."""
-    stacked = [torch.stack([s.detach(), s.detach() / 2]) for s in draw(2, 2, 3, 4)]
-
-    def loss(*inputs: Tensor) -> Tensor:
-        return selective_scan_triton(*inputs)[0].square().sum()
-
-    grad = torch.func.grad(loss, argnums=tuple(range(6)))
-    alone = zip(*(grad(*(s[i] for s in stacked)) for i in range(2)), strict=True)
-    torch.testing.assert_close(list(vmap(grad)(*stacked)), [torch.stack(parts) for parts in alone])
+    gradients_inside_vmap(selective_scan_triton, draw(2, 2, 3, 4))
 
 
 def test_strong_decay_and_large_inputs_stay_finite():

@@ -3,9 +3,8 @@
 import pytest
 import torch
 from torch import Tensor
-from torch.func import vmap
 
-from tests.kernels.agreement import as_near_as_torch, results
+from tests.kernels.agreement import as_near_as_torch, gradients_inside_vmap, members_as_alone
 from zoo.kernels.choice import kernels
 from zoo.kernels.taylor_attention import taylor_attention, taylor_attention_reference
 from zoo.kernels.taylor_attention.triton import taylor_attention_triton, unfit
@@ -36,36 +35,11 @@ def test_any_leading_dimensions():
 
 @pytest.mark.parametrize("in_dims", [(0, 0, 0, None), (0, None, 2, None)])
 def test_stacked_members_are_more_of_the_batch(in_dims: tuple[int | None, ...]):
-    """One outer backward through vmap, as a population trains."""
-    members = [heads(2, 2, 35, 4, 8) for _ in range(3)]
-    stacked = []
-    for which, dim in enumerate(in_dims[:3]):
-        parts = [member[which].detach() * (i + 1) for i, member in enumerate(members)]
-        stacked.append((parts[0] if dim is None else torch.stack(parts, dim)).requires_grad_())
-    y = vmap(taylor_attention_triton, in_dims=in_dims)(*stacked, EPS)
-    upstream = torch.randn(y.shape, dtype=torch.float64)
-    grads = torch.autograd.grad(y, stacked, upstream.to(y))
-    for i in range(3):
-        own = [x if d is None else x.select(d, i) for x, d in zip(stacked, in_dims, strict=False)]
-        own = [x.detach().requires_grad_() for x in own]
-        alone = results(taylor_attention_triton, [*own, EPS], [upstream[i]])
-        torch.testing.assert_close(y[i], alone[0])
-        for grad, mine, dim in zip(grads, alone[1:], in_dims, strict=False):
-            if dim is not None:
-                torch.testing.assert_close(grad.select(dim, i), mine)
+    members_as_alone(taylor_attention_triton, [*heads(2, 2, 35, 4, 8), EPS], in_dims)
 
 
 def test_gradients_inside_vmap():
-    """vmap over grad: the backward pass has a batching rule too."""
-    q, k, v = (torch.stack([x.detach(), 2 * x.detach()]) for x in heads(1, 2, 20, 4, 8))
-
-    def loss(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return taylor_attention_triton(q, k, v, EPS).square().sum()
-
-    got = vmap(torch.func.grad(loss, argnums=(0, 1, 2)))(q, k, v)
-    for i in range(2):
-        alone = torch.func.grad(loss, argnums=(0, 1, 2))(q[i], k[i], v[i])
-        torch.testing.assert_close([x[i] for x in got], list(alone))
+    gradients_inside_vmap(taylor_attention_triton, [*heads(1, 2, 20, 4, 8), EPS])
 
 
 def test_one_gradient_can_be_had_without_the_others():

@@ -2,10 +2,8 @@
 
 import pytest
 import torch
-from torch import Tensor
-from torch.func import vmap
 
-from tests.kernels.agreement import as_near_as_torch, results
+from tests.kernels.agreement import as_near_as_torch, gradients_inside_vmap, members_as_alone
 from zoo.kernels.choice import kernels
 from zoo.kernels.taylor_scan import taylor_scan, taylor_scan_reference
 from zoo.kernels.taylor_scan import triton_launches as launch
@@ -90,32 +88,11 @@ def test_a_state_alone_can_be_asked_for_its_gradients():
 @pytest.mark.parametrize("in_dims", [(0, 0, 0, None, 0, 0), (0, None, 2, None, None, 0)])
 @pytest.mark.parametrize(("batch", "length"), [(2, 1), (1, 66)])
 def test_stacked_members_are_more_of_the_batch(in_dims: tuple[int | None, ...], batch: int, length: int):
-    """One outer backward through vmap, as a population trains."""
-    members = [inputs_of((batch, 1, length, 2, 3), True, seed) for seed in range(2)]
-    stacked = [
-        EPS
-        if which == 3
-        else (
-            members[0][which].detach()
-            if dim is None
-            else torch.stack([m[which].detach() for m in members], dim)
-        ).requires_grad_()
-        for which, dim in enumerate(in_dims)
-    ]
-    outputs = vmap(taylor_scan_triton, in_dims=in_dims)(*stacked)
-    upstreams = [torch.randn(y.shape) for y in outputs]
-    leaves = [x for x in stacked if isinstance(x, Tensor)]
-    grads = iter(torch.autograd.grad(outputs, leaves, upstreams))
-    grads = [next(grads) if isinstance(x, Tensor) else None for x in stacked]
-    for i in range(2):
-        own = [x if dim is None else x.select(dim, i) for x, dim in zip(stacked, in_dims, strict=True)]
-        own = [x.detach().requires_grad_() if isinstance(x, Tensor) else x for x in own]
-        alone = results(taylor_scan_triton, own, [u[i] for u in upstreams])
-        torch.testing.assert_close([y[i] for y in outputs], alone[:3])
-        mine = [(g, dim) for g, dim in zip(grads, in_dims, strict=True) if g is not None]
-        for (grad, dim), true in zip(mine, alone[3:], strict=True):
-            if dim is not None:
-                torch.testing.assert_close(grad.select(dim, i), true)
+    members_as_alone(taylor_scan_triton, inputs_of((batch, 1, length, 2, 3), True), in_dims)
+
+
+def test_gradients_inside_vmap():
+    gradients_inside_vmap(taylor_scan_triton, inputs_of((1, 1, 20, 2, 3), True))
 
 
 def test_a_mixer_runs_it_when_asked():

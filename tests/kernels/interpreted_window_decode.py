@@ -3,9 +3,8 @@
 import pytest
 import torch
 from torch import Tensor
-from torch.func import vmap
 
-from tests.kernels.agreement import as_near_as_torch, results
+from tests.kernels.agreement import as_near_as_torch, gradients_inside_vmap, members_as_alone
 from zoo.kernels.attention import attention_reference
 from zoo.kernels.choice import kernels
 from zoo.kernels.window_decode import window_decode
@@ -43,36 +42,18 @@ def test_logits_far_from_zero():
     as_near_as_torch(window_decode_triton, attention_reference, [q.detach() * 200, k.detach(), v, None, None])
 
 
-@pytest.mark.parametrize("stack_slopes", [None, False, True])
-def test_stacked_members_are_more_of_the_batch(stack_slopes: bool | None):
-    members = [draw(2, 2, 1, 9, 4) for _ in range(3)]
-    stacked = [
-        torch.stack([m[i].detach() * (j + 1) for j, m in enumerate(members)]).requires_grad_()
-        for i in range(3)
-    ]
-    slopes = None if stack_slopes is None else alibi_slopes(2)
-    if stack_slopes:
-        slopes = torch.stack([alibi_slopes(2) / (i + 1) for i in range(3)])
-    in_dims = (0, 0, 0, None, 0 if stack_slopes else None)
-    y = vmap(window_decode_triton, in_dims=in_dims)(*stacked, 5, slopes)
-    upstream = torch.randn(y.shape, dtype=torch.float64)
-    grads = torch.autograd.grad(y, stacked, upstream.to(y))
-    for i in range(3):
-        own = [x[i].detach().requires_grad_() for x in stacked]
-        biases = slopes[i] if stack_slopes and slopes is not None else slopes
-        alone = results(attention_reference, [*own, 5, biases], [upstream[i]])
-        torch.testing.assert_close([y[i], *(grad[i] for grad in grads)], alone)
+@pytest.mark.parametrize("dim_of_slopes", [None, 0])
+def test_stacked_members_are_more_of_the_batch(dim_of_slopes: int | None):
+    inputs = [*draw(2, 2, 1, 9, 4), 5, alibi_slopes(2)]
+    members_as_alone(window_decode_triton, inputs, (0, 0, 0, None, dim_of_slopes))
+
+
+def test_stacked_members_without_slopes():
+    members_as_alone(window_decode_triton, [*draw(2, 2, 1, 9, 4), 5, None], (0, None, 2, None, None))
 
 
 def test_gradients_inside_vmap():
-    stacked = [torch.stack([x.detach(), 2 * x.detach()]) for x in draw(1, 2, 1, 9, 4)]
-
-    def loss(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return window_decode_triton(q, k, v, 5).square().sum()
-
-    grad = torch.func.grad(loss, argnums=(0, 1, 2))
-    alone = zip(*(grad(*(x[i] for x in stacked)) for i in range(2)), strict=True)
-    torch.testing.assert_close(list(vmap(grad)(*stacked)), [torch.stack(parts) for parts in alone])
+    gradients_inside_vmap(window_decode_triton, [*draw(1, 2, 1, 9, 4), 5])
 
 
 @pytest.mark.parametrize("position", ["none", "rope", "alibi"])
