@@ -5,9 +5,8 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
-from torch.func import vmap
 
-from tests.kernels.agreement import as_near_as_torch, results, upstreams_of, widened
+from tests.kernels.agreement import as_near_as_torch, members_as_alone, results, upstreams_of, widened
 from zoo.kernels.choice import kernels
 from zoo.kernels.gated_linear_attention import gated_linear_attention, gated_linear_attention_reference
 from zoo.kernels.gated_linear_attention.triton import gated_linear_attention_triton
@@ -129,21 +128,7 @@ def test_going_on_from_a_state_is_the_whole(per: str):
 @PER
 @pytest.mark.parametrize("in_dims", [(0, 0, 0, 0, 0), (0, None, 2, 1, None)])
 def test_stacked_members_are_more_of_the_batch(in_dims: tuple[int | None, ...], per: str):
-    """One outer backward through vmap, as a population trains."""
-    given = draw(1, 2, 12, 3, 4, per=per)
-    stacked = [x if d is None else torch.stack([x, 2 * x], d) for x, d in zip(given, in_dims, strict=True)]
-    stacked = [x.detach().requires_grad_(d is not None) for x, d in zip(stacked, in_dims, strict=True)]
-    outputs = vmap(gated_linear_attention_triton, in_dims=in_dims)(*stacked)
-    upstreams = [torch.randn(y.shape, dtype=torch.float64) for y in outputs]
-    mapped = [x for x in stacked if x.requires_grad]
-    grads = torch.autograd.grad(outputs, mapped, [u.to(y) for u, y in zip(upstreams, outputs, strict=True)])
-    dims = [d for d in in_dims if d is not None]
-    for i in range(2):
-        own = [x if d is None else x.select(d, i) for x, d in zip(stacked, in_dims, strict=True)]
-        own = [x.detach().requires_grad_(d is not None) for x, d in zip(own, in_dims, strict=True)]
-        alone = results(gated_linear_attention_triton, own, [u[i] for u in upstreams])
-        found = [*(y[i] for y in outputs), *(g.select(d, i) for g, d in zip(grads, dims, strict=True))]
-        torch.testing.assert_close(found, alone)
+    members_as_alone(gated_linear_attention_triton, draw(2, 2, 12, 3, 4, per=per), in_dims)
 
 
 @pytest.mark.parametrize("kind", [RetNet, GatedLinearAttention, HGRN2])
