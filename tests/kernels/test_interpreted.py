@@ -34,6 +34,7 @@ def run(cache: Path, *words: str, **environment: str) -> subprocess.CompletedPro
 @pytest.mark.parametrize("of", [*WITH_TRITON, "laws"])
 def test_agrees_with_float64_in_the_interpreter(of: str, tmp_path: Path):
     """Each op by itself, and through them the laws of every mixer that calls one."""
+    pytest.importorskip("triton", "3.7")  # with numpy 2.4, older ones cannot loop up to a kernel's argument
     file = str(HERE / f"interpreted_{of}.py")
     done = run(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", file, TRITON_INTERPRET="1")
     assert done.returncode == 0, done.stdout + done.stderr
