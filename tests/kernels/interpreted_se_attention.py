@@ -12,7 +12,6 @@ from tests.kernels.spans import Call, inputs
 from zoo.kernels.choice import kernels
 from zoo.kernels.se_attention import se_attention, se_attention_reference
 from zoo.kernels.se_attention.triton import se_attention_triton
-from zoo.kernels.span_retrieval import drawn_chunks
 
 CALLS = [
     Call(1, 2, 1, 1, 76, 0, 0, 60, 4, 2, False, True),  # a tile of queries and one of keys in two chunks
@@ -23,6 +22,9 @@ CALLS = [
     Call(2, 1, 1, 1, 1, 135, 135, 70, 2, 3, True, False),  # decoding, past the first tile of its chunk
     Call(1, 1, 1, 1, 19, 2, 2, 6, 3, 0, False, False),  # no retrieval
     Call(1, 1, 1, 1, 7, 0, 0, 64, 4, 2, True, True),  # nothing to choose from
+    Call(1, 2, 1, 1, 70, 0, 0, 20, 20, 2, True, True),  # a block in several tiles
+    Call(2, 2, 1, 1, 83, 0, 0, (4, 20, 32), 4, 2, False, False),  # chunks of several sizes
+    Call(1, 2, 2, 2, 71, 0, 0, (6, 30), 3, 2, True, True),
 ]
 
 
@@ -42,7 +44,8 @@ def test_a_block_that_no_tile_of_keys_holds():
 @pytest.mark.parametrize("per_token", [False, True])
 def test_stacked_members_are_more_of_the_batch(per_token: bool):
     """One outer backward through vmap, as a population trains; all members have made the same choice."""
-    q, k, v, ids, bias, chunks, size = inputs(Call(2, 1, 1, 1, 10, 0, 0, 4, 4, 1, per_token, True), 4)
+    chunk = (4, 8) if per_token else 4
+    q, k, v, ids, bias, chunks, size = inputs(Call(2, 1, 1, 1, 10, 0, 0, chunk, 4, 1, per_token, True), 4)
     stacked = [torch.stack([x.detach(), 2 * x.detach()]).requires_grad_() for x in (q, k, v)]
 
     def member(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
@@ -78,15 +81,29 @@ def test_a_mixer_runs_it_when_asked(changes: dict):
     torch.testing.assert_close(whole, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_a_mixer_trains_on_drawn_chunks():
+    """Both draw the same."""
+    from zoo.mixers.se_attn import SEAttn
+
+    settings = {"chunk_size": [4, 8], "chunk_sampling": "per_chunk", "eval_chunk_size": 8}
+    usual, ours = (SEAttn(16, num_heads=2, selection="first", **settings) for _ in range(2))
+    ours.load_state_dict(usual.state_dict())
+    x = torch.randn(1, 37, 16, generator=torch.Generator().manual_seed(0))
+    with kernels("triton") as choice:
+        y = ours(x)
+    assert choice.record() == dict.fromkeys(("block_choice", "block_summaries", "se_attention"), "triton")
+    torch.testing.assert_close(y, usual(x), rtol=1e-4, atol=1e-5)
+
+
 def test_what_it_cannot_take_is_refused_with_a_reason():
     call = Call(1, 2, 2, 1, 16, 0, 0, 8, 4, 1, False, False)
     q, k, v, ids, bias, chunks, size = inputs(call, 4)
     wide = [torch.zeros(1, 2, 16, 65)] * 3
-    several = drawn_chunks([4, 8], True, 0, 1, 16, torch.device("cpu"))
+    drawn = inputs(Call(1, 1, 1, 1, 16, 0, 0, (4, 8), 4, 1, False, True), 4)
     for given, says in (
         ([q.double(), k.double(), v.double(), ids, bias, chunks, size], "float64"),
         ([*wide, ids, bias, chunks, size], r"head_dim \(=65\) must be at most 64"),
-        ([q, k, v, ids, bias, several, size], "chunks of several sizes"),
+        (drawn, "chunks of one size"),
         ([q, k, v, ids.expand(-1, 3, -1, -1), bias, chunks, size], r"index sets \(=3\)"),
     ):
         with kernels("triton"), pytest.raises(ValueError, match=f"cannot run se_attention: .*{says}"):

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from zoo.kernels.span_retrieval import best_ids, fixed_chunks
+from zoo.kernels.span_retrieval import Chunks, best_ids, drawn_chunks, fixed_chunks
 
 
 class Call(NamedTuple):
@@ -15,7 +15,7 @@ class Call(NamedTuple):
     length: int
     first: int  # position of the first new token
     kept: int  # tokens from before it
-    chunk: int
+    chunk: int | tuple[int, ...]  # several: drawn for each, from the first token on
     block: int
     top_k: int
     per_token: bool
@@ -37,6 +37,12 @@ CALLS = [  # sets is 1 or groups; kept: whole blocks and the open chunk
 ]
 
 
+def chunks_of(call: Call, device: str) -> Chunks:
+    if isinstance(call.chunk, int):
+        return fixed_chunks(call.chunk, call.first, call.length, torch.device(device))
+    return drawn_chunks(call.chunk, True, 0, 1, call.length, torch.device(device))
+
+
 def inputs(call: Call, channels: int, device: str = "cpu", dtype: torch.dtype = torch.float32) -> list[Any]:
     """q, k, v as pieces of one projection, heads side by side; ids; the bias; chunks; block_size."""
     rng = torch.Generator().manual_seed(call.length + call.first)
@@ -47,12 +53,12 @@ def inputs(call: Call, channels: int, device: str = "cpu", dtype: torch.dtype = 
 
     q = drawn(call.batch, call.length, call.heads, channels).transpose(1, 2)
     k, v = drawn(call.batch, keys, call.groups, 2 * channels).transpose(1, 2).chunk(2, -1)
-    chunks = fixed_chunks(call.chunk, call.first, call.length, torch.device("cpu"))
+    chunks = chunks_of(call, "cpu")
     starts = chunks.starts[chunks.of_token] if call.per_token else chunks.starts
     ends = (call.first - call.kept) + call.block * torch.arange(1, keys // call.block + 1)
     scores = torch.randn(call.batch, call.sets, len(starts), len(ends), generator=rng)
     ids = best_ids(scores, ends <= starts[:, None], call.top_k).to(device)
     bias = torch.randn(ids.shape, generator=rng).to(device).requires_grad_() if call.biased else None
-    chunks = fixed_chunks(call.chunk, call.first, call.length, torch.device(device))
+    chunks = chunks_of(call, device)
     q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
     return [q, k, v, ids if call.top_k else None, bias, chunks, call.block]

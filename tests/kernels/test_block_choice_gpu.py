@@ -45,12 +45,13 @@ CALLS = [
 
 
 def inputs(call: Call, device: str, dtype: torch.dtype = torch.float32) -> list[Any]:
-    """Queries with heads side by side, as a projection leaves them; chunks begin anywhere, in order."""
+    """Queries with heads side by side, as a projection leaves them; chunks begin anywhere, in order, a few
+    after the last block."""
     rng = torch.Generator().manual_seed(call.rows + call.blocks)
     queries = torch.randn(call.batch, call.rows, call.heads, call.channels, generator=rng).transpose(1, 2)
     summaries = torch.randn(call.batch, call.groups, call.blocks, call.channels, generator=rng)
     last = (call.first_block + call.blocks) * call.block_size
-    starts = torch.randint(0, last + 1, (call.rows,), generator=rng).sort().values
+    starts = torch.randint(0, last + 4 * call.block_size, (call.rows,), generator=rng).sort().values
     starts[-1] = last
     sizes = [call.sets, call.block_size, call.first_block, call.top_k, call.max_blocks]
     return [queries.to(device, dtype), summaries.to(device), starts.to(device), *sizes]

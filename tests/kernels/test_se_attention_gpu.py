@@ -22,6 +22,8 @@ CALLS = [
     Call(1, 4, 2, 2, 700, 333, 333, 192, 16, 8, False, False),
     Call(1, 2, 1, 1, 2048, 0, 0, 512, 128, 2, False, True),
     Call(4, 4, 2, 1, 1, 1037, 1037, 256, 32, 8, False, False),
+    Call(2, 4, 2, 1, 1000, 0, 0, (32, 64, 256), 32, 4, False, False),  # chunks of several sizes
+    Call(2, 2, 2, 2, 777, 0, 0, (16, 48), 16, 4, True, True),
 ]
 WIDTHS = [(torch.float32, 64), (torch.float32, 24), (torch.bfloat16, 64), (torch.bfloat16, 128)]
 

@@ -4,7 +4,7 @@ A program takes OWN rows and a span of the blocks, OTHER at a time, and keeps fo
 no order.  A score and its block are one int64, the bits of the score in the order of its value above those of
 the block counted backwards: the larger is the better, no two are equal, and of equal scores the lowest block
 wins.  A tile's largest replaces the worst that is kept until no row gains by it, so most tiles cost one look.
-`merged` puts the spans of a row together, best first.
+`merged` puts the spans of a row together, best first; what two spans have both seen counts once.
 
 What is stored is SLOTS of these a row and a span; the floor is 2 H C FLOPs a row and admissible block and the
 bytes of queries and summaries.  Products are tf32x3: exact to about 2^-21 of the sum of |q c|, as a sum in
@@ -39,6 +39,7 @@ DTYPES = (torch.float32, torch.bfloat16)  # of queries
 PIECE = 32  # channels of a head at a time
 LARGEST = 64  # blocks that a row keeps
 PROGRAMS = 1024  # enough to fill any card: with more, tiles grow and a program walks through several
+EVERY = 2**30  # blocks: more than there are
 MERGED = 512  # of what the spans of a row keep, at most
 LOWEST = tl.constexpr(-(2**63))  # below what stands for any score
 LAST = tl.constexpr(2**31 - 1)  # blocks are counted backwards from here
@@ -89,8 +90,8 @@ def block_choice_triton(
     count = min(top_k, summaries.shape[2])
     if not count:
         return starts.new_empty(queries.shape[0], index_sets, len(starts), 0, dtype=torch.int64)
-    within = summaries.shape[2] if max_blocks is None else min(max_blocks, summaries.shape[2])
-    inputs = rows_last(queries.detach()), rows_last(summaries.detach()), starts.contiguous()
+    within = EVERY if max_blocks is None else min(max_blocks, EVERY)
+    inputs = rows_last(queries), rows_last(summaries), starts.contiguous()
     return _Choice.apply(*inputs, index_sets, count, block_size, first_block, within)[0]
 
 
@@ -179,10 +180,10 @@ def _best(
     row = (tl.num_programs(1) - 1 - tl.program_id(1)) * OWN + tl.arange(0, OWN)  # the longest walks first
     past = tl.load(starts + row, mask=row < R, other=0) // block_size - first_block
     high = tl.minimum(past, U)
-    low = tl.where(row < R, tl.maximum(high - within, 0), U)
+    low = tl.where(row < R, tl.maximum(past - within, 0), U)
     slot = tl.arange(0, SLOTS)
     best = tl.zeros([OWN, SLOTS], tl.int64) + (slot.to(tl.int64) + LOWEST)[None, :]
-    begin = tl.maximum(part * span, tl.min(low, 0) // OTHER * OTHER).to(tl.int32)
+    begin = tl.maximum(part * span, tl.min(low, 0)).to(tl.int32)
     end = tl.minimum((part + 1) * span, tl.max(high, 0)).to(tl.int32)
     for start in range(begin, end, OTHER):
         u = start + tl.arange(0, OTHER)

@@ -6,41 +6,16 @@
 import triton
 import triton.language as tl
 
-from zoo.kernels.se_attention.triton_forward import LOG2E, biases, chosen_rows
+from zoo.kernels.se_attention.triton_forward import LOG2E, begin_of, biases, chosen_rows, chunk_at
 from zoo.kernels.tiles import dot, load_rows, store_rows
 
 
 @triton.jit
-def backward_alone(
-    queries, upstream, level, through, k, k_t, v, v_t, ids, bias, shares, t, T, S, N, block_size, factor,
-    sums, C: tl.constexpr, CS: tl.constexpr, BIASED: tl.constexpr,
-):  # fmt: skip
-    """The part of blocks in dq, where no two rows share a key; stores what a row adds to its biases."""
-    queries, upstream = queries.to(tl.float32), upstream.to(tl.float32)
-    for n in range(0, N):
-        block = tl.load(ids + t * N + n, mask=t < T, other=-1)
-        share = tl.zeros_like(level)
-        for place in range(0, block_size):
-            row = tl.where(block >= 0, block * block_size + place, S)
-            keys = load_rows(k, k_t, row, S, C, CS).to(tl.float32)
-            x = tl.sum(queries * keys, 1) * factor
-            if BIASED:
-                x += tl.load(bias + t * N + n, mask=t < T, other=0.0) * LOG2E
-            p = tl.exp2(tl.where(block >= 0, x, float("-inf")) - level)
-            ds = p * (tl.sum(upstream * load_rows(v, v_t, row, S, C, CS).to(tl.float32), 1) - through)
-            sums += ds[:, None] * keys
-            share += ds
-        if BIASED:
-            tl.store(shares + t * N + n, share, mask=t < T)
-    return sums
-
-
-@triton.jit
 def backward_queries(
-    q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, dy, dy_b, dy_h, dy_t, ids, bias,
-    y, y_b, y_h, y_t, lse, delta, dq, dq_b, dq_h, dq_t, shares,
+    q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, dy, dy_b, dy_h, dy_t, of_place, begins_at,
+    ids, bias, y, y_b, y_h, y_t, lse, delta, dq, dq_b, dq_h, dq_t, shares, far,
     H, G, sets, T, S, R, N, chunk_size, begun, block_size, scale, parts,
-    C: tl.constexpr, CS: tl.constexpr, PER_TOKEN: tl.constexpr, BIASED: tl.constexpr,
+    C: tl.constexpr, CS: tl.constexpr, PER_TOKEN: tl.constexpr, BIASED: tl.constexpr, DRAWN: tl.constexpr,
     OWN: tl.constexpr, OTHER: tl.constexpr,
 ):  # fmt: skip
     """dq of OWN queries, what they add to the gradient of biases, and delta, for `backward_keys`."""
@@ -53,21 +28,22 @@ def backward_queries(
     before, end = (S - T - begun).to(tl.int64), begun + T
     u = first + tl.arange(0, OWN)
     t = tl.where(u >= begun, u - begun, T)
+    chunk_of = chunk_at(of_place, u, end, chunk_size, DRAWN)
+    start_of = begin_of(begins_at, chunk_of, chunk_size, DRAWN)
+    lowest = chunk_at(of_place, first, end, chunk_size, DRAWN)
     queries, upstream = load_rows(q, q_t, t, T, C, CS), load_rows(dy, dy_t, t, T, C, CS)
     through = tl.sum(upstream.to(tl.float32) * load_rows(y, y_t, t, T, C, CS).to(tl.float32), 1)
     tl.store(delta + head * T + t, through, mask=t < T)
     level = tl.load(lse + head * T + t, mask=t < T, other=0.0)
     sums = tl.zeros([OWN, CS], tl.float32)
     if PER_TOKEN:
-        at = shares + head * R * N
-        sums = backward_alone(
-            queries, upstream, level, through, k, k_t, v, v_t, ids, bias, at, t, T, S, N, block_size, factor,
-            sums, C, CS, BIASED,
-        )  # fmt: skip
+        for n in range(0, N):  # what `far_backward` has found
+            sums += load_rows(far + (head * T * N + n) * C, N * C, t, T, C, CS).to(tl.float32)
     else:
-        for row in range(first // chunk_size, (min(first + OWN, end) - 1) // chunk_size + 1):
-            mine = u // chunk_size == row
-            part = (head * R + row) * parts + tile - row * chunk_size // OWN
+        highest = chunk_at(of_place, min(first + OWN, end) - 1, end, chunk_size, DRAWN)
+        for row in range(lowest, highest + 1):
+            mine = chunk_of == row
+            part = (head * R + row) * parts + tile - begin_of(begins_at, row, chunk_size, DRAWN) // OWN
             for start in range(0, N * block_size, OTHER):
                 columns = start + tl.arange(0, OTHER)
                 j = chosen_rows(ids, row, columns, N, S, block_size)
@@ -82,8 +58,8 @@ def backward_queries(
                 if BIASED:
                     at = shares + part * N * block_size + columns
                     tl.store(at, tl.sum(ds, 0), mask=columns < N * block_size)
-    k, v, start_of = k + before * k_t, v + before * v_t, u // chunk_size * chunk_size
-    for start in range(first // chunk_size * chunk_size, min(first + OWN, end), OTHER):
+    k, v = k + before * k_t, v + before * v_t
+    for start in range(begin_of(begins_at, lowest, chunk_size, DRAWN), min(first + OWN, end), OTHER):
         j = start + tl.arange(0, OTHER)
         keys = load_rows(k, k_t, j, end, C, CS)
         x = dot(queries, tl.trans(keys)) * factor
@@ -104,10 +80,10 @@ def add_queries(x, values, queries, upstream, level, through, dkeys, dvalues):
 
 @triton.jit
 def backward_keys(
-    q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, dy, dy_b, dy_h, dy_t,
+    q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, dy, dy_b, dy_h, dy_t, of_place, begins_at,
     blocks, entries, begins, bias, lse, delta, dk, dk_b, dk_h, dk_t, dv, dv_b, dv_h, dv_t,
     H, G, sets, T, S, R, N, chunk_size, begun, block_size, scale, U,
-    C: tl.constexpr, CS: tl.constexpr, PER_TOKEN: tl.constexpr, BIASED: tl.constexpr,
+    C: tl.constexpr, CS: tl.constexpr, PER_TOKEN: tl.constexpr, BIASED: tl.constexpr, DRAWN: tl.constexpr,
     OWN: tl.constexpr, OTHER: tl.constexpr,
 ):  # fmt: skip
     """dk and dv of OWN keys, from all query heads that share them; weights are [OWN keys, OTHER queries]."""
@@ -128,7 +104,8 @@ def backward_keys(
     keys, values = load_rows(k, k_t, row, S, C, CS), load_rows(v, v_t, row, S, C, CS)
     block_of, place = row // block_size, row - before
     last = min(first + OWN, S) - 1 - before
-    close = tl.where(last >= 0, min((last // chunk_size + 1) * chunk_size, end), 0)
+    latest = chunk_at(of_place, max(last, 0), end, chunk_size, DRAWN)
+    close = tl.where(last >= 0, min(begin_of(begins_at, latest + 1, chunk_size, DRAWN), end), 0)
     dkeys, dvalues = tl.zeros([OWN, CS], tl.float32), tl.zeros([OWN, CS], tl.float32)
     for shared in range(0, H // G):
         h = g * (H // G) + shared
@@ -140,9 +117,8 @@ def backward_keys(
             queries, upstream = load_rows(q_at, q_t, t, T, C, CS), load_rows(dy_at, dy_t, t, T, C, CS)
             level = tl.load(lse_at + t, mask=t < T, other=0.0)
             through = tl.load(delta_at + t, mask=t < T, other=0.0)
-            seen = (place[:, None] <= u[None, :]) & (
-                place[:, None] >= (u // chunk_size * chunk_size)[None, :]
-            )
+            start_of = begin_of(begins_at, chunk_at(of_place, u, end, chunk_size, DRAWN), chunk_size, DRAWN)
+            seen = (place[:, None] <= u[None, :]) & (place[:, None] >= start_of[None, :])
             x = tl.where(seen & (t < T)[None, :], dot(keys, tl.trans(queries)) * factor, float("-inf"))
             dkeys, dvalues = add_queries(x, values, queries, upstream, level, through, dkeys, dvalues)
         if PER_TOKEN:
@@ -162,8 +138,8 @@ def backward_keys(
         else:
             for at in range(low, high):  # the chunks that chose a block of these keys
                 entry, block = tl.load(entries + at), tl.load(blocks + at)
-                chunk = entry // N * chunk_size
-                stop = min(chunk + chunk_size, end)
+                chunk = begin_of(begins_at, entry // N, chunk_size, DRAWN)
+                stop = min(begin_of(begins_at, entry // N + 1, chunk_size, DRAWN), end)
                 for start in range(max(chunk, begun), stop, OTHER):
                     u = start + tl.arange(0, OTHER)
                     t = tl.where(u < stop, u - begun, T)

@@ -1,7 +1,9 @@
 """The forward kernel of se_attention, and what the others share with it.
 
 Places u count the keys from the start of the chunk that the call goes on with: query t is at place begun + t,
-and key u is row before + u of k, where `before` keys are older.  CS is C filled up to a power of two.
+and key u is row before + u of k, where `before` keys are older.  Chunks of several sizes (DRAWN) come as two
+tables: the chunk of each place, and where each begins, with the end of the last one after them; `begun` is
+then 0.  CS is C filled up to a power of two.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
@@ -13,6 +15,18 @@ import triton.language as tl
 from zoo.kernels.tiles import dot, load_rows, store_rows
 
 LOG2E = tl.constexpr(1.4426950408889634)  # the kernels raise 2, not e
+
+
+@triton.jit
+def chunk_at(of_place, u, end, chunk_size, DRAWN: tl.constexpr):
+    """The chunk that a place lies in; past the end any."""
+    return tl.load(of_place + u, mask=u < end, other=0) if DRAWN else u // chunk_size
+
+
+@triton.jit
+def begin_of(begins_at, chunk, chunk_size, DRAWN: tl.constexpr):
+    """Its first place."""
+    return tl.load(begins_at + chunk) if DRAWN else chunk * chunk_size
 
 
 @triton.jit
@@ -37,32 +51,23 @@ def add_keys(x, values, top, total, sums):
 
 
 @triton.jit
-def forward_alone(
-    queries, k, k_t, v, v_t, ids, bias, t, T, S, N, block_size, scale, top, total, sums,
-    C: tl.constexpr, CS: tl.constexpr, BIASED: tl.constexpr,
-):  # fmt: skip
-    """The blocks' part of the running softmax, where no two rows share a key."""
-    queries = queries.to(tl.float32)
+def add_parts(parts, levels, t, T, N, top, total, sums, C: tl.constexpr, CS: tl.constexpr):
+    """What N choices of a token have found (`far_forward`), as so many tiles of the running softmax."""
     for n in range(0, N):
-        block = tl.load(ids + t * N + n, mask=t < T, other=-1)
-        for place in range(0, block_size):
-            row = tl.where(block >= 0, block * block_size + place, S)
-            x = tl.sum(queries * load_rows(k, k_t, row, S, C, CS).to(tl.float32), 1) * scale
-            if BIASED:
-                x += tl.load(bias + t * N + n, mask=t < T, other=0.0) * LOG2E
-            x = tl.where(block >= 0, x, float("-inf"))
-            new = tl.maximum(top, x)
-            p, fade = tl.exp2(x - new), tl.exp2(top - new)
-            values = load_rows(v, v_t, row, S, C, CS).to(tl.float32)
-            top, total, sums = new, total * fade + p, sums * fade[:, None] + p[:, None] * values
+        level = tl.load(levels + t * N + n, mask=t < T, other=float("-inf"))
+        new = tl.maximum(top, level)
+        p, fade = tl.exp2(level - new), tl.exp2(top - new)
+        part = load_rows(parts + n * C, N * C, t, T, C, CS).to(tl.float32)
+        top, total, sums = new, total * fade + p, sums * fade[:, None] + p[:, None] * part
     return top, total, sums
 
 
 @triton.jit
 def forward(
-    q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, ids, bias, y, y_b, y_h, y_t, lse,
+    q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, of_place, begins_at,
+    ids, bias, parts, levels, y, y_b, y_h, y_t, lse,
     H, G, sets, T, S, R, N, chunk_size, begun, block_size, scale,
-    C: tl.constexpr, CS: tl.constexpr, PER_TOKEN: tl.constexpr, BIASED: tl.constexpr,
+    C: tl.constexpr, CS: tl.constexpr, PER_TOKEN: tl.constexpr, BIASED: tl.constexpr, DRAWN: tl.constexpr,
     OWN: tl.constexpr, OTHER: tl.constexpr,
 ):  # fmt: skip
     """One program: OWN queries of a head."""
@@ -74,16 +79,19 @@ def forward(
     before, end = (S - T - begun).to(tl.int64), begun + T
     u = first + tl.arange(0, OWN)
     t = tl.where(u >= begun, u - begun, T)
+    chunk_of = chunk_at(of_place, u, end, chunk_size, DRAWN)
+    start_of = begin_of(begins_at, chunk_of, chunk_size, DRAWN)
+    lowest = chunk_at(of_place, first, end, chunk_size, DRAWN)
     queries = load_rows(q, q_t, t, T, C, CS)
     top, total = tl.full([OWN], -1e30, tl.float32), tl.zeros([OWN], tl.float32)
     sums = tl.zeros([OWN, CS], tl.float32)
     if PER_TOKEN:
-        top, total, sums = forward_alone(
-            queries, k, k_t, v, v_t, ids, bias, t, T, S, N, block_size, scale, top, total, sums, C, CS, BIASED
-        )
+        parts, levels = parts + head * T * N * C, levels + head * T * N
+        top, total, sums = add_parts(parts, levels, t, T, N, top, total, sums, C, CS)
     else:
-        for row in range(first // chunk_size, (min(first + OWN, end) - 1) // chunk_size + 1):
-            mine = u // chunk_size == row
+        highest = chunk_at(of_place, min(first + OWN, end) - 1, end, chunk_size, DRAWN)
+        for row in range(lowest, highest + 1):
+            mine = chunk_of == row
             for start in range(0, N * block_size, OTHER):
                 columns = start + tl.arange(0, OTHER)
                 j = chosen_rows(ids, row, columns, N, S, block_size)
@@ -93,8 +101,8 @@ def forward(
                 x = tl.where(mine[:, None] & (j < S)[None, :], x, float("-inf"))
                 values = load_rows(v, v_t, j, S, C, CS)
                 top, total, sums = add_keys(x, values, top, total, sums)
-    k, v, start_of = k + before * k_t, v + before * v_t, u // chunk_size * chunk_size
-    for start in range(first // chunk_size * chunk_size, min(first + OWN, end), OTHER):
+    k, v = k + before * k_t, v + before * v_t
+    for start in range(begin_of(begins_at, lowest, chunk_size, DRAWN), min(first + OWN, end), OTHER):
         j = start + tl.arange(0, OTHER)
         x = dot(queries, tl.trans(load_rows(k, k_t, j, end, C, CS))) * scale
         x = tl.where((j[None, :] <= u[:, None]) & (j[None, :] >= start_of[:, None]), x, float("-inf"))

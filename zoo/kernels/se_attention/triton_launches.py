@@ -1,0 +1,210 @@
+"""How the kernels of se_attention are cut and launched."""
+
+# pyright: reportArgumentType=false, reportCallIssue=false
+# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
+
+from typing import Any, NamedTuple
+
+import torch
+import triton
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from zoo.kernels.launching import launch_options
+from zoo.kernels.se_attention.triton_backward import backward_keys, backward_queries
+from zoo.kernels.se_attention.triton_far import far_backward, far_forward
+from zoo.kernels.se_attention.triton_forward import forward
+from zoo.kernels.tiles import hopper, power_of_two
+
+
+class Blocks(NamedTuple):
+    """How one program is cut: `own` rows stay, `other` rows pass by."""
+
+    own: int
+    other: int
+    num_warps: int
+    num_stages: int
+
+
+class Shape(NamedTuple):
+    """What of a call is no tensor."""
+
+    chunk_size: int  # 0: they differ
+    begun: int  # tokens of the first chunk before the call
+    block_size: int
+    per_token: bool  # a row is a token
+
+
+def blocks_of(kernel: str, bits: int, channels: int) -> Blocks:
+    """Static, so that a captured graph and a second run do the same.
+
+    `python -m benchmarks.kernels_offline` says what each costs in registers; none may spill.
+    """
+    wide, small = channels > 64, not hopper()  # before Hopper, factors fill the registers
+    if small and bits == 32 and kernel in ("keys", "queries", "far_backward"):
+        return Blocks(32, 16, 4, 1)
+    if kernel == "keys":
+        return Blocks(128, 16, 8, 2) if bits == 32 else Blocks(64, 32, 8, 2)
+    if kernel.startswith("far"):
+        if small and wide:
+            return Blocks(32, 32, 4, 1)
+        return Blocks(64, 32 if bits == 16 else 16, 8 if wide else 4, 1)
+    if bits == 32:
+        return Blocks(64, 16, 4 if channels <= 32 else 8, 2)
+    if kernel == "queries":
+        return Blocks(64, 32 if small else 64, 4 if channels <= 32 else 8, 2)
+    return Blocks(128, 32 if wide or small else 64, 8, 3)
+
+
+class Inputs(NamedTuple):
+    """of_place, begins_at: where chunks differ in size, the chunk of each token, and where each begins."""
+
+    q: Float[Tensor, "B H T C"]
+    k: Float[Tensor, "B G S C"]
+    v: Float[Tensor, "B G S C"]
+    ids: Int[Tensor, "B I R N"]
+    bias: Float[Tensor, "B I R N"] | None
+    of_place: Int[Tensor, "T"] | None
+    begins_at: Int[Tensor, "R+1"] | None
+
+    @property
+    def streams(self) -> list[Any]:
+        """q, k and v with their strides."""
+        return [x for part in self[:3] for x in _strided(part)]
+
+    def cut(self, kernel: str) -> Blocks:
+        return blocks_of(kernel, 8 * self.q.element_size(), power_of_two(self.q.shape[-1]))
+
+    def or_ids(self, *parts: Tensor | None) -> list[Tensor]:
+        """Something to point at."""
+        return [self.ids if x is None else x for x in parts]
+
+
+def attend(x: Inputs, at: Shape) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T"]]:
+    """The answers, and the log (to base 2) of the sum of a query's weights."""
+    y, lse, cut = _by_time(x.q), x.q.new_empty(x.q.shape[:-1], dtype=torch.float32), x.cut("forward")
+    far = _far_forward(x, at) if at.per_token else (None, None)
+    forward[_by_queries(x.q, at, cut)](
+        *(*x.streams, *x.or_ids(x.of_place, x.begins_at), x.ids, *x.or_ids(x.bias, *far)),
+        *(*_strided(y), lse, *_numbers(x, at)),
+        **_constants(x, at, cut),
+    )
+    return y, lse
+
+
+def _far_forward(x: Inputs, at: Shape) -> tuple[Float[Tensor, "B H T N C"], Float[Tensor, "B H T N"]]:
+    """What every choice has found, and the log of the sum of its weights."""
+    parts, levels = _parts(x), x.q.new_empty(*x.q.shape[:3], x.ids.shape[3], dtype=torch.float32)
+    cut = x.cut("far_forward")
+    if levels.numel():
+        far_forward[_by_choices(x, cut)](
+            *(*x.streams, *_sorted(x.ids), *x.or_ids(x.bias), parts, levels, *_far_numbers(x, at)),
+            **_far_constants(x, cut),
+        )
+    return parts, levels
+
+
+def gradients(
+    x: Inputs, at: Shape, y: Tensor, lse: Tensor, dy: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """dq, dk, dv, and what the tokens of a head add to the gradient of each choice's bias, or nothing."""
+    dq, delta, cut = _by_time(x.q), torch.empty_like(lse), x.cut("queries")
+    shares = _shares(x, at, cut.own)
+    far = _far_backward(x, at, y, lse, dy, shares) if at.per_token else None
+    tables = x.or_ids(x.of_place, x.begins_at)
+    backward_queries[_by_queries(x.q, at, cut)](
+        *(*x.streams, *_strided(dy), *tables, x.ids, *x.or_ids(x.bias), *_strided(y), lse, delta),
+        *(*_strided(dq), shares, *x.or_ids(far), *_numbers(x, at), shares.shape[3]),
+        **_constants(x, at, cut),
+    )
+    dk, dv, cut, blocks = _by_time(x.k), _by_time(x.v), x.cut("keys"), x.k.shape[2] // at.block_size
+    backward_keys[x.k.shape[0] * x.k.shape[1], triton.cdiv(x.k.shape[2], cut.own)](
+        *(*x.streams, *_strided(dy), *tables, *_inverted(x.ids, blocks), *x.or_ids(x.bias), lse, delta),
+        *(*_strided(dk), *_strided(dv), *_numbers(x, at), blocks),
+        **_constants(x, at, cut),
+    )
+    return dq, dk, dv, shares.sum((3, 5))
+
+
+def _far_backward(
+    x: Inputs, at: Shape, y: Tensor, lse: Tensor, dy: Tensor, shares: Tensor
+) -> Float[Tensor, "B H T N C"]:
+    parts, cut = _parts(x), x.cut("far_backward")
+    if parts.numel():
+        far_backward[_by_choices(x, cut)](
+            *(*x.streams, *_strided(dy), *_sorted(x.ids), *x.or_ids(x.bias), *_strided(y), lse),
+            *(parts, shares, *_far_numbers(x, at)),
+            **_far_constants(x, cut),
+        )
+    return parts
+
+
+# what they are given ---------------------------------------------------------------------------------------
+
+
+def _by_time(x: Float[Tensor, "B H T C"]) -> Float[Tensor, "B H T C"]:
+    """Empty, with the heads of a token side by side in memory: what comes before and after has them so."""
+    batch, heads, length, size = x.shape
+    return x.new_empty(batch, length, heads, size).transpose(1, 2)
+
+
+def _strided(x: Tensor) -> tuple[Any, ...]:
+    return (x, *x.stride()[:3])
+
+
+def _parts(x: Inputs) -> Float[Tensor, "B H T N C"]:
+    return x.q.new_empty(*x.q.shape[:3], x.ids.shape[3], x.q.shape[3])
+
+
+def _by_queries(q: Tensor, at: Shape, cut: Blocks) -> tuple[int, int]:
+    """Tiles begin where the first chunk does; those before the first query are left out."""
+    tiles = triton.cdiv(at.begun + q.shape[2], cut.own) - at.begun // cut.own
+    return q.shape[0] * q.shape[1], tiles
+
+
+def _by_choices(x: Inputs, cut: Blocks) -> tuple[int, int]:
+    return x.q.shape[0] * x.q.shape[1], triton.cdiv(x.ids[0, 0].numel(), cut.own)
+
+
+def _numbers(x: Inputs, at: Shape) -> tuple[float, ...]:
+    sizes = (x.q.shape[1], x.k.shape[1], x.ids.shape[1], x.q.shape[2], x.k.shape[2], *x.ids.shape[2:])
+    return *sizes, at.chunk_size, at.begun, at.block_size, x.q.shape[3] ** -0.5
+
+
+def _far_numbers(x: Inputs, at: Shape) -> tuple[float, ...]:
+    sizes = (x.q.shape[1], x.k.shape[1], x.ids.shape[1], x.q.shape[2], x.k.shape[2])
+    return *sizes, x.ids[0, 0].numel(), x.ids.shape[3], at.block_size, x.q.shape[3] ** -0.5
+
+
+def _constants(x: Inputs, at: Shape, cut: Blocks) -> dict[str, Any]:
+    return {**_far_constants(x, cut), "PER_TOKEN": at.per_token, "DRAWN": not at.chunk_size}
+
+
+def _far_constants(x: Inputs, cut: Blocks) -> dict[str, Any]:
+    return {
+        **{"C": x.q.shape[-1], "CS": power_of_two(x.q.shape[-1]), "BIASED": x.bias is not None},
+        **{"OWN": cut.own, "OTHER": cut.other},
+        **launch_options(cut.num_warps, cut.num_stages),
+    }
+
+
+def _shares(x: Inputs, at: Shape, own: int) -> Float[Tensor, "B H R P N L"]:
+    """What the P tiles of queries that a row may lie in will add to the gradient of its biases."""
+    if x.bias is None:
+        return x.q.new_zeros((1,) * 6, dtype=torch.float32)
+    tiles, tokens = (1, 1) if at.per_token else (triton.cdiv(at.chunk_size, own) + 1, at.block_size)
+    return x.q.new_zeros(*x.q.shape[:2], x.ids.shape[2], tiles, x.ids.shape[3], tokens, dtype=torch.float32)
+
+
+def _sorted(ids: Int[Tensor, "B I R N"]) -> tuple[Int[Tensor, "B I R*N"], Int[Tensor, "B I R*N"]]:
+    """The chosen blocks in order, and the entry (row N + place) of each."""
+    blocks, entries = ids.flatten(2).sort(dim=-1, stable=True)
+    return blocks, entries.to(torch.int32)
+
+
+def _inverted(ids: Int[Tensor, "B I R N"], num_blocks: int) -> tuple[Tensor, Tensor, Int[Tensor, "B I U+1"]]:
+    """And where each block begins."""
+    blocks, entries = _sorted(ids)
+    edges = torch.arange(num_blocks + 1, dtype=ids.dtype, device=ids.device)
+    edges = edges.expand(*ids.shape[:2], -1).contiguous()
+    return blocks, entries, torch.searchsorted(blocks, edges, out_int32=True)
