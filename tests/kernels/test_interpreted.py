@@ -1,6 +1,7 @@
 """Triton's kernels without a GPU, in processes of their own: Triton reads once, when it is imported, whether
 it is to interpret, and a process that interprets cannot compile."""
 
+import json
 import os
 import subprocess
 import sys
@@ -38,6 +39,17 @@ def test_agrees_with_float64_in_the_interpreter(of: str, tmp_path: Path):
     file = str(HERE / f"interpreted_{of}.py")
     done = run(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", file, TRITON_INTERPRET="1")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_population_trains_through_triton(tmp_path: Path):
+    words = ["mixer=based", "experiment=smoke", "max_examples=8", "optim.batch_size=4", "d_model=16"]
+    words += ["lr=0.001,0.01", "population=2", "kernels=triton", f"results={tmp_path}/results"]
+    done = run(tmp_path, "zoo.run", "-m", *words, TRITON_INTERPRET="1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    records = [json.loads(path.read_text()) for path in tmp_path.glob("results/*/result.json")]
+    assert [record["population"]["size"] for record in records] == [2, 2]
+    expected = {"linear_cross_entropy": "triton", "taylor_attention": "triton"}
+    assert all(record["kernels"].items() >= expected.items() for record in records)
 
 
 def test_compiles_for_a_gpu_that_is_not_here(tmp_path: Path):
