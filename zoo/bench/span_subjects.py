@@ -9,8 +9,11 @@ from zoo.kernels.span_retrieval import fixed_chunks
 WINDOW, WHOLE = "a window as long", "everything"  # what a choice of blocks stands in for
 
 
-def se_attention(B: int, H: int, T: int, C: int, *, chunk_size: int, block_size: int, top_k: int) -> Subject:
-    """The attention alone, to blocks that were chosen: every chunk top_k of its past, at equal distances.
+def se_attention(
+    B: int, H: int, T: int, C: int, *, chunk_size: int, block_size: int, top_k: int, per_token: bool = False
+) -> Subject:
+    """The attention alone, to blocks that were chosen: every chunk, or token, top_k of its past, at equal
+    distances; tokens that follow one another choose blocks that do.
 
     Against attention to everything, and to a window as long as what a token sees at most, chunk and blocks.
     """
@@ -19,13 +22,14 @@ def se_attention(B: int, H: int, T: int, C: int, *, chunk_size: int, block_size:
     def inputs(draw: Draw) -> Inputs:
         q, k, v = (draw(B, H, T, C) for _ in range(3))
         chunks = fixed_chunks(chunk_size, 0, T, q.device)
-        past = chunks.starts[:, None] // block_size
-        chosen = past * torch.arange(top_k, device=q.device) // top_k
+        past = (chunks.starts[chunks.of_token] if per_token else chunks.starts)[:, None] // block_size
+        first = chunks.tokens[:, None] if per_token else 0
+        chosen = (past * torch.arange(top_k, device=q.device) // top_k + first) % past.clamp(min=1)
         chosen = torch.where(past >= top_k, chosen, -1)
         return [q, k, v, chosen.expand(B, 1, -1, -1), None, chunks, block_size]
 
     return Subject(
-        name="se_attention",
+        name="se_attention, a choice a token" if per_token else "se_attention",
         op="se_attention",
         words=sizes(
             batch=B,
