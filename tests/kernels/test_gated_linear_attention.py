@@ -1,14 +1,25 @@
 """Gated linear attention: the chunks against the written-out recurrence, values, gradients and states."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
 from zoo.kernels.gated_linear_attention import (
+    OP,
     gated_linear_attention,
     gated_linear_attention_chunked,
     gated_linear_attention_reference,
 )
+from zoo.kernels.precision import narrowest, wide
+from zoo.mixers.base import Mixer
+from zoo.mixers.gla import GatedLinearAttention
+from zoo.mixers.hgrn2 import HGRN2
+from zoo.mixers.lightning_attention import LightningAttention
+from zoo.mixers.mlstm import MLSTM
+from zoo.mixers.retnet import RetNet
 
 PER = pytest.mark.parametrize("per", ["head", "channel"])
 
@@ -90,3 +101,25 @@ def test_a_stack_of_members_is_as_each_alone(length: int, per: str):
     for i, member in enumerate(members):
         alone = gated_linear_attention(*member)
         torch.testing.assert_close([s[i] for s in together], list(alone), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [GatedLinearAttention, HGRN2, LightningAttention, MLSTM, RetNet])
+def test_mixers_leave_half_precision_to_the_op(kind: Callable[..., Mixer], monkeypatch: pytest.MonkeyPatch):
+    """It widens them for torch, and need not for a kernel; log decays, which add up, come in float32."""
+    dtypes = []
+
+    def prepare(x: Any) -> Any:
+        dtypes.append(x.dtype if isinstance(x, Tensor) else None)
+        return wide(x)
+
+    monkeypatch.setattr(OP, "prepare", prepare)
+    with torch.autocast("cpu", torch.bfloat16):
+        kind(16, num_heads=2)(torch.randn(1, 20, 16))
+    _, _, v, log_decay, _ = dtypes
+    assert (v, log_decay) == (torch.bfloat16, torch.float32)
+
+
+def test_factors_of_one_product_meet_in_the_narrowest_dtype():
+    x, y = torch.ones(2), torch.ones(2, dtype=torch.bfloat16)
+    assert [s.dtype for s in narrowest(x, y, x)] == [torch.bfloat16] * 3
+    assert narrowest(x, x)[0] is x

@@ -72,3 +72,13 @@ def test_a_long_sequence_with_a_few_strong_decays_by_channel():
     strong = torch.rand(log_decay.shape, generator=torch.Generator(DEVICE).manual_seed(1), device=DEVICE)
     log_decay = torch.where(strong < 0.1, -40.0, log_decay).detach().requires_grad_()
     near_in_norm(gated_linear_attention_triton, gated_linear_attention_reference, [q, k, v, log_decay, state])
+
+
+@PER
+def test_products_are_made_in_the_narrowest_dtype(per: str):
+    """Mixers scale or rotate queries in float32, and leave values in bfloat16."""
+    q, k, v, log_decay, state = draw(SIZES[1], torch.float32, per=per)
+    narrow = [x.bfloat16() for x in (q, k, v)]
+    expected = gated_linear_attention_triton(*narrow, log_decay, state)
+    found = gated_linear_attention_triton(q, k, narrow[2], log_decay, state)
+    assert all(torch.equal(x, y) for x, y in zip(found, expected, strict=True))

@@ -12,6 +12,12 @@ def wide(x: Any) -> Any:
     return x.float() if half else x
 
 
+def narrowest(*factors: Tensor) -> list[Tensor]:
+    """Tensors that are multiplied with each other, all in the dtype of the narrowest."""
+    dtype = min((x.dtype for x in factors), key=lambda dtype: dtype.itemsize)
+    return [x.to(dtype) for x in factors]
+
+
 def autocast(x: Tensor) -> Tensor:
     """As torch's own products and attention take their operands under autocast."""
     kind = x.device.type

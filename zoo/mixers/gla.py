@@ -66,13 +66,13 @@ class GatedLinearAttention(Mixer[State]):
         kv = None if state is None else state.kv
         wide = torch.promote_types(x.dtype, torch.float32)
         q, k, v, decay = (
-            part.to(wide).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
             for part in (self.q(x), self.k(x), self.v(x), self.decay_out(self.decay_in(x)))
         )
         with torch.autocast(x.device.type, enabled=False):
-            log_decay = F.logsigmoid(decay) / self.temperature
-            y, kv = gated_linear_attention(q * self.feature_dim**-0.5, k, v, log_decay, kv)
-            y = self.norm(y)
+            log_decay = F.logsigmoid(decay.to(wide)) / self.temperature
+            y, kv = gated_linear_attention(q.to(wide) * self.feature_dim**-0.5, k, v, log_decay, kv)
+            y = self.norm(y.to(wide))
         y = y.transpose(1, 2).flatten(2).to(x.dtype) * F.silu(self.gate(x))
         return self.out_proj(y), State(kv)
 

@@ -64,14 +64,14 @@ class HGRN2(Mixer[State]):
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         kv = None if state is None else state.kv
         wide = torch.promote_types(x.dtype, torch.float32)
-        q, f, v = self.q(x).to(wide), self.f(x).to(wide), self.v(x).to(wide)
+        q, f, v = self.q(x).to(wide), self.f(x).to(wide), self.v(x)
         with torch.autocast(x.device.type, enabled=False):
             log_decay, k = self._gates(f)
             parts = (
                 s.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for s in (F.silu(q), k, v, log_decay)
             )
             y, kv = gated_linear_attention(*parts, state=kv)
-            y = self.norm(y.transpose(1, 2).flatten(2))
+            y = self.norm(y.to(wide).transpose(1, 2).flatten(2))
         return self.out_proj(y.to(x.dtype)), State(kv)
 
     def _gates(self, f: Float[Tensor, "B T HK"]) -> tuple[Float[Tensor, "B T HK"], Float[Tensor, "B T HK"]]:

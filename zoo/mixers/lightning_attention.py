@@ -52,12 +52,12 @@ class LightningAttention(Mixer[State]):
         self.out_proj = nn.Linear(inner, d_model, bias=False)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        made = F.silu(self.qkv(x)).to(torch.promote_types(x.dtype, torch.float32))
+        made, wide = F.silu(self.qkv(x)), torch.promote_types(x.dtype, torch.float32)
         with torch.autocast(x.device.type, enabled=False):
             q, k, v = made.unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
-            log_decay = self._log_decay(q).expand(q.shape[:-1])
+            log_decay = self._log_decay(q.new_empty(0, dtype=wide)).expand(q.shape[:-1])
             y, kv = gated_linear_attention(q, k, v, log_decay, None if state is None else state.kv)
-            y = self.norm(y.transpose(1, 2).flatten(2))
+            y = self.norm(y.to(wide).transpose(1, 2).flatten(2))
         return self.out_proj(y.to(x.dtype) * self.gate(x).sigmoid()), State(kv)
 
     def _log_decay(self, like: Tensor) -> Float[Tensor, "H 1"]:

@@ -87,8 +87,8 @@ class MLSTM(Mixer[State]):
         write, keep = self.gates(torch.cat([q, k, v], dim=-1)).mT.chunk(2, dim=1)
         with torch.autocast(x.device.type, enabled=False):
             wide = torch.promote_types(x.dtype, torch.float32)
-            q, k, v = (s.to(wide).unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for s in (q, k, v))
-            h, memory = self._cell(q, k, v, write.to(wide), F.logsigmoid(keep.to(wide)), state)
+            q, k, v = (s.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for s in (q, k, v))
+            h, memory = self._cell(q, k.to(wide), v, write.to(wide), F.logsigmoid(keep.to(wide)), state)
             h = F.layer_norm(h, h.shape[-1:]).transpose(1, 2).flatten(2) * self.norm_weight
         y = (h.to(mixed.dtype) + self.skip * mixed) * F.silu(gate)
         return self.out_proj(y), State(*memory, tail)
@@ -111,7 +111,7 @@ class MLSTM(Mixer[State]):
         y, kv = gated_linear_attention(
             q, k, torch.cat([v, torch.ones_like(v[..., :1])], dim=-1), log_decay, kv
         )
-        least = (-m).exp().clamp(min=FLOOR)[..., None]
+        y, least = y.to(kv.dtype), (-m).exp().clamp(min=FLOOR)[..., None]
         h = y[..., :-1] / torch.maximum(y[..., -1:].abs(), least)
         return h, (kv[..., :-1], kv[..., -1], m[..., -1])
 

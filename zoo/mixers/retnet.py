@@ -63,14 +63,13 @@ class RetNet(Mixer[State]):
         kv, seen = (None, 0) if state is None else state
         wide = torch.promote_types(x.dtype, torch.float32)
         q, k, v = (
-            proj(x).to(wide).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-            for proj in (self.q, self.k, self.v)
+            proj(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for proj in (self.q, self.k, self.v)
         )
         with torch.autocast(x.device.type, enabled=False):
-            q, k = (rotate(s, seen, self.rope_base) for s in (q, k))
+            q, k = (rotate(s.to(wide), seen, self.rope_base) for s in (q, k))
             log_decay = self._log_decay(q).expand(q.shape[:-1])
             y, kv = gated_linear_attention(q * self.feature_dim**-0.5, k, v, log_decay, kv)
-            y = F.rms_norm(y, y.shape[-1:], eps=1e-5)
+            y = F.rms_norm(y.to(wide), y.shape[-1:], eps=1e-5)
         y = y.transpose(1, 2).flatten(2).to(x.dtype) * F.silu(self.gate(x))
         return self.out_proj(y), State(kv, seen + x.shape[1])
 

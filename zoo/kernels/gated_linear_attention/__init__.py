@@ -26,8 +26,8 @@ def gated_linear_attention(
     """S_t = diag(exp(log_decay_t)) S_{t-1} + k_t v_t^T,  y_t = q_t^T S_t.  Returns y and the last S.
 
     log_decay <= 0: one a head and token, or one a key channel too.  state: S before the first token; None:
-    zeros.  Queries are not scaled.  Inputs may be in half precision: torch takes them in float32, Triton as
-    they are, with sums in float32.
+    zeros.  Queries are not scaled.  Inputs may be in half precision, one or all: torch takes them in float32,
+    kernels multiply in the narrowest dtype of q, k and v, with sums in float32, and return y in it.
     """
     usual = "reference" if q.shape[-2] == 1 else "chunked"
     return OP.run(usual, q, k, v, log_decay, state)

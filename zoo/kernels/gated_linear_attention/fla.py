@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.packages import lifted, off_device
+from zoo.kernels.precision import narrowest
 
 PROVEN: str | None = None  # no card has run the gpu tests yet
 
@@ -23,14 +24,14 @@ def gated_linear_attention_fla(
     state: Float[Tensor, "B H K V"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
     """What `gated_linear_attention_reference` says."""
-    return _lifted(q, k, v, log_decay, state)
+    return _lifted(*narrowest(q, k, v), log_decay, state)
 
 
 def unfit(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, state: Tensor | None = None) -> str | None:
     """Why these inputs cannot go through the kernel, in words; None: they can."""
     del log_decay, state
-    if not q.dtype == k.dtype == v.dtype or q.dtype.itemsize > 4:
-        return f"q, k and v must share float32 or a half precision, and are {q.dtype}, {k.dtype}, {v.dtype}"
+    if any(x.dtype.itemsize > 4 for x in (q, k, v)):
+        return f"q, k and v must be float32 or a half precision, and are {q.dtype}, {k.dtype}, {v.dtype}"
     return off_device("fla", q)
 
 

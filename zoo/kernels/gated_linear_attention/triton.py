@@ -26,7 +26,8 @@ def gated_linear_attention_triton(
     log_decay: Float[Tensor, "B H T"] | Float[Tensor, "B H T K"],
     state: Float[Tensor, "B H K V"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """What `gated_linear_attention_reference` says; y has the dtype of v, the state is float32."""
+    """What `gated_linear_attention_reference` says; y has the narrowest dtype of q, k and v, the
+    state is float32."""
     if log_decay.ndim == q.ndim:
         return scan_by_channel(q, k, v, log_decay, state)
     y, last, _ = scan(q, k, v, log_decay, None, state, None)

@@ -51,6 +51,7 @@ from zoo.kernels.gated_linear_attention.triton_channels_launches import (
     walk_of,
     weights_of,
 )
+from zoo.kernels.precision import narrowest
 from zoo.kernels.tiles import rows_last
 
 WITHOUT_PRODUCTS = frozenset({"sums"})
@@ -63,8 +64,9 @@ def scan_by_channel(
     log_decay: Float[Tensor, "B H T K"],
     state: Float[Tensor, "B H K V"] | None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """y in the dtype of v, and the state after the last token in float32."""
-    y, last, *_ = _Scan.apply(q, k, v, log_decay, state)
+    """y in the narrowest dtype of q, k and v, in which products are made, and the state
+    after the last token in float32."""
+    y, last, *_ = _Scan.apply(*narrowest(q, k, v), log_decay, state)
     return y, last
 
 

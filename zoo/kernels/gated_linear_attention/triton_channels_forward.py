@@ -11,7 +11,7 @@ for, however few key channels there are.
 import triton
 import triton.language as tl
 
-from zoo.kernels.linear_attention.triton_tiles import LEAST, load_block, load_column, store_block
+from zoo.kernels.linear_attention.triton_tiles import load_block, load_column, store_block
 from zoo.kernels.tiles import dot
 
 
@@ -44,8 +44,8 @@ def _sums(
     b, h, own = head // H, head % H, tl.arange(0, CHUNK)
     i, tree = n * CHUNK + own, tree + (head * tl.num_programs(1) + n) * 2 * CHUNK * K
     g = g + b * g_b + h * g_h
-    steps = tl.maximum(load_block(g, g_t, i, T, first, K, KS).to(tl.float32), LEAST)
-    after = tl.maximum(load_block(g, g_t, i + 1, T, first, K, KS).to(tl.float32), LEAST)
+    steps = load_block(g, g_t, i, T, first, K, KS).to(tl.float32)
+    after = load_block(g, g_t, i + 1, T, first, K, KS).to(tl.float32)
     after = tl.where((own + 1 < CHUNK)[:, None], after, 0.0)
     queries = load_block(q + b * q_b + h * q_h, q_t, i, T, first, K, KS).to(tl.float32)
     keys = load_block(k + b * k_b + h * k_h, k_t, i, T, first, K, KS).to(tl.float32)

@@ -46,6 +46,7 @@ from zoo.kernels.linear_attention.triton_launches import (
     states_of,
     values_of,
 )
+from zoo.kernels.precision import narrowest
 from zoo.kernels.tiles import rows_last
 
 DTYPES = (torch.float32, torch.bfloat16)
@@ -61,10 +62,12 @@ def scan(
     kv: Float[Tensor, "B H K V"] | None,
     z: Float[Tensor, "B H K"] | None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"], Float[Tensor, "B H K"] | None]:
-    """y in the dtype of v, and S and z after the last token in float32; z is None where eps is.
+    """y in the narrowest dtype of q, k and v, in which products are made, and S and z after the last token in
+    float32; z is None where eps is.
 
     There may be a decay or a denominator (eps), not both.
     """
+    q, k, v = narrowest(q, k, v)
     y, last_kv, last_z, *_ = _Scan.apply(q, k, v, log_decay, eps, kv, None if eps is None else z)
     return y, last_kv, None if eps is None else last_z
 
@@ -74,8 +77,8 @@ def unfit_for_scan(q: Tensor, k: Tensor, v: Tensor, *sums: Tensor | None) -> str
     if q.ndim != 4 or q.shape != k.shape or k.shape[:-1] != v.shape[:-1]:
         shapes = ", ".join(str(list(x.shape)) for x in (q, k, v))
         return f"q, k and v must be [B H T K], [B H T K] and [B H T V], and are {shapes}"
-    if not q.dtype == k.dtype == v.dtype or q.dtype not in DTYPES:
-        return f"q, k and v must all be float32 or bfloat16, and are {q.dtype}, {k.dtype} and {v.dtype}"
+    if any(x.dtype not in DTYPES for x in (q, k, v)):
+        return f"q, k and v must be float32 or bfloat16, and are {q.dtype}, {k.dtype} and {v.dtype}"
     if any(x is not None and x.dtype not in DTYPES for x in sums):
         return f"log decays and sums must be float32 or bfloat16, and are {', '.join(_dtypes(sums))}"
     return unfit_here(q)
