@@ -3,11 +3,9 @@ against float64."""
 
 import pytest
 import torch
-from torch import Tensor
-from torch.func import vmap
 
 from tests.kernels import test_se_attention_gpu as on_a_card
-from tests.kernels.agreement import as_near_as_torch, results
+from tests.kernels.agreement import as_near_as_torch, gradients_inside_vmap, members_as_alone
 from tests.kernels.spans import Call, inputs
 from zoo.kernels.choice import kernels
 from zoo.kernels.se_attention import se_attention, se_attention_reference
@@ -41,26 +39,16 @@ def test_a_block_that_no_tile_of_keys_holds():
     )
 
 
-@pytest.mark.parametrize("per_token", [False, True])
-def test_stacked_members_are_more_of_the_batch(per_token: bool):
-    """One outer backward through vmap, as a population trains; all members have made the same choice."""
+@pytest.mark.parametrize(("per_token", "bias_dim"), [(False, None), (True, 1)])
+def test_stacked_members_are_more_of_the_batch(per_token: bool, bias_dim: int | None):
+    """All members have made the same choice."""
     chunk = (4, 8) if per_token else 4
-    q, k, v, ids, bias, chunks, size = inputs(Call(2, 1, 1, 1, 10, 0, 0, chunk, 4, 1, per_token, True), 4)
-    stacked = [torch.stack([x.detach(), 2 * x.detach()]).requires_grad_() for x in (q, k, v)]
+    given = inputs(Call(2, 1, 1, 1, 10, 0, 0, chunk, 4, 1, per_token, True), 4)
+    members_as_alone(se_attention_triton, given, (0, 1, 2, None, bias_dim, None, None))
 
-    def member(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
-        return se_attention_triton(q, k, v, ids, bias, chunks, size)
 
-    y = vmap(member, in_dims=(0, 0, 0, None))(*[*stacked, bias])
-    upstream = torch.randn(y.shape, dtype=torch.float64)
-    grads = torch.autograd.grad(y, [*stacked, bias], upstream.to(y))
-    sums = torch.zeros_like(bias)
-    for i in range(2):
-        own = [x.detach()[i].requires_grad_() for x in stacked]
-        alone = results(se_attention_triton, [*own, ids, bias, chunks, size], [upstream[i]])
-        torch.testing.assert_close([y[i], *(g[i] for g in grads[:3])], alone[:4])
-        sums += alone[4]
-    torch.testing.assert_close(grads[3], sums)
+def test_gradients_inside_vmap():
+    gradients_inside_vmap(se_attention_triton, inputs(Call(1, 1, 1, 1, 7, 0, 0, 4, 2, 1, False, True), 3))
 
 
 @pytest.mark.parametrize("changes", [{"selection": "first"}, {"gate": "bias", "num_kv_heads": 1}], ids=str)
