@@ -52,7 +52,7 @@ def inputs(call: Call, device: str, dtype: torch.dtype = torch.float32) -> list[
     summaries = torch.randn(call.batch, call.groups, call.blocks, call.channels, generator=rng)
     last = (call.first_block + call.blocks) * call.block_size
     starts = torch.randint(0, last + 4 * call.block_size, (call.rows,), generator=rng).sort().values
-    starts[-1] = last
+    starts[-1] = last if call.rows == 1 else last + 2 * call.block_size
     sizes = [call.sets, call.block_size, call.first_block, call.top_k, call.max_blocks]
     return [queries.to(device, dtype), summaries.to(device), starts.to(device), *sizes]
 

@@ -54,10 +54,9 @@ def far_forward(
         x = tl.where(block[:, None] == (j // block_size)[None, :], x, float("-inf"))
         top, total, sums = add_keys(x, load_rows(v, v_t, j, S, C, CS), top, total, sums)
         tile = tile_from(block, tile + 1, block_size, OTHER)
-    total = tl.maximum(total, 1.0)  # of a choice it is 1 at least, of none 0
+    total = tl.maximum(total, 1.0)  # of a choice it is 1 at least, of none 0, which the own chunk outweighs
     store_rows(parts + head * E * C, C, entry, E, sums / total[:, None], C, CS)
-    level = tl.where(block >= 0, top + tl.log2(total), float("-inf"))
-    tl.store(levels + head * E + entry, level, mask=entry < E)
+    tl.store(levels + head * E + entry, top + tl.log2(total), mask=entry < E)
 
 
 @triton.jit
