@@ -69,7 +69,7 @@ def test_half_precision_stays_half():
 def test_runs_through_the_fused_kernel(length: int, window: int | None, biased: bool):
     """A mask of a shape that it does not know sends torch to a path several times slower, without a word."""
     q, k, v = (x.detach().float() for x in qkv(length, length))
-    with torch.profiler.profile() as profile:
+    with torch.profiler.profile(acc_events=True) as profile:
         attention(q, k, v, window, alibi_slopes(4) if biased else None)
     called = {event.key for event in profile.key_averages()}
     assert any("flash_attention_for_cpu" in name for name in called), sorted(called)

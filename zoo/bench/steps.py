@@ -91,7 +91,7 @@ class Steps:
 
     def held_by(self, segment: int) -> str:
         """What most of a step's time goes to, as torch's profiler sees it; takes one."""
-        with torch.profiler.profile() as profile:
+        with torch.profiler.profile(acc_events=True) as profile:
             self.step(segment, 0)
         share: Counter[str] = Counter()
         for event in profile.key_averages():
