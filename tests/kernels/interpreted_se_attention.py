@@ -21,7 +21,7 @@ CALLS = [
     Call(1, 1, 1, 1, 19, 2, 2, 6, 3, 0, False, False),  # no retrieval
     Call(1, 1, 1, 1, 7, 0, 0, 64, 4, 2, True, True),  # nothing to choose from
     Call(1, 2, 1, 1, 70, 0, 0, 20, 20, 2, True, True),  # a block in several tiles
-    Call(2, 2, 1, 1, 83, 0, 0, (4, 20, 32), 4, 2, False, False),  # chunks of several sizes
+    Call(1, 2, 1, 1, 67, 0, 0, (4, 20, 32), 4, 2, False, False),  # chunks of several sizes
     Call(1, 2, 2, 2, 71, 0, 0, (6, 30), 3, 2, True, True),
 ]
 
