@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tests.kernels.agreement import as_near_as_torch, gradients_inside_vmap, members_as_alone
 from zoo.kernels.choice import kernels
-from zoo.kernels.delta_rule import delta_rule, delta_rule_reference
+from zoo.kernels.delta_rule import delta_rule, delta_rule_reference, triton
 from zoo.kernels.delta_rule.triton import delta_rule_triton
 
 HEADS = 2
@@ -48,6 +48,12 @@ def draw(length: int, K: int, V: int, writes: int = 1, strength: float = 1.0, ba
 def test_outputs_states_and_gradients(length: int, K: int, V: int, writes: int, strength: float):
     inputs = draw(length, K, V, writes, strength)
     as_near_as_torch(delta_rule_triton, delta_rule_reference, inputs, factor=8)
+
+
+def test_chunks_of_32(monkeypatch: pytest.MonkeyPatch):
+    """As float32 has them before Hopper."""
+    monkeypatch.setattr(triton, "chunk_of", lambda bits: 32)
+    as_near_as_torch(delta_rule_triton, delta_rule_reference, draw(70, 9, 4), factor=8)
 
 
 @pytest.mark.parametrize(("with_decay", "with_state"), [(False, False), (False, True), (True, False)])

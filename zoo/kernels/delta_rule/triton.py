@@ -1,4 +1,4 @@
-"""The delta rule in Triton, in chunks of 64 writes: an inverse for each, then one walk along them.
+"""The delta rule in Triton, in chunks of 64 writes or 32: an inverse for each, then one walk along them.
 
 In a chunk that starts from S, with D_ij = exp of the sum of log_decay over (j, i] for i >= j, e_i = D of the
 sum up to i, l_j = D of the sum after j, and E = D of the whole sum, the values that are written are
@@ -45,12 +45,11 @@ from torch.autograd import Function
 from zoo.kernels.delta_rule import triton_backward, triton_forward
 from zoo.kernels.folding import fold, unfold
 from zoo.kernels.launching import launch_options, unfit_here
-from zoo.kernels.tiles import power_of_two, rows_last
+from zoo.kernels.tiles import hopper, power_of_two, rows_last
 
 PROVEN: str | None = None  # no card has run the gpu tests yet
 WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
 DTYPES = (torch.float32, torch.bfloat16)
-CHUNK = 64  # writes: the rows of one product on Hopper
 WIDEST = 128  # channels of a key: the walk holds K rows of the state in registers
 
 
@@ -91,7 +90,14 @@ def blocks(kernel: str, bits: int, channels: int, width: int) -> Blocks:
     `python -m benchmarks.kernels_offline` says what each costs in registers; none may spill.
     """
     keys, values, num_warps, num_stages = CUTS[bits][kernel]
+    if kernel in ("walk", "walk_back") and not hopper():
+        values = 16  # 32 of a ragged matrix do not fit in the registers
     return Blocks(min(channels, keys), min(width, values), num_warps, num_stages)
+
+
+def chunk_of(bits: int) -> int:
+    """Writes: 64, the rows of one product on Hopper; before, 64 of float32 do not fit in the registers."""
+    return 64 if bits == 16 or hopper() else 32
 
 
 def delta_rule_triton(
@@ -154,8 +160,9 @@ class _DeltaRule(Function):
         q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None, state: Tensor | None
     ) -> tuple[Tensor, ...]:
         heads, (K, V) = k.shape[0] * k.shape[1], (k.shape[-1], v.shape[-1])
-        count, shape = triton.cdiv(k.shape[2], CHUNK), k.shape[1:3]
-        inverses = k.new_empty(*k.shape[:3], CHUNK, dtype=torch.float32)
+        chunk, shape = chunk_of(8 * v.element_size()), k.shape[1:3]
+        count = triton.cdiv(k.shape[2], chunk)
+        inverses = k.new_empty(*k.shape[:3], chunk, dtype=torch.float32)
         starts, written = k.new_empty(*k.shape[:2], count, K, V, dtype=v.dtype), v.new_empty(v.shape)
         y, last = _by_time(q, V), k.new_empty(*k.shape[:2], K, V, dtype=torch.float32)
         rates = _each(beta)
@@ -165,14 +172,14 @@ class _DeltaRule(Function):
             *(*_rows(k), *rates, *_each(log_decay), inverses, _some(sums), *shape),
             K=K,
             KEYS=cut.keys,
-            CHUNK=CHUNK,
+            CHUNK=chunk,
             **_options(cut),
         )
         cut = _cut("walk", k, v)
         triton_forward._walk[heads, triton.cdiv(V, cut.values)](
             *(*_rows(k), *_rows(v), *rates, _some(sums)),
             *(None if state is None else state.contiguous(), inverses, starts, written, last, *shape),
-            **{"K": K, "KEYS": cut.keys, "V": V, "VALUES": cut.values, "CHUNK": CHUNK},
+            **{"K": K, "KEYS": cut.keys, "V": V, "VALUES": cut.values, "CHUNK": chunk},
             **_options(cut),
         )
         cut = _cut("read", k, v)
@@ -225,7 +232,7 @@ class _Backward(Function):
         triton_backward._walk_back[heads, triton.cdiv(V, cut.values)](
             *(*_rows(k), *rates, _some(sums), inverses, None if dlast is None else dlast.contiguous()),
             *(derrors, dstarts, dends, *_rows(dv), dstate, *shape),
-            **{"K": K, "KEYS": cut.keys, "V": V, "VALUES": cut.values, "CHUNK": CHUNK},
+            **{"K": K, "KEYS": cut.keys, "V": V, "VALUES": cut.values, "CHUNK": inverses.shape[-1]},
             **_options(cut),
         )
         cut = _cut("queries", k, v)
@@ -283,6 +290,6 @@ def _options(cut: Blocks) -> dict[str, Any]:
 
 def _sizes(q: Tensor, k: Tensor, v: Tensor, cut: Blocks) -> dict[str, Any]:
     return {
-        **{"K": k.shape[-1], "KEYS": cut.keys, "V": v.shape[-1], "VALUES": cut.values, "CHUNK": CHUNK},
-        **{"EACH": k.shape[2] // q.shape[2], **_options(cut)},
+        **{"K": k.shape[-1], "KEYS": cut.keys, "V": v.shape[-1], "VALUES": cut.values},
+        **{"CHUNK": chunk_of(8 * v.element_size()), "EACH": k.shape[2] // q.shape[2], **_options(cut)},
     }

@@ -13,7 +13,6 @@ import triton.language as tl
 from zoo.kernels.tiles import dot
 
 SMALL = tl.constexpr(16)  # rows of the diagonal blocks that are inverted row by row
-LEVELS = tl.constexpr(2)  # doublings from there to a chunk of 64
 LEAST = tl.constexpr(-128.0)  # exp of it is 0 in float32: whatever decays more is as good as gone
 
 
@@ -96,7 +95,7 @@ def inverse(A, CHUNK: tl.constexpr):
         here = (small == row)[None, :, None]
         weights = tl.sum(tl.where(here, parts, 0.0), 1)
         found -= tl.where(here, tl.sum(weights[:, :, None] * found, 1)[:, None, :], 0.0)
-    for doublings in tl.static_range(LEVELS):
+    for doublings in tl.static_range(COUNT // 2):  # a chunk is of 32 or 64
         found = doubled(A, found, SMALL * 2**doublings, CHUNK)
     return tl.reshape(found, [CHUNK, CHUNK])
 
