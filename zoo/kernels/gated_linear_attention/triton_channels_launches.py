@@ -32,7 +32,7 @@ class Blocks(NamedTuple):
 # `python -m benchmarks.kernels_offline` says what each costs in registers; none may spill.
 CUTS = {  # bits of a factor -> kernel -> at most so many channels of keys and of values, warps, stages
     16: {
-        "sums": Blocks(32, 64, 4, 1),
+        "sums": Blocks(32, 64, 8, 1),
         "walk": Blocks(32, 64, 8, 2),
         "weights": Blocks(32, 64, 8, 1),
         "outputs": Blocks(64, 64, 4, 2),
