@@ -11,6 +11,8 @@ transposed, carry a gradient of the features back to the channels.
 import triton
 import triton.language as tl
 
+from zoo.kernels.tiles import load_rows, store_rows
+
 
 @triton.jit
 def factors(f, C: tl.constexpr, CS: tl.constexpr):
@@ -36,3 +38,20 @@ def pick(channel, CS: tl.constexpr):
 @triton.jit
 def one(channel, C: tl.constexpr):
     return (channel == C).to(tl.float32)
+
+
+@triton.jit
+def _picks(picks, C: tl.constexpr, CS: tl.constexpr, F: tl.constexpr, BLOCK: tl.constexpr):
+    """[2 F CS]: rows that pick the first and the second channel of each feature, for who reads them often."""
+    f = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    i, j, _ = factors(f, C, CS)
+    store_rows(picks, CS, f, F, tl.trans(pick(i, CS)), CS, CS)
+    store_rows(picks + F * CS, CS, f, F, tl.trans(pick(j, CS)), CS, CS)
+
+
+@triton.jit
+def load_factors(picks, f, C: tl.constexpr, CS: tl.constexpr, F: tl.constexpr):
+    """[len(f), CS] twice: what `_picks` wrote; [len(f)] twice: where the factor is one."""
+    left = load_rows(picks, CS, f, F, CS, CS)
+    right = load_rows(picks + F * CS, CS, f, F, CS, CS)
+    return left, right, (f <= C).to(tl.float32), (f == 0).to(tl.float32)

@@ -9,7 +9,7 @@ CS and VS are C and V filled up to a power of two; tiles of BLOCK features.
 import triton
 import triton.language as tl
 
-from zoo.kernels.taylor_scan.triton_features import factors, one, pick
+from zoo.kernels.taylor_scan.triton_features import factors, load_factors, one, pick
 from zoo.kernels.tiles import dot, load_rows, store_rows
 
 
@@ -76,7 +76,7 @@ def _sums(
 
 @triton.jit(do_not_specialize=["T", "started"])
 def _outputs(
-    q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, y, y_b, y_h, y_t, total, chunk_kv, chunk_z,
+    q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, y, y_b, y_h, y_t, total, chunk_kv, chunk_z, picks,
     H, T, started, scale, eps,
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr, F: tl.constexpr,
     CHUNK: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr, BLOCK: tl.constexpr,
@@ -93,9 +93,9 @@ def _outputs(
     at = head * tl.cdiv(T, CHUNK) + n
     for tile in range(0, min(n + started, 1) * F, BLOCK):
         f = tile + tl.arange(0, BLOCK)
-        left, right, _ = factors(f, C, CS)
-        a = dot(queries, pick(left, CS).to(queries.dtype)) + one(left, C)[None, :]
-        phi = a * (dot(queries, pick(right, CS).to(queries.dtype)) + one(right, C)[None, :])
+        left, right, one_left, one_right = load_factors(picks, f, C, CS, F)
+        a = dot(queries, tl.trans(left)) + one_left[None, :]
+        phi = a * (dot(queries, tl.trans(right)) + one_right[None, :])
         weight += tl.sum(phi * tl.load(chunk_z + at * F + f, mask=f < F, other=0.0)[None, :], 1)
         sums = dot(phi, load_rows(chunk_kv + at * F * V, V, f, F, V, VS), sums)
     for start in range(n * CHUNK, first, OTHER):  # keys that all queries see
