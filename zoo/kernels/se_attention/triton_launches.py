@@ -42,7 +42,7 @@ def blocks_of(kernel: str, bits: int, channels: int) -> Blocks:
     """
     wide, small = channels > 64, not hopper()  # before Hopper, factors fill the registers
     if small and bits == 32 and kernel in ("keys", "queries", "far_backward"):
-        return Blocks(32, 16, 4, 1)
+        return Blocks(32, 16, 4 if kernel == "keys" or channels <= 32 else 8, 1)
     if kernel == "keys":
         return Blocks(128, 16, 8, 2) if bits == 32 else Blocks(64, 32, 8, 2)
     if kernel.startswith("far"):
@@ -52,7 +52,7 @@ def blocks_of(kernel: str, bits: int, channels: int) -> Blocks:
     if bits == 32:
         return Blocks(64, 16, 4 if channels <= 32 else 8, 2)
     if kernel == "queries":
-        return Blocks(64, 32 if small else 64, 4 if channels <= 32 else 8, 2)
+        return Blocks(64, 32 if small or wide else 64, 4 if channels <= 32 and not small else 8, 2)
     return Blocks(128, 32 if wide or small else 64, 8, 3)
 
 
