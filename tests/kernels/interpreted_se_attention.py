@@ -93,6 +93,7 @@ def test_what_it_cannot_take_is_refused_with_a_reason():
         ([*wide, ids, bias, chunks, size], r"head_dim \(=65\) must be at most 64"),
         (drawn, "chunks of one size"),
         ([q, k, v, ids.expand(-1, 3, -1, -1), bias, chunks, size], r"index sets \(=3\)"),
+        ([q, k, v, ids[:, :, :1, :1].expand(-1, -1, 2, 2**21), bias, chunks, size], "choices of all rows"),
     ):
         with kernels("triton"), pytest.raises(ValueError, match=f"cannot run se_attention: .*{says}"):
             se_attention(*given)

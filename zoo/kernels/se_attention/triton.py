@@ -38,6 +38,7 @@ from zoo.kernels.tiles import rows_last
 PROVEN: str | None = None  # no card has run the gpu tests yet
 WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
 LARGEST = {torch.float32: 64, torch.bfloat16: 128}  # channels of a head: more would spill registers
+MOST_CHOICES = 32 * 65_535  # of a row each: the second dimension of a grid, and programs of 32 choices
 
 
 TABLES = (5, 6)  # inputs that have no batch
@@ -88,6 +89,8 @@ def unfit(
         return f"head_dim (={q.shape[-1]}) must be at most {LARGEST[q.dtype]} in {q.dtype}"
     if blocks is not None and blocks.shape[1] not in (1, k.shape[1]):
         return f"index sets (={blocks.shape[1]}) must be 1 or one a key/value head (={k.shape[1]})"
+    if blocks is not None and blocks[0, 0].numel() > MOST_CHOICES:
+        return f"choices of all rows (={blocks[0, 0].numel()}) must be at most {MOST_CHOICES}"
     return unfit_here(q)
 
 
