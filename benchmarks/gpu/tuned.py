@@ -1,6 +1,7 @@
 """What is tuned: ops at the sizes of the targets and of the sweeps, the most valuable first."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from benchmarks.gpu.choices import Knob
@@ -73,8 +74,8 @@ def tuned(small: bool) -> list[Tuned]:
         (make.taylor_attention(256, 1, length, 16, width), make.taylor_attention(3, 1, 208, 16, width))
         for length, width in ((256, 64), (64, 64), (256, 32), (128, 16))
     ]
-    blocks = {"chunk_size": 512, "block_size": 32, "top_k": 8}
-    spans = make.se_attention(1, 16, 65536, 64, **blocks), make.se_attention(1, 16, 1552, 64, **blocks)
+    choosing = partial(make.se_attention, chunk_size=512, block_size=32, top_k=8)
+    spans = choosing(1, 16, 65536, 64), choosing(1, 16, 1552, 64)
     heads = [
         (make.linear_cross_entropy(16384, width, 8192), make.linear_cross_entropy(1040, width, 8144))
         for width in (128, 64)
