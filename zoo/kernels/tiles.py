@@ -43,6 +43,22 @@ def store_rows(at, stride, rows, length, x, N: tl.constexpr, SIZE: tl.constexpr)
 
 
 @triton.jit
+def load_block(at, stride, rows, length, first, N: tl.constexpr, SIZE: tl.constexpr):
+    """[len(rows), SIZE] from column `first` of a matrix of `length` rows and N columns; zeros elsewhere."""
+    columns = first + tl.arange(0, SIZE)
+    mask = (rows < length)[:, None] & (columns < N)[None, :]
+    return tl.load(at + rows[:, None] * stride + columns[None, :], mask=mask, other=0.0)
+
+
+@triton.jit
+def store_block(at, stride, rows, length, first, x, N: tl.constexpr, SIZE: tl.constexpr):
+    """x [len(rows), SIZE] to where `load_block` finds it, in the dtype of the memory."""
+    columns = first + tl.arange(0, SIZE)
+    mask = (rows < length)[:, None] & (columns < N)[None, :]
+    tl.store(at + rows[:, None] * stride + columns[None, :], x.to(at.dtype.element_ty), mask=mask)
+
+
+@triton.jit
 def dot(a, b, sum=None):
     """a b [+ sum], in float32; the factors in the dtype of b.
 

@@ -26,7 +26,7 @@ from torch.autograd import Function
 from zoo.kernels.block_summaries.reference import block_summaries_reference
 from zoo.kernels.folding import fold, unfold
 from zoo.kernels.launching import launch_options, unfit_here
-from zoo.kernels.tiles import dot, load_rows, power_of_two, rows_last, store_rows
+from zoo.kernels.tiles import dot, hopper, load_block, power_of_two, rows_last, store_block
 
 PROVEN: str | None = None  # no card has run the gpu tests yet
 WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
@@ -66,19 +66,28 @@ def _forward(whole: Tensor, block_size: int) -> None:
     block_summaries_triton(*whole.split([4, 2, 2], 1), block_size)
 
 
+def cut(tile: int, width: int, bits: int) -> tuple[int, int]:
+    """Channels at a time, and warps: static, and such that no register spills."""
+    size, few = power_of_two(width), 4 if tile == 64 and width <= 64 else 8
+    if hopper():
+        return min(size, 64) if bits == 32 else size, few
+    return min(size, 512 // bits), few
+
+
 class _Summaries(Function):
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, block_size: int) -> tuple[Tensor]:  # pyright: ignore
         (batch, heads, length, width), blocks = q.shape, q.shape[2] // block_size
         tile = next(size for size in TILES if size >= block_size)
         c = torch.empty(batch, heads, blocks, width, device=q.device)
+        channels, num_warps = cut(tile, width, 8 * q.element_size())
         if blocks:
             _summaries[batch * heads, triton.cdiv(blocks, tile // block_size)](
                 *(q, *q.stride()[:3], k, *k.stride()[:3], v, *v.stride()[:3], c),
                 *(heads, k.shape[1], length, blocks, block_size, width**-0.5),
-                **{"C": width, "CS": power_of_two(width)},
-                **{"OWN": tile, "BLOCK": power_of_two(tile // block_size)},
-                **launch_options(4 if tile == 64 and width <= 64 else 8, 1),
+                **{"C": width, "CS": power_of_two(width), "STEP": channels},
+                **{"OWN": tile, "ROWS": TILES[0], "BLOCK": power_of_two(tile // block_size)},
+                **launch_options(num_warps, 1),
             )
         return (c,)
 
@@ -126,22 +135,34 @@ class _Backward(Function):
 def _summaries(
     q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, c,
     H, G, T, U, block_size, scale,
-    C: tl.constexpr, CS: tl.constexpr, OWN: tl.constexpr, BLOCK: tl.constexpr,
+    C: tl.constexpr, CS: tl.constexpr, STEP: tl.constexpr,
+    OWN: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One program: the whole blocks of a head that fit into OWN tokens; BLOCK at most, filled up."""
+    """One program: the whole blocks of a head that fit into OWN tokens; BLOCK at most, filled up.
+
+    ROWS queries and STEP channels at a time.
+    """
     head, fit = tl.program_id(0).to(tl.int64), OWN // block_size
     b, h = head // H, head % H
     g, first = h * G // H, tl.program_id(1) * fit
-    i = tl.arange(0, OWN)
-    block_of, t = i // block_size, tl.where(i < fit * block_size, first * block_size + i, T)
-    queries = load_rows(q + b * q_b + h * q_h, q_t, t, T, C, CS)
-    keys = load_rows(k + b * k_b + g * k_h, k_t, t, T, C, CS)
-    x = dot(queries, tl.trans(keys)) * (scale * LOG2E)
-    x = tl.where(block_of[:, None] == block_of[None, :], x, float("-inf"))
-    p = tl.exp2(x - tl.max(x, 1)[:, None])
-    weights = tl.sum(p / tl.sum(p, 1)[:, None], 0) / block_size
+    q, k, v = q + b * q_b + h * q_h, k + b * k_b + g * k_h, v + b * v_b + g * v_h
+    j = tl.arange(0, OWN)
+    block_of, t = j // block_size, tl.where(j < fit * block_size, first * block_size + j, T)
+    weights = tl.zeros([OWN], tl.float32)
+    for part in range(0, OWN, ROWS):
+        i = part + tl.arange(0, ROWS)
+        own = tl.where(i < fit * block_size, first * block_size + i, T)
+        x = tl.zeros([ROWS, OWN], tl.float32)
+        for start in range(0, CS, STEP):
+            queries = load_block(q, q_t, own, T, start, C, STEP)
+            x = dot(queries, tl.trans(load_block(k, k_t, t, T, start, C, STEP)), x)
+        x = tl.where((i // block_size)[:, None] == block_of[None, :], x * (scale * LOG2E), float("-inf"))
+        p = tl.exp2(x - tl.max(x, 1)[:, None])
+        weights += tl.sum(p / tl.sum(p, 1)[:, None], 0)
+    weights /= block_size
     u = tl.arange(0, BLOCK)
     spread = tl.where(u[:, None] == block_of[None, :], weights[None, :], 0.0)
-    values = load_rows(v + b * v_b + g * v_h, v_t, t, T, C, CS)
     row = tl.where(u < fit, first + u, U)
-    store_rows(c + head * U * C, C, row, U, dot(spread, values.to(tl.float32)), C, CS)
+    for start in range(0, CS, STEP):
+        values = load_block(v, v_t, t, T, start, C, STEP).to(tl.float32)
+        store_block(c + head * U * C, C, row, U, start, dot(spread, values), C, STEP)

@@ -8,8 +8,8 @@ import triton
 import triton.language as tl
 
 from zoo.kernels.gated_linear_attention.triton_channels_forward import across, later_half, of_partner
-from zoo.kernels.linear_attention.triton_tiles import load_block, load_column, store_block
-from zoo.kernels.tiles import dot
+from zoo.kernels.linear_attention.triton_tiles import load_column
+from zoo.kernels.tiles import dot, load_block, store_block
 
 
 @triton.jit

@@ -11,8 +11,8 @@ for, however few key channels there are.
 import triton
 import triton.language as tl
 
-from zoo.kernels.linear_attention.triton_tiles import load_block, load_column, store_block
-from zoo.kernels.tiles import dot
+from zoo.kernels.linear_attention.triton_tiles import load_column
+from zoo.kernels.tiles import dot, load_block, store_block
 
 
 @triton.jit

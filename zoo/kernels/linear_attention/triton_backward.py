@@ -6,14 +6,8 @@
 import triton
 import triton.language as tl
 
-from zoo.kernels.linear_attention.triton_tiles import (
-    decayed,
-    faded,
-    load_block,
-    load_column,
-    store_block,
-)
-from zoo.kernels.tiles import dot
+from zoo.kernels.linear_attention.triton_tiles import decayed, faded, load_column
+from zoo.kernels.tiles import dot, load_block, store_block
 
 
 @triton.jit

@@ -10,15 +10,8 @@ for, however few features there are.
 import triton
 import triton.language as tl
 
-from zoo.kernels.linear_attention.triton_tiles import (
-    decayed,
-    faded,
-    load_block,
-    load_column,
-    log_decays,
-    store_block,
-)
-from zoo.kernels.tiles import dot
+from zoo.kernels.linear_attention.triton_tiles import decayed, faded, load_column, log_decays
+from zoo.kernels.tiles import dot, load_block, store_block
 
 
 @triton.jit

@@ -1,4 +1,4 @@
-"""What the kernels of both passes do alike: blocks of a matrix in and out of registers, decays in a chunk."""
+"""What the kernels of both passes do alike: columns into registers, decays in a chunk."""
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false
 # what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
@@ -7,22 +7,6 @@ import triton
 import triton.language as tl
 
 LEAST = tl.constexpr(-1000.0)  # of a log decay: exp of less is zero too, and -inf less -inf would be nan
-
-
-@triton.jit
-def load_block(at, stride, rows, length, first, N: tl.constexpr, SIZE: tl.constexpr):
-    """[len(rows), SIZE] from column `first` of a matrix of `length` rows and N columns; zeros elsewhere."""
-    columns = first + tl.arange(0, SIZE)
-    mask = (rows < length)[:, None] & (columns < N)[None, :]
-    return tl.load(at + rows[:, None] * stride + columns[None, :], mask=mask, other=0.0)
-
-
-@triton.jit
-def store_block(at, stride, rows, length, first, x, N: tl.constexpr, SIZE: tl.constexpr):
-    """x [len(rows), SIZE] to where `load_block` finds it, in the dtype of the memory."""
-    columns = first + tl.arange(0, SIZE)
-    mask = (rows < length)[:, None] & (columns < N)[None, :]
-    tl.store(at + rows[:, None] * stride + columns[None, :], x.to(at.dtype.element_ty), mask=mask)
 
 
 @triton.jit
