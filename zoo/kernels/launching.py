@@ -25,7 +25,10 @@ def strided(x: Float[Tensor, "B H T ..."] | None) -> tuple[Any, ...]:
     return (None, 0, 0, 0) if x is None else (x, *x.stride()[:3])
 
 
-def by_time(x: Float[Tensor, "B H T C"]) -> Float[Tensor, "B H T C"]:
-    """Empty, with the heads of a token side by side in memory: what comes before and after has them so."""
-    batch, heads, length, size = x.shape
-    return x.new_empty(batch, length, heads, size).transpose(1, 2)
+def by_time(x: Float[Tensor, "B H T C"], size: int | None = None) -> Float[Tensor, "B H T {size}"]:
+    """Empty, with the heads of a token side by side in memory: what comes before and after has them so.
+
+    size: of its last dimension, where that is not C.
+    """
+    batch, heads, length, channels = x.shape
+    return x.new_empty(batch, length, heads, channels if size is None else size).transpose(1, 2)

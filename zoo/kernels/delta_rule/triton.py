@@ -44,7 +44,7 @@ from torch.autograd import Function
 
 from zoo.kernels.delta_rule import triton_backward, triton_forward
 from zoo.kernels.folding import fold, unfold
-from zoo.kernels.launching import launch_options, unfit_here
+from zoo.kernels.launching import by_time, launch_options, strided, unfit_here
 from zoo.kernels.tiles import hopper, power_of_two, rows_last
 
 PROVEN: str | None = None  # no card has run the gpu tests yet
@@ -164,12 +164,12 @@ class _DeltaRule(Function):
         count = triton.cdiv(k.shape[2], chunk)
         inverses = k.new_empty(*k.shape[:3], chunk, dtype=torch.float32)
         starts, written = k.new_empty(*k.shape[:2], count, K, V, dtype=v.dtype), v.new_empty(v.shape)
-        y, last = _by_time(q, V), k.new_empty(*k.shape[:2], K, V, dtype=torch.float32)
-        rates = _each(beta)
+        y, last = by_time(q, V), k.new_empty(*k.shape[:2], K, V, dtype=torch.float32)
+        rates = strided(beta)
         sums = k.new_empty(*k.shape[:2], k.shape[2] * (log_decay is not None), dtype=torch.float64)
         cut = _cut("invert", k, v)
         triton_forward._invert[heads, count](
-            *(*_rows(k), *rates, *_each(log_decay), inverses, _some(sums), *shape),
+            *(*strided(k), *rates, *strided(log_decay), inverses, _some(sums), *shape),
             K=K,
             KEYS=cut.keys,
             CHUNK=chunk,
@@ -177,14 +177,15 @@ class _DeltaRule(Function):
         )
         cut = _cut("walk", k, v)
         triton_forward._walk[heads, triton.cdiv(V, cut.values)](
-            *(*_rows(k), *_rows(v), *rates, _some(sums)),
+            *(*strided(k), *strided(v), *rates, _some(sums)),
             *(None if state is None else state.contiguous(), inverses, starts, written, last, *shape),
             **{"K": K, "KEYS": cut.keys, "V": V, "VALUES": cut.values, "CHUNK": chunk},
             **_options(cut),
         )
         cut = _cut("read", k, v)
         triton_forward._read[heads, count, triton.cdiv(V, cut.values)](
-            *(*_rows(q), *_rows(k), *_rows(y), _some(sums), starts, written, *shape), **_sizes(q, k, v, cut)
+            *(*strided(q), *strided(k), *strided(y), _some(sums), starts, written, *shape),
+            **_sizes(q, k, v, cut),
         )
         return y, last, inverses, starts, written, sums
 
@@ -219,31 +220,42 @@ class _Backward(Function):
         inverses: Tensor, starts: Tensor, written: Tensor, sums: Tensor, dy: Tensor, dlast: Tensor | None,
     ) -> tuple[Tensor, ...]:  # fmt: skip
         heads, V, (count, K) = k.shape[0] * k.shape[1], v.shape[-1], starts.shape[2:4]
-        rates, shape, dy = _each(beta), k.shape[1:3], rows_last(dy)
-        dq, dk, dv = (_by_time(x, x.shape[-1]) for x in (q, k, v))
+        rates, shape, dy = strided(beta), k.shape[1:3], rows_last(dy)
+        dq, dk, dv = (by_time(x, x.shape[-1]) for x in (q, k, v))
         derrors, dstarts, dends = (torch.empty_like(x) for x in (written, starts, starts))
         dbeta, dread, dlogs = (k.new_empty(k.shape[:3], dtype=torch.float32) for _ in range(3))
         dstate = k.new_empty(*k.shape[:2], K, V, dtype=torch.float32)
         cut = _cut("pull", k, v)
         triton_backward._pull[heads, count, triton.cdiv(V, cut.values)](
-            *(*_rows(q), *_rows(k), *_rows(dy), _some(sums), derrors, dstarts, *shape), **_sizes(q, k, v, cut)
+            *(*strided(q), *strided(k), *strided(dy), _some(sums), derrors, dstarts, *shape),
+            **_sizes(q, k, v, cut),
         )
         cut = _cut("walk_back", k, v)
         triton_backward._walk_back[heads, triton.cdiv(V, cut.values)](
-            *(*_rows(k), *rates, _some(sums), inverses, None if dlast is None else dlast.contiguous()),
-            *(derrors, dstarts, dends, *_rows(dv), dstate, *shape),
+            *(*strided(k), *rates, _some(sums), inverses, None if dlast is None else dlast.contiguous()),
+            *(derrors, dstarts, dends, *strided(dv), dstate, *shape),
             **{"K": K, "KEYS": cut.keys, "V": V, "VALUES": cut.values, "CHUNK": inverses.shape[-1]},
             **_options(cut),
         )
         cut = _cut("queries", k, v)
         triton_backward._queries[heads, count](
-            *(*_rows(q), *_rows(k), *_rows(dy), _some(sums), starts, written, *_rows(dq), dread, *shape),
+            *(
+                *strided(q),
+                *strided(k),
+                *strided(dy),
+                _some(sums),
+                starts,
+                written,
+                *strided(dq),
+                dread,
+                *shape,
+            ),
             **_sizes(q, k, v, cut),
         )
         cut = _cut("keys", k, v)
         triton_backward._keys[heads, count](
-            *(*_rows(q), *_rows(k), *_rows(v), *_rows(dy), *rates, _some(sums)),
-            *(starts, written, derrors, dends, dread, *_rows(dk), dbeta, dlogs, *shape),
+            *(*strided(q), *strided(k), *strided(v), *strided(dy), *rates, _some(sums)),
+            *(starts, written, derrors, dends, dread, *strided(dk), dbeta, dlogs, *shape),
             **_sizes(q, k, v, cut),
         )
         return dq, dk, dv, dbeta.to(beta.dtype), dlogs, dstate
@@ -260,20 +272,6 @@ class _Backward(Function):
     def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
         grads = _Backward.apply(*fold(info.batch_size, in_dims, inputs))
         return unfold(info.batch_size, grads), (0,) * 6
-
-
-def _by_time(x: Float[Tensor, "B H T C"], size: int) -> Float[Tensor, "B H T {size}"]:
-    """Empty, with the heads of a token side by side in memory: what comes before and after has them so."""
-    batch, heads, length, _ = x.shape
-    return x.new_empty(batch, length, heads, size).transpose(1, 2)
-
-
-def _rows(x: Float[Tensor, "B H T C"]) -> tuple[Tensor | int, ...]:
-    return x, *x.stride()[:3]
-
-
-def _each(x: Float[Tensor, "B H T"] | None) -> tuple[Tensor | int | None, ...]:
-    return (None, 0, 0, 0) if x is None else (x, *x.stride())
 
 
 def _some(x: Tensor) -> Tensor | None:

@@ -10,7 +10,7 @@ import triton
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.launching import launch_options
+from zoo.kernels.launching import by_time, launch_options, strided
 from zoo.kernels.linear_attention.triton_backward import (
     _keys,
     _queries,
@@ -59,7 +59,7 @@ def states_of(
     last_z, z_states = (None, None) if eps is None else (_float(q, K), _float(q, N, K))
     cut = _blocks("states", q)
     _states[_blocks_of_state(q, v, cut)](
-        *(*_args(k), *_args(v), *_args(g), _whole(kv), _whole(z)),
+        *(*strided(k), *strided(v), *strided(g), _whole(kv), _whole(z)),
         *(states, z_states, until, last_kv, last_z, H, T),
         **_sizes(K, V, cut),
     )
@@ -72,9 +72,9 @@ def outputs_of(
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """y, and the denominators."""
     (B, H, T, K), V, N = q.shape, v.shape[-1], states.shape[2]
-    y, total, cut = _by_time(v), None if eps is None else _float(q, T), _blocks("outputs", q)
+    y, total, cut = by_time(v), None if eps is None else _float(q, T), _blocks("outputs", q)
     _outputs[B * H, N, triton.cdiv(V, cut.values)](
-        *(*_args(q), *_args(k), *_args(v), until, states, z_states, *_args(y), total),
+        *(*strided(q), *strided(k), *strided(v), until, states, z_states, *strided(y), total),
         *(H, T, 0.0 if eps is None else eps),
         **_sizes(K, V, cut),
         OTHER=cut.other,
@@ -86,7 +86,7 @@ def slopes_of(dy: Tensor, y: Tensor, total: Tensor) -> Float[Tensor, "B H T"]:
     B, H, T, V = y.shape
     slope, cut = torch.empty_like(total), _blocks("slopes", y)
     _slopes[B * H, triton.cdiv(T, CHUNK)](
-        *(*_args(dy), *_args(y), total, slope, H, T),
+        *(*strided(dy), *strided(y), total, slope, H, T),
         **{"V": V, "VS": cut.values, "CHUNK": CHUNK},
         **launch_options(cut.num_warps, cut.num_stages),
     )
@@ -102,7 +102,7 @@ def states_back_of(
     dkv, dstates, cut = _float(q, K, V), torch.empty_like(states), _blocks("states_back", q)
     dz, dz_states = (None, None) if total is None else (_float(q, K), _float(q, N, K))
     _states_back[_blocks_of_state(q, dy, cut)](
-        *(*_args(q), *_args(dy), until, total, slope, _whole(last_dkv), _whole(last_dz)),
+        *(*strided(q), *strided(dy), until, total, slope, _whole(last_dkv), _whole(last_dz)),
         *(dstates, dz_states, dkv, dz, H, T),
         **_sizes(K, V, cut),
     )
@@ -113,9 +113,9 @@ def values_of(
     q: Tensor, k: Tensor, v: Tensor, dy: Tensor, until: Tensor | None, total: Tensor | None, dstates: Tensor
 ) -> Tensor:
     (B, H, T, K), V, N = q.shape, v.shape[-1], dstates.shape[2]
-    dv, cut = _by_time(v), _blocks("values", q)
+    dv, cut = by_time(v), _blocks("values", q)
     _values[B * H, N, triton.cdiv(V, cut.values)](
-        *(*_args(q), *_args(k), *_args(dy), until, total, dstates, *_args(dv), H, T),
+        *(*strided(q), *strided(k), *strided(dy), until, total, dstates, *strided(dv), H, T),
         **_sizes(K, V, cut),
         OTHER=cut.other,
     )
@@ -128,12 +128,12 @@ def keys_of(
     dstates: Tensor, dz_states: Tensor | None, fading: bool,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     (B, H, T, K), V, N = q.shape, v.shape[-1], dstates.shape[2]
-    dk, cut = _by_time(k), _blocks("keys", q)
+    dk, cut = by_time(k), _blocks("keys", q)
     parts = triton.cdiv(K, cut.keys)
     written = q.new_empty(parts, B, H, T, dtype=torch.float32) if fading else None
     _keys[B * H, N, parts](
-        *(*_args(q), *_args(k), *_args(v), *_args(dy), until, total, slope),
-        *(dstates, dz_states, *_args(dk), written, H, T),
+        *(*strided(q), *strided(k), *strided(v), *strided(dy), until, total, slope),
+        *(dstates, dz_states, *strided(dk), written, H, T),
         **_sizes(K, V, cut),
         OTHER=cut.other,
     )
@@ -147,21 +147,15 @@ def queries_of(
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """dq and dg, of which each block of keys has a part."""
     (B, H, T, K), V, N = q.shape, v.shape[-1], dstates.shape[2]
-    dq, cut = _by_time(q), _blocks("queries", q)
+    dq, cut = by_time(q), _blocks("queries", q)
     dg = None if written is None else torch.empty_like(written)
     _queries[B * H, N, triton.cdiv(K, cut.keys)](
-        *(*_args(q), *_args(k), *_args(v), *_args(dy), until, total, slope),
-        *(states, dstates, z_states, *_args(dq), written, dg, H, T),
+        *(*strided(q), *strided(k), *strided(v), *strided(dy), until, total, slope),
+        *(states, dstates, z_states, *strided(dq), written, dg, H, T),
         **_sizes(K, V, cut),
         OTHER=cut.other,
     )
     return dq, None if dg is None else dg.sum(0)
-
-
-def _by_time(x: Float[Tensor, "B H T C"]) -> Float[Tensor, "B H T C"]:
-    """Empty, with the heads of a token side by side in memory: what comes before and after has them so."""
-    batch, heads, length, size = x.shape
-    return x.new_empty(batch, length, heads, size).transpose(1, 2)
 
 
 def _float(q: Tensor, *shape: int) -> Tensor:
@@ -171,11 +165,6 @@ def _float(q: Tensor, *shape: int) -> Tensor:
 
 def _whole(x: Tensor | None) -> Tensor | None:
     return None if x is None else x.contiguous()
-
-
-def _args(x: Tensor | None) -> tuple[Any, ...]:
-    """[B H T ...] or None, as kernels take it: with three strides."""
-    return (None, 0, 0, 0) if x is None else (x, *x.stride()[:3])
 
 
 def _blocks(kernel: str, q: Tensor) -> Blocks:

@@ -10,7 +10,7 @@ import triton
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zoo.kernels.launching import launch_options
+from zoo.kernels.launching import by_time, launch_options, strided
 from zoo.kernels.se_attention.triton_backward import backward_keys, backward_queries
 from zoo.kernels.se_attention.triton_far import far_backward, far_forward
 from zoo.kernels.se_attention.triton_forward import forward
@@ -70,7 +70,7 @@ class Inputs(NamedTuple):
     @property
     def streams(self) -> list[Any]:
         """q, k and v with their strides."""
-        return [x for part in self[:3] for x in _strided(part)]
+        return [x for part in self[:3] for x in strided(part)]
 
     def cut(self, kernel: str) -> Blocks:
         return blocks_of(kernel, 8 * self.q.element_size(), power_of_two(self.q.shape[-1]))
@@ -82,11 +82,11 @@ class Inputs(NamedTuple):
 
 def attend(x: Inputs, at: Shape) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T"]]:
     """The answers, and the log (to base 2) of the sum of a query's weights."""
-    y, lse, cut = _by_time(x.q), x.q.new_empty(x.q.shape[:-1], dtype=torch.float32), x.cut("forward")
+    y, lse, cut = by_time(x.q), x.q.new_empty(x.q.shape[:-1], dtype=torch.float32), x.cut("forward")
     far = _far_forward(x, at) if at.per_token else (None, None)
     forward[_by_queries(x.q, at, cut)](
         *(*x.streams, *x.or_ids(x.of_place, x.begins_at), x.ids, *x.or_ids(x.bias, *far)),
-        *(*_strided(y), lse, *_numbers(x, at)),
+        *(*strided(y), lse, *_numbers(x, at)),
         **_constants(x, at, cut),
     )
     return y, lse
@@ -108,19 +108,19 @@ def gradients(
     x: Inputs, at: Shape, y: Tensor, lse: Tensor, dy: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """dq, dk, dv, and what the tokens of a head add to the gradient of each choice's bias, or nothing."""
-    dq, delta, cut = _by_time(x.q), torch.empty_like(lse), x.cut("queries")
+    dq, delta, cut = by_time(x.q), torch.empty_like(lse), x.cut("queries")
     shares = _shares(x, at, cut.own)
     far = _far_backward(x, at, y, lse, dy, shares) if at.per_token else None
     tables = x.or_ids(x.of_place, x.begins_at)
     backward_queries[_by_queries(x.q, at, cut)](
-        *(*x.streams, *_strided(dy), *tables, x.ids, *x.or_ids(x.bias), *_strided(y), lse, delta),
-        *(*_strided(dq), shares, *x.or_ids(far), *_numbers(x, at), shares.shape[3]),
+        *(*x.streams, *strided(dy), *tables, x.ids, *x.or_ids(x.bias), *strided(y), lse, delta),
+        *(*strided(dq), shares, *x.or_ids(far), *_numbers(x, at), shares.shape[3]),
         **_constants(x, at, cut),
     )
-    dk, dv, cut, blocks = _by_time(x.k), _by_time(x.v), x.cut("keys"), x.k.shape[2] // at.block_size
+    dk, dv, cut, blocks = by_time(x.k), by_time(x.v), x.cut("keys"), x.k.shape[2] // at.block_size
     backward_keys[x.k.shape[0] * x.k.shape[1], triton.cdiv(x.k.shape[2], cut.own)](
-        *(*x.streams, *_strided(dy), *tables, *_inverted(x.ids, blocks), *x.or_ids(x.bias), lse, delta),
-        *(*_strided(dk), *_strided(dv), *_numbers(x, at), blocks),
+        *(*x.streams, *strided(dy), *tables, *_inverted(x.ids, blocks), *x.or_ids(x.bias), lse, delta),
+        *(*strided(dk), *strided(dv), *_numbers(x, at), blocks),
         **_constants(x, at, cut),
     )
     return dq, dk, dv, shares.sum((3, 5))
@@ -132,7 +132,7 @@ def _far_backward(
     parts, cut = _parts(x), x.cut("far_backward")
     if parts.numel():
         far_backward[_by_choices(x, cut)](
-            *(*x.streams, *_strided(dy), *_sorted(x.ids), *x.or_ids(x.bias), *_strided(y), lse),
+            *(*x.streams, *strided(dy), *_sorted(x.ids), *x.or_ids(x.bias), *strided(y), lse),
             *(parts, shares, *_far_numbers(x, at)),
             **_far_constants(x, cut),
         )
@@ -140,16 +140,6 @@ def _far_backward(
 
 
 # what they are given ---------------------------------------------------------------------------------------
-
-
-def _by_time(x: Float[Tensor, "B H T C"]) -> Float[Tensor, "B H T C"]:
-    """Empty, with the heads of a token side by side in memory: what comes before and after has them so."""
-    batch, heads, length, size = x.shape
-    return x.new_empty(batch, length, heads, size).transpose(1, 2)
-
-
-def _strided(x: Tensor) -> tuple[Any, ...]:
-    return (x, *x.stride()[:3])
 
 
 def _parts(x: Inputs) -> Float[Tensor, "B H T N C"]:

@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from zoo.kernels.folding import fold, unfold
-from zoo.kernels.launching import launch_options, unfit_here
+from zoo.kernels.launching import by_time, launch_options, unfit_here
 from zoo.kernels.tiles import dot, load_rows, power_of_two, rows_last, store_rows
 
 PROVEN: str | None = None  # no card has run the gpu tests yet
@@ -103,7 +103,7 @@ def _both_ways(q: Tensor, k: Tensor, v: Tensor) -> None:
 class _Attention(Function):
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, eps: float) -> tuple[Tensor, Tensor]:  # pyright: ignore
-        y, total = _by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
+        y, total = by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
         cut = blocks("forward", 8 * q.element_size(), _channels(q), power_of_two(v.shape[-1]))
         _forward[_grid(q, cut.own)](
             *(q, *q.stride()[:3], k, *k.stride()[:3], v, *v.stride()[:3], y, *y.stride()[:3], total),
@@ -138,7 +138,7 @@ class _Backward(Function):
         q: Tensor, k: Tensor, v: Tensor, y: Tensor, total: Tensor, dy: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         dy = rows_last(dy)
-        dq, dk, dv, delta = _by_time(q), _by_time(k), _by_time(v), torch.empty_like(total)
+        dq, dk, dv, delta = by_time(q), by_time(k), by_time(v), torch.empty_like(total)
         shape = (q.shape[1], q.shape[2], q.shape[3] ** -0.5)
         inputs = (q, *q.stride()[:3], k, *k.stride()[:3], v, *v.stride()[:3], dy, *dy.stride()[:3])
         cut = blocks("queries", 8 * q.element_size(), _channels(q), power_of_two(v.shape[-1]))
@@ -163,12 +163,6 @@ class _Backward(Function):
     def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
         grads = _Backward.apply(*fold(info.batch_size, in_dims, inputs))
         return unfold(info.batch_size, grads), (0, 0, 0)
-
-
-def _by_time(x: Float[Tensor, "B H T C"]) -> Float[Tensor, "B H T C"]:
-    """Empty, with the heads of a token side by side in memory: what comes before and after has them so."""
-    batch, heads, length, size = x.shape
-    return x.new_empty(batch, length, heads, size).transpose(1, 2)
 
 
 def _grid(q: Tensor, own: int) -> tuple[int, int]:

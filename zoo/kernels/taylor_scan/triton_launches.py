@@ -31,7 +31,7 @@ import triton
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.launching import launch_options
+from zoo.kernels.launching import by_time, launch_options
 from zoo.kernels.taylor_scan.features import num_features
 from zoo.kernels.taylor_scan.triton_backward import _keys, _queries
 from zoo.kernels.taylor_scan.triton_features import _picks
@@ -171,12 +171,6 @@ def dkeys(
         **_sizes(q, v, cut, own=True),
     )
     return dk, dv
-
-
-def by_time(x: Float[Tensor, "B H T C"]) -> Float[Tensor, "B H T C"]:
-    """Empty, with the heads of a token side by side in memory: what comes before and after has them so."""
-    batch, heads, length, size = x.shape
-    return x.new_empty(batch, length, heads, size).transpose(1, 2)
 
 
 def _state(x: Tensor, u: Tensor, lead: Sequence[int], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
