@@ -36,7 +36,7 @@ def study(rows: list[dict]) -> pd.DataFrame:
     usual = {
         "mixer": "m", "label": "M", "family": "linear", "task": "mqar", "d_model": 64, "n_layers": 2,
         "lr": 0.01, "status": "ok", "causal": True, "exact_decode": True, "coverage": 1.0, "seed": 0,
-        "state_seq_len": 64, "seq_len": 64, "mixer.d_model": 64,
+        "state_seq_len": 64, "seq_len": 64, "mixer.d_model": 64, "precision": "32-true",
     }  # fmt: skip
     cells = [usual | row for row in rows]
     both = [

@@ -52,6 +52,7 @@ def test_a_population_trains_through_triton(tmp_path: Path):
     assert all(record["kernels"].items() >= expected.items() for record in records)
 
 
+@pytest.mark.xdist_group("triton_compiler")
 def test_compiles_for_a_gpu_that_is_not_here(tmp_path: Path):
     """Without a spill, with tensor-core instructions, within shared memory.  The whole table: make bench."""
     done = run(tmp_path, "benchmarks.kernels_offline", "--few", "--arch", "90")
