@@ -8,7 +8,6 @@ from analysis import cells, learning_rate, page
 from analysis.curves import DASHES, training_losses
 from analysis.figure import asked, tuned
 from analysis.gallery import Picture, Study
-from analysis.points import points
 from analysis.style import Style, by_family, family_colours, small
 
 MOST_NAMES = 6  # lines of a panel that its legend names
@@ -18,8 +17,7 @@ def figure(study: Study, style: Style) -> Picture:
     """One load, each point at its chosen learning rate; every seed has its own line."""
     table = cells.identify(study.table)
     chosen = learning_rate.choose(table)
-    about = points(table, chosen, split="test", slices=cells.slices(table, "test"))
-    about = about.assign(unit=_units(about), order=range(len(about)))
+    about = _points(table, chosen)
     drawn = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
     names = about[["point", "unit", "label", "mixer", "family", "series", "d_model", "knobs", "lr", "order"]]
     rows = training_losses(study.metrics).merge(drawn[["run_id", "point", "seed"]], on="run_id")
@@ -29,6 +27,13 @@ def figure(study: Study, style: Style) -> Picture:
     says = [f"Each point: the mean since the one before; a line a seed. {asked(about)} {tuned(about)}"]
     made = _draw(rows, says[0], style)
     return Picture(made, rows.drop(columns=["point", "label", "family", "unit", "order"]), says, {})
+
+
+def _points(table: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
+    """One row a point, in the order of a legend: by family, and from small to large."""
+    about = chosen.merge(table.drop_duplicates("point").drop(columns="lr"), on="point")
+    about = about.sort_values(["family", "mixer", "series", "d_model", "state_resident", "point"])
+    return about.assign(unit=_units(about), order=range(len(about)))
 
 
 def _units(about: pd.DataFrame) -> list[str]:

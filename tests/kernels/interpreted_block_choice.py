@@ -9,6 +9,7 @@ import triton.language as tl
 from torch.func import vmap
 
 from tests.kernels import test_block_choice_gpu as on_a_card
+from tests.kernels.spans import mixer_runs
 from tests.kernels.test_block_choice_gpu import Call, exactly, inputs
 from zoo.kernels.block_choice import block_choice, block_choice_reference
 from zoo.kernels.block_choice import triton as ours
@@ -104,19 +105,7 @@ def test_no_gradient_passes():
 )
 def test_a_mixer_runs_it_when_asked(changes: dict[str, Any]):
     """Whole sequences, then in parts: the same blocks, and so the same answers."""
-    from zoo.mixers.se_attn import SEAttn
-
-    mixer = SEAttn(16, num_heads=2, chunk_size=8, **changes)
-    x = torch.randn(1, 37, 16, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        expected = mixer(x)
-        with kernels("triton") as choice:
-            whole = mixer(x)
-            head, state = mixer.extend(x[:, :21])
-            tail, _ = mixer.extend(x[:, 21:], state)
-    assert choice.record()["block_choice"] == "triton"
-    torch.testing.assert_close(torch.cat([head, tail], 1), whole, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(whole, expected, rtol=1e-4, atol=1e-5)
+    mixer_runs("block_choice", changes)
 
 
 def test_what_it_cannot_take_is_refused_with_a_reason():

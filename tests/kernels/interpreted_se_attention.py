@@ -6,7 +6,7 @@ import torch
 
 from tests.kernels import test_se_attention_gpu as on_a_card
 from tests.kernels.agreement import as_near_as_torch, gradients_inside_vmap, members_as_alone
-from tests.kernels.spans import Call, inputs
+from tests.kernels.spans import Call, inputs, mixer_runs
 from zoo.kernels.choice import kernels
 from zoo.kernels.se_attention import se_attention, se_attention_reference
 from zoo.kernels.se_attention.triton import se_attention_triton
@@ -54,19 +54,7 @@ def test_gradients_inside_vmap():
 @pytest.mark.parametrize("changes", [{"selection": "first"}, {"gate": "bias", "num_kv_heads": 1}], ids=str)
 def test_a_mixer_runs_it_when_asked(changes: dict):
     """Whole sequences through the kernel, then in parts: the split law in float32."""
-    from zoo.mixers.se_attn import SEAttn
-
-    mixer = SEAttn(16, num_heads=2, chunk_size=8, **changes)
-    x = torch.randn(1, 37, 16, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        expected = mixer(x)
-        with kernels("triton") as choice:
-            whole = mixer(x)
-            head, state = mixer.extend(x[:, :21])
-            tail, _ = mixer.extend(x[:, 21:], state)
-    assert choice.record()["se_attention"] == "triton"
-    torch.testing.assert_close(torch.cat([head, tail], 1), whole, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(whole, expected, rtol=1e-4, atol=1e-5)
+    mixer_runs("se_attention", changes)
 
 
 def test_a_mixer_trains_on_drawn_chunks():

@@ -1,10 +1,12 @@
-"""Inputs of se_attention: what a mixer hands over, with blocks chosen at random."""
+"""Inputs of se_attention: what a mixer hands over, with blocks chosen at random; and a mixer that does so."""
 
 from typing import Any, NamedTuple
 
 import torch
 
+from zoo.kernels.choice import kernels
 from zoo.kernels.span_retrieval import Chunks, best_ids, drawn_chunks, fixed_chunks
+from zoo.mixers.se_attn import SEAttn
 
 
 class Call(NamedTuple):
@@ -62,3 +64,18 @@ def inputs(call: Call, channels: int, device: str = "cpu", dtype: torch.dtype = 
     chunks = chunks_of(call, device)
     q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
     return [q, k, v, ids if call.top_k else None, bias, chunks, call.block]
+
+
+def mixer_runs(op: str, changes: dict[str, Any]) -> None:
+    """SE-Attn calls our Triton form of the op, on a whole sequence and in parts, and answers as before."""
+    mixer = SEAttn(16, num_heads=2, chunk_size=8, **changes)
+    x = torch.randn(1, 37, 16, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = mixer(x)
+        with kernels("triton") as choice:
+            whole = mixer(x)
+            head, state = mixer.extend(x[:, :21])
+            tail, _ = mixer.extend(x[:, 21:], state)
+    assert choice.record()[op] == "triton"
+    torch.testing.assert_close(torch.cat([head, tail], 1), whole, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(whole, expected, rtol=1e-4, atol=1e-5)

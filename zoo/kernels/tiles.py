@@ -27,22 +27,6 @@ def rows_last(x: Tensor) -> Tensor:
 
 
 @triton.jit
-def load_rows(at, stride, rows, length, N: tl.constexpr, SIZE: tl.constexpr):
-    """Rows [len(rows), SIZE] of a matrix of `length` rows and N columns; zeros elsewhere."""
-    columns = tl.arange(0, SIZE)
-    mask = (rows < length)[:, None] & (columns < N)[None, :]
-    return tl.load(at + rows[:, None] * stride + columns[None, :], mask=mask, other=0.0)
-
-
-@triton.jit
-def store_rows(at, stride, rows, length, x, N: tl.constexpr, SIZE: tl.constexpr):
-    """x [len(rows), SIZE], where there is such a row and column, in the dtype of the memory."""
-    columns = tl.arange(0, SIZE)
-    mask = (rows < length)[:, None] & (columns < N)[None, :]
-    tl.store(at + rows[:, None] * stride + columns[None, :], x.to(at.dtype.element_ty), mask=mask)
-
-
-@triton.jit
 def load_block(at, stride, rows, length, first, N: tl.constexpr, SIZE: tl.constexpr):
     """[len(rows), SIZE] from column `first` of a matrix of `length` rows and N columns; zeros elsewhere."""
     columns = first + tl.arange(0, SIZE)
@@ -56,6 +40,18 @@ def store_block(at, stride, rows, length, first, x, N: tl.constexpr, SIZE: tl.co
     columns = first + tl.arange(0, SIZE)
     mask = (rows < length)[:, None] & (columns < N)[None, :]
     tl.store(at + rows[:, None] * stride + columns[None, :], x.to(at.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def load_rows(at, stride, rows, length, N: tl.constexpr, SIZE: tl.constexpr):
+    """`load_block` of the columns from the first on."""
+    return load_block(at, stride, rows, length, 0, N, SIZE)
+
+
+@triton.jit
+def store_rows(at, stride, rows, length, x, N: tl.constexpr, SIZE: tl.constexpr):
+    """`store_block` to the columns from the first on."""
+    store_block(at, stride, rows, length, 0, x, N, SIZE)
 
 
 @triton.jit

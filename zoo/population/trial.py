@@ -3,6 +3,7 @@
 import copy
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import product
 from statistics import median
 
@@ -40,17 +41,20 @@ def check_lifts(members: Sequence[Begun], trainer: TrainerConfig) -> None:
     the kernels that are asked for have none.
     """
     try:
-        try:
-            exact = torch.float64 if trainer.device == "cpu" else torch.float32
-            wrong = _disagreement(members[:CHECKED], exact)
-        except Refused:
-            wrong = _disagreement(members[:CHECKED], torch.float32)
+        wrong = _most_exact_disagreement(members[:CHECKED], trainer)
     except Unstackable:
         raise
     except Exception as error:  # whatever a mixer does that torch.func cannot lift
         raise Unstackable(f"torch.func cannot lift it ({reason(error)})") from error
     if wrong:
         raise Unstackable(wrong)
+
+
+def _most_exact_disagreement(members: Sequence[Begun], trainer: TrainerConfig) -> str:
+    if trainer.device == "cpu":
+        with suppress(Refused):
+            return _disagreement(members, torch.float64)
+    return _disagreement(members, torch.float32)
 
 
 def _disagreement(members: Sequence[Begun], dtype: torch.dtype) -> str:

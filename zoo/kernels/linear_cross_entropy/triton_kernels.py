@@ -9,15 +9,7 @@ P members, N rows of x, V words, D columns; M and K: the rows of a and of b.
 import triton
 import triton.language as tl
 
-from zoo.kernels.tiles import dot
-
-
-@triton.jit
-def _tile(at, stride, rows, length, first, D: tl.constexpr, SIZE: tl.constexpr):
-    """Rows [len(rows), SIZE] of a matrix of `length` rows and D columns, from column `first`; else zeros."""
-    columns = first + tl.arange(0, SIZE)
-    mask = (rows < length)[:, None] & (columns < D)[None, :]
-    return tl.load(at + rows[:, None] * stride + columns[None, :], mask=mask, other=0.0)
+from zoo.kernels.tiles import dot, load_block
 
 
 @triton.jit
@@ -25,8 +17,8 @@ def _scores(a, a_r, i, M, b, b_r, j, K, D: tl.constexpr, BLOCK: tl.constexpr):
     """a b^T, [len(i), len(j)], D columns in blocks of BLOCK."""
     scores = tl.zeros([i.shape[0], j.shape[0]], tl.float32)
     for first in range(0, D, BLOCK):
-        mine = _tile(a, a_r, i, M, first, D, BLOCK)
-        scores = dot(mine, tl.trans(_tile(b, b_r, j, K, first, D, BLOCK)), scores)
+        mine = load_block(a, a_r, i, M, first, D, BLOCK)
+        scores = dot(mine, tl.trans(load_block(b, b_r, j, K, first, D, BLOCK)), scores)
     return scores
 
 
@@ -91,7 +83,7 @@ def gradients(
             p = tl.exp(scores - top[None, :]) * share[None, :] - tl.where(
                 i[:, None] == right[None, :], 1.0, 0.0
             )
-        total = dot(p, _tile(b, b_r, j, K, column, D, WIDTH), total)
+        total = dot(p, load_block(b, b_r, j, K, column, D, WIDTH), total)
     total *= tl.load(scale + member)
     where = column + tl.arange(0, WIDTH)
     at = sums + ((which * tl.num_programs(2) + member) * M + i[:, None]) * D + where[None, :]

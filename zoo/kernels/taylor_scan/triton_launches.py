@@ -117,7 +117,8 @@ def outputs(
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
     """y and total."""
     y, total = by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
-    cut, sizes = _cut("outputs", q, v), _sizes(q, v, _cut("outputs", q, v), own=True)
+    cut = _cut("outputs", q, v)
+    sizes = _sizes(q, v, cut, own=True)
     picks = v.new_empty(2, sizes["F"], sizes["CS"])
     _picks[(triton.cdiv(sizes["F"], 32),)](
         picks, **{name: sizes[name] for name in ("C", "CS", "F")}, BLOCK=32, **launch_options(4, 1)
