@@ -1,9 +1,40 @@
 """The batching rule of ops whose first dimension is a batch: stacked members become more of it."""
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
+from torch.autograd import Function
+
+
+class Folding(Function):
+    """An op under torch.vmap: members * B sequences, all that goes in and comes out having B in front.
+
+    unbatched: places of inputs that have no batch and are the same for all members.
+    """
+
+    unbatched: ClassVar[Collection[int]] = ()
+
+    @classmethod
+    def vmap(cls, info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
+        if differ := [i for i in cls.unbatched if i < len(in_dims) and in_dims[i] is not None]:
+            raise ValueError(f"stacked members must share inputs {differ} of {cls.__module__}")
+        outputs = cls.apply(*fold(info.batch_size, in_dims, inputs, cls.unbatched))
+        if isinstance(outputs, Tensor):
+            return unfold(info.batch_size, [outputs])[0], 0
+        return unfold(info.batch_size, outputs), (0,) * len(outputs)
+
+
+class Gradients(Folding):
+    """What an op's backward pass calls: a Function of its own, so that it has a batching rule too."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
+        del ctx, inputs, output
+
+    @classmethod
+    def backward(cls, ctx: Any, *grads: Tensor) -> None:  # pyright: ignore
+        raise NotImplementedError(f"{cls.__module__} has first derivatives only: kernels=reference.")
 
 
 def fold(
@@ -11,7 +42,7 @@ def fold(
 ) -> list[Any]:
     """What torch.vmap hands to a rule, as inputs with members * B in front; what is no tensor stays.
 
-    unbatched: places of inputs that have no batch and are the same for all members; they stay too.
+    unbatched: as of `Folding`.
     What was contiguous is so again: a kernel that counts on it sees no view of one member for all.
     """
     return [
@@ -28,6 +59,10 @@ def _folded(members: int, dim: int | None, x: Tensor) -> Tensor:
 def members_first(members: int, dim: int | None, x: Tensor) -> Tensor:
     """What torch.vmap hands to a rule, with the members as its first dimension."""
     return x.expand(members, *x.shape) if dim is None else x.movedim(dim, 0)
+
+
+def all_members_first(members: int, in_dims: Sequence[int | None], inputs: Sequence[Tensor]) -> list[Tensor]:
+    return [members_first(members, dim, x) for dim, x in zip(in_dims, inputs, strict=True)]
 
 
 def unfold(members: int, outputs: Sequence[Tensor]) -> tuple[Tensor, ...]:

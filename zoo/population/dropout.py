@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import Function
 
+from zoo.kernels.folding import members_first
+
 
 class Draws:
     """The members' random streams.  `begin` each step; a draw goes on where the member's last ended."""
@@ -74,6 +76,5 @@ class _Noise(Function):
     def vmap(  # pyright: ignore[reportIncompatibleMethodOverride]
         info: Any, in_dims: tuple[int | None, ...], x: Tensor, p: float, draws: Draws
     ) -> tuple[Tensor, int]:
-        dim = in_dims[0]
-        like = x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
+        like = members_first(info.batch_size, in_dims[0], x)
         return draws.noise(like.detach(), p), 0

@@ -27,9 +27,8 @@ import triton
 import triton.language as tl
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd import Function
 
-from zoo.kernels.folding import fold, unfold
+from zoo.kernels.folding import Folding
 from zoo.kernels.launching import launch_options, unfit_here
 from zoo.kernels.tiles import dot, hopper, power_of_two, rows_last
 
@@ -130,7 +129,9 @@ def _forward(*inputs: Any) -> None:
     block_choice_triton(*inputs)
 
 
-class _Choice(Function):
+class _Choice(Folding):
+    unbatched = (2,)  # all members have the same chunks
+
     @staticmethod
     def forward(  # pyright: ignore
         queries: Tensor, summaries: Tensor, starts: Tensor, sets: int, top_k: int, *numbers: int
@@ -157,12 +158,6 @@ class _Choice(Function):
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
         del inputs
         ctx.mark_non_differentiable(*output)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        """All members have the same chunks."""
-        ids = _Choice.apply(*fold(info.batch_size, in_dims, inputs, unbatched={2}))
-        return unfold(info.batch_size, ids), (0,)
 
 
 # the kernels -----------------------------------------------------------------------------------------------

@@ -21,10 +21,9 @@ import triton
 import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd import Function
 
 from zoo.kernels.block_summaries.reference import block_summaries_reference
-from zoo.kernels.folding import fold, unfold
+from zoo.kernels.folding import Folding, Gradients
 from zoo.kernels.launching import launch_options, unfit_here
 from zoo.kernels.tiles import dot, hopper, load_block, power_of_two, rows_last, store_block
 
@@ -74,7 +73,7 @@ def cut(tile: int, width: int, bits: int) -> tuple[int, int]:
     return min(size, 512 // bits), few
 
 
-class _Summaries(Function):
+class _Summaries(Folding):
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, block_size: int) -> tuple[Tensor]:  # pyright: ignore
         (batch, heads, length, width), blocks = q.shape, q.shape[2] // block_size
@@ -100,14 +99,8 @@ class _Summaries(Function):
     def backward(ctx: Any, dc: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
         return *_Backward.apply(*ctx.saved_tensors, dc, ctx.block_size), None
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        return unfold(info.batch_size, _Summaries.apply(*fold(info.batch_size, in_dims, inputs))), (0,)
 
-
-class _Backward(Function):
-    """A Function of its own, so that it has a batching rule too."""
-
+class _Backward(Gradients):
     @staticmethod
     def forward(  # pyright: ignore
         q: Tensor, k: Tensor, v: Tensor, dc: Tensor, block_size: int
@@ -116,19 +109,6 @@ class _Backward(Function):
             leaves = [x.detach().requires_grad_() for x in (q, k, v)]
             c = block_summaries_reference(*leaves, block_size)
             return torch.autograd.grad(c, leaves, dc)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
-        del ctx, inputs, output
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> None:  # pyright: ignore
-        raise NotImplementedError("block_summaries in Triton has first derivatives only: kernels=reference.")
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        grads = _Backward.apply(*fold(info.batch_size, in_dims, inputs))
-        return unfold(info.batch_size, grads), (0, 0, 0)
 
 
 @triton.jit

@@ -40,10 +40,9 @@ import torch
 import triton
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd import Function
 
 from zoo.kernels.delta_rule import triton_backward, triton_forward
-from zoo.kernels.folding import fold, unfold
+from zoo.kernels.folding import Folding, Gradients
 from zoo.kernels.launching import by_time, launch_options, strided, unfit_here
 from zoo.kernels.tiles import hopper, power_of_two, rows_last
 
@@ -154,7 +153,7 @@ def _both_ways(*inputs: Tensor) -> None:
     (y.sum() + last.sum()).backward()
 
 
-class _DeltaRule(Function):
+class _DeltaRule(Folding):
     @staticmethod
     def forward(  # pyright: ignore
         q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None, state: Tensor | None
@@ -205,15 +204,8 @@ class _DeltaRule(Function):
         others = zip((dlogs, dstate), ctx.dtypes, strict=True)
         return *grads, *(None if dtype is None else x.to(dtype) for x, dtype in others)
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        found = _DeltaRule.apply(*fold(info.batch_size, in_dims, inputs))
-        return unfold(info.batch_size, found), (0,) * 6
 
-
-class _Backward(Function):
-    """A Function of its own, so that it has a batching rule too."""
-
+class _Backward(Gradients):
     @staticmethod
     def forward(  # pyright: ignore
         q: Tensor, k: Tensor, v: Tensor, beta: Tensor,
@@ -259,19 +251,6 @@ class _Backward(Function):
             **_sizes(q, k, v, cut),
         )
         return dq, dk, dv, dbeta.to(beta.dtype), dlogs, dstate
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
-        del ctx, inputs, output
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> None:  # pyright: ignore
-        raise NotImplementedError("delta_rule in Triton has first derivatives only: kernels=reference.")
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        grads = _Backward.apply(*fold(info.batch_size, in_dims, inputs))
-        return unfold(info.batch_size, grads), (0,) * 6
 
 
 def _some(x: Tensor) -> Tensor | None:

@@ -11,6 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
+from zoo.kernels.folding import all_members_first
+
 
 def diagonal_scan_in_place(
     decay: Float[Tensor, "... T D"], x: Float[Tensor, "... T D"], state: Float[Tensor, "... D"] | None = None
@@ -49,8 +51,4 @@ class _Scan(Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor) -> tuple[Tensor, int]:  # pyright: ignore
         """Members are one more leading dimension."""
-        members = (
-            s.expand(info.batch_size, *s.shape) if dim is None else s.movedim(dim, 0)
-            for s, dim in zip(inputs, in_dims, strict=True)
-        )
-        return _Scan.apply(*members), 0  # pyright: ignore[reportReturnType]
+        return _Scan.apply(*all_members_first(info.batch_size, in_dims, inputs)), 0  # pyright: ignore[reportReturnType]

@@ -28,9 +28,8 @@ import triton
 import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd import Function
 
-from zoo.kernels.folding import fold, unfold
+from zoo.kernels.folding import Folding, Gradients
 from zoo.kernels.launching import launch_options, unfit_here
 from zoo.kernels.tiles import rows_last
 
@@ -74,7 +73,7 @@ def _both_ways(decay: Tensor, x: Tensor) -> None:
     diagonal_scan_triton(decay, x)[0].sum().backward()
 
 
-class _Scan(Function):
+class _Scan(Folding):
     """(decay, x: [B T D], first state: [B D]) -> h: [B T D]"""
 
     @staticmethod
@@ -95,15 +94,8 @@ class _Scan(Function):
     def backward(ctx: Any, dh: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
         return _Backward.apply(*ctx.saved_tensors, dh)
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple[Tensor, int]:  # pyright: ignore
-        h = _Scan.apply(*fold(info.batch_size, in_dims, inputs))
-        return h.unflatten(0, (info.batch_size, -1)), 0
 
-
-class _Backward(Function):
-    """A Function of its own, so that it has a batching rule too."""
-
+class _Backward(Gradients):
     @staticmethod
     def forward(decay: Tensor, first: Tensor, h: Tensor, dh: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
         decay, first, h, dh = rows_last(decay), first.contiguous(), h.contiguous(), rows_last(dh)
@@ -113,19 +105,6 @@ class _Backward(Function):
             **_sizes(h),
         )
         return ddecay, dx, dfirst
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
-        del ctx, inputs, output
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> None:  # pyright: ignore
-        raise NotImplementedError("diagonal_scan in Triton has first derivatives only: kernels=reference.")
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        grads = _Backward.apply(*fold(info.batch_size, in_dims, inputs))
-        return unfold(info.batch_size, grads), (0, 0, 0)
 
 
 def _grid(x: Tensor) -> tuple[int]:

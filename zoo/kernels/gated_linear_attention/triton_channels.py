@@ -40,9 +40,8 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd import Function
 
-from zoo.kernels.folding import fold, unfold
+from zoo.kernels.folding import Folding, Gradients
 from zoo.kernels.gated_linear_attention.triton_channels_launches import (
     gradients_of,
     outputs_of,
@@ -70,7 +69,7 @@ def scan_by_channel(
     return y, last
 
 
-class _Scan(Function):
+class _Scan(Folding):
     """y, the last state, and what the backward pass wants: the tree of sums, the faded queries and keys, the
     weights, and the state before each chunk."""
 
@@ -106,14 +105,9 @@ class _Scan(Function):
         decay, state = ctx.dtypes
         return dq, dk, dv, dg.to(decay), None if state is None else dstate.to(state)
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        outputs = _Scan.apply(*fold(info.batch_size, in_dims, inputs))
-        return unfold(info.batch_size, outputs), (0,) * len(outputs)
 
-
-class _Backward(Function):
-    """dq, dk, dv, dg and dstate.  A Function of its own, so that it has a batching rule too."""
+class _Backward(Gradients):
+    """dq, dk, dv, dg and dstate."""
 
     @staticmethod
     def forward(  # pyright: ignore
@@ -127,18 +121,3 @@ class _Backward(Function):
         dv = outputs_of(ends, weights, dy, dstates, back=True)
         dq, dk, dg = gradients_of(q, k, v, dy, tree, pairs_of(v, dy), states, dstates)
         return dq, dk, dv, dg, dstate
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
-        del ctx, inputs, output
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> None:  # pyright: ignore
-        raise NotImplementedError(
-            "gated linear attention in Triton has first derivatives only: kernels=reference."
-        )
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        grads = _Backward.apply(*fold(info.batch_size, in_dims, inputs))
-        return unfold(info.batch_size, grads), (0,) * len(grads)

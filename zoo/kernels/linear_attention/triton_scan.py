@@ -33,9 +33,8 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd import Function
 
-from zoo.kernels.folding import fold, unfold
+from zoo.kernels.folding import Folding, Gradients
 from zoo.kernels.launching import unfit_here
 from zoo.kernels.linear_attention.triton_launches import (
     keys_of,
@@ -88,7 +87,7 @@ def _dtypes(sums: tuple[Tensor | None, ...]) -> list[str]:
     return [str(x.dtype) for x in sums if x is not None]
 
 
-class _Scan(Function):
+class _Scan(Folding):
     """y, the last sums, and what the backward pass wants: sums of log decays, totals, and the sums before
     each chunk.  What is there only for a decay or a denominator is [B 0] where there is none.
     """
@@ -125,14 +124,9 @@ class _Scan(Function):
         dg, dkv, dz = (None if t is None else x.to(t) for x, t in zip(rest, ctx.dtypes, strict=True))
         return dq, dk, dv, dg if fading else None, None, dkv, dz
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        outputs = _Scan.apply(*fold(info.batch_size, in_dims, inputs))
-        return unfold(info.batch_size, outputs), (0,) * len(outputs)
 
-
-class _Backward(Function):
-    """dq, dk, dv, dg, dkv and dz.  A Function of its own, so that it has a batching rule too.
+class _Backward(Gradients):
+    """dq, dk, dv, dg, dkv and dz.
 
     fading: dg is wanted.  What is not there is [B 0].
     """
@@ -151,16 +145,3 @@ class _Backward(Function):
         dk, written = keys_of(q, k, v, dy, fade, n, slope, dstates, dz_states, fading)
         dq, dg = queries_of(q, k, v, dy, fade, n, slope, states, dstates, z, written)
         return dq, dk, dv, *(q.new_empty(q.shape[0], 0) if x is None else x for x in (dg, dkv, dz))
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
-        del ctx, inputs, output
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> None:  # pyright: ignore
-        raise NotImplementedError("linear attention in Triton has first derivatives only: kernels=reference.")
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        grads = _Backward.apply(*fold(info.batch_size, in_dims, inputs))
-        return unfold(info.batch_size, grads), (0,) * len(grads)

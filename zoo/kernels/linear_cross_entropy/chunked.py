@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd import Function
 
-from zoo.kernels.folding import members_first
+from zoo.kernels.folding import all_members_first
 from zoo.kernels.precision import autocast
 
 CHUNK = {"cpu": 2**21}  # logits at once: 8 MB of float32, which stay in the cache
@@ -79,7 +79,7 @@ class _LinearCrossEntropy(Function):
     def vmap(  # pyright: ignore[reportIncompatibleMethodOverride]
         info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor
     ) -> tuple[tuple[Tensor, ...], tuple[int, int, int]]:
-        stacked = [members_first(info.batch_size, dim, t) for dim, t in zip(in_dims, inputs, strict=True)]
+        stacked = all_members_first(info.batch_size, in_dims, inputs)
         if inputs[0].device.type not in IN_TURN and stacked[0].ndim == 3:
             return _LinearCrossEntropy.apply(*stacked), (0, 0, 0)
         outputs = [_LinearCrossEntropy.apply(*member) for member in zip(*stacked, strict=True)]

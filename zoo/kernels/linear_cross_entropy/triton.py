@@ -34,9 +34,8 @@ import torch.nn.functional as F
 import triton
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd import Function
 
-from zoo.kernels.folding import fold, unfold
+from zoo.kernels.folding import Folding, Gradients
 from zoo.kernels.launching import launch_options, unfit_here
 from zoo.kernels.linear_cross_entropy.triton_kernels import gradients, losses
 from zoo.kernels.precision import autocast
@@ -110,7 +109,7 @@ def _both_ways(x: Tensor, weight: Tensor, target: Tensor) -> None:
     linear_cross_entropy_triton(x, weight, target).backward()
 
 
-class _Loss(Function):
+class _Loss(Folding):
     """x [P N D], weight [P V D], target [P N] -> mean losses [P]; highest and total of each row [P 2 N]."""
 
     @staticmethod
@@ -145,15 +144,8 @@ class _Loss(Function):
             return None, None, None, None
         return *_Gradients.apply(*ctx.saved_tensors, grad, ctx.dtype), None, None
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        outputs = _Loss.apply(*fold(info.batch_size, in_dims, inputs))
-        return unfold(info.batch_size, outputs), (0, 0)
 
-
-class _Gradients(Function):
-    """A Function of its own, so that it has a batching rule too."""
-
+class _Gradients(Gradients):
     @staticmethod
     def forward(  # pyright: ignore
         x: Tensor, weight: Tensor, target: Tensor, norms: Tensor, grad: Tensor, dtype: torch.dtype
@@ -163,21 +155,6 @@ class _Gradients(Function):
         inputs = rows_last(x.to(dtype)), rows_last(weight.to(dtype))
         dx = _gradient(x.dtype, *inputs, *rest, own_rows=True)
         return dx, _gradient(weight.dtype, *reversed(inputs), *rest, own_rows=False)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
-        del ctx, inputs, output
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> None:  # pyright: ignore
-        raise NotImplementedError(
-            "linear_cross_entropy in Triton has first derivatives only: kernels=reference."
-        )
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        grads = _Gradients.apply(*fold(info.batch_size, in_dims, inputs))
-        return unfold(info.batch_size, grads), (0, 0)
 
 
 def _gradient(

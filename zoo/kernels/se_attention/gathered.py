@@ -14,9 +14,8 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd import Function
 
-from zoo.kernels.folding import fold, unfold
+from zoo.kernels.folding import Folding, Gradients
 from zoo.kernels.span_retrieval import Chunks
 
 LOGITS = 2**21  # about so many are held at a time
@@ -73,7 +72,7 @@ class _Tile(NamedTuple):
     rows: slice
 
 
-class _Gathered(Function):
+class _Gathered(Folding):
     @staticmethod
     def forward(
         q: Tensor, own_k: Tensor, own_v: Tensor, k: Tensor, v: Tensor, ids: Tensor, bias: Tensor | None
@@ -94,14 +93,8 @@ class _Gathered(Function):
         dq, dok, dov, dk, dv, dbias = _Backward.apply(*ctx.saved_tensors, dy)
         return dq, dok, dov, dk, dv, None, dbias if ctx.needs_input_grad[6] else None
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        return unfold(info.batch_size, _Gathered.apply(*fold(info.batch_size, in_dims, inputs))), (0,)
 
-
-class _Backward(Function):
-    """A Function of its own, so that it has a batching rule too."""
-
+class _Backward(Gradients):
     @staticmethod
     def forward(  # pyright: ignore
         q: Tensor,
@@ -131,19 +124,6 @@ class _Backward(Function):
             if dbias:
                 grads[5][:, :, tile.chunks, tile.rows] += dbias[0]
         return tuple(grads)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
-        del ctx, inputs, output
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> None:  # pyright: ignore
-        raise NotImplementedError("gathered se_attention has first derivatives only: kernels=reference.")
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        grads = _Backward.apply(*fold(info.batch_size, in_dims, inputs))
-        return unfold(info.batch_size, grads), (0,) * len(grads)
 
 
 def _tiles(q: Tensor, own_k: Tensor, k: Tensor, ids: Tensor) -> Iterator[_Tile]:

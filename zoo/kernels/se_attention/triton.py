@@ -27,9 +27,8 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd import Function
 
-from zoo.kernels.folding import fold, unfold
+from zoo.kernels.folding import Folding, Gradients
 from zoo.kernels.launching import unfit_here
 from zoo.kernels.se_attention.triton_launches import Inputs, Shape, attend, gradients
 from zoo.kernels.span_retrieval import Chunks, fixed_chunks
@@ -39,8 +38,6 @@ PROVEN: str | None = None  # no card has run the gpu tests yet
 WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
 LARGEST = {torch.float32: 64, torch.bfloat16: 128}  # channels of a head: more would spill registers
 MOST_CHOICES = 32 * 65_535  # of a row each: the second dimension of a grid, and programs of 32 choices
-
-
 TABLES = (5, 6)  # inputs that have no batch
 
 
@@ -115,7 +112,9 @@ def _both_ways(inputs: list[Any]) -> None:
     se_attention_triton(*inputs).sum().backward()
 
 
-class _Attention(Function):
+class _Attention(Folding):
+    unbatched = TABLES
+
     @staticmethod
     def forward(  # pyright: ignore
         q: Tensor,
@@ -144,14 +143,9 @@ class _Attention(Function):
         dq, dk, dv, dbias = _Backward.apply(*ctx.saved_tensors, dy, *ctx.shape)
         return dq, dk, dv, None, dbias if ctx.needs_input_grad[4] else None, *(None,) * 6
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        y, lse = _Attention.apply(*fold(info.batch_size, in_dims, inputs, TABLES))
-        return unfold(info.batch_size, (y, lse)), (0, 0)
 
-
-class _Backward(Function):
-    """A Function of its own, so that it has a batching rule too."""
+class _Backward(Gradients):
+    unbatched = TABLES
 
     @staticmethod
     def forward(  # pyright: ignore
@@ -172,16 +166,3 @@ class _Backward(Function):
         if bias is None:
             return dq, dk, dv, q.new_zeros(q.shape[0])
         return dq, dk, dv, shares.unflatten(1, (ids.shape[1], -1)).sum(2)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
-        del ctx, inputs, output
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> None:  # pyright: ignore
-        raise NotImplementedError("se_attention in Triton has first derivatives only: kernels=reference.")
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        grads = _Backward.apply(*fold(info.batch_size, in_dims, inputs, TABLES))
-        return unfold(info.batch_size, grads), (0, 0, 0, 0)

@@ -16,6 +16,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
+from zoo.kernels.folding import all_members_first
+
 BLOCK = 16  # steps between two kept states
 CACHED = 1 << 18  # scalars in one of the three buffers of a block
 LOG2_E = math.log2(math.e)
@@ -66,12 +68,7 @@ class _Scan(Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor) -> tuple[Any, Any]:  # pyright: ignore
         """Members run side by side in one block, each with its own A."""
-        size = info.batch_size
-        stacked = [
-            i.expand(size, *i.shape) if dim is None else i.movedim(dim, 0)
-            for i, dim in zip(inputs, in_dims, strict=True)
-        ]
-        return _Scan.apply(*stacked), (0, 0, 0)
+        return _Scan.apply(*all_members_first(info.batch_size, in_dims, inputs)), (0, 0, 0)
 
 
 def _forward(u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, h: Tensor) -> tuple[Tensor, ...]:

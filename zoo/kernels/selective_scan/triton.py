@@ -35,9 +35,8 @@ import torch
 import triton
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd import Function
 
-from zoo.kernels.folding import fold, unfold
+from zoo.kernels.folding import Folding, Gradients
 from zoo.kernels.launching import launch_options, unfit_here
 from zoo.kernels.selective_scan.triton_backward import scan_backward
 from zoo.kernels.selective_scan.triton_forward import scan_forward
@@ -114,7 +113,7 @@ def _both_ways(*inputs: Tensor) -> None:
     (y.sum() + last.sum()).backward()
 
 
-class _Scan(Function):
+class _Scan(Folding):
     """(x, dt: [B T D], A: [M D N], B, C: [B T N], first h: [B D N]) -> y, last h, the h between chunks."""
 
     @staticmethod
@@ -147,15 +146,8 @@ class _Scan(Function):
         dlast = torch.zeros_like(first) if dlast is None else dlast
         return _Backward.apply(*ctx.saved_tensors, dy, dlast)
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        outputs = _Scan.apply(*fold(info.batch_size, in_dims, inputs))
-        return unfold(info.batch_size, outputs), (0, 0, 0)
 
-
-class _Backward(Function):
-    """A Function of its own, so that it has a batching rule too."""
-
+class _Backward(Gradients):
     @staticmethod
     def forward(*inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
         x, dt, A, B, C, first, kept, dy, dlast = inputs
@@ -174,19 +166,6 @@ class _Backward(Function):
         dB, dC = shares.sum(2)
         dA = dA.unflatten(0, (A.shape[0], -1)).sum(1)
         return dx, ddt, dA.to(A.dtype), dB.to(B.dtype), dC.to(C.dtype), dfirst
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
-        del ctx, inputs, output
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> None:  # pyright: ignore
-        raise NotImplementedError("selective_scan in Triton has first derivatives only: kernels=reference.")
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        grads = _Backward.apply(*fold(info.batch_size, in_dims, inputs))
-        return unfold(info.batch_size, grads), (0,) * len(grads)
 
 
 def _blocks(x: Tensor, way: str) -> int:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
-from zoo.kernels.folding import members_first
+from zoo.kernels.folding import all_members_first
 from zoo.kernels.parts import Part, parts
 
 BLOCK = 64  # queries
@@ -109,6 +109,6 @@ class _TaylorAttention(Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple, q: Tensor, k: Tensor, v: Tensor, eps: float) -> tuple:  # pyright: ignore
         """Members are one more leading dimension."""
-        members = (members_first(info.batch_size, dim, x) for dim, x in zip(in_dims, (q, k, v), strict=False))
+        members = all_members_first(info.batch_size, in_dims[:3], (q, k, v))
         y, *others = _TaylorAttention.apply(*members, eps)
         return (y, *(x.unflatten(0, (info.batch_size, -1)) for x in others)), (0, 0, 0)

@@ -23,9 +23,8 @@ import triton
 import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd import Function
 
-from zoo.kernels.folding import fold, unfold
+from zoo.kernels.folding import Folding, Gradients
 from zoo.kernels.launching import by_time, launch_options, unfit_here
 from zoo.kernels.tiles import dot, load_rows, power_of_two, rows_last, store_rows
 
@@ -100,7 +99,7 @@ def _both_ways(q: Tensor, k: Tensor, v: Tensor) -> None:
     taylor_attention_triton(q, k, v, 1e-6).sum().backward()
 
 
-class _Attention(Function):
+class _Attention(Folding):
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, eps: float) -> tuple[Tensor, Tensor]:  # pyright: ignore
         y, total = by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
@@ -124,15 +123,8 @@ class _Attention(Function):
             return None, None, None, None
         return *_Backward.apply(*ctx.saved_tensors, dy), None
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        y, total = _Attention.apply(*fold(info.batch_size, in_dims, inputs))
-        return unfold(info.batch_size, (y, total)), (0, 0)
 
-
-class _Backward(Function):
-    """A Function of its own, so that it has a batching rule too."""
-
+class _Backward(Gradients):
     @staticmethod
     def forward(  # pyright: ignore
         q: Tensor, k: Tensor, v: Tensor, y: Tensor, total: Tensor, dy: Tensor
@@ -150,19 +142,6 @@ class _Backward(Function):
             *(*inputs, total, delta, dk, *dk.stride()[:3], dv, *dv.stride()[:3], *shape), **_sizes(q, v, cut)
         )
         return dq, dk, dv
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
-        del ctx, inputs, output
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> None:  # pyright: ignore
-        raise NotImplementedError("taylor_attention in Triton has first derivatives only: kernels=reference.")
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        grads = _Backward.apply(*fold(info.batch_size, in_dims, inputs))
-        return unfold(info.batch_size, grads), (0, 0, 0)
 
 
 def _grid(q: Tensor, own: int) -> tuple[int, int]:

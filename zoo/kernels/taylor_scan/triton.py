@@ -29,9 +29,8 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd import Function
 
-from zoo.kernels.folding import fold, unfold
+from zoo.kernels.folding import Folding, Gradients
 from zoo.kernels.launching import unfit_here
 from zoo.kernels.taylor_scan import triton_launches as launch
 from zoo.kernels.tiles import rows_last
@@ -99,7 +98,7 @@ def _both_ways(q: Tensor, k: Tensor, v: Tensor) -> None:
     taylor_scan_triton(q, k, v, 1e-6)[0].sum().backward()
 
 
-class _Scan(Function):
+class _Scan(Folding):
     @staticmethod
     def forward(  # pyright: ignore
         q: Tensor, k: Tensor, v: Tensor, eps: float, kv: Tensor | None, z: Tensor | None
@@ -132,15 +131,8 @@ class _Scan(Function):
         dq, dk, dv, dkv, dz = _Backward.apply(q, k, v, kv, z, y, total, dy, dkv, dz)
         return dq, dk, dv, None, *((None, None) if kv is None else (dkv, dz))
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        outputs = _Scan.apply(*fold(info.batch_size, in_dims, inputs))
-        return unfold(info.batch_size, outputs), (0,) * 4
 
-
-class _Backward(Function):
-    """A Function of its own, so that it has a batching rule too."""
-
+class _Backward(Gradients):
     @staticmethod
     def forward(  # pyright: ignore
         q: Tensor, k: Tensor, v: Tensor, kv: Tensor | None, z: Tensor | None, y: Tensor, total: Tensor,
@@ -152,19 +144,6 @@ class _Backward(Function):
         after = launch.sums(q, dy, end, (total, delta))
         dk, dv = launch.dkeys(q, k, v, dy, total, delta, after, end is not None)
         return dq, dk, dv, after.end_kv, after.end_z
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
-        del ctx, inputs, output
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> None:  # pyright: ignore
-        raise NotImplementedError("taylor_scan in Triton has first derivatives only: kernels=reference.")
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
-        grads = _Backward.apply(*fold(info.batch_size, in_dims, inputs))
-        return unfold(info.batch_size, grads), (0,) * 5
 
 
 def _both(kv: Tensor | None, z: Tensor | None) -> launch.State | None:

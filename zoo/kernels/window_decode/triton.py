@@ -28,9 +28,8 @@ import triton
 import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd import Function
 
-from zoo.kernels.folding import fold
+from zoo.kernels.folding import Folding
 from zoo.kernels.launching import launch_options, unfit_here
 from zoo.kernels.tiles import load_rows, power_of_two, rows_last
 
@@ -83,7 +82,7 @@ def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], object]]]:
         yield f"C {channels}, R {shared}", dtype, partial(window_decode_triton, q, kept, kept, 64, slopes)
 
 
-class _Decode(Function):
+class _Decode(Folding):
     """slopes: [B H], of each sequence its own, since stacked members have their own."""
 
     @staticmethod
@@ -118,11 +117,6 @@ class _Decode(Function):
         ds = p * (dp - (p * dp).sum(-1, keepdim=True))
         dq, dk, dv = (ds @ k * scale).flatten(1, 2)[:, :, None], ds.mT @ q * scale, p.mT @ dy
         return dq, dk, dv, None if slopes is None else -(ds * age).sum(-1).flatten(1)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple, *inputs: Any) -> tuple[Tensor, int]:  # pyright: ignore
-        y = _Decode.apply(*fold(info.batch_size, in_dims, inputs))
-        return y.unflatten(0, (info.batch_size, -1)), 0
 
 
 def _by_group(x: Float[Tensor, "B H 1 C"], groups: int) -> Float[Tensor, "B G R C"]:

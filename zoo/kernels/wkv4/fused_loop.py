@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
+from zoo.kernels.folding import all_members_first
 from zoo.kernels.wkv4.reference import Averages, no_past
 
 TIME = -3
@@ -79,9 +80,4 @@ class _Sums(Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor) -> tuple[Any, Any]:  # pyright: ignore
         """Members are so many more sequences."""
-        size = info.batch_size
-        stacked = [
-            i.expand(size, *i.shape) if dim is None else i.movedim(dim, 0)
-            for i, dim in zip(inputs, in_dims, strict=True)
-        ]
-        return _Sums.apply(*stacked), (0, 0)
+        return _Sums.apply(*all_members_first(info.batch_size, in_dims, inputs)), (0, 0)
