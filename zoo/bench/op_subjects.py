@@ -1,7 +1,10 @@
 """The ops that `zoo.bench ops` measures: their sizes, and inputs such as a mixer gives them."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from zoo.bench.flex import flex
 from zoo.bench.op_subject import CHUNK, Draw, Inputs, Subject, in_chunks, sizes, taylor_features
@@ -123,18 +126,26 @@ def attention(B: int, H: int, T: int, C: int, window: int | None = None) -> Subj
 
 
 def window_decode(B: int, H: int, C: int, window: int) -> Subject:
-    """The next token after a full window."""
+    """The next token after a full window, and the window after it, which is another one: it is written."""
+
+    def joined(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor, *others: Any) -> Inputs:
+        return [q, torch.cat([kept_k, k], 2), torch.cat([kept_v, v], 2), *others]
+
     return Subject(
         name="window decode",
         op="window_decode",
         words=sizes(batch=B, num_heads=H, seq_len=1, head_dim=C, window=window),
         tokens=B,
-        inputs=lambda draw: [draw(B, H, 1, C), *(draw(B, H, window, C) for _ in range(2)), window, None],
+        inputs=lambda draw: [
+            *(draw(B, H, 1, C) for _ in range(3)),
+            *(draw(B, H, window - 1, C) for _ in range(2)),
+            *(window, None),
+        ],
         flops=4 * B * H * C * window,
-        outputs=B * H * C,
+        outputs=B * H * C * (1 + 2 * (window - 1)),
         trained=False,
         definition=True,
-        rivals={"attention": ("attention", lambda *inputs: inputs)},
+        rivals={"attention": ("attention", joined)},
     )
 
 

@@ -3,15 +3,15 @@
 B batch, T time, S tokens kept, D model width, H query heads, G key/value heads, C channels per head.
 """
 
+from functools import partial
 from typing import NamedTuple
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from zoo.checks import at_least
 from zoo.kernels.attention import attention
-from zoo.kernels.window_decode import window_decode
+from zoo.kernels.window_decode import attend_and_keep, window_decode
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize
@@ -54,13 +54,10 @@ class SlidingWindow(Mixer[State]):
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         seen = 0 if state is None else state.seen
         q, k, v = self.qkv(x, offset=seen)
-        if state is not None:
-            k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
-        attend = window_decode if x.shape[1] == 1 else attention
-        y = attend(q, k, v, self.window, self.qkv.slopes)
-        cut = max(0, k.shape[2] - (self.window - 1))
-        kept = State(k[:, :, cut:], v[:, :, cut:], seen + x.shape[1])
-        return self.out_proj(y.transpose(1, 2).flatten(2)), kept
+        kept_k, kept_v = (None, None) if state is None else (state.k, state.v)
+        attend = window_decode if x.shape[1] == 1 else partial(attend_and_keep, attention)
+        y, k, v = attend(q, k, v, kept_k, kept_v, self.window, self.qkv.slopes)
+        return self.out_proj(y.transpose(1, 2).flatten(2)), State(k, v, seen + x.shape[1])
 
     def state_size(self, seq_len: int) -> StateSize:
         held = 2 * self.qkv.kv_dim * min(seq_len, self.window - 1)

@@ -1,26 +1,39 @@
-"""One step of decoding with softmax attention over a window of kept keys: Based's Algorithm 3."""
+"""One step of decoding with softmax attention over a window, and the window after it: Based's Algorithm 3."""
 
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.attention import attention_reference, attention_sdpa
 from zoo.kernels.choice import Op
+from zoo.kernels.window_decode.reference import (
+    attend_and_keep,
+    window_decode_reference,
+    window_decode_sdpa,
+)
 
-OP = Op("window_decode", {"reference": attention_reference, "sdpa": attention_sdpa}, others=("triton",))
+OP = Op(
+    "window_decode",
+    {"reference": window_decode_reference, "sdpa": window_decode_sdpa},
+    others=("triton",),
+)
 
 
 def window_decode(
     q: Float[Tensor, "B H 1 C"],
-    k: Float[Tensor, "B G S C"],
-    v: Float[Tensor, "B G S C"],
-    window: int | None = None,
+    k: Float[Tensor, "B G 1 C"],
+    v: Float[Tensor, "B G 1 C"],
+    kept_k: Float[Tensor, "B G S C"] | None,
+    kept_v: Float[Tensor, "B G S C"] | None,
+    window: int,
     slopes: Float[Tensor, "H"] | None = None,
-) -> Float[Tensor, "B H 1 C"]:
-    """`zoo.kernels.attention` of the newest token alone: the last of S, over the last `window` keys.
+) -> tuple[Float[Tensor, "B H 1 C"], Float[Tensor, "B G N C"], Float[Tensor, "B G N C"]]:
+    """`zoo.kernels.attention` of one token over what is kept of those before it and itself.
 
-    An op of its own, so that what suits one query need not suit many (arXiv 2402.18668, Algorithm 3).
+    kept_k, kept_v: of the last S <= window - 1 tokens, both or neither (the start).  They are values and stay
+    as they are; returned are y and those to keep from here on, of the last N = min(S + 1, window - 1) tokens.
+    An op of its own, so that what suits one query need not suit many (arXiv 2402.18668, Algorithm 3; there
+    the window is a ring that is written in place, here the next state is another one).
     """
-    return OP.run("sdpa", q, k, v, window, slopes)
+    return OP.run("sdpa", q, k, v, kept_k, kept_v, window, slopes)
 
 
-__all__ = ["OP", "window_decode"]
+__all__ = ["OP", "attend_and_keep", "window_decode", "window_decode_reference", "window_decode_sdpa"]

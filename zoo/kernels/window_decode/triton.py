@@ -1,17 +1,19 @@
-"""A decoding step over a window in Triton: the window's keys and values pass once through the registers.
+"""A decoding step over a window in Triton: its keys and values are read once, and written once, a token on.
 
 One program has up to four query heads that share a key/value head, and for each of them a running maximum m,
-the sum of 2^(logit - m) and the sum of values under these weights; BLOCK keys pass by at a time.  Of more
-heads than four, each four read the keys again, out of the cache.
+the sum of 2^(logit - m) and the sum of values under these weights, first those of the token itself; then
+BLOCK of the kept keys pass by at a time, and are written to where they stand in the next state.  Of more
+heads than four, each four read the keys again, out of the cache, and the first four write.
 
-Floor: the bytes of the keys and values in view.  At B = 128, G = 16, C = 64 and a window of 128 in bfloat16
-they are 67 MB, 16 us on an H200.  A program goes through the whole window: few sequences with a long one
-leave most of a card idle.
+Floor: the bytes of what is kept, before and after.  At B = 128, G = 16, C = 64 and a window of 128 in
+bfloat16 they are 2 * 67 MB, 31 us on an H200.  A program goes through the whole window: few sequences with a
+long one leave most of a card idle.
 
-Gradients are made by torch, from the definition: what decodes has no use for them.
+Gradients are made by torch, from the definition: what decodes has no use for them.  With k the keys kept and
+the token's own, those of the next state are the last N of k, so that dk gets its gradient too.
 
-B batch, H query heads, G key/value heads, S keys, C channels.  Tensors come with the strides they have; the
-last must be 1.
+B batch, H query heads, G key/value heads, S tokens kept before and N after, C channels.  Tensors come with
+the strides they have; the last must be 1.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportGeneralTypeIssues=false
@@ -21,131 +23,195 @@ last must be 1.
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 import triton
 import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.folding import Folding
-from zoo.kernels.launching import launch_options, unfit_here
-from zoo.kernels.tiles import load_rows, power_of_two, rows_last
+from zoo.kernels.launching import launch_options, strided, unfit_here
+from zoo.kernels.tiles import load_rows, power_of_two, rows_last, store_rows
 
 PROVEN: str | None = None  # no card has run the gpu tests yet
 WITHOUT_PRODUCTS = frozenset({"decode"})  # one query makes no matrix
 DTYPES = (torch.float32, torch.bfloat16)
 CHANNELS = 256  # at most
 TOGETHER = (4, 3, 2, 1)  # query heads of a program: more would spill registers
-TILE = 2048  # scalars of a block of keys
+TILE = 2048  # scalars of a block of kept keys
 LOG2_E: tl.constexpr = tl.constexpr(1.4426950408889634)
+
+
+class Blocks(NamedTuple):
+    """How the window is cut: kept tokens that pass by at once."""
+
+    rows: int
+    num_warps: int
+    num_stages: int
+
+
+def blocks(channels: int) -> Blocks:
+    """Static, so that a captured graph and a second run do the same.  channels: C, filled up.
+
+    `python -m benchmarks.kernels_offline` says what each costs in registers; none may spill.
+    """
+    return Blocks(TILE // channels, 4, 1)
 
 
 def window_decode_triton(
     q: Float[Tensor, "B H 1 C"],
-    k: Float[Tensor, "B G S C"],
-    v: Float[Tensor, "B G S C"],
-    window: int | None = None,
+    k: Float[Tensor, "B G 1 C"],
+    v: Float[Tensor, "B G 1 C"],
+    kept_k: Float[Tensor, "B G S C"] | None,
+    kept_v: Float[Tensor, "B G S C"] | None,
+    window: int,
     slopes: Float[Tensor, "H"] | None = None,
-) -> Float[Tensor, "B H 1 C"]:
-    """What `attention_reference` says of one query."""
-    first = 0 if window is None else max(0, k.shape[2] - window)
+) -> tuple[Float[Tensor, "B H 1 C"], Float[Tensor, "B G N C"], Float[Tensor, "B G N C"]]:
+    """What `window_decode_reference` says of one token; what is kept is a copy."""
+    kept_k, kept_v = (x[:, :, :0] if kept is None else kept for x, kept in ((k, kept_k), (v, kept_v)))
     slopes = None if slopes is None else slopes.float().expand(q.shape[0], -1)
-    return _Decode.apply(q, k[:, :, first:], v[:, :, first:], slopes)
+    return _Decode.apply(q, k, v, kept_k, kept_v, window, slopes)
 
 
 def unfit(
-    q: Tensor, k: Tensor, v: Tensor, window: int | None = None, slopes: Tensor | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    kept_k: Tensor | None,
+    kept_v: Tensor | None,
+    window: int,
+    slopes: Tensor | None = None,
 ) -> str | None:
     """Why these inputs cannot go through the kernel, in words; None: they can."""
-    if q.shape[2] != 1:
-        return f"one query at a time, and there are {q.shape[2]}"
+    if not q.shape[2] == k.shape[2] == v.shape[2] == 1:
+        return f"one token at a time, and there are {q.shape[2]}"
     if k.shape != v.shape or q.shape[-1] != k.shape[-1]:
         return "q, k and v must have the same number of channels, k and v the same shape"
     if q.shape[1] % k.shape[1]:
         return f"num_heads (={q.shape[1]}) must be a multiple of num_kv_heads (={k.shape[1]})"
     if q.shape[-1] > CHANNELS:
         return f"head_dim (={q.shape[-1]}) must be at most {CHANNELS}"
-    if not q.dtype == k.dtype == v.dtype or q.dtype not in DTYPES:
-        return f"q, k and v must all be float32 or bfloat16, and are {q.dtype}, {k.dtype} and {v.dtype}"
-    return unfit_here(q)
+    found = [x for x in (q, k, v, kept_k, kept_v) if x is not None]
+    if len({x.dtype for x in found}) > 1 or q.dtype not in DTYPES:
+        said = ", ".join(str(x.dtype) for x in found)
+        return f"q, k, v and what is kept must all be float32 or bfloat16, and are {said}"
+    return _unfit_kept(k, kept_k, kept_v, window) or unfit_here(q)
+
+
+def _unfit_kept(k: Tensor, kept_k: Tensor | None, kept_v: Tensor | None, window: int) -> str | None:
+    if kept_k is None or kept_v is None:
+        return None if kept_k is kept_v else "kept_k and kept_v come together"
+    if kept_k.shape != kept_v.shape or kept_k[:, :, :0].shape != k[:, :, :0].shape:
+        return "kept_k and kept_v must have the same shape, k's but for the number of tokens"
+    if kept_k.shape[2] >= window:
+        return f"at most window - 1 (={window - 1}) tokens are kept, and there are {kept_k.shape[2]}"
+    return None
 
 
 def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], object]]]:
     """Calls that reach the kernel in every configuration, on "meta"; few: a quick choice of them."""
-    sizes = [(64, 1), (33, 4)] if few else product((8, 16, 33, 64, 128, 256), (1, 2, 3, 4))
+    sizes = [(64, 1), (33, 8)] if few else product((8, 16, 33, 64, 128, 256), (1, 2, 3, 4, 8))
     for (channels, shared), dtype in product(sizes, DTYPES):
-        kept = torch.empty(4, 100, 4, channels, dtype=dtype, device="meta").transpose(1, 2)
+        kept = torch.empty(4, 63, 4, channels, dtype=dtype, device="meta").transpose(1, 2)
         q = torch.empty(4, 4 * shared, 1, channels, dtype=dtype, device="meta")
-        slopes = torch.empty(4 * shared, device="meta")
-        yield f"C {channels}, R {shared}", dtype, partial(window_decode_triton, q, kept, kept, 64, slopes)
+        slopes, new = torch.empty(4 * shared, device="meta"), kept[:, :, :1]
+        call = partial(window_decode_triton, q, new, new, kept, kept, 64, slopes)
+        yield f"C {channels}, R {shared}", dtype, call
 
 
 class _Decode(Folding):
     """slopes: [B H], of each sequence its own, since stacked members have their own."""
 
     @staticmethod
-    def forward(q: Tensor, k: Tensor, v: Tensor, slopes: Tensor | None) -> Tensor:  # pyright: ignore
-        q, k, v, y = rows_last(q), rows_last(k), rows_last(v), q.new_empty(q.shape)
-        channels, shared = power_of_two(q.shape[-1]), q.shape[1] // k.shape[1]
-        heads = next(size for size in TOGETHER if shared % size == 0)
-        _decode[(q.shape[0] * q.shape[1] // heads,)](
-            *(q, *q.stride()[:2], k, *k.stride()[:3], v, *v.stride()[:3]),
-            *(y, y if slopes is None else slopes.contiguous()),
-            *(q.shape[1] // heads, shared // heads, k.shape[2], q.shape[-1] ** -0.5),
-            **{"R": heads, "C": q.shape[-1], "CS": channels},
-            **{"BLOCK": min(256, TILE // channels), "BIASED": slopes is not None},
-            **launch_options(4, 1),
+    def forward(  # pyright: ignore
+        q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor, window: int, slopes: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        q, k, v, kept_k, kept_v = (rows_last(x) for x in (q, k, v, kept_k, kept_v))
+        (batch, groups, before, channels), shared = kept_k.shape, q.shape[1] // k.shape[1]
+        after, heads = min(before + 1, window - 1), next(size for size in TOGETHER if shared % size == 0)
+        y, next_k, next_v = (
+            x.new_empty(*x.shape[:2], n, channels) for x, n in ((q, 1), (k, after), (v, after))
         )
-        return y
+        cut = blocks(power_of_two(channels))
+        _decode[(batch * groups * shared // heads,)](
+            *(q, *q.stride()[:2], k, *k.stride()[:2], v, *v.stride()[:2]),
+            *(*strided(kept_k), *strided(kept_v), y, next_k, next_v),
+            *(y if slopes is None else slopes.contiguous(), groups, shared // heads, before, after),
+            channels**-0.5,
+            **{"R": heads, "C": channels, "CS": power_of_two(channels), "BLOCK": cut.rows},
+            BIASED=slopes is not None,
+            **launch_options(cut.num_warps, cut.num_stages),
+        )
+        return y, next_k, next_v
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
         del output
-        ctx.save_for_backward(*inputs)
+        ctx.save_for_backward(*inputs[:5], inputs[6])
 
     @staticmethod
-    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
-        q, k, v, slopes = ctx.saved_tensors
+    def backward(  # pyright: ignore
+        ctx: Any, dy: Tensor, dnext_k: Tensor, dnext_v: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        q, k, v, kept_k, kept_v, slopes = ctx.saved_tensors
         groups, scale = k.shape[1], q.shape[-1] ** -0.5
-        q, dy, k, v = (x.float() for x in (_by_group(q, groups), _by_group(dy, groups), k, v))
+        k, v = torch.cat([kept_k, k], 2).float(), torch.cat([kept_v, v], 2).float()
+        q, dy = (_by_group(x, groups).float() for x in (q, dy))
         logits, age = (q @ k.mT) * scale, torch.arange(k.shape[2] - 1, -1, -1, device=k.device)
         if slopes is not None:
             logits = logits - slopes.unflatten(1, (groups, -1))[..., None] * age
         p, dp = logits.softmax(-1), dy @ v.mT
         ds = p * (dp - (p * dp).sum(-1, keepdim=True))
-        dq, dk, dv = (ds @ k * scale).flatten(1, 2)[:, :, None], ds.mT @ q * scale, p.mT @ dy
-        return dq, dk, dv, None if slopes is None else -(ds * age).sum(-1).flatten(1)
+        gone = k.shape[2] - dnext_k.shape[2]
+        dk = ds.mT @ q * scale + F.pad(dnext_k, (0, 0, gone, 0))
+        dv = p.mT @ dy + F.pad(dnext_v, (0, 0, gone, 0))
+        dq, dslopes = ds @ k * scale, None if slopes is None else -(ds * age).sum(-1).flatten(1)
+        new, kept = ([x[:, :, -1:] for x in (dk, dv)], [x[:, :, :-1] for x in (dk, dv)])
+        return dq.flatten(1, 2)[:, :, None], *new, *kept, None, dslopes
 
 
 def _by_group(x: Float[Tensor, "B H 1 C"], groups: int) -> Float[Tensor, "B G R C"]:
     return x[:, :, 0].unflatten(1, (groups, -1))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["S", "N"])  # else the steps that fill a window would compile anew
 def _decode(
-    q, q_b, q_h, k, k_b, k_g, k_s, v, v_b, v_g, v_s, y, slopes, programs, each, S, scale,
+    q, q_b, q_h, k, k_b, k_g, v, v_b, v_g, kept_k, kk_b, kk_g, kk_s, kept_v, kv_b, kv_g, kv_s,
+    y, next_k, next_v, slopes, groups, each, S, N, scale,
     R: tl.constexpr, C: tl.constexpr, CS: tl.constexpr, BLOCK: tl.constexpr, BIASED: tl.constexpr,
 ):  # fmt: skip
-    """One program: R query heads; `each` programs in a row share a key/value head, `programs` a sequence."""
-    b, part, c = (tl.program_id(0) // programs).to(tl.int64), tl.program_id(0) % programs, tl.arange(0, CS)
-    g, row = part // each, tl.program_id(0).to(tl.int64) * R
-    q, k, v = q + b * q_b + part * R * q_h + c, k + b * k_b + g * k_g, v + b * v_b + g * v_g
+    """One program: R query heads; `each` programs in a row share a key/value head, which the first writes."""
+    shared, part, c = tl.program_id(0).to(tl.int64) // each, tl.program_id(0) % each, tl.arange(0, CS)
+    b, g, row = shared // groups, shared % groups, tl.program_id(0).to(tl.int64) * R
+    q, k, v = q + b * q_b + (g * each + part) * R * q_h + c, k + b * k_b + g * k_g, v + b * v_b + g * v_g
+    kept_k, kept_v = kept_k + b * kk_b + g * kk_g, kept_v + b * kv_b + g * kv_g
+    next_k, next_v = next_k + shared * N * C, next_v + shared * N * C
+    gone, stay = S + 1 - N, tl.where(part == 0, N - 1, 0)  # stay: rows that this program writes
+    key, value = tl.load(k + c, c < C, 0.0), tl.load(v + c, c < C, 0.0)
+    last = c < tl.where(part < tl.minimum(N, 1), C, 0)
+    tl.store(next_k + (N - 1) * C + c, key, last)
+    tl.store(next_v + (N - 1) * C + c, value, last)
     queries, sums = (), ()
     for r in tl.static_range(R):
-        queries += (tl.load(q + r * q_h, c < C, 0.0).to(tl.float32) * (scale * LOG2_E),)
-        sums += ((float("-inf"), 0.0, tl.zeros([CS], tl.float32)),)
+        query = tl.load(q + r * q_h, c < C, 0.0).to(tl.float32) * (scale * LOG2_E)
+        queries += (query,)
+        sums += ((tl.sum(query * key.to(tl.float32), 0), 1.0, value.to(tl.float32)),)
     for start in range(0, S, BLOCK):
         j = start + tl.arange(0, BLOCK)
-        keys = load_rows(k, k_s, j, S, C, CS).to(tl.float32)
-        values = load_rows(v, v_s, j, S, C, CS).to(tl.float32)
+        keys, values = load_rows(kept_k, kk_s, j, S, C, CS), load_rows(kept_v, kv_s, j, S, C, CS)
+        to = tl.where(j < gone, N, j - gone)  # N: nowhere
+        store_rows(next_k, C, to, stay, keys, C, CS)
+        store_rows(next_v, C, to, stay, values, C, CS)
+        keys, values = keys.to(tl.float32), values.to(tl.float32)
         added = ()
         for r in tl.static_range(R):
             m, weight, total = sums[r]
             logits = tl.sum(keys * queries[r][None, :], 1)
             if BIASED:
-                logits -= tl.load(slopes + row + r) * LOG2_E * (S - 1 - j)
+                logits -= tl.load(slopes + row + r) * LOG2_E * (S - j)
             logits = tl.where(j < S, logits, float("-inf"))
             peak = tl.maximum(m, tl.max(logits, 0))
             p, shrink = tl.exp2(logits - peak), tl.exp2(m - peak)
