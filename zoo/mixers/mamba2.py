@@ -80,8 +80,7 @@ class Mamba2(Mixer[State]):
         gate, u, dt = self.in_proj(x).split([self.d_inner, self.channels, self.num_heads], dim=-1)
         u, tail = self.conv(u, tail)
         with torch.autocast(x.device.type, enabled=False):
-            wide = torch.promote_types(x.dtype, torch.float32)
-            y, h = self._scan(F.silu(u).to(wide), dt.to(wide), h)
+            y, h = self._scan(F.silu(u), dt.to(torch.promote_types(x.dtype, torch.float32)), h)
         y = (y.to(gate.dtype) * F.silu(gate)).unflatten(-1, (self.num_groups, -1))
         y = F.rms_norm(y, y.shape[-1:], eps=1e-5).flatten(2) * self.norm_weight
         return self.out_proj(y), State(h, tail)
@@ -91,7 +90,7 @@ class Mamba2(Mixer[State]):
     ) -> tuple[Float[Tensor, "B T E"], Float[Tensor, "B H N P"]]:
         maps = self.num_groups * self.d_state
         u, B, C = u.split([self.d_inner, maps, maps], dim=-1)
-        u = u.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+        u = u.to(dt.dtype).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
         B, C = (self._each_head(s) for s in (B, C))
         dt = F.softplus(dt + self.dt_bias).mT
         y, h = gated_linear_attention(C, B, dt[..., None] * u, -self.A_log.exp()[:, None] * dt, h)

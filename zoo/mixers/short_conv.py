@@ -3,17 +3,12 @@
 B batch, T time, C channels, K taps.
 """
 
-from typing import Any
-
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.autograd import Function
 
 from zoo.checks import at_least
-
-FEW_TAPS = 8  # up to here a sum of shifted products beats conv1d on a CPU, forward and backward
+from zoo.kernels.short_conv import short_conv
 
 
 class ShortConv(nn.Module):
@@ -39,56 +34,15 @@ class ShortConv(nn.Module):
         self, x: Float[Tensor, "B T C"], tail: Float[Tensor, "B K-1 C"] | None = None
     ) -> tuple[Float[Tensor, "B T C"], Float[Tensor, "B K-1 C"]]:
         """The outputs and the tail to go on from; `tail` None is the start of a sequence."""
-        if tail is None:
-            tail = x.new_zeros(x.shape[0], self.kernel_size - 1, x.shape[2])
-        past = torch.cat([tail, x], dim=1)
-        convolve = self._shifted if self.kernel_size <= FEW_TAPS else self._grouped
-        return convolve(past), past[:, x.shape[1] :]
+        return short_conv(x, self.weight, self.bias, tail), self._tail_after(x, tail)
 
     def tail_size(self) -> int:
         """Scalars per sequence in the tail."""
         return self.weight.numel() - self.weight.shape[1]
 
-    def _shifted(self, past: Tensor) -> Tensor:
-        bias = past.new_zeros(past.shape[2]) if self.bias is None else self.bias
-        return _ShiftedSum.apply(past, self.weight, bias)  # pyright: ignore[reportReturnType]
-
-    def _grouped(self, past: Tensor) -> Tensor:
-        taps = self.weight.flip(0).T[:, None]  # conv1d correlates: its last tap acts on the present
-        return F.conv1d(past.transpose(1, 2), taps, self.bias, groups=taps.shape[0]).transpose(1, 2)
-
-
-class _ShiftedSum(Function):
-    """y_t = bias + sum_r weight_r * past_{t+K-1-r}; autograd would zero, fill and add a tensor a tap."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(past: Tensor, weight: Tensor, bias: Tensor) -> Tensor:  # pyright: ignore
-        taps = _windows(past, len(weight), past.shape[1] - len(weight) + 1)
-        y = torch.addcmul(bias, taps[0], weight[-1])
-        for tap, w in zip(taps[1:], weight.flip(0)[1:], strict=True):
-            y = torch.addcmul(y, tap, w)
-        return y
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        del output
-        ctx.save_for_backward(*inputs[:2])
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # pyright: ignore
-        past, weight = ctx.saved_tensors
-        reach = len(weight) - 1
-        later = _windows(F.pad(grad, (0, 0, reach, reach)), len(weight), past.shape[1])
-        d_past = later[0] * weight[0]
-        for shifted, w in zip(later[1:], weight[1:], strict=True):
-            d_past = torch.addcmul(d_past, shifted, w)
-        taps = reversed(_windows(past, len(weight), grad.shape[1]))
-        d_weight = torch.stack([(grad * tap).sum((0, 1)) for tap in taps])  # quicker here than einsum
-        return d_past, d_weight, grad.sum((0, 1))
-
-
-def _windows(x: Float[Tensor, "B S C"], count: int, length: int) -> list[Float[Tensor, "B T C"]]:
-    """The `count` views of `length` steps that begin at 0, 1, 2, ..."""
-    return [x[:, start : start + length] for start in range(count)]
+    def _tail_after(self, x: Tensor, tail: Tensor | None) -> Tensor:
+        missing = self.kernel_size - 1 - x.shape[1]
+        if missing <= 0:
+            return x[:, -missing:]
+        before = x.new_zeros(x.shape[0], missing, x.shape[2]) if tail is None else tail[:, -missing:]
+        return torch.cat([before, x], dim=1)
