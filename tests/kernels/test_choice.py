@@ -69,8 +69,8 @@ def test_a_cell_s_record_names_what_ran_and_its_name_does_not(tmp_path: Path):
         (folder := tmp_path / cell.config["kernels"]).mkdir()
         outcomes.append(train(cell, folder))
     auto, reference = outcomes
-    assert auto.kernels == {"attention": "sdpa", "linear_cross_entropy": "chunked"}
-    assert reference.kernels == {"attention": "reference", "linear_cross_entropy": "reference"}
+    assert auto.kernels == {"attention": "sdpa", "linear_cross_entropy": "chunked", "short_conv": "shifted"}
+    assert reference.kernels == dict.fromkeys(auto.kernels, "reference")
     for name, score in auto.scores["test"].items():
         assert score.loss == pytest.approx(reference.scores["test"][name].loss, rel=1e-3)
 
@@ -101,7 +101,7 @@ def test_a_model_without_a_single_such_op_is_refused_before_any_step(
     monkeypatch.setattr("zoo.kernels.choice.no_device", lambda: None)
     says = r"kernels \(=triton\) cannot be had: fft_conv has reference, fft.  Use kernels=auto"
     with pytest.raises(ValueError, match=says):
-        train(tiny(mixer="hyena", kernels="triton"), tmp_path)
+        train(tiny(mixer="long_conv", kernels="triton"), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

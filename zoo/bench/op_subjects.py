@@ -27,6 +27,7 @@ def subjects(small: bool) -> list[Subject]:
             delta_rule(1, 2, 256, 16, 16),
             selective_scan(1, 256, 32, 8),
             diagonal_scan(1, 256, 32),
+            short_conv(1, 256, 32, 4),
             linear_cross_entropy(256, 32, 1024),
             se_attention(1, 2, 1024, 16, chunk_size=64, block_size=16, top_k=4),
             se_attention(1, 2, 1024, 16, chunk_size=64, block_size=16, top_k=4, per_token=True),
@@ -47,6 +48,7 @@ def subjects(small: bool) -> list[Subject]:
         delta_rule(4, 16, 8192, 64, 64),
         selective_scan(4, 2048, 2048, 16),
         diagonal_scan(4, 2048, 2048),
+        short_conv(256, 256, 128, 4),
         linear_cross_entropy(16384, 128, 8192),
         se_attention(1, 16, 65536, 64, chunk_size=512, block_size=32, top_k=8),
         se_attention(1, 16, 16384, 64, chunk_size=512, block_size=32, top_k=8, per_token=True),
@@ -228,6 +230,19 @@ def diagonal_scan(B: int, T: int, D: int) -> Subject:
         flops=0.0,
         outputs=B * T * D,
         states=B * D,
+    )
+
+
+def short_conv(B: int, T: int, C: int, K: int) -> Subject:
+    """No product of matrices."""
+    return Subject(
+        name="short convolution",
+        op="short_conv",
+        words=sizes(batch=B, seq_len=T, channels=C, kernel_size=K),
+        tokens=B * T,
+        inputs=lambda draw: [draw(B, T, C), draw(K, C), draw(C), None],
+        flops=0.0,
+        outputs=B * T * C,
     )
 
 
