@@ -1,9 +1,10 @@
 """A decoding step over a window in Triton: its keys and values are read once, and written once, a token on.
 
-One program has up to four query heads that share a key/value head, and for each of them a running maximum m,
-the sum of 2^(logit - m) and the sum of values under these weights, first those of the token itself; then
-BLOCK of the kept keys pass by at a time, and are written to where they stand in the next state.  Of more
-heads than four, each four read the keys again, out of the cache, and the first four write.
+One program has up to four query heads that share a key/value head.  BLOCK of the kept keys pass by at a time,
+and are written to where they stand in the next state.  Each row of the block has for each head a running
+maximum m, the sum of 2^(logit - m) and the sum of values under these weights, over what has passed in this
+row; the rows meet at the end, so that warps never wait for each other before.  The token itself is the first
+of row 0.  Of more heads than four, each four read the keys again, out of the cache, and the first four write.
 
 Floor: the bytes of what is kept, before and after.  At B = 128, G = 16, C = 64 and a window of 128 in
 bfloat16 they are 2 * 67 MB, 31 us on an H200.  A program goes through the whole window: few sequences with a
@@ -54,11 +55,12 @@ class Blocks(NamedTuple):
 
 
 def blocks(channels: int) -> Blocks:
-    """Static, so that a captured graph and a second run do the same.  channels: C, filled up.
+    """Static, so that a captured graph and a second run do the same.
 
     `python -m benchmarks.kernels_offline` says what each costs in registers; none may spill.
     """
-    return Blocks(TILE // channels, 4, 1)
+    tile = TILE if channels % 16 == 0 else TILE // 2  # else numbers are loaded one by one, of more rows
+    return Blocks(tile // power_of_two(channels), 4, 1)
 
 
 def window_decode_triton(
@@ -113,9 +115,9 @@ def _unfit_kept(k: Tensor, kept_k: Tensor | None, kept_v: Tensor | None, window:
 
 def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], object]]]:
     """Calls that reach the kernel in every configuration, on "meta"; few: a quick choice of them."""
-    sizes = [(64, 1), (33, 8)] if few else product((8, 16, 33, 64, 128, 256), (1, 2, 3, 4, 8))
-    for (channels, shared), dtype in product(sizes, DTYPES):
-        kept = torch.empty(4, 63, 4, channels, dtype=dtype, device="meta").transpose(1, 2)
+    sizes = [*product((8, 16, 33, 64, 100, 128, 200, 256), (1, 2, 3, 4)), (64, 8)]
+    for (channels, shared), dtype in product([(64, 1), (33, 8)] if few else sizes, DTYPES):
+        kept = torch.empty(4, 4, 63, channels, dtype=dtype, device="meta")
         q = torch.empty(4, 4 * shared, 1, channels, dtype=dtype, device="meta")
         slopes, new = torch.empty(4 * shared, device="meta"), kept[:, :, :1]
         call = partial(window_decode_triton, q, new, new, kept, kept, 64, slopes)
@@ -135,7 +137,7 @@ class _Decode(Folding):
         y, next_k, next_v = (
             x.new_empty(*x.shape[:2], n, channels) for x, n in ((q, 1), (k, after), (v, after))
         )
-        cut = blocks(power_of_two(channels))
+        cut = blocks(channels)
         _decode[(batch * groups * shared // heads,)](
             *(q, *q.stride()[:2], k, *k.stride()[:2], v, *v.stride()[:2]),
             *(*strided(kept_k), *strided(kept_v), y, next_k, next_v),
@@ -194,13 +196,15 @@ def _decode(
     last = c < tl.where(part < tl.minimum(N, 1), C, 0)
     tl.store(next_k + (N - 1) * C + c, key, last)
     tl.store(next_v + (N - 1) * C + c, value, last)
-    queries, sums = (), ()
+    i, queries, sums = tl.arange(0, BLOCK), (), ()  # of every head m, the weights and the values, row by row
     for r in tl.static_range(R):
         query = tl.load(q + r * q_h, c < C, 0.0).to(tl.float32) * (scale * LOG2_E)
+        first = tl.where(i == 0, 1.0, 0.0)
+        m = tl.zeros([BLOCK], tl.float32) + tl.sum(query * key.to(tl.float32), 0)
         queries += (query,)
-        sums += ((tl.sum(query * key.to(tl.float32), 0), 1.0, value.to(tl.float32)),)
+        sums += ((m, first, first[:, None] * value.to(tl.float32)[None, :]),)
     for start in range(0, S, BLOCK):
-        j = start + tl.arange(0, BLOCK)
+        j = start + i
         keys, values = load_rows(kept_k, kk_s, j, S, C, CS), load_rows(kept_v, kv_s, j, S, C, CS)
         to = tl.where(j < gone, N, j - gone)  # N: nowhere
         store_rows(next_k, C, to, stay, keys, C, CS)
@@ -213,11 +217,12 @@ def _decode(
             if BIASED:
                 logits -= tl.load(slopes + row + r) * LOG2_E * (S - j)
             logits = tl.where(j < S, logits, float("-inf"))
-            peak = tl.maximum(m, tl.max(logits, 0))
+            peak = tl.maximum(m, logits)
             p, shrink = tl.exp2(logits - peak), tl.exp2(m - peak)
-            total = total * shrink + tl.sum(p[:, None] * values, 0)
-            added += ((peak, weight * shrink + tl.sum(p, 0), total),)
+            added += ((peak, weight * shrink + p, total * shrink[:, None] + p[:, None] * values),)
         sums = added
     for r in tl.static_range(R):
         m, weight, total = sums[r]
-        tl.store(y + (row + r) * C + c, (total / weight).to(y.dtype.element_ty), c < C)
+        share = tl.exp2(m - tl.max(m, 0))
+        answer = tl.sum(total * share[:, None], 0) / tl.sum(weight * share, 0)
+        tl.store(y + (row + r) * C + c, answer.to(y.dtype.element_ty), c < C)
