@@ -83,7 +83,10 @@ class Mamba3(Mixer[State]):
         made = self.in_proj(x)
         with torch.autocast(x.device.type, enabled=False):
             wide = made.to(torch.promote_types(x.dtype, torch.float32))
-            gate, v, B, C, dt, A, share, theta = wide.split(self.sizes, dim=-1)
+            gate, _, B, C, dt, A, share, theta = wide.split(self.sizes, dim=-1)
+            v = made.split(self.sizes, dim=-1)[
+                1
+            ]  # may be in half precision: then so is what a kernel multiplies
             v = v.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
             k, q = self.B_norm(B)[:, None] + self.B_bias, self.C_norm(C)[:, None] + self.C_bias
             dt = F.softplus(dt + self.dt_bias).mT
