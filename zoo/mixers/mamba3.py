@@ -83,17 +83,14 @@ class Mamba3(Mixer[State]):
         made = self.in_proj(x)
         with torch.autocast(x.device.type, enabled=False):
             wide = made.to(torch.promote_types(x.dtype, torch.float32))
-            gate, _, B, C, dt, A, share, theta = wide.split(self.sizes, dim=-1)
-            v = made.split(self.sizes, dim=-1)[
-                1
-            ]  # may be in half precision: then so is what a kernel multiplies
+            gate, v, B, C, dt, A, share, theta = wide.split(self.sizes, dim=-1)
             v = v.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
             k, q = self.B_norm(B)[:, None] + self.B_bias, self.C_norm(C)[:, None] + self.C_bias
             dt = F.softplus(dt + self.dt_bias).mT
             angle = self._angle(dt, theta, state)
             k, q = turned(k, angle), turned(q, angle)
             log_decay = -F.softplus(A).clamp(min=SLOWEST).mT * dt
-            y, h = trapezoidal(q, k, v, dt, torch.sigmoid(share).mT, log_decay, state)
+            y, h = trapezoidal(q, k, v, dt, torch.sigmoid(share).mT, log_decay, state, made.dtype)
             y = (y + self.D[:, None, None] * v).transpose(1, 2).flatten(2) * F.silu(gate)
         return self.out_proj(y.to(made.dtype)), State(h, k[:, :, -1], v[:, :, -1], angle[:, :, -1])
 
@@ -128,16 +125,19 @@ def trapezoidal(
     here: Float[Tensor, "B H T"],
     log_decay: Float[Tensor, "B H T"],
     state: State | None,
+    dtype: torch.dtype,
 ) -> tuple[Float[Tensor, "B H T P"], Float[Tensor, "B H N P"]]:
     """Gated linear attention that writes a token's whole share of the state one token later.
 
+    dtype: of the values as they were made, in which a kernel may multiply.
     here: l, the token's share of its own step; 1 - l is the share of the token before, which is known, as
     the step is, only now.  So what a token writes for itself is added to its output by hand.
     """
     first_k, first_v = (None, None) if state is None else (state.k, state.v)
     mine, before = here * dt, (1 - here) * dt + F.pad(here * dt, (1, 0))[..., :-1]
     late = (log_decay.exp() * before)[..., None] * delayed(k, first_k)
-    y, h = gated_linear_attention(q, late, delayed(v, first_v), log_decay, None if state is None else state.h)
+    values = delayed(v, first_v).to(dtype)
+    y, h = gated_linear_attention(q, late, values, log_decay, None if state is None else state.h)
     own = mine[..., None] * k
     return y + (q * own).sum(-1, keepdim=True) * v, h + own[..., -1, :, None] * v[..., -1, None, :]
 
