@@ -23,6 +23,7 @@ from benchmarks.gpu.commands import Place, run
 from benchmarks.gpu.pack import pack
 from benchmarks.gpu.parts import PARTS
 from benchmarks.gpu.targets import write_targets
+from zoo.kernels.available import no_device
 
 TARGETS = "targets"
 
@@ -40,6 +41,8 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="tiny sizes, to see that every part runs")
     parser.add_argument("--minutes", type=float, default=9.0, help="for each part (default: 9)")
     args = parser.parse_args()
+    if args.device == "cuda" and (reason := no_device()):
+        parser.error(f"--device (=cuda) cannot be had: {reason}.  `--device cpu --small` tries every part.")
     place = Place(args.device, args.small, args.out, args.minutes)
     failed = 0
     for name in PARTS if "all" in args.parts else [part for part in PARTS if part in args.parts]:

@@ -7,8 +7,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import torch
 
 from benchmarks.gpu import commands, targets, tested
+from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.commands import Command, Part, Place, read_csv, run, write_csv
 from benchmarks.gpu.parts import PARTS
 from tests.command import ROOT
@@ -33,6 +35,17 @@ def test_every_part_runs_at_tiny_sizes(tmp_path: Path):
     assert not any(name.endswith(("result.json", "metrics.csv", "last.ckpt")) for name in names)
     verdicts = (tmp_path / "targets.md").read_text()
     assert verdicts.count("not measured") == len(targets.TARGETS), "a CPU cannot meet a card's target"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA device")
+def test_a_card_that_is_missing_is_said_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys, "argv", ["benchmarks.gpu", "ops", "--out", str(tmp_path / "out")])
+    with pytest.raises(SystemExit):
+        main()
+    assert "no CUDA device.  `--device cpu --small` tries every part." in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def place(tmp_path: Path, device: str = "cuda") -> Place:
