@@ -1,5 +1,6 @@
 """benchmarks.gpu.tune without a card: what is tried, left out, ranked and written."""
 
+import json
 import multiprocessing
 import os
 import subprocess
@@ -19,9 +20,10 @@ from benchmarks.gpu.commands import Place, read_csv
 from benchmarks.gpu.on_card import Graph, Lost, poisoned
 from benchmarks.gpu.ranking import Timed, disagreement, fastest, in_rounds
 from benchmarks.gpu.tune_tables import Found, Tables
-from benchmarks.gpu.tuned import CONSTANTS, TABLES, tuned
+from benchmarks.gpu.tuned import BY_CHANNEL, CONSTANTS, TABLES, tuned
 from tests.command import ROOT
 
+COMPILING = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="needs triton")
 
 
@@ -85,12 +87,39 @@ def test_what_a_call_looks_up_is_noted_once():
 
 @needs_triton
 def test_all_that_is_tuned_has_a_table_and_constants_that_are_there():
-    assert {one.op for one in tuned(False)} == set(TABLES) >= set(CONSTANTS)
-    for place in TABLES.values():
-        assert callable(Knob(place).value())
+    assert {one.op for one in tuned(False)} == set(TABLES)
+    assert {one.table for one in tuned(False)} == {*TABLES.values(), BY_CHANNEL} >= set(CONSTANTS)
     for one in tuned(False):
-        assert one.subject.op == one.ragged.op and one.subject.words != one.ragged.words
+        assert callable(Knob(one.table).value()) and one.subject.op == one.ragged.op
+        assert one.subject.words != one.ragged.words
         assert all(knob.value() not in values for knob, values in one.constants.items())
+
+
+ASKED = """
+import json
+import torch
+from triton.runtime.jit import JITFunction
+from benchmarks.gpu.compiling import asked
+from benchmarks.gpu.tuned import tuned
+
+JITFunction.run = lambda *args, **options: None  # nothing is compiled
+for number, one in enumerate(tuned(False)):
+    found = [knob for knob, _ in asked(number, False, torch.bfloat16, 90)]
+    entries = [knob.word for knob in found if knob not in one.constants]
+    print(json.dumps([one.subject.name, one.way, entries]))
+"""
+
+
+@needs_triton
+def test_every_call_looks_up_the_table_that_is_tuned_for_it():
+    """In the channels' case, a decay for each, the op has a table of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED], cwd=ROOT, env=COMPILING, capture_output=True, text=True
+    )
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(rows) == len(tuned(False)) and all(entries for *_, entries in rows), done.stderr
+    own = [entries for name, _, entries in rows if name == "linear attention, a decay a channel"]
+    assert own == [["sums", "walk", "weights", "outputs"], ["pairs", "gradients"]]
 
 
 # what is left out ------------------------------------------------------------------------------------------
@@ -162,6 +191,13 @@ def test_one_wrong_row_disagrees_and_rounding_does_not():
     assert "result 0" in str(disagreement([nan, true], [true, true]))
     assert disagreement([torch.tensor(2.0)], [torch.tensor(2.1)]) is not None
     assert disagreement([torch.zeros(3)], [torch.zeros(3)]) is None
+
+
+def test_few_may_choose_otherwise_between_two_that_are_as_good():
+    true = torch.arange(10_000)
+    few, more = (true.clone().index_fill_(0, torch.arange(count), -1) for count in (2, 3))
+    assert disagreement([few], [true]) is None
+    assert disagreement([more], [true]) == "disagrees: result 0 in 0.0003 of its numbers"
 
 
 def test_memory_that_nobody_has_written_is_no_number():

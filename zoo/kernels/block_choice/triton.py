@@ -62,14 +62,19 @@ class Cut(NamedTuple):
     blocks: int
 
 
-def cut_of(sequences: int, rows: int, blocks: int, slots: int) -> Cut:
+def tile_of(sequences: int, rows: int, blocks: int, slots: int) -> Blocks:
     """Static, so that a captured graph and a second run do the same.
 
     `python -m benchmarks.kernels_offline` says what a tile costs in registers; none may spill.
     """
     tile = Blocks(128, 64 if hopper() else 32, 8, 2)
     if slots > 32 or sequences * triton.cdiv(rows, tile.own) * triton.cdiv(blocks, tile.other) < PROGRAMS:
-        tile = Blocks(64, 32, 4, 3)
+        return Blocks(64, 32, 4, 3)
+    return tile
+
+
+def cut_of(sequences: int, rows: int, blocks: int, slots: int) -> Cut:
+    tile = tile_of(sequences, rows, blocks, slots)
     tiles, passes = triton.cdiv(rows, tile.own), triton.cdiv(blocks, tile.other)
     each = max(sequences * tiles * passes // PROGRAMS, triton.cdiv(passes * slots, MERGED), 1)
     return Cut(tile, tiles, triton.cdiv(passes, each), each * tile.other)

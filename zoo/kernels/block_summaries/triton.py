@@ -14,7 +14,7 @@ B batch, H query heads, G key/value heads, T time, U blocks, C channels per head
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -65,12 +65,19 @@ def _forward(whole: Tensor, block_size: int) -> None:
     block_summaries_triton(*whole.split([4, 2, 2], 1), block_size)
 
 
-def cut(tile: int, width: int, bits: int) -> tuple[int, int]:
-    """Channels at a time, and warps: static, and such that no register spills."""
+class Cut(NamedTuple):
+    """How one program is cut: channels at a time."""
+
+    channels: int
+    num_warps: int
+
+
+def cut(tile: int, width: int, bits: int) -> Cut:
+    """Static, so that a captured graph and a second run do the same, and such that no register spills."""
     size, few = power_of_two(width), 4 if tile == 64 and width <= 64 else 8
     if hopper():
-        return min(size, 64) if bits == 32 else size, few
-    return min(size, 512 // bits), few
+        return Cut(min(size, 64) if bits == 32 else size, few)
+    return Cut(min(size, 512 // bits), few)
 
 
 class _Summaries(Folding):

@@ -20,7 +20,7 @@ LEVELS = CHUNK.bit_length() - 1
 
 
 class Blocks(NamedTuple):
-    """How one program is cut: channels of keys and of values at once."""
+    """How one program is cut: channels of keys and of values at once, at most; 0 of what it has none of."""
 
     keys: int
     values: int
@@ -28,26 +28,32 @@ class Blocks(NamedTuple):
     num_stages: int
 
 
-# Static, so that a captured graph and a second run do the same.
-# `python -m benchmarks.kernels_offline` says what each costs in registers; none may spill.
-CUTS = {  # bits of a factor -> kernel -> at most so many channels of keys and of values, warps, stages
+CUTS = {  # bits of a factor -> kernel
     16: {
-        "sums": Blocks(32, 64, 8, 1),
+        "sums": Blocks(32, 0, 8, 1),
         "walk": Blocks(32, 64, 8, 2),
-        "weights": Blocks(32, 64, 8, 1),
+        "weights": Blocks(32, 0, 8, 1),
         "outputs": Blocks(64, 64, 4, 2),
-        "pairs": Blocks(64, 64, 4, 2),
+        "pairs": Blocks(0, 64, 4, 2),
         "gradients": Blocks(32, 64, 8, 1),
     },
     32: {
-        "sums": Blocks(32, 64, 4, 1),
+        "sums": Blocks(32, 0, 4, 1),
         "walk": Blocks(16, 64, 8, 2),
-        "weights": Blocks(16, 64, 8, 1),
+        "weights": Blocks(16, 0, 8, 1),
         "outputs": Blocks(32, 32, 8, 2),
-        "pairs": Blocks(32, 32, 8, 2),
+        "pairs": Blocks(0, 32, 8, 2),
         "gradients": Blocks(16, 16, 8, 1),
     },
 }
+
+
+def blocks(kernel: str, bits: int) -> Blocks:
+    """Static, so that a captured graph and a second run do the same.
+
+    `python -m benchmarks.kernels_offline` says what each costs in registers; none may spill.
+    """
+    return CUTS[bits][kernel]
 
 
 def sums_of(
@@ -57,11 +63,10 @@ def sums_of(
     B, H, T, K = q.shape
     tree = q.new_empty(B, H, _chunks(T), 2 * CHUNK, K, dtype=torch.float32)
     starts, ends = (x.new_empty(x.shape) for x in (q, k))
-    cut = CUTS[8 * q.element_size()]["sums"]
-    keys = min(cut.keys, power_of_two(K))
-    _sums[B * H, _chunks(T), triton.cdiv(K, keys)](
+    cut = _cut("sums", q)
+    _sums[B * H, _chunks(T), triton.cdiv(K, cut.keys)](
         *(*strided(q), *strided(k), *strided(g), tree, starts, ends, H, T),
-        **{"K": K, "KS": keys, "CHUNK": CHUNK, "LEVELS": LEVELS},
+        **{"K": K, "KS": cut.keys, "CHUNK": CHUNK, "LEVELS": LEVELS},
         **launch_options(cut.num_warps, cut.num_stages),
     )
     return tree, starts, ends
@@ -92,7 +97,7 @@ def weights_of(
 ) -> Float[Tensor, "B H N CHUNK CHUNK"]:
     """By how much each token reads each of its chunk up to itself."""
     B, H, T, K = q.shape
-    weights, cut = q.new_empty(B, H, _chunks(T), CHUNK, CHUNK), _cut("weights", q, 1)
+    weights, cut = q.new_empty(B, H, _chunks(T), CHUNK, CHUNK), _cut("weights", q)
     _weights[B * H, _chunks(T)](
         *(*strided(q), *strided(k), tree, weights, H, T),
         **{"K": K, "KS": cut.keys, "CHUNK": CHUNK, "LEVELS": LEVELS},
@@ -152,12 +157,11 @@ def _chunks(length: int) -> int:
     return triton.cdiv(length, CHUNK)
 
 
-def _cut(kernel: str, keys: Tensor, values: int) -> Blocks:
+def _cut(kernel: str, keys: Tensor, values: int = 0) -> Blocks:
     """No larger than the next power of two above what is there."""
-    cut = CUTS[8 * keys.element_size()][kernel]
+    cut = blocks(kernel, 8 * keys.element_size())
     return cut._replace(
-        keys=min(cut.keys, power_of_two(keys.shape[-1])),
-        values=max(16, min(cut.values, power_of_two(values))),
+        keys=min(cut.keys, power_of_two(keys.shape[-1])), values=min(cut.values, power_of_two(values))
     )
 
 
