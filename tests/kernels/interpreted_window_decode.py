@@ -1,12 +1,14 @@
 """Run by test_interpreted.py: the decoding step in Triton's interpreter, in float32, against float64."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
 from tests.kernels.agreement import as_near_as_torch, gradients_inside_vmap, members_as_alone
 from zoo.kernels.choice import kernels
-from zoo.kernels.window_decode import window_decode, window_decode_reference
+from zoo.kernels.window_decode import triton, window_decode, window_decode_reference
 from zoo.kernels.window_decode.triton import window_decode_triton
 from zoo.mixers.positions import alibi_slopes
 
@@ -62,6 +64,20 @@ def test_what_is_kept_is_copied_and_what_was_given_stays(groups: int):
         for found, old, new, unchanged in zip((next_k, next_v), before, (k, v), given, strict=True):
             assert torch.equal(found, torch.cat([old, new], 2)[:, :, -39:]) and torch.equal(old, unchanged)
             assert found.untyped_storage().data_ptr() != unchanged.untyped_storage().data_ptr()
+
+
+@torch.no_grad()
+def test_of_the_programs_that_share_a_head_one_writes(monkeypatch: pytest.MonkeyPatch):
+    """Eight query heads a key/value head: two programs for each, of which the second has no row to write."""
+    rows, store = [], triton.store_rows
+
+    def noted(at: Any, stride: Any, to: Any, length: Any, *others: Any) -> None:
+        rows.append(int(length.handle.data.item()))
+        store(at, stride, to, length, *others)
+
+    monkeypatch.setattr(triton, "store_rows", noted)
+    window_decode_triton(*draw(1, 16, 2, 5, 16), 6)
+    assert rows == [4, 4, 0, 0] * 2, "keys and values"
 
 
 @pytest.mark.parametrize("dim_of_slopes", [None, 0])
