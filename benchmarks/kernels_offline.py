@@ -1,6 +1,6 @@
 """Compile every Triton kernel for GPUs that are not here, and read what the compiler made of it.
 
-    python -m benchmarks.kernels_offline [--op NAME ...] [--arch 90 80] [--few] [--out FILE]
+    python -m benchmarks.kernels_offline [--op NAME ...] [--arch 90 80] [--few] [--jobs N] [--out FILE]
 
 Our own wrappers run on tensors without memory (device "meta") and each launch stops after its compilation,
 so what is compiled is what a GPU would be given.  Exit code 1 where a kernel spills registers, multiplies
@@ -14,8 +14,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +62,15 @@ def main() -> int:
     parser.add_argument("--arch", nargs="+", type=int, choices=SHARED, default=list(SHARED))
     parser.add_argument("--op", nargs="+", help="these alone (default: every op with a Triton form)")
     parser.add_argument("--few", action="store_true", help="a quick choice of the configurations")
+    parser.add_argument("--jobs", type=int, default=1, help="ops at the same time (default: 1)")
     parser.add_argument("--out", type=Path, help="also write the table to this file")
     args = parser.parse_args()
+    names = with_triton()
+    if unknown := sorted(set(args.op or []) - set(names)):
+        parser.error(f"--op (={' '.join(unknown)}) must be of {' '.join(names)}.")
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TRITON_CACHE_DIR"] = cache
-        found = [kernel for arch in args.arch for kernel in compiled(arch, args.few, args.op)]
+        found = list(compiled(args.arch, args.few, args.op or names, args.jobs))
     text = table(found, sys.argv[1:])
     print(text)
     if args.out:
@@ -71,24 +80,38 @@ def main() -> int:
     return 1 if wrong or not found else 0
 
 
-def compiled(arch: int, few: bool, names: list[str] | None = None) -> Iterator[Compiled]:
-    """Every distinct kernel that the ops with a Triton form launch, forward and backward."""
+def with_triton() -> list[str]:
     from zoo.kernels.choice import TRITON, ops
 
-    seen = set()
-    for op in ops():
-        if TRITON not in op.others or (names and op.name not in names):
-            continue
-        module = op.module(TRITON)
-        for case, dtype, call in module.cases(few):
-            with launches(arch) as launched:
-                call()
-            for name, made, options in launched:
-                if id(made) not in seen:
-                    seen.add(id(made))
-                    words = str(dtype).removeprefix("torch.")
-                    products = name not in module.WITHOUT_PRODUCTS
-                    yield read(op.name, name, case, words, made, options, arch, products)
+    return [op.name for op in ops() if TRITON in op.others]
+
+
+def compiled(archs: list[int], few: bool, names: list[str], jobs: int) -> Iterator[Compiled]:
+    """Every distinct kernel that these ops launch, forward and backward; says what is done as it goes."""
+    tasks = list(product(archs, names))
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        parts = (
+            pool.map(partial(compiled_of, few), tasks) if jobs > 1 else map(partial(compiled_of, few), tasks)
+        )
+        for (arch, name), kernels in zip(tasks, parts, strict=True):
+            print(f"sm_{arch} {name}: {len(kernels)} kernels", file=sys.stderr, flush=True)
+            yield from kernels
+
+
+def compiled_of(few: bool, task: tuple[int, str]) -> list[Compiled]:
+    """Of one op, for one architecture."""
+    arch, op = task
+    module, found, seen = import_module(f"zoo.kernels.{op}.triton"), [], set()
+    for case, dtype, call in module.cases(few):
+        with launches(arch) as launched:
+            call()
+        for name, made, options in launched:
+            if id(made) not in seen:
+                seen.add(id(made))
+                words = str(dtype).removeprefix("torch.")
+                products = name not in module.WITHOUT_PRODUCTS
+                found.append(read(op, name, case, words, made, options, arch, products))
+    return found
 
 
 @contextmanager
