@@ -28,9 +28,14 @@ def rows_last(x: Tensor) -> Tensor:
 
 @triton.jit
 def load_block(at, stride, rows, length, first, N: tl.constexpr, SIZE: tl.constexpr):
-    """[len(rows), SIZE] from column `first` of a matrix of `length` rows and N columns; zeros elsewhere."""
+    """[len(rows), SIZE] from column `first` of a matrix of `length` rows and N columns; zeros elsewhere.
+
+    length None: all rows are there, and none is compared.
+    """
     columns = first + tl.arange(0, SIZE)
-    mask = (rows < length)[:, None] & (columns < N)[None, :]
+    mask = (columns < N)[None, :]
+    if length is not None:
+        mask = (rows < length)[:, None] & mask
     return tl.load(at + rows[:, None] * stride + columns[None, :], mask=mask, other=0.0)
 
 

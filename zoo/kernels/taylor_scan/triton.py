@@ -87,7 +87,7 @@ def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
     """Calls that reach every kernel in every configuration, on "meta"; few: a quick choice of them."""
     sizes = [(16, 64)] if few else product((16, 32), (16, 32, 64, 128))
     for (channels, width), dtype in product(sizes, DTYPES):
-        for heads, length in ((1, 8192), (16, 1)):
+        for heads, length in ((1, 8192), (1, 8191), (16, 1)):
             shape = (4, length, heads, 2 * channels + width)
             whole = torch.empty(shape, dtype=dtype, device="meta").transpose(1, 2)
             inputs = [x.requires_grad_() for x in whole.split([channels, channels, width], -1)]

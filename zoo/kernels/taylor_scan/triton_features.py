@@ -50,8 +50,14 @@ def _picks(picks, C: tl.constexpr, CS: tl.constexpr, F: tl.constexpr, BLOCK: tl.
 
 
 @triton.jit
-def load_factors(picks, f, C: tl.constexpr, CS: tl.constexpr, F: tl.constexpr):
-    """[len(f), CS] twice: what `_picks` wrote; [len(f)] twice: where the factor is one."""
-    left = load_rows(picks, CS, f, F, CS, CS)
-    right = load_rows(picks + F * CS, CS, f, F, CS, CS)
-    return left, right, (f <= C).to(tl.float32), (f == 0).to(tl.float32)
+def load_picks(picks, f, CS: tl.constexpr, F: tl.constexpr):
+    """[len(f), CS] twice: what `_picks` wrote."""
+    return load_rows(picks, CS, f, F, CS, CS), load_rows(picks + F * CS, CS, f, F, CS, CS)
+
+
+@triton.jit
+def places(C: tl.constexpr, CS: tl.constexpr):
+    """[CS, CS]: where the feature of channels i <= j stands."""
+    i, j = tl.arange(0, CS)[:, None], tl.arange(0, CS)[None, :]
+    pair = 2 * C + i * (2 * C - 1 - i) // 2 + j - i
+    return tl.where(i == j, C + 1 + i, pair)

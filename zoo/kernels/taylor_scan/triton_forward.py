@@ -3,13 +3,14 @@
 CS and VS are C and V filled up to a power of two; tiles of BLOCK features.
 """
 
-# pyright: reportArgumentType=false, reportCallIssue=false
+# pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false
+# pyright: reportGeneralTypeIssues=false
 # what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 import triton
 import triton.language as tl
 
-from zoo.kernels.taylor_scan.triton_features import factors, load_factors, one, pick
+from zoo.kernels.taylor_scan.triton_features import factors, load_picks, one, pick, places
 from zoo.kernels.tiles import dot, load_rows, store_rows
 
 
@@ -20,14 +21,15 @@ def _sums(
     H, T, span, started,
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr, F: tl.constexpr,
     CHUNK: tl.constexpr, OTHER: tl.constexpr, BLOCK: tl.constexpr,
-    BACK: tl.constexpr, KEEP: tl.constexpr,
+    BACK: tl.constexpr, KEEP: tl.constexpr, WHOLE: tl.constexpr,
 ):  # fmt: skip
     """Sums of phi(x) u^T and phi(x) over a span of chunks: BLOCK features of a head.
 
     KEEP False: what the span adds, into span_*.  True: what stands before each chunk, into chunk_*, and after
     the last, into end_*; it starts from start_*, where `started`, and what the spans before added.
-    BACK: from the last chunk to the first, u is divided by total, and phi(x) counts -delta / total times.
-    chunk_* carry the factor of phi(q) too, so that who reads them multiplies channels only.
+    BACK: from the last chunk to the first, phi(x) is divided by total, and counts -delta times.
+    WHOLE: the last chunk is full.  What is added is phi(x) / root; chunk_* carry root twice, for the factor
+    of phi(q) too, so that who reads them multiplies channels only.
     """
     head, f = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     x += head // H * x_b + head % H * x_h
@@ -35,43 +37,53 @@ def _sums(
     i, j, power = factors(f, C, CS)
     root = tl.sqrt(power)
     pick_i, pick_j = tl.trans(pick(i, CS)), tl.trans(pick(j, CS))
-    one_i, one_j = one(i, C)[:, None], (one(j, C) * root)[:, None]
+    one_i = tl.broadcast_to(one(i, C)[:, None], [BLOCK, OTHER])
+    constant = (f == 0).to(tl.float32)[:, None]
     kv, z = tl.zeros([BLOCK, VS], tl.float32), tl.zeros([BLOCK], tl.float32)
-    chunks = tl.cdiv(T, CHUNK)
+    chunks, steps = tl.cdiv(T, CHUNK), CHUNK // OTHER
+    first, last = tl.program_id(2) * span, min((tl.program_id(2) + 1) * span, chunks)
     if KEEP:
         if started > 0:
-            kv += load_rows(start_kv + head * F * V, V, f, F, V, VS)
-            z += tl.load(start_z + head * F + f, mask=f < F, other=0.0)
+            kv, z = _add(start_kv, start_z, head, f, kv, z, F, V, VS)
         for before in range(0, tl.program_id(2)):
-            at = head * tl.num_programs(2) + before
-            kv += load_rows(span_kv + at * F * V, V, f, F, V, VS)
-            z += tl.load(span_z + at * F + f, mask=f < F, other=0.0)
-    for number in range(tl.program_id(2) * span, min((tl.program_id(2) + 1) * span, chunks)):
-        n = chunks - 1 - number if BACK else number
+            kv, z = _add(span_kv, span_z, head * tl.num_programs(2) + before, f, kv, z, F, V, VS)
+        kv, z = kv / root[:, None], z / root
+        at = head * chunks + (chunks - 1 - first if BACK else first)
+        _store(chunk_kv, chunk_z, at, f, kv, z, power, F, V, VS)
+    for step in range(first * steps, last * steps):  # one loop, so that loads run ahead into the next chunk
+        n = chunks - 1 - step // steps if BACK else step // steps
+        t = n * CHUNK + step % steps * OTHER + tl.arange(0, OTHER)
+        channels = tl.trans(load_rows(x, x_t, t, None if WHOLE else T, C, CS))
+        phi = dot(pick_i, channels, one_i) * dot(pick_j, channels)
+        phi += constant if WHOLE else constant * (t < T).to(tl.float32)[None, :]
+        if BACK:
+            phi *= 1 / tl.load(total + head * T + t, mask=t < T, other=1.0)[None, :]
+            z -= tl.sum(phi * tl.load(delta + head * T + t, mask=t < T, other=0.0)[None, :], 1)
+        else:
+            z += tl.sum(phi, 1)
+        kv = dot(phi, load_rows(u, u_t, t, None if WHOLE else T, V, VS), kv)
         if KEEP:
-            at = head * chunks + n
-            store_rows(chunk_kv + at * F * V, V, f, F, kv * root[:, None], V, VS)
-            tl.store(chunk_z + at * F + f, z * root, mask=f < F)
-        for start in range(n * CHUNK, min((n + 1) * CHUNK, T), OTHER):
-            t = start + tl.arange(0, OTHER)
-            channels = tl.trans(load_rows(x, x_t, t, T, C, CS))
-            phi = (dot(pick_i, channels) + one_i) * (dot(pick_j, channels) * root[:, None] + one_j)
-            values = load_rows(u, u_t, t, T, V, VS)
-            if BACK:
-                share = 1 / tl.load(total + head * T + t, mask=t < T, other=1.0)
-                count = -share * tl.load(delta + head * T + t, mask=t < T, other=0.0)
-                values = (values * share[:, None]).to(values.dtype)
-            else:
-                count = (t < T).to(tl.float32)
-            kv = dot(phi, values, kv)
-            z += tl.sum(phi * count[None, :], 1)
+            at = head * chunks + (n - 1 if BACK else n + 1)
+            if (step % steps == steps - 1) & (step + 1 < last * steps):
+                _store(chunk_kv, chunk_z, at, f, kv, z, power, F, V, VS)
     if not KEEP:
-        at = head * tl.num_programs(2) + tl.program_id(2)
-        store_rows(span_kv + at * F * V, V, f, F, kv, V, VS)
-        tl.store(span_z + at * F + f, z, mask=f < F)
-    elif tl.program_id(2) == tl.num_programs(2) - 1:
-        store_rows(end_kv + head * F * V, V, f, F, kv, V, VS)
-        tl.store(end_z + head * F + f, z, mask=f < F)
+        _store(span_kv, span_z, head * tl.num_programs(2) + tl.program_id(2), f, kv, z, root, F, V, VS)
+    elif last == chunks:
+        _store(end_kv, end_z, head, f, kv, z, root, F, V, VS)
+
+
+@triton.jit
+def _add(from_kv, from_z, at, f, kv, z, F: tl.constexpr, V: tl.constexpr, VS: tl.constexpr):
+    """The sums, and what stands at place `at`."""
+    z += tl.load(from_z + at * F + f, mask=f < F, other=0.0)
+    return kv + load_rows(from_kv + at * F * V, V, f, F, V, VS), z
+
+
+@triton.jit
+def _store(to_kv, to_z, at, f, kv, z, factor, F: tl.constexpr, V: tl.constexpr, VS: tl.constexpr):
+    """The sums, times a factor of each feature, to place `at`."""
+    store_rows(to_kv + at * F * V, V, f, F, kv * factor[:, None], V, VS)
+    tl.store(to_z + at * F + f, z * factor, mask=f < F)
 
 
 @triton.jit(do_not_specialize=["T", "started"])
@@ -81,7 +93,10 @@ def _outputs(
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr, F: tl.constexpr,
     CHUNK: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """OWN queries of a head: keys of their chunk through the weights, chunks before it through the sums."""
+    """OWN queries of a head: keys of their chunk through the weights, chunks before it through the sums.
+
+    A weight is r^2 + 1/2 with r = (1 + u) / sqrt 2.
+    """
     head, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * OWN
     q += head // H * q_b + head % H * q_h
     k += head // H * k_b + head % H * k_h
@@ -89,30 +104,57 @@ def _outputs(
     y += head // H * y_b + head % H * y_h
     n, i = first // CHUNK, first + tl.arange(0, OWN)
     queries = load_rows(q, q_t, i, T, C, CS)
-    sums, weight = tl.zeros([OWN, VS], tl.float32), tl.zeros([OWN], tl.float32)
-    at = head * tl.cdiv(T, CHUNK) + n
-    for tile in range(0, min(n + started, 1) * F, BLOCK):
-        f = tile + tl.arange(0, BLOCK)
-        left, right, one_left, one_right = load_factors(picks, f, C, CS, F)
-        a = dot(queries, tl.trans(left)) + one_left[None, :]
-        phi = a * (dot(queries, tl.trans(right)) + one_right[None, :])
-        weight += tl.sum(phi * tl.load(chunk_z + at * F + f, mask=f < F, other=0.0)[None, :], 1)
-        sums = dot(phi, load_rows(chunk_kv + at * F * V, V, f, F, V, VS), sums)
+    half: tl.constexpr = 0.5**0.5
+    scale *= half
+    sums, weight = tl.zeros([OWN, VS], tl.float32), tl.full([OWN], eps, tl.float32)
+    if n + started > 0:
+        at = head * tl.cdiv(T, CHUNK) + n
+        kv, z = chunk_kv + at * F * V, chunk_z + at * F
+        weight += _weight(queries, z, C, CS)
+        sums = _answer(queries, kv, picks, sums, C, CS, V, VS, F, BLOCK)
     for start in range(n * CHUNK, first, OTHER):  # keys that all queries see
         j = start + tl.arange(0, OTHER)
-        r = dot(queries, tl.trans(load_rows(k, k_t, j, T, C, CS))) * scale + 1
-        w = r * r * 0.5 + 0.5
-        weight += tl.sum(w, 1)
-        sums = dot(w, load_rows(v, v_t, j, T, V, VS), sums)
-    for start in range(first, min(first + OWN, T), OTHER):
-        j = start + tl.arange(0, OTHER)
-        r = dot(queries, tl.trans(load_rows(k, k_t, j, T, C, CS))) * scale + 1
-        w = tl.where(j[None, :] <= i[:, None], r * r * 0.5 + 0.5, 0.0)
-        weight += tl.sum(w, 1)
-        sums = dot(w, load_rows(v, v_t, j, T, V, VS), sums)
-    weight += eps
-    store_rows(y, y_t, i, T, sums / weight[:, None], V, VS)
+        r = dot(queries, tl.trans(load_rows(k, k_t, j, None, C, CS))) * scale + half
+        w = r * r + 0.5
+        sums, weight = dot(w, load_rows(v, v_t, j, None, V, VS), sums), weight + tl.sum(w, 1)
+    for start in tl.static_range(0, OWN, OTHER):  # as it is known when compiled, so are most comparisons
+        own = start + tl.arange(0, OTHER)
+        keys, values = load_rows(k, k_t, first + own, T, C, CS), load_rows(v, v_t, first + own, T, V, VS)
+        r = dot(queries, tl.trans(keys)) * scale + half
+        w = tl.where(own[None, :] <= tl.arange(0, OWN)[:, None], r * r + 0.5, 0.0)
+        sums, weight = dot(w, values, sums), weight + tl.sum(w, 1)
+    store_rows(y, y_t, i, T, sums * (1 / weight)[:, None], V, VS)
     tl.store(total + head * T + i, weight, mask=i < T)
+
+
+@triton.jit
+def _weight(queries, z, C: tl.constexpr, CS: tl.constexpr):
+    """phi(q) z: a polynomial of the queries, whose squares are put into a matrix."""
+    c = tl.arange(0, CS)
+    squares = tl.load(z + places(C, CS), mask=(c[:, None] <= c[None, :]) & (c < C)[None, :], other=0.0)
+    linear = tl.load(z + 1 + c, mask=c < C, other=0.0)
+    high = squares.to(queries.dtype)  # in two parts, as z has more bits than a query
+    low = (squares - high.to(tl.float32)).to(queries.dtype)
+    by_channel = dot(queries, low, dot(queries, high)) + linear[None, :]
+    return tl.sum(by_channel * queries.to(tl.float32), 1) + tl.load(z)
+
+
+@triton.jit
+def _answer(
+    queries, kv, picks, sums,
+    C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr, F: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """The sums and phi(q) kv: the number one, the channels, and tiles of their products."""
+    column = tl.arange(0, VS)
+    sums += tl.load(kv + column, mask=column < V, other=0.0).to(tl.float32)[None, :]
+    sums = dot(queries, load_rows(kv + V, V, tl.arange(0, CS), C, V, VS), sums)
+    for tile in range(C + 1, F, BLOCK):
+        f = tile + tl.arange(0, BLOCK)
+        left, right = load_picks(picks, f, CS, F)
+        phi = dot(queries, tl.trans(left)) * dot(queries, tl.trans(right))
+        sums = dot(phi, load_rows(kv, V, f, F, V, VS), sums)
+    return sums
 
 
 @triton.jit(do_not_specialize=["started"])

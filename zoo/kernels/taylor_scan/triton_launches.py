@@ -7,15 +7,16 @@ compiles them for sm_90.
 - Bytes: `_sums` reads 84 MB and writes 41, `_outputs` reads 142 and writes 69: 78 us for 336 MB, where the
   floor is 39.5 us for 170 MB.
 - Products: 52 GFLOP, 65 us.
-- Instructions: `_sums` 216 a warp for 32 tokens and 64 features, and what is written before each chunk: 48
-  million, 52 us.  `_outputs` some 2,800 a warp for 128 queries: 93 million, 100 us; a quarter is arithmetic.
+- Instructions: `_sums` 244 a warp for 64 tokens and 64 features, 88 for what it writes before each chunk: 27
+  million, 29 us.  `_outputs` some 2,800 a warp for 128 queries: 46 million, 50 us.
 
-Instructions bind, and twice the floor is out of reach as long as they do.  Hence `_outputs` reads which
-channels make a feature (`_picks`): to find that out took 600 of 850 instructions of a tile of 64 features.
-One program of `_sums` walks 256 steps; more spans would make features twice, 52 us, and sums of each chunk
-apart, in float32, added up by a further kernel, would move 160 MB more, 37 us: neither gains.  Steps of 64
-tokens would (4.5 instructions a token, in place of 6.8), as would no division and no comparison where all
-queries see all keys, but on sm_80 some sizes then spill.
+So each of the three takes twice the floor, and what does not overlap comes on top.  Instructions bound (141
+million), until four warps took 128 queries in place of eight, which pays the same addresses for half the
+rows; z, the number one and the channels left the tiles of features; which channels make a feature was read
+(`_picks`) and not worked out; no row was compared with T that is known to be there, and the queries of a
+chunk's own keys were compared when compiled.  One program of `_sums` walks 128 steps, in a single loop whose
+loads run ahead into the next chunk.  More spans would make features twice, 29 us, and sums of each chunk
+apart, in float32, added up by a further kernel, would move 160 MB more, 37 us: neither gains.
 
 The letters are those of `triton`.
 """
@@ -36,7 +37,7 @@ from zoo.kernels.taylor_scan.features import num_features
 from zoo.kernels.taylor_scan.triton_backward import _keys, _queries
 from zoo.kernels.taylor_scan.triton_features import _picks
 from zoo.kernels.taylor_scan.triton_forward import _outputs, _step, _sums
-from zoo.kernels.tiles import power_of_two
+from zoo.kernels.tiles import hopper, power_of_two
 
 CHUNK = 256  # tokens that meet through their weights
 PROGRAMS = 264  # that keep a card busy: two on each of 132 multiprocessors
@@ -62,15 +63,17 @@ def blocks(kernel: str, bits: int, width: int) -> Blocks:
     """
     if kernel == "step":
         return Blocks(min(width, 64), 1, 32, 4, 1)
-    if kernel == "sums":
-        return Blocks(64, 16, 64, 4, 1) if bits == 32 else Blocks(64, 32, 64, 4, 2)
-    if kernel == "spans":
-        return Blocks(64, 16 if bits == 32 else 32, 64, 4, 1)
+    before_hopper = not hopper()  # where fewer registers are left
+    if kernel in ("sums", "spans"):
+        other = 32 if kernel == "spans" and before_hopper else 64
+        return Blocks(64, 16, 64, 4, 1) if bits == 32 else Blocks(64, other, 64, 4, 3)
     if bits == 32:
-        stages = {"keys": 3 if width <= 16 else 1, "outputs": 2}.get(kernel, 3 if width <= 32 else 2)
-        return Blocks(64, 16, 16, 4, stages)
+        warps = 8 if kernel == "queries" and width == 32 and before_hopper else 4
+        if kernel == "outputs":
+            return Blocks(64, 16, 16, warps, 1 if width == 64 and before_hopper else 2)
+        return Blocks(64, 16, 16, warps, 3 if width == 16 else 1 if kernel == "keys" else 2)
     if kernel == "outputs":
-        return Blocks(128, 64, 32, 8, 2)
+        return Blocks(128, 64, 32, 8 if before_hopper else 4, 2)
     return Blocks(64, 64, 32, 4, 2)
 
 
@@ -107,7 +110,7 @@ def sums(
             *(*_rows(x, u), *(back or (None, None)), *(start or ahead), *ahead, *made),
             *(heads, length, span, int(start is not None)),
             **_sizes(x, u, cut if keep else _cut("spans", x, u)),
-            **{"BACK": back is not None, "KEEP": keep},
+            **{"BACK": back is not None, "KEEP": keep, "WHOLE": length % CHUNK == 0},
         )
     return made
 
