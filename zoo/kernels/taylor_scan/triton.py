@@ -6,12 +6,13 @@ registers, as in `taylor_attention`, and all before through features made in reg
 `_sums` runs twice: over spans of chunks side by side, for what each adds, and again from there.  One token
 alone is `_step`: it reads the state once and writes it once.
 
-Backward, with g = dy / total and delta = sum of dy y over V, the sums run from the end, R over phi(q) g^T and
-r over -phi(q) delta / total, from the gradients of the last state; and inside a chunk as `taylor_attention`:
+Backward, with g = share dy and delta = sum of dy y over V, the sums run from the end, R over phi(q) g^T and
+r over -phi(q) delta share, from the gradients of the last state; and inside a chunk as `taylor_attention`:
 
-    dphi(q) = S g - z delta / total,   dphi(k) = R v + r,   dv = p^T g + R^T phi(k).
+    dphi(q) = S g - z delta share,   dphi(k) = R v + r,   dv = p^T g + R^T phi(k).
 
-The sums before the chunks are made again; kept are q, k, v, y, the first state and total [B H T].
+The sums before the chunks are made again; kept are q, k, v, y, the first state and share [B H T], one over
+the sum of a token's weights.
 
 Floors.  Forward, a token and head in bf16: q, k, v, y once, 4 (C + V) bytes; beyond it k and v again and the
 sums of a chunk, written and read, 4 F V / CHUNK: for C 16 and V 64, 320 + 313 bytes.  `_step`: the state read
@@ -103,13 +104,13 @@ class _Scan(Folding):
     def forward(  # pyright: ignore
         q: Tensor, k: Tensor, v: Tensor, eps: float, kv: Tensor | None, z: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """y, kv, z and total."""
+        """y, kv, z and share."""
         start = _both(kv, z)
         if q.shape[2] == 1:
             return launch.one_token(q, k, v, eps, start)
         before = launch.sums(k, v, start)
-        y, total = launch.outputs(q, k, v, eps, before, start is not None)
-        return y, before.end_kv, before.end_z, total
+        y, share = launch.outputs(q, k, v, eps, before, start is not None)
+        return y, before.end_kv, before.end_z, share
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
@@ -122,27 +123,27 @@ class _Scan(Folding):
     def backward(  # pyright: ignore
         ctx: Any, dy: Tensor | None, dkv: Tensor | None, dz: Tensor | None, _: None
     ) -> tuple[Tensor | None, ...]:
-        q, k, v, kv, z, y, total = ctx.saved_tensors
+        q, k, v, kv, z, y, share = ctx.saved_tensors
         if dkv is not None or dz is not None:
             shape = (*q.shape[:2], launch.num_features(q.shape[-1]))
-            dkv = total.new_zeros(*shape, v.shape[-1]) if dkv is None else dkv
-            dz = total.new_zeros(shape) if dz is None else dz
+            dkv = share.new_zeros(*shape, v.shape[-1]) if dkv is None else dkv
+            dz = share.new_zeros(shape) if dz is None else dz
         dy = torch.zeros_like(y) if dy is None else dy
-        dq, dk, dv, dkv, dz = _Backward.apply(q, k, v, kv, z, y, total, dy, dkv, dz)
+        dq, dk, dv, dkv, dz = _Backward.apply(q, k, v, kv, z, y, share, dy, dkv, dz)
         return dq, dk, dv, None, *((None, None) if kv is None else (dkv, dz))
 
 
 class _Backward(Gradients):
     @staticmethod
     def forward(  # pyright: ignore
-        q: Tensor, k: Tensor, v: Tensor, kv: Tensor | None, z: Tensor | None, y: Tensor, total: Tensor,
+        q: Tensor, k: Tensor, v: Tensor, kv: Tensor | None, z: Tensor | None, y: Tensor, share: Tensor,
         dy: Tensor, dkv: Tensor | None, dz: Tensor | None,
     ) -> tuple[Tensor, ...]:  # fmt: skip
         dy, start, end = rows_last(dy), _both(kv, z), _both(dkv, dz)
         before = launch.sums(k, v, start)
-        dq, delta = launch.dqueries(q, k, v, dy, y, total, before, start is not None)
-        after = launch.sums(q, dy, end, (total, delta))
-        dk, dv = launch.dkeys(q, k, v, dy, total, delta, after, end is not None)
+        dq, delta = launch.dqueries(q, k, v, dy, y, share, before, start is not None)
+        after = launch.sums(q, dy, end, (share, delta))
+        dk, dv = launch.dkeys(q, k, v, dy, share, delta, after, end is not None)
         return dq, dk, dv, after.end_kv, after.end_z
 
 

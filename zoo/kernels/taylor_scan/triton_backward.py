@@ -10,14 +10,14 @@ is d x_j for channel i and d x_i for channel j.
 import triton
 import triton.language as tl
 
-from zoo.kernels.taylor_scan.triton_features import factors, one, pick
+from zoo.kernels.taylor_scan.triton_features import load_picks, ones
 from zoo.kernels.tiles import dot, load_rows, store_rows
 
 
 @triton.jit(do_not_specialize=["T", "started"])
 def _queries(
     q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, dy, dy_b, dy_h, dy_t, y, y_b, y_h, y_t,
-    total, delta, chunk_kv, chunk_z, dq, dq_b, dq_h, dq_t,
+    share, delta, chunk_kv, chunk_z, picks, dq, dq_b, dq_h, dq_t,
     H, T, started, scale,
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr, F: tl.constexpr,
     CHUNK: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr, BLOCK: tl.constexpr,
@@ -37,9 +37,9 @@ def _queries(
     sums = tl.zeros([OWN, CS], tl.float32)
     for start in range(n * CHUNK, first, OTHER):
         j = start + tl.arange(0, OTHER)
-        keys = load_rows(k, k_t, j, T, C, CS)
+        keys = load_rows(k, k_t, j, None, C, CS)
         r = dot(queries, tl.trans(keys)) * scale + 1
-        dp = dot(upstream, tl.trans(load_rows(v, v_t, j, T, V, VS)))
+        dp = dot(upstream, tl.trans(load_rows(v, v_t, j, None, V, VS)))
         sums = dot((dp - through[:, None]) * r, keys, sums)
     for start in range(first, min(first + OWN, T), OTHER):
         j = start + tl.arange(0, OTHER)
@@ -52,21 +52,21 @@ def _queries(
     at = head * tl.cdiv(T, CHUNK) + n
     for tile in range(0, min(n + started, 1) * F, BLOCK):
         f = tile + tl.arange(0, BLOCK)
-        left, right, _ = factors(f, C, CS)
-        pick_left, pick_right = pick(left, CS).to(queries.dtype), pick(right, CS).to(queries.dtype)
+        left, right = load_picks(picks, f, CS, F)
+        one_left, one_right = ones(f, C)
         kv = load_rows(chunk_kv + at * F * V, V, f, F, V, VS)
         z = tl.load(chunk_z + at * F + f, mask=f < F, other=0.0)
         d = dot(upstream, tl.trans(kv)) - through[:, None] * z[None, :]
-        sums = dot(d * (dot(queries, pick_right) + one(right, C)[None, :]), tl.trans(pick_left), sums)
-        sums = dot(d * (dot(queries, pick_left) + one(left, C)[None, :]), tl.trans(pick_right), sums)
-    weight = tl.load(total + head * T + i, mask=i < T, other=1.0)
-    store_rows(dq, dq_t, i, T, sums / weight[:, None], C, CS)
+        sums = dot(d * (dot(queries, tl.trans(right)) + one_right), left, sums)
+        sums = dot(d * (dot(queries, tl.trans(left)) + one_left), right, sums)
+    part = tl.load(share + head * T + i, mask=i < T, other=0.0)
+    store_rows(dq, dq_t, i, T, sums * part[:, None], C, CS)
 
 
 @triton.jit(do_not_specialize=["T", "ended"])
 def _keys(
     q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, dy, dy_b, dy_h, dy_t,
-    total, delta, chunk_kv, chunk_z, dk, dk_b, dk_h, dk_t, dv, dv_b, dv_h, dv_t,
+    share, delta, chunk_kv, chunk_z, picks, dk, dk_b, dk_h, dk_t, dv, dv_b, dv_h, dv_t,
     H, T, ended, scale,
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr, F: tl.constexpr,
     CHUNK: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr, BLOCK: tl.constexpr,
@@ -85,26 +85,26 @@ def _keys(
     for start in range(first, min((n + 1) * CHUNK, T), OTHER):
         i = start + tl.arange(0, OTHER)
         queries, upstream = load_rows(q, q_t, i, T, C, CS), load_rows(dy, dy_t, i, T, V, VS)
-        share = 1 / tl.load(total + head * T + i, mask=i < T, other=1.0)
+        part = tl.load(share + head * T + i, mask=i < T, other=0.0)
         through = tl.load(delta + head * T + i, mask=i < T, other=0.0)
+        seen = tl.where(j[:, None] <= i[None, :], part[None, :], 0.0)
         r = dot(keys, tl.trans(queries)) * scale + 1
-        r = tl.where(j[:, None] <= i[None, :], r, 0.0)
-        p = tl.where(j[:, None] <= i[None, :], (r * r * 0.5 + 0.5) * share[None, :], 0.0)
-        dvalues = dot(p, upstream, dvalues)
+        ratio = r * seen
+        dvalues = dot(r * ratio + seen, upstream, dvalues)  # twice
         dp = dot(values, tl.trans(upstream))
-        dkeys = dot((dp - through[None, :]) * r * share[None, :], queries, dkeys)
-    dkeys *= scale
+        dkeys = dot((dp - through[None, :]) * ratio, queries, dkeys)
+    dkeys, dvalues = dkeys * scale, dvalues * 0.5
     at = head * chunks + n
     for tile in range(0, min(chunks - 1 - n + ended, 1) * F, BLOCK):
         f = tile + tl.arange(0, BLOCK)
-        left, right, _ = factors(f, C, CS)
-        pick_left, pick_right = pick(left, CS).to(keys.dtype), pick(right, CS).to(keys.dtype)
+        left, right = load_picks(picks, f, CS, F)
+        one_left, one_right = ones(f, C)
         kv = load_rows(chunk_kv + at * F * V, V, f, F, V, VS)
         z = tl.load(chunk_z + at * F + f, mask=f < F, other=0.0)
-        a, b = dot(keys, pick_left) + one(left, C)[None, :], dot(keys, pick_right) + one(right, C)[None, :]
+        a, b = dot(keys, tl.trans(left)) + one_left, dot(keys, tl.trans(right)) + one_right
         dvalues = dot(a * b, kv, dvalues)
         d = dot(values, tl.trans(kv)) + z[None, :]
-        dkeys = dot(d * b, tl.trans(pick_left), dkeys)
-        dkeys = dot(d * a, tl.trans(pick_right), dkeys)
+        dkeys = dot(d * b, left, dkeys)
+        dkeys = dot(d * a, right, dkeys)
     store_rows(dk, dk_t, j, T, dkeys, C, CS)
     store_rows(dv, dv_t, j, T, dvalues, V, VS)

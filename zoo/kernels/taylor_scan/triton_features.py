@@ -51,8 +51,14 @@ def _picks(picks, C: tl.constexpr, CS: tl.constexpr, F: tl.constexpr, BLOCK: tl.
 
 @triton.jit
 def load_picks(picks, f, CS: tl.constexpr, F: tl.constexpr):
-    """[len(f), CS] twice: what `_picks` wrote."""
+    """[len(f), CS] twice: what `_picks` wrote; then add `ones`."""
     return load_rows(picks, CS, f, F, CS, CS), load_rows(picks + F * CS, CS, f, F, CS, CS)
+
+
+@triton.jit
+def ones(f, C: tl.constexpr):
+    """[1, len(f)] twice: where the first and the second channel of a feature is the number one."""
+    return (f <= C).to(tl.float32)[None, :], (f == 0).to(tl.float32)[None, :]
 
 
 @triton.jit

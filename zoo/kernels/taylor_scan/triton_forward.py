@@ -16,7 +16,7 @@ from zoo.kernels.tiles import dot, load_rows, store_rows
 
 @triton.jit(do_not_specialize=["T", "span", "started"])
 def _sums(
-    x, x_b, x_h, x_t, u, u_b, u_h, u_t, total, delta,
+    x, x_b, x_h, x_t, u, u_b, u_h, u_t, share, delta,
     start_kv, start_z, span_kv, span_z, chunk_kv, chunk_z, end_kv, end_z,
     H, T, span, started,
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr, F: tl.constexpr,
@@ -27,7 +27,7 @@ def _sums(
 
     KEEP False: what the span adds, into span_*.  True: what stands before each chunk, into chunk_*, and after
     the last, into end_*; it starts from start_*, where `started`, and what the spans before added.
-    BACK: from the last chunk to the first, phi(x) is divided by total, and counts -delta times.
+    BACK: from the last chunk to the first, phi(x) is multiplied by share, and counts -delta times.
     WHOLE: the last chunk is full.  What is added is phi(x) / root; chunk_* carry root twice, for the factor
     of phi(q) too, so that who reads them multiplies channels only.
     """
@@ -57,7 +57,7 @@ def _sums(
         phi = dot(pick_i, channels, one_i) * dot(pick_j, channels)
         phi += constant if WHOLE else constant * (t < T).to(tl.float32)[None, :]
         if BACK:
-            phi *= 1 / tl.load(total + head * T + t, mask=t < T, other=1.0)[None, :]
+            phi *= tl.load(share + head * T + t, mask=t < T, other=0.0)[None, :]
             z -= tl.sum(phi * tl.load(delta + head * T + t, mask=t < T, other=0.0)[None, :], 1)
         else:
             z += tl.sum(phi, 1)
@@ -88,7 +88,7 @@ def _store(to_kv, to_z, at, f, kv, z, factor, F: tl.constexpr, V: tl.constexpr, 
 
 @triton.jit(do_not_specialize=["T", "started"])
 def _outputs(
-    q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, y, y_b, y_h, y_t, total, chunk_kv, chunk_z, picks,
+    q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, y, y_b, y_h, y_t, share, chunk_kv, chunk_z, picks,
     H, T, started, scale, eps,
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr, F: tl.constexpr,
     CHUNK: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr, BLOCK: tl.constexpr,
@@ -123,8 +123,9 @@ def _outputs(
         r = dot(queries, tl.trans(keys)) * scale + half
         w = tl.where(own[None, :] <= tl.arange(0, OWN)[:, None], r * r + 0.5, 0.0)
         sums, weight = dot(w, values, sums), weight + tl.sum(w, 1)
-    store_rows(y, y_t, i, T, sums * (1 / weight)[:, None], V, VS)
-    tl.store(total + head * T + i, weight, mask=i < T)
+    part = 1 / weight
+    store_rows(y, y_t, i, T, sums * part[:, None], V, VS)
+    tl.store(share + head * T + i, part, mask=i < T)
 
 
 @triton.jit
@@ -159,7 +160,7 @@ def _answer(
 
 @triton.jit(do_not_specialize=["started"])
 def _step(
-    q, q_b, q_h, k, k_b, k_h, v, v_b, v_h, y, y_b, y_h, total, start_kv, start_z, end_kv, end_z,
+    q, q_b, q_h, k, k_b, k_h, v, v_b, v_h, y, y_b, y_h, share, start_kv, start_z, end_kv, end_z,
     H, started, eps,
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, F: tl.constexpr,
     OWN: tl.constexpr, BLOCK: tl.constexpr,
@@ -187,11 +188,11 @@ def _step(
             tl.store(end_z + head * F + f, z, mask=f < F)
         sums += tl.sum(phi_q[:, None] * kv, 0)
         weight += phi_q * z
-    whole = tl.sum(weight, 0) + eps
+    part = 1 / (tl.sum(weight, 0) + eps)
     at = y + head // H * y_b + head % H * y_h + column
-    tl.store(at, (sums / whole).to(y.dtype.element_ty), mask=column < V)
+    tl.store(at, (sums * part).to(y.dtype.element_ty), mask=column < V)
     if tl.program_id(1) == 0:
-        tl.store(total + head, whole)
+        tl.store(share + head, part)
 
 
 @triton.jit

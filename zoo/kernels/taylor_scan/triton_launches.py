@@ -18,6 +18,8 @@ chunk's own keys were compared when compiled.  One program of `_sums` walks 128 
 loads run ahead into the next chunk.  More spans would make features twice, 29 us, and sums of each chunk
 apart, in float32, added up by a further kernel, would move 160 MB more, 37 us: neither gains.
 
+Backward, by the same count: `_sums` again 27 million and from the end 42, `_queries` 88, `_keys` 111, 290 us.
+
 The letters are those of `triton`.
 """
 
@@ -74,7 +76,7 @@ def blocks(kernel: str, bits: int, width: int) -> Blocks:
         return Blocks(64, 16, 16, warps, 3 if width == 16 else 1 if kernel == "keys" else 2)
     if kernel == "outputs":
         return Blocks(128, 64, 32, 8 if before_hopper else 4, 2)
-    return Blocks(64, 64, 32, 4, 2)
+    return Blocks(64, 64, 32, 4, 3 if kernel == "queries" and width == 16 else 2)
 
 
 def spans_of(programs: int, chunks: int) -> int:
@@ -83,12 +85,13 @@ def spans_of(programs: int, chunks: int) -> int:
 
 
 class Sums(NamedTuple):
-    """Of phi(x) u^T and phi(x), for N chunks; chunk_kv in the dtype of u."""
+    """Of phi(x) u^T and phi(x), for N chunks; chunk_kv in the dtype of u, as is picks, what makes phi."""
 
     chunk_kv: Float[Tensor, "B H N F V"]
     chunk_z: Float[Tensor, "B H N F"]
     end_kv: Float[Tensor, "B H F V"]
     end_z: Float[Tensor, "B H F"]
+    picks: Float[Tensor, "2 F CS"]
 
 
 def sums(
@@ -97,17 +100,21 @@ def sums(
     start: State | None,
     back: tuple[Tensor, Tensor] | None = None,
 ) -> Sums:
-    """What stands before each chunk, and in the end.  back: total and delta; then what stands after each."""
+    """What stands before each chunk, and in the end.  back: share and delta; then what stands after each."""
     batch, heads, length, _ = x.shape
     cut = _cut("sums", x, u)
     chunks, tiles = triton.cdiv(length, CHUNK), triton.cdiv(num_features(x.shape[-1]), cut.features)
     span = triton.cdiv(chunks, spans_of(batch * heads * tiles, chunks))
     spans = triton.cdiv(chunks, span)
-    made = Sums(*_state(x, u, (batch, heads, chunks), u.dtype), *_state(x, u, (batch, heads), torch.float32))
+    made = Sums(
+        *_state(x, u, (batch, heads, chunks), u.dtype),
+        *_state(x, u, (batch, heads), torch.float32),
+        _made_picks(x),
+    )
     ahead = _state(x, u, (batch, heads, spans), torch.float32)
     for keep in (False, True) if spans > 1 else (True,):
         _sums[batch * heads, tiles, spans](
-            *(*_rows(x, u), *(back or (None, None)), *(start or ahead), *ahead, *made),
+            *(*_rows(x, u), *(back or (None, None)), *(start or ahead), *ahead, *made[:4]),
             *(heads, length, span, int(start is not None)),
             **_sizes(x, u, cut if keep else _cut("spans", x, u)),
             **{"BACK": back is not None, "KEEP": keep, "WHOLE": length % CHUNK == 0},
@@ -118,20 +125,15 @@ def sums(
 def outputs(
     q: Tensor, k: Tensor, v: Tensor, eps: float, before: Sums, started: bool
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
-    """y and total."""
-    y, total = by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
+    """y and share."""
+    y, share = by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
     cut = _cut("outputs", q, v)
-    sizes = _sizes(q, v, cut, own=True)
-    picks = v.new_empty(2, sizes["F"], sizes["CS"])
-    _picks[(triton.cdiv(sizes["F"], 32),)](
-        picks, **{name: sizes[name] for name in ("C", "CS", "F")}, BLOCK=32, **launch_options(4, 1)
-    )
     _outputs[_grid(q, cut)](
-        *(*_rows(q, k, v, y), total, *before[:2], picks),
+        *(*_rows(q, k, v, y), share, *before[:2], before.picks),
         *(q.shape[1], q.shape[2], int(started), q.shape[3] ** -0.5, eps),
-        **sizes,
+        **_sizes(q, v, cut, own=True),
     )
-    return y, total
+    return y, share
 
 
 def one_token(
@@ -139,25 +141,25 @@ def one_token(
 ) -> tuple[
     Float[Tensor, "B H 1 V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"], Float[Tensor, "B H 1"]
 ]:
-    """y, the state after the token, and total."""
-    y, total = by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
+    """y, the state after the token, and share."""
+    y, share = by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
     kv, z = _state(q, v, q.shape[:2], torch.float32)
     cut, sizes = _cut("step", q, v), _sizes(q, v, _cut("step", q, v), own=True)
     _step[q.shape[0] * q.shape[1], triton.cdiv(v.shape[-1], cut.own)](
-        *(*(part for x in (q, k, v, y) for part in (x, *x.stride()[:2])), total),
+        *(*(part for x in (q, k, v, y) for part in (x, *x.stride()[:2])), share),
         *(*(start or (kv, z)), kv, z, q.shape[1], int(start is not None), eps),
         **{name: size for name, size in sizes.items() if name not in ("VS", "CHUNK", "OTHER")},
     )
-    return y, kv, z, total
+    return y, kv, z, share
 
 
 def dqueries(
-    q: Tensor, k: Tensor, v: Tensor, dy: Tensor, y: Tensor, total: Tensor, before: Sums, started: bool
+    q: Tensor, k: Tensor, v: Tensor, dy: Tensor, y: Tensor, share: Tensor, before: Sums, started: bool
 ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T"]]:
     """dq and delta."""
-    dq, delta, cut = by_time(q), torch.empty_like(total), _cut("queries", q, v)
+    dq, delta, cut = by_time(q), torch.empty_like(share), _cut("queries", q, v)
     _queries[_grid(q, cut)](
-        *(*_rows(q, k, v, dy, y), total, delta, *before[:2], *_rows(dq)),
+        *(*_rows(q, k, v, dy, y), share, delta, *before[:2], before.picks, *_rows(dq)),
         *(q.shape[1], q.shape[2], int(started), q.shape[3] ** -0.5),
         **_sizes(q, v, cut, own=True),
     )
@@ -165,12 +167,12 @@ def dqueries(
 
 
 def dkeys(
-    q: Tensor, k: Tensor, v: Tensor, dy: Tensor, total: Tensor, delta: Tensor, after: Sums, ended: bool
+    q: Tensor, k: Tensor, v: Tensor, dy: Tensor, share: Tensor, delta: Tensor, after: Sums, ended: bool
 ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T V"]]:
     """dk and dv."""
     dk, dv, cut = by_time(k), by_time(v), _cut("keys", q, v)
     _keys[_grid(q, cut)](
-        *(*_rows(q, k, v, dy), total, delta, *after[:2], *_rows(dk, dv)),
+        *(*_rows(q, k, v, dy), share, delta, *after[:2], after.picks, *_rows(dk, dv)),
         *(q.shape[1], q.shape[2], int(ended), q.shape[3] ** -0.5),
         **_sizes(q, v, cut, own=True),
     )
@@ -181,6 +183,13 @@ def _state(x: Tensor, u: Tensor, lead: Sequence[int], dtype: torch.dtype) -> tup
     """Empty; what is divided by stays in float32."""
     shape = (*lead, num_features(x.shape[-1]))
     return u.new_empty(*shape, u.shape[-1], dtype=dtype), u.new_empty(shape, dtype=torch.float32)
+
+
+def _made_picks(x: Tensor) -> Tensor:
+    sizes = {"C": x.shape[-1], "CS": power_of_two(x.shape[-1]), "F": num_features(x.shape[-1])}
+    picks = x.new_empty(2, sizes["F"], sizes["CS"])
+    _picks[(triton.cdiv(sizes["F"], 32),)](picks, **sizes, BLOCK=32, **launch_options(4, 1))
+    return picks
 
 
 def _rows(*xs: Tensor) -> tuple[Any, ...]:
