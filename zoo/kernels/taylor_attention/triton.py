@@ -49,7 +49,7 @@ def blocks(kernel: str, bits: int, channels: int, width: int) -> Blocks:
     `python -m benchmarks.kernels_offline` says what each costs in registers; none may spill.
     """
     if bits == 32:
-        return Blocks(64, 16, 4, 2)
+        return Blocks(64, 16, 4, 3 if kernel == "forward" else 2)
     if kernel == "forward":
         return Blocks(128, 64, 8, 3)
     if kernel == "keys" and channels + width > 80:
@@ -177,20 +177,22 @@ def _forward(
     i = first + tl.arange(0, OWN)
     queries = load_rows(q, q_t, i, T, C, CS)
     sums, weight = tl.zeros([OWN, VS], tl.float32), tl.zeros([OWN], tl.float32)
+    half: tl.constexpr = 0.5**0.5  # (1 + u)^2 / 2 in one product
+    scale *= half
     for start in range(0, first, OTHER):  # keys that all queries see
         j = start + tl.arange(0, OTHER)
-        r = dot(queries, tl.trans(load_rows(k, k_t, j, T, C, CS))) * scale + 1
-        w = r * r * 0.5 + 0.5
+        r = dot(queries, tl.trans(load_rows(k, k_t, j, None, C, CS))) * scale + half
+        w = r * r + 0.5
         weight += tl.sum(w, 1)
-        sums = dot(w, load_rows(v, v_t, j, T, V, VS), sums)
+        sums = dot(w, load_rows(v, v_t, j, None, V, VS), sums)
     for start in range(first, min(first + OWN, T), OTHER):
         j = start + tl.arange(0, OTHER)
-        r = dot(queries, tl.trans(load_rows(k, k_t, j, T, C, CS))) * scale + 1
-        w = tl.where(j[None, :] <= i[:, None], r * r * 0.5 + 0.5, 0.0)
+        r = dot(queries, tl.trans(load_rows(k, k_t, j, T, C, CS))) * scale + half
+        w = tl.where(j[None, :] <= i[:, None], r * r + 0.5, 0.0)
         weight += tl.sum(w, 1)
         sums = dot(w, load_rows(v, v_t, j, T, V, VS), sums)
     weight += eps
-    store_rows(y, y_t, i, T, sums / weight[:, None], V, VS)
+    store_rows(y, y_t, i, T, sums * (1 / weight)[:, None], V, VS)
     tl.store(total + head * T + i, weight, mask=i < T)
 
 
@@ -260,11 +262,11 @@ def _keys(
         queries, upstream = load_rows(q, q_t, i, T, C, CS), load_rows(dy, dy_t, i, T, V, VS)
         share = 1 / tl.load(total + head * T + i, mask=i < T, other=1.0)
         through = tl.load(delta + head * T + i, mask=i < T, other=0.0)
+        seen = tl.where(j[:, None] <= i[None, :], share[None, :], 0.0)
         r = dot(keys, tl.trans(queries)) * scale + 1
-        r = tl.where(j[:, None] <= i[None, :], r, 0.0)
-        p = tl.where(j[:, None] <= i[None, :], (r * r * 0.5 + 0.5) * share[None, :], 0.0)
-        dvalues = dot(p, upstream, dvalues)
+        ratio = r * seen
+        dvalues = dot(r * ratio + seen, upstream, dvalues)  # twice
         dp = dot(values, tl.trans(upstream))
-        dkeys = dot((dp - through[None, :]) * r * share[None, :], queries, dkeys)
+        dkeys = dot((dp - through[None, :]) * ratio, queries, dkeys)
     store_rows(dk, dk_t, j, T, dkeys * scale, C, CS)
-    store_rows(dv, dv_t, j, T, dvalues, V, VS)
+    store_rows(dv, dv_t, j, T, dvalues * 0.5, V, VS)
