@@ -105,7 +105,8 @@ class Cluster:
         daemon.kill()
         daemon.wait()
         for pid in self._on_the_node():
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it may have ended by itself meanwhile
+                os.kill(pid, signal.SIGKILL)
         self.ask("scontrol", "update", f"NodeName={self.host}", "State=DOWN", "Reason=lost")
         self.daemons.append(self._start("slurmd", "-D", "-c"))
         self.ask("scontrol", "update", f"NodeName={self.host}", "State=RESUME")
