@@ -71,7 +71,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TRITON_CACHE_DIR"] = cache
         found = list(compiled(args.arch, args.few, args.op or names, args.jobs))
-    text = table(found, sys.argv[1:])
+    text = table(found, [word for word in sys.argv[1:] if word not in ("--out", str(args.out))])
     print(text)
     if args.out:
         args.out.write_text(text + "\n")
@@ -199,8 +199,7 @@ def table(found: list[Compiled], words: list[str]) -> str:
     ends = [(f"{k.mma} {MMA[k.arch]}" if k.products else "-", f"{k.shared / 1024:.0f}") for k in found]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     lines += [f"| {' | '.join(map(str, row + end))} |" for row, end in zip(rows, ends, strict=True)]
-    shown = [word for word in words if not word.startswith("benchmarks/") and word != "--out"]
-    command = " ".join(["python -m benchmarks.kernels_offline", *shown])
+    command = " ".join(["python -m benchmarks.kernels_offline", *words])
     return "\n".join([*lines, "", f"`{command}`; triton {triton.__version__}.  Compiled, not run: no GPU."])
 
 
