@@ -5,7 +5,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from zoo.attempt import Failure
@@ -32,7 +40,7 @@ class SweepDisplay:
         self.bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
-            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            MofNCompleteColumn(),
             TextColumn("{task.fields[note]}"),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
@@ -190,7 +198,8 @@ class CellDisplay:
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=32),
-            TextColumn("{task.completed:.0f}/{task.total:.0f} steps"),
+            MofNCompleteColumn(),  # "0/?" until the first word from training says how many
+            TextColumn("steps"),
             TextColumn("{task.fields[note]}"),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
