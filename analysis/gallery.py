@@ -41,8 +41,8 @@ MINI = "mini_"
 class Study:
     """Results as pictures want them.
 
-    home: a results folder or an archive of one.  where: a pandas query on the columns of `zoo.results.load`;
-    cells for which it does not hold are left out.
+    home: a results folder or an archive of one.  where: a condition of `analysis.where` on the columns of
+    `zoo.results.load`; cells for which it does not hold are left out.
     """
 
     home: Path

@@ -17,7 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m analysis.loads", description="What every point recalls at each slice, as Markdown."
     )
     parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to")
-    parser.add_argument("--where", default="", help="a pandas query on the columns of zoo.results.load")
+    parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
     options = parser.parse_args(arguments)
     try:
         table = load(options.results)

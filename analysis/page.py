@@ -97,8 +97,22 @@ def save(figure: Figure, stem: Path, style: Style = SCREEN) -> list[Path]:
     return [write(png_path, png(figure, style)), write(pdf_path, pdf(figure, style))]
 
 
+def folder(results: Path, name: str, out: Path | None) -> Path:
+    """out, or the folder of this name beside the records, made.  ValueError: the latter is a link."""
+    home = out or results.with_suffix("") / name
+    if out is None and home.is_symlink():
+        raise ValueError(
+            f"{home} is a link to {os.readlink(home)}: remove it, or name the folder with --out."
+        )
+    home.mkdir(parents=True, exist_ok=True)
+    return home
+
+
 def write(path: Path, content: bytes) -> Path:
-    """Put content at path in one move: whoever looks meanwhile sees the old file or the new one."""
+    """Put content at path in one move: whoever looks meanwhile sees the old file or the new one.
+
+    A link that stands there is replaced; what it leads to stays as it is.
+    """
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     try:
         part.write_bytes(content)

@@ -136,7 +136,7 @@ def pareto(
 ) -> Pareto:
     """From the table of `zoo.results.load` to what the pictures show.
 
-    of: slices to take the mean over; None is all of the split.  where: a pandas query on the table's columns.
+    of: slices to take the mean over; None is all of the split.  where: a condition of `analysis.where`.
     Raises ValueError, one line, for what cannot be shown: an unknown slice or column, nothing left, ...
     """
     table, notes = once(kept(table, where))
@@ -211,9 +211,9 @@ def _report(shown: Pareto, paths: list[Path]) -> None:
         table = render(load.points, axis=shown.axis, title=_title(load, shown.axis))
         console = whole(table)
         console.print(table)
-    console.print(figure.caption(shown.points, shown.loads[0].slices), style="dim")
+    console.print(figure.caption(shown.points, shown.loads[0].slices), style="dim", markup=False)
     for path in paths:
-        console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+        console.print(f"wrote {path}", highlight=False, soft_wrap=True, markup=False)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -239,14 +239,15 @@ def _parser() -> argparse.ArgumentParser:
         help="what no model can do: where the points are, on an axis widened for it, or not at all",
     )  # fmt: skip
     parser.add_argument(
-        "--where", default="", help="keep some cells only, such as \"task == 'mqar' and d_model < 128\""
+        "--where",
+        default="",
+        help="keep some cells only, such as \"task == 'mqar' and d_model < 128\" (analysis/where.py)",
     )
     return parser
 
 
 def _write(shown: Pareto, options: argparse.Namespace) -> list[Path]:
-    folder = options.out or options.results.with_suffix("") / "figures"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = page.folder(options.results, "figures", options.out)
     words = [options.axis, options.style, options.split]
     usual = ("resident", "screen", "test")
     stem = "_".join(["pareto", *(options.slice or []), *(w for w in words if w not in usual)])

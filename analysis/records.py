@@ -1,13 +1,17 @@
 """The records of a folder that can be read, and what is wrong with the others."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from analysis.where import where
 from zoo import results
 
 NEEDED = (*results.KEYS, "mixer_settings", "task_settings", "slices")
+COMPUTED = ("=", "+", "-", "@")  # how a cell begins that a spreadsheet takes for a formula
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|-")
 
 
 def readable(home: Path) -> tuple[pd.DataFrame, list[str]]:
@@ -41,22 +45,33 @@ def sound(folder: results.Home) -> dict[str, Any]:
 
 
 def kept(table: pd.DataFrame, condition: str) -> pd.DataFrame:
-    """The rows for which a pandas query holds; all for "".  ValueError: it is none, or nothing is left."""
+    """The rows for which a condition of `analysis.where` holds; all for "".  ValueError: it is none, or
+    nothing is left.
+    """
     try:
-        rows = table.query(condition) if condition else table
-    except (NameError, SyntaxError, ValueError, TypeError, KeyError) as error:
-        columns = ", ".join(map(str, table.columns))
-        raise ValueError(
-            f"--where ({condition!r}) is no condition ({error}) on the columns {columns}."
-        ) from None
+        rows = where(table, condition) if condition else table
+    except ValueError as error:
+        raise ValueError(f"--where ({condition!r}) is no condition: {error}.") from None
     if rows.empty:
         raise ValueError(f"--where ({condition!r}) leaves no cell of {table['run_id'].nunique()}: loosen it.")
     return rows
 
 
 def as_csv(table: pd.DataFrame) -> str:
-    """A table as every command of analysis/ writes it: the same numbers, the same bytes."""
-    return table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    """A table as every command of analysis/ writes it: the same numbers, the same bytes.
+
+    A word that a spreadsheet would compute ("=HYPERLINK(..)") has a ' before it; numbers stay numbers.
+    """
+    words = [str(column) for column in table if table[column].dtype.kind in "OUT"]
+    inert = {name: [_inert(value) for value in table[name].tolist()] for name in words}
+    safe = table.assign(**{name: pd.Series(cells, table.index, object) for name, cells in inert.items()})
+    return safe.rename(columns=_inert).to_csv(index=False, float_format="%.6g", lineterminator="\n")
+
+
+def _inert(value: Any) -> Any:
+    if not isinstance(value, str) or not value.lstrip().startswith(COMPUTED) or _NUMBER.fullmatch(value):
+        return value
+    return f"'{value}"
 
 
 def once(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

@@ -21,9 +21,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from rich.markup import escape
 from rich.table import Table
 
-from analysis import bounds, capacity, cells, equal, learning_rate, paired
+from analysis import bounds, capacity, cells, equal, learning_rate, page, paired
 from analysis.area import area
 from analysis.distance import by_distance
 from analysis.frontier import takes_part
@@ -88,7 +89,7 @@ def main(arguments: list[str] | None = None) -> int:
             notes.append("distances.csv is not written: it needs all records of the folder.")
         elif len(counted := load_distances(options.results)):
             tables["distances"] = distances(counted, table)
-        paths = _write(tables, options.out or options.results.with_suffix("") / "statistics")
+        paths = _write(tables, page.folder(options.results, "statistics", options.out))
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -145,12 +146,7 @@ def _powers(low: float, high: float) -> list[float]:
 
 
 def _write(tables: dict[str, pd.DataFrame], folder: Path) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, frame in tables.items():
-        paths.append(folder / f"{name}.csv")
-        paths[-1].write_text(as_csv(frame))
-    return paths
+    return [page.write(folder / f"{name}.csv", as_csv(frame).encode()) for name, frame in tables.items()]
 
 
 def _print(frame: pd.DataFrame, columns: list[str], title: str) -> None:
@@ -159,7 +155,7 @@ def _print(frame: pd.DataFrame, columns: list[str], title: str) -> None:
     for name in columns:
         table.add_column(name, no_wrap=True, justify="left" if frame[name].dtype.kind in "OUT" else "right")
     for row in frame.head(AT_MOST).to_dict("records"):
-        table.add_row(*(_word(row[name]) for name in columns))
+        table.add_row(*(escape(_word(row[name])) for name in columns))
     console = whole(table)
     console.print(table)
     if len(frame) > AT_MOST:
@@ -183,7 +179,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to, or an archive of it")
     parser.add_argument("--out", type=Path, help="where the CSV files go (default: RESULTS/statistics)")
-    parser.add_argument("--where", default="", help="keep some cells only: a pandas query on the columns")
+    parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
     parser.add_argument(
         "--recall", type=float, default=capacity.RECALL, help="accuracy at which capacity is read off"
     )

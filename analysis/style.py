@@ -52,6 +52,7 @@ def rc(style: Style) -> Any:
     return {
         "font.family": "DejaVu Sans",
         "font.size": style.font,
+        "text.parse_math": False,  # labels are data: a $ in one is a $
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.edgecolor": GREY,

@@ -4,6 +4,7 @@ import math
 
 import pandas as pd
 from rich.console import Console
+from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
@@ -20,13 +21,15 @@ EDGE = {"low": " < lowest", "high": " > highest", "": ""}  # of its grid
 
 def render(points: pd.DataFrame, *, axis: str = "resident", title: str = "") -> Table:
     """One line a point, as `analysis.points.points` returns them."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table = Table(title=escape(title), title_justify="left", box=None, pad_edge=False, header_style="bold")
     table.add_column("mixer", no_wrap=True)
     table.add_column("settings", no_wrap=True)
     for name in (HEADS.get(axis, axis), "lr", "accuracy", "interval", "seeds", "frontier"):
         table.add_column(name, justify="left" if name == "lr" else "right", no_wrap=True)
     for row in points.to_dict("records"):
-        table.add_row(*_cells(row, AXES[axis].column), style=None if row["on_frontier"] else "dim")
+        table.add_row(
+            *map(escape, _cells(row, AXES[axis].column)), style=None if row["on_frontier"] else "dim"
+        )
     return table
 
 

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from analysis import gallery
+from analysis import gallery, page
 from analysis.style import SCREEN, STYLES, Style
 from analysis.table import whole
 
@@ -72,7 +72,7 @@ def _show(options: argparse.Namespace, style: Style) -> int:
         raise ValueError(f"Give the results that {options.name} shows: a folder of records or an archive.")
     study = gallery.Study(options.results, options.where)
     names = gallery.pictures_of(study.name) if options.name == ALL else (options.name,)
-    out = options.out or options.results.with_suffix("") / "figures"
+    out = page.folder(options.results, "figures", options.out)
     return _make(names, study, out, style)
 
 

@@ -3,6 +3,7 @@
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from analysis import cells, learning_rate, page
 from analysis.curves import DASHES, training_losses
@@ -69,6 +70,8 @@ def _panel(ax: Axes, rows: pd.DataFrame, colour: str) -> None:
                 linestyle=DASHES[number % len(DASHES)], label=unit,
             )  # fmt: skip
     ax.set_yscale("log")
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter(NullFormatter())
     ax.set_title(label, fontsize=small(), color=colour)
     if 1 < len(units) <= MOST_NAMES:
         named = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))

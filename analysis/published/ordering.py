@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.published import read
+from analysis.where import where
 
 TELL = 0.02  # a lead below this is too small to be read off a figure, and to be spoken of
 AGREES, DISAGREES, OPEN, CLOSE = "agrees", "DISAGREES", "not told apart here", "too close in print"
@@ -98,16 +99,24 @@ def _between(rows: pd.DataFrame, one: str, other: str, x: str, panel: str) -> pd
 
 def _claimed(claim: dict[str, str], ours: pd.DataFrame, x: str) -> pd.Series:
     try:
-        sides = [ours.query(claim[side]) for side in ("better", "worse")]
-        for number, expression in enumerate(filter(None, claim["equal"].split(";"))):
-            sides = [side.assign(**{f"equal{number}": side.eval(expression.strip())}) for side in sides]
-    except (NameError, KeyError):  # a setting that no cell here has
+        sides = [where(ours, claim[side]) for side in ("better", "worse")]
+        for number, names in enumerate(filter(None, claim["equal"].split(";"))):
+            sides = [side.assign(**{f"equal{number}": _product(side, names)}) for side in sides]
+    except (ValueError, KeyError):  # a setting that no cell here has
         return pd.Series(dtype=float)
     if any(side.empty for side in sides):
         return pd.Series(dtype=float)
     keys = [name for name in sides[0] if str(name).startswith("equal")]
     better, worse = (side.assign(panel=side[keys].astype(str).agg("/".join, axis=1)) for side in sides)
     return leads(better, worse, x, "panel")
+
+
+def _product(rows: pd.DataFrame, names: str) -> pd.Series:
+    """Of "a * b" the product of two columns, of "a" that column."""
+    first, *others = (rows[name.strip()] for name in names.split("*"))
+    for other in others:
+        first = first * other
+    return first
 
 
 def _verdict(found: pd.Series, told: bool) -> dict[str, object]:

@@ -1,12 +1,16 @@
 """python -m analysis.pareto, .expected and .loads: what they write, print and refuse."""
 
 import re
+import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from analysis import expected, loads, pareto
-from tests.analysis import fake
+from analysis import expected, loads, pareto, statistics
+from analysis.figures import __main__ as figures
+from analysis.records import as_csv
+from tests.analysis import fake, study
 
 EXPECTED = """# made up
 mixer,d_model,mixer.feature_dim,slice,accuracy,tolerance
@@ -47,7 +51,7 @@ def test_one_slice_another_split_another_state(results: Path, tmp_path: Path) ->
     ("options", "says"),
     [
         (["--slice", "seq_len=65"], "No slice 'seq_len=65'.*choose among seq_len=32,num_kv_pairs=4; seq"),
-        (["--where", "mixr == 'based'"], "mixr.*columns run_id, point"),
+        (["--where", "mixr == 'based'"], "no column 'mixr': the nearest is 'mixer'"),
         (["--where", "mixer =="], "is no condition"),
         (["--where", "d_model > 999"], "leaves no cell of 102"),
         (["--where", "mixer == 'se_attn'", "--axis", "paper"], "No cell has a number for --axis paper"),
@@ -79,6 +83,55 @@ def test_a_folder_that_cannot_be_written_is_one_line(
     (tmp_path / "file").write_text("")
     assert pareto.main([str(results), "--out", str(tmp_path / "file")]) == 1
     assert_one_line(capsys, "file")
+
+
+HOSTILE = ('=HYPERLINK("http://x")', "$\\frac{$", "[/red]", "+1+1", "@SUM(A1)")
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Mixers whose labels are a formula of a spreadsheet, broken mathtext, markup of the terminal."""
+    records = [study.record(f"m{i}", 0.5) | {"label": label} for i, label in enumerate(HOSTILE)]
+    return study.write(tmp_path_factory.mktemp("hostile"), records)
+
+
+def test_labels_are_data(hostile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert pareto.main([str(hostile), "--out", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert all(label in printed for label in HOSTILE)
+    text = (tmp_path / "pareto.csv").read_text()
+    assert not re.findall(r'(?:^|,)"?[=@+]', text, re.MULTILINE) and "'+1+1" in text
+    assert statistics.main([str(hostile), "--out", str(tmp_path)]) == 0
+    assert figures.main(["losses", str(hostile), "--out", str(tmp_path)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("cell", "written"),
+    [
+        ("=1+1", "'=1+1"), ("@x", "'@x"), ("+a", "'+a"), ("-a", "'-a"), ("\t=1", "'\t=1"),
+        ("-1", "-1"), ("+1e-3", "+1e-3"), ("-", "-"), ("a=1", "a=1"), (-1.5, "-1.5"),
+    ],
+)  # fmt: skip
+def test_a_cell_that_a_spreadsheet_would_compute_is_a_word(cell: object, written: str) -> None:
+    assert as_csv(pd.DataFrame({"=a": [cell]})) == f"'=a\n{written}\n"
+
+
+def test_nothing_is_written_through_a_link(
+    hostile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, other = shutil.copytree(hostile, tmp_path / "home"), tmp_path / "other"
+    other.mkdir()
+    for name, command in (("figures", pareto), ("figures", figures), ("statistics", statistics)):
+        (home / name).symlink_to(other)
+        assert command.main(["losses"] * (command is figures) + [str(home)]) == 1
+        assert_one_line(capsys, rf"{name} is a link to .*other: remove it, or name the folder with --out")
+        (home / name).unlink()
+    (home / "figures").mkdir()
+    (tmp_path / "precious").write_text("mine")
+    (home / "figures" / "pareto.csv").symlink_to(tmp_path / "precious")
+    assert pareto.main([str(home)]) == 0
+    assert (tmp_path / "precious").read_text() == "mine" and not list(other.iterdir())
+    assert not (home / "figures" / "pareto.csv").is_symlink()
 
 
 @pytest.mark.parametrize(("score", "strict", "code"), [(0.99, True, 0), (0.5, True, 1), (0.5, False, 0)])

@@ -10,6 +10,7 @@ import yaml
 
 from analysis import scored
 from analysis.published import beside, ordering, read, words
+from analysis.where import where
 from tests.analysis import study
 
 ROOT = Path(__file__).parents[2]
@@ -77,7 +78,7 @@ def test_claims_ask_about_mixers_and_settings_that_there_are() -> None:
         assert len(claims) >= 3
         for claim in claims.to_dict("records"):
             for side in ("better", "worse"):
-                everything.query(claim[side])  # raises for a setting that no mixer has
+                where(everything, claim[side])  # raises for a setting that no mixer has
                 assert any(f"'{name}'" in claim[side] for name in conf)
 
 

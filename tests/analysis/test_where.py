@@ -1,0 +1,102 @@
+"""--where: a grammar of comparisons, in which nothing is executed."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis.where import where
+
+TABLE = pd.DataFrame(
+    {
+        "mixer": ["based", "based", "mamba", "it's"],
+        "d_model": [32, 64, 64, 128],
+        "lr": [1e-3, 3e-3, 1e-2, 1e-3],
+        "mixer.window": [None, 8.0, float("nan"), 16.0],
+        "mixer.gate": ["none", None, "bias", "none"],
+        "causal": [True, True, False, True],
+        "mixer.a-b": [1, 2, 3, 4],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "rows"),
+    [
+        ("mixer == 'based'", [0, 1]),
+        ('mixer == "it\'s"', [3]),
+        ("'based' != mixer", [2, 3]),
+        ("d_model == 64 and lr < 5e-3", [1]),
+        ("d_model == 32 or d_model == 64 and lr > 5e-3", [0, 2]),  # and binds more than or
+        ("(d_model == 32 or d_model == 64) and lr > 5e-3", [2]),
+        ("32 < d_model <= 64", [1, 2]),
+        ("not mixer == 'based' and not not causal", [3]),
+        ("causal", [0, 1, 3]),
+        ("not causal", [2]),
+        ("causal == False", [2]),
+        ("d_model in [32, 128]", [0, 3]),
+        ("mixer not in ['based', 'mamba']", [3]),
+        ("lr == .001", [0, 3]),
+        ("d_model > -1e0", [0, 1, 2, 3]),
+        ("mixer.window == 8", [1]),
+        ("`mixer.window` >= 8", [1, 3]),  # an empty field fulfils no comparison
+        ("mixer.window != 8", [0, 2, 3]),  # but this one
+        ("not mixer.window == 8", [0, 2, 3]),
+        ("mixer.gate == 'none'", [0, 3]),
+        ("d_model > mixer.window", [1, 3]),
+        ("`mixer.a-b` >= 3", [2, 3]),
+    ],
+)
+def test_the_rows_for_which_it_holds(condition: str, rows: list[int]) -> None:
+    assert where(TABLE, condition).index.tolist() == rows
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        ("mixr == 'based'", "no column 'mixr': the nearest is 'mixer'"),
+        ("mixer == based", "no column 'based'.* a word stands in quotes"),
+        ("mixer ==", "'the end' stands where a column"),
+        ("mixer = 'based'", "\"= 'based'\" is no column"),
+        ("mixer", "compared with nothing"),
+        ("64", "compared with nothing"),
+        ("d_model == '64'", "d_model has numbers and '64' has words: compare like with like"),
+        ("mixer < 3", "mixer has words and 3 has numbers"),
+        ("(d_model == 64", "'the end' stands where \\) belongs"),
+        ("d_model == 64)", "'\\)' stands where and, or, or the end"),
+        ("d_model == 64 lr == 1", "'lr' stands where and, or"),
+        ("d_model in 64", "'64' stands where \\[ after in"),
+        ("d_model in []", "'\\]' stands where a column"),
+        ("d_model in [64", "'the end' stands where , or \\]"),
+        ("d_model not 64", "'64' stands where in belongs"),
+        ("mixer == 'based", "is no column"),
+        ("d_model == 6x4", "'6x4' is no column"),
+        ("(" * 3000 + "causal" + ")" * 3000, "more than 50 parentheses"),
+        ("not " * 3000 + "causal", "more than 50"),
+        ("`` == 1", "no column ''"),
+    ],
+)
+def test_what_is_no_condition_is_one_line(condition: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says) as caught:
+        where(TABLE, condition)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "@pd.io.common.os.system('touch {0}') == 0",
+        "@__import__('os').system('touch {0}') == 0",
+        "mixer.str.contains('b')",
+        "__import__('os').system('touch {0}')",
+        "mixer.map(open('{0}', 'w').write)",
+        "`mixer`.__class__",
+        "index == index; import os",
+        "d_model == (lambda: 64)()",
+        "d_model ** 999999999 > 1",
+    ],
+)
+def test_nothing_is_executed(attack: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError):
+        where(TABLE, attack.format(tmp_path / "ran"))
+    assert not list(tmp_path.iterdir())
