@@ -21,9 +21,10 @@ from zoo import checkpoint, training
 from zoo.batches import BatchStream
 from zoo.cell import Cell
 from zoo.config import composer
+from zoo.instantiate import make
 from zoo.mixers.base import Mixer
-from zoo.model import SequenceModel, make
-from zoo.tasks.base import SPLITS
+from zoo.model import SequenceModel
+from zoo.tasks.base import SPLITS, Task
 from zoo.validate import Validator
 
 COMPOSER = composer()
@@ -101,7 +102,7 @@ def _differs(case: Case, path: str) -> Iterator[bool]:
 
 def _built(case: Case) -> Mixer:
     torch.manual_seed(0)
-    return make(settings(case)).double().eval()
+    return make(settings(case), Mixer).double().eval()
 
 
 @cache
@@ -141,7 +142,7 @@ def test_a_setting_of_a_task_changes_its_data(name: str, path: str):
 
     def complaint(other: Any) -> str:
         try:
-            make(with_leaf(given, path, other))
+            make(with_leaf(given, path, other), Task)
         except ValueError as error:
             return str(error)
         return ""
@@ -153,7 +154,7 @@ def test_a_setting_of_a_task_changes_its_data(name: str, path: str):
 
 
 def _task_prints(config: dict[str, Any]) -> list[Any]:
-    task = make(config)
+    task = make(config, Task)
     prints: list[Any] = [(split, segment) for split in SPLITS for segment in task.segments(split)]
     for split in SPLITS:
         prints += [_bytes(column) for column in task.sample(split, 0, range(2))]

@@ -9,9 +9,10 @@ from hydra.utils import instantiate
 from torch import Tensor, nn
 
 from tests.registry import WIDTH, cases, held, mixer_yaml
-from zoo.blocks.base import Stream
+from zoo.blocks.base import Block, Stream
+from zoo.instantiate import make
 from zoo.mixers.base import Mixer, Seq
-from zoo.model import SequenceModel, make, model_from_config, placed, seeded
+from zoo.model import SequenceModel, model_from_config, placed, seeded
 from zoo.state import StateSize, peak
 
 VOCAB = 24
@@ -226,7 +227,7 @@ def test_a_sequence_longer_than_the_learned_positions_is_refused():
 
 def test_a_constructors_own_error_comes_through_in_one_line():
     with pytest.raises(ValueError, match="must be one of") as error:
-        make(PRE_NORM | {"norm": "batch"}, mixer=Counter(WIDTH))
+        make(PRE_NORM | {"norm": "batch"}, Block, mixer=Counter(WIDTH))
     assert "\n" not in str(error.value)
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -122,16 +123,29 @@ def test_a_cell_that_is_all_start_up_says_nothing_of_speed(planned: Planned):
     assert rows(planned("mixer=based")[1])["based"][-2].endswith(" ?")
 
 
-@pytest.mark.parametrize("config", [None, "a: 1", "mixer: {_target_: gone.Mixer}"])
-def test_a_record_that_cannot_be_built_again_says_nothing_of_speed(planned: Planned, config: str | None):
-    cell = compose([*SMALL, "mixer=attention", "mixer.num_heads=1"])
+HOSTILE = """
+mixer: {{_target_: pathlib.Path.write_text, self: {{_target_: pathlib.Path, _args_: [{ran}]}}, data: x}}
+task: {{_target_: lying_there.Task}}
+tag: !!python/object/apply:os.system ["touch {ran}"]
+a: &a [x, x, x, x, x, x, x, x, x]
+""" + "".join(f"{b}: &{b} [{', '.join(9 * [f'*{a}'])}]\n" for a, b in pairwise("abcdefghij"))
+
+
+@pytest.mark.parametrize("config", [None, "a: 1", HOSTILE])
+def test_the_stored_config_of_another_cell_is_never_built(
+    planned: Planned, tmp_path: Path, config: str | None
+):
+    """How fast a mixer is stands in its record; what lies beside it names code, and is not read."""
+    cell, ran = compose([*SMALL, "mixer=attention", "mixer.num_heads=1"]), tmp_path / "ran"
     finished(cell)
     (cell.folder / "config.yaml").unlink()
     if config:
-        (cell.folder / "config.yaml").write_text(config)
+        (cell.folder / "config.yaml").write_text(config.format(ran=ran))
+    for folder in (tmp_path, cell.folder):
+        (folder / "lying_there.py").write_text(f"open({str(ran)!r}, 'w')")
     code, out, _ = planned("mixer=based")
-    assert code == 0
-    assert rows(out)["based"][-2].endswith(" ?")
+    assert code == 0 and not ran.exists()
+    assert rows(out)["based"][-2].endswith(" ~~")
 
 
 def test_flops_by_hand():

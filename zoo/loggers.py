@@ -3,10 +3,10 @@
 import importlib.util
 from pathlib import Path
 
-import hydra.utils
 from pytorch_lightning.loggers import Logger
 
 from zoo.cell import Cell
+from zoo.instantiate import make
 
 
 def check_logger(cell: Cell) -> None:
@@ -24,4 +24,4 @@ def make_logger(cell: Cell, folder: Path) -> Logger | None:
     config = {key: value for key, value in cell.config["logger"].items() if key != "requires"}
     if config.get("_target_") is None:
         return None
-    return hydra.utils.instantiate(config, _convert_="all", _partial_=True)(save_dir=str(folder))
+    return make(config, Logger, save_dir=str(folder))

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-import hydra.utils
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from zoo.blocks.base import Block, Stream
 from zoo.cell import Cell
+from zoo.instantiate import make
 from zoo.mixers.base import Mixer, Shared
 from zoo.state import StateSize, total
 from zoo.tasks.base import Task
@@ -30,7 +30,7 @@ class ModelState(NamedTuple):
 
 def build_task(config: Mapping[str, Any]) -> Task:
     """The task of a cell, cut down where `max_examples` says so."""
-    task, most = make(config["task"]), config.get("max_examples")
+    task, most = make(config["task"], Task), config.get("max_examples")
     return task if most is None else Limited(task, most)
 
 
@@ -50,9 +50,9 @@ def model_from_config(config: Mapping[str, Any], vocab_size: int) -> "SequenceMo
     blocks = []
     for i, layer in enumerate(model.pop("layers")):
         with seeded(seed, f"layers.{i}"):
-            mixer = make(placed(layer, i))
+            mixer = make(placed(layer, i), Mixer)
         with seeded(seed, f"blocks.{i}"):
-            blocks.append(make(placed(block, i), mixer=mixer))
+            blocks.append(make(placed(block, i), Block, mixer=mixer))
     share([block.mixer for block in blocks])
     return SequenceModel(blocks, vocab_size=vocab_size, seed=seed, **model)
 
@@ -73,11 +73,6 @@ def share(mixers: Iterable[Mixer]) -> None:
     for mixer in mixers:
         if isinstance(mixer, Shared) and first.setdefault(mixer.share_group, mixer) is not mixer:
             mixer.share(first[mixer.share_group])
-
-
-def make(config: Mapping[str, Any], **parts: Any) -> Any:
-    """Hydra's instantiate; a constructor's own error comes through as it was raised."""
-    return hydra.utils.instantiate(config, _partial_=True, _convert_="all")(**parts)
 
 
 @contextmanager

@@ -6,8 +6,6 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from hydra.utils import get_method
-
 from zoo.cell import Cell
 from zoo.kernels.choice import Kernels, contradiction
 from zoo.mistakes import unknown
@@ -92,14 +90,24 @@ def _widths(cell: Cell) -> list[str]:
 
 def _section(path: str, settings: Mapping[str, Any]) -> list[str]:
     """Compare the settings with the arguments of what they are to build."""
+    from zoo.instantiate import target as named
+
     try:
-        target = get_method(settings["_target_"])
-    except (ImportError, ValueError, KeyError) as error:
-        return [f"{path}._target_ (={settings.get('_target_')}) cannot be imported: {reason(error)}"]
+        target = named(settings.get("_target_"), _contract(path), path)
+    except ValueError as error:
+        return [str(error)]
     given = {key: value for key, value in settings.items() if key not in ("_target_", "_partial_")}
     inner = {key: value for key, value in given.items() if isinstance(value, dict) and "_target_" in value}
     found = [line for key, value in inner.items() for line in _section(f"{path}.{key}", value)]
     return found + arguments(path, given, target, SUPPLIED.get(path, ()), "_partial_" in settings)
+
+
+def _contract(path: str) -> Any:
+    """What a section must be; inside one, any part."""
+    from zoo import instantiate as parts
+
+    kinds = {"task": parts.Task, "block": parts.Block, "mixer": parts.Mixer, "model.layers": parts.Mixer}
+    return kinds.get(path, parts.PARTS)
 
 
 def arguments(

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hydra.utils import get_class
 from omegaconf import OmegaConf
 from rich.table import Table
 
 from zoo.display import console
 from zoo.families import by_family
+from zoo.instantiate import target
+from zoo.mixers.base import Mixer
 from zoo.paths import CONF
 from zoo.slim import slim
 
@@ -66,7 +67,7 @@ def _row(path: Path) -> Row:
         keeps=about.get("keeps", ""),
         knob=" ".join(_word(mixer, key, values) for key, values in about.get("knob", {}).items()),
         paper=about.get("paper", ""),
-        causal=get_class(mixer["_target_"]).causal,
+        causal=target(mixer["_target_"], Mixer, path.stem).causal,
     )
 
 

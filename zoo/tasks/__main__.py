@@ -8,12 +8,12 @@ import argparse
 import sys
 from pathlib import Path
 from textwrap import wrap
+from typing import Any
 
 import numpy as np
-from hydra.errors import InstantiationException
-from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
+from zoo.instantiate import make
 from zoo.mistakes import unknown
 from zoo.paths import CONF
 from zoo.tasks.base import SPLITS, Batch, Split, Task
@@ -46,10 +46,8 @@ def build(name: str, settings: list[str], seed: int) -> Task:
     for key in set(changes) - set(config):
         raise ValueError(unknown("setting", str(key), map(str, config)))
     node = OmegaConf.create({"seed": seed, "task": OmegaConf.merge(config, changes)})
-    try:
-        return instantiate(node.task, _convert_="all")
-    except InstantiationException as wrapped:
-        raise wrapped.__cause__ or wrapped from None
+    whole: Any = OmegaConf.to_container(node, resolve=True)
+    return make(whole["task"], Task)
 
 
 def show(batch: Batch, row: int) -> str:

@@ -1,0 +1,93 @@
+"""What a `_target_` may name: a class of the kind that its place asks for; nothing else is called."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoo.config import compose
+from zoo.instantiate import check, make, target
+from zoo.mixers.base import Mixer
+from zoo.tasks.base import Task
+from zoo.validate import Validator
+
+BASED = compose(["mixer=based", "d_model=16"]).config["mixer"]
+CALLED = "tests.test_instantiate.called"
+
+
+def called(**parts: Any) -> None:
+    raise AssertionError(f"was called with {parts}")
+
+
+class Meant(dict[str, Any]):
+    """Not a mixer, though its name could be one's."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("os.system", "subprocess.run", "builtins.eval", "pathlib.Path.write_text", "antigravity.x"),
+        *("eval", "", None, 3, "os", ".os.system", "zoo..x", "zoo.mixers.base.__builtins__", "a b.c", "_x.Y"),
+    ],
+)
+def test_what_cannot_be_a_part_is_not_even_imported(name: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("importlib.import_module", called)
+    with pytest.raises(ValueError, match=r"^mixer\._target_ \(=.*\) must name a Mixer") as error:
+        target(name, Mixer, "mixer")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("pandas.read_pickle", "torch.load", "torch.nn.Linear", "zoo.mixers.attention", CALLED),
+        *("tests.test_instantiate.Meant", "zoo.tasks.mqar.MQAR", "zoo.mixers.feature_maps.Taylor2"),
+        *("zoo.mixers.attention.Attention.register", "zoo.mixers.attention.Attention.forward"),
+        *("zoo.mixers.attention.Attention.mro", "zoo.cell.Cell"),
+    ],
+)
+def test_what_is_no_part_is_not_called(name: str):
+    with pytest.raises(ValueError, match=r"^mixer\._target_ \(=.*\) is no Mixer"):
+        make({"_target_": name}, Mixer)
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, lambda x: [[x]], lambda x: {"deep": [{"er": x}]}])
+@pytest.mark.parametrize("name", ["os.system", "torch.load", CALLED])
+def test_nor_further_inside(name: str, wrap: Any):
+    inner = {"_target_": name, "_partial_": True}
+    with pytest.raises(ValueError, match=r"^mixer\.feature_map.*_target_ \(=.*\) (is no|must name a) Mixer"):
+        make(BASED | {"feature_map": wrap(inner)}, Mixer)
+
+
+def test_what_is_one_passes():
+    made = target("zoo.tasks.mqar.MQAR.one_load", Task, "task")
+    assert made.__self__ is target("zoo.tasks.mqar.MQAR", Task, "task")
+    check(BASED, Mixer, "mixer")
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("raise RuntimeError('a\\nb')", "RuntimeError: a b"),
+        ("import sys; sys.exit(0)", "SystemExit: 0"),
+        ("class Mine(", "SyntaxError: "),
+        ("class Mein: ...", "unknown class Mine; did you mean Mein?"),
+        ("from nowhere import x", "No module named 'nowhere'"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_one_line(
+    source: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    module = f"users_{abs(hash(source))}"
+    (tmp_path / f"{module}.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError) as error:
+        target(f"{module}.Mine", Mixer, "mixer")
+    assert str(error.value).startswith(f"mixer._target_ (={module}.Mine) cannot be imported: {says}")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("path", ["mixer._target_", "task._target_", "block._target_"])
+def test_a_cell_with_another_target_is_refused_in_one_line(path: str):
+    (line,) = Validator().problems(compose([f"{path}=shutil.rmtree"]))
+    assert line.startswith(f"{path} (=shutil.rmtree) must name a ")

@@ -1,0 +1,112 @@
+"""The one way from a config to an object: `_target_` names a class of the kind that its place asks for.
+
+A name is refused before it is imported where it cannot be such a class: no dotted name, a part that begins
+with an underscore, a module of Python's own library.  Every other name is imported, which runs its module,
+as `import` does: --config-dir runs the code that its yamls name.  What the import gives is called only if it
+is a subclass of the contract, or a class method of one (`MQAR.one_load`).  Inside a part, mixers, blocks,
+tasks and feature maps may be named; nothing else.
+"""
+
+import functools
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import hydra.utils
+
+from zoo.blocks.base import Block
+from zoo.mistakes import unknown
+from zoo.mixers.base import Mixer
+from zoo.mixers.feature_maps import FeatureMap
+from zoo.tasks.base import Task
+
+PARTS = (Mixer, Block, Task, FeatureMap)
+Contract = type[Any] | tuple[type[Any], ...]
+_NAME = re.compile(r"[^\W\d_]\w*(\.[^\W\d_]\w*)+")
+
+
+def make(config: Mapping[str, Any], contract: Contract, **parts: Any) -> Any:
+    """What the config names, built; a constructor's own error comes through as it was raised.
+
+    parts: arguments that the program gives.  ValueError, one line: `_target_`, here or further inside, is
+    no `contract` (inside: no part of a model or task).
+    """
+    check(config, contract, _words(contract).split()[-1].lower())
+    return hydra.utils.instantiate(config, _partial_=True, _convert_="all")(**parts)
+
+
+def check(config: Mapping[str, Any], contract: Contract, path: str) -> None:
+    """Refuse a `_target_` here or further inside; path: dotted, for the message."""
+    target(config.get("_target_"), contract, path)
+    for key, value in config.items():
+        _check_inside(value, f"{path}.{key}")
+
+
+def _check_inside(value: Any, path: str) -> None:
+    if isinstance(value, Mapping):
+        if "_target_" in value:
+            target(value["_target_"], PARTS, path)
+        for key, inner in value.items():
+            _check_inside(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for i, inner in enumerate(value):
+            _check_inside(inner, f"{path}[{i}]")
+
+
+def target(name: Any, contract: Contract, path: str) -> Any:
+    """What `_target_` names at `path`.  ValueError, one line: it is no such thing, or cannot be imported."""
+    rule = f"{path}._target_ (={name})"
+    if (
+        not isinstance(name, str)
+        or not _NAME.fullmatch(name)
+        or name.split(".")[0] in sys.stdlib_module_names
+    ):
+        raise ValueError(f"{rule} must name a {_words(contract)}, such as my_module.MyClass.")
+    try:
+        found = _imported(name)
+    except (Exception, SystemExit) as error:  # whatever a module does when it is imported
+        raise ValueError(f"{rule} cannot be imported: {_reason(error)}") from error
+    if not _is_a(found, contract):
+        raise ValueError(
+            f"{rule} is no {_words(contract)}: it must be a subclass, such as my_module.MyClass."
+        )
+    return found
+
+
+@functools.lru_cache
+def _imported(name: str) -> Any:
+    """A module's attribute, or that of a class in it."""
+    first, *rest = name.split(".")
+    found: Any = importlib.import_module(first)
+    path = first
+    for part in rest:
+        path = f"{path}.{part}"
+        if not hasattr(found, part) and hasattr(found, "__path__"):
+            importlib.import_module(path)
+        if not hasattr(found, part):
+            classes = [key for key, value in vars(found).items() if inspect.isclass(value)]
+            raise ImportError(unknown("class", part, classes))
+        found = getattr(found, part)
+    return found
+
+
+def _is_a(found: Any, contract: Contract) -> bool:
+    owner = found
+    if inspect.ismethod(found) and inspect.isclass(found.__self__):
+        owner = found.__self__
+        if not isinstance(inspect.getattr_static(owner, found.__name__), classmethod):
+            return False  # of the metaclass
+    return inspect.isclass(owner) and issubclass(owner, contract)
+
+
+def _words(contract: Contract) -> str:
+    kinds = contract if isinstance(contract, tuple) else (contract,)
+    return " or ".join(kind.__name__ for kind in kinds)
+
+
+def _reason(error: BaseException) -> str:
+    line = " ".join(str(error).split())
+    return line if isinstance(error, ImportError) else f"{type(error).__name__}: {line}"
