@@ -35,11 +35,12 @@ def rms_norm(x: Tensor, norm: nn.Module) -> Tensor:
     return x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * norm.weight
 
 
-@pytest.mark.parametrize("kind", ["layer", "rms"])
+@pytest.mark.parametrize(("kind", "last"), [("layer", None), ("rms", None), ("rms", "layer")])
 @pytest.mark.parametrize("mlp", ["none", "gelu", "swiglu"])
-def test_pre_norm_adds_the_mixer_and_then_the_mlp(kind: str, mlp: str):
-    model = model_with(PRE_NORM | {"norm": kind, "mlp": mlp, "mlp_ratio": 1.5})
+def test_pre_norm_adds_the_mixer_and_then_the_mlp(kind: str, last: str | None, mlp: str):
+    model = model_with(PRE_NORM | {"norm": kind, "final_norm": last, "mlp": mlp, "mlp_ratio": 1.5})
     norm = layer_norm if kind == "layer" else rms_norm
+    final_norm = layer_norm if (last or kind) == "layer" else rms_norm
     x = embedded(model)
     for block in model.blocks:
         x = x + block.mixer(norm(x, block.norm))
@@ -49,7 +50,7 @@ def test_pre_norm_adds_the_mixer_and_then_the_mlp(kind: str, mlp: str):
         if mlp == "swiglu":
             gate, up = (norm(x, block.mlp_norm) @ block.mlp.gate_up_proj.weight.T).split(24, dim=-1)
             x = x + (gate * gate.sigmoid() * up) @ block.mlp.down_proj.weight.T
-    torch.testing.assert_close(model(ids(11)), norm(x, model.final_norm))
+    torch.testing.assert_close(model(ids(11)), final_norm(x, model.final_norm))
 
 
 def test_zoology_keeps_the_references_residual_stream():
@@ -92,6 +93,7 @@ def test_zoologys_own_dropout_is_the_references():
     ("change", "words"),
     [
         ({"norm": "batch"}, r"block\.norm \(='batch'\) must be one of layer, rms"),
+        ({"final_norm": "batch"}, r"block\.final_norm \(='batch'\) must be one of layer, rms"),
         ({"mlp": "relu"}, r"block\.mlp \(='relu'\) must be one of"),
         ({"mlp": "gelu", "mlp_ratio": 0.0}, r"block\.mlp_ratio \(=0\.0\)"),
         ({"embed_dropout": 1.0}, r"block\.embed_dropout \(=1\.0\)"),

@@ -1,5 +1,6 @@
 """Composition, the run id, layer patterns and the nearest names."""
 
+import copy
 import time
 from pathlib import Path
 
@@ -90,6 +91,15 @@ def test_the_run_id_ignores_where_and_how_and_nothing_else():
     other += ["task.vocab_size=64", "trainer.precision=64-true", "model.init_std=0.1", "mixer=attention"]
     assert len({one, *(cell(word).run_id for word in other)}) == len(other) + 1
     assert cell("lr=1").run_id == cell("lr=1.0").run_id
+
+
+def test_a_setting_added_later_leaves_older_cells_their_names():
+    now = cell("mixer=attention")
+    before = copy.deepcopy(now)
+    for settings in (before.config["mixer"], *before.config["model"]["layers"]):
+        settings.pop("dropout", None)
+    assert before.config != now.config
+    assert before.run_id == now.run_id != cell("mixer=attention", "mixer.dropout=0.1").run_id
 
 
 def test_a_point_sets_seed_and_lr_aside_wherever_they_are_used():

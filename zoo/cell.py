@@ -10,6 +10,9 @@ from typing import Any
 SCHEMA = 1  # raise it when the meaning of a cell changes: every run id changes with it
 MACHINE_ONLY = ("results", "logger", "kernels", "population")  # keys that say where and how to run, not what
 MACHINE_ONLY_TRAINER = ("accelerator", "step", "threads", "checkpoint_every")
+LATER = {
+    ("zoo.mixers.attention.Attention", "dropout"): 0.0
+}  # settings added since, and what they were before
 VARIED = ("lr", "seed")  # cells that differ in these alone make one point of a plot
 
 
@@ -47,6 +50,8 @@ class Cell:
         config = {key: value for key, value in self.config.items() if key not in MACHINE_ONLY}
         for group in ("mixer", "block", "model", "trainer"):
             config[group] = {k: v for k, v in config[group].items() if k != "about"}
+        config["mixer"] = _as_named_before(config["mixer"])
+        config["model"]["layers"] = [_as_named_before(layer) for layer in config["model"]["layers"]]
         config["trainer"] = {k: v for k, v in config["trainer"].items() if k not in MACHINE_ONLY_TRAINER}
         return config | {"mixer_name": self.mixer, "schema": SCHEMA}
 
@@ -61,6 +66,12 @@ class Cell:
 
     def __str__(self) -> str:
         return " ".join(self.overrides) or "(all defaults)"
+
+
+def _as_named_before(mixer: dict[str, Any]) -> dict[str, Any]:
+    """Without the settings of LATER that say what was so before: cells of older records keep their names."""
+    target = mixer["_target_"]
+    return {k: v for k, v in mixer.items() if (target, k) not in LATER or LATER[target, k] != v}
 
 
 def _hash(value: Any) -> str:

@@ -122,7 +122,7 @@ class SequenceModel(nn.Module):
         self.positions = table("positions", learned_positions) if learned_positions else None
         self.head = None if tie_embedding else table("head", vocab_size)
         self.blocks = nn.ModuleList(blocks)
-        self.final_norm = blocks[-1].new_norm()
+        self.final_norm = blocks[-1].new_final_norm()
 
     @property
     def mixers(self) -> list[Mixer]:

@@ -56,8 +56,12 @@ class Block(nn.Module, ABC):
         self.norm = self.new_norm()
 
     def new_norm(self) -> nn.Module:
-        """A norm of this block's kind, as the model puts one before its head."""
+        """A norm of this block's kind."""
         return NORMS[self.norm_kind](self.d_model, eps=EPS)
+
+    def new_final_norm(self) -> nn.Module:
+        """The norm between the last of such blocks and the model's head."""
+        return self.new_norm()
 
     def forward(self, stream: Stream) -> Stream:
         residual = self._collect(stream)

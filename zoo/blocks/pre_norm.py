@@ -1,21 +1,24 @@
 """The pre-norm block (Xiong et al. 2020): x += mixer(norm(x)), then x += mlp(norm(x)) if there is one."""
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch.nn.functional as F
 from torch import nn
 
-from zoo.blocks.base import Block
+from zoo.blocks.base import EPS, NORMS, Block
 from zoo.blocks.channel_mix import ChannelMix, ChannelMix7
 from zoo.checks import one_of
 from zoo.mixers.base import Mixer, Seq
 
+Norm = Literal["layer", "rms"]
 CHANNEL_MIXES = {"rwkv_channel_mix": ChannelMix, "rwkv7_channel_mix": ChannelMix7}
 
 
 class PreNorm(Block):
-    """norm: "layer" or "rms".  mlp: none, gelu, swiglu, or a channel mix of RWKV, which looks one token back
-    and so keeps a state; its width is mlp_ratio * d_model.
+    """norm: "layer" or "rms".  final_norm: the one before the model's head (None: as `norm`).
+
+    mlp: none, gelu, swiglu, or a channel mix of RWKV, which looks one token back and so keeps a state; its
+    width is mlp_ratio * d_model.
 
     layer, n_layers: the initial values of the channel mixes depend on the depth.
     """
@@ -24,14 +27,17 @@ class PreNorm(Block):
         self,
         mixer: Mixer,
         d_model: int,
-        norm: Literal["layer", "rms"] = "layer",
+        norm: Norm = "layer",
         mlp: Literal["none", "gelu", "swiglu", "rwkv_channel_mix", "rwkv7_channel_mix"] = "none",
         mlp_ratio: float = 4.0,
         embed_dropout: float = 0.0,
         layer: int = 0,
         n_layers: int = 1,
+        final_norm: Norm | None = None,
     ) -> None:
         super().__init__(mixer, d_model, norm, embed_dropout)
+        self.final_norm_kind = norm if final_norm is None else final_norm
+        one_of("block.final_norm", self.final_norm_kind, get_args(Norm))
         one_of("block.mlp", mlp, ("none", "gelu", "swiglu", *CHANNEL_MIXES))
         width = round(mlp_ratio * d_model)
         if width < 1:
@@ -41,6 +47,9 @@ class PreNorm(Block):
             self.mlp: nn.Module = CHANNEL_MIXES[mlp](d_model, mlp_ratio, layer, n_layers)
         else:
             self.mlp = {"none": nn.Identity, "gelu": GELU, "swiglu": SwiGLU}[mlp](d_model, width)
+
+    def new_final_norm(self) -> nn.Module:
+        return NORMS[self.final_norm_kind](self.d_model, eps=EPS)
 
     @property
     def remembering(self) -> list[Mixer]:

@@ -27,6 +27,7 @@ class Attention(Mixer[State]):
 
     position: none | rope | alibi (`rope_base` and `rope_fraction` act with rope alone).
     bias: biases in both projections, as the reference of the MQAR figures has them.
+    dropout: share of the weights that training zeroes (0.1 in that reference).
     """
 
     def __init__(
@@ -38,19 +39,24 @@ class Attention(Mixer[State]):
         rope_base: float = 10000.0,
         rope_fraction: float = 1.0,
         bias: bool = True,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout (={dropout}) must be at least 0 and below 1.")
         self.d_model = d_model
         self.qkv = QueryKeyValue(
             d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias, alibi=True
         )
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
+        self.dropout = nn.Dropout(dropout)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         q, k, v = self.qkv(x, offset=0 if state is None else state.k.shape[2])
         if state is not None:
             k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
-        y = attention(q, k, v, slopes=self.qkv.slopes)
+        drop = self.dropout if self.training and self.dropout.p > 0 else None
+        y = attention(q, k, v, slopes=self.qkv.slopes, drop=drop)
         return self.out_proj(y.transpose(1, 2).flatten(2)), State(k, v)
 
     def state_size(self, seq_len: int) -> StateSize:

@@ -1,11 +1,15 @@
 """Causal softmax attention, whole or in a sliding window, with shared key/value heads and linear biases."""
 
+from collections.abc import Callable
+
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.attention.reference import attention_reference
 from zoo.kernels.attention.sdpa import attention_sdpa, scaled_dot_product
 from zoo.kernels.choice import Op
+from zoo.kernels.precision import wide
 
 OP = Op("attention", {"reference": attention_reference, "sdpa": attention_sdpa}, others=("flash_attn",))
 
@@ -16,11 +20,17 @@ def attention(
     v: Float[Tensor, "B G S C"],
     window: int | None = None,
     slopes: Float[Tensor, "H"] | None = None,
+    drop: Callable[[Tensor], Tensor] | None = None,
 ) -> Float[Tensor, "B H T C"]:
     """softmax(q k / sqrt C) v.  Query i of the last T sees keys i - window + 1 .. i (None: all up to i).
 
     H is a multiple of G.  `slopes` adds -slopes[h] * (i - j) to the logit of key j.
+    `drop` is applied to the weights [B H T S], which are then written out, in float32 at least.
     """
+    if drop is not None:
+        OP.note("reference")
+        with torch.autocast(q.device.type, enabled=False):
+            return attention_reference(wide(q), wide(k), wide(v), window, slopes, drop).to(v.dtype)
     return OP.run("sdpa", q, k, v, window, slopes)
 
 

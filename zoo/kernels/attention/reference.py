@@ -4,6 +4,8 @@ B batch, H query heads, G key/value heads (H a multiple of G), C channels per he
 last of S keys.
 """
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -15,10 +17,12 @@ def attention_reference(
     v: Float[Tensor, "B G S C"],
     window: int | None = None,
     slopes: Float[Tensor, "H"] | None = None,
+    drop: Callable[[Tensor], Tensor] | None = None,
 ) -> Float[Tensor, "B H T C"]:
     """Query i sees keys i - window + 1 .. i (all up to i where `window` is None), softmax(q k / sqrt C).
 
     Head h reads key/value head floor(h G / H).  `slopes` adds -slopes[h] * (i - j) to the logit of key j.
+    `drop` is applied to the weights [B H T S].
     """
     shared = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(shared, dim=1), v.repeat_interleave(shared, dim=1)
@@ -28,4 +32,5 @@ def attention_reference(
     if slopes is not None:
         logits = logits - slopes.to(logits)[:, None, None] * age
     seen = age >= 0 if window is None else (age >= 0) & (age < window)
-    return logits.masked_fill(~seen, float("-inf")).softmax(dim=-1) @ v
+    weights = logits.masked_fill(~seen, float("-inf")).softmax(dim=-1)
+    return (weights if drop is None else drop(weights)) @ v

@@ -1,0 +1,94 @@
+"""The whole language models of the reference's figures, in training, by its equations written down once more.
+
+HazyResearch/zoology, model.py and mixers/mamba.py: a state mixer that is the identity; a tenth of the
+embedded input dropped, and of the weights of softmax attention (not of a window's); Mamba and Mamba-2 in
+blocks of their own, of which nothing is dropped.  What a mixer itself computes is in tests/definitions.
+"""
+
+import importlib
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hydra._internal.utils import get_args_parser
+from torch import Tensor, nn
+
+from zoo import command
+from zoo.config import composer
+from zoo.mixers.attention import Attention
+from zoo.mixers.base import Mixer
+from zoo.model import SequenceModel, model_from_config
+
+VOCAB, SHRUNK = 40, ("d_model=16",)
+PLAIN = ("mamba", "mamba2")
+
+
+def cells() -> dict[str, list[str]]:
+    """The first cell of each mixer of the figure, as words."""
+    args = get_args_parser().parse_args(["-m", "sweep=based_fig2"])
+    rows, _ = command.spanned(COMPOSER, args)
+    return {next(word for word in row if word.startswith("mixer="))[6:]: row for row in reversed(rows)}
+
+
+COMPOSER = composer()
+CELLS = cells()
+
+
+def model_of(name: str) -> SequenceModel:
+    """In training, every parameter moved off its initial value so that none is neutral."""
+    model = model_from_config(COMPOSER.cell([*CELLS[name], *SHRUNK]).config, VOCAB).double().train()
+    rng = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += torch.randn(parameter.shape, generator=rng, dtype=parameter.dtype) / 8
+    return model
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", sorted(CELLS))
+def test_a_cell_of_the_figure_is_the_references_language_model(name: str):
+    model = model_of(name)
+    inputs = torch.randint(VOCAB, (3, 37), generator=torch.Generator().manual_seed(2))
+    torch.manual_seed(3)
+    found = model.logits(model(inputs))
+    torch.manual_seed(3)
+    expected = (in_plain_blocks if name in PLAIN else in_transformer_blocks)(model, inputs)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def in_transformer_blocks(model: SequenceModel, inputs: Tensor) -> Tensor:
+    hidden, residual = F.dropout(model.embedding[inputs], 0.1), torch.zeros(())
+    for block in model.blocks:
+        residual = residual + hidden
+        residual = residual + mixed(block.mixer, layer_norm(residual, block.norm))
+        hidden = layer_norm(residual, block.state_norm)
+    return layer_norm(residual + hidden, model.final_norm) @ model.embedding.T
+
+
+def in_plain_blocks(model: SequenceModel, inputs: Tensor) -> Tensor:
+    residual = model.embedding[inputs]
+    for block in model.blocks:
+        scale = (residual.square().mean(-1, keepdim=True) + 1e-5).rsqrt()
+        residual = residual + mixed(block.mixer, residual * scale * block.norm.weight)
+    return layer_norm(residual, model.final_norm) @ model.embedding.T
+
+
+def layer_norm(x: Tensor, norm: nn.Module) -> Tensor:
+    centred = x - x.mean(-1, keepdim=True)
+    return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * norm.weight + norm.bias
+
+
+def mixed(mixer: Mixer, x: Tensor) -> Tensor:
+    if isinstance(mixer, Attention):
+        return dropping_attention(mixer, x)
+    return importlib.import_module(f"tests.definitions.{type(mixer).__module__.split('.')[-1]}").definition(
+        mixer, x
+    )
+
+
+def dropping_attention(mixer: Attention, x: Tensor) -> Tensor:
+    q, k, v = (x @ mixer.qkv.proj.weight.T + mixer.qkv.proj.bias)[:, None].chunk(3, dim=-1)
+    future = torch.full((x.shape[1], x.shape[1]), -math.inf).triu(1)
+    weights = F.dropout(torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]) + future, -1), 0.1)
+    return (weights @ v)[:, 0] @ mixer.out_proj.weight.T + mixer.out_proj.bias
