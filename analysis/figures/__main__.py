@@ -82,7 +82,7 @@ def _committed(folder: Path, out: Path, style: Style) -> int:
         raise ValueError(f"{folder} holds no archive (*.zip) of results: python -m zoo.archive makes them.")
     studies = [gallery.Study(path) for path in found]
     wanted = [(gallery.pictures_of(study.name), study) for study in studies]
-    return max(_make(names, study, out / study.name, style) for names, study in wanted)
+    return max(_make(names, study, out / study.name, style) for names, study in wanted if names)
 
 
 def _make(names: tuple[str, ...], study: gallery.Study, out: Path, style: Style) -> int:
