@@ -4,7 +4,9 @@ ZOO_LAWS_OF=my_conf python -m pytest tests/test_mixer_laws.py     tests the mixe
 """
 
 import os
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,11 @@ class Case:
 
 def mixer_yaml(name: str, folder: Path = CONF) -> dict[str, Any]:
     """The mixer's yaml, resolved at width WIDTH."""
+    return deepcopy(_resolved(name, folder))
+
+
+@cache
+def _resolved(name: str, folder: Path) -> dict[str, Any]:
     node = OmegaConf.create(
         {"d_model": WIDTH, "n_layers": 2, "seed": 0, "block": {"about": {"position": "none", "bias": True}}}
         | {"mixer": OmegaConf.load(folder / "mixer" / f"{name}.yaml")}

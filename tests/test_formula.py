@@ -1,9 +1,9 @@
-"""What about.state may say; that it is true is a law (test_mixer_laws)."""
+"""What about.state may say; that it is true is a law (test_mixer_laws, test_random_settings)."""
 
 import pytest
 
-from tests.registry import Case, build
-from zoo.formula import evaluated
+from tests.formula import evaluated
+from tests.registry import Case, build, mixer_yaml
 
 MIXER = build(Case("sliding_window", {"window": 5}))
 
@@ -31,3 +31,23 @@ def test_anything_else_is_refused(formula: str):
 def test_a_formula_for_another_mixer_is_an_error():
     with pytest.raises(AttributeError, match="feature_dim"):
         evaluated("feature_dim * 2", MIXER, 1)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("bmojo", {"num_eidetic": 0}),
+        Case("moba", {"selection": "prev"}),
+        Case("se_attn_capped", {"selection": "prefix"}),
+        Case("se_attn_lm", {"summary": "attn_value"}),
+        Case("se_attn_no_mem", {"selection": "token"}),
+        Case("se_attn_random", {"selection": "first"}),
+        Case("ttt_linear", {"expand": 2}),
+        Case("ttt_mlp", {"expand": 0}),
+    ],
+    ids=str,
+)
+def test_a_setting_that_changes_what_is_kept_is_in_the_formula(case: Case):
+    mixer, formula = build(case), mixer_yaml(case.name)["about"]["state"]
+    for n in range(1, 50):
+        assert evaluated(formula, mixer, n) == mixer.state_size(n).resident, f"after {n}"

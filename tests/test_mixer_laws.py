@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
 
+from tests.formula import evaluated
 from tests.registry import WIDTH, Case, boundaries, build, cases, held, longest, mixer_yaml, settings
-from zoo.formula import evaluated
 from zoo.mixers.base import Mixer
 from zoo.paths import CONF
 
@@ -90,8 +90,8 @@ def test_every_scalar_of_the_state_reaches_a_later_output(case: Case):
     mixer = mixer_of(case)
     _, state = mixer.extend(tokens(LENGTH))
     paths, structure = tree_flatten_with_path(state)
-    parts = [p.detach().requires_grad_() if _real(p) else p for _, p in paths]
-    live = [p for p in parts if _real(p)]
+    parts = [p.detach().requires_grad_() if is_real(p) else p for _, p in paths]
+    live = [p for p in parts if is_real(p)]
     if not live:
         return  # no memory, nothing to show
     reached = [torch.zeros_like(p, dtype=torch.bool) for p in live]
@@ -103,7 +103,7 @@ def test_every_scalar_of_the_state_reaches_a_later_output(case: Case):
                 seen |= grad != 0
         if all(seen.all() for seen in reached):
             return
-    names = [path[-1].name for path, p in paths if _real(p)]
+    names = [path[-1].name for path, p in paths if is_real(p)]
     reached = {n: seen for n, seen in zip(names, reached, strict=True) if n not in selects(state)}
     dead = {n: int((~seen).sum()) for n, seen in reached.items() if not seen.all()}
     assert not dead, f"never reaches an output, so it is not memory: {dead}"
@@ -114,7 +114,7 @@ def selects(state: tuple) -> tuple[str, ...]:
     return getattr(state, "selects", ())
 
 
-def _real(part: object) -> bool:
+def is_real(part: object) -> bool:
     return isinstance(part, Tensor) and part.is_floating_point() and part.numel() > 0
 
 

@@ -80,6 +80,7 @@ def test_bfloat16_keeps_its_state_in_float32():
         ({"num_heads": 3}, r"expand \* d_model \(=32\) must be a positive multiple of num_heads \(=3\)"),
         ({"block_size": 5}, r"expand \* d_model \(=32\) must be a positive multiple of block_size \(=5\)"),
         ({"expand": 0}, "expand .* must be at least 1"),
+        ({"num_heads": 32, "block_size": 1}, r"expand \* d_model / num_heads \(=1\) must be at least 2"),
     ],
 )
 def test_impossible_settings_are_refused(wrong: dict, message: str):

@@ -74,6 +74,8 @@ def test_heads_are_64_wide_where_the_model_is(kind, d_model):
     [
         (RWKV5, {"head_dim": 5}, r"d_model \(=8\) must be a positive multiple of head_dim \(=5\)"),
         (RWKV5, {"head_dim": 0}, r"head_dim \(=0\) must be at least 1"),
+        (RWKV5, {"head_dim": 1}, r"head_dim \(=1\) must be at least 2"),
+        (RWKV6, {"head_dim": 1}, r"head_dim \(=1\) must be at least 2"),
         (RWKV5, {"layer": 2}, r"layer \(=2\) must be at least 0 and below n_layers \(=2\)"),
         (RWKV6, {"shift_rank": 0}, r"shift_rank \(=0\) must be at least 1"),
         (RWKV6, {"decay_rank": 0}, r"decay_rank \(=0\) must be at least 1"),

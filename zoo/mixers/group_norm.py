@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from zoo.checks import at_least
 from zoo.mixers.base import Seq
 from zoo.mixers.undecayed import undecayed
 
@@ -18,6 +19,7 @@ class HeadsGroupNorm(nn.Module):
 
     def __init__(self, d_model: int, head_dim: int, scale: float) -> None:
         super().__init__()
+        at_least("head_dim", head_dim, 2)  # a norm of one channel leaves nothing of it
         self.head_dim, self.eps = head_dim, 1e-5 * head_dim
         self.weight = nn.Parameter(torch.full((d_model,), scale))
         self.bias = nn.Parameter(torch.zeros(d_model))

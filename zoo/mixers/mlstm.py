@@ -60,6 +60,7 @@ class MLSTM(Mixer[State]):
         multiple("expand * d_model", self.d_inner, "num_heads", num_heads)
         multiple("expand * d_model", self.d_inner, "block_size", block_size)
         self.head_dim = self.d_inner // num_heads
+        at_least("expand * d_model / num_heads", self.head_dim, 2)  # the norm leaves nothing of one channel
         self.in_proj = nn.Linear(d_model, 2 * self.d_inner, bias=False)
         self.conv = ShortConv(self.d_inner, kernel_size)
         self.qkv = nn.Parameter(torch.empty(3, self.d_inner // block_size, block_size, block_size))
