@@ -92,6 +92,28 @@ def test_one_on_another_machine_counts_until_it_is_silent(tmp_path: Path):
         assert found and found.pid == os.getpid()
 
 
+def test_one_dated_in_the_future_is_silent_from_when_it_is_first_seen(tmp_path: Path):
+    """As after a clock that was wrong until the machine had been up for a while."""
+    path = place(tmp_path, OTHER, silent=-3600)
+    before = time.time()
+    assert claim.holder(tmp_path) == OTHER
+    assert before - 1 <= path.stat().st_mtime <= time.time() + 1
+    place(tmp_path, OTHER, silent=-3600)
+    with pytest.raises(Busy), claim.held(tmp_path):
+        pass
+    assert path.stat().st_mtime <= time.time() + 1
+    assert [file.name for file in tmp_path.iterdir()] == [NAME]
+
+
+def test_a_clock_that_is_behind_leaves_the_claims_of_others_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = place(tmp_path, OTHER)
+    true, dated = time.time, path.stat().st_mtime
+    monkeypatch.setattr(time, "time", lambda: true() - 3600)
+    assert claim.holder(tmp_path) == OTHER and path.stat().st_mtime == dated
+
+
 def test_this_very_job_before_its_requeue_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     place(tmp_path, replace(OTHER, job="7"))
     monkeypatch.setenv("SLURM_JOB_ID", "8")

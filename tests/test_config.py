@@ -84,7 +84,7 @@ def test_many_cells_compose_fast():
 def test_the_run_id_ignores_where_and_how_and_nothing_else():
     one = cell().run_id
     same = ["results=elsewhere", "trainer.threads=2", "trainer.checkpoint_every=7", "logger=tensorboard"]
-    same += ["trainer.step=eager", "trainer.step=compile"]
+    same += ["trainer.step=eager", "trainer.step=compile", "trainer.checkpoint_seconds=5"]
     same += ["mixer.about.label=Other", "d_model=64", "mixer=sliding_window", "optim.weight_decay=1e-1"]
     assert {cell(word).run_id for word in same} == {one}
     other = ["d_model=32", "n_layers=3", "seed=1", "lr=1e-3", "mixer.window=4", "optim.max_epochs=1"]

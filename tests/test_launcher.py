@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.command import SMALL, TOYS, Zoo, finish, start
 from zoo import claim, results
@@ -241,10 +242,14 @@ def test_a_sweep_killed_twice_goes_on_to_the_same_numbers(zoo: Zoo, tmp_path: Pa
 def test_an_interrupt_ends_in_one_line_with_nothing_half_written(
     tmp_path: Path, number: signal.Signals, expected: int, mode: tuple[str, ...]
 ):
-    process = start(*mode, *SMALL, *SLOW, "mixer.seconds=0.2", "max_examples=512", cwd=tmp_path)
+    slow = (*SLOW, "mixer.seconds=0.1", "max_examples=512", "trainer.checkpoint_every=5")
+    process = start(*mode, *SMALL, *slow, cwd=tmp_path)
     wait_for("last.ckpt", process, tmp_path)
+    time.sleep(0.3)  # into the next step or the one after it
     os.killpg(process.pid, number)
     code, _, err = finish(process)
     assert (code, err) == (expected, "interrupted; the same command goes on where this one stopped\n")
     (folder,) = folders(tmp_path)
     assert not files(folder) & {"result.json", "error.txt", "claim.json"}
+    saved = torch.load(folder / "last.ckpt", weights_only=True)["position"]["step"]
+    assert saved % 5, "it is the step at hand that is saved, not the last that was due"

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo import claim, results
+from zoo import claim, interrupts, results
 from zoo.cell import Cell
 from zoo.config_yaml import as_yaml
 from zoo.disk import DiskFull, room
@@ -63,8 +63,7 @@ def run_cell(
         except DiskFull:
             raise
         except (Exception, SystemExit) as error:
-            if isinstance(error.__context__, KeyboardInterrupt):  # Lightning turns one into sys.exit(1)
-                raise error.__context__ from None
+            interrupts.check()  # some library's answer to an interrupt is no failure
             results.fail(folder, traceback.format_exc())
             raise CellFailed(cell, reason(error)) from error
         results.finish(folder, record(cell, outcome) | environment)

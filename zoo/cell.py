@@ -9,7 +9,7 @@ from typing import Any
 
 SCHEMA = 1  # raise it when the meaning of a cell changes: every run id changes with it
 MACHINE_ONLY = ("results", "logger", "kernels", "population")  # keys that say where and how to run, not what
-MACHINE_ONLY_TRAINER = ("accelerator", "step", "threads", "checkpoint_every")
+MACHINE_ONLY_TRAINER = ("accelerator", "step", "threads", "checkpoint_every", "checkpoint_seconds")
 LATER = {
     ("zoo.mixers.attention.Attention", "dropout"): 0.0
 }  # settings added since, and what they were before

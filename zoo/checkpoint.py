@@ -9,7 +9,8 @@ import torch
 
 from zoo.disk import replacing
 
-FORMAT = 1  # raise it when the contents change
+FORMAT = 2  # raise it when the contents change
+READ = (1, FORMAT)  # 1: without what the position tells of kernels, the form of steps and an open validation
 DAMAGED = (RuntimeError, OSError, EOFError, KeyError, ValueError, pickle.UnpicklingError, zipfile.BadZipFile)
 
 
@@ -29,7 +30,7 @@ def load(path: Path, run_id: str) -> dict[str, Any] | None:
         contents = torch.load(path, map_location="cpu", weights_only=True)
     except DAMAGED as error:
         raise ValueError(f"{path} is not a complete checkpoint ({_first_line(error)}): {again}") from None
-    if not isinstance(contents, dict) or contents.get("format") != FORMAT:
+    if not isinstance(contents, dict) or contents.get("format") not in READ:
         raise ValueError(f"{path} is not a checkpoint of this version: {again}")
     if contents["run_id"] != run_id:
         raise ValueError(f"{path} belongs to the cell {contents['run_id']}, not to {run_id}: {again}")

@@ -3,7 +3,8 @@
 A lock of the operating system need not hold from one machine of a network file system to the next, and stays
 for good when a machine dies.  A claim asks for little: link(2) makes a name once, and a file's time is the
 server's.  It ends with its process on the same machine, with the SLURM job on any, and otherwise when it
-has been silent for EXPIRES seconds, so that nothing that died holds a cell for long.
+has been silent for EXPIRES seconds, so that nothing that died holds a cell for long.  A sign of life that is
+dated in the future counts as given when it is first seen.
 """
 
 import functools
@@ -180,11 +181,29 @@ def _read(folder: Path, name: str = NAME) -> Holder | None:
 
 
 def _silence(path: Path, now: float | None) -> float:
-    """Seconds since the last sign of life."""
+    """Seconds since the last sign of life; below zero where that is dated later than now."""
     try:
-        return (time.time() if now is None else now) - path.stat().st_mtime
+        silence = (time.time() if now is None else now) - path.stat().st_mtime
     except FileNotFoundError:
         return float("inf")
+    if silence < -EXPIRES:
+        _date(path)
+    return silence
+
+
+def _date(path: Path) -> None:
+    """A clock was set back, and a dead holder would be silent only once it is there again: count from now.
+
+    Not where the clock that is behind is this machine's own, and the file system knows better.
+    """
+    probe = path.with_name(f".claim.{uuid.uuid4().hex}.part")
+    with suppress(OSError):  # a folder that may only be read
+        probe.touch()
+        try:
+            if path.stat().st_mtime - probe.stat().st_mtime > EXPIRES:
+                os.utime(path)
+        finally:
+            probe.unlink(missing_ok=True)
 
 
 def _lives(one: Holder, silence: float) -> bool:

@@ -38,10 +38,13 @@ class Position:
     rows: list[Row] = field(default_factory=list)
     pending: list[tuple[str, int, float]] = field(default_factory=list)  # losses not yet in `rows`
     valid: dict[str, dict[str, Any]] = field(default_factory=dict)  # the last validation: slice -> Score
+    to_validate: bool = False  # the epoch's steps are done, and its validation is not
     early_stopped: bool = False
     train_seconds: float = 0.0
     wall_seconds: float = 0.0
     examples: int = 0
+    kernels: dict[str, str] = field(default_factory=dict)  # for the record: what ran so far
+    step_form: str | None = None  # for the record: of the last step
 
     @property
     def valid_scores(self) -> dict[str, Score]:
@@ -122,6 +125,7 @@ class Journal:
         """One more step is done; whether the losses so far should now be heard and flushed."""
         self.position.step += 1
         self.position.examples += examples
+        self.position.to_validate = self.ends_epoch
         return self.ends_epoch or self.position.step % TRAIN_EVERY == 0
 
     def flush(self) -> None:
@@ -151,6 +155,7 @@ class Journal:
         scores = {name: tally.score() for name, tally in self._tallies.items()}
         position = self.position
         position.valid = {name: asdict(score) for name, score in scores.items()}
+        position.to_validate = False
         self._add(score_rows(position.step, "valid", scores))
         if not all(math.isfinite(score.loss) for score in scores.values()):
             raise Diverged(position.step, self.lr_at(position.step - 1))

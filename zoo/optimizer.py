@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
 
 import torch
@@ -53,7 +53,8 @@ def settings(group: str, kind: type[Any], config: Mapping[str, Any]) -> Any:
     """`kind(**config)` but for `about`; a misspelt or missing key in one line."""
     config = {key: value for key, value in config.items() if key != "about"}
     valid = {field.name for field in fields(kind)}
-    for problem, names in (("unknown", config.keys() - valid), ("missing", valid - config.keys())):
+    needed = {field.name for field in fields(kind) if field.default is MISSING}
+    for problem, names in (("unknown", config.keys() - valid), ("missing", needed - config.keys())):
         if names:
             raise ValueError(f"{problem} key {group}.{min(names)}: the keys are {', '.join(sorted(valid))}.")
     return kind(**config)

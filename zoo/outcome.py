@@ -6,10 +6,6 @@ from typing import Literal
 from zoo.state import StateSize
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM: ends the work as Ctrl-C does."""
-
-
 @dataclass(frozen=True, slots=True)
 class Progress:
     """Where a running cell stands; sent about twice a second and at the end of every epoch."""

@@ -15,15 +15,17 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Protocol
 
-from zoo import claim, results
+from zoo import claim, interrupts, results
 from zoo.attempt import CellFailed, Failure, machine, run_cell
 from zoo.cell import Cell
 from zoo.disk import DiskFull, room
-from zoo.outcome import Progress, Terminated
+from zoo.interrupts import Terminated
+from zoo.outcome import Progress
 from zoo.population.grouping import Apart, Group, Together, groups, left, singles
 
 OUTPUT = "output.txt"  # what a cell's process prints; gone when all went well
 LOOK_EVERY_S = 2.0  # at the cells that other processes run
+SAVE_S = 60.0  # for the step at hand and its checkpoint, when all is to end
 
 
 def start_forkserver() -> Any:
@@ -61,22 +63,39 @@ class Pool:
         self.looked = 0.0
 
     def run(self, cells: Sequence[Cell]) -> list[Failure]:
-        """Run the cells; one that another process runs is waited for, and run here should that one vanish."""
+        """Run the cells; one that another process runs is waited for, and run here should that one vanish.
+
+        KeyboardInterrupt: the running cells have saved where they were.
+        """
         self.waiting, failures = [*groups(cells, self.workers)][::-1], []
+        with interrupts.later():
+            try:
+                while self.waiting or self.running or self.elsewhere:
+                    failures += self._turn()
+            finally:
+                self._end()
+        return failures
+
+    def _turn(self) -> list[Failure]:
+        interrupts.check()
+        failures: list[Failure] = []
+        while self.waiting and len(self.running) < self.workers:
+            self._next(self.waiting.pop())
+        for pipe in wait(list(self.running), timeout=0.5):
+            failures += self._listen(pipe)  # pyright: ignore[reportArgumentType]
+        if time.monotonic() - self.looked >= LOOK_EVERY_S:
+            failures += self._look()
+        return failures
+
+    def _end(self) -> None:
+        """What still runs after an interrupt or an error saves and ends."""
         try:
-            while self.waiting or self.running or self.elsewhere:
-                while self.waiting and len(self.running) < self.workers:
-                    self._next(self.waiting.pop())
-                for pipe in wait(list(self.running), timeout=0.5):
-                    failures += self._listen(pipe)  # pyright: ignore[reportArgumentType]
-                if time.monotonic() - self.looked >= LOOK_EVERY_S:
-                    failures += self._look()
-        finally:
+            self.stop(SAVE_S)
+        finally:  # a second Ctrl-C does not wait; nothing ever stands half-written
             for group, process in self.running.values():
-                process.kill()  # nothing ever stands half-written, so there is nothing to wait for
+                process.kill()
                 process.join()
                 self._tidy(group)
-        return failures
 
     def _tidy(self, group: Group) -> None:
         for cell in group.cells:
@@ -159,6 +178,7 @@ class Pool:
     def _group_ended(self, group: Group, code: int, answer: Apart | None) -> list[Failure]:
         if code == -signal.SIGTERM:
             time.sleep(1)  # whoever ended it may be about to end us all: then nothing has failed
+            interrupts.check()
         elif code and answer is None and not group.alone:
             answer = self._died(group, code)
         if answer is None:
@@ -211,8 +231,9 @@ def _work(group: Group, pipe: Connection, here: dict[str, Any]) -> None:
     threading.Thread(target=_end_with_driver, daemon=True).start()
     output = group.cells[0].folder / OUTPUT
     try:
-        _print_to(output)
-        _run(group, pipe, here)
+        with interrupts.attended():
+            _print_to(output)
+            _run(group, pipe, here)
     except DiskFull as full:
         pipe.send(full)
     except CellFailed:
@@ -220,7 +241,6 @@ def _work(group: Group, pipe: Connection, here: dict[str, Any]) -> None:
     except claim.Busy:
         sys.exit(claim.BUSY)
     except Terminated:  # saved; the driver should see what it was
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
     with suppress(FileNotFoundError):
         output.unlink()

@@ -1,11 +1,13 @@
 """The entry: `python -m zoo.run mixer=based d_model=128` runs a cell, `-m` every cell of a grid."""
 
 import os
-import signal
 import sys
 from argparse import Namespace
-from types import FrameType
-from typing import Any
+
+from zoo import interrupts
+
+if __name__ == "__main__":
+    interrupts.begin()
 
 import hydra
 import yaml
@@ -19,7 +21,6 @@ from zoo.attempt import CellFailed, run_cell
 from zoo.config import Composer
 from zoo.disk import DiskFull
 from zoo.display import CellDisplay
-from zoo.outcome import Terminated
 from zoo.paths import CONF
 from zoo.sweep import SweepFailed, checked
 from zoo.validate import Validator
@@ -29,22 +30,24 @@ def main() -> int:
     """Run what the command line asks for; the exit code says how it went.
 
     0: all done.  1: a cell failed, or the disk is full.  2: the command cannot be run, and nothing was.
-    130, 143: interrupted.
+    130, 143: interrupted by Ctrl-C, by SIGTERM.
     """
-    before = signal.signal(signal.SIGTERM, _terminate)
-    try:
-        return _attended()
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with interrupts.attended():
+        try:
+            return _uninterrupted()
+        except KeyboardInterrupt as stop:
+            code = command.TERMINATED if isinstance(stop, interrupts.Terminated) else command.INTERRUPTED
+            return command.say("interrupted; the same command goes on where this one stopped", code)
 
 
-def _attended() -> int:
-    """Every way that a command ends, in words and as a code."""
+def _uninterrupted() -> int:
+    """Every other way that a command ends, in words and as a code."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come through, to be said in one line
     args = get_args_parser().parse_args()
     try:
-        sys.argv = [sys.argv[0], *command.one_cell(args, command.deferred(args, sys.argv[1:]))]
-        _hydra(args)
+        with interrupts.at_once():
+            sys.argv = [sys.argv[0], *command.one_cell(args, command.deferred(args, sys.argv[1:]))]
+            _hydra(args)
     except (HydraException, yaml.YAMLError) as error:
         return command.say(command.mistakes(args, error), command.USAGE)
     except ValueError as error:
@@ -57,9 +60,6 @@ def _attended() -> int:
         return command.FAILED
     except DiskFull as error:
         return command.say(str(error), command.FAILED)
-    except KeyboardInterrupt as stop:
-        code = command.TERMINATED if isinstance(stop, Terminated) else command.INTERRUPTED
-        return command.say("interrupted; the same command goes on where this one stopped", code)
     return command.OK
 
 
@@ -91,10 +91,6 @@ def run_one(composer: Composer, overrides: list[str]) -> None:
     with CellDisplay(cell) as display:
         record = run_cell(cell, display.progress)
     display.report(record, was_done)
-
-
-def _terminate(signum: int, frame: FrameType | None) -> Any:
-    raise Terminated
 
 
 if __name__ == "__main__":

@@ -1,17 +1,12 @@
-"""The process around a training: threads, random state, log messages and signals, all put back afterwards."""
+"""The process around a training: threads, random state and log messages, all put back afterwards."""
 
 import ctypes
 import logging
-import signal
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from pytorch_lightning.utilities.exceptions import SIGTERMException
-
-from zoo.outcome import Terminated
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
@@ -25,7 +20,7 @@ def surroundings(threads: int) -> Iterator[None]:
     torch.set_num_threads(threads)
     keep_freed_memory()
     try:
-        with torch.random.fork_rng(), _signals(), warnings.catch_warnings():
+        with torch.random.fork_rng(), warnings.catch_warnings():
             # Lightning's advice on data loaders and loggers, and its use of what torch has since deprecated
             warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric")
             warnings.filterwarnings("ignore", message=".*LeafSpec.*")
@@ -35,31 +30,6 @@ def surroundings(threads: int) -> Iterator[None]:
     finally:
         torch.set_num_threads(before)
         log.setLevel(level)
-
-
-@contextmanager
-def _signals() -> Iterator[None]:
-    """Lightning answers Ctrl-C with sys.exit(1) and ignores the next, and SIGTERM with exit code 0.
-
-    Make both the KeyboardInterrupt that they are.  Lightning attends to SIGTERM (it ends the step at hand, so
-    that we can save it) only where nobody else does, so whoever does steps aside.
-    """
-    ours = threading.current_thread() is threading.main_thread()
-    before = {kind: signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM)}
-    if ours:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    try:
-        yield
-    except SIGTERMException:
-        raise Terminated from None
-    except SystemExit as error:
-        if isinstance(error.__context__, KeyboardInterrupt):
-            raise error.__context__ from None
-        raise
-    finally:
-        if ours:
-            for kind, handler in before.items():
-                signal.signal(kind, handler)
 
 
 def keep_freed_memory() -> None:

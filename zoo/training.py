@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import pytorch_lightning as pl
 import torch
@@ -23,6 +23,7 @@ from zoo.kernels.choice import Choice, contradiction, kernels, lacking
 from zoo.kernels.served import check_served
 from zoo.learner import Learner
 from zoo.loggers import check_logger, make_logger
+from zoo.loop import fit, test
 from zoo.metrics import write_csv
 from zoo.model import SequenceModel, build_task, model_from_config
 from zoo.optimizer import OptimConfig, check_lr, settings, whole
@@ -40,8 +41,9 @@ Precision = Literal["32-true", "64-true", "bf16-mixed", "bf16-head"]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainerConfig:
-    """conf/trainer/*.yaml, checked.  threads: of the CPU, for this cell.  checkpoint_every: in steps.
+    """conf/trainer/*.yaml, checked.  threads: of the CPU, for this cell.
 
+    checkpoint_every, checkpoint_seconds: steps, and time, between two checkpoints; whichever is less.
     precision: bf16-head makes the products of the training loss's head in bfloat16 and all else in float32.
     step: how a training step is taken, see zoo.step.
     """
@@ -51,6 +53,7 @@ class TrainerConfig:
     step: Form
     threads: int
     checkpoint_every: int
+    checkpoint_seconds: float = 60.0  # cells of before there was one lack it
 
     def __post_init__(self) -> None:
         one_of("trainer.accelerator", self.accelerator, ("cpu", "gpu"))
@@ -60,6 +63,9 @@ class TrainerConfig:
             raise ValueError("trainer.step (=graph) needs trainer.accelerator=gpu: use trainer.step=auto.")
         whole("trainer.threads", self.threads)
         whole("trainer.checkpoint_every", self.checkpoint_every)
+        seconds = self.checkpoint_seconds
+        if not (isinstance(seconds, int | float) and seconds > 0):
+            raise ValueError(f"trainer.checkpoint_seconds (={seconds!r}) must be a positive number.")
 
     @property
     def device(self) -> str:
@@ -91,22 +97,22 @@ def train(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
 
     An Outcome means that training and the test ran to their end, or that the loss stopped being finite.
     Raises ValueError (a cell that cannot train, a damaged checkpoint; before any step) and KeyboardInterrupt
-    (Ctrl-C or SIGTERM; the checkpoint stays, and the next call goes on from it).
+    (Ctrl-C or SIGTERM; the last step is in the checkpoint, and the next call goes on from it).
     """
     with prepared(cell) as (trainer, choice):
         begun = begin(cell, folder, report)
+        count_earlier(choice, begun)
         learner = Learner(
             begun.model,
             begun.journal,
             step=trainer.step,
-            checkpoint_every=trainer.checkpoint_every,
-            save=lambda optimizer: save(begun, begun.model.state_dict(), optimizer),
+            pace=trainer,
+            save=lambda state, form: save(begun, begun.model.state_dict(), state, choice.record(), form),
             optimizer_state=begun.optimizer_state,
         )
         diverged = _run(learner, lightning(trainer, begun.journal, folder))
         write_csv(folder / METRICS, begun.journal.position.rows)
-        form = learner.stepper.form if learner.stepper else None
-        return outcome(begun, diverged, choice.record(), form)
+        return outcome(begun, diverged, choice.record(), learner.form)
 
 
 @contextmanager
@@ -165,6 +171,12 @@ def begin(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
     return Begun(cell, folder, task, model, journal, saved["optimizer"])
 
 
+def count_earlier(choice: Choice, begun: Begun) -> None:
+    """What ran before the checkpoint has run too."""
+    for op, names in begun.journal.position.kernels.items():
+        choice.ran.setdefault(op, set()).update(names.split("+"))
+
+
 @torch.no_grad()
 def _glance(model: SequenceModel, task: Task) -> None:
     """Over one row of no interest."""
@@ -211,39 +223,28 @@ def lightning(trainer: TrainerConfig, journal: Journal, folder: Path) -> pl.Trai
 def _run(learner: Learner, trainer: pl.Trainer) -> Diverged | None:
     journal = learner.journal
     try:
-        if journal.steps_left:
-            trainer.fit(learner, Remaining(learner), journal.streams["valid"])
-        trainer.test(learner, journal.streams["test"], verbose=False)
+        fit(learner, trainer, journal.streams["valid"])
+        test(learner, trainer, journal.streams["test"])
     except Diverged as diverged:
         return diverged
     return None
 
 
-class Learning(Protocol):
-    def batches(self) -> Iterator[Any]: ...
+State = dict[str, Any]
 
 
-class Remaining:
-    """What Lightning iterates over: each time, the rest of the epoch at hand, however long."""
-
-    def __init__(self, learner: Learning) -> None:
-        self.learner = learner
-
-    def __iter__(self) -> Iterator[Any]:
-        return self.learner.batches()
-
-
-def save(begun: Begun, model: dict[str, Any], optimizer: dict[str, Any]) -> None:
-    """The checkpoint, with these states, and metrics.csv."""
+def save(begun: Begun, model: State, optimizer: State | None, ran: dict[str, str], form: str | None) -> None:
+    """The checkpoint, with these states, and metrics.csv.  ran, form: as `outcome` takes them."""
     begun.journal.wall_seconds()
     position = begun.journal.position
+    position.kernels, position.step_form = ran, form or position.step_form
     contents = {"position": asdict(position), "model": model, "optimizer": optimizer}
     checkpoint.save(begun.folder / CHECKPOINT, begun.cell.run_id, contents)
     write_csv(begun.folder / METRICS, position.rows)
 
 
 def outcome(begun: Begun, diverged: Diverged | None, ran: dict[str, str], form: str | None = None) -> Outcome:
-    """ran: which implementation of each op.  form: of the steps, see zoo.step."""
+    """ran: which implementation of each op.  form: of the steps, see zoo.step; None: this run took none."""
     model, journal, task, position = begun.model, begun.journal, begun.task, begun.journal.position
     seq_len, device = _longest(task, "test"), _settings(begun.cell)[1].device
     model.to(device)  # Lightning leaves it on the CPU
@@ -272,7 +273,7 @@ def outcome(begun: Begun, diverged: Diverged | None, ran: dict[str, str], form: 
         operations=cost(begun.cell, model, task).operations,
         peak_memory_bytes=_peak_memory(device),
         kernels=ran,
-        step_form=form,
+        step_form=form or position.step_form,
     )
 
 

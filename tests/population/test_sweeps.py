@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.population.together import Left, assert_same_ends, trained_together
+from tests.population.together import MEASURED, Left, assert_same_ends, trained_together
 from tests.training.tiny import tiny
 from zoo import claim, journal, results
 from zoo.cell import Cell
@@ -197,13 +197,26 @@ def test_auto_measures_and_says_what_it_found(tmp_path: Path, monkeypatch: pytes
     assert isinstance(said[0], Together)
 
 
-def test_a_sigterm_saves_every_member_at_that_very_step(tmp_path: Path):
-    def tell(said: Any) -> None:
-        if said[0] == 0 and said[1].step == 4:
-            os.kill(os.getpid(), signal.SIGTERM)
+def test_a_signal_saves_every_member_at_that_very_step(tmp_path: Path):
+    def tell(step: int, message: str, number: int) -> Callable[[Any], None]:
+        here = (0, step, message)
+        return lambda said: here == (said[0], said[1].step, said[1].message) and os.kill(os.getpid(), number)
 
-    group = cells(tmp_path, trainer__checkpoint_every=100)
-    with pytest.raises(KeyboardInterrupt):
-        run_population(Group(tuple(group)), tell)
-    steps = [torch.load(c.folder / "last.ckpt", weights_only=True)["position"]["step"] for c in group]
-    assert steps == [4, 4, 4]
+    def group_at(name: str) -> list[Cell]:
+        return cells(tmp_path / name, trainer__checkpoint_every=100)
+
+    left_alone = group_at("undisturbed")
+    assert run_population(Group(tuple(left_alone)), quiet) is None
+    places = [(4, "training", signal.SIGTERM), (7, "validating", signal.SIGINT)]
+    for step, message, number in [*places, (14, "testing", signal.SIGTERM)]:
+        group = group_at(message)
+        with pytest.raises(KeyboardInterrupt):
+            run_population(Group(tuple(group)), tell(step, message, number))
+        saved = [torch.load(cell.folder / "last.ckpt", weights_only=True) for cell in group]
+        assert [ckpt["position"]["step"] for ckpt in saved] == [step] * 3
+        assert run_population(Group(tuple(group)), quiet) is None
+        for mine, theirs in zip(group, left_alone, strict=True):
+            assert (mine.folder / "metrics.csv").read_bytes() == (theirs.folder / "metrics.csv").read_bytes()
+            ended, undisturbed = results.read(mine.folder), results.read(theirs.folder)
+            differ = {key for key in ended if ended[key] != undisturbed[key]}
+            assert differ <= {*MEASURED, "population", "overrides"}

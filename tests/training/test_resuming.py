@@ -3,16 +3,21 @@
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import asdict
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from tests.population.together import MEASURED
 from tests.registry import Case, cases
 from tests.training.tiny import STEPS, tiny
-from zoo import journal
+from zoo import interrupts, journal
 from zoo.cell import Cell
-from zoo.outcome import Progress
+from zoo.interrupts import Terminated
+from zoo.outcome import Outcome, Progress
 from zoo.training import train
 
 SETTINGS = {
@@ -120,33 +125,103 @@ def test_a_finished_cell_only_tests_again(tmp_path: Path):
     before = (tmp_path / "metrics.csv").read_bytes()
     seen: list[Progress] = []
     again = train(tiny(), tmp_path, seen.append)
-    assert again.scores == first.scores
+    assert told(again) == told(first) and again.step_form == "eager" and again.kernels
     assert {p.message for p in seen} <= {f"resumed at step {STEPS}", "testing"}
     assert (tmp_path / "metrics.csv").read_bytes() == before
 
 
+def position(folder: Path) -> dict[str, Any]:
+    return torch.load(folder / "last.ckpt", weights_only=True)["position"]
+
+
+def told(outcome: Outcome) -> dict[str, Any]:
+    return {key: value for key, value in asdict(outcome).items() if key not in MEASURED}
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_is_an_interrupt_and_never_success(tmp_path: Path, number: int):
+def test_a_signal_saves_that_very_step_wherever_it_comes(tmp_path: Path, number: int):
     handlers = [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)]
-    cell, undisturbed = tiny(), fresh(tmp_path / "undisturbed")
+    cell, undisturbed = tiny(trainer__checkpoint_every=100), fresh(tmp_path / "undisturbed")
+    whole = train(cell, undisturbed)
+    places = [(1, "training"), (4, "training"), (7, "training"), (7, "validating"), (9, "training")]
+    for step, message in [*places, (14, "training"), (14, "validating"), (14, "testing")]:
+        folder = fresh(tmp_path / f"{step}-{message}")
+        with pytest.raises(KeyboardInterrupt) as stopped:
+            train(cell, folder, stop_at(step, message, kill(number)))
+        assert isinstance(stopped.value, Terminated) == (number == signal.SIGTERM)
+        assert [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)] == handlers
+        assert position(folder)["step"] == step
+        assert position(folder)["to_validate"] == (step % 7 == 0 and message != "testing")
+        assert told(train(cell, folder)) == told(whole)
+        assert_same_end(cell, undisturbed, folder)
+
+
+def test_a_cell_told_to_end_at_every_step_still_gets_there(tmp_path: Path):
+    cell, undisturbed = tiny(trainer__checkpoint_every=100), fresh(tmp_path / "undisturbed")
     train(cell, undisturbed)
-    folder = fresh(tmp_path / "told")
-    with pytest.raises(KeyboardInterrupt):
-        train(cell, folder, stop_at(5, "training", kill(number)))
-    assert [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)] == handlers
+    folder = fresh(tmp_path / "hunted")
+    for step in range(1, STEPS + 1):
+        with pytest.raises(KeyboardInterrupt):
+            train(cell, folder, stop_at(step, "training", kill(signal.SIGINT)))
     train(cell, folder)
     assert_same_end(cell, undisturbed, folder)
 
 
-def test_a_sigterm_leaves_a_checkpoint_of_that_very_step(tmp_path: Path):
-    with pytest.raises(KeyboardInterrupt):
-        train(tiny(trainer__checkpoint_every=100), tmp_path, stop_at(4, "training", kill(signal.SIGTERM)))
-    assert torch.load(tmp_path / "last.ckpt", weights_only=True)["position"]["step"] == 4
+def test_a_second_interrupt_during_the_save_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    save, saves = torch.save, count(1)
+
+    def interrupted(contents: Any, file: Any) -> None:
+        save(contents, file)
+        next(saves)
+        kill(signal.SIGINT)()
+
+    cell, undisturbed = tiny(trainer__checkpoint_every=100), fresh(tmp_path / "undisturbed")
+    train(cell, undisturbed)
+    folder = fresh(tmp_path / "told")
+    monkeypatch.setattr(interrupts, "HURRY_S", 0.0)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(torch, "save", interrupted)
+        train(cell, folder, stop_at(4, "training", kill(signal.SIGINT)))
+    assert next(saves) == 2 and position(folder)["step"] == 4
+    assert {path.name for path in folder.iterdir()} == {"last.ckpt", "metrics.csv"}
+    train(cell, folder)
+    assert_same_end(cell, undisturbed, folder)
 
 
-def test_a_sigterm_in_the_test_is_no_success_either(tmp_path: Path):
+def test_a_second_interrupt_before_the_save_does_not_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Where a step takes minutes."""
+    monkeypatch.setattr(interrupts, "HURRY_S", 0.0)
+
+    def twice() -> None:
+        kill(signal.SIGINT)()
+        kill(signal.SIGINT)()
+        raise AssertionError("it went on")
+
     with pytest.raises(KeyboardInterrupt):
-        train(tiny(), tmp_path, stop_at(STEPS, "testing", kill(signal.SIGTERM)))
+        train(tiny(trainer__checkpoint_every=3), tmp_path, stop_at(5, "training", twice))
+    assert position(tmp_path)["step"] == 3
+
+
+@pytest.mark.parametrize(("seconds", "step"), [(1e-9, 4), (1e9, 0)])
+def test_a_checkpoint_is_due_by_time_too(tmp_path: Path, seconds: float, step: int):
+    cell = tiny(trainer__checkpoint_every=100, trainer__checkpoint_seconds=seconds)
+    with pytest.raises(Stop):
+        train(cell, tmp_path, stop_at(5, "training", raise_stop))
+    assert (tmp_path / "last.ckpt").exists() == (step > 0)
+    assert not step or position(tmp_path)["step"] == step
+
+
+def test_a_cell_killed_as_it_validates_need_not_train_that_epoch_again(tmp_path: Path):
+    cell, undisturbed = tiny(trainer__checkpoint_seconds=1e-9), fresh(tmp_path / "undisturbed")
+    whole, folder = train(cell, undisturbed), fresh(tmp_path / "killed")
+    with pytest.raises(Stop):
+        train(cell, folder, stop_at(7, "validating", raise_stop))
+    seen: list[Progress] = []
+    assert told(train(cell, folder, seen.append)) == told(whole)
+    assert [at.message for at in seen[:2]] == ["resumed at step 7", "validating"]
+    assert_same_end(cell, undisturbed, folder)
 
 
 def test_early_stop_ends_the_cell_and_stays_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.training.tiny import STEPS, tiny
-from zoo import learner
+from zoo import learner, loop
 from zoo.batches import BatchStream
 from zoo.cell import Cell
 from zoo.kernels.linear_cross_entropy import linear_cross_entropy
@@ -148,7 +148,7 @@ def test_a_loss_that_is_not_finite_ends_the_cell_with_its_step(
         return answers_loss(model, batch) * (math.nan if len(calls) >= 10 else 1)
 
     monkeypatch.setattr(learner, "answers_loss", poisoned)
-    monkeypatch.setattr(learner, "LOOK_EVERY", {"cpu": look_every})  # as on a GPU
+    monkeypatch.setattr(loop, "LOOK_EVERY", {"cpu": look_every})  # as on a GPU
     cell = tiny(optim__schedule="constant", optim__warmup=0.0, lr=0.002)
     outcome = train(cell, tmp_path)
     assert outcome.status == "diverged"
@@ -205,7 +205,8 @@ def test_the_leaves_of_optim_and_trainer_are_all_accounted_for():
     config = tiny().config
     elsewhere = {"eval_batch_size", "early_stop"}  # the next test; test_resuming.py
     assert set(config["optim"]) == set(WEIGHTS_CHANGE) | elsewhere
-    assert set(config["trainer"]) == {"accelerator", "precision", "step", "threads", "checkpoint_every"}
+    pace = {"checkpoint_every", "checkpoint_seconds"}
+    assert set(config["trainer"]) == {"accelerator", "precision", "step", "threads"} | pace
 
 
 def test_eval_batch_size_cuts_the_evaluation_and_not_its_numbers(
@@ -292,6 +293,7 @@ def test_the_optimizer_runs_at_the_scheduled_rate(tmp_path: Path, monkeypatch: p
         ({"trainer__step": "graph"}, r"trainer\.step \(=graph\) needs trainer\.accelerator=gpu"),
         ({"trainer__threads": 0}, r"trainer\.threads \(=0\)"),
         ({"trainer__checkpoint_every": 0}, r"trainer\.checkpoint_every \(=0\)"),
+        ({"trainer__checkpoint_seconds": -1}, r"trainer\.checkpoint_seconds \(=-1\) must be a positive"),
         ({"model__learned_positions": 15}, r"model\.learned_positions \(=15\).*raise it to 16"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from zoo import claim, results
+from zoo import claim, interrupts, results
 from zoo.attempt import machine, reason, record
 from zoo.cell import Cell
 from zoo.config_yaml import as_yaml
@@ -40,8 +40,7 @@ def run_population(group: Group, tell: Tell, here: dict[str, Any] | None = None)
         except DiskFull:
             raise
         except (Exception, SystemExit) as error:
-            if isinstance(error.__context__, KeyboardInterrupt):  # Lightning turns one into sys.exit(1)
-                raise error.__context__ from None
+            interrupts.check()  # some library's answer to an interrupt is no failure
             return _one_by_one(group.cells, _why(error, len(group.cells)))
 
 
@@ -68,7 +67,7 @@ def _one_by_one(cells: Sequence[Any], why: str, ruling: bool = False) -> Apart:
 def _train(group: Group, tell: Tell, here: dict[str, Any]) -> Apart | None:
     from zoo.population.training import share_streams, train_population  # torch and Lightning: seconds
     from zoo.population.trial import check_lifts
-    from zoo.training import begin, prepared
+    from zoo.training import begin, count_earlier, prepared
 
     began, rows = time.perf_counter(), _rows(group)
     live = [row for row, cell in enumerate(rows) if cell in group.cells]
@@ -100,6 +99,7 @@ def _train(group: Group, tell: Tell, here: dict[str, Any]) -> Apart | None:
             return apart
         choice.ran.clear()
         for row in live:
+            count_earlier(choice, every[row])
             results.begin(rows[row].folder, as_yaml(rows[row].config), environment[row])
         train_population(every, trainer, choice.record, ended, live)
     return None
@@ -129,10 +129,11 @@ def _environment(cells: Sequence[Cell], member: int, here: dict[str, Any]) -> di
 
 def _uneven(members: Sequence[Any]) -> Apart | None:
     """Where a kill left some further than others: those that stand at one step go on as one."""
-    places: dict[tuple[int, bool], list[int]] = {}
+    places: dict[tuple[int, bool, bool], list[int]] = {}
     for i, begun in enumerate(members):
         position = begun.journal.position
-        places.setdefault((position.step, position.early_stopped), []).append(i)
+        place = (position.step, position.to_validate, position.early_stopped)
+        places.setdefault(place, []).append(i)
     if len(places) == 1:
         return None
     why = "it went on from a checkpoint of another step than the cells like it"

@@ -7,14 +7,13 @@ the others never notice.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
-from torch import Tensor
 
+from zoo import interrupts
 from zoo.journal import Diverged, Journal
 from zoo.kernels.linear_cross_entropy import answer_scores
-from zoo.learner import answer_states, look_every
-from zoo.outcome import Terminated
+from zoo.learner import answer_states
+from zoo.loop import DOING, Loop, Pace
 from zoo.population.optimizer import PopulationAdamW
 from zoo.population.stack import Stack
 from zoo.population.step import PopulationStep
@@ -27,11 +26,11 @@ class AllEnded(Exception):
     """No member has a step left."""
 
 
-class PopulationLearner(pl.LightningModule):
+class PopulationLearner(Loop):
     """journals: of the stack's models, all at the same step.
 
     step: trainer.step.
-    save: called with a member's number at every epoch's end and every `checkpoint_every` steps.
+    save: writes the checkpoint of the member of that number.
     diverged: called with a member's number when it has.
     live: numbers of the members that train; the others only hold their rows.
     """
@@ -43,21 +42,28 @@ class PopulationLearner(pl.LightningModule):
         optimizer: PopulationAdamW,
         *,
         step: str = "auto",
-        checkpoint_every: int,
+        pace: Pace,
         save: Callable[[int], None],
         diverged: Callable[[int, Diverged], None],
         live: Sequence[int],
     ) -> None:
-        super().__init__()
-        self.automatic_optimization = False  # the whole step is PopulationStep's
+        super().__init__(pace)
         self.stack, self.journals, self.optimizer = stack, list(journals), optimizer
         self.take = PopulationStep(stack, optimizer, step)
-        self.checkpoint_every, self.save, self.diverged = checkpoint_every, save, diverged
+        self._save, self.diverged = save, diverged
         self.active = list(live)  # members that have steps left; in the test: all that are sound
         self.sound = list(live)  # members that have not diverged
         self._left: list[int] = []  # members to park once the step is over
-        self._unread: list[tuple[int, int, int, Tensor]] = []  # step, segment, answers, losses [P]
+        self._stepped = False
         self._share_time()
+
+    @property
+    def form(self) -> str | None:
+        """How steps are taken, see zoo.step; None: none was."""
+        return self.take.form if self._stepped else None
+
+    def at_work(self) -> list[Journal]:
+        return [self.journals[member] for member in self.active]
 
     # one step ------------------------------------------------------------------------------------------
 
@@ -87,32 +93,24 @@ class PopulationLearner(pl.LightningModule):
             every = [made.get(id(journal.streams), first) for journal in self.journals]
             yield segments.pop(), [first] if shared else every
 
-    @property
-    def _step(self) -> int:
-        return self.journals[self.active[0]].position.step
-
     def training_step(self, item: Item, index: int) -> None:
         del index
         segment, batches = item
-        step = self._step
+        self._stepped, step = True, self.at_work()[0].position.step
         seeds = [journal.draws_at(step) for journal in self.journals]
         losses = self.take(stacked(batches), seeds, [journal.lr_at(step) for journal in self.journals])
-        self._unread.append((step + 1, segment, batches[0].answers.numel(), losses))
-        if len(self._unread) >= look_every(losses.device):
-            self.read_losses()
+        self.took(step + 1, segment, batches[0].answers.numel(), losses)
 
-    def read_losses(self) -> None:
-        """Fetch what the device has computed; a member whose loss is not finite has diverged."""
-        unread, self._unread = self._unread, []
-        if not unread:
-            return
-        rows = torch.stack([losses for *_, losses in unread]).tolist()
-        for (step, segment, answers, _), losses in zip(unread, rows, strict=True):
-            for member in self.active[:]:
-                try:
-                    self.journals[member].hear(step, segment, answers, losses[member])
-                except Diverged as error:
-                    self._has_diverged(member, error)
+    def rows(self, item: Item) -> int:
+        return item[1][0].inputs.shape[0]
+
+    def hear(self, step: int, segment: int, answers: int, loss: list[float]) -> None:
+        """A member whose loss is not finite has diverged."""
+        for member in self.active[:]:
+            try:
+                self.journals[member].hear(step, segment, answers, loss[member])
+            except Diverged as error:
+                self._has_diverged(member, error)
 
     def _has_diverged(self, member: int, error: Diverged) -> None:
         self._end(member)
@@ -135,29 +133,14 @@ class PopulationLearner(pl.LightningModule):
             journal.share = 1 / len(self.active) if busy else 0.0
 
     def on_train_batch_end(self, outputs: Any, batch: Item, batch_idx: int) -> None:
-        del outputs, batch_idx
         while self._left:
             self.stack.park(self._left.pop(), like=self.active[0])
-        examples = batch[1][0].inputs.shape[0]
-        flush = all([self.journals[member].stepped(examples) for member in self.active])
-        if flush:
-            self.read_losses()
-        for member in self.active:
-            journal = self.journals[member]
-            if flush:
-                journal.flush()
-            journal.clock()
-            journal.tell("training")
-        due = self._step % self.checkpoint_every == 0 or self.trainer.received_sigterm
-        if due and not self.journals[self.active[0]].ends_epoch:
-            self.read_losses()
-            self._save(self.active)
-        self.stop_if_told()
+        super().on_train_batch_end(outputs, batch, batch_idx)
 
-    def _save(self, members: Iterable[int]) -> None:
+    def write(self) -> None:
         self.stack.share_extra_state()
-        for member in members:
-            self.save(member)
+        for member in self.active:
+            self._save(member)
 
     # epochs and evaluations ----------------------------------------------------------------------------
 
@@ -169,10 +152,6 @@ class PopulationLearner(pl.LightningModule):
     def on_validation_epoch_start(self) -> None:
         self._begin_evaluation(self.active)
 
-    def validation_step(self, item: Item, index: int) -> None:
-        del index
-        self._evaluate("valid", item, self.active, "validating")
-
     def on_validation_epoch_end(self) -> None:
         self.stack.template.train()
         for member in self.active[:]:
@@ -182,14 +161,14 @@ class PopulationLearner(pl.LightningModule):
                 self._has_diverged(member, error)
 
     def on_train_epoch_end(self) -> None:
-        self._save(self.active)
+        self.save()
         for member in self.active[:]:
             self.journals[member].tell("training", now=True)
             if self.journals[member].position.early_stopped:
                 self._end(member)
         if not self.active:
             raise AllEnded
-        self.stop_if_told()
+        interrupts.check()
 
     def begin_test(self) -> None:
         """Those that stopped early come back."""
@@ -198,11 +177,6 @@ class PopulationLearner(pl.LightningModule):
 
     def on_test_epoch_start(self) -> None:
         self._begin_evaluation(self.sound)
-
-    def test_step(self, item: Item, index: int) -> None:
-        del index
-        self._evaluate("test", item, self.sound, "testing")
-        self.stop_if_told()
 
     def on_test_epoch_end(self) -> None:
         for member in self.sound:
@@ -213,31 +187,16 @@ class PopulationLearner(pl.LightningModule):
         for member in members:
             self.journals[member].begin_evaluation()
 
-    def _evaluate(self, split: str, item: Item, members: Iterable[int], message: str) -> None:
+    def evaluate(self, split: str, item: Item) -> None:
         """States of all at once, the head one by one: the logits of one fit, and those of all may not."""
         segment, batches = item
         states = self.stack.map(answer_states, stacked(batches))
-        for member in members:
+        for member in self.active:
             batch = batches[member % len(batches)]
             weight = self.stack.models[member].head_weight.to(states.device)
             scores = answer_scores(states[member], weight, batch.answers.flatten())
             self.journals[member].score(split, segment, batch, *scores)
-            self.journals[member].tell(message)
-
-    def stop_if_told(self) -> None:
-        """Lightning only notes a SIGTERM, and then leaves with exit code 0."""
-        if self.trainer.received_sigterm:
-            raise Terminated
-
-
-class Evaluated:
-    """The batches of a split, for those who are active then, each time it is iterated over."""
-
-    def __init__(self, learner: PopulationLearner, split: str) -> None:
-        self.learner, self.split = learner, split
-
-    def __iter__(self) -> Iterator[Item]:
-        return self.learner.evaluated(self.split)
+            self.journals[member].tell(DOING[split])
 
 
 def stacked(batches: Sequence[Batch]) -> Batch:

@@ -1,14 +1,16 @@
 """Train, validate and test several cells as one stacked model.  Each ends where it would have ended alone."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from zoo.journal import Diverged
+from zoo.loop import Batches, fit, test
 from zoo.metrics import write_csv
 from zoo.outcome import Outcome
-from zoo.population.learner import AllEnded, Evaluated, PopulationLearner
+from zoo.population.learner import AllEnded, PopulationLearner
 from zoo.population.optimizer import PopulationAdamW
 from zoo.population.stack import Stack, copy_extra_state
-from zoo.training import METRICS, Begun, Remaining, TrainerConfig, lightning, outcome, save
+from zoo.training import METRICS, Begun, TrainerConfig, lightning, outcome, save
 
 Ended = Callable[[int, Outcome], None]
 
@@ -42,21 +44,22 @@ def train_population(
     def end(member: int, diverged: Diverged | None, ops: dict[str, str]) -> None:
         begun = members[member]
         write_csv(begun.folder / METRICS, begun.journal.position.rows)
-        ended(member, outcome(begun, diverged, ops, learner.take.form))
+        ended(member, outcome(begun, diverged, ops, learner.form))
 
     def keep(member: int) -> None:
         journal = members[member].journal
         state = stack.models[member].state_dict()
         for name, value in state.items():  # views of all members' weights, which torch.save would save whole
             state[name] = value.clone()
-        save(members[member], state, optimizer.state_of(member, journal.lr_at(journal.position.step - 1)))
+        rate = journal.lr_at(journal.position.step - 1)
+        save(members[member], state, optimizer.state_of(member, rate), ran(), learner.form)
 
     learner = PopulationLearner(
         stack,
         [begun.journal for begun in members],
         optimizer,
         step=trainer.step,
-        checkpoint_every=trainer.checkpoint_every,
+        pace=trainer,
         save=keep,
         diverged=lambda member, diverged: end(member, diverged, ran()),
         live=live,
@@ -69,16 +72,12 @@ def train_population(
 
 def _run(learner: PopulationLearner, trainer: TrainerConfig, first: Begun) -> None:
     runner = lightning(trainer, first.journal, first.folder)
-    try:
-        if first.journal.steps_left:
-            runner.fit(learner, Remaining(learner), Evaluated(learner, "valid"))
-    except AllEnded:
-        runner = lightning(
-            trainer, first.journal, first.folder
-        )  # one that an exception ended is not used again
+    with suppress(AllEnded):
+        fit(learner, runner, Batches(lambda: learner.evaluated("valid")))
     if learner.sound:
         learner.begin_test()
-        runner.test(learner, Evaluated(learner, "test"), verbose=False)
+        runner = lightning(trainer, first.journal, first.folder)  # one that AllEnded ended is not used again
+        test(learner, runner, Batches(lambda: learner.evaluated("test")))
 
 
 def stack_of(members: Sequence[Begun], trainer: TrainerConfig) -> Stack:
