@@ -7,11 +7,12 @@ import os
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import torch
-from hydra.utils import instantiate
+from hydra.utils import get_class, instantiate
 from omegaconf import OmegaConf
 
 from zoo.mixers.base import Mixer
@@ -61,7 +62,7 @@ def cases(folder: Path = FOLDER) -> list[Case]:
 
 def settings(case: Case) -> dict[str, Any]:
     config = mixer_yaml(case.name, case.folder)
-    unknown = set(case.changes) - set(config)
+    unknown = set(case.changes) - {*config, *signature(get_class(config["_target_"])).parameters}
     assert not unknown, f"{case.name}: variant names unknown settings {unknown}"
     return {key: value for key, value in (config | case.changes).items() if key != "about"}
 

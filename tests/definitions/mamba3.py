@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from zoo.mixers.mamba3 import Mamba3
+from zoo.mixers.mamba3 import ACTIVATIONS, Mamba3
 
 
 def definition(m: Mamba3, x: Tensor) -> Tensor:
@@ -20,7 +20,9 @@ def definition(m: Mamba3, x: Tensor) -> Tensor:
         for s, norm, bias in ((B, m.B_norm, m.B_bias), (C, m.C_norm, m.C_bias))
     )
     dt = torch.log1p(torch.exp(dt + m.dt_bias))
-    decay = torch.exp(-dt * torch.log1p(torch.exp(A)))
+    heavy = m.decay_activation is ACTIVATIONS["heavy_tail"]
+    rate = torch.where(A > 0, 1 + A, 1 / (1 + A.abs())) if heavy else torch.log1p(torch.exp(A))
+    decay = torch.exp(-dt * rate)
     share = 1 / (1 + torch.exp(-share))
     h, before, ys = 0, 0, []
     for t in range(x.shape[1]):

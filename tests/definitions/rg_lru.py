@@ -45,5 +45,5 @@ def around(m: RGLRU, x: Tensor, recur) -> Tensor:
         input_gate.append(torch.sigmoid(logits[..., width:]))
     a = torch.sigmoid(m.Lambda) ** (8 * torch.cat(recurrence_gate, dim=-1))
     y = recur(a, torch.sqrt(1 - a * a) * torch.cat(input_gate, dim=-1) * mixed)
-    gelu = z * (1 + torch.erf(z / math.sqrt(2))) / 2
+    gelu = z * (1 + torch.tanh(math.sqrt(2 / math.pi) * (z + 0.044715 * z**3))) / 2
     return (y * gelu) @ m.out_proj.weight.T + m.out_proj.bias

@@ -6,7 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from zoo.kernels.fft_conv import fft_conv
 from zoo.mixers.long_conv import LongConv
+from zoo.mixers.long_filter import LongFilter
 
 
 def test_published_defaults_never_leave_zero_and_are_refused():
@@ -28,6 +30,20 @@ def test_a_squashed_filter_is_sparse_but_alive(init: str):
     alive = (k != 0).float().mean(1)
     assert alive.min() > 0.1 and alive.mean() < 0.95
     assert ((mixer.conv.taps.grad != 0) == (k != 0)).float().mean() > 0.99
+
+
+@pytest.mark.parametrize("length", [20, 100])  # through matrices and through transforms
+def test_taps_beyond_the_sequence_see_no_inputs_to_come(length: int):
+    """A transform of 2 T points cuts a longer filter there: what is beyond T comes round to later inputs."""
+    taps = torch.randn(4, 3 * length, dtype=torch.float64)
+    last = torch.zeros(1, length, 4, dtype=torch.float64)
+    last[:, -1] = 1
+    points = torch.fft.rfft(taps, n=2 * length) * torch.fft.rfft(last.mT, n=2 * length)
+    assert torch.fft.irfft(points)[..., : length - 1].abs().max() > 1  # as the reference has it
+    conv = LongFilter(4, 3 * length).double()
+    conv.taps.data.copy_(taps)
+    for y in (fft_conv(last, taps), conv(last)[0]):
+        assert y[:, : length - 1].abs().max() < 1e-12
 
 
 def test_double_exponential_weights_fade_at_a_rate_for_each_channel():

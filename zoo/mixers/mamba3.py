@@ -1,7 +1,8 @@
 """Mamba-3: Mamba-2 with a trapezoidal step and a state that turns, in place of the short convolution.
 
 Lahoti et al. 2026, "Mamba-3: Improved Sequence Modeling using State Space Principles" (arXiv 2603.15569), in
-its single-input single-output form, with the details and initial values of the authors' code.
+its single-input single-output form, with the details and initial values of the authors' code as released
+(github.com/state-spaces/mamba, 5235bdc, March 2026); c69aaab (June 2026) made `decay_activation` heavy_tail.
 
 B batch, T time, D model width, E = expand * D inner width, H heads of P channels (E = H P), N state
 dimension, R pairs of state channels that turn.
@@ -15,7 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least
+from zoo.checks import at_least, one_of
 from zoo.kernels.gated_linear_attention import gated_linear_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.heads import heads_of
@@ -24,6 +25,14 @@ from zoo.mixers.undecayed import undecayed
 from zoo.state import StateSize
 
 SLOWEST = 1e-4  # the least that -A can be
+
+
+def heavy_tail(x: Tensor) -> Tensor:
+    """1 + x where x > 0, else 1 / (1 - x): smooth at 0, and never flat."""
+    return x.clamp(min=0) + (1 - x.clamp(max=0)).reciprocal()
+
+
+ACTIVATIONS = {"softplus": F.softplus, "heavy_tail": heavy_tail}
 
 
 class State(NamedTuple):
@@ -41,6 +50,8 @@ class Mamba3(Mixer[State]):
     pair, by the sum of dt_s pi tanh(theta_s) over the tokens s up to t, which is as if the state turned.
 
     rope_fraction: share of the state channels that turn, 0.5 or 1.  head_dim, n_layers: as in Mamba2.
+    decay_activation: what makes -A of its projection x.  softplus, or heavy_tail: 1 + x where x > 0, else
+        1 / (1 - x), which the authors found more stable at high learning rates.
     dt_bias and D carry `no_weight_decay = True`.
     """
 
@@ -52,8 +63,11 @@ class Mamba3(Mixer[State]):
         head_dim: int | None = None,
         rope_fraction: float = 0.5,
         n_layers: int = 1,
+        decay_activation: str = "softplus",
     ) -> None:
         super().__init__()
+        one_of("decay_activation", decay_activation, tuple(ACTIVATIONS))
+        self.decay_activation = ACTIVATIONS[decay_activation]
         for name, value in (("d_state", d_state), ("expand", expand), ("n_layers", n_layers)):
             at_least(name, value, 1)
         self.d_model, self.d_state, self.n_layers = d_model, d_state, n_layers
@@ -89,7 +103,7 @@ class Mamba3(Mixer[State]):
             dt = F.softplus(dt + self.dt_bias).mT
             angle = self._angle(dt, theta, state)
             k, q = turned(k, angle), turned(q, angle)
-            log_decay = -F.softplus(A).clamp(min=SLOWEST).mT * dt
+            log_decay = -self.decay_activation(A).clamp(min=SLOWEST).mT * dt
             y, h = trapezoidal(q, k, v, dt, torch.sigmoid(share).mT, log_decay, state, made.dtype)
             y = (y + self.D[:, None, None] * v).transpose(1, 2).flatten(2) * F.silu(gate)
         return self.out_proj(y.to(made.dtype)), State(h, k[:, :, -1], v[:, :, -1], angle[:, :, -1])

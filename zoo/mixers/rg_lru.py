@@ -34,7 +34,8 @@ class RGLRU(Mixer[State]):
     """h_t = a_t h_{t-1} + sqrt(1 - a_t^2) (i_t x_t), a_t = sigmoid(Lambda)^(c r_t), r and i gates of x.
 
     The weights of both gates are block-diagonal.  The authors' code leaves out the root at a sequence's first
-    token; the paper does not, and neither does this.
+    token; the paper does not, and neither does this.  The gate's GELU is that of the authors' code, which
+    approximates it by tanh (github.com/google-deepmind/recurrentgemma, 2efa84d).
 
     num_heads: H; 1 makes the gates dense.  d_inner: E; None: d_model (the paper's have about 4/3 of it).
     """
@@ -74,7 +75,7 @@ class RGLRU(Mixer[State]):
         u, tail = self.conv(u, tail)
         with torch.autocast(x.device.type, enabled=False):
             y, h = self._recur(u.to(torch.promote_types(x.dtype, torch.float32)), h)
-        return self.out_proj(y.to(gate.dtype) * F.gelu(gate)), State(h, tail)
+        return self.out_proj(y.to(gate.dtype) * F.gelu(gate, approximate="tanh")), State(h, tail)
 
     def _recur(self, u: Float[Tensor, "B T E"], h: Tensor | None) -> tuple[Tensor, Tensor]:
         heads = u.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # [B H T P]
