@@ -1,18 +1,22 @@
 """Small multiples: a panel a series, in it a line a setting of the mixer, darker with more state."""
 
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from analysis import ends, page
+from analysis.draw import chance as draw_chance
+from analysis.draw import mark
+from analysis.legend import common_handles
 from analysis.points import in_words
-from analysis.style import Style, by_family, family_colours, marker_area, small
+from analysis.seeds import settled, top
+from analysis.style import Look, Style, by_family, looks, mixed, small
 
 PALEST = 0.45  # of a family's colour, for its smallest state
 MOST_NAMES = 7  # lines of a panel that have their name at its right
@@ -22,7 +26,7 @@ Marks = Callable[[Axes, pd.DataFrame, dict[str, str]], None]
 
 @dataclass(frozen=True)
 class Axis:
-    """column: of the rows.  label: what stands below all panels.  base: of its logarithm; None: linear."""
+    """column: of the rows.  label: what stands below the panels.  base: of its log; None: linear, from 0."""
 
     column: str
     label: str
@@ -41,26 +45,29 @@ def draw(
     marks: Marks | None = None,
     bottom: float = -0.03,
 ) -> Figure:
-    """rows: series, mixer, family, d_model, knobs, state_resident, the axis, accuracy, low, high.
+    """rows: series, mixer, family, d_model, knobs, state_resident, the axis, accuracy, low, high,
+    seed_accuracies, causal, exact_decode, chance.
 
-    A line joins the rows that share series, d_model and knobs.  marks(axes, rows of the series, unit -> its
-    colour) adds more to a panel; handles explain it.
+    A line joins the rows that share series, d_model and knobs, and whose seeds agree.  marks(axes, rows of
+    the series, unit -> its colour) adds more to a panel; handles explain it.
     """
     rows = rows.assign(unit=[in_words(row) for row in rows.to_dict("records")])
     first = rows.drop_duplicates("series").sort_values(["family", "mixer", "series"], key=by_family)
     figure, axes, columns = page.multiples(len(first), style, most=3 if style.below else 4)
-    colours = family_colours(rows)
+    style_of = looks(rows)
+    letters = int(0.9 * figure.get_figwidth() / columns * 122 / small())
     for ax, row in zip(axes, first.to_dict("records"), strict=True):
-        series = rows.loc[rows["series"] == row["series"]]
-        shade_of = shades(series, colours[row["family"]])
+        series, colour = rows.loc[rows["series"] == row["series"]], style_of[row["series"]].colour
+        shade_of = shades(series, colour)
         ax.set_ylim(bottom, 1.06)
-        _lines(ax, series, axis.column, shade_of, colours[row["family"]])
+        draw_chance(ax, rows, axis.column)
+        _lines(ax, series, axis.column, shade_of, colour)
         if marks:
             marks(ax, series, shade_of)
-        ax.set_title(_title(series), fontsize=small(), color=colours[row["family"]])
+        ax.set_title(_title(series, letters), fontsize=small(), color=colour)
     _scale(axes[0], rows, axis)
     _labels(axes, columns, axis.label, y_label)
-    page.finish(figure, handles or [], caption, style)
+    page.finish(figure, [*(handles or []), *common_handles(rows, style.letters)], caption, style, below=True)
     return figure
 
 
@@ -68,22 +75,17 @@ def shades(series: pd.DataFrame, colour: str) -> dict[str, str]:
     """unit -> the family's colour, mixed with white the more the less state it has."""
     units = list(dict.fromkeys(series.sort_values("state_resident", kind="stable")["unit"]))
     strengths = np.linspace(PALEST, 1, len(units)) if len(units) > 1 else np.ones(1)
-    return {unit: _mixed(colour, float(strength)) for unit, strength in zip(units, strengths, strict=True)}
-
-
-def _mixed(colour: str, strength: float) -> str:
-    red, green, blue = (1 - strength * (1 - channel) for channel in to_rgb(colour))
-    return to_hex((red, green, blue))
+    return {unit: mixed(colour, float(strength)) for unit, strength in zip(units, strengths, strict=True)}
 
 
 def _lines(ax: Axes, series: pd.DataFrame, x: str, shade_of: dict[str, str], colour: str) -> None:
     short, heights = _short(series), {}
     for unit, shade in shade_of.items():
         line = series.loc[series["unit"] == unit].sort_values(x)
-        ax.plot(line[x], line["accuracy"], color=shade, linewidth=1.1, zorder=2)
-        ax.vlines(line[x], line["low"], line["high"], color=shade, linewidth=0.9, zorder=2)
-        ax.scatter(line[x], line["accuracy"], s=0.5 * marker_area(), color=shade, linewidth=0, zorder=3)
-        heights[unit] = line["accuracy"].tolist()[-1]
+        ax.plot(line[x], line["accuracy"].where(settled(line)), color=shade, linewidth=1.1, zorder=2)
+        for row in line.to_dict("records"):
+            mark(ax, row, Look(shade, "o"), x, area=0.5)
+        heights[unit] = top(line.to_dict("records")[-1])
     named = _thinned([unit for unit in shade_of if short[unit]])
     if len(shade_of) > 1 and named:
         texts, ys = [short[unit] for unit in named], [heights[unit] for unit in named]
@@ -106,9 +108,12 @@ def _values(row: dict) -> dict[str, str]:
     return {"d_model": str(row["d_model"])} | dict(pair.split("=", 1) for pair in row["knobs"].split())
 
 
-def _title(series: pd.DataFrame) -> str:
-    name, knobs = series["series"].iloc[0], "/".join(_names(series))
-    return f"{name}\n({knobs})" if knobs else f"{name}\n"
+def _title(series: pd.DataFrame, letters: int) -> str:
+    knobs = "/".join(_names(series))
+    lines = textwrap.wrap(series["series"].iloc[0], letters) + textwrap.wrap(
+        f"({knobs})" if knobs else "", letters
+    )
+    return "\n".join(lines)
 
 
 def _thinned(names: list[str]) -> list[str]:
@@ -121,8 +126,9 @@ def _thinned(names: list[str]) -> list[str]:
 def _scale(ax: Axes, rows: pd.DataFrame, axis: Axis) -> None:
     found = sorted(set(rows[axis.column].tolist()))
     if axis.base is None:
-        room = 0.04 * (found[-1] - found[0]) or 1
-        ax.set_xlim(found[0] - room, found[-1] + room)
+        found = [0, *found]
+        room = 0.04 * found[-1] or 1
+        ax.set_xlim(0, found[-1] + room)
     else:
         ax.set_xscale("log", base=axis.base)
         room = (found[-1] / found[0]) ** 0.06 if len(found) > 1 else axis.base

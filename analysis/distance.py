@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from analysis.seeds import resamples
+from analysis.seeds import resamples, written
 from analysis.uncertainty import percentiles
 
 
@@ -11,7 +11,7 @@ def by_distance(
     distances: pd.DataFrame, table: pd.DataFrame, chosen: pd.DataFrame, split: str = "test"
 ) -> pd.DataFrame:
     """One row a point, slice and distance: accuracy, low, high (95 %, seeds drawn again; NaN with one seed),
-    answers, seeds, diverged.
+    answers, seeds, diverged, seed_accuracies.
 
     accuracy is pooled: right answers over answers of all seeds at the chosen learning rate.  A diverged seed
     counts as wrong on as many answers as the others were asked on average.
@@ -23,6 +23,7 @@ def by_distance(
     size = cells["point"].value_counts().to_dict()
     rows = [row for point, group in counted.groupby("point") for row in _of_point(point, group, size[point])]
     columns = ["point", "slice", "distance", "accuracy", "low", "high", "answers", "seeds", "diverged"]
+    columns.append("seed_accuracies")
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -43,5 +44,6 @@ def _of_point(point: object, counted: pd.DataFrame, seeds: int) -> list[dict[str
             {"point": point, "slice": slice_, "distance": distance}
             | {"accuracy": right[:, i].sum() / answers[:, i].sum(), "low": low, "high": high}
             | {"answers": int(wide["answers"].iloc[:, i].sum()), "seeds": seeds, "diverged": lost}
+            | {"seed_accuracies": written(right[:, i] / np.maximum(answers[:, i], 1))}
         )
     return rows

@@ -6,18 +6,22 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.transforms import ScaledTranslation
+from matplotlib.markers import MarkerStyle
+from matplotlib.transforms import ScaledTranslation, Transform
 from numpy.typing import NDArray
 
 from analysis.axes import Axis
 from analysis.bounds import BITS, HEURISTIC
-from analysis.frontier import takes_part
-from analysis.style import BACKGROUND, GREY, INK, Look, marker_area, small
+from analysis.seeds import apart, settled
+from analysis.style import BACKGROUND, GREY, INK, OTHER_COLOURS, OWN_MARKERS, Look, marker_area, mixed, small
 
 Floats = NDArray[np.float64]
 DIVERGED_AT = -0.045  # where a diverged run is drawn: below zero, so that it is no accuracy
 FULL_VIEW = 0.9995  # a coverage above this bounds nothing
 READ = 0.45  # area of the mark of what is read, of that of what is kept
+PALE = 0.45  # of its colour has what is no point of ours: published, or what a step reads
+STAR = 2.2  # area of a point of one's own, of that of a mean
+SEED = 0.5  # area of the mark of a seed, of that of a mean
 ARROW = 6.5  # points from a marker to the flag beside it
 SIDES = {"low": -1, "high": 1, "": 0}
 FAR = 2.0**20  # beyond every axis
@@ -28,6 +32,8 @@ BOUND_LINES: tuple[dict[str, Any], ...] = (  # the nominal count of bits, then o
     {"color": GREY, "linewidth": 0.7, "linestyle": "--"},
     {"color": GREY, "linewidth": 0.7, "linestyle": ":"},
 )
+CAPPED: dict[str, Any] = {"linewidth": 1.0, "marker": "_", "markersize": 3.6}  # an interval
+CHANCE: dict[str, Any] = {"color": INK, "linewidth": 1.1, "linestyle": (0, (1, 3)), "zorder": 1.2}
 HEURISTIC_LINE: dict[str, Any] = {"color": "#B5B5B5", "linewidth": 1.0, "linestyle": "-."}
 
 
@@ -40,15 +46,17 @@ def panel(
     ax.axhline(0, color=GREY, linewidth=0.6, zorder=1)
     x = axis.column
     frontier(ax, points, axis)
+    chance(ax, points, x)
     if alone is not None:
         background(ax, points.loc[points["series"] != alone], x)
         points = points.loc[points["series"] == alone]
     finished = points.loc[points["diverged"] < points["seeds"]]
-    for name, line in lines(finished, x):
+    told = finished.loc[settled(finished)]
+    for name, line in lines(told, x):
         ax.plot(line[x], line["accuracy"], color=looks[name].colour, linewidth=0.9, alpha=0.55, zorder=2)
     coverage(ax, finished, looks, x)
     if x == "state_resident":
-        touched(ax, finished, looks)
+        touched(ax, told, looks)
     marks(ax, finished, looks, x)
     edges(ax, finished, x)
     diverged(ax, points, looks, x)
@@ -138,19 +146,60 @@ def _turned(points: pd.DataFrame) -> int:
 
 
 def marks(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> None:
-    """Mean over seeds with its interval; hollow, and below the others, where outside the frontier."""
-    for point, allowed in zip(points.to_dict("records"), takes_part(points), strict=True):
-        look, here = looks[point["series"]], (point[x], point["accuracy"])
-        if not np.isnan(point["low"]):
-            spread = [[max(0.0, here[1] - point["low"])], [max(0.0, point["high"] - here[1])]]
-            ax.errorbar(
-                *here, yerr=spread, fmt="none", ecolor=look.colour, elinewidth=1, capsize=1.8, zorder=3
-            )
-        face, edge, width = (look.colour, "white", 0.6) if allowed else ("white", look.colour, 1.2)
+    for point in points.to_dict("records"):
+        mark(ax, point, looks[point["series"]], x)
+
+
+def mark(
+    ax: Axes, point: dict, look: Look, x: str, *, area: float = 1.0, at: Transform | None = None
+) -> None:
+    """A point as every picture has it: its mean with the interval over seeds, hollow where not decodable.
+
+    Where seeds are apart it is drawn as what it is: each seed, smaller, and no mean.
+    at: if not where its numbers say.
+    """
+    at, seeds = at or ax.transData, apart(point["seed_accuracies"])
+    ends = [min(seeds), max(seeds)] if seeds else [point["low"], point["high"]]
+    if not np.isnan(ends[0]):
+        style: dict[str, Any] = {"linewidth": 0.6, "alpha": 0.7} if seeds else CAPPED
+        ax.plot([point[x]] * 2, ends, color=look.colour, zorder=3, transform=at, **style)
+    full = point["causal"] and point["exact_decode"]
+    face, edge, width = (look.colour, "white", 0.6) if full else ("white", look.colour, 1.2)
+    smaller = SEED if seeds else 1.0
+    for accuracy in seeds or [point["accuracy"]]:
         ax.scatter(
-            *here, s=marker_area() * look.area, marker=look.marker, facecolor=face, edgecolor=edge,
-            linewidth=width, zorder=4 if allowed else 3.8, clip_on=False,
+            point[x], accuracy, s=smaller * area * marker_area() * look.area, marker=look.marker,
+            facecolor=face, edgecolor=edge, linewidth=width * smaller, zorder=4 if full else 3.8,
+            clip_on=False, transform=at,
         )  # fmt: skip
+
+
+def own(ax: Axes, points: pd.DataFrame, looks: dict[str, tuple[MarkerStyle, str]], x: str) -> None:
+    """Points of `analysis.own_points`: stars."""
+    for point in points.to_dict("records"):
+        marker, colour = looks[point["name"]]
+        if not np.isnan(point["low"]):
+            ax.plot([point[x]] * 2, [point["low"], point["high"]], color=colour, linewidth=1, zorder=4.4)
+        ax.scatter(
+            point[x], point["accuracy"], s=STAR * marker_area(), marker=marker, facecolor=colour,
+            edgecolor="white", linewidth=0.5, zorder=4.5, clip_on=False,
+        )  # fmt: skip
+
+
+def own_looks(points: pd.DataFrame) -> dict[str, tuple[MarkerStyle, str]]:
+    """name -> its star and colour."""
+    looks = [(marker, colour) for colour in (INK, *OTHER_COLOURS) for marker in OWN_MARKERS]
+    return dict(zip(dict.fromkeys(points["name"]), looks, strict=False))
+
+
+def chance(ax: Axes, points: pd.DataFrame, x: str) -> None:
+    """What a guess among the row's values scores: level, or along x where that decides it."""
+    known = dict(sorted(zip(points[x].tolist(), points["chance"].tolist(), strict=True)))
+    values = {value for value in points["chance"] if not np.isnan(value)}
+    if len(values) == 1:
+        ax.axhline(*values, **CHANCE)
+    elif len(values) == len(known):
+        ax.plot(list(known), list(known.values()), **CHANCE)
 
 
 def touched(ax: Axes, points: pd.DataFrame, looks: dict[str, Look]) -> None:
@@ -160,8 +209,8 @@ def touched(ax: Axes, points: pd.DataFrame, looks: dict[str, Look]) -> None:
         ends = [max(1, point["state_touched"]), point["state_resident"]]
         ax.plot(ends, [y, y], color=look.colour, linewidth=0.8, linestyle=":", zorder=2)
         ax.scatter(
-            ends[0], y, s=READ * marker_area() * look.area, marker=look.marker, facecolor="white",
-            edgecolor=look.colour, linewidth=0.8, zorder=3.5,
+            ends[0], y, s=READ * marker_area() * look.area, marker=look.marker, linewidth=0,
+            facecolor=mixed(look.colour, PALE), zorder=3.5,
         )  # fmt: skip
 
 

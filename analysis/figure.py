@@ -14,8 +14,8 @@ from analysis import draw, labels, legend, page
 from analysis.axes import AXES, bytes_on_top, scale
 from analysis.cells import slices_in_words
 from analysis.page import Handles
-from analysis.seeds import BOOTSTRAP, RANGE
-from analysis.style import INK, SCREEN, Style, by_family, crowded, family_colours, looks, rc, small
+from analysis.seeds import BOOTSTRAP, RANGE, top
+from analysis.style import INK, SCREEN, Style, by_family, crowded, looks, rc, small
 
 SPLIT_IN_WORDS = {"valid": "Validation", "test": "Test"}
 WIDTHS = {1: 1.0, 2: 1.5, 3: 1.8, 4: 2.1}  # of a page by its columns, in widths of one panel
@@ -31,7 +31,7 @@ class Panel:
     """points: with `on_frontier` for this axis.  alone: the one series it is about; others are pale dots.
 
     bound: of `analysis.bounds.curves` on a wide grid of states; None where no bound is drawn.  whole: let the
-    axis begin where the bound ends, however far left of the points that is.
+    axis begin where the bound ends, however far left of the points that is.  own: of `analysis.own_points`.
     """
 
     points: pd.DataFrame
@@ -40,13 +40,7 @@ class Panel:
     alone: str | None = None
     bound: pd.DataFrame | None = None
     whole: bool = False
-
-
-def one_panel(
-    points: pd.DataFrame, slices: list[str], *, axis: str = "resident", style: Style = SCREEN
-) -> Figure:
-    """Accuracy against one quantity, one row a point, as `analysis.points.points` returns them."""
-    return panels([Panel(points, axis)], slices, style=style)
+    own: pd.DataFrame | None = None
 
 
 def small_multiples(
@@ -88,7 +82,10 @@ def panels(
         handles = _marks(panels, axes[0], style.letters)
         if not each:
             series = legend.series_handles(everything, style.letters)
-            handles = [*series, legend.heading(legend.HOW_TO_READ), *handles]
+            own = [panel.own for panel in panels if panel.own is not None]
+            stars = legend.own_handles(own[0], style.letters) if own else []
+            added = [legend.heading(legend.OWN), *stars] if own else []
+            handles = [*series, *added, legend.heading(legend.HOW_TO_READ), *handles]
         page.finish(
             figure, handles, caption(everything, slices), style, below=True if each else None,
             bold=legend.bold(everything), **_axis_labels(axes, panels, slices, y_label, columns, width),
@@ -98,12 +95,13 @@ def panels(
     return figure
 
 
-def caption(points: pd.DataFrame, slices: Sequence[str] = ()) -> str:
-    """How the numbers were made, in sentences."""
+def caption(points: pd.DataFrame, slices: Sequence[str] = (), *, ranges: bool = True) -> str:
+    """How the numbers were made, in sentences.  ranges: the picture shows how far seeds differ."""
     over = f" Accuracy: {slices_in_words(list(slices))}." if len(slices) > 1 else ""
     seeds = _span(points["seeds"].tolist())
     hows = [how for how in (BOOTSTRAP, RANGE) if how in set(points["interval"])]
-    mean = f"Mean of {seeds} seeds with {' or '.join(hows)} over seeds." if hows else "One seed: no interval."
+    spread = f" with {' or '.join(hows)} over seeds" if ranges else ""
+    mean = f"Mean of {seeds} seeds{spread}." if hows else "One seed: no interval."
     zero = " A diverged seed counts as 0." if any(points["diverged_in_grid"]) else ""
     return f"{asked(points)}{over} {mean} {tuned(points)}{zero}"
 
@@ -127,10 +125,12 @@ def _panel(ax: Axes, panel: Panel, alike: Sequence[Panel], inches: float) -> Non
     axis = AXES[panel.axis]
     everything = pd.concat([other.points for other in alike], ignore_index=True)
     draw.panel(ax, _drawn(panel), looks(everything), axis, panel.alone)
-    low, high = _limits(everything, panel.axis)
+    low, high = _limits(everything, alike)
     scale(ax, axis, min([low, *_room(alike, low, high)]), high, inches)
     if panel.bound is not None:
         draw.bounds(ax, panel.bound, axis)
+    if panel.own is not None:
+        draw.own(ax, panel.own, draw.own_looks(panel.own), axis.column)
 
 
 def _room(panels: Sequence[Panel], low: float, high: float) -> list[float]:
@@ -159,9 +159,12 @@ def _drawn(panel: Panel) -> pd.DataFrame:
     return known.assign(**{x: known[x].clip(lower=1)}) if x.startswith("state") else known
 
 
-def _limits(points: pd.DataFrame, axis: str) -> tuple[float, float]:
+def _limits(points: pd.DataFrame, alike: Sequence[Panel]) -> tuple[float, float]:
+    axis = alike[0].axis
     x = AXES[axis].column
-    seen = points[[x, "state_touched"] if axis == "resident" else [x]].to_numpy(float)
+    columns = [points[name] for name in ([x, "state_touched"] if axis == "resident" else [x])]
+    columns += [panel.own[x] for panel in alike if panel.own is not None]
+    seen = np.concatenate([column.to_numpy(float) for column in columns])
     seen = seen[seen > 0]
     low, high = (float(seen.min()), float(seen.max())) if len(seen) else (1.0, 1.0)
     return low / MARGIN, high * MARGIN
@@ -171,10 +174,7 @@ def _title(ax: Axes, panel: Panel, everything: pd.DataFrame, style: Style, inche
     keys, equals, values = panel.title.partition("= ")
     together = equals + values if "mean of" in keys else (equals + values).replace(" ", NO_BREAK)
     lines = textwrap.wrap(keys + together, max(12, int(inches * 118 / style.small)))
-    colour = INK
-    if panel.alone is not None:
-        family = panel.points.loc[panel.points["series"] == panel.alone, "family"].iloc[0]
-        colour = family_colours(everything)[family]
+    colour = looks(everything)[panel.alone].colour if panel.alone is not None else INK
     ax.set_title("\n".join(lines), fontsize=style.small, color=colour, pad=3)
 
 
@@ -205,6 +205,8 @@ def _axis_labels(
 
 def _direct_labels(ax: Axes, panel: Panel, everything: pd.DataFrame) -> None:
     known = _drawn(panel)
+    tops = [top(row) for row in known.to_dict("records")]
+    known = known.assign(accuracy=tops)
     write = labels.place_names if crowded(everything) else labels.place
     write(ax, known, looks(everything), AXES[panel.axis].column)
 

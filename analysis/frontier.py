@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analysis.chance import above
+
 
 def decodable(points: pd.DataFrame) -> pd.Series:
     """Causal and exactly decodable: whose state is all that it remembers."""
@@ -11,13 +13,18 @@ def decodable(points: pd.DataFrame) -> pd.Series:
 
 
 def takes_part(points: pd.DataFrame) -> pd.Series:
-    """Decodable points of which a seed finished; no other belongs on the frontier."""
+    """Decodable points of which a seed finished; no other is compared at equal state."""
     return decodable(points) & (points["diverged"] < points["seeds"])
 
 
+def contends(points: pd.DataFrame) -> pd.Series:
+    """Points that take part and are above chance; no other belongs on the frontier, however small."""
+    return takes_part(points) & above(points)
+
+
 def frontier(points: pd.DataFrame, x: str = "state_resident", y: str = "accuracy") -> pd.Series:
-    """True for each point that takes part and that no other taking part dominates (`non_dominated`)."""
-    allowed = (takes_part(points) & points[x].notna() & points[y].notna()).to_numpy()
+    """True for each point that contends and that no other contending one dominates (`non_dominated`)."""
+    allowed = (contends(points) & points[x].notna() & points[y].notna()).to_numpy()
     result = np.zeros(len(points), dtype=bool)
     xs, ys = points.loc[allowed, x].to_numpy(float), points.loc[allowed, y].to_numpy(float)
     result[allowed] = non_dominated(xs, ys)

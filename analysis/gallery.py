@@ -1,7 +1,7 @@
 """Which pictures there are, and which of them belong to which sweep.
 
 A picture is a module of analysis/figures with a function `figure(study, style) -> Picture`; its name is the
-module's, and the first line of its docstring says what it shows.
+module's, and the first line of its docstring says what it shows.  A module with TASKS refuses all others.
 """
 
 import difflib
@@ -32,7 +32,7 @@ PICTURES = {
     "based_fig3": ("based_fig3", "frontier", "curves"),
     "based_fig8": ("based_fig8", "frontier", "distance"),
     "zoology_fig2": ("zoology_fig2",),
-    "se_attn_ablations": ("se_attn_ablations", "knobs", "frontier", "distance"),
+    "se_attn_ablations": ("se_attn_ablations", "frontier", "distance"),
     "state_scaling": ("state_scaling", "loads", "heat_map"),
 }
 MINI = "mini_"
@@ -130,15 +130,29 @@ def pictures_of(sweep: str) -> tuple[str, ...]:
 def draw(name: str, study: Study, style: Style) -> Picture:
     """Make a picture; ValueError, one line, for what these results cannot show."""
     module = find(name)
+    _check_task(name, module, study)
     with matplotlib.rc_context(rc(style)):
         return module.figure(study, style)
 
 
-def write(picture: Picture, stem: Path, style: Style) -> list[Path]:
-    """stem.png, stem.pdf, stem.csv, stem_SUFFIX.csv for each further table, stem.txt with what it says."""
+def _check_task(name: str, module: ModuleType, study: Study) -> None:
+    """A picture with a list of TASKS shows no other."""
+    known = getattr(module, "TASKS", None)
+    others = sorted(set(study.table["task"]) - set(known)) if known else []
+    if known and others:
+        raise ValueError(
+            f"{name} stands beside what is published on {', '.join(known)}, and these cells are of task "
+            f"{' and '.join(map(repr, others))}: python -m analysis.figures frontier draws them."
+        )
+
+
+def write(picture: Picture, stem: Path, style: Style, *, print_too: bool = True) -> list[Path]:
+    """stem.png, stem.pdf for print, stem.csv, stem_SUFFIX.csv for each further table, stem.txt with what it
+    says.
+    """
     stem.parent.mkdir(parents=True, exist_ok=True)
     written = {ending: text.encode() for ending, text in texts(picture).items()}
-    return page.save(picture.figure, stem, style) + [
+    return page.save(picture.figure, stem, style, print_too=print_too) + [
         page.write(stem.with_name(stem.name + ending), content) for ending, content in written.items()
     ]
 

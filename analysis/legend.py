@@ -7,20 +7,40 @@ import pandas as pd
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from analysis import draw
 from analysis.axes import BYTES, Axis, in_bytes
 from analysis.bounds import BITS, HEURISTIC
-from analysis.draw import FORBIDDEN, FULL, FULL_VIEW, bound_lines, reach
-from analysis.frontier import takes_part
+from analysis.chance import SAID
+from analysis.draw import CHANCE, FORBIDDEN, FULL, FULL_VIEW, bound_lines, reach
+from analysis.frontier import decodable
 from analysis.labels import knob_names
 from analysis.page import Handles
-from analysis.style import INK, PALE, by_family, crowded, family_colours, family_markers, looks
+from analysis.seeds import APART, settled
+from analysis.style import (
+    INK,
+    PALE,
+    by_family,
+    crowded,
+    family_colours,
+    family_markers,
+    looks,
+    mixed,
+    one_family,
+)
 
 HOW_TO_READ = "how to read it"
+OWN = "points of your own"
 # Marks of our own, in black: matplotlib draws them beside their texts.
 FRONTIER = {"color": PALE, "linewidth": 3.2}
-RING = {"color": "white", "linestyle": "none", "marker": "o", "markeredgecolor": INK}
 HOLLOW = {"color": INK, "linestyle": "none", "marker": "o", "markerfacecolor": "white"}
-READS = {"color": INK, "linestyle": ":", "marker": "o", "markersize": 3.6, "markerfacecolor": "white"}
+READS = {
+    "color": INK,
+    "linestyle": ":",
+    "marker": "o",
+    "markersize": 4,
+    "markerfacecolor": mixed(INK, draw.PALE),
+}
+SEEDS = {"color": INK, "marker": "o", "markersize": 3.6, "linewidth": 0.6}
 DASH = {"color": INK, "linestyle": "none", "marker": "_", "markersize": 9}
 FLAG = {"color": INK, "linestyle": "none", "marker": ">", "markersize": 3}
 CROSS = {"color": INK, "linestyle": "none", "marker": "x", "markersize": 5, "markeredgewidth": 1.6}
@@ -30,7 +50,9 @@ PALE_CROSS = CROSS | {"markeredgewidth": 0.8, "alpha": 0.45}
 def bold(points: pd.DataFrame) -> dict[str, str]:
     """Legend texts that are headings -> their colours."""
     families = {} if crowded(points) else family_colours(points)
-    return families | {HOW_TO_READ: INK}
+    if one_family(points):
+        families = dict.fromkeys(families, INK)
+    return families | {HOW_TO_READ: INK, OWN: INK}
 
 
 def series_handles(points: pd.DataFrame, letters: int) -> Handles:
@@ -41,7 +63,7 @@ def series_handles(points: pd.DataFrame, letters: int) -> Handles:
     if crowded(points):
         return _families(points)
     style, names = looks(points), knob_names(points)
-    drawn_full = set(points.loc[takes_part(points), "series"])
+    drawn_full = set(points.loc[decodable(points), "series"])
     handles: Handles = []
     in_order = points.sort_values(["family", "mixer", "series"], key=by_family)
     for family, group in in_order.groupby("family", sort=False):
@@ -68,7 +90,6 @@ def mark_handles(points: pd.DataFrame, axis: Axis, letters: int) -> Handles:
     better = "none faster and better" if axis.more else "none smaller and better"
     entries = [
         (points["on_frontier"].any(), FRONTIER, f"frontier: {better}"),
-        ((~takes_part(finished)).any(), HOLLOW, "not causal or not decodable: outside the frontier"),
         (dumbbells, READS, "what one decode step reads"),
         ((finished["coverage"] < FULL_VIEW).any(), DASH, "answers within the window"),
         (
@@ -85,7 +106,19 @@ def mark_handles(points: pd.DataFrame, axis: Axis, letters: int) -> Handles:
     if any(points["frontier_low"].notna()):
         text = _wrapped("95 % of frontiers, seeds drawn again", letters)
         marks.insert(1, Patch(facecolor=INK, alpha=0.08, linewidth=0, label=text))
-    return marks
+    return marks + common_handles(finished, letters)
+
+
+def common_handles(points: pd.DataFrame, letters: int) -> Handles:
+    """What `draw.mark` and `draw.chance` have drawn, in any picture."""
+    entries = [
+        (~decodable(points), HOLLOW, "not causal or not decodable"),
+        (~settled(points), SEEDS, f"each seed, where they differ by > {APART:g}"),
+        (points["chance"].notna(), CHANCE, SAID),
+    ]
+    return [
+        Line2D([], [], label=_wrapped(text, letters), **mark) for here, mark, text in entries if any(here)
+    ]
 
 
 def bound_handles(curves: list[pd.DataFrame], axis: Axis, left: float, letters: int) -> Handles:
@@ -112,6 +145,17 @@ def _beyond(bits: list[int], ends: dict[str, float], axis: Axis) -> str:
         return f"no model scores {FULL} below {in_bytes(math.ceil(at[0]))} (left of the picture)"
     places, sizes = " / ".join(f"{x:.2g}" if x < 100 else f"{x:,.0f}" for x in at), " / ".join(map(str, bits))
     return f"no model scores {FULL} below {places} scalars of {sizes} bits (left of the picture)"
+
+
+def own_handles(own: pd.DataFrame, letters: int) -> Handles:
+    """One a name of the points that are no records."""
+    return [
+        Line2D(
+            [], [], linestyle="none", marker=marker, markersize=7, color=colour, markeredgecolor="white",
+            markeredgewidth=0.4, label=_wrapped(name, letters),
+        )
+        for name, (marker, colour) in draw.own_looks(own).items()
+    ]  # fmt: skip
 
 
 def _wrapped(text: str, letters: int) -> str:

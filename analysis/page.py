@@ -68,7 +68,7 @@ def finish(
     box = legend.get_window_extent()
     across, tall = (box.width / figure.dpi + PAD, box.height / figure.dpi + PAD) if handles else (0.0, 0.0)
     wide = width if under else width + across
-    lines = textwrap.wrap(caption, int(wide * 122 / small())) if style.captioned else []
+    lines = _lines(figure, caption, wide - 2 * PAD) if style.captioned else []
     strip = len(lines) * small() * 1.5 / 72 + PAD if lines else 0.0
     high = strip + (height + tall if under else max(height, tall))
     figure.set_size_inches(wide, high)
@@ -91,10 +91,23 @@ def finish(
     figure.draw_without_rendering()
 
 
-def save(figure: Figure, stem: Path, style: Style = SCREEN) -> list[Path]:
-    """stem.png and stem.pdf, each in one move."""
-    png_path, pdf_path = (stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "pdf"))
-    return [write(png_path, png(figure, style)), write(pdf_path, pdf(figure, style))]
+def _lines(figure: Figure, text: str, inches: float) -> list[str]:
+    """The text in lines of at most so many inches, in small type."""
+    letters = int(inches * 122 / small())
+    while True:
+        lines = textwrap.wrap(text, letters)
+        probe = figure.text(0, 0, "\n".join(lines), fontsize=small())
+        width = probe.get_window_extent().width / figure.dpi
+        probe.remove()
+        if width <= inches or letters <= 8:
+            return lines
+        letters = min(letters - 1, int(letters * inches / width))
+
+
+def save(figure: Figure, stem: Path, style: Style = SCREEN, *, print_too: bool = True) -> list[Path]:
+    """stem.png, and stem.pdf for print, each in one move."""
+    forms = {"png": png, "pdf": pdf} if print_too else {"png": png}
+    return [write(stem.with_name(f"{stem.name}.{end}"), form(figure, style)) for end, form in forms.items()]
 
 
 def folder(results: Path, name: str, out: Path | None) -> Path:

@@ -3,6 +3,7 @@
     python -m analysis.pareto results/
     python -m analysis.pareto results/ --slice seq_len=64,num_kv_pairs=8 --where "d_model == 64"
     python -m analysis.pareto results/ --axis throughput --style paper
+    python -m analysis.pareto results/ --points mine.csv
 
 Without --slice the picture shows the mean of all slices, and a second one each slice in a panel of its own.
 Cells that were asked different things (another task, other slices) get a panel each, never a common mean.
@@ -14,14 +15,14 @@ what is possible, so that something is wrong.
 
 import argparse
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from analysis import bounds, cells, figure, learning_rate, page
+from analysis import bounds, cells, figure, learning_rate, own_points, page
 from analysis.axes import AXES
 from analysis.points import points, uneven
 from analysis.records import as_csv, kept, listed, once, readable
@@ -54,12 +55,15 @@ class Load:
 
 @dataclass(frozen=True)
 class Pareto:
-    """What one call shows.  notes: what is uneven in it; wrong: points above what is possible."""
+    """What one call shows.  notes: what is uneven in it; wrong: points above what is possible; own: points of
+    `analysis.own_points` beside them.
+    """
 
     loads: list[Load]
     axis: str
     notes: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    own: pd.DataFrame | None = None
 
     @property
     def points(self) -> pd.DataFrame:
@@ -108,6 +112,7 @@ class Pareto:
                 load.name,
                 bound=None if bound == NONE else load.bound(axis),
                 whole=bound == WHOLE,
+                own=self.own if axis == self.axis else None,
             )
             for load, shown, axis in rows
         ]
@@ -165,9 +170,11 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         table, unread = readable(options.results)
         shown = pareto(table, split=options.split, of=options.slice, axis=options.axis, where=options.where)
+        shown = _beside(shown, options.points)
         paths = _write(shown, options)
     except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        for line in error.lines if isinstance(error, own_points.Mistakes) else [error]:
+            print(f"error: {line}", file=sys.stderr)
         return NOTHING
     _report(shown, paths)
     for note in shown.notes:
@@ -175,6 +182,19 @@ def main(arguments: list[str] | None = None) -> int:
     for line in [*(f"not read: {each}" for each in unread), *shown.wrong]:
         print(f"error: {line}", file=sys.stderr)
     return WRONG if unread or shown.wrong else DRAWN
+
+
+def _beside(shown: Pareto, path: Path | None) -> Pareto:
+    """With the points of a file, where one is given."""
+    if path is None:
+        return shown
+    own = own_points.read(path, shown.axis)
+    if len(shown.loads) > 1:
+        raise ValueError(
+            f"{path} would stand beside {len(shown.loads)} loads, which have no common accuracy: "
+            "choose one with --where."
+        )
+    return replace(shown, own=own)
 
 
 def _load(name: str, part: pd.DataFrame, split: str, of: list[str] | None, axis: str) -> Load:
@@ -237,6 +257,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--bounds", choices=(NEAR, WHOLE, NONE), default=NEAR,
         help="what no model can do: where the points are, on an axis widened for it, or not at all",
+    )  # fmt: skip
+    parser.add_argument(
+        "--points", type=Path, metavar="FILE.csv",
+        help="points of your own beside them: name,state_resident,accuracy (analysis/own_points.py)",
     )  # fmt: skip
     parser.add_argument(
         "--where",

@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.axes import AXES, BF16, FP32, PER_CELL
-from analysis.frontier import frontier, takes_part
-from analysis.seeds import interval
+from analysis.chance import chance
+from analysis.frontier import contends, frontier
+from analysis.seeds import interval, written
 from analysis.uncertainty import Floats, at_chosen, on_frontier, resampled_points
 
 _OF_THE_POINT = [
@@ -22,12 +23,13 @@ def points(
 
     accuracy: mean over seeds of the unweighted mean over slices, a diverged seed counted as 0;
     accuracy_finished: the same over the seeds that finished; low, high, interval: see `analysis.seeds`;
-    seeds, diverged: how many at the chosen lr; coverage: the share of answers in view, 1 without a window;
+    seeds, diverged: how many at the chosen lr; seed_accuracies: of each, in words ("0.25 0.5"); coverage: the
+    share of answers in view, 1 without a window; chance: what a guess among the row's values scores;
     bytes_fp32, bytes_bf16: of the resident state; decode_tokens_per_second, operations, wall_seconds: the
     median over the seeds that finished, NaN where none did;
     on_frontier: non-dominated on (axis, accuracy) among the rows of this call; frontier_share: how often it
     is when the seeds are drawn again; frontier_low, frontier_high: the middle 95 % of what is then the best
-    accuracy at the cost of this point.  NaN for a point that takes no part, and where no point has two seeds.
+    accuracy at the cost of this point.  NaN for one that does not contend, and where no point has two seeds.
     table: of `identify`, one load; chosen: of `choose`; axis: a key of `AXES`.
     """
     at_lr = chosen.loc[:, ["point", "lr"]]
@@ -38,7 +40,7 @@ def points(
     result = result.merge(_measured(table, at_lr), on="point", how="left")
     result["bytes_fp32"] = result["state_resident"] * FP32
     result["bytes_bf16"] = result["state_resident"] * BF16
-    result["split"], result["slice"] = split, slice_name(slices)
+    result["split"], result["slice"], result["chance"] = split, slice_name(slices), chance(slices)
     result = result.sort_values(
         ["family", "mixer", "series", "d_model", "state_resident", "point"], ignore_index=True
     )
@@ -69,7 +71,7 @@ def slice_name(slices: list[str]) -> str:
 def _band(costs: pd.DataFrame, scores: pd.DataFrame) -> Floats:
     """[P, 2]: at the cost of each point, the 2.5 % and 97.5 % of the best accuracy over resampled seeds."""
     band = np.full((len(costs), 2), np.nan)
-    allowed = np.flatnonzero(takes_part(costs) & costs["cost"].notna())
+    allowed = np.flatnonzero(contends(costs) & costs["cost"].notna())
     allowed = allowed[np.argsort(costs["cost"].to_numpy()[allowed], kind="stable")]
     if (costs["seeds"].to_numpy()[allowed] > 1).any():
         best = np.maximum.accumulate(resampled_points(costs.iloc[allowed], scores), axis=1)
@@ -92,6 +94,7 @@ def _summary(scores: pd.DataFrame) -> dict[str, object]:
         "high": high,
         "interval": how,
         "seeds": len(scores),
+        "seed_accuracies": written(scores["accuracy"].to_numpy(float)),
         "diverged": sum(scores["diverged"]),
         "accuracy_finished": scores.loc[~scores["diverged"], "accuracy"].mean(),
         "coverage": scores["coverage"].mean(skipna=False),

@@ -1,9 +1,11 @@
 """The interval that seeds leave around a mean, and around the share of them that solve the task."""
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 RESAMPLES = 10_000
+APART = 0.3  # seeds that differ by more have no mean that says anything: some took off and some did not
 SOLVED = 0.99  # accuracy from which a task counts as solved
 NORMAL_95 = 1.959964
 BOOTSTRAP, RANGE, NONE = "bootstrap 95 %", "min to max", "one seed"
@@ -27,6 +29,27 @@ def interval(scores: NDArray[np.float64]) -> tuple[float, float, str]:
     resampled = scores[resamples(len(scores))].mean(axis=1)
     low, high = np.quantile(resampled, [0.025, 0.975])
     return float(low), float(high), BOOTSTRAP
+
+
+def written(scores: NDArray[np.float64]) -> str:
+    """The seeds' scores as one word of a table: "0.25 0.5"."""
+    return " ".join(f"{score:.6g}" for score in scores)
+
+
+def apart(word: str) -> list[float]:
+    """The scores that `written` wrote, where they differ by more than APART; else none: the mean will do."""
+    scores = [float(score) for score in word.split()]
+    return scores if max(scores) - min(scores) > APART else []
+
+
+def top(row: dict) -> float:
+    """Where a name beside a point belongs: at its mean, or at its best seed where seeds are apart."""
+    return max(apart(row["seed_accuracies"]), default=row["accuracy"])
+
+
+def settled(rows: pd.DataFrame) -> pd.Series:
+    """Whether the seeds of each row agree, so that their mean may stand for them."""
+    return pd.Series([not apart(word) for word in rows["seed_accuracies"]], index=rows.index, dtype=bool)
 
 
 def resamples(count: int) -> NDArray[np.int64]:

@@ -1,10 +1,14 @@
-"""How every picture looks: sizes for paper or screen, a colour for a family, a marker for a series."""
+"""How every picture looks: sizes for paper or screen, a colour for a family, a marker for a mixer."""
 
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 import matplotlib
 import pandas as pd
+import seaborn
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.markers import MarkerStyle
 
 # The hues of Okabe and Ito, each at a lightness of its own: told apart with any colour vision and in grey.
 FAMILY_COLOURS = {
@@ -15,10 +19,32 @@ FAMILY_COLOURS = {
     "sparse": "#6A2560",
 }
 OTHER_COLOURS = ("#56B4E9", "#D0699B", "#555555")
-MARKERS = ("o", "s", "^", "D", "v", "p", "d", "h", "P", "8", "H", "*", "<", ">")
+MARKERS = ("o", "s", "^", "D", "v", "p", "d", "h", "P", "8", "H", "<", ">")
+# A mixer has one marker in every picture, which no mixer of its family has that is often drawn with it.
+MARKER_OF = {
+    mixer: marker
+    for marker, mixers in {
+        "o": "attention all_poly gla base_conv bmojo",
+        "s": "sliding_window cosformer gated_deltanet retnet rwkv4 long_conv landmark",
+        "^": "based bmojo_f s4d moba",
+        "D": "nystromformer deltanet hedgehog h3 se_attn_no_mem",
+        "v": "forgetting_attention rebased mamba bigbird",
+        "p": "llama_xl linear_identity gated_deltaproduct rwkv7 mamba2 base_conv_long scatterbrain",
+        "d": "mla linear_relu mesanet mlstm rg_lru hyena se_attn_lm",
+        "h": "path_attention linear_square kimi_delta_attention mamba3 se_attn",
+        "P": "shared_attention performer comba lightning_attention log_linear_mamba2 se_attn_random",
+        "8": "gated_slot_attention",
+        "H": "based_decay hgrn2 se_attn_capped",
+        "<": "stickbreaking_attention linear_attention ttt_linear rwkv5 nsa",
+        ">": "dpfp ttt_mlp rwkv6 s2_attn",
+    }.items()
+    for mixer in mixers.split()
+}
+OWN_MARKERS = tuple(MarkerStyle((corners, 1, 0)) for corners in (5, 4, 6, 8))  # stars, of what is no record
 FAMILY_MARKERS = {"attention": "o", "linear": "s", "ssm": "^", "convolution": "D", "sparse": "v"}
-OTHER_MARKERS = ("P", "*", "d")
-EVEN = {"o": 1.0, "s": 0.85, "D": 0.75, "*": 1.9, "d": 1.1, "8": 1.05}
+OTHER_MARKERS = ("P", "p", "d")
+EVEN = {"o": 1.0, "s": 0.85, "D": 0.75, "d": 1.1, "8": 1.05}
+HUES = (0.95, (0.42, 0.6))  # saturation, and lightness by turns, of series that are all of one family
 INK, GREY, PALE = "#222222", "#777777", "#D8D8D8"
 BACKGROUND = "#C4C4C4"  # of the points that a panel is not about
 
@@ -110,15 +136,56 @@ def crowded(points: pd.DataFrame) -> bool:
 def looks(points: pd.DataFrame) -> dict[str, Look]:
     """series -> Look; the same for every panel that is drawn from the same points.
 
-    A crowd's are those of their families.
+    A family has a colour, a mixer a marker, in all pictures.  Where all points are of one family, each series
+    has a hue instead; further series of a mixer have markers that its family leaves.  A crowd's looks are
+    those of their families.
     """
-    colours = family_colours(points)
     series = points.drop_duplicates("series").sort_values(["family", "mixer", "series"], key=by_family)
-    markers = family_markers(points) if crowded(points) else {}
-    return {
-        name: Look(colours[family], markers.get(family, MARKERS[i % len(MARKERS)]))
-        for i, (name, family) in enumerate(zip(series["series"], series["family"], strict=True))
-    }
+    names, families = series["series"].tolist(), series["family"].tolist()
+    colours = family_colours(points)
+    if crowded(points):
+        markers = family_markers(points)
+        return {name: Look(colours[of], markers[of]) for name, of in zip(names, families, strict=True)}
+    hues = _hues(len(names)) if len(names) > 1 and one_family(points) else [colours[of] for of in families]
+    markers = _markers(series)
+    return {name: Look(hue, markers[name]) for name, hue in zip(names, hues, strict=True)}
+
+
+def one_family(points: pd.DataFrame) -> bool:
+    return len(set(points["family"])) == 1
+
+
+def mixed(colour: str, strength: float) -> str:
+    """The colour in white: all of it at strength 1."""
+    red, green, blue = (1 - strength * (1 - channel) for channel in to_rgb(colour))
+    return to_hex((red, green, blue))
+
+
+def _hues(count: int) -> list[str]:
+    """As many colours, round the circle, dark and light by turns."""
+    saturation, lights = HUES
+    wheels = [seaborn.husl_palette(count, s=saturation, l=light).as_hex() for light in lights]
+    return [wheels[i % len(wheels)][i] for i in range(count)]
+
+
+def _markers(series: pd.DataFrame) -> dict[str, str]:
+    """series -> marker: first each mixer has its own, known ones before others; what is left goes round."""
+    rows = series.to_dict("records")
+    second = series.duplicated("mixer").tolist()
+    order = sorted(range(len(rows)), key=lambda i: (second[i], rows[i]["mixer"] not in MARKER_OF))
+    found: dict[str, str] = {}
+    taken: dict[str, set[str]] = {}
+    for row in (rows[i] for i in order):
+        of_family = taken.setdefault(row["family"], set())
+        turn = MARKERS.index(_own_marker(str(row["mixer"])))
+        free = [m for m in (*MARKERS[turn:], *MARKERS[:turn]) if m not in of_family]
+        found[row["series"]] = free[0]
+        of_family.add(free[0])
+    return found
+
+
+def _own_marker(mixer: str) -> str:
+    return MARKER_OF.get(mixer) or MARKERS[crc32(mixer.encode()) % len(MARKERS)]
 
 
 def family_colours(points: pd.DataFrame) -> dict[str, str]:

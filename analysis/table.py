@@ -9,6 +9,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from analysis.axes import AXES
+from analysis.chance import MARGIN
 
 HEADS = {
     "resident": "resident state",
@@ -45,6 +46,7 @@ def _cells(row: dict, x: str) -> list[str]:
     seeds = f"{row['seeds']}" + (f", {row['diverged']} diverged" if row["diverged"] else "")
     apart = "" if row["causal"] else "not causal"
     apart = apart or ("" if row["exact_decode"] else "not decodable")
+    apart = apart or ("at chance" if row["accuracy"] < row["chance"] + MARGIN else "")
     return [
         row["series"],
         f"d_model={row['d_model']} {row['knobs']}",

@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.cells import seed_scores
-from analysis.frontier import non_dominated, takes_part
+from analysis.frontier import contends, non_dominated
 
 Floats = NDArray[np.float64]
 RESAMPLES = 2_000
@@ -53,11 +53,11 @@ def percentiles(draws: Floats) -> tuple[float, float]:
 def on_frontier(points: pd.DataFrame, scores: pd.DataFrame, x: str = "state_resident") -> pd.Series:
     """How often each point is on the frontier when the seeds of every point are drawn again, 0 to 1.
 
-    NaN for a point that takes no part, and for all where no point has two seeds.  A point with one seed stays
-    where it is in every draw, and looks surer than it is.
+    NaN for a point that does not contend, and for all where no point has two seeds.  A point with one seed
+    stays where it is in every draw, and looks surer than it is.
     """
     result = pd.Series(np.nan, index=points.index, name="frontier_share")
-    allowed = takes_part(points) & points[x].notna()
+    allowed = contends(points) & points[x].notna()
     if any(points.loc[allowed, "seeds"] > 1):
         draws = resampled_points(points.loc[allowed], scores)
         on = non_dominated(points.loc[allowed, x].to_numpy(float), draws)

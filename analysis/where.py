@@ -13,7 +13,7 @@ import difflib
 import operator
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -22,7 +22,7 @@ _TOKEN = re.compile(
     r"|(?P<word>'[^']*'|\"[^\"]*\")|`(?P<quoted>[^`]*)`|(?P<name>[^\W\d][\w.]*)"
     r"|(?P<sign>==|!=|<=|>=|<|>|\(|\)|\[|\]|,))"
 )
-_COMPARE: dict[str, Callable[[object, object], bool]] = {
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
     ">=": operator.ge,
 }  # fmt: skip

@@ -7,7 +7,7 @@
 
 RESULTS is a folder of records or an archive that `python -m zoo.archive` made.  Each picture is NAME.png,
 NAME.pdf, NAME.csv with the numbers behind it, and NAME.txt with what it shows in sentences.  --committed
-makes every picture of every archive in a folder, as OUT/SWEEP/NAME.
+makes every picture of every archive in a folder, as OUT/SWEEP/NAME, without the PDFs.
 """
 
 import argparse
@@ -82,10 +82,13 @@ def _committed(folder: Path, out: Path, style: Style) -> int:
         raise ValueError(f"{folder} holds no archive (*.zip) of results: python -m zoo.archive makes them.")
     studies = [gallery.Study(path) for path in found]
     wanted = [(gallery.pictures_of(study.name), study) for study in studies]
-    return max(_make(names, study, out / study.name, style) for names, study in wanted if names)
+    made = [_make(names, study, out / study.name, style, print_too=False) for names, study in wanted if names]
+    return max(made)
 
 
-def _make(names: tuple[str, ...], study: gallery.Study, out: Path, style: Style) -> int:
+def _make(
+    names: tuple[str, ...], study: gallery.Study, out: Path, style: Style, *, print_too: bool = True
+) -> int:
     """Make them all; what one cannot show does not keep the others away, and is the exit code."""
     code = 0
     for line in study.unread:
@@ -93,7 +96,7 @@ def _make(names: tuple[str, ...], study: gallery.Study, out: Path, style: Style)
     for name in names:
         try:
             picture = gallery.draw(name, study, style)
-            paths = gallery.write(picture, out / name, style)
+            paths = gallery.write(picture, out / name, style, print_too=print_too)
         except (ValueError, OSError) as error:
             print(f"error: {name} of {study.name}: {error}", file=sys.stderr)
             code = 1

@@ -5,10 +5,11 @@ from analysis.axes import AXES
 from analysis.cells import slices
 from analysis.figure import caption
 from analysis.gallery import Picture, Study
-from analysis.published import ordering, words
+from analysis.published import ordering, read, words
 from analysis.published.picture import Panel, draw
 from analysis.style import Style
 
+TASKS = read.MQAR
 SHOWN = ("resident", "parameters")  # the axes, as the figure has them on top and at the bottom
 
 

@@ -2,7 +2,10 @@
 
 from analysis.figures._against_state import against_state
 from analysis.gallery import Picture, Study
+from analysis.published import read
 from analysis.style import Style
+
+TASKS = read.MQAR
 
 
 def figure(study: Study, style: Style) -> Picture:

@@ -5,26 +5,32 @@ from matplotlib.axes import Axes
 
 from analysis import cells, learning_rate
 from analysis.by_series import Axis, Marks, draw
+from analysis.chance import chance
 from analysis.curves import learning_curves
 from analysis.figure import caption
 from analysis.gallery import Picture, Study
 from analysis.points import points
+from analysis.seeds import written
 from analysis.style import Style
 
 AXIS = Axis("step", "Training step", base=None, text="{:,.0f}".format)
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """One load.  A point's line is the mean of its seeds at the steps that all of them reached."""
+    """One load.  A point's line is the mean of its seeds at the steps that all reached, where they agree."""
     table = cells.identify(study.table)
     chosen = learning_rate.choose(table)
     about = points(table, chosen, split="test", slices=cells.slices(table, "test"))
     drawn = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
     seeds = learning_curves(study.metrics).merge(drawn[["run_id", "point", "seed"]], on="run_id")
-    rows = _means(seeds).merge(about.drop(columns=["accuracy", "low", "high"]), on="point")
+    about = about.assign(chance=chance(cells.slices(table, "valid")))
+    rows = _means(seeds).merge(about.drop(columns=["accuracy", "low", "high", "seed_accuracies"]), on="point")
     if rows.empty:
         raise ValueError("No step was validated by all seeds of a point: there is no curve to draw.")
-    says = [f"Mean of the validation slices; thick: mean of seeds. {caption(about)} Darker: more state."]
+    says = [
+        f"Mean of the validation slices; thick: mean of seeds. {caption(about, ranges=False)} "
+        "Darker: more state."
+    ]
     picture = draw(rows, AXIS, "Validation accuracy", says[0], style, marks=_marks(seeds))
     names = about[["point", "series", "d_model", "knobs", "lr"]]
     return Picture(picture, seeds.merge(names, on="point").drop(columns="point"), says, {})
@@ -32,7 +38,7 @@ def figure(study: Study, style: Style) -> Picture:
 
 def _means(seeds: pd.DataFrame) -> pd.DataFrame:
     rows = seeds.groupby(["point", "step"], as_index=False).agg(
-        accuracy=("accuracy", "mean"), reached=("accuracy", "count")
+        accuracy=("accuracy", "mean"), reached=("accuracy", "count"), seed_accuracies=("accuracy", written)
     )
     rows = rows.loc[rows["reached"] == rows.groupby("point")["reached"].transform("max")]
     return rows.assign(low=float("nan"), high=float("nan"))

@@ -23,7 +23,9 @@ def figure(study: Study, style: Style) -> Picture:
     about = points(table, chosen, split="test", slices=[asked])
     seeds = sorted(set(about["seeds"].tolist()))
     lrs = "the one that was tried" if all(about["single_lr"]) else "chosen on validation"
-    rows = found.merge(about.drop(columns=["accuracy", "low", "high", "slice"]), on="point")
+    rows = found.merge(
+        about.drop(columns=["accuracy", "low", "high", "slice", "seed_accuracies"]), on="point"
+    )
     says = [
         f"Task {about['task'].iloc[0]}, slice {asked}. Accuracy at x: of the answers whose key stands more "
         f"than x/2 and at most x tokens back, pooled over {' or '.join(map(str, seeds))} seeds; bars: 95 %, "

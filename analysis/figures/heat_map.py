@@ -1,34 +1,36 @@
-"""Recall over length and number of pairs: a small map a mixer and setting."""
+"""Recall at each slice of the test split: a row a mixer and setting, a column a slice."""
 
 import textwrap
 
+import numpy as np
 import pandas as pd
 import seaborn
-from matplotlib.axes import Axes
-from matplotlib.colorbar import Colorbar
 from matplotlib.figure import Figure
 
-from analysis import page, scored
+from analysis import cells, page, scored
+from analysis.chance import chance
 from analysis.figure import caption
 from analysis.gallery import Picture, Study
 from analysis.points import in_words
-from analysis.style import Style, small
+from analysis.style import Style, by_family, looks, small
 
-ROWS, COLUMNS = "seq_len", "num_kv_pairs"
-MOST = 24  # maps; of more settings, each series shows its best
+MOST = 40  # rows; of more settings, each series shows its best
+GUESS = "chance, 1/n"
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Cells of one load each are put together in the map of their mixer and setting."""
+    """Cells of one load each are put together in the row of their mixer and setting."""
     rows = scored.alone(study.table)
-    absent = [key for key in (ROWS, COLUMNS) if key not in scored.slice_keys(study.table)]
-    if absent:
-        raise ValueError(f"These slices have no {absent[0]}: there is no map of {ROWS} and {COLUMNS}.")
     rows = rows.assign(unit=[in_words(row) for row in rows.to_dict("records")])
+    if len(rows) > len(rows.drop_duplicates(["unit", "slice"])):
+        asked = "; ".join(sorted(set(rows["load"])))
+        raise ValueError(f"A slice was asked for in several loads ({asked}): choose one with --where.")
     shown = _best(rows) if len(set(rows["unit"])) > MOST else rows
     left_out = " Of each mixer the setting with the best mean." if len(shown) < len(rows) else ""
-    says = [f"Accuracy in per cent at each slice of the test split. {caption(rows)}{left_out}"]
-    return Picture(_draw(shown, says[0], style), rows, says, {})
+    says = [
+        f"Accuracy in per cent at each slice of the test split. {caption(rows, ranges=False)}{left_out}",
+    ]
+    return Picture(_draw(shown, cells.slices(study.table, "test"), says[0], style), rows, says, {})
 
 
 def _best(rows: pd.DataFrame) -> pd.DataFrame:
@@ -38,40 +40,44 @@ def _best(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.loc[rows["unit"].isin(best)]
 
 
-def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
-    units = rows.drop_duplicates("unit")["unit"].tolist()
-    lines, columns = page.grid(len(units), most=4 if style.below else 6)
-    width = style.width * (1.0 if style.below else 1.9 if columns > 3 else 1.3)
-    lengths, widths = len(set(rows[ROWS])), len(set(rows["d_model"])) > 1
-    figure = page.new(width, 0.5 + lines * (0.6 + 0.25 * lengths))
-    grid = figure.subplots(lines, columns, squeeze=False).ravel()
-    for place, (ax, unit) in enumerate(zip(grid, units, strict=False)):
-        _map(ax, rows.loc[rows["unit"] == unit], int(width / columns * 110 / small()), widths)
-        ax.set_ylabel("Tokens" if place % columns == 0 else "", fontsize=small())
-        ax.set_xlabel("Pairs" if place >= len(units) - columns else "", fontsize=small())
-    for ax in grid[len(units) :]:
-        ax.remove()
-    used = list(grid[: len(units)])
-    _bar(figure.colorbar(grid[0].collections[0], ax=used, shrink=0.7, aspect=30, pad=0.01))
+def _draw(rows: pd.DataFrame, slices: list[str], caption: str, style: Style) -> Figure:
+    wide, names = _table(rows, slices, style.letters)
+    figure = page.new(style.width, 0.9 + sum(0.11 + 0.13 * (1 + name.count("\n")) for name in names))
+    ax = figure.subplots()
+    seaborn.heatmap(
+        100 * wide, ax=ax, vmin=0, vmax=100, cmap="cividis", annot=True, fmt=".0f", linewidths=0.8,
+        annot_kws={"fontsize": small()}, cbar_kws={"label": "Accuracy (per cent)", "aspect": 30, "pad": 0.02},
+    )  # fmt: skip
+    keys = [part.partition("=")[0] for part in slices[0].split(",")]
+    values = ["\n".join(part.partition("=")[2] for part in name.split(",")) for name in slices]
+    ax.set_xticklabels(values, rotation=0)
+    ax.set_yticklabels(names, rotation=0)
+    ax.set(xlabel=f"slice: {' above '.join(keys)}", ylabel="")
+    ax.tick_params(length=0)
+    ax.grid(visible=False)
+    style_of, series = looks(rows), dict(zip(rows["unit"], rows["series"], strict=True))
+    for label, unit in zip(ax.get_yticklabels(), wide.index, strict=True):
+        if unit in series:
+            label.set_color(style_of[series[unit]].colour)
     page.finish(figure, [], caption, style)
     return figure
 
 
-def _map(ax: Axes, rows: pd.DataFrame, characters: int, widths: bool) -> None:
-    """widths: maps differ in d_model."""
-    wide = rows.pivot(index=ROWS, columns=COLUMNS, values="accuracy").sort_index(ascending=False)
-    seaborn.heatmap(
-        100 * wide, ax=ax, vmin=0, vmax=100, cmap="cividis", annot=True, fmt=".0f", cbar=False,
-        linewidths=0.8, annot_kws={"fontsize": small() - 0.7},
-    )  # fmt: skip
-    ax.tick_params(length=0)
-    ax.set_yticklabels(ax.get_yticklabels(), rotation=0)
-    ax.grid(visible=False)
-    row = rows.iloc[0]
-    below = " ".join(filter(None, [f"d_model={row['d_model']}" if widths else "", row["knobs"]]))
-    lines = [*textwrap.wrap(row["series"], characters), *textwrap.wrap(below, characters)]
-    ax.set_title("\n".join(lines), fontsize=small())
-
-
-def _bar(bar: Colorbar) -> None:
-    bar.set_label("Accuracy (per cent)", fontsize=small())
+def _table(rows: pd.DataFrame, slices: list[str], letters: int) -> tuple[pd.DataFrame, list[str]]:
+    """Units by slices, with chance as the last row where it is known; what each row is called."""
+    first = rows.drop_duplicates("unit").sort_values(
+        ["family", "mixer", "series", "d_model", "state_resident"], key=by_family
+    )
+    wide = rows.pivot(index="unit", columns="slice", values="accuracy").reindex(
+        index=first["unit"], columns=slices
+    )
+    widths = len(set(rows["d_model"])) > 1
+    names = [
+        " ".join(filter(None, [row["series"], f"d_model={row['d_model']}" if widths else "", row["knobs"]]))
+        for row in first.to_dict("records")
+    ]
+    guesses = np.array([chance([name]) for name in slices])
+    if np.isfinite(guesses).all():
+        wide.loc[GUESS] = guesses
+        names.append(GUESS)
+    return wide, [textwrap.fill(name, letters) for name in names]

@@ -8,12 +8,15 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from analysis import ends, page, scored
 from analysis.cells import slices
+from analysis.draw import chance, mark
 from analysis.figure import caption
 from analysis.gallery import Picture, Study
 from analysis.ladders import Ladder, ladders
-from analysis.style import Look, Style, looks, marker_area, small
+from analysis.legend import common_handles
+from analysis.seeds import settled, top
+from analysis.style import Look, Style, looks, small
 
-SCORES = ("accuracy", "low", "high", "interval", "seeds")
+SCORES = ("accuracy", "low", "high", "interval", "seeds", "seed_accuracies", "chance")
 DODGE = 0.07  # between lines at one word, in words
 
 
@@ -54,7 +57,8 @@ def draw(found: dict[str, list[Ladder]], points: pd.DataFrame, caption: str, sty
             ax.set_ylabel("Test accuracy")
     for ax in grid[len(found) :]:
         ax.remove()
-    page.finish(figure, [], caption, style)
+    drawn = pd.concat([ladder.rows for group in found.values() for ladder in group])
+    page.finish(figure, common_handles(drawn, style.letters), caption, style, below=True)
     return figure
 
 
@@ -65,12 +69,13 @@ def _panel(ax: Axes, group: list[Ladder], style_of: dict[str, Look]) -> None:
         look = style_of[ladder.rows["series"].tolist()[-1]]
         aside = 0.0 if counts else DODGE * (number - (len(group) - 1) / 2)
         xs = [places[value] + aside for value in ladder.values]
-        low, high = ladder.rows["low"].to_numpy(float), ladder.rows["high"].to_numpy(float)
-        ys = ladder.rows["accuracy"].to_numpy(float)
+        rows = ladder.rows.assign(place=xs)
+        told = rows["accuracy"].where(settled(rows))
         dash = "-" if counts else ":"
-        ax.plot(xs, ys, color=look.colour, linewidth=1.0, alpha=0.7, linestyle=dash)
-        ax.vlines(xs, low, high, color=look.colour, linewidth=1.0)
-        ax.scatter(xs, ys, s=0.7 * marker_area() * look.area, marker=look.marker, color=look.colour, zorder=3)
+        ax.plot(xs, told, color=look.colour, linewidth=1.0, alpha=0.7, linestyle=dash)
+        for row in rows.to_dict("records"):
+            mark(ax, row, style_of[row["series"]], "place")
+    chance(ax, group[0].rows, "d_model")
     _ticks(ax, places, counts)
     _names(ax, group, style_of, places)
 
@@ -83,7 +88,7 @@ def _names(ax: Axes, group: list[Ladder], style_of: dict[str, Look], places: dic
         last = int(np.argmax([places[value] for value in ladder.values]))
         label = str(ladder.rows["label"].tolist()[last])
         texts.append(" ".join(filter(None, [label if several else "", ladder.fixed])) or label)
-        heights.append(float(ladder.rows["accuracy"].tolist()[last]))
+        heights.append(top(ladder.rows.to_dict("records")[last]))
         colours.append(style_of[ladder.rows["series"].tolist()[last]].colour)
     ends.write(ax, texts, heights, colours)
 

@@ -7,10 +7,11 @@ from matplotlib.transforms import ScaledTranslation
 
 from analysis import cells, learning_rate
 from analysis.by_series import Axis, Marks, draw
+from analysis.chance import chance
 from analysis.draw import ARROW, DIVERGED_AT, SIDES, root
 from analysis.gallery import Picture, Study
 from analysis.page import Handles
-from analysis.seeds import interval
+from analysis.seeds import interval, written
 from analysis.style import INK, Style, marker_area
 
 AXIS = Axis("lr", "Learning rate", base=10, text="{:.2g}".format)
@@ -25,7 +26,7 @@ def figure(study: Study, style: Style) -> Picture:
     if all(chosen["single_lr"]):
         raise ValueError("Every point has one learning rate: there is no profile. Sweep several lr=...")
     seeds = cells.seed_scores(table, "valid", cells.slices(table, "valid"))
-    rows = _profiles(table, seeds, chosen)
+    rows = _profiles(table, seeds, chosen).assign(chance=chance(cells.slices(table, "valid")))
     flagged = sorted(set(rows.loc[rows["chosen"] & (rows["lr_edge"] != ""), "series"]))
     says = [
         f"Task {rows['task'].iloc[0]}: mean over validation slices and {_span(rows['seeds'].tolist())} seeds "
@@ -54,6 +55,7 @@ def _profiles(table: pd.DataFrame, seeds: pd.DataFrame, chosen: pd.DataFrame) ->
         low, high, how = interval(group["accuracy"].to_numpy(float))
         where = {name: group[name].tolist()[0] for name in ("point", "lr")}
         score = {"accuracy": group["accuracy"].mean(), "low": low, "high": high, "interval": how}
+        score["seed_accuracies"] = written(group["accuracy"].to_numpy(float))
         rows.append(where | score | {"seeds": len(group), "diverged": sum(group["diverged"])})
     best = {row["point"]: (row["lr"], row["lr_edge"]) for row in chosen.to_dict("records")}
     found = pd.DataFrame(rows).merge(_names(table), on="point")
@@ -65,6 +67,7 @@ def _profiles(table: pd.DataFrame, seeds: pd.DataFrame, chosen: pd.DataFrame) ->
 
 def _names(table: pd.DataFrame) -> pd.DataFrame:
     names = ["point", "mixer", "series", "family", "d_model", "knobs", "state_resident", "task"]
+    names += ["causal", "exact_decode"]
     return table.drop_duplicates("point").reindex(columns=names)
 
 

@@ -6,8 +6,10 @@ from analysis.figure import caption
 from analysis.figures.knobs import draw, tidy
 from analysis.gallery import Picture, Study
 from analysis.ladders import ladders
-from analysis.published import ordering, words
+from analysis.published import ordering, read, words
 from analysis.style import Style
+
+TASKS = read.MQAR
 
 
 def figure(study: Study, style: Style) -> Picture:

@@ -15,7 +15,7 @@ from analysis.cells import slices
 from analysis.figure import caption
 from analysis.gallery import Picture, Study
 from analysis.points import in_words
-from analysis.style import GREY, INK, Look, Style, looks, marker_area
+from analysis.style import GREY, Look, Style, looks, marker_area
 
 BOUND, HEURISTIC = bounds.LABELS[0], bounds.LABELS[-1]
 DASHES: dict[str, Any] = {BOUND: "-", HEURISTIC: "-."}
@@ -86,13 +86,12 @@ def _draw(
 
 
 def _mark(ax: Axes, row: dict, look: Look, loads: list[float]) -> None:
-    """Filled at its capacity; hollow with an arrow where that lies outside the loads."""
+    """At its capacity; with an arrow where that lies outside the loads."""
     censored = row["censored"]
     y = {"": row["pairs"], "above": max(loads), "below": min(loads)}[censored]
-    face, edge = ("white", look.colour) if censored else (look.colour, "white")
     ax.scatter(
-        row["state"], y, s=marker_area() * look.area, marker=look.marker, facecolor=face, edgecolor=edge,
-        linewidth=1 if censored else 0.6, zorder=3, clip_on=False,
+        row["state"], y, s=marker_area() * look.area, marker=look.marker, facecolor=look.colour,
+        edgecolor="white", linewidth=0.6, zorder=3, clip_on=False,
     )  # fmt: skip
     if censored:
         ax.annotate(
@@ -130,14 +129,12 @@ def _handles(
         )
         for name, look in style_of.items()
     ]  # fmt: skip
-    hollow = Line2D([], [], color=INK, marker="o", markerfacecolor="white", linestyle="none")
-    hollow.set_label("outside the loads")
     for label, known in limits.items():
         if known:
             handles.append(
                 Line2D([], [], color=GREY, linestyle=DASHES[label], label=_where(label, known, least))
             )
-    return [*handles, hollow]
+    return handles
 
 
 def _where(label: str, known: list[tuple[float, float]], least: float) -> str:

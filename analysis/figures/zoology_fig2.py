@@ -10,6 +10,7 @@ from analysis.published import beside, ordering, read, words
 from analysis.published.picture import Panel, draw, dressed
 from analysis.style import Style
 
+TASKS = read.MQAR
 AXIS = Axis("d_model", "Width d_model", "channels")
 
 

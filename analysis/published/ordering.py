@@ -113,10 +113,10 @@ def _claimed(claim: dict[str, str], ours: pd.DataFrame, x: str) -> pd.Series:
 
 def _product(rows: pd.DataFrame, names: str) -> pd.Series:
     """Of "a * b" the product of two columns, of "a" that column."""
-    first, *others = (rows[name.strip()] for name in names.split("*"))
+    first, *others = (rows[name.strip()].tolist() for name in names.split("*"))
     for other in others:
-        first = first * other
-    return first
+        first = [a * b for a, b in zip(first, other, strict=True)]
+    return pd.Series(first, index=rows.index)
 
 
 def _verdict(found: pd.Series, told: bool) -> dict[str, object]:

@@ -3,7 +3,6 @@
 import textwrap
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,9 +11,12 @@ from matplotlib.transforms import ScaledTranslation
 
 from analysis import axes, ends, page
 from analysis.cells import word
-from analysis.draw import lines, root
+from analysis.chance import chance as guess
+from analysis.draw import PALE, chance, lines, mark, root
+from analysis.legend import common_handles
 from analysis.published.read import settings
-from analysis.style import INK, Look, Style, looks, marker_area, small
+from analysis.seeds import settled, top
+from analysis.style import INK, Look, Style, looks, marker_area, mixed, small
 
 DASHES = ((0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))  # one a source of published points
 ROOM = 1.35  # beside the points of an axis, a factor
@@ -50,7 +52,8 @@ def dressed(published: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
         " ".join(f"{name.removeprefix('mixer.')}={word(row[name])}" for name in names if word(row[name]))
         for row in published.to_dict("records")
     ]
-    return published.assign(knobs=knobs).merge(about, on="mixer")
+    guesses = [guess([name]) for name in published["slice"]]
+    return published.assign(knobs=knobs, chance=guesses).merge(about, on="mixer")
 
 
 def draw(rows: list[list[Panel]], ours: pd.DataFrame, caption: str, style: Style) -> Figure:
@@ -69,7 +72,7 @@ def draw(rows: list[list[Panel]], ours: pd.DataFrame, caption: str, style: Style
         for ax in places[len(row) :]:
             ax.remove()
     panels = [panel for row in rows for panel in row]
-    page.finish(figure, _handles(style_of, panels), caption, style)
+    page.finish(figure, _handles(style_of, panels, style.letters), caption, style)
     return figure
 
 
@@ -78,6 +81,7 @@ def _panel(ax: Axes, panel: Panel, style_of: dict[str, Look]) -> None:
     for frame in panel.shown:
         for dash, (_, run) in zip(DASHES, frame.groupby("source") if "source" in frame else [], strict=False):
             _published(ax, run, style_of, x, dash)
+    chance(ax, panel.shown[-1], x)
     if panel.ours is None:
         return
     names = sorted(set(panel.ours["series"]), key=list(style_of).index)
@@ -87,33 +91,26 @@ def _panel(ax: Axes, panel: Panel, style_of: dict[str, Look]) -> None:
 
 
 def _published(ax: Axes, rows: pd.DataFrame, style_of: dict[str, Look], x: str, dash: tuple) -> None:
-    """Hollow, joined by the dashes of their source; a point of no known setting stands alone."""
+    """Pale, joined by the dashes of their source; a point of no known setting stands alone."""
     for name, line in lines(rows, x):
         ax.plot(line[x], line["accuracy"], color=style_of[name].colour, linewidth=0.9, alpha=0.6, ls=dash)
     for row in rows.to_dict("records"):
         look = style_of[row["series"]]
         ax.scatter(
-            row[x], row["accuracy"], s=marker_area() * look.area, marker=look.marker, facecolor="white",
-            edgecolor=look.colour, linewidth=1.0, zorder=3.5, clip_on=False,
+            row[x], row["accuracy"], s=marker_area() * look.area, marker=look.marker,
+            facecolor=mixed(look.colour, PALE), edgecolor="white", linewidth=0.6, zorder=3.5, clip_on=False,
         )  # fmt: skip
 
 
 def _ours(ax: Axes, rows: pd.DataFrame, style_of: dict[str, Look], x: str, aside: float) -> None:
-    """Filled, with their interval over seeds; so many points aside of where they stand."""
+    """So many points aside of where they stand."""
     known = rows.loc[rows[x].notna()]
     place = ax.transData + ScaledTranslation(aside / 72, 0, root(ax).dpi_scale_trans)
-    for name, line in lines(known, x):
+    for name, line in lines(known.loc[settled(known)], x):
         colour = style_of[name].colour
         ax.plot(line[x], line["accuracy"], color=colour, linewidth=0.9, alpha=0.6, transform=place)
     for row in known.to_dict("records"):
-        look = style_of[row["series"]]
-        if not np.isnan(row["low"]):
-            ends = [row["low"], row["high"]]
-            ax.plot([row[x]] * 2, ends, color=look.colour, linewidth=1, transform=place)
-        ax.scatter(
-            row[x], row["accuracy"], s=marker_area() * look.area, marker=look.marker, facecolor=look.colour,
-            edgecolor="white", linewidth=0.6, zorder=4, clip_on=False, transform=place,
-        )  # fmt: skip
+        mark(ax, row, style_of[row["series"]], x, at=place)
 
 
 def _axis(ax: Axes, panel: Panel, inches: float, *, first: bool) -> None:
@@ -129,24 +126,39 @@ def _axis(ax: Axes, panel: Panel, inches: float, *, first: bool) -> None:
 def _names(ax: Axes, ours: pd.DataFrame, style_of: dict[str, Look], x: str) -> None:
     """Of each series at the height of its point with the most."""
     last = ours.loc[ours[x].notna()].sort_values([x, "accuracy"]).groupby("series").tail(1)
-    names = last["series"].tolist()
-    ends.write(ax, names, last["accuracy"].tolist(), [style_of[name].colour for name in names])
+    names, heights = last["series"].tolist(), [top(row) for row in last.to_dict("records")]
+    ends.write(ax, names, heights, [style_of[name].colour for name in names])
 
 
-def _handles(style_of: dict[str, Look], panels: list[Panel]) -> page.Handles:
+def _handles(style_of: dict[str, Look], panels: list[Panel], letters: int) -> page.Handles:
     shown = set(pd.concat([frame["series"] for panel in panels for frame in panel.shown]))
     handles: page.Handles = [
-        Line2D([], [], color=look.colour, marker=look.marker, linestyle="none", label=name)
+        Line2D(
+            [],
+            [],
+            color=look.colour,
+            marker=look.marker,
+            linestyle="none",
+            label="\n".join(textwrap.wrap(name, letters)),
+        )
         for name, look in style_of.items()
         if name in shown
     ]
+    mine = [panel.ours for panel in panels if panel.ours is not None]
+    handles += common_handles(pd.concat(mine), letters) if mine else []
     printed = [panel.published for panel in panels if panel.published is not None]
     if not printed:
         return handles
     handles.append(Line2D([], [], color=INK, marker="o", linewidth=0.9, label="ours"))
     sources = pd.concat(printed).groupby("source")["figure"].first().items()
-    hollow = {"color": INK, "marker": "o", "markerfacecolor": "white", "linewidth": 0.9}
+    pale = {
+        "color": INK,
+        "marker": "o",
+        "markerfacecolor": mixed(INK, PALE),
+        "markeredgecolor": "white",
+        "linewidth": 0.9,
+    }
     for dash, (source, figure) in zip(DASHES, sources, strict=False):
-        text = "\n".join(textwrap.wrap(f"published: {source}, {figure}", 34))
-        handles.append(Line2D([], [], **hollow, linestyle=dash, label=text))
+        text = "\n".join(textwrap.wrap(f"published: {source}, {figure}", letters))
+        handles.append(Line2D([], [], **pale, linestyle=dash, label=text))
     return handles

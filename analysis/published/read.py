@@ -7,6 +7,8 @@ import pandas as pd
 POINT = (
     "source", "figure", "task", "mixer", "d_model", "slice", "accuracy", "reading_error", "note",
 )  # fmt: skip
+# tasks whose numbers are of one kind with print
+MQAR = ("mqar", "mqar_based", "mqar_based_exact", "mqar_single", "mqar_zoology")
 TEXT = ("source", "figure", "task", "mixer", "slice", "note")
 
 

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from analysis import figure
 from analysis.axes import AXES
 from analysis.pareto import pareto
 from tests.analysis import fake
+from tests.analysis.test_picture import one_panel
 
 
 @pytest.mark.parametrize("axis", ["paper", "touched"])
 def test_the_other_counts_of_state(axis: str) -> None:
     other = pareto(fake.table(), axis=axis)
-    picture = figure.one_panel(other.points, list(other.by_slice), axis=axis)
+    picture = one_panel(other.points, list(other.by_slice), axis=axis)
     assert "what one decode step reads" not in [text.get_text() for text in picture.legends[0].get_texts()]
     marks = {
         tuple(np.round(c.get_offsets()[0], 6)) for c in picture.axes[0].collections if len(c.get_offsets())
@@ -48,7 +48,7 @@ def test_every_axis_has_a_unit_and_numbers() -> None:
     table = fake.table().query("lr == 0.003 and mixer == 'based'")
     rows = pareto(table.assign(decode_tokens_per_second=3e4, operations=2e12)).points
     for name, axis in AXES.items():
-        ax = figure.one_panel(rows, ["seq_len=32,num_kv_pairs=4"], axis=name).axes[0]
+        ax = one_panel(rows, ["seq_len=32,num_kv_pairs=4"], axis=name).axes[0]
         assert f"({axis.unit})" in ax.get_xlabel().replace("\n", " ")
         assert any(tick.get_text() for tick in ax.get_xticklabels()), name
 

@@ -59,6 +59,9 @@ def test_the_pictures_numbers_are_made_from_the_results(sweep: str, name: str) -
         assert (FIGURES / sweep / f"{name}{ending}").read_text() == text, f"{name}{ending}: make figures"
 
 
-def test_no_picture_is_left_over() -> None:
-    made = {path.parent.name + "/" + path.stem for path in FIGURES.glob("*/*.png")}
+def test_no_picture_is_left_over_and_none_is_there_twice() -> None:
+    pictures = sorted(FIGURES.glob("*/*.png"))
+    made = {path.parent.name + "/" + path.stem for path in pictures}
     assert made == {f"{sweep}/{name}" for sweep, name in PICTURES}
+    assert not list(FIGURES.rglob("*.pdf"))  # built, not committed
+    assert len({path.read_bytes() for path in pictures}) == len(pictures)
