@@ -83,7 +83,7 @@ def _committed(folder: Path, out: Path, style: Style) -> int:
     studies = [gallery.Study(path) for path in found]
     wanted = [(gallery.pictures_of(study.name), study) for study in studies]
     made = [_make(names, study, out / study.name, style, print_too=False) for names, study in wanted if names]
-    return max(made)
+    return max(made, default=0)
 
 
 def _make(
