@@ -36,7 +36,7 @@ def named(table: pd.DataFrame) -> pd.DataFrame:
     knobs: the settings that are numbers and vary here within a load, "feature_dim=16".
     Raises ValueError where two points would look the same in every picture.
     """
-    table = table.assign(load=_load_names(table))
+    table = table.assign(load=load_names(table))
     cells = table.drop_duplicates("run_id")
     names = pd.concat([_name(group) for _, group in cells.groupby("mixer")])
     table = table.merge(names, on="run_id", how="left", validate="many_to_one")
@@ -97,7 +97,7 @@ def word(value: object) -> str:
     return str(value)
 
 
-def _load_names(table: pd.DataFrame) -> list[str]:
+def load_names(table: pd.DataFrame) -> list[str]:
     """For each row "task=mqar, filler=safe": what varies here of that which makes a load."""
     asked = _asked(table)
     parts = {column: [word(value) for value in table[column]] for column in _load_columns(table)}

@@ -1,6 +1,7 @@
 """How cells learned: validation accuracy and training loss against training steps."""
 
 import matplotlib
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -27,7 +28,8 @@ def training_losses(metrics: pd.DataFrame) -> pd.DataFrame:
     rows = metrics.loc[(metrics["split"] == "train") & metrics["metric"].isin(["loss", "answers"])]
     keys = ["run_id", "step", "slice"]
     wide = rows.pivot_table(index=keys, columns="metric", values="value").reset_index()
-    summed = wide.assign(loss=wide["loss"] * wide["answers"]).groupby(["run_id", "step"], as_index=False)
+    known = wide["loss"].fillna(np.inf)  # a NaN must not count as 0
+    summed = wide.assign(loss=known * wide["answers"]).groupby(["run_id", "step"], as_index=False)
     total = summed[["loss", "answers"]].sum()
     return total.assign(loss=total["loss"] / total["answers"]).drop(columns="answers")
 

@@ -29,7 +29,7 @@ CLICKS = {
 SETTLED = (
     "await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
 )
-HELPER = "window.chosenAndShown = async (place) => { choose(place); await refreshDetails(); }"
+HELPER = "window.chosenAndShown = async (place) => { only([[place, null]]); await chosenAnew(); }"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def written(folder: Path, cells: int) -> tuple[Path, Wait]:
 
     home = crowd.write(folder / "results", cells)
     began, began_cpu = time.perf_counter(), time.process_time()
-    text, _ = report(home)
+    text, _ = report([home])
     path = folder / "report.html"
     path.write_text(text, encoding="utf-8")
     return path, Wait(

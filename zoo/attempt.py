@@ -55,7 +55,7 @@ def run_cell(
     with claim.held(folder):
         if results.is_done(folder):
             return results.read(folder)
-        environment = {"overrides": list(cell.overrides)} | (here or machine())
+        environment = cell.words | (here or machine())
         results.begin(folder, as_yaml(cell.config), environment)
         try:
             with room(folder):

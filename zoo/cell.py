@@ -24,6 +24,7 @@ class Cell:
         conf/config.yaml.  config["mixer"] is the chosen mixer's yaml (with `about`),
         config["model"]["layers"] the list of mixer yamls, one a layer (without `about`).
     choices: group -> chosen stem.  overrides: what was asked for on the command line.
+    config_dir: the folder of the user's own yamls (--config-dir), "" where there is none.
     point: equal for cells that differ in nothing but seed and lr.
     """
 
@@ -31,6 +32,7 @@ class Cell:
     choices: dict[str, str]
     overrides: tuple[str, ...] = ()
     point: str = ""
+    config_dir: str = ""
 
     @property
     def mixer(self) -> str:
@@ -58,6 +60,12 @@ class Cell:
     @cached_property
     def run_id(self) -> str:
         return f"{self.mixer}-{_hash(self.science)}"
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """What a record keeps of the command line, to repeat it."""
+        own = {"config_dir": self.config_dir} if self.config_dir else {}
+        return {"overrides": list(self.overrides)} | own
 
     @property
     def folder(self) -> Path:

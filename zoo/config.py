@@ -40,6 +40,7 @@ class Composer:
     def __init__(self, loader: ConfigLoaderImpl) -> None:
         self.loader = loader
         self.repository = CachingConfigRepository(loader.repository)
+        self.config_dir = _config_dir(loader)
         self._bases: dict[tuple[str, ...], tuple[DictConfig, dict[str, str]]] = {}
         self._known_keys: dict[tuple[str, ...], frozenset[str]] = {}
         self._points: dict[tuple[str, ...], str] = {}
@@ -60,7 +61,7 @@ class Composer:
         mistakes = self.mistakes(overrides)
         if mistakes:
             raise ValueError("\n".join(mistakes))
-        return Cell(*self._resolved(overrides), overrides, self._point(overrides))
+        return Cell(*self._resolved(overrides), overrides, self._point(overrides), self.config_dir)
 
     def _from_template(self, overrides: tuple[str, ...]) -> Cell | None:
         """What composing would give, for a cell that differs in plain seeds and rates from one met before."""
@@ -76,7 +77,7 @@ class Composer:
         if made is None:
             return None
         config = made.filled({key: override.value() for key, override in varied.items()})
-        return Cell(config, dict(choices), overrides, self._point(overrides))
+        return Cell(config, dict(choices), overrides, self._point(overrides), self.config_dir)
 
     def _template(
         self, shared: tuple[str, ...], keys: tuple[str, ...]
@@ -218,6 +219,15 @@ def composer(config_dir: Path | None = None) -> Composer:
         path.append("command-line", f"file://{config_dir.resolve()}")
     path.append("schema", "structured://")
     return Composer(ConfigLoaderImpl(path))
+
+
+def _config_dir(loader: ConfigLoaderImpl) -> str:
+    """--config-dir as a command repeats it: from where we are if it lies below, else whole; "" without."""
+    entries = [e.path for e in loader.get_search_path().get_path() if e.provider == "command-line"]
+    if not entries:
+        return ""
+    path, here = Path(entries[-1].removeprefix("file://")), Path.cwd().resolve()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 @lru_cache(maxsize=4096)  # a grid repeats its words; the parser takes a millisecond for each

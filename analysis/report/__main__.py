@@ -1,10 +1,12 @@
-"""python -m analysis.report RESULTS [--out FILE]: one HTML file with everything to explore."""
+"""python -m analysis.report RESULTS ... [--out FILE]: one HTML file with everything to explore."""
 
 import argparse
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 from analysis.report.page import report
+from zoo.disk import DiskFull, replacing
 
 MOST = 20  # problems that are printed; the page has all
 
@@ -13,10 +15,12 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     path = options.out or _beside(options.results)
     try:
-        text, found = report(options.results)
+        _check_plain(path)
+        text, found = report(options.results, f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except (ValueError, OSError) as error:
+        with replacing(path, "wb") as file:
+            file.write(text.encode())
+    except (ValueError, OSError, DiskFull) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     for problem in found.problems[:MOST]:
@@ -32,15 +36,31 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m analysis.report",
         description="One HTML file with the frontier and all that is behind it; needs no network.",
     )
-    parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to, or an archive of one")
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="(default: RESULTS/report.html; beside an archive)"
+        "results",
+        type=Path,
+        nargs="+",
+        help="folders that zoo.run wrote to, archives of them, or a folder of either; one page shows them all",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="(default: RESULTS/report.html; beside an archive; report.html here for several RESULTS)",
     )
     return parser
 
 
-def _beside(results: Path) -> Path:
-    return results / "report.html" if results.is_dir() else results.with_suffix(".html")
+def _beside(results: list[Path]) -> Path:
+    if len(results) > 1:
+        return Path("report.html")
+    return results[0] / "report.html" if results[0].is_dir() else results[0].with_suffix(".html")
+
+
+def _check_plain(path: Path) -> None:
+    """A link in somebody's results must not decide which file is written."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise ValueError(f"{path} is a link or no plain file: remove it, or give another with --out FILE.")
 
 
 if __name__ == "__main__":

@@ -6,10 +6,14 @@ from collections.abc import Iterable
 LEFT_OUT = ("results", "logger", "hydra")  # where and how it ran, not what
 
 
-def command(overrides: Iterable[str]) -> str:
-    """`python -m zoo.run` with the words of a record, quoted for a shell; without folders and loggers."""
-    words = [word for word in overrides if not _is_local(word)]
-    return " ".join(["python -m zoo.run", *map(shlex.quote, words)])
+def command(overrides: Iterable[str], config_dir: str = "") -> str:
+    """`python -m zoo.run` with the words of a record, quoted for a shell; without folders and loggers.
+
+    config_dir: the folder of the user's own yamls, whose mixer Python finds from where this is typed.
+    """
+    own = ["--config-dir", config_dir] if config_dir else []
+    words = [*own, *(word for word in overrides if not _is_local(word))]
+    return " ".join(["PYTHONPATH=. " * bool(own) + "python -m zoo.run", *map(shlex.quote, words)])
 
 
 def _is_local(word: str) -> bool:

@@ -1,24 +1,28 @@
-"""What the page shows of one cell that is clicked: its curve, config and command; packed."""
+"""What the page shows of one cell that is clicked: its curves, config and command; packed."""
 
 import base64
 import csv
 import gzip
 import io
 import json
+import math
+import zipfile
 from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
 import yaml
 
-from analysis.curves import learning_curves
+from analysis.curves import learning_curves, training_losses
 from analysis.report import sources
 from analysis.report.commands import command
 from analysis.report.sources import Problem, Sources
 from zoo.results import flat
 
 MOST = 120  # points of a curve; a longer one is thinned
-DIGITS = 4  # of an accuracy in a curve
+DIGITS = 4  # of a value in a curve
+DRAWN = {("valid", "accuracy"), ("train", "loss"), ("train", "answers")}  # splits and metrics
+Curve = tuple[list[int], list[float | None]]  # steps, values
 LOCAL = ("results:", "logger:")  # top-level keys of a config that are about the machine
 
 
@@ -30,7 +34,7 @@ def details(found: Sources) -> dict[str, dict[str, Any]]:
 
 def packed(what: Any) -> str:
     """JSON, compressed, in base64: for DecompressionStream("gzip").  The same thing, the same characters."""
-    text = json.dumps(what, separators=(",", ":"))
+    text = json.dumps(what, separators=(",", ":"), allow_nan=False)
     return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
 
 
@@ -43,36 +47,34 @@ def config_of(found: Sources, run_id: str) -> dict[str, Any]:
     return dict(flat("", config)) if isinstance(config, dict) else {}
 
 
-def _of(
-    record: dict[str, Any], found: Sources, curves: dict[str, tuple[list[int], list[float]]]
-) -> dict[str, Any]:
-    steps, accuracy = curves.get(record["run_id"], ([], []))
-    words = record.get("overrides")
+def _of(record: dict[str, Any], found: Sources, curves: dict[str, dict[str, Curve]]) -> dict[str, Any]:
+    run_id, words = record["run_id"], record.get("overrides")
     return {
-        "command": "" if words is None else command(words),
-        "config": _config(sources.text(found.folders[record["run_id"]], "config.yaml")),
+        "command": "" if words is None else command(words, record.get("config_dir") or ""),
+        "config": _config(sources.text(found.folders[run_id], "config.yaml")),
         "revision": record.get("git_revision"),
         "clean": record.get("git_clean"),
-        "steps": steps,
-        "accuracy": accuracy,
-    }
+    } | {name: of.get(run_id, ([], [])) for name, of in curves.items()}
 
 
-def _curves(found: Sources) -> dict[str, tuple[list[int], list[float]]]:
-    """run_id -> steps and validation accuracies, the mean over the slices."""
+def _curves(found: Sources) -> dict[str, dict[str, Curve]]:
+    """accuracy (of validation, the mean over the slices) and loss (of training), of each run_id."""
     rows: list[tuple[Any, ...]] = []
     for run_id, folder in found.folders.items():
         try:
-            rows += [(run_id, *row) for row in _validations(sources.text(folder, "metrics.csv"))]
-        except (ValueError, OSError) as error:
+            rows += [(run_id, *row) for row in _drawn(sources.text(folder, "metrics.csv"))]
+        except (ValueError, OSError, csv.Error, zipfile.BadZipFile) as error:
             found.problems.append(Problem(run_id, f"its curve is not drawn: {error}"))
     frame = pd.DataFrame(rows, columns=["run_id", "step", "split", "slice", "metric", "value"])
-    by_cell = learning_curves(frame).sort_values("step").groupby("run_id")
-    return {str(run_id): _thinned(curve) for run_id, curve in by_cell}
+    losses = training_losses(frame) if (frame["split"] == "train").any() else pd.DataFrame()
+    return {
+        "accuracy": _by_cell(learning_curves(frame), "accuracy"),
+        "loss": _by_cell(losses, "loss"),
+    }
 
 
-def _validations(text: str) -> Iterator[tuple[int, str, str, str, float]]:
-    """The rows of a metrics.csv that a curve is made of."""
+def _drawn(text: str) -> Iterator[tuple[int, str, str, str, float]]:
+    """The rows of a metrics.csv that curves are made of."""
     reader = csv.reader(io.StringIO(text))
     if next(reader, None) != ["step", "split", "slice", "metric", "value"]:
         raise ValueError("metrics.csv is not there, or has no header")
@@ -80,13 +82,21 @@ def _validations(text: str) -> Iterator[tuple[int, str, str, str, float]]:
         if len(row) != 5:
             raise ValueError(f"line {number} of metrics.csv is cut off")
         step, split, slice_, metric, value = row
-        if split == "valid" and metric == "accuracy":
+        if (split, metric) in DRAWN:
             yield int(step), split, slice_, metric, float(value)
 
 
-def _thinned(curve: pd.DataFrame) -> tuple[list[int], list[float]]:
-    kept = curve.iloc[::-1].iloc[:: -(-len(curve) // MOST)].iloc[::-1]  # the last one stays
-    return kept["step"].tolist(), [round(value, DIGITS) for value in kept["accuracy"].tolist()]
+def _by_cell(frame: pd.DataFrame, what: str) -> dict[str, Curve]:
+    if frame.empty:
+        return {}
+    grouped = frame.sort_values("step").groupby("run_id")
+    return {str(run_id): _thinned(curve["step"].tolist(), curve[what].tolist()) for run_id, curve in grouped}
+
+
+def _thinned(steps: list[int], values: list[float]) -> Curve:
+    """At most MOST of them, the last one among them; what is no number is None."""
+    kept = slice((len(steps) - 1) % (stride := -(-len(steps) // MOST)), None, stride)
+    return steps[kept], [float(f"{y:.{DIGITS}g}") if math.isfinite(y) else None for y in values[kept]]
 
 
 def _config(text: str) -> str:

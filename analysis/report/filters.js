@@ -8,7 +8,7 @@ function boxes(home, values, text, changed, ...before) {
     made.set(value, box);
     const only = element("button", { type: "button", class: "only", click: () => (tick(made, (each) => each === value), changed()) }, "only");
     only.setAttribute("aria-label", `only ${text(value)}`);
-    return element("div", { class: "choice" }, element("label", {}, box, ...before.map((make) => make(place)), text(value)), only);
+    return element("div", { class: "choice" }, element("label", {}, box, ...before.map((make) => make(place)), text(value)), element("span", { class: "actions" }, only));
   });
   byId(home).replaceChildren(...rows);
   return made;
@@ -22,7 +22,7 @@ function seriesBoxes(setting, changed) {
   const list = setting.series;
   const made = boxes("series", list.map((series) => series.name), (name) => name, () => (follow(), changed()), (place) => glyph(list[place]));
   const families = Map.groupBy(list, (series) => series.family);
-  const heads = new Map();
+  const heads = new Map(), labels = new Map();
   for (const [family, members] of families) {
     const names = new Set(members.map((series) => series.name));
     const box = element("input", {
@@ -30,7 +30,8 @@ function seriesBoxes(setting, changed) {
       change: () => (names.forEach((name) => (made.get(name).checked = box.checked)), changed()),
     });
     heads.set(family, [box, names]);
-    const label = element("label", { style: `color:${members[0].colour}` }, box, family);
+    const label = element("label", {}, box, family);
+    labels.set(label, members[0].colour);
     made.get(members[0].name).closest(".choice").before(element("div", { class: "choice family" }, label));
   }
   function follow() {
@@ -40,7 +41,14 @@ function seriesBoxes(setting, changed) {
       box.indeterminate = on > 0 && on < names.size;
     }
   }
-  return { made, follow, mixer: new Map(list.map((series) => [series.name, series.mixer])) };
+  for (const [name, box] of made) {
+    const together = element("button", { type: "button", class: "only", click: () => chooseSeries(name) }, "compare");
+    together.setAttribute("aria-label", `compare the points of ${name}`);
+    box.closest(".choice").querySelector(".actions").prepend(together);
+  }
+  const paint = () => labels.forEach((colour, label) => (label.style.color = shade(colour)));
+  paint();
+  return { made, follow, paint, mixer: new Map(list.map((series) => [series.name, series.mixer])) };
 }
 
 /** Hide the names that do not contain what is typed; Enter keeps these alone. */
@@ -50,4 +58,11 @@ function find(series, typed) {
   series.made.forEach((box, name) => (box.closest(".choice").hidden = !fits(name)));
   for (const head of document.querySelectorAll(".choice.family")) head.hidden = wanted !== "";
   return fits;
+}
+
+/** The marks and names of what is in view, for where the list of mixers is folded away: below the picture. */
+function legend(view) {
+  const shown = view.setting.series.filter((series) => view.series.has(series.name));
+  const rows = shown.map((series) => element("button", { type: "button", click: () => chooseSeries(series.name) }, glyph(series), series.name));
+  byId("legend").replaceChildren(...rows);
 }

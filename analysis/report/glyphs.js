@@ -24,7 +24,7 @@ function glyph(series) {
   const round = series.symbol === "circle";
   const shape = document.createElementNS(space, round ? "circle" : "polygon");
   const about = round ? { cx: 7, cy: 7, r: 4.6 } : { points: corners(series.symbol) };
-  for (const [name, value] of Object.entries({ ...about, fill: series.colour })) shape.setAttribute(name, value);
+  for (const [name, value] of Object.entries({ ...about, fill: shade(series.colour) })) shape.setAttribute(name, value);
   for (const [name, value] of Object.entries({ width: 14, height: 14, "aria-hidden": true })) image.setAttribute(name, value);
   image.append(shape);
   return image;

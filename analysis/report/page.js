@@ -1,8 +1,8 @@
 // The state of the page and what follows from it: one view, drawn anew after every change.
 
 const DATA = JSON.parse(byId("data").textContent);
-const view = { choose }; // what is shown: see `read`
-let controls, points = [], chosen = null; // chosen: {place, cell} of the point whose details are open
+const view = {}; // what is shown: see `read`
+let controls, points = [];
 const tables = {};
 
 /** The view as the controls say it. */
@@ -13,7 +13,7 @@ function read() {
   const slices = setting.slices[split].map((_, place) => place).filter((place) => names.has(setting.slices[split][place]));
   Object.assign(view, {
     setting, split, axis, slices,
-    series: ticked(controls.series.made), lrs: ticked(controls.lrs), seeds: ticked(controls.seeds),
+    series: ticked(controls.series.made), lrs: ticked(controls.lrs), seeds: ticked(controls.seeds), origins: ticked(controls.origins),
     intervals: byId("show-intervals").checked, lines: byId("show-lines").checked, bound: byId("show-bound").checked,
     zoom: `${byId("setting").value} ${axis.key}`,
   });
@@ -30,54 +30,41 @@ function changed() {
 function render() {
   read();
   points = view.slices.length ? summarise(view) : [];
-  if (chosen && !points.some((point) => point.place === chosen.place)) choose(null);
-  draw(view, points, chosen?.place);
+  draw(view, points);
+  legend(view);
   showTables();
   byId("caption").textContent = caption();
   byId("points-count").textContent = `${count(points.length)} of ${count(view.setting.points.point.length)}`;
-  if (chosen) refreshDetails();
+  remember();
+  return showSelection();
 }
 
 function showTables() {
   const { cells } = view.setting;
   const inView = points.flatMap((point) => point.grid.flatMap((entry) => entry.cells));
   const lost = inView.filter((cell) => cells.diverged[cell]);
-  const columns = cellColumns(view, (cell) => choose(cells.point[cell], cell, true));
-  tables.points = table("points", pointColumns(view.axis, (point) => choose(point.place, null, true)), (point) => point.place === chosen?.place ? "chosen" : takesPart(point) ? "" : "aside", points);
-  if (byId("cells-section").open) tables.cells = table("cells", columns, (cell) => (cell === chosen?.cell ? "chosen" : ""), inView);
+  const columns = cellColumns(view);
+  tables.points = table("points", pointColumns(view.axis), points, {
+    tint: (point) => (takesPart(point) ? "" : "aside"), hue: (point) => hueAt(point.place),
+    pick: (point, more) => choose(point.place, { more, jump: !more }),
+  });
+  const cell = { hue: (cell) => hueAt(cells.point[cell], cell), pick: (cell, more) => choose(cells.point[cell], { cell, more, jump: !more }) };
+  if (byId("cells-section").open) tables.cells = table("cells", columns, inView, cell);
   byId("cells-count").textContent = `${count(inView.length)} of ${count(cells.run_id.length)}`;
   byId("diverged-section").hidden = !lost.length;
   byId("diverged-count").textContent = `${count(lost.length)} of ${count(inView.length)} cells in view`;
   const at = { title: "at step", number: true, value: (cell) => cells.diverged_step[cell], text: (cell) => count(cells.diverged_step[cell]) };
-  tables.diverged = table("diverged", [...columns.slice(0, 5), at], () => "", lost);
+  tables.diverged = table("diverged", [...columns.slice(0, 5), at], lost, cell);
 }
 
 /** A table with new rows, sorted as the one before it was. */
-function table(id, columns, tint, rows) {
+function table(id, columns, rows, about) {
   const before = tables[id];
   const sort = before?.sort ? columns[before.columns.indexOf(before.sort)] : null;
-  const made = new SortedTable(id, columns, { sort, falling: before?.falling, tint });
+  const made = new SortedTable(id, columns, { sort, falling: before?.falling, ...about });
   made.whole = before?.whole ?? false;
   made.show(rows);
   return made;
-}
-
-/** Open the details of a point, for one of its cells (default: the first of the chosen learning rate); null closes. */
-function choose(place, cell = null, jump = false) {
-  const point = points.find((each) => each.place === place);
-  chosen = point ? { place, cell: cell ?? point.chosen.cells[0] } : null;
-  if (!chosen) byId("detail").replaceChildren(hint);
-  encircle(view, points, chosen?.place);
-  for (const each of Object.values(tables)) each.colour();
-  if (chosen) refreshDetails().then(() => jump && byId("detail").scrollIntoView({ block: "nearest" }));
-}
-
-async function refreshDetails() {
-  if (!chosen) return; // closed, or filtered away, while this was on its way
-  const point = points.find((each) => each.place === chosen.place);
-  const own = point.grid.flatMap((entry) => entry.cells);
-  if (!own.includes(chosen.cell)) chosen.cell = point.chosen.cells[0];
-  await showDetails(view, point, chosen.cell);
 }
 
 /** How the numbers in view were made. */
@@ -118,9 +105,10 @@ function setUp() {
     slices: boxes("slices", names, sliceText(names), changed),
     lrs: boxes("lrs", rising(cells.lr), short, changed),
     seeds: boxes("seeds", rising(cells.seed), String, changed),
+    origins: boxes("origins", rising(cells.origin), (place) => DATA.made.names[place], changed),
   };
-  chosen = null;
-  byId("detail").replaceChildren(hint);
+  byId("origins-filter").hidden = controls.origins.size < 2;
+  only([]);
   byId("find").value = "";
 }
 
@@ -133,17 +121,11 @@ function sliceText(names) {
 }
 
 function everything() {
-  for (const each of [controls.series.made, controls.slices, controls.lrs, controls.seeds]) tick(each, () => true);
+  for (const each of [controls.series.made, controls.slices, controls.lrs, controls.seeds, controls.origins]) tick(each, () => true);
   controls.series.follow();
   byId("find").value = "";
   find(controls.series, "");
   changed();
-}
-
-function save() {
-  const link = element("a", { href: URL.createObjectURL(new Blob([csv(points)], { type: "text/csv" })), download: "points.csv" });
-  link.click();
-  URL.revokeObjectURL(link.href);
 }
 
 const hint = byId("detail").firstElementChild;

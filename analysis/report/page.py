@@ -2,6 +2,8 @@
 
 import html
 import json
+from collections import Counter
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -17,18 +19,20 @@ from analysis.report.sources import Problem, Sources, read
 from zoo.results import table
 
 SCRIPTS = (
-    "texts.js", "statistics.js", "glyphs.js", "picture.js", "tables.js", "filters.js", "details.js",
+    "texts.js", "theme.js", "statistics.js", "glyphs.js", "marks.js", "limits.js", "picture.js", "tables.js", "filters.js",
+    "selection.js", "comparison.js", "curves.js", "config_diff.js", "record.js", "exports.js", "address.js",
     "start.js", "page.js",
 )  # fmt: skip
 LISTED = 20  # violations that the page names, of each kind
 
 
-def report(home: Path) -> tuple[str, Sources]:
+def report(homes: Sequence[Path], made: str = "") -> tuple[str, Sources]:
     """The page, and what was found; its problems are on the page too.
 
+    homes: results folders, archives, folders of them.  made: when, in words.
     ValueError, one line: no such folder, no record that can be read, points that nothing tells apart.
     """
-    found = read(home)
+    found = read(homes)
     cells = table(found.records)
     settings = []
     for setting in divide(cells, lambda run_id: config_of(found, run_id)):
@@ -37,7 +41,8 @@ def report(home: Path) -> tuple[str, Sources]:
         settings += [] if whole.table.empty else [whole]
     about = details(found)
     data = {
-        "settings": [payload.setting(setting) for setting in settings],
+        "made": _made(made, found),
+        "settings": [payload.setting(setting, found.origin) for setting in settings],
         "axes": payload.axes(),
         "per_cell": payload.PER_CELL,
         "csv": payload.CSV,
@@ -48,7 +53,22 @@ def report(home: Path) -> tuple[str, Sources]:
         "problems": [vars(problem) for problem in found.problems],
         "key": _lines("key.txt"),
     }
-    return _filled(found.name, data, about), found
+    return _filled(_title(found.names), data, about), found
+
+
+def _made(when: str, found: Sources) -> dict[str, Any]:
+    """When, from where, and which revisions of the code its records name, the most frequent first."""
+    revisions = Counter((record.get("git_revision"), record.get("git_clean")) for record in found.records)
+    return {
+        "when": when,
+        "names": found.names,
+        "twice": found.twice,
+        "revisions": [[*about, cells] for about, cells in revisions.most_common()],
+    }
+
+
+def _title(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{len(names)} results: {', '.join(names)}"
 
 
 def _filled(name: str, data: dict[str, Any], about: dict[str, Any]) -> str:

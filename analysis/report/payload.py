@@ -1,6 +1,7 @@
 """What the page must know before anything is clicked: plain lists in columns, for JSON."""
 
 import math
+import re
 from collections import Counter
 from typing import Any
 
@@ -59,8 +60,11 @@ SYMBOLS = {
 STATES = 120  # places at which a bound is computed
 
 
-def setting(of: Setting) -> dict[str, Any]:
-    """One setting: its points and cells in columns, cells naming their point by its place."""
+def setting(of: Setting, origin: dict[str, int]) -> dict[str, Any]:
+    """One setting: its points and cells in columns, cells naming their point by its place.
+
+    origin: run_id -> place of its folder or archive in the list of them.
+    """
     points = of.table.drop_duplicates("point").sort_values(ORDER, ignore_index=True)
     resident = points["state_resident"]
     points = points.assign(bytes_fp32=resident * FP32, bytes_bf16=resident * BF16)
@@ -75,11 +79,13 @@ def setting(of: Setting) -> dict[str, Any]:
         "cells": _columns(cells, OF_THE_CELL)
         | {
             "point": [place[point] for point in cells["point"]],
+            "origin": [origin[run_id] for run_id in cells["run_id"]],
             "diverged": (cells["status"] == "diverged").tolist(),
             "accuracy": {s: _by_slice(of.table, cells, s, names[s], "accuracy") for s in SPLITS},
             "coverage": {s: _by_slice(of.table, cells, s, names[s], "coverage") for s in SPLITS},
         },
         "bounds": _bounds(of.table, names),
+        "guess": {split: [_guess(name) for name in names[split]] for split in SPLITS},
     }
 
 
@@ -161,6 +167,12 @@ def _bounds(table: pd.DataFrame, names: dict[str, list[str]]) -> dict[str, Any]:
         for label in bounds.LABELS
     }
     return {"states": states.tolist(), "lines": lines}
+
+
+def _guess(name: str) -> float | None:
+    """1/n for a slice with n pairs a row: the score of one who names any of the row's values."""
+    pairs = re.search(r"\bnum_kv_pairs=(\d+)", name)
+    return 1 / int(pairs[1]) if pairs and int(pairs[1]) else None
 
 
 def _rounded(accuracy: pd.Series) -> list[float]:

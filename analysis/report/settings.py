@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from analysis.cells import loads, named, word
+from analysis.cells import load_names, named, word
 
 ConfigOf = Callable[[str], dict[str, Any]]
 # keys of a config in which points of one picture differ anyway, or which say where a cell ran
@@ -27,14 +28,16 @@ class Setting:
 def divide(table: pd.DataFrame, config_of: ConfigOf) -> list[Setting]:
     """The settings of the table of `zoo.results.load`, that with most cells first.
 
-    Points that would look the same differ in their protocol (steps, block, optim, ...): each protocol is a
-    setting.  config_of: run_id -> dotted key -> value of its config, {} where unknown; asked for those alone.
+    Each load is one.  Points of a load that would look the same differ in their protocol (steps, block,
+    optim, ...): then each protocol is a setting.  config_of: run_id -> dotted key -> value of its config, {}
+    where unknown; asked for those alone.
     Raises ValueError where points look the same and no config says why.
     """
+    by_load = table.groupby(np.array(load_names(table)), sort=False)
     found = [
-        Setting(" · ".join(filter(None, (protocol, load))) or str(rows["task"].iloc[0]), rows)
-        for protocol, part in _protocols(table, config_of)
-        for load, rows in loads(named(part)).items()
+        Setting(" · ".join(filter(None, (protocol, str(load)))) or str(rows["task"].iloc[0]), part)
+        for load, rows in by_load
+        for protocol, part in _protocols(rows, config_of)
     ]
     return sorted(found, key=lambda setting: -setting.table["run_id"].nunique())
 
@@ -57,12 +60,11 @@ def complete(setting: Setting) -> tuple[Setting, list[tuple[str, str]]]:
 
 
 def _protocols(table: pd.DataFrame, config_of: ConfigOf) -> list[tuple[str, pd.DataFrame]]:
-    """(in words, its cells): one, unless points look alike."""
+    """(in words, its cells with the columns of `named`): one, unless points look alike."""
     try:
-        named(table)
+        return [("", named(table))]
     except ValueError:
-        return _told_apart(table, config_of)
-    return [("", table)]
+        return [(words, named(part)) for words, part in _told_apart(table, config_of)]
 
 
 def _told_apart(table: pd.DataFrame, config_of: ConfigOf) -> list[tuple[str, pd.DataFrame]]:

@@ -1,7 +1,8 @@
-"""What lies in a results folder, good or bad: records, what failed, and what cannot be read."""
+"""What lies in results folders and archives, good or bad: records, what failed, and what cannot be read."""
 
 import re
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,31 +32,67 @@ class Failure:
 
 @dataclass
 class Sources:
-    """name: of the folder or archive.  folders: run_id -> where the files of a record lie."""
+    """What lies in some results folders and archives.
 
-    name: str
+    names: of these.  folders: run_id -> where the files of a record lie.  origin: run_id -> place in names.
+    twice: how many records lie in several of them, and count once.
+    """
+
+    names: list[str] = field(default_factory=list)
     records: list[dict[str, Any]] = field(default_factory=list)
     folders: dict[str, results.Home] = field(default_factory=dict)
+    origin: dict[str, int] = field(default_factory=dict)
+    twice: int = 0
     problems: list[Problem] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
 
-def read(home: Path) -> Sources:
+Seen = dict[tuple[Any, ...], tuple[str, dict[str, Any]]]
+
+
+def read(homes: Sequence[Path]) -> Sources:
     """Every record once.  ValueError: no such folder, or neither a record nor a failure that can be read."""
-    found = Sources(home.resolve().name)
-    seen: dict[tuple[Any, ...], str] = {}
+    found, seen = Sources(), Seen()
+    inner = [(place, outer) for outer in homes for place in _places(outer)]
+    for home, outer in inner:
+        found.names.append(home.resolve().name)
+        try:
+            _read(home, found, seen)
+        except (ValueError, OSError, zipfile.BadZipFile) as error:
+            if home == outer:  # asked for by its own name
+                raise ValueError(_one_line(error)) from None
+            found.problems.append(Problem(home.name, _one_line(error).replace(f"{home.parent}/", "")))
+    if not found.records:
+        raise ValueError(_nothing(" and ".join(map(str, homes)), found))
+    return found
+
+
+def _places(home: Path) -> list[Path]:
+    """A results folder or an archive itself; of a folder that holds such things, these."""
+    if not home.is_dir() or any(map(_is_cell, results.folders(home))):
+        return [home]
+    inner = [
+        path
+        for path in sorted(home.iterdir())
+        if path.suffix == ".zip" or (path.is_dir() and any(map(_is_cell, results.folders(path))))
+    ]
+    return inner or [home]
+
+
+def _is_cell(folder: Path) -> bool:
+    return results.is_done(folder) or (folder / "error.txt").is_file()
+
+
+def _read(home: Path, found: Sources, seen: Seen) -> None:
     for folder in results.cells(home):
         try:
             if results.is_done(folder):
                 _add(found, folder, seen)
             elif isinstance(folder, Path) and (folder / "error.txt").is_file():
                 found.failures.append(_failure(folder))
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, zipfile.BadZipFile) as error:
             why = _one_line(error).replace(f"{home}/{folder.name}/", "")
             found.problems.append(Problem(folder.name, why))
-    if not found.records:
-        raise ValueError(_nothing(home, found))
-    return found
 
 
 def text(folder: results.Home, name: str) -> str:
@@ -64,14 +101,19 @@ def text(folder: results.Home, name: str) -> str:
     return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
-def _add(found: Sources, folder: results.Home, seen: dict[tuple[Any, ...], str]) -> None:
+def _add(found: Sources, folder: results.Home, seen: Seen) -> None:
     record = sound(folder)
-    for twice in _names(record):
-        if twice in seen:
-            raise ValueError(f"result.json is the same cell as {seen[twice]}: delete one of the two.")
-    seen |= dict.fromkeys(_names(record), folder.name)
+    for name in _names(record):
+        where, other = seen.get(name, ("", record))
+        if record != other:
+            raise ValueError(f"result.json is the same cell as {where}, which is drawn, and differs from it.")
+        if where:
+            found.twice += 1
+            return
+    seen |= dict.fromkeys(_names(record), (folder.name, record))
     found.records.append(record)
     found.folders[record["run_id"]] = folder
+    found.origin[record["run_id"]] = len(found.names) - 1
 
 
 def _names(record: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
@@ -86,7 +128,7 @@ def _failure(folder: Path) -> Failure:
     return Failure(folder.name, results.error(folder), traceback)
 
 
-def _nothing(home: Path, found: Sources) -> str:
+def _nothing(home: str, found: Sources) -> str:
     if found.problems:
         first = found.problems[0]
         return f"none of the {len(found.problems)} records in {home} can be read; {first.where}: {first.why}"

@@ -7,28 +7,82 @@ function start() {
   byId("setting-choice").hidden = DATA.settings.length === 1;
   for (const axis of DATA.axes) byId("axis").append(element("option", { value: axis.key }, axis.short));
   byId("summary").textContent = summaryLine();
+  byId("made").replaceChildren(...provenance());
   byId("filters").open = innerWidth > 860;
   alarms();
   listed();
-  setUp();
+  reopen();
   listen();
-  render();
-  byId("picture").on("plotly_click", ({ points: [hit] }) => hit.customdata !== undefined && choose(hit.customdata));
-  byId("picture").on("plotly_relayout", (change) => "xaxis.range[0]" in change && retick([change["xaxis.range[0]"], change["xaxis.range[1]"]]));
+  const picture = byId("picture");
+  picture.on("plotly_click", ({ points: [hit], event }) => {
+    const more = byId("adding").checked || event.ctrlKey || event.metaKey || event.shiftKey;
+    if (hit.customdata !== undefined) choose(hit.customdata, { more });
+  });
+  picture.on("plotly_selected", (area) => {
+    if (!area) return;
+    const places = [...new Set(area.points.map((hit) => hit.customdata).filter((place) => place !== undefined))];
+    only(places.map((place) => [place, null]));
+    Plotly.restyle(picture, { selectedpoints: null });
+    Plotly.relayout(picture, { selections: [] });
+    chosenAnew();
+  });
+  picture.on("plotly_relayout", (change) => {
+    if ("xaxis.range[0]" in change) retick([change["xaxis.range[0]"], change["xaxis.range[1]"]]);
+    if (Object.keys(change).some((key) => key.includes("range"))) remember();
+  });
+}
+
+/** Show what the address says. */
+async function reopen() {
+  const said = recall();
+  await render();
+  await recallDrawn(said);
 }
 
 function listen() {
   byId("setting").addEventListener("change", () => (setUp(), changed()));
   for (const id of ["split", "axis", "show-intervals", "show-lines", "show-bound"]) byId(id).addEventListener("change", changed);
   matchMedia("(max-width: 700px)").addEventListener("change", changed);
+  byId("theme").addEventListener("change", redress);
+  DARK.addEventListener("change", redress);
+  addEventListener("hashchange", reopen);
+  for (const format of ["svg", "png"]) byId(`save-${format}`).addEventListener("click", () => savePicture(format));
+  byId("save-cells").addEventListener("click", saveCells);
   byId("cells-section").addEventListener("toggle", showTables);
   byId("reset").addEventListener("click", everything);
-  byId("save").addEventListener("click", save);
+  byId("save").addEventListener("click", savePoints);
   const all = (wanted) => () => (tick(controls.series.made, wanted), controls.series.follow(), changed());
   byId("all-series").addEventListener("click", all(() => true));
   byId("no-series").addEventListener("click", all(() => false));
   byId("find").addEventListener("input", (event) => find(controls.series, event.target.value));
   byId("find").addEventListener("keydown", (event) => event.key === "Enter" && all(find(controls.series, event.target.value))());
+}
+
+/** Other colours: the list of mixers has its marks anew, and keeps its ticks. */
+function redress() {
+  dress();
+  for (const [name, box] of controls.series.made) {
+    const series = view.setting.series.find((each) => each.name === name);
+    box.parentElement.querySelector("svg").replaceWith(glyph(series));
+  }
+  controls.series.paint();
+  changed();
+}
+
+/** When the page was made, from what, and at which revisions its cells were run. */
+function provenance() {
+  const { when, names, twice, revisions } = DATA.made;
+  const known = revisions.filter(([revision]) => revision);
+  const said = known.slice(0, 3).map(([revision, clean, cells]) => `${revisionText(revision, clean)}${known.length > 1 ? ` (${plural(cells, "cell")})` : ""}`);
+  const more = known.length > 3 ? [` and ${known.length - 3} more`] : [];
+  const unknown = sum(revisions.filter(([revision]) => !revision).map(([, , cells]) => cells));
+  const parts = [
+    when ? `Made ${when}.` : "",
+    names.length > 1 ? `From ${names.join(", ")}${twice ? `; ${plural(twice, "record")} there twice, and counted once` : ""}.` : "",
+    known.length ? `Run at git revision ${said.join("; ")}${more.join("")}.` : "",
+    unknown ? `${plural(unknown, "cell")} without a revision on record.` : "",
+  ];
+  return [parts.filter(Boolean).join(" ")];
 }
 
 /** Ticks for what is in view after zooming. */

@@ -142,11 +142,11 @@ function markFrontier(points, axis) {
 
 /** Every point that has a cell in view, in the order of the CSV of `python -m analysis.pareto`. */
 function summarise(view) {
-  const { setting, split, slices, lrs, seeds, series, axis } = view;
+  const { setting, split, slices, lrs, seeds, series, origins, axis } = view;
   const { cells, points } = setting;
   const inView = cells.run_id.map((_, cell) => cell).filter((cell) => {
     const shown = series.has(points.series[cells.point[cell]]);
-    return shown && lrs.has(cells.lr[cell]) && seeds.has(cells.seed[cell]);
+    return shown && lrs.has(cells.lr[cell]) && seeds.has(cells.seed[cell]) && origins.has(cells.origin[cell]);
   });
   const grouped = Map.groupBy(inView, (cell) => cells.point[cell]);
   const found = [...grouped.keys()].sort((a, b) => a - b).map((point) => {

@@ -1,12 +1,13 @@
-// Sortable tables.  A column: {title, value(row), text?(row), number?: true, click?(row)}; a long table shows its
-// first rows, in the order that it is sorted by, and a button for the rest.
+// Sortable tables.  A column: {title, value(row), text?(row), number?: true, first?: true}; a long table shows its
+// first rows, in the order that it is sorted by, and a button for the rest.  Where rows can be picked, a click
+// anywhere on one picks it; for the keyboard the `first` column has a button, and a box adds it to what is picked.
 
 const FIRST_ROWS = 50;
 
 class SortedTable {
-  /** tint: row -> class of its line.  rising: whether the first click on a number's header sorts upwards. */
-  constructor(id, columns, { sort = null, falling = false, tint = () => "" } = {}) {
-    Object.assign(this, { home: byId(id), columns, sort, falling, tint, rows: [], whole: false });
+  /** tint: row -> class of its line.  pick(row, more): it was picked; hue(row): its colour if it is, else null. */
+  constructor(id, columns, { sort = null, falling = false, tint = () => "", pick = null, hue = () => null } = {}) {
+    Object.assign(this, { home: byId(id), columns, sort, falling, tint, pick, hue, rows: [], whole: false });
   }
 
   show(rows) {
@@ -15,10 +16,14 @@ class SortedTable {
   }
 
   by(column) {
-    this.falling = this.sort === column ? !this.falling : Boolean(column.number);
-    this.sort = column;
-    this.draw();
+    this.order(column, this.sort === column ? !this.falling : Boolean(column.number));
     this.home.querySelector("th[aria-sort] button").focus();
+    remember();
+  }
+
+  order(column, falling) {
+    Object.assign(this, { sort: column, falling });
+    this.draw();
   }
 
   sorted() {
@@ -32,10 +37,9 @@ class SortedTable {
 
   draw() {
     const most = this.whole ? Infinity : FIRST_ROWS;
-    const head = element("tr", {}, ...this.columns.map((column) => this.header(column)));
-    this.drawn = new Map(this.sorted().slice(0, most).map((row) => {
-      return [row, element("tr", {}, ...this.columns.map((column) => this.cell(column, row)))];
-    }));
+    const together = element("th", { scope: "col", class: "box", title: "compare" }, "⇄");
+    const head = element("tr", {}, ...(this.pick ? [together] : []), ...this.columns.map((column) => this.header(column)));
+    this.drawn = new Map(this.sorted().slice(0, most).map((row) => [row, this.line(row)]));
     const body = this.drawn.values();
     this.colour();
     const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...body));
@@ -45,9 +49,25 @@ class SortedTable {
     if (this.rows.length > most) this.home.append(this.rest());
   }
 
-  /** Lines take the class that their rows have by now. */
+  line(row) {
+    const cells = this.columns.map((column) => this.cell(column, row));
+    if (!this.pick) return element("tr", {}, ...cells);
+    const box = element("input", { type: "checkbox", change: () => this.pick(row, true) });
+    box.setAttribute("aria-label", "compare");
+    const click = (event) => {
+      if (!event.target.closest("input, button, .box") && !String(getSelection())) this.pick(row, event.ctrlKey || event.metaKey || event.shiftKey);
+    };
+    return element("tr", { class: "", click }, element("td", { class: "box" }, box), ...cells);
+  }
+
+  /** Lines take the class that their rows have by now, and the colour and tick of those that are picked. */
   colour() {
-    for (const [row, line] of this.drawn) line.className = this.tint(row);
+    for (const [row, line] of this.drawn) {
+      const hue = this.hue(row), box = line.querySelector("input");
+      line.className = `${this.tint(row)}${hue ? " chosen" : ""}${this.pick ? " pick" : ""}`;
+      line.style.boxShadow = hue ? `inset 4px 0 0 ${hue}` : "";
+      if (box) box.checked = Boolean(hue);
+    }
   }
 
   header(column) {
@@ -58,7 +78,7 @@ class SortedTable {
 
   cell(column, row) {
     const text = column.text ? column.text(row) : String(column.value(row) ?? "");
-    const click = column.click && element("button", { type: "button", click: () => column.click(row) }, text);
+    const click = column.first && this.pick && element("button", { type: "button", click: () => this.pick(row, false) }, text);
     return element("td", { class: column.number ? "number" : "" }, click || text);
   }
 
@@ -68,10 +88,10 @@ class SortedTable {
   }
 }
 
-/** The columns of the table of points for an axis; choose(point) shows its details. */
-function pointColumns(axis, choose) {
+/** The columns of the table of points for an axis. */
+function pointColumns(axis) {
   return [
-    { title: "mixer", value: (point) => point.series, click: choose },
+    { title: "mixer", value: (point) => point.series, first: true },
     { title: "settings", value: knobsOf },
     { title: axis.short, number: true, value: (point) => point[axis.column], text: (point) => quantity(point[axis.column], axis) },
     { title: "accuracy", number: true, value: (point) => point.accuracy, text: (point) => share(point.accuracy) },
@@ -96,13 +116,13 @@ function standing(point) {
   return point.on_frontier ? "on it" : "";
 }
 
-/** The columns of the table of cells; choose(cell) shows the details of its point with this cell's command. */
-function cellColumns(view, choose) {
+/** The columns of the table of cells. */
+function cellColumns(view) {
   const { cells, points } = view.setting;
   const of = (cell, name) => points[name][cells.point[cell]];
   const scored = (cell) => (cells.diverged[cell] ? null : score(view.setting, view.split, view.slices, cell));
   return [
-    { title: "cell", value: (cell) => cells.run_id[cell], click: choose },
+    { title: "cell", value: (cell) => cells.run_id[cell], first: true },
     { title: "mixer", value: (cell) => of(cell, "series") },
     { title: "settings", value: (cell) => `d_model=${of(cell, "d_model")} ${of(cell, "knobs")}`.trim() },
     { title: "lr", number: true, value: (cell) => cells.lr[cell], text: (cell) => short(cells.lr[cell]) },
@@ -112,17 +132,6 @@ function cellColumns(view, choose) {
     { title: "seconds", number: true, value: (cell) => cells.wall_seconds[cell], text: (cell) => short(cells.wall_seconds[cell]) },
     { title: "examples/s", number: true, value: (cell) => cells.examples_per_second[cell], text: (cell) => short(cells.examples_per_second[cell]) },
     { title: "peak memory", number: true, value: (cell) => cells.peak_memory_bytes[cell], text: (cell) => (cells.peak_memory_bytes[cell] === null ? "-" : inBytes(cells.peak_memory_bytes[cell])) },
+    ...(DATA.made.names.length > 1 ? [{ title: "from", value: (cell) => DATA.made.names[cells.origin[cell]] }] : []),
   ];
-}
-
-/** The points in view as CSV: columns that `python -m analysis.pareto` writes, with its digits. */
-function csv(points) {
-  const quoted = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  const written = (value, name) => {
-    if (value === null) return "";
-    if (typeof value === "boolean") return value ? "True" : "False";
-    return DATA.real.includes(name) ? sixDigits(value) : quoted(String(value));
-  };
-  const lines = points.map((point) => DATA.csv.map((name) => written(point[name], name)).join(","));
-  return [DATA.csv.join(","), ...lines, ""].join("\n");
 }

@@ -58,7 +58,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def page(home: Path) -> Page:
-    return Page(report(home)[0])
+    return Page(report([home])[0])
 
 
 def rewritten(home: Path, changes: dict[str, Any], which: str = "result.json") -> None:
@@ -90,16 +90,17 @@ def test_nothing_is_fetched(page: Page) -> None:
 
 
 def test_the_same_results_give_the_same_bytes(home: Path) -> None:
-    assert report(home)[0] == report(home)[0]
+    assert report([home])[0] == report([home])[0]
 
 
 def test_details_hold_curves_and_no_folder_of_the_machine(home: Path, page: Page) -> None:
     one = next(iter(page.details.values()))
-    assert one["steps"] == list(range(100, 601, 100)) and len(one["accuracy"]) == 6
+    steps, accuracy = one["accuracy"]
+    assert steps == list(range(100, 601, 100)) and len(accuracy) == 6
     (folder, *_) = results.folders(home)
     (folder / "config.yaml").write_text("d_model: 64\nresults: /home/me\nlogger:\n  dir: /home/me\nlr: 0.1\n")
     try:
-        assert Page(report(home)[0]).details[folder.name]["config"] == "d_model: 64\nlr: 0.1"
+        assert Page(report([home])[0]).details[folder.name]["config"] == "d_model: 64\nlr: 0.1"
     finally:
         (folder / "config.yaml").unlink()
 
@@ -109,10 +110,15 @@ def test_a_long_curve_is_thinned_and_keeps_its_end(home: Path, tmp_path: Path) -
     copy = tmp_path / folder.name
     copy.mkdir()
     (copy / "result.json").write_text((folder / "result.json").read_text())
-    lines = [f'{step},valid,"seq_len=32,num_kv_pairs=4",accuracy,{step / 1000}' for step in range(1, 1001)]
+    slice_ = '"seq_len=32,num_kv_pairs=4"'
+    lines = [f"{step},valid,{slice_},accuracy,{step / 1000}" for step in range(1, 1001)]
+    lines += [f"{step},train,{slice_},loss,{loss}" for step, loss in ((5, 3.0), (10, "nan"))]
+    lines += [f"{step},train,{slice_},answers,64" for step in (5, 10)]
     (copy / "metrics.csv").write_text("\n".join(["step,split,slice,metric,value", *lines]))
-    curve = Page(report(tmp_path)[0]).details[folder.name]
-    assert 60 <= len(curve["steps"]) <= 120 and curve["steps"][-1] == 1000 and curve["accuracy"][-1] == 1.0
+    curves = Page(report([tmp_path])[0]).details[folder.name]
+    steps, accuracy = curves["accuracy"]
+    assert 60 <= len(steps) <= 120 and steps[-1] == 1000 and accuracy[-1] == 1.0
+    assert curves["loss"] == [[5, 10], [3.0, None]]  # NaN is no JSON
 
 
 @pytest.mark.parametrize(
@@ -137,7 +143,7 @@ def test_names_from_results_are_text(home: Path, page: Page, tmp_path: Path) -> 
     failed = evil / "failed-1"
     failed.mkdir()
     (failed / "error.txt").write_text(f"ValueError: {HOSTILE}\n")
-    hostile = Page(report(evil)[0])
+    hostile = Page(report([evil])[0])
     assert Counter(tag for tag, _ in hostile.elements) == Counter(tag for tag, _ in page.elements)
     assert {series["family"] for series in hostile.data["settings"][0]["series"]} == {HOSTILE}
     assert hostile.data["failures"][0]["first"] == f"ValueError: {HOSTILE}"
@@ -183,7 +189,7 @@ def test_failures_are_grouped_by_message_without_folders_of_the_machine(tmp_path
         kind = "ValueError: no" if i else "KeyError: 'x'"
         text = f'Traceback (most recent call last):\n  File "/home/me/zoo/run.py", line 3\n{frame}{kind}\n'
         (tmp_path / f"gla-{i}" / "error.txt").write_text(text)
-    failures = Page(report(tmp_path)[0]).data["failures"]
+    failures = Page(report([tmp_path])[0]).data["failures"]
     assert [(group["first"], group["run_ids"]) for group in failures] == [
         ("ValueError: no", ["gla-1", "gla-2"]),
         ("KeyError: 'x'", ["gla-0"]),
@@ -209,7 +215,7 @@ def test_two_loads_and_two_protocols_are_settings_of_their_own(tmp_path: Path) -
             (again / "metrics.csv").write_text((folder / "metrics.csv").read_text())
             epochs = 8 if name == "protocol" else 4
             (again / "config.yaml").write_text(f"optim:\n  max_epochs: {epochs}\nlr: 0.1\n")
-    settings = Page(report(tmp_path)[0]).data["settings"]
+    settings = Page(report([tmp_path])[0]).data["settings"]
     cells = [set(setting["cells"]["run_id"]) for setting in settings]
     assert len(settings) == 3 and [len(each) for each in cells] == [51] * 3
     assert not cells[0] & cells[1] and not cells[1] & cells[2]
@@ -232,7 +238,7 @@ def test_scores_above_what_is_possible_are_alarms(tmp_path: Path, page: Page) ->
     fake.write(tmp_path, seeds=1)
     folder = next(results.folders(tmp_path))
     rewritten(folder, {"state_resident": 1, "state_touched": 1, "state_paper": 1})
-    (alarm, *_) = Page(report(tmp_path)[0]).data["alarms"]
+    (alarm, *_) = Page(report([tmp_path])[0]).data["alarms"]
     assert folder.name in alarm and "above" in alarm
 
 
@@ -247,7 +253,7 @@ def test_one_cell_alone_finished_or_diverged(tmp_path: Path, status: str) -> Non
         scores = ("accuracy", "row_accuracy", "exact_rows", "loss")
         empty = [entry | dict.fromkeys(scores) for entry in record["slices"]]
         rewritten(folder, {"status": status, "slices": empty})
-    (setting,) = Page(report(tmp_path)[0]).data["settings"]
+    (setting,) = Page(report([tmp_path])[0]).data["settings"]
     assert setting["cells"]["run_id"] == [folder.name]
     assert setting["cells"]["diverged"] == [status == "diverged"]
 

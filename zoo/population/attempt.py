@@ -124,7 +124,7 @@ def _told(like: Cell, run_id: str) -> Cell | None:
 def _environment(cells: Sequence[Cell], member: int, here: dict[str, Any]) -> dict[str, Any]:
     others = [cell.run_id for i, cell in enumerate(cells) if i != member]
     population = {"size": len(cells), "member": member, "with": others}
-    return {"overrides": list(cells[member].overrides)} | here | {"population": population}
+    return cells[member].words | here | {"population": population}
 
 
 def _uneven(members: Sequence[Any]) -> Apart | None:

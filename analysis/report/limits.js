@@ -1,0 +1,73 @@
+// What no model can do, and what guessing gives: lines with their names beside them.
+
+const FULL = 0.99; // where a bound no longer binds
+const GUESS = "a guess among the row's values: 1/n";
+
+/** The region above the first bound, lines for fewer bits a scalar, and the heuristic. */
+function bounds(view) {
+  if (!boundsKnown(view)) return [];
+  const looks = [{ width: 1.4 }, { width: 1.1, dash: "dash" }, { width: 1.1, dash: "dot" }];
+  return view.axis.bounds.flatMap((label, place) => {
+    const { x, y } = binding(view, label), heuristic = place === view.axis.bounds.length - 1;
+    const look = heuristic ? { color: LOOK.heuristic, width: 1.4, dash: "longdash" } : { color: LOOK.bound, ...looks[place] };
+    const line = quiet({ x, y, mode: "lines", line: look, hoverinfo: "text", text: y.map((at) => `${label}: ${share(at)}`) });
+    if (place) return [line];
+    const top = quiet({ x, y: x.map(() => 1), mode: "lines", line: { width: 0 } });
+    return [top, { ...line, fill: "tonexty", fillcolor: LOOK.forbidden }];
+  });
+}
+
+const boundsKnown = (view) => Boolean(view.bound && view.setting.bounds.states && view.slices.length && view.axis.bounds.length);
+
+/** A bound as far as it binds, on the axis that is shown. */
+function binding(view, label) {
+  const { states } = view.setting.bounds;
+  const whole = boundOf(view, label), end = whole.findIndex((at) => at >= FULL) + 1 || states.length;
+  return { x: states.slice(0, end).map((state) => state * view.axis.per_scalar), y: whole.slice(0, end) };
+}
+
+/** A bound at each of its states: the mean over the slices in view. */
+function boundOf(view, label) {
+  const { states, lines } = view.setting.bounds;
+  const bySlice = view.slices.map((slice) => lines[label][view.split][slice]);
+  return states.map((_, at) => mean(bySlice.map((line) => line[at])));
+}
+
+/** The accuracy of naming any of the row's values, the mean over the slices in view; null where a slice has no n. */
+function guess(view) {
+  const each = view.slices.map((slice) => view.setting.guess[view.split][slice]);
+  return view.bound && each.length && each.every((value) => value !== null) ? mean(each) : null;
+}
+
+function guessLine(view, range) {
+  const at = guess(view);
+  if (at === null) return [];
+  return [quiet({ x: range, y: [at, at], mode: "lines", line: { color: LOOK.grey, width: 1.1, dash: "dashdot" } })];
+}
+
+/** The names of the lines, where they are in sight: along a bound, and at the right end of the guess. */
+function limitLabels(view, [low, high]) {
+  const look = { showarrow: false, font: { ...font(10), color: LOOK.grey } };
+  const labels = [];
+  const at = guess(view);
+  if (at !== null) labels.push({ ...look, text: `${GUESS} (${share(at)})`, xref: "paper", x: 1, xanchor: "right", y: at, yanchor: "bottom" });
+  for (const label of boundsKnown(view) ? view.axis.bounds : []) {
+    const { x, y } = binding(view, label);
+    const seen = x.map((_, place) => place).filter((place) => x[place] > low * 1.15 && x[place] < high / 1.15);
+    if (!seen.length) continue;
+    const place = seen.reduce((best, each) => (Math.abs(y[each] - 0.5) < Math.abs(y[best] - 0.5) ? each : best));
+    labels.push({ ...look, text: label.replace("capacity of an ", "").replace("memory", "memory (a heuristic)"), x: Math.log10(x[place]), y: Math.max(y[place], 0.3), xanchor: "right", yanchor: "middle", textangle: -90 });
+  }
+  return labels;
+}
+
+/** Up to where the bounds bind; the hard one mostly lies left of every trained model. */
+function boundsInWords(view) {
+  if (!boundsKnown(view)) return "";
+  const { states } = view.setting.bounds;
+  const ends = view.axis.bounds.map((label) => {
+    const full = states[boundOf(view, label).findIndex((at) => at >= FULL)] ?? states.at(-1);
+    return `${label}, up to ${quantity(Math.ceil(full) * view.axis.per_scalar, view.axis)}`;
+  });
+  return `Shaded and dashed, where in sight: ${ends.join("; ")} (the last is a heuristic).`;
+}

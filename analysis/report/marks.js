@@ -1,0 +1,120 @@
+// The marks of the picture, those of analysis/draw.py: what each point is, in plotly's traces.
+
+const DIVERGED_AT = -0.045; // below zero, so that it is no accuracy
+const FULL_VIEW = 0.9995; // a coverage above this bounds nothing
+const MANY = 1500; // points, from which WebGL draws them
+const MARKER = 9; // pixels
+
+/** A trace that explains a marker and is not one. */
+const quiet = (trace) => ({ type: "scatter", hoverinfo: "skip", ...trace });
+
+const finishedOf = (points) => points.filter((point) => point.diverged < point.seeds);
+const seriesOf = (view) => new Map(view.setting.series.map((series) => [series.name, series]));
+
+/** Steps: the best accuracy with at most this much, or where more is better with at least this much. */
+function frontierLine(points, at, range, axis) {
+  const best = points.filter((point) => point.on_frontier).sort((a, b) => at(a) - at(b) || a.accuracy - b.accuracy);
+  const x = best.map(at), y = best.map((point) => point.accuracy);
+  if (best.length && axis.more) [x.unshift(range[0]), y.unshift(y[0])];
+  else if (best.length) [x.push(range[1]), y.push(y.at(-1))];
+  return quiet({
+    x, y, mode: "lines",
+    line: { color: LOOK.frontier, width: 6, shape: axis.more ? "vh" : "hv" },
+  });
+}
+
+/** Points of a series by rising x: one line a d_model where it turns another knob, else one over d_model. */
+function seriesLines(view, points, at) {
+  return [...Map.groupBy(finishedOf(points), (point) => point.series)].map(([name, group]) => {
+    const widths = Map.groupBy(group, (point) => point.d_model);
+    const lines = widths.size < group.length ? [...widths.values()] : [group];
+    const sorted = lines.map((line) => [...line].sort((a, b) => at(a) - at(b) || a.accuracy - b.accuracy));
+    return quiet({
+      x: sorted.flatMap((line) => [...line.map(at), null]),
+      y: sorted.flatMap((line) => [...line.map((point) => point.accuracy), null]),
+      mode: "lines", line: { color: shade(seriesOf(view).get(name).colour), width: 1.2 }, opacity: 0.55,
+    });
+  });
+}
+
+/** From what is kept to what one step reads, where the two differ. */
+function dumbbells(view, points) {
+  if (view.axis.key !== "resident") return [];
+  const apart = finishedOf(points).filter((point) => point.state_touched !== point.state_resident);
+  return [...Map.groupBy(apart, (point) => point.series)].map(([name, group]) => {
+    const { symbol } = seriesOf(view).get(name), colour = shade(seriesOf(view).get(name).colour);
+    return quiet({
+      x: group.flatMap((point) => [point.state_touched, point.state_resident, null]),
+      y: group.flatMap((point) => [point.accuracy, point.accuracy, null]),
+      mode: "lines+markers", line: { color: colour, width: 1, dash: "dot" },
+      marker: {
+        symbol, color: LOOK.paper, size: group.flatMap(() => [6, 0, 0]), line: { color: colour, width: 1.2 },
+      },
+    });
+  });
+}
+
+/** A dash at the share of answers that a bounded view leaves in sight. */
+function coverages(points, at) {
+  const bounded = finishedOf(points).filter((point) => point.coverage < FULL_VIEW);
+  return quiet({
+    x: bounded.map(at), y: bounded.map((point) => point.coverage), mode: "markers",
+    marker: { symbol: "line-ew", size: 14, line: { width: 2, color: LOOK.grey } },
+  });
+}
+
+/** Mean over seeds with its interval; hollow where outside the frontier. */
+function markers(view, points, at) {
+  return view.setting.series.flatMap((series) => {
+    const own = finishedOf(points).filter((point) => point.series === series.name);
+    if (!own.length) return [];
+    const inside = own.map(takesPart), colour = shade(series.colour);
+    const spread = (end) => own.map((point) => (point.low === null ? 0 : Math.abs(end(point) - point.accuracy)));
+    return [{
+      type: points.length > MANY ? "scattergl" : "scatter",
+      name: plotText(series.name), x: own.map(at), y: own.map((point) => point.accuracy), mode: "markers",
+      customdata: own.map((point) => point.place), cliponaxis: false,
+      text: own.map((point) => hover(view, point)), hoverinfo: "text",
+      marker: {
+        symbol: series.symbol, size: MARKER * series.size,
+        color: inside.map((full) => (full ? colour : LOOK.paper)),
+        line: { width: inside.map((full) => (full ? 0.6 : 1.5)), color: inside.map((full) => (full ? LOOK.paper : colour)) },
+      },
+      error_y: {
+        visible: view.intervals, type: "data", symmetric: false, thickness: 1.1, width: 2.5, color: colour,
+        array: spread((point) => point.high), arrayminus: spread((point) => point.low),
+      },
+    }];
+  });
+}
+
+/** A small arrowhead on the side where the grid of learning rates ends. */
+function edges(points, at) {
+  const flagged = finishedOf(points).filter((point) => point.lr_edge);
+  return quiet({
+    x: flagged.map(at), y: flagged.map((point) => point.accuracy), mode: "text",
+    text: flagged.map((point) => (point.lr_edge === "high" ? "\u2002▸" : "◂\u2002")),
+    textposition: flagged.map((point) => (point.lr_edge === "high" ? "middle right" : "middle left")),
+    textfont: { size: 10, color: LOOK.ink },
+  });
+}
+
+/** Crosses below zero: strong where seeds diverged at the lr that is drawn, pale where at another. */
+function crosses(view, points, at) {
+  const own = points.filter((point) => point.diverged_in_grid);
+  return {
+    x: own.map(at), y: own.map(() => DIVERGED_AT), mode: "markers+text", type: "scatter",
+    customdata: own.map((point) => point.place), hoverinfo: "text", cliponaxis: false,
+    hovertext: own.map((point) => hover(view, point)),
+    text: own.map((point) => (point.diverged ? ` ${point.diverged}/${point.seeds}` : "")),
+    textposition: "middle right", textfont: { size: 10, color: LOOK.grey },
+    marker: {
+      symbol: "x-thin", size: 8,
+      opacity: own.map((point) => (point.diverged ? 1 : 0.45)),
+      line: {
+        color: own.map((point) => shade(seriesOf(view).get(point.series).colour)),
+        width: own.map((point) => (point.diverged ? 2.2 : 1.2)),
+      },
+    },
+  };
+}
