@@ -84,6 +84,8 @@ def one_cell(args: Namespace, argv: list[str]) -> list[str]:
     if "sweep" not in map(_key, args.overrides):
         return argv
     found, _ = spanned(composer_of(args), args)
+    asked = [words for words in found if set(words) == set(args.overrides)]  # a record's words are whole
+    found = asked[:1] or found
     if len(found) > 1:
         name = next(line for line in args.overrides if _key(line) == "sweep")
         raise ValueError(f"{name} is {len(found)} cells: add -m to run them.")

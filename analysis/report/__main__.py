@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
         "results",
         type=Path,
         nargs="+",
-        help="folders that zoo.run wrote to, archives of them, or a folder of either; one page shows them all",
+        help="folders that zoo.run wrote to, archives of them, or a folder of either: all on one page",
     )
     parser.add_argument(
         "--out",

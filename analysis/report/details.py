@@ -66,7 +66,7 @@ def _curves(found: Sources) -> dict[str, dict[str, Curve]]:
         except (ValueError, OSError, csv.Error, zipfile.BadZipFile) as error:
             found.problems.append(Problem(run_id, f"its curve is not drawn: {error}"))
     frame = pd.DataFrame(rows, columns=["run_id", "step", "split", "slice", "metric", "value"])
-    losses = training_losses(frame) if (frame["split"] == "train").any() else pd.DataFrame()
+    losses = training_losses(frame) if "train" in set(frame["split"]) else pd.DataFrame()
     return {
         "accuracy": _by_cell(learning_curves(frame), "accuracy"),
         "loss": _by_cell(losses, "loss"),

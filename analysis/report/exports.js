@@ -3,7 +3,7 @@
 /** The picture as it is shown, with a legend; a name for each line that has one. */
 async function savePicture(format) {
   const { data, layout } = byId("picture");
-  const legend = { showlegend: true, legend: { font: font(11), bgcolor: "rgba(0,0,0,0)", itemsizing: "constant" } };
+  const legend = { showlegend: true, legend: { font: font(11), bgcolor: "rgba(0,0,0,0)", itemsizing: "constant", traceorder: "normal" } };
   const traces = data.map((trace) => ({ ...trace, showlegend: Boolean(trace.name) }));
   const figure = { data: traces, layout: { ...layout, ...legend, shapes: [] }, config: config() };
   const url = await Plotly.toImage(figure, { format, width: 900, height: 520, scale: format === "png" ? 2 : 1 });

@@ -46,19 +46,23 @@ function guessLine(view, range) {
 }
 
 /** The names of the lines, where they are in sight: along a bound, and at the right end of the guess. */
-function limitLabels(view, [low, high]) {
+function limitLabels(view, range) {
   const look = { showarrow: false, font: { ...font(10), color: LOOK.grey } };
-  const labels = [];
   const at = guess(view);
-  if (at !== null) labels.push({ ...look, text: `${GUESS} (${share(at)})`, xref: "paper", x: 1, xanchor: "right", y: at, yanchor: "bottom" });
-  for (const label of boundsKnown(view) ? view.axis.bounds : []) {
-    const { x, y } = binding(view, label);
-    const seen = x.map((_, place) => place).filter((place) => x[place] > low * 1.15 && x[place] < high / 1.15);
-    if (!seen.length) continue;
-    const place = seen.reduce((best, each) => (Math.abs(y[each] - 0.5) < Math.abs(y[best] - 0.5) ? each : best));
-    labels.push({ ...look, text: label.replace("capacity of an ", "").replace("memory", "memory (a heuristic)"), x: Math.log10(x[place]), y: Math.max(y[place], 0.3), xanchor: "right", yanchor: "middle", textangle: -90 });
-  }
-  return labels;
+  const right = { ...look, text: `${GUESS} (${share(at)})`, xref: "paper", x: 1, xanchor: "right", y: at, yanchor: "top" };
+  const along = boundsKnown(view) ? view.axis.bounds.map((label) => ({ ...look, ...beside(binding(view, label), range), text: SAID(label) })) : [];
+  return [...(at === null ? [] : [right]), ...along.filter((each) => "x" in each)];
+}
+
+const SAID = (label) => (label.startsWith("no model") ? label : "outer-product memory (a heuristic)");
+
+/** Left of a line where it climbs, and turned as it is; above it where it is all but level; {} out of sight. */
+function beside({ x, y }, [low, high]) {
+  const seen = x.map((_, place) => place).filter((place) => x[place] > low && x[place] < high);
+  if (!seen.length) return {};
+  const middle = seen.reduce((best, each) => (Math.abs(y[each] - 0.5) < Math.abs(y[best] - 0.5) ? each : best));
+  if (y[middle] < 0.75) return { x: Math.log10(x[middle]), y: Math.max(y[middle], 0.35), xanchor: "right", textangle: -90 };
+  return { x: Math.log10(x[seen[0]]), y: y[seen[0]], xanchor: "left", yanchor: "bottom" };
 }
 
 /** Up to where the bounds bind; the hard one mostly lies left of every trained model. */

@@ -19,9 +19,9 @@ from analysis.report.sources import Problem, Sources, read
 from zoo.results import table
 
 SCRIPTS = (
-    "texts.js", "theme.js", "statistics.js", "glyphs.js", "marks.js", "limits.js", "picture.js", "tables.js", "filters.js",
-    "selection.js", "comparison.js", "curves.js", "config_diff.js", "record.js", "exports.js", "address.js",
-    "start.js", "page.js",
+    "texts.js", "theme.js", "statistics.js", "glyphs.js", "marks.js", "limits.js", "picture.js", "tables.js",
+    "filters.js", "selection.js", "comparison.js", "curves.js", "config_diff.js", "record.js", "exports.js",
+    "address.js", "start.js", "page.js",
 )  # fmt: skip
 LISTED = 20  # violations that the page names, of each kind
 
@@ -53,7 +53,7 @@ def report(homes: Sequence[Path], made: str = "") -> tuple[str, Sources]:
         "problems": [vars(problem) for problem in found.problems],
         "key": _lines("key.txt"),
     }
-    return _filled(_title(found.names), data, about), found
+    return _filled(_title(found.asked), data, about), found
 
 
 def _made(when: str, found: Sources) -> dict[str, Any]:
@@ -68,7 +68,8 @@ def _made(when: str, found: Sources) -> dict[str, Any]:
 
 
 def _title(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{len(names)} results: {', '.join(names)}"
+    more = len(names) - 3
+    return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")
 
 
 def _filled(name: str, data: dict[str, Any], about: dict[str, Any]) -> str:

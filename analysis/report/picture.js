@@ -78,7 +78,7 @@ const narrow = () => innerWidth < 700;
 
 function layout(view, drawn, range) {
   const xaxis = {
-    type: "log", range: range.map(Math.log10), title: { text: plotText(label(view)).replace(" (", narrow() ? "<br>(" : " ("), standoff: 6 }, zeroline: false, showgrid: false,
+    type: "log", range: range.map(Math.log10), title: { text: narrow() ? plotText(label(view)).replace(/,? (?=\(|the most)/g, "<br>") : plotText(label(view)), standoff: 6 }, zeroline: false, showgrid: false,
     linecolor: LOOK.rule, ticks: "outside", tickcolor: LOOK.rule, ...ticks(view.axis, inSight(view, range)),
   };
   const yaxis = {
@@ -87,7 +87,7 @@ function layout(view, drawn, range) {
   };
   return {
     xaxis, yaxis, font: font(), showlegend: false, hovermode: "closest", dragmode: TOUCH.matches ? false : "zoom", uirevision: view.zoom,
-    margin: { l: 56, r: 16, t: 28, b: narrow() ? 62 : 46 }, paper_bgcolor: LOOK.paper, plot_bgcolor: LOOK.paper,
+    margin: { l: 56, r: 16, t: 28, b: narrow() ? 78 : 46 }, paper_bgcolor: LOOK.paper, plot_bgcolor: LOOK.paper,
     hoverlabel: hoverLook(),
     annotations: drawn.some((point) => point.diverged < point.seeds) ? limitLabels(view, range) : [nothing(view, drawn)],
   };

@@ -1,4 +1,4 @@
-"""What lies in results folders and archives, good or bad: records, what failed, and what cannot be read."""
+"""What lies in results folders and archives: records, what failed, and what cannot be read."""
 
 import re
 import zipfile
@@ -34,10 +34,12 @@ class Failure:
 class Sources:
     """What lies in some results folders and archives.
 
-    names: of these.  folders: run_id -> where the files of a record lie.  origin: run_id -> place in names.
-    twice: how many records lie in several of them, and count once.
+    asked: names of what was asked for.  names: of the folders and archives in it.
+    folders: run_id -> where the files of a record lie.  origin: run_id -> place in names.
+    twice: how many cells lie there twice, with the same scores, and count once.
     """
 
+    asked: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     records: list[dict[str, Any]] = field(default_factory=list)
     folders: dict[str, results.Home] = field(default_factory=dict)
@@ -52,7 +54,7 @@ Seen = dict[tuple[Any, ...], tuple[str, dict[str, Any]]]
 
 def read(homes: Sequence[Path]) -> Sources:
     """Every record once.  ValueError: no such folder, or neither a record nor a failure that can be read."""
-    found, seen = Sources(), Seen()
+    found, seen = Sources([home.resolve().name for home in homes]), Seen()
     inner = [(place, outer) for outer in homes for place in _places(outer)]
     for home, outer in inner:
         found.names.append(home.resolve().name)
@@ -105,8 +107,8 @@ def _add(found: Sources, folder: results.Home, seen: Seen) -> None:
     record = sound(folder)
     for name in _names(record):
         where, other = seen.get(name, ("", record))
-        if record != other:
-            raise ValueError(f"result.json is the same cell as {where}, which is drawn, and differs from it.")
+        if _scores(record) != _scores(other):
+            raise ValueError(f"result.json is the same cell as {where}, which is drawn, with other scores.")
         if where:
             found.twice += 1
             return
@@ -120,6 +122,10 @@ def _names(record: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
     """By which a second record of the same cell is known."""
     yield (record["run_id"],)
     yield record["point"], record["lr"], record["seed"]
+
+
+def _scores(record: dict[str, Any]) -> Any:
+    return record["run_id"], record["status"], record["slices"]
 
 
 def _failure(folder: Path) -> Failure:

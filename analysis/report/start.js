@@ -19,8 +19,9 @@ function start() {
     if (hit.customdata !== undefined) choose(hit.customdata, { more });
   });
   picture.on("plotly_selected", (area) => {
-    if (!area) return;
-    const places = [...new Set(area.points.map((hit) => hit.customdata).filter((place) => place !== undefined))];
+    const hits = area ? area.points.map((hit) => hit.customdata) : [];
+    const places = [...new Set(hits.filter((place) => place !== undefined))];
+    if (!places.length) return; // the box that is taken away below
     only(places.map((place) => [place, null]));
     Plotly.restyle(picture, { selectedpoints: null });
     Plotly.relayout(picture, { selections: [] });

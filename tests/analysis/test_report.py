@@ -5,6 +5,7 @@ import gzip
 import json
 import re
 import shlex
+import shutil
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from hydra._internal.utils import get_args_parser
 
 from analysis import style
 from analysis.axes import AXES
@@ -21,7 +23,11 @@ from analysis.report.commands import command
 from analysis.report.page import embedded, report
 from tests.analysis import fake
 from zoo import results
+from zoo.command import composer_of, one_cell
+from zoo.config import composer
+from zoo.paths import CONF
 
+ARCHIVES = Path(__file__).parents[2] / "docs" / "results"
 HOSTILE = "<script>alert(1)</script>"
 
 
@@ -134,6 +140,27 @@ def test_the_command_is_that_of_the_record_for_a_shell(words: list[str], left: l
     assert shlex.split(command(words)) == ["python", "-m", "zoo.run", *(words if left is None else left)]
 
 
+def test_the_words_of_a_record_are_one_cell_again_for_a_mixer_of_ones_own_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_conf" / "mixer").mkdir(parents=True)
+    yaml = (CONF / "mixer" / "linear_attention.yaml").read_text()
+    (tmp_path / "my_conf" / "mixer" / "mine.yaml").write_text(yaml)
+    mine = composer(Path("my_conf")).cell(["mixer=mine", "lr=0.1", "results=/somewhere"])
+    assert mine.words["config_dir"] == "my_conf"
+    (one,) = [
+        record
+        for record in results.records(ARCHIVES / "mini_se_attn_ablations.zip")
+        if record["run_id"] == "se_attn-70085f731722"  # the sweep has other grids that these words fit
+    ]
+    for record in (mine.words | {"run_id": mine.run_id}, one):
+        (*_, words) = command(record["overrides"], record.get("config_dir", "")).partition("zoo.run ")
+        args = get_args_parser().parse_args(shlex.split(words))
+        assert composer_of(args).cell(one_cell(args, args.overrides)).run_id == record["run_id"]
+    assert "config_dir" not in composer().cell(["mixer=based"]).words
+
+
 def test_names_from_results_are_text(home: Path, page: Page, tmp_path: Path) -> None:
     evil = tmp_path / "<img src=x onerror=alert(1)>"
     fake.write(evil, seeds=1)
@@ -231,6 +258,45 @@ def test_two_loads_and_two_protocols_are_settings_of_their_own(tmp_path: Path) -
         )
         assert ("max_epochs=8" in setting["name"]) == any(run_id.endswith("protocol") for run_id in own)
         assert ("vocab_size=256" in setting["name"]) == any(run_id.endswith("load") for run_id in own)
+
+
+def test_several_folders_and_archives_are_one_page(tmp_path: Path, home: Path) -> None:
+    mine, theirs = tmp_path / "all" / "mine", tmp_path / "all" / "theirs.zip"
+    fake.write(mine, seeds=2)
+    (first, second, third, *rest) = results.folders(mine)
+    for folder in rest[10:]:
+        shutil.rmtree(folder)
+    rewritten(first, {"wall_seconds": 1.0, "git_revision": "e" * 40, "git_clean": False})
+    rewritten(second, {"slices": json.loads((third / "result.json").read_text())["slices"]})
+    shutil.make_archive(str(theirs.with_suffix("")), "zip", home)
+    (tmp_path / "all" / "broken.zip").write_text("no archive")
+    text, found = report([tmp_path / "all"], "today")
+    page = Page(text)
+    assert page.data["made"] == {
+        "when": "today",
+        "names": ["broken.zip", "mine", "theirs.zip"],
+        "twice": 12,
+        "revisions": [[None, None, 101], ["e" * 40, False, 1]],
+    }
+    (setting,) = page.data["settings"]
+    origins = dict(zip(setting["cells"]["run_id"], setting["cells"]["origin"], strict=True))
+    assert len(origins) == 102 and set(origins.values()) == {1, 2}
+    assert [origins[folder.name] for folder in (first, second, third)] == [1, 1, 1]
+    assert {problem.where for problem in found.problems} == {"broken.zip", second.name}
+    assert "with other scores" in next(p.why for p in found.problems if p.where == second.name)
+    with pytest.raises(ValueError, match=r"broken\.zip"):
+        report([mine, tmp_path / "all" / "broken.zip"])
+
+
+def test_no_page_is_written_through_a_link(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "report.html").symlink_to(tmp_path / "precious")
+    for out in (tmp_path / "report.html", Path("/dev/null")):
+        assert command_line.main([str(home), "--out", str(out)]) == 1
+        one_line(capsys, "is a link or no plain file")
+    assert (tmp_path / "precious").read_text() == "precious"
 
 
 def test_scores_above_what_is_possible_are_alarms(tmp_path: Path, page: Page) -> None:

@@ -5,6 +5,7 @@ Its statistics are written twice, in Python and in the page; here the two meet.
 
 import io
 import json
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -57,7 +58,20 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 f"results={home}",
             ]
             changed(folder, {"overrides": words, "git_revision": "f" * 40, "git_clean": True})
+            learned(folder)
     return home
+
+
+def learned(folder: Path) -> None:
+    """A loss that falls by its learning rate, and a config of a mapping, a list and a text of two lines."""
+    record = json.loads((folder / "result.json").read_text())
+    with (folder / "metrics.csv").open("a") as file:
+        for step in (100, 600):
+            for row in (f"loss,{1 / (step * record['lr'])}", "answers,64"):
+                file.write(f'{step},train,"seq_len=32,num_kv_pairs=4",{row}\n')
+    settings = "".join(f"  {key}: {value}\n" for key, value in record["mixer_settings"].items())
+    loads = f"task:\n  train:\n  - seq_len: {record['d_model']}\n    pairs: 4\n  note: one\n    two\n"
+    (folder / "config.yaml").write_text(f"mixer:\n{settings}{loads}lr: {record['lr']}\nblock: none\n")
 
 
 @pytest.fixture(scope="module")
@@ -68,16 +82,20 @@ def written(home: Path) -> Path:
 
 
 @contextmanager
-def opened(browser: Any, path: Path) -> Iterator[Any]:
+def opened(browser: Any, path: Path, address: str = "", **about: Any) -> Iterator[Any]:
     """The page in a tab of its own; nothing may be said on its console, nothing fetched but the file."""
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page = browser.new_page(viewport={"width": 1280, "height": 800}, **about)
     page.set_default_timeout(120_000)  # a machine may be busy
     said: list[str] = []
+
+    def own(url: str) -> bool:
+        return url.split("#")[0] == path.as_uri() or url.startswith(("blob:", "data:"))
+
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda request: said.append(request.url) if request.url != path.as_uri() else None)
+    page.on("request", lambda request: said.append(request.url) if not own(request.url) else None)
     page.on("dialog", lambda dialog: said.append(dialog.message))
-    page.goto(path.as_uri())
+    page.goto(path.as_uri() + address)
     yield page
     settle(page)
     assert said == []
@@ -94,7 +112,7 @@ def shared(browser: Any, written: Path) -> Iterator[Any]:
 @pytest.fixture
 def page(shared: Any) -> Any:
     """The same page with everything as it was at first."""
-    shared.evaluate("setUp()")
+    shared.evaluate("setUp(), chosenAnew()")
     for home, first in (("axis", "resident"), ("split", "test")):
         shared.select_option(f"#{home}", first)
     shared.evaluate("() => ((byId('cells-section').open = false), (tables.points.sort = null), render())")
@@ -217,6 +235,106 @@ def test_a_click_on_a_point_shows_all_that_is_behind_it(page: Any) -> None:
     assert page.locator("#command").count() == 0
 
 
+def test_points_and_runs_stand_side_by_side_and_the_address_says_so(
+    page: Any, browser: Any, written: Path
+) -> None:
+    rows = page.locator("#points tbody tr")
+    rows.filter(has_text="Attention").first.locator("td").nth(6).click()  # anywhere on a row
+    page.wait_for_selector("#by-slice")
+    assert page.locator("#differences").count() == 0
+    mamba = rows.filter(has_text="Mamba").last
+    mamba.locator("td").nth(4).click(modifiers=["Control"])
+    page.click("#cells-section summary")
+    page.locator("#cells tbody tr", has_text="attention-0003").locator("input").check()
+    page.wait_for_function("() => byId('detail').innerText.includes('Comparing 3')")
+    assert page.locator("#losses .trace").count() == page.locator("#curves .trace").count() == 2 * SEEDS + 1
+    assert page.locator("#picture .shapelayer path").count() == 3
+    facts = {name: cells for name, *cells in rows_of(page, "numbers")}
+    assert facts["resident state"] == ["16,512", "4,864", "16,512"]
+    slices = rows_of(page, "by-slice")
+    shown = points(page)
+    means = [sum(float(row[at].split()[0]) for row in slices) / len(slices) for at in (1, 2)]
+    whole = dict(zip(shown["series"] + shown["knobs"], shown["accuracy"].astype(float), strict=True))
+    assert len(slices) == len(fake.SLICES)
+    assert means == pytest.approx([whole["Attention"], whole["Mambad_state=16"]], abs=1e-3)
+    differ = {name: cells for name, *cells in rows_of(page, "differences")}
+    assert differ["mixer.d_state"] == ["\u2013", "16", "\u2013"] and "block" not in differ
+    assert "task.note" not in differ and "task.train" not in differ
+    page.select_option("#axis", "touched")
+    untick(page, "slices", "64, 8")
+    page.select_option("#theme", "dark")
+    settle(page)
+    numbers = rows_of(page, "numbers")
+    address = page.evaluate("showing.then(() => location.hash)")
+    with opened(browser, written, address) as again:
+        again.wait_for_selector("#differences")
+        assert rows_of(again, "numbers") == numbers
+        assert again.locator("#slices input:not(:checked)").count() == 1
+        assert again.evaluate("[view.axis.key, LOOK.dark, location.hash]") == ["touched", True, address]
+        again.evaluate("location.hash = '#series=Mamba&point=nowhere&sort=-99&zoom=x&setting=' + '<b>'")
+        again.wait_for_function("() => points.length === 2 && !selection.length")
+    page.select_option("#theme", "")
+
+
+def rows_of(page: Any, card: str) -> list[list[str]]:
+    lines = page.locator(f"#{card} tbody tr")
+    return lines.evaluate_all("(all) => all.map((line) => [...line.cells].map((cell) => cell.innerText))")
+
+
+def test_a_box_in_the_picture_and_a_series_in_the_list_are_compared(page: Any) -> None:
+    page.locator("[data-title='Box Select']").click()
+    box = page.locator("#picture .nsewdrag").first.bounding_box()
+    page.mouse.move(box["x"] + 2, box["y"] + 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 2, box["y"] + box["height"] / 4, steps=4)
+    page.mouse.up()
+    page.wait_for_function("() => byId('detail').innerText.includes('Comparing')")
+    high = page.evaluate("selection.map((item) => points.find((each) => each.place === item.point).accuracy)")
+    assert len(high) > 3 and min(high) > 0.5
+    page.locator("[data-title='Zoom']").click()
+    page.click("#close")
+    page.locator("#series .choice", has_text="Sliding window").hover()
+    page.get_by_label("compare the points of Sliding window").click()
+    page.wait_for_function("() => byId('detail').innerText.includes('Comparing 4')")
+    page.locator(".chip button").first.click()
+    page.wait_for_function("() => byId('detail').innerText.includes('Comparing 3')")
+
+
+def test_what_is_taken_away_and_that_nothing_offers_an_upload(page: Any) -> None:
+    saved = {}
+    page.locator("#points tbody button").first.click()
+    page.click("#cells-section summary")
+    for button in ("save-svg", "save-png", "save", "save-cells", "save-curves"):
+        with page.expect_download() as download:
+            page.click(f"#{button}")
+        saved[download.value.suggested_filename] = Path(download.value.path()).read_bytes()
+    assert list(saved) == [
+        *(f"accuracy_against_resident.{kind}" for kind in ("svg", "png")),
+        *("points.csv", "cells.csv", "curves.csv"),
+    ]
+    assert b"<svg" in saved["accuracy_against_resident.svg"]
+    assert b"Sliding window" in saved["accuracy_against_resident.svg"]  # it has a legend
+    assert saved["accuracy_against_resident.png"].startswith(b"\x89PNG")
+    cells = pd.read_csv(io.BytesIO(saved["cells.csv"]))
+    assert len(cells) == 3 * SEEDS * len(fake.POINTS) - 1 and cells["run_id"].is_unique
+    curves = pd.read_csv(io.BytesIO(saved["curves.csv"]))
+    assert set(curves["metric"]) == {"loss", "accuracy"} and len(set(curves["run_id"])) == SEEDS
+    buttons = page.locator(".modebar-btn").evaluate_all("(all) => all.map((each) => each.dataset.title)")
+    assert buttons == ["Zoom", "Pan", "Box Select", "Zoom in", "Zoom out", "Reset axes"]
+
+
+def test_limits_are_named_in_the_picture(page: Any) -> None:
+    said = " ".join(page.locator("#picture .annotation").all_text_contents())
+    guess = sum(1 / pairs for _, pairs in fake.SLICES) / len(fake.SLICES)
+    assert f"a guess among the row's values: 1/n ({guess:.3f})" in said
+    drawn = page.evaluate("layout({ ...view }, points, [1, 1e5]).annotations.map((each) => each.text)")
+    assert len(drawn) == 5 and "outer-product memory (a heuristic)" in drawn
+    page.uncheck("#show-bound")
+    settle(page)
+    assert page.locator("#picture .annotation").count() == 0
+    page.check("#show-bound")
+
+
 def test_tables_sort_both_ways(page: Any) -> None:
     header = page.locator("#points th", has_text="accuracy")
     for falling in (True, False):
@@ -258,13 +376,30 @@ def test_zooming_survives_a_filter(page: Any) -> None:
     assert page.evaluate("byId('picture').layout.xaxis.range") == whole
 
 
-def test_no_width_scrolls_sideways(page: Any) -> None:
+def test_three_widths_light_and_dark(page: Any) -> None:
     page.locator("#points tbody button").first.click()
-    page.wait_for_selector("#command")
-    for width in (360, 600, 900, 1280):
-        page.set_viewport_size({"width": width, "height": 800})
-        settle(page)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.locator("#points tbody input").nth(3).check()
+    page.wait_for_selector("#differences")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for width in (360, 390, 800, 1400):
+            page.set_viewport_size({"width": width, "height": 800})
+            settle(page)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.locator("#legend").is_visible() == (width < 860)
+        paper, ink = page.evaluate(
+            "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
+        )
+        assert (sum(map(int, re.findall(r"\d+", paper))) < 150) == (scheme == "dark")
+        assert page.evaluate("contrast(channels(LOOK.ink), channels(LOOK.paper))") > 10
+        assert page.evaluate("byId('picture')._fullLayout.plot_bgcolor") == page.evaluate("LOOK.paper")
+        assert ink != paper
+    dark = page.evaluate(
+        "view.setting.series.map((each) => contrast(channels(shade(each.colour)), channels(LOOK.paper)))"
+    )
+    assert min(dark) >= 4.4
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size({"width": 1280, "height": 800})
 
 
 @pytest.fixture(scope="module")
@@ -295,6 +430,8 @@ def test_a_mixer_called_script_is_text(odd: Any) -> None:
     odd.wait_for_selector("#command")
     assert odd.inner_text("#command") == f"python -m zoo.run '{HOSTILE}'"
     assert name in odd.inner_text("#detail h2")
+    lines = odd.evaluate("asCsv([['=HYPERLINK(1)', ' @x', '-', '-1e5', '+1', '-x']])")
+    assert lines == "'=HYPERLINK(1),' @x,-,-1e5,+1,'-x\n"
     assert odd.locator("body b").count() == 0 and odd.locator("script").count() == 4
 
 
