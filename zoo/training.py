@@ -22,7 +22,7 @@ from zoo.journal import Diverged, Journal, Position
 from zoo.kernels.choice import Choice, contradiction, kernels, lacking
 from zoo.kernels.served import check_served
 from zoo.learner import Learner
-from zoo.loggers import check_logger, make_logger
+from zoo.loggers import check_logger, closed, make_logger
 from zoo.loop import fit, test
 from zoo.metrics import write_csv
 from zoo.model import SequenceModel, build_task, model_from_config
@@ -110,7 +110,8 @@ def train(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
             save=lambda state, form: save(begun, begun.model.state_dict(), state, choice.record(), form),
             optimizer_state=begun.optimizer_state,
         )
-        diverged = _run(learner, lightning(trainer, begun.journal, folder))
+        with closed(begun.journal.loggers):
+            diverged = _run(learner, lightning(trainer, begun.journal, folder))
         write_csv(folder / METRICS, begun.journal.position.rows)
         return outcome(begun, diverged, choice.record(), learner.form)
 
