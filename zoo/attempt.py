@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo import claim, interrupts, results
+from zoo.about import about
 from zoo.cell import Cell
 from zoo.config_yaml import as_yaml
 from zoo.disk import DiskFull, room
@@ -78,7 +79,7 @@ def reason(error: BaseException) -> str:
 
 def record(cell: Cell, outcome: Outcome) -> dict[str, Any]:
     """What result.json holds, but for where it ran: who the cell is, what it scored, what it remembers."""
-    config, about = cell.config, cell.config["mixer"]["about"]
+    config, said = cell.config, about(cell.mixer, cell.config["mixer"])
     settings = {k: v for k, v in config["mixer"].items() if k not in ("about", "_target_")}
     outcome_ = asdict(outcome)
     scores, coverage = outcome_.pop("scores"), outcome_.pop("coverage") or {}
@@ -88,9 +89,7 @@ def record(cell: Cell, outcome: Outcome) -> dict[str, Any]:
         "run_id": cell.run_id,
         "point": cell.point,
         "mixer": cell.mixer,
-        "label": about["label"],
-        "family": about["family"],
-        "knob": about.get("knob"),
+        **{key: said[key] for key in ("label", "family", "knob")},
         "mixer_settings": settings,
         "task": cell.choices["task"],
         "task_settings": {k: v for k, v in config["task"].items() if not isinstance(v, list | dict)},

@@ -1,10 +1,22 @@
-"""Refusals in words a person can act on: the rule, the value, in one line."""
+"""Refusals in words a person can act on: the rule, the value, in one line.  NaN passes none of them."""
 
 
 def at_least(name: str, value: float, minimum: float) -> None:
     """Refuse `value` below `minimum`."""
-    if value < minimum:
+    if not value >= minimum:
         raise ValueError(f"{name} (={value}) must be at least {minimum}.")
+
+
+def positive(name: str, value: float) -> None:
+    """Refuse a number that is not above zero."""
+    if not value > 0:
+        raise ValueError(f"{name} (={value}) must be positive.")
+
+
+def covers(name: str, length: int, seq_len: int) -> None:
+    """Refuse a `length` that sequences of `seq_len` tokens outgrow."""
+    if seq_len > length:
+        raise ValueError(f"{name} (={length}) must cover the sequences: raise it to {seq_len}.")
 
 
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> None:

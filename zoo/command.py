@@ -2,6 +2,7 @@
 
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,24 @@ def say(text: str, code: int) -> int:
     return code
 
 
+def readable(argv: Sequence[str]) -> list[str]:
+    """A folder may be called anything (~, umlauts, 2024): what Hydra would not take as a word is quoted."""
+    return [_quoted(word) if word.startswith("results=") else word for word in argv]
+
+
+def _quoted(word: str) -> str:
+    key, value = word.split("=", 1)
+    try:
+        read = parse(word)
+        if read.is_sweep_override() or not isinstance(read.value(), int | float):
+            return word
+    except HydraException:
+        if value[:1] in ("'", '"'):
+            return word
+    text = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"{key}='{text}'"
+
+
 def composer_of(args: Namespace) -> Composer:
     """args: as Hydra's parser reads the command line."""
     return composer(Path(args.config_dir) if args.config_dir else None)
@@ -33,7 +52,7 @@ def composer_of(args: Namespace) -> Composer:
 def mistakes(args: Namespace, error: HydraException | yaml.YAMLError) -> str:
     """Our own words for what Hydra refused, a line each."""
     if isinstance(error, yaml.YAMLError):
-        return _yaml_mistake(error)
+        return yaml_mistake(error)
     try:
         swept = [line for line in args.overrides if parse(line).is_sweep_override()]
         if swept and not args.multirun:
@@ -44,7 +63,7 @@ def mistakes(args: Namespace, error: HydraException | yaml.YAMLError) -> str:
     return "\n".join(found) or first_line(error)
 
 
-def _yaml_mistake(error: yaml.YAMLError) -> str:
+def yaml_mistake(error: yaml.YAMLError) -> str:
     """The file, the line and what is wrong there."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:

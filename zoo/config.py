@@ -7,6 +7,7 @@ applied to a copy by Hydra's own function, and its cells get their seeds and lea
 """
 
 import copy
+import os
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -26,12 +27,16 @@ from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from hydra_plugins.zoo_plugins.sweeps import PATH as SWEEPS_PATH
+from zoo.bounds import refusal
 from zoo.cell import VARIED, Cell
 from zoo.mistakes import unknown
 from zoo.paths import CONF
 from zoo.template import Template, template
 
 ROOT = "config"  # conf/config.yaml
+GROUPS = ("mixer", "task", "block", "model", "optim", "trainer", "logger")  # each names one yaml
+KEYS = ("d_model", "n_layers", "seed", "lr", "kernels", "population", "max_examples", "results")
+NEEDED = (*GROUPS, *KEYS)
 
 
 class Composer:
@@ -103,8 +108,10 @@ class Composer:
             return [first_line(error)]
 
     def _mistakes(self, parsed: list[Override]) -> list[str]:
+        deleted = [o for o in parsed if o.is_delete() and o.key_or_group in NEEDED]
         groups = [o for o in parsed if self._chooses(o)]
-        wrong = [line for o in groups for line in self._wrong_choice(o)]
+        wrong = [f"{o.input_line} cannot be left out: a cell needs {o.key_or_group}." for o in deleted]
+        wrong += [line for o in groups for line in self._wrong_choice(o)]
         if wrong:
             return wrong
         keys = self._keys(tuple(o.input_line or "" for o in groups))
@@ -116,6 +123,8 @@ class Composer:
 
     def _wrong_choice(self, override: Override) -> list[str]:
         group, value = override.key_or_group, override.value()
+        if group in GROUPS and not override.is_delete() and (value is None or isinstance(value, list)):
+            return [f"{override.input_line} must name one {group}: -m with {group}=ONE,OTHER runs several."]
         names = value if isinstance(value, list) else [value]
         valid = self.options(group)
         return [
@@ -174,7 +183,9 @@ class Composer:
 
     def _expanded(self, cfg: DictConfig) -> dict[str, Any]:
         config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # pyright: ignore
-        pattern = config["model"]["layers"]
+        if isinstance(config["results"], str):
+            config["results"] = os.path.expanduser(config["results"])
+        pattern = config["model"].get("layers")
         if not isinstance(pattern, list) or not pattern:
             raise ValueError(
                 f"model.layers (={pattern!r}) must be a list of mixers, such as [base_conv,mixer]."
@@ -182,6 +193,8 @@ class Composer:
         entries = [_entry(entry) for entry in pattern]
         layers = [self._layer(name, changes, config, cfg) for name, changes in entries]
         depth = config["n_layers"] if isinstance(config["n_layers"], int) else 0  # zoo.validate says the rest
+        if too_many := refusal("n_layers", depth):
+            raise ValueError(too_many)
         if depth > 0:
             _all_reached([name for name, _ in entries], depth)
         config["model"]["layers"] = [layers[i % len(layers)] for i in range(depth)]

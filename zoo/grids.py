@@ -7,17 +7,19 @@ sweep is {axes, grids, exclude}: see sweeps/README.md, which says what the comma
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import ceil, prod
 from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, OverrideType
+from hydra.core.override_parser.types import ChoiceSweep, Override, OverrideType, RangeSweep
 
 from zoo.mistakes import unknown
 
 SELECTOR = "mixer"  # on the command line this key picks grids; every other one replaces an axis
 GROUP = "sweep"  # the file that the axes come from
 ZIP = "zip"
+MOST = 1_000_000  # cells of a sweep; more take minutes before anything is said
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,9 @@ def cells(parts: Mapping[str, Any], arguments: Iterable[str], loader: ConfigLoad
     ]
     if SELECTOR in given and SELECTOR in _keys(*own):
         grids = _selected(grids, given.pop(SELECTOR).words[SELECTOR], shared)
-    found = [row for grid in grids for row in _rows(_changed(grid, given))]
+    grids = [_changed(grid, given) for grid in grids]
+    _refuse_more(sum(prod(map(len, grid)) for grid in grids), "the sweep has", "cells")
+    found = [row for grid in grids for row in _rows(grid)]
     if not found:
         raise ValueError("the sweep has no cells: give a mixer that it has, or add grids to it.")
     kept = [row for row in found if not any(reader.matches(row, entry) for entry in excluded)]
@@ -155,10 +159,23 @@ def _words(override: Override) -> tuple[str, ...]:
     if override.is_sweep_override():
         if not override.is_discrete_sweep():
             raise ValueError(f"{override.input_line} is no list of values: a grid needs one.")
+        _refuse_more(_count(override.value()), f"{override.input_line} has", "values")
         return tuple(f"{key}={value}" for value in override.sweep_string_iterator())
     if override.type == OverrideType.DEL:
         return (override.input_line or key,)
     return (f"{key}={override.get_value_element_as_str()}",)
+
+
+def _count(values: Any) -> int:
+    """How many values a sweep override has, without making them."""
+    if isinstance(values, RangeSweep):
+        return ceil((values.stop - values.start) / values.step) if values.step else 0  # pyright: ignore
+    return len(values.list) if isinstance(values, ChoiceSweep) else 0
+
+
+def _refuse_more(count: int, who: str, what: str) -> None:
+    if count > MOST:
+        raise ValueError(f"{who} {count} {what}: a sweep takes at most {MOST}.")
 
 
 def _text(value: Any) -> str:

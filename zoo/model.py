@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from zoo.blocks.base import Block, Stream
 from zoo.cell import Cell
+from zoo.checks import covers
 from zoo.instantiate import make
 from zoo.mixers.base import Mixer, Shared
 from zoo.state import StateSize, total
@@ -190,19 +191,21 @@ class SequenceModel(nn.Module):
         return any(bool(mixer.visible(seq_len)[whole].all()) for mixer in self.mixers)
 
     def check_length(self, seq_len: int) -> None:
-        """Refuse sequences that the learned positions do not reach."""
-        if self.positions is not None and seq_len > len(self.positions):
-            raise ValueError(
-                f"model.learned_positions (={len(self.positions)}) must cover the sequences: "
-                f"raise it to {seq_len}."
-            )
+        """Refuse sequences that the learned positions do not reach, or that a mixer cannot take."""
+        if self.positions is not None:
+            covers("model.learned_positions", len(self.positions), seq_len)
+        for mixer in self.mixers:
+            try:
+                mixer.check_length(seq_len)
+            except ValueError as error:
+                raise ValueError(f"{type(mixer).__name__}: {error}") from None
 
     def _embed(self, inputs: Tensor, start: int) -> Tensor:
         hidden = nn.functional.embedding(inputs, self.embedding)
         if self.positions is None:
             return hidden
         stop = start + inputs.shape[1]
-        self.check_length(stop)
+        covers("model.learned_positions", len(self.positions), stop)
         return hidden + self.positions[start:stop]
 
 

@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print the plan (-m) or the state table; 0, or 2 with every cell that cannot be built."""
     argv = sys.argv[1:] if argv is None else argv
     own, rest = _parser().parse_known_args(argv)
-    args = get_args_parser().parse_args(rest)
+    args = get_args_parser().parse_args(command.readable(rest))
     try:
         if args.multirun:
             _refuse_table_options(own)

@@ -25,6 +25,7 @@ import pandas as pd
 
 from zoo.disk import replacing, room
 
+FILES = ("config.yaml", "env.json", "metrics.csv", "last.ckpt", "result.json", "error.txt")
 SCHEMA = 2  # of result.json; raise it when a key changes its meaning
 
 KEYS = (
@@ -194,6 +195,17 @@ def check_checkpoint(folder: Path) -> None:
     path = folder / "last.ckpt"
     if path.exists() and not zipfile.is_zipfile(path):
         raise ValueError(f"{path} is not a complete checkpoint: delete it, and its cell starts anew.")
+
+
+def check_place(folder: Path) -> None:
+    """Refuse a file where the record's folder belongs, and folders where its files belong."""
+    if not os.path.lexists(folder):
+        return
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is no folder, and a record belongs there: move it away.")
+    for name in FILES:
+        if (folder / name).is_dir():
+            raise ValueError(f"{folder / name} is a folder, and a file belongs there: move it away.")
 
 
 def check_writable(results: Path) -> None:

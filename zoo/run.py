@@ -43,10 +43,11 @@ def main() -> int:
 def _uninterrupted() -> int:
     """Every other way that a command ends, in words and as a code."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come through, to be said in one line
-    args = get_args_parser().parse_args()
+    words = command.readable(sys.argv[1:])
+    args = get_args_parser().parse_args(words)
     try:
         with interrupts.at_once():
-            sys.argv = [sys.argv[0], *command.one_cell(args, command.deferred(args, sys.argv[1:]))]
+            sys.argv = [sys.argv[0], *command.one_cell(args, command.deferred(args, words))]
             _hydra(args)
     except (HydraException, yaml.YAMLError) as error:
         return command.say(command.mistakes(args, error), command.USAGE)

@@ -12,6 +12,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from torch import Tensor
 
+from zoo.about import about
 from zoo.cell import Cell
 from zoo.families import by_family
 from zoo.model import SequenceModel, build_model
@@ -47,16 +48,16 @@ class Entry:
 
 def entry(cell: Cell, settings: str, seq_lens: Sequence[int]) -> Entry:
     """Measured in float32 on the CPU, in the layer where it stands in the cell's model."""
-    about = cell.config["mixer"]["about"]
+    said = about(cell.mixer, cell.config["mixer"])
     model = build_model(cell).eval()
     layer = cell.chosen_layer
     return Entry(
         mixer=cell.mixer,
         settings=settings,
-        label=about["label"],
-        family=about["family"],
+        label=said["label"],
+        family=said["family"],
         d_model=cell.config["d_model"],
-        formula=" ".join(about.get("state", "").split()),
+        formula=" ".join(said.get("state", "").split()),
         seq_lens=tuple(seq_lens),
         sizes=tuple(_size(model, layer, n) for n in seq_lens),
         measured=tuple(measured(model, layer, n) for n in seq_lens),

@@ -73,10 +73,20 @@ def checked(cell: Cell, validator: Validator, here: bool = True) -> list[str]:
     """The problems of a cell, of this machine with it, and of what lies in its folder."""
     found = validator.problems(cell) or (_device(cell) if here else [])
     if not found:
-        results.check_checkpoint(cell.folder)
-        if results.is_done(cell.folder):
-            results.read(cell.folder)
+        _check_folder(cell.folder)
     return found
+
+
+def _check_folder(folder: Path) -> None:
+    try:
+        results.check_place(folder)
+        results.check_checkpoint(folder)
+        if results.is_done(folder):
+            results.read(folder)
+    except OSError as error:
+        raise ValueError(
+            f"{folder} cannot be read ({error.strerror}): give another with results=FOLDER."
+        ) from None
 
 
 def _device(cell: Cell) -> list[str]:

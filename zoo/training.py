@@ -35,6 +35,7 @@ from zoo.tasks.base import SPLITS, Task
 from zoo.tasks.coverage import coverage
 
 CHECKPOINT, METRICS = "last.ckpt", "metrics.csv"
+MOST_NUMBERS = 2**36  # of a model: a quarter of a terabyte, without its gradients
 
 Precision = Literal["32-true", "64-true", "bf16-mixed", "bf16-head"]
 
@@ -87,9 +88,24 @@ def check(cell: Cell) -> None:
     _settings(cell)
     check_logger(cell)
     task = build_task(cell.config)
+    _check_slices(task)
     with torch.device("meta"):
         model = model_from_config(cell.config, task.vocab_size)
     model.check_length(_longest(task, *SPLITS))
+    numbers = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
+    if numbers > MOST_NUMBERS:
+        raise ValueError(
+            f"the model has {numbers:.1e} parameters and constants, at most {MOST_NUMBERS:.1e} can be."
+        )
+
+
+def _check_slices(task: Task) -> None:
+    """Two segments of one name would be one row of the record, with two scores."""
+    for split in ("valid", "test"):
+        names = [segment.name for segment in task.segments(split)]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"task.{split} has two segments of {name}: make them one.")
 
 
 def train(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = None) -> Outcome:

@@ -6,12 +6,14 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from zoo import about
+from zoo.bounds import out_of_bounds
 from zoo.cell import Cell
+from zoo.config import GROUPS
 from zoo.kernels.choice import Kernels, contradiction
 from zoo.mistakes import unknown
 
 SUPPLIED = {"block": ("mixer",)}  # arguments that the program gives, not the config
-GROUPS = ("mixer", "task", "block", "model", "optim", "trainer", "logger")
 TOP = {
     **{"d_model": int, "n_layers": int, "seed": int, "lr": float},
     **{"kernels": Kernels, "population": int | Literal["auto"], "max_examples": int | None, "results": str},
@@ -27,12 +29,12 @@ class Validator:
 
     def problems(self, cell: Cell) -> list[str]:
         """What keeps the cell from running; empty when it can.  Nothing is trained and no weight is made."""
-        found = _top_level(cell)
+        found = _top_level(cell) or _bounds(cell)
         if found:
             return found
         if cell.point not in self._built:
-            self._built[cell.point] = _sections(cell) or _widths(cell) or _built(cell)
-        return list(dict.fromkeys(self._built[cell.point] or _kernels(cell)))
+            self._built[cell.point] = _sections(cell) or _given(cell) or _said(cell) or _built(cell)
+        return list(dict.fromkeys(self._built[cell.point] or _kernels(cell) or _decay(cell)))
 
 
 def _top_level(cell: Cell) -> list[str]:
@@ -50,10 +52,32 @@ def _top_level(cell: Cell) -> list[str]:
     ]
 
 
+def _bounds(cell: Cell) -> list[str]:
+    """Of each mixer once, however many layers it has."""
+    model = cell.config["model"] | {"layers": _other_layers(cell)}
+    return list(dict.fromkeys(out_of_bounds(cell.config | {"model": model})))
+
+
+def _other_layers(cell: Cell) -> list[dict[str, Any]]:
+    """The layers that are not the chosen mixer as its yaml has it."""
+    chosen = _constructor(cell.config["mixer"])
+    return [layer for layer in cell.config["model"]["layers"] if layer != chosen]
+
+
 def _kernels(cell: Cell) -> list[str]:
     """Beside `_built`, not in it: cells of one point may ask for different kernels."""
     found = contradiction(cell.config["kernels"], cell.config["trainer"]["accelerator"])
     return [] if found is None else [found]
+
+
+def _decay(cell: Cell) -> list[str]:
+    """Beside `_built`, for it needs the learning rate."""
+    lr, decay = cell.config["lr"], cell.config["optim"]["weight_decay"]
+    if lr * decay < 1:
+        return []
+    return [
+        f"lr * optim.weight_decay (={lr:g} * {decay:g}) must be below 1: a step would turn the weights over."
+    ]
 
 
 def _sections(cell: Cell) -> list[str]:
@@ -62,13 +86,16 @@ def _sections(cell: Cell) -> list[str]:
     from zoo.training import TrainerConfig
 
     config = cell.config
-    found = [line for section in ("task", "block", "mixer") for line in _section(section, config[section])]
-    for layer in config["model"]["layers"]:
-        found += [] if layer == _constructor(config["mixer"]) else _section("model.layers", layer)
+    found = [line for group in ("task", "block", "mixer") for line in section(group, config[group])]
+    found += [line for layer in _other_layers(cell) for line in section("model.layers", layer)]
     model = {key: value for key, value in config["model"].items() if key != "layers"}
     found += arguments("model", model, SequenceModel, ("blocks", "vocab_size", "seed"))
     found += arguments("optim", config["optim"], OptimConfig)
     return found + arguments("trainer", config["trainer"], TrainerConfig)
+
+
+def _said(cell: Cell) -> list[str]:
+    return about.mistakes(cell.mixer, cell.config["mixer"])
 
 
 def _constructor(mixer: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,30 +103,35 @@ def _constructor(mixer: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in mixer.items() if key != "about"}
 
 
-def _widths(cell: Cell) -> list[str]:
-    """Every part that has a width has the same."""
-    d_model, layers = cell.config["d_model"], cell.config["model"]["layers"]
+def _given(cell: Cell) -> list[str]:
+    """What the whole model says, and no part for itself: its width, and where it stands."""
+    d_model = cell.config["d_model"]
     parts = [("block", cell.config["block"]), ("mixer", cell.config["mixer"])]
-    parts += [("model.layers", layer) for layer in layers if layer != _constructor(cell.config["mixer"])]
-    return [
+    parts += [("model.layers", layer) for layer in _other_layers(cell)]
+    found = [
         f"{path}.d_model (={part['d_model']}) must equal d_model (={d_model}): set d_model alone."
         for path, part in parts
         if part.get("d_model", d_model) != d_model
     ]
+    return found + [
+        f"{path}.layer (={part['layer']}) must stay 0: the model puts each layer's own place there."
+        for path, part in parts
+        if part.get("layer")
+    ]
 
 
-def _section(path: str, settings: Mapping[str, Any]) -> list[str]:
+def section(path: str, settings: Mapping[str, Any]) -> list[str]:
     """Compare the settings with the arguments of what they are to build."""
-    from zoo.instantiate import target as named
+    from zoo.instantiate import target
 
     try:
-        target = named(settings.get("_target_"), _contract(path), path)
+        made = target(settings.get("_target_"), _contract(path), path)
     except ValueError as error:
         return [str(error)]
     given = {key: value for key, value in settings.items() if key not in ("_target_", "_partial_")}
     inner = {key: value for key, value in given.items() if isinstance(value, dict) and "_target_" in value}
-    found = [line for key, value in inner.items() for line in _section(f"{path}.{key}", value)]
-    return found + arguments(path, given, target, SUPPLIED.get(path, ()), "_partial_" in settings)
+    found = [line for key, value in inner.items() for line in section(f"{path}.{key}", value)]
+    return found + arguments(path, given, made, SUPPLIED.get(path, ()), "_partial_" in settings)
 
 
 def _contract(path: str) -> Any:

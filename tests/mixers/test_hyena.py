@@ -49,7 +49,7 @@ def test_the_window_falls_where_it_says():
 
 def test_a_sequence_that_is_too_long_is_refused_with_the_fix():
     mixer, x = Hyena(4, 32), torch.randn(1, 33, 4)
-    message = r"seq_len \(=33\) exceeds max_len \(=32\); set mixer.max_len=33"
+    message = r"max_len \(=32\) must cover the sequences: raise it to 33"
     with pytest.raises(ValueError, match=message):
         mixer(x)
     _, state = mixer.extend(x[:, :32])

@@ -32,7 +32,7 @@ def test_each_piece_is_read_with_a_weight_of_its_own():
 def test_a_sequence_longer_than_the_levels_is_refused():
     mixer = LogLinearMamba2(8, d_state=2, max_len=9)
     _, state = mixer.extend(torch.randn(1, 9, 8))
-    with pytest.raises(ValueError, match=r"max_len \(=9\) must be at least the 10 tokens given\."):
+    with pytest.raises(ValueError, match=r"max_len \(=9\) must cover the sequences: raise it to 10\."):
         mixer.extend(torch.randn(1, 1, 8), state)
 
 

@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """0; 2 with a line for each mistake where the words name no cell."""
     argv = sys.argv[1:] if argv is None else list(argv)
     own, rest = _parser().parse_known_args(argv)
-    args = get_args_parser().parse_args(rest)
+    args = get_args_parser().parse_args(command.readable(rest))
     try:
         rows = _measure(own, args)
     except (HydraException, yaml.YAMLError) as error:

@@ -70,14 +70,15 @@ class Block(nn.Module, ABC):
             mixed, _, value = self._extend_mixer(x, stream, None)
         else:
             mixed = self.mixer(x)
-        return self._joined(*self.after(mixed, residual), stream, value)
+        return self._joined(*self.after(self._as_wide(mixed, x), residual), stream, value)
 
     def extend(self, stream: Stream, state: BlockState | None) -> tuple[Stream, BlockState]:
         """As `forward`, going on from the block's state (None: the start of a sequence)."""
         before = state or BlockState(None)
         residual = self._collect(stream)
-        mixed, mixer_state, value = self._extend_mixer(self.norm(residual), stream, before.mixer)
-        hidden, residual, mlp_state = self.extend_after(mixed, residual, before.mlp)
+        x = self.norm(residual)
+        mixed, mixer_state, value = self._extend_mixer(x, stream, before.mixer)
+        hidden, residual, mlp_state = self.extend_after(self._as_wide(mixed, x), residual, before.mlp)
         return self._joined(hidden, residual, stream, value), BlockState(mixer_state, mlp_state)
 
     def state_size(self, seq_len: int) -> StateSize:
@@ -113,6 +114,15 @@ class Block(nn.Module, ABC):
                 return *self.mixer.extend_with_embedding(x, stream.embedding, state), stream.value
             case _:
                 return *self.mixer.extend(x, state), stream.value
+
+    def _as_wide(self, mixed: Seq, x: Seq) -> Seq:
+        """A width of one would be added to the stream without a word."""
+        if mixed.shape != x.shape:
+            raise ValueError(
+                f"{type(self.mixer).__name__} gives {list(mixed.shape)} for an input of {list(x.shape)}: "
+                "a mixer's output must be as long and as wide as its input."
+            )
+        return mixed
 
     def _joined(self, hidden: Seq, residual: Seq, stream: Stream, value: Tensor | None) -> Stream:
         return Stream(hidden, residual, stream.embedding, value)

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
 from omegaconf import OmegaConf
 from rich.table import Table
 
+from zoo.about import about, mistakes
+from zoo.command import yaml_mistake
 from zoo.display import console
 from zoo.families import by_family
 from zoo.instantiate import target
@@ -41,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = _parser().parse_args(argv)
     try:
         found = rows(CONF) + (rows(args.config_dir) if args.config_dir else [])
+    except yaml.YAMLError as error:
+        sys.exit(f"error: {yaml_mistake(error)}")
     except ValueError as error:
         sys.exit(f"error: {error}")
     if args.markdown:
@@ -59,15 +64,19 @@ def rows(folder: Path) -> list[Row]:
 
 def _row(path: Path) -> Row:
     mixer: Any = OmegaConf.to_container(OmegaConf.load(path))
-    about = mixer["about"]
+    if not isinstance(mixer, dict):
+        raise ValueError(f"{path} must be {{key: value}} lines.")
+    if wrong := mistakes(path.stem, mixer):
+        raise ValueError(wrong[0])
+    said = about(path.stem, mixer)
     return Row(
         name=path.stem,
-        label=about["label"],
-        family=about["family"],
-        keeps=about.get("keeps", ""),
-        knob=" ".join(_word(mixer, key, values) for key, values in about.get("knob", {}).items()),
-        paper=about.get("paper", ""),
-        causal=target(mixer["_target_"], Mixer, path.stem).causal,
+        label=said["label"],
+        family=said["family"],
+        keeps=said.get("keeps", ""),
+        knob=" ".join(_word(mixer, key, values) for key, values in said["knob"].items()),
+        paper=said.get("paper", ""),
+        causal=target(mixer.get("_target_"), Mixer, path.stem).causal,
     )
 
 

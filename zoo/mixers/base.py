@@ -50,6 +50,9 @@ class Mixer(nn.Module, ABC, Generic[State]):
     def state_size(self, seq_len: int) -> StateSize:
         """The memory of one sequence after `seq_len` tokens."""
 
+    def check_length(self, seq_len: int) -> None:
+        """ValueError where it cannot take `seq_len` tokens.  The default takes any number."""
+
     def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
         """[t, s] is True where output t can depend on input s, whatever the inputs and weights are.
 

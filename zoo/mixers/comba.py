@@ -48,6 +48,7 @@ class Comba(Mixer[State]):
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)
         at_least("expand_v", expand_v, 1)
+        at_least("correction", correction, 0)
         self.d_model, self.num_heads, self.head_dim = d_model, num_heads, d_model // num_heads
         self.expand_v, self.kernel_size, self.value_dim = expand_v, kernel_size, expand_v * self.head_dim
         inner = num_heads * self.value_dim

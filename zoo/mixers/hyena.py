@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least
+from zoo.checks import at_least, covers, positive
 from zoo.kernels.fft_conv import fft_conv
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.short_conv import ShortConv
@@ -96,6 +96,10 @@ class Hyena(Mixer[State]):
         super().__init__()
         at_least("order", order, 2)
         at_least("max_len", max_len, 2)
+        at_least("filter_dim", filter_dim, 1)
+        positive("sine_freq", sine_freq)
+        if len(decay) != 2 or not min(decay) > 0:
+            raise ValueError(f"decay (={list(decay)}) must be two positive fractions of max_len.")
         if emb_dim < 5 or emb_dim % 2 == 0:
             raise ValueError(f"emb_dim (={emb_dim}) must be odd and at least 5: a time and pairs of waves.")
         self.d_model, self.max_len, self.order = d_model, max_len, order
@@ -112,10 +116,7 @@ class Hyena(Mixer[State]):
             (x.new_zeros(x.shape[0], self.order - 1, 0, self.d_model), None) if state is None else state
         )
         total = past.shape[2] + x.shape[1]
-        if total > self.max_len:
-            raise ValueError(
-                f"seq_len (={total}) exceeds max_len (={self.max_len}); set mixer.max_len={total} or more."
-            )
+        self.check_length(total)
         projected, tail = self.conv(self.in_proj(x), tail)
         *gates, z = projected.chunk(self.order + 1, dim=-1)
         filters = self._filters(total)
@@ -124,6 +125,9 @@ class Hyena(Mixer[State]):
             grown.append(torch.cat([past[:, m], z], dim=1))
             z = gate * fft_conv(z, filters[m], past[:, m] if state is not None else None)
         return self.out_proj(z), State(torch.stack(grown, dim=1), tail)
+
+    def check_length(self, seq_len: int) -> None:
+        covers("max_len", self.max_len, seq_len)
 
     def state_size(self, seq_len: int) -> StateSize:
         held = (self.order - 1) * self.d_model * seq_len + self.conv.tail_size()

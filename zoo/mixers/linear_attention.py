@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, multiple, one_of
+from zoo.checks import at_least, multiple, one_of, positive
 from zoo.kernels.linear_attention.reference import sums_before
 from zoo.kernels.precision import wide
 from zoo.mixers.base import Mixer, Seq
@@ -57,7 +57,7 @@ class LinearAttention(Mixer[State]):
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)
         at_least("feature_dim", feature_dim, 1)
-        at_least("eps", eps, 0.0)
+        positive("eps", eps)
         one_of("denominator", denominator, ("sum", "none"))
         one_of("decay", decay, ("none", "per_head"))
         self.num_heads, self.head_dim, self.feature_dim = num_heads, d_model // num_heads, feature_dim
@@ -136,6 +136,9 @@ class LinearAttention(Mixer[State]):
         if self.decay is not None:
             y = y * self.decay.gate(x)
         return self.out_proj(y.transpose(1, 2).flatten(2).to(x.dtype))
+
+    def check_length(self, seq_len: int) -> None:
+        self.map.check_length(seq_len)
 
     def state_size(self, seq_len: int) -> StateSize:
         del seq_len

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least
+from zoo.checks import at_least, positive
 from zoo.kernels.attention import attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.positions import check_position, rotate
@@ -51,6 +51,7 @@ class LlamaXL(Mixer[State]):
     ) -> None:
         super().__init__()
         at_least("segment_len", segment_len, 1)
+        positive("scale", scale)
         self.segment_len, self.scale = segment_len, scale
         self.rope_base, self.rope_fraction = rope_base, rope_fraction
         self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, bias=bias)

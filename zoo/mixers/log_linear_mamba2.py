@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least
+from zoo.checks import at_least, covers
 from zoo.kernels.log_linear_attention import log_linear_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.heads import heads_of
@@ -76,10 +76,7 @@ class LogLinearMamba2(Mixer[State]):
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         h, tail, seen = (None, None, 0) if state is None else state
-        if seen + x.shape[1] > self.max_len:
-            raise ValueError(
-                f"max_len (={self.max_len}) must be at least the {seen + x.shape[1]} tokens given."
-            )
+        self.check_length(seen + x.shape[1])
         gate, u, dt, levels = self.in_proj(x).split(self.sizes, dim=-1)
         u, tail = self.conv(u, tail)
         with torch.autocast(x.device.type, enabled=False):
@@ -99,6 +96,9 @@ class LogLinearMamba2(Mixer[State]):
         decay = -self.A_log.exp()[:, None] * dt
         y, h = log_linear_attention(C, B, dt[..., None] * v, decay, scales, h, seen)
         return (y + self.D[:, None, None] * v).transpose(1, 2).flatten(2), h
+
+    def check_length(self, seq_len: int) -> None:
+        covers("max_len", self.max_len, seq_len)
 
     def state_size(self, seq_len: int) -> StateSize:
         held = self.d_inner * self.d_state * seq_len.bit_count() + self.conv.tail_size()

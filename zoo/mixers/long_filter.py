@@ -72,6 +72,7 @@ class ImplicitFilter(nn.Module):
     def __init__(self, channels: int, max_len: int, emb_dim: int, filter_dim: int) -> None:
         super().__init__()
         at_least("emb_dim", emb_dim, 5)
+        at_least("filter_dim", filter_dim, 1)
         if emb_dim % 2 == 0:
             raise ValueError(f"emb_dim (={emb_dim}) must be odd: one time, and a cosine and a sine a band.")
         bands = torch.linspace(1e-4, (emb_dim - 1) // 2 - 1, (emb_dim - 1) // 2, dtype=torch.float64)

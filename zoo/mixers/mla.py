@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, multiple
+from zoo.checks import at_least, multiple, positive
 from zoo.kernels.attention import attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.positions import rotate
@@ -49,6 +49,8 @@ class MLA(Mixer[State]):
         at_least("kv_rank", kv_rank, 1)
         if rope_dim < 0 or rope_dim % 2:
             raise ValueError(f"rope_dim (={rope_dim}) must be even, channels turn in pairs, and at least 0.")
+        at_least("rope_base", rope_base, 1.0)
+        positive("eps", eps)
         self.num_heads, self.head_dim = num_heads, d_model // num_heads
         self.kv_rank, self.rope_dim, self.rope_base = kv_rank, rope_dim, rope_base
         self.q_proj = nn.Linear(d_model, num_heads * (self.head_dim + rope_dim), bias=False)

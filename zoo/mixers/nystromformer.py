@@ -52,6 +52,7 @@ class Nystromformer(Mixer[State]):
         super().__init__()
         at_least("num_landmarks", num_landmarks, 1)
         at_least("num_iterations", num_iterations, 1)
+        at_least("kernel_size", kernel_size, 0)
         if kernel_size and kernel_size % 2 == 0:
             raise ValueError(
                 f"kernel_size (={kernel_size}) must be odd, the token stands in the middle, or 0."

@@ -13,20 +13,26 @@ from typing import Any
 import numpy as np
 from omegaconf import OmegaConf
 
+from zoo.bounds import out_of_bounds
 from zoo.instantiate import make
 from zoo.mistakes import unknown
 from zoo.paths import CONF
 from zoo.tasks.base import SPLITS, Batch, Split, Task
+from zoo.validate import section
+
+MOST = 1000  # rows that anybody looks at
 
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point.  Exits with one line where the task or a setting is unknown."""
     args = _parser().parse_args(argv)
     try:
+        if not 0 <= args.show <= MOST:
+            raise ValueError(f"--show (={args.show}) must be at least 0 and at most {MOST}.")
         task = build(args.task, args.settings, args.seed)
         if args.out:
             export(task, args.split, Path(args.out))
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
     for i, segment in enumerate(task.segments(args.split)):
         chance = f"chance {task.chance(segment):.2g}"
@@ -46,8 +52,10 @@ def build(name: str, settings: list[str], seed: int) -> Task:
     for key in set(changes) - set(config):
         raise ValueError(unknown("setting", str(key), map(str, config)))
     node = OmegaConf.create({"seed": seed, "task": OmegaConf.merge(config, changes)})
-    whole: Any = OmegaConf.to_container(node, resolve=True)
-    return make(whole["task"], Task)
+    given: Any = OmegaConf.to_container(node, resolve=True)
+    for line in out_of_bounds(given) or section("task", given["task"]):
+        raise ValueError(line)
+    return make(given["task"], Task)
 
 
 def show(batch: Batch, row: int) -> str:

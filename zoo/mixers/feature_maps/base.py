@@ -37,6 +37,9 @@ class FeatureMap(nn.Module, ABC):
         """F."""
         return self.feature_dim
 
+    def check_length(self, seq_len: int) -> None:
+        """ValueError where positions up to `seq_len` are too many for it.  The default takes any number."""
+
     def learned(self, x: Float[Tensor, "... T C"]) -> Float[Tensor, "... T E"]:
         """What `forward`, `weights` and `attend` take as queries and keys; E is C for most."""
         return x

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.checks import at_least
+from zoo.checks import at_least, covers
 from zoo.mixers.feature_maps.base import FeatureMap
 
 FLOOR = 1e-6  # of what relu passes: where all channels are negative the weights are small, not zero
@@ -62,14 +62,16 @@ class CosFormer(FeatureMap):
         at_least("max_len", max_len, 1)
         self.max_len = max_len
 
+    def check_length(self, seq_len: int) -> None:
+        covers("max_len", self.max_len, seq_len)
+
     @property
     def expanded_dim(self) -> int:
         return 2 * self.feature_dim
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
         last = offset + x.shape[-2]
-        if last > self.max_len:
-            raise ValueError(f"max_len (={self.max_len}) must be at least the sequence length (={last}).")
+        self.check_length(last)
         t = torch.arange(offset + 1, last + 1, device=x.device, dtype=x.dtype)
         angle = (math.pi / (2 * self.max_len) * t)[:, None]
         positive = x.clamp(min=FLOOR)

@@ -1,0 +1,41 @@
+"""What a mixer's yaml says about itself, under `about`: for sweeps and pictures, never for its class."""
+
+from collections.abc import Mapping
+from typing import Any
+
+FAMILY = "other"  # of a mixer whose yaml names none; any word is one, with a colour of its own in pictures
+
+
+def about(name: str, mixer: Mapping[str, Any]) -> dict[str, Any]:
+    """The section of the mixer `name` (its yaml's stem), with what the yaml leaves out."""
+    said = mixer.get("about") or {}
+    return {"label": name, "family": FAMILY, "knob": {}} | {k: v for k, v in said.items() if v is not None}
+
+
+def mistakes(name: str, mixer: Mapping[str, Any]) -> list[str]:
+    """A line for each thing in it that a record or a picture could not use."""
+    said = mixer.get("about")
+    if not isinstance(said, Mapping | None):
+        return [f"about (={said!r}) of mixer={name} must be {{label: NAME, family: NAME, knob: {{...}}}}."]
+    found = about(name, mixer)
+    wrong = [
+        f"about.{key} (={found[key]!r}) of mixer={name} must be a word."
+        for key in ("label", "family", "keeps", "paper", "state")
+        if not isinstance(found.get(key, ""), str)
+    ]
+    return wrong or _knob_mistakes(name, mixer, found["knob"])
+
+
+def _knob_mistakes(name: str, mixer: Mapping[str, Any], knob: Any) -> list[str]:
+    if not isinstance(knob, Mapping) or not all(isinstance(values, list) for values in knob.values()):
+        return [f"about.knob (={knob!r}) of mixer={name} must be {{SETTING: [VALUE, VALUE]}}."]
+    return [
+        f"about.knob of mixer={name} names {key}, which is no setting of it."
+        for key in knob
+        if not _has(mixer, str(key))
+    ]
+
+
+def _has(settings: Any, dotted: str) -> bool:
+    key, _, rest = dotted.partition(".")
+    return isinstance(settings, Mapping) and key in settings and (not rest or _has(settings[key], rest))
