@@ -23,7 +23,15 @@ MOST = {  # of whole numbers that have a bound of their own
 
 
 def out_of_bounds(config: Mapping[str, Any]) -> list[str]:
-    """A line for each number that is beyond them: dotted keys, as on the command line."""
+    """A line for each number that is beyond them: dotted keys, as on the command line.
+
+    First of all the config's own: what a part holds follows them (task.seed is seed).
+    """
+    own = {key: value for key, value in config.items() if not isinstance(value, Mapping)}
+    return _refused(own) or _refused(config)
+
+
+def _refused(config: Mapping[str, Any]) -> list[str]:
     return [line for path, value in _numbers("", config) if (line := refusal(path, value))]
 
 

@@ -11,7 +11,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from hydra_plugins.zoo_plugins.grid import GridSweeper
-from zoo.config import Composer, composer, first_line, parse
+from zoo.config import Composer, composer, first_line, nameless, parse
 from zoo.grids import cells
 from zoo.mistakes import unknown
 
@@ -122,7 +122,11 @@ def deferred(args: Namespace, argv: list[str]) -> list[str]:
     """In a sweep, a setting of what is swept (mixer.window=8) becomes an axis of one value.
 
     Otherwise Hydra would look for the key in the default mixer, before it knows which are swept.
+    ValueError: a group without a name.
     """
+    for line in args.overrides:
+        if wrong := nameless(parse(line)):
+            raise ValueError(wrong)
     if not args.multirun:
         return argv
     swept = {_key(line) for line in args.overrides if parse(line).is_sweep_override()}

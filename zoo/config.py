@@ -123,8 +123,8 @@ class Composer:
 
     def _wrong_choice(self, override: Override) -> list[str]:
         group, value = override.key_or_group, override.value()
-        if group in GROUPS and not override.is_delete() and (value is None or isinstance(value, list)):
-            return [f"{override.input_line} must name one {group}: -m with {group}=ONE,OTHER runs several."]
+        if line := nameless(override):
+            return [line]
         names = value if isinstance(value, list) else [value]
         valid = self.options(group)
         return [
@@ -253,6 +253,16 @@ def first_line(error: Exception) -> str:
     inner = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     line = str(inner).strip().splitlines()[0]
     return f"cannot read {error.override}: {line}" if isinstance(error, OverrideParseException) else line
+
+
+def nameless(override: Override) -> str | None:
+    """A group that is given something else than one name, in one line."""
+    group = override.key_or_group
+    if group not in GROUPS or override.is_delete() or override.is_sweep_override():
+        return None
+    if isinstance(override.value(), str | dict):
+        return None
+    return f"{override.input_line} must name one {group}: -m with {group}=ONE,OTHER runs several."
 
 
 def _is_plain(override: Override) -> bool:

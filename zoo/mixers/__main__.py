@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from rich.table import Table
 
 from zoo.about import about, mistakes
@@ -44,8 +45,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = _parser().parse_args(argv)
     try:
         found = rows(CONF) + (rows(args.config_dir) if args.config_dir else [])
-    except yaml.YAMLError as error:
-        sys.exit(f"error: {yaml_mistake(error)}")
     except ValueError as error:
         sys.exit(f"error: {error}")
     if args.markdown:
@@ -63,9 +62,7 @@ def rows(folder: Path) -> list[Row]:
 
 
 def _row(path: Path) -> Row:
-    mixer: Any = OmegaConf.to_container(OmegaConf.load(path))
-    if not isinstance(mixer, dict):
-        raise ValueError(f"{path} must be {{key: value}} lines.")
+    mixer = _loaded(path)
     if wrong := mistakes(path.stem, mixer):
         raise ValueError(wrong[0])
     said = about(path.stem, mixer)
@@ -78,6 +75,18 @@ def _row(path: Path) -> Row:
         paper=said.get("paper", ""),
         causal=target(mixer.get("_target_"), Mixer, path.stem).causal,
     )
+
+
+def _loaded(path: Path) -> dict[str, Any]:
+    try:
+        mixer: Any = OmegaConf.to_container(OmegaConf.load(path))
+    except yaml.YAMLError as error:
+        raise ValueError(yaml_mistake(error)) from None
+    except (OSError, OmegaConfBaseException) as error:
+        raise ValueError(f"{path}: {str(error).splitlines()[0]}") from None
+    if not isinstance(mixer, dict):
+        raise ValueError(f"{path} must hold {{key: value}} lines.")
+    return mixer
 
 
 def _word(mixer: dict[str, Any], key: str, values: list[Any]) -> str:

@@ -1,0 +1,272 @@
+"""Numbers that make no sense, yamls of one's own, places on the disk: said in one line, before any work."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.command import SMALL, Zoo
+from tests.registry import mixer_yaml
+from tests.test_every_leaf import leaves, with_leaf
+from zoo import command, display, results
+from zoo.attempt import CellFailed
+from zoo.bounds import out_of_bounds
+from zoo.cell import Cell
+from zoo.config import composer
+from zoo.mixers.__main__ import main as list_mixers
+from zoo.mixers.base import Mixer, Seq
+from zoo.model import make, placed
+from zoo.run import run_one
+from zoo.state import StateSize
+from zoo.tasks.__main__ import main as show_task
+from zoo.validate import Validator
+
+COMPOSER = composer()
+WINDOW = "mixer=sliding_window"
+
+
+# every number of every mixer ----------------------------------------------------------------------------
+
+
+def numbers() -> dict[str, list[str]]:
+    """Mixer -> its settings that are numbers and no sizes; those of a class and a feature map once."""
+    found: dict[str, list[str]] = {}
+    met = set()
+    for name in COMPOSER.options("mixer"):
+        section = mixer_yaml(name)
+        for path, value in leaves({k: v for k, v in section.items() if k != "about"}):
+            one = (section["_target_"], str(section.get("feature_map")), path)
+            if type(value) is float and one not in met:
+                met.add(one)
+                found.setdefault(name, []).append(path)
+    return found
+
+
+NUMBERS = numbers()
+
+
+def with_number(cell: Cell, path: str, value: float) -> Cell:
+    mixer = with_leaf(cell.config["mixer"], path, value)
+    layer = {key: item for key, item in mixer.items() if key != "about"}
+    model = cell.config["model"] | {"layers": [layer]}
+    return replace(cell, config=cell.config | {"mixer": mixer, "model": model, "n_layers": 1}, point="")
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_is_refused_in_one_line_or_its_outputs_and_gradients_are_finite(name: str):
+    whole = COMPOSER.cell([*SMALL, f"mixer={name}"])
+    for path in NUMBERS[name]:
+        for value in (math.nan, math.inf, -math.inf, -1.0, 0.0, 1e12, 1e30):
+            cell = with_number(whole, path, value)
+            found = Validator().problems(cell)
+            assert len(found) <= 1, found
+            assert found or _finite(cell), (path, value)
+            assert not any("cannot be built" in line for line in found), found
+            assert math.isfinite(value) or f"mixer.{path} (={value}) must be a finite number." in found
+
+
+def _finite(cell: Cell) -> bool:
+    mixer = make(placed(cell.config["model"]["layers"][0], 0))
+    x = torch.randn(2, 16, 16, requires_grad=True)
+    mixer(x).square().mean().backward()
+    grads = [x.grad, *(p.grad for p in mixer.parameters())]
+    return all(g is None or bool(g.isfinite().all()) for g in grads)
+
+
+@pytest.mark.parametrize("group", ["task", "block", "model", "optim", "trainer"])
+def test_no_number_of_any_other_yaml_may_be_infinite_or_beyond_a_slip(group: str):
+    for name in COMPOSER.options(group):
+        config = COMPOSER.cell([f"{group}={name}", WINDOW]).config
+        for path, value in leaves({group: config[group]}):
+            if type(value) in (int, float) and ".about." not in path:
+                for other in (math.nan, math.inf, -math.inf, 1e30, 10**20):
+                    found = out_of_bounds(with_leaf(config, path, other))
+                    assert len(found) == 1 and found[0].startswith(f"{path} (={other}"), found
+
+
+# a yaml of one's own ------------------------------------------------------------------------------------
+
+
+class Plain(Mixer[tuple]):
+    """Doubles its input.  width: of its output; 0: as it should be."""
+
+    def __init__(self, d_model: int, width: int = 0) -> None:
+        super().__init__()
+        self.width = width or d_model
+        self.scale = torch.nn.Parameter(torch.tensor(2.0))
+
+    def extend(self, x: Seq, state: tuple | None = None) -> tuple[Seq, tuple]:
+        return self.scale * x[..., : self.width], ()
+
+    def state_size(self, seq_len: int) -> StateSize:
+        return StateSize(paper=0, resident=0, touched=0)
+
+
+YAML = "_target_: tests.test_bad_settings.Plain\nd_model: ${d_model}\nwidth: 0\n"
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """run(yaml, *words): a cell of the mixer that this yaml describes."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "conf" / "mixer").mkdir(parents=True)
+
+    def run(yaml: str, *words: str) -> dict[str, Any]:
+        (tmp_path / "conf" / "mixer" / "mine.yaml").write_text(yaml)
+        own = composer(tmp_path / "conf")
+        run_one(own, [*SMALL, "mixer=mine", *words])
+        return results.read(own.cell([*SMALL, "mixer=mine", *words]).folder)
+
+    return run
+
+
+@pytest.mark.parametrize("about", ["", "about:\n", "about: {label: null, layers: [base_conv, mixer]}\n"])
+def test_what_a_yaml_leaves_unsaid_has_a_default(mine: Any, about: str):
+    record = mine(YAML + about, "max_examples=4")
+    assert (record["label"], record["family"], record["knob"]) == ("mine", "other", {})
+    assert display.knob(record) == ""
+    assert len(record["layers"]) == 2
+
+
+def test_a_knob_of_ones_own_stands_in_the_table_of_a_sweep(mine: Any):
+    record = mine(YAML + "about: {family: doublers, knob: {width: [0, 16]}}\n", "mixer.width=16")
+    assert record["family"] == "doublers"
+    assert display.knob(record) == "width=16"
+
+
+@pytest.mark.parametrize(
+    ("yaml", "says"),
+    [
+        (YAML + "about: {label: 3}\n", "about.label (=3) of mixer=mine must be a word."),
+        (YAML + "about: 3\n", "about (=3) of mixer=mine must be {label: NAME"),
+        (YAML + "about: {knob: 3}\n", "about.knob (=3) of mixer=mine must be {SETTING: [VALUE, VALUE]}."),
+        (YAML + "about: {knob: {wdth: [1]}}\n", "about.knob of mixer=mine names wdth, which is no setting"),
+        (YAML.replace("Plain", "Plan"), "unknown mixer._target_ tests.test_bad_settings.Plan; did you mean"),
+        (
+            YAML.replace("tests.", "test."),
+            "mixer._target_ (=test.test_bad_settings.Plain) cannot be imported:",
+        ),
+        (YAML.replace(".Plain", ""), "mixer._target_ (=tests.test_bad_settings) is a module, and must be"),
+        ("d_model: ${d_model}\n", "mixer._target_ (=None) must be the dotted name"),
+    ],
+)
+def test_a_mistake_in_it_is_one_line_before_anything_starts(
+    mine: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str], yaml: str, says: str
+):
+    with pytest.raises(ValueError) as error:
+        mine(yaml)
+    assert says in str(error.value) and len(str(error.value).splitlines()) == 1
+    assert capfd.readouterr() == ("", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["conf"]
+
+
+@pytest.mark.parametrize("width", [1, 8])
+def test_an_output_of_another_width_is_named(mine: Any, width: int):
+    """A width of one would be added to every channel of the stream."""
+    with pytest.raises(CellFailed) as failed:
+        mine(YAML, f"mixer.width={width}")
+    assert failed.value.reason.startswith("ValueError: Plain gives [")
+    assert f", {width}] for an input of [" in failed.value.reason
+
+
+# places -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["file", "loop", "nothing", "result.json", "metrics.csv", "env.json"])
+def test_what_stands_where_a_record_belongs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str):
+    monkeypatch.chdir(tmp_path)
+    folder = COMPOSER.cell([*SMALL, WINDOW]).folder
+    folder.parent.mkdir()
+    if what == "file":
+        folder.touch()
+    elif what in ("loop", "nothing"):
+        folder.symlink_to(folder.name if what == "loop" else "no")
+    else:
+        (folder / what).mkdir(parents=True)
+    with pytest.raises(ValueError, match="move it away") as error:
+        run_one(COMPOSER, [*SMALL, WINDOW])
+    assert str(folder) in str(error.value)
+
+
+def test_a_name_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"File name too long.*: give another with results=FOLDER"):
+        run_one(COMPOSER, [*SMALL, WINDOW, f"results={'a' * 256}"])
+
+
+@pytest.mark.parametrize("name", ["2024", "2024_01", "1e3", "ärger", "it's", "a(b", "true", "a b", r"a\b"])
+def test_a_folder_may_be_called_anything(name: str):
+    (word,) = command.readable([f"results={name}"])
+    assert command.readable([word]) == [word]
+    assert COMPOSER.cell([WINDOW, word]).config["results"] == name
+
+
+@pytest.mark.parametrize("word", ["results=${oc.env:HOME}/x", "results=a,b", "lr=2024", "results='ä'"])
+def test_what_means_something_is_left_as_it_is(word: str):
+    assert command.readable([word]) == [word]
+
+
+def test_a_folder_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    code, _, err = Zoo(monkeypatch, capfd)(*SMALL, WINDOW, "results=~/jährlich/2024")
+    assert (code, err) == (0, "")
+    assert len(results.records(tmp_path / "jährlich" / "2024")) == 1
+
+
+# the tools ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("mqar --show -1", "--show (=-1) must be at least 0 and at most 1000."),
+        ("mqar --show 99999999", "--show (=99999999) must be at least 0 and at most 1000."),
+        ("mqar --seed -1", "seed (=-1) must be at least 0 and below 4294967296."),
+        ("mqar power_a=nan", "task.power_a (=nan) must be a finite number."),
+        ("mqar vocab_size=many", "task.vocab_size (='many') must be an integer."),
+        ("mqar --out no/such/folder.npz", "No such file or directory: 'no/such/folder.npz'"),
+    ],
+)
+def test_looking_at_a_task(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: str,
+    says: str,
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        show_task(words.split())
+    assert says in str(end.value) and len(str(end.value).splitlines()) == 1
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("yaml", "says"),
+    [
+        ("_target_: [", "mine.yaml, line "),
+        ("3\n", "mine.yaml: Invalid loaded object type: int"),
+        ("_target_: zoo.mixers.attention.Atention\n", "did you mean zoo.mixers.attention.Attention?"),
+        ("_target_: zoo.mixers.attention.Attention\nabout: {label: 3}\n", "about.label (=3) of mixer=mine"),
+        ("d_model: ${\n", "mine.yaml"),
+    ],
+)
+def test_the_list_of_mixers_with_a_broken_yaml(tmp_path: Path, yaml: str, says: str):
+    (tmp_path / "mixer").mkdir()
+    (tmp_path / "mixer" / "mine.yaml").write_text(yaml)
+    with pytest.raises(SystemExit) as end:
+        list_mixers(["--config-dir", str(tmp_path)])
+    assert says in str(end.value) and len(str(end.value).splitlines()) == 1
+
+
+def test_the_list_of_mixers_with_one_that_says_nothing_of_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "mixer").mkdir()
+    (tmp_path / "mixer" / "mine.yaml").write_text(YAML)
+    list_mixers(["--config-dir", str(tmp_path), "--markdown"])
+    assert "| mine | `mine` |" in capsys.readouterr().out
