@@ -69,7 +69,7 @@ def test_a_number_is_refused_in_one_line_or_its_outputs_and_gradients_are_finite
 
 
 def _finite(cell: Cell) -> bool:
-    mixer = make(placed(cell.config["model"]["layers"][0], 0))
+    mixer = make(placed(cell.config["model"]["layers"][0], 0), Mixer)
     x = torch.randn(2, 16, 16, requires_grad=True)
     mixer(x).square().mean().backward()
     grads = [x.grad, *(p.grad for p in mixer.parameters())]
@@ -250,7 +250,7 @@ def test_looking_at_a_task(
     [
         ("_target_: [", "mine.yaml, line "),
         ("3\n", "mine.yaml: Invalid loaded object type: int"),
-        ("_target_: zoo.mixers.attention.Atention\n", "did you mean zoo.mixers.attention.Attention?"),
+        ("_target_: zoo.mixers.attention.Atention\n", "did you mean Attention?"),
         ("_target_: zoo.mixers.attention.Attention\nabout: {label: 3}\n", "about.label (=3) of mixer=mine"),
         ("d_model: ${\n", "mine.yaml"),
     ],
