@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, multiple, positive
+from zoo.checks import at_least, multiple
 from zoo.kernels.ttt import Weights, ttt
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.positions import rotary_channels, rotate
@@ -52,7 +52,7 @@ class TTT(Mixer[State]):
         multiple("d_model", d_model, "num_heads", num_heads)
         at_least("mini_batch", mini_batch, 1)
         at_least("expand", expand, 0)
-        positive("base_lr", base_lr)
+        at_least("base_lr", base_lr, 0)
         self.num_heads, self.head_dim, self.mini_batch = num_heads, d_model // num_heads, mini_batch
         rotary_channels(self.head_dim)
         self.expand, self.base_lr = expand, base_lr
