@@ -13,8 +13,8 @@ from zoo.attempt import record
 from zoo.cell import Cell
 from zoo.config import compose
 from zoo.config_yaml import as_yaml
-from zoo.forecast import duration
 from zoo.model import build_model, build_task
+from zoo.remaining import duration
 
 SMALL = ("experiment=smoke", "d_model=16", "task.vocab_size=128")
 Planned = Callable[..., tuple[int, str, str]]

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import fake_slurm, launcher, no_work, scale
 from tests.analysis import fake
-from zoo import display, results
+from zoo import display, results, score_tables
 from zoo.attempt import Failure
 from zoo.config import composer
 from zoo.grids import cells
@@ -15,9 +15,10 @@ from zoo.grids import cells
 def test_the_tables_at_the_end_are_cut_short(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(display, "MOST_ROWS", 5)
+    for module in (display, score_tables):
+        monkeypatch.setattr(module, "MOST_ROWS", 5)
     records = [record | {"knob": {}} for record in fake.records(seeds=1)]
-    assert display.result_table(records).row_count == 5
+    assert score_tables.result_table(records).row_count == 5
     shown = display.SweepDisplay(total=51, done=51, how="")
     failures = [Failure(composer().cell([f"seed={seed}"]), "why") for seed in range(7)]
     shown.report(records, failures)

@@ -1,61 +1,109 @@
 """What a person sees while cells run and when they have: live lines on a terminal, plain lines elsewhere."""
 
-from collections.abc import Iterable, Sequence
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column, Table
+from rich.text import Text
 
 from zoo.attempt import Failure
 from zoo.cell import Cell
 from zoo.outcome import Progress as CellProgress
-from zoo.results import slice_name
+from zoo.remaining import Remaining, duration, forecasts
+from zoo.score_tables import MOST_ROWS, percent, result_table, slice_table, summary
 
 MOST_LINES = 30  # of running cells; a cluster runs more than a terminal is high
-MOST_ROWS = 200  # of the tables at the end; nobody reads ten thousand, and they take a while
+WIDE = 100  # columns; a terminal with fewer has no room for a bar beside each cell
 
 
 def console() -> Console:
+    """As wide as the terminal; 160 columns elsewhere."""
     made = Console(highlight=False)
     return made if made.is_terminal else Console(highlight=False, width=160)
 
 
-class SweepDisplay:
-    """One bar for the sweep and one line for each running cell."""
+def is_live(screen: Console) -> bool:
+    """Whether lines on it can be drawn anew."""
+    return screen.is_terminal and not screen.is_dumb_terminal
 
-    def __init__(self, *, total: int, done: int, how: str) -> None:
+
+class Steps(ProgressColumn):
+    """ "12/800"; "12/?" until the first word from training says how many."""
+
+    def __init__(self) -> None:
+        super().__init__(Column(justify="right", no_wrap=True))
+
+    def render(self, task: Task) -> Text:
+        total = "?" if task.total is None else f"{task.total:.0f}"
+        return Text(f"{task.completed:.0f}/{total}")
+
+
+class TimeLeft(ProgressColumn):
+    """ "about 4 min", or "-" while nothing is known.  A line's field `left` says whom to ask."""
+
+    def __init__(self) -> None:
+        super().__init__(Column(justify="right", no_wrap=True, min_width=len("about 99 min")))
+
+    def render(self, task: Task) -> Text:
+        seconds = task.fields["left"]()
+        return Text("-" if seconds is None else f"about {duration(max(1.0, seconds))}")
+
+
+def _bars(screen: Console, seen: bool = True, alone: bool = False) -> Progress:
+    """Lines of: what (cut where there is no room), a bar where there is, steps, how it does, time left.
+
+    alone: a single line, which goes when it is through.
+    """
+    what = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
+    room = alone or screen.width >= WIDE
+    note = TextColumn("{task.fields[note]}", table_column=Column(no_wrap=True))
+    return Progress(
+        *(what, *[BarColumn(bar_width=16)] * room, Steps(), note, *[TimeElapsedColumn()] * room, TimeLeft()),
+        console=screen,
+        disable=not (seen and is_live(screen)),
+        transient=alone,
+        expand=not alone,
+        refresh_per_second=2,
+    )
+
+
+class SweepDisplay:
+    """One line for the sweep and one for each running cell; a line that stays for each that has ended.
+
+    todo: the cells that are to run, at most `workers` processes at once (None: nobody knows).
+    """
+
+    def __init__(
+        self, *, total: int, done: int, how: str, todo: Sequence[Cell] = (), workers: int | None = None
+    ) -> None:
         self.console = console()
-        self.total, self.done, self.how = total, done, how
+        self.total, self.done, self.how, self.todo = total, done, how, todo
+        self.common, self.names = words_apart(todo)
+        self.remaining = Remaining(todo, workers)
         self.lines: dict[str, TaskID] = {}
-        self.bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=self.console,
-            disable=not self.console.is_terminal,
-        )
+        self.bars = _bars(self.console, seen=total > done)
 
     def __enter__(self) -> Self:
         left = self.total - self.done
+        cells = "1 cell" if self.total == 1 else f"{self.total} cells"
         self.console.print(
-            f"{self.total} cells: {self.done} done already, {left} to run, {self.how}",
+            f"{cells}: {self.done} done already, {left} to run, {self.how}",
             style="bold",
         )
+        if self.common:
+            self.console.print(f"all with: {self.common}", markup=False, soft_wrap=True)
         self.bars.start()
-        self.overall = self.bars.add_task("sweep", total=left, note="")
+        self.overall = self.bars.add_task("sweep", total=left, note="", left=self.remaining.all)
+        if not self.bars.disable:  # a thread, because a cell's forecast takes 0.04 s, and there may be many
+            threading.Thread(target=self._forecast, daemon=True).start()
         return self
 
     def __exit__(
@@ -63,34 +111,55 @@ class SweepDisplay:
     ) -> None:
         self.bars.stop()
 
-    def started(self, cell: Cell) -> None:
-        if cell.run_id in self.lines:
-            return  # another process had it, and left it behind
-        seen = len(self.lines) < MOST_LINES
-        self.lines[cell.run_id] = self.bars.add_task(str(cell), total=1, note="starting", visible=seen)
+    def _forecast(self) -> None:
+        """A damaged record beside the sweep's own: then only what is seen says how long it takes."""
+        with suppress(ValueError, OSError):
+            self.remaining.forecasts = dict(forecasts(self.todo))
+
+    def started(self, *cells: Cell, elsewhere: bool = False) -> None:
+        """One process has begun with them."""
+        self.remaining.started(cells, elsewhere)
+        for cell in cells:
+            if cell.run_id in self.lines:
+                continue  # another process had it, and left it behind
+            left = partial(self.remaining.of, cell.run_id)
+            name = self._name(cell).replace("mixer=", "").replace("mixer.", "")
+            seen = len(self.lines) < MOST_LINES
+            self.lines[cell.run_id] = self.bars.add_task(
+                escape(name), total=None, note="starting", visible=seen, left=left
+            )
 
     def progress(self, cell: Cell, at: CellProgress) -> None:
+        self.remaining.progress(cell.run_id, at.step, at.total_steps)
         self.bars.update(self.lines[cell.run_id], completed=at.step, total=at.total_steps, note=note(at))  # pyright: ignore
 
     def stopped(self, cell: Cell) -> None:
         """It waits to go on."""
+        self.remaining.stopped(cell.run_id)
         self._drop(cell)
 
     def note(self, text: str) -> None:
         """How the sweep as a whole does."""
-        self.bars.update(self.overall, note=text)
+        self.bars.update(self.overall, note=escape(text))
 
     def finished(self, cell: Cell, record: dict[str, Any]) -> None:
-        self._ended(cell, f"{record['status']}  {summary(record)}  {record['wall_seconds']:.0f} s")
+        text = f"{record['status']}  {summary(record)}  {record['wall_seconds']:.0f} s"
+        self._ended(cell, text, whole=record["status"] == "ok")
 
     def failed(self, cell: Cell, reason: str) -> None:
-        self._ended(cell, f"FAILED  {reason}")
+        self._ended(cell, f"FAILED  {reason}", whole=False)
 
-    def _ended(self, cell: Cell, text: str) -> None:
+    def _ended(self, cell: Cell, text: str, whole: bool) -> None:
+        self.remaining.ended(cell.run_id, whole)
         self._drop(cell)
         self.bars.advance(self.overall)
         self.done += 1
-        self.console.print(f"[{self.done}/{self.total}] {cell}: {text}", markup=False, soft_wrap=True)
+        when = "" if is_live(self.console) else f"{time.strftime('%H:%M:%S')} "
+        line = f"{when}[{self.done}/{self.total}] {self._name(cell)}: {text}"
+        self.console.print(line, markup=False, soft_wrap=True)
+
+    def _name(self, cell: Cell) -> str:
+        return self.names.get(cell.run_id) or str(cell)
 
     def _drop(self, cell: Cell) -> None:
         self.bars.remove_task(self.lines.pop(cell.run_id))
@@ -101,8 +170,6 @@ class SweepDisplay:
         """The tables at the end: every result, then every failure."""
         if records:
             self.console.print(result_table(records))
-        if len(records) > MOST_ROWS:
-            self.console.print(f"and {len(records) - MOST_ROWS} more: python -m zoo.collect writes them all")
         diverged = sum(record["status"] == "diverged" for record in records)
         if diverged:
             self.console.print(f"{diverged} diverged: their loss was not finite; they stay in the data")
@@ -119,74 +186,25 @@ class SweepDisplay:
             )
 
 
-def result_table(records: Iterable[dict[str, Any]]) -> Table:
-    """One row a cell, one column a test slice: accuracy.  Of very many, the first."""
-    keys = ("mixer", "d_model", "state_resident", "lr", "seed")
-    records = sorted(records, key=lambda r: tuple(r[key] for key in keys))[:MOST_ROWS]
-    slices = list(
-        dict.fromkeys(slice_name(s["slice"]) for r in records for s in r["slices"] if s["split"] == "test")
-    )
-    table = Table(title="accuracy on the test split, by slice", title_justify="left")
-    for column in ("mixer", "knob", "d_model", "state", "lr", "seed", *slices):
-        left = column in ("mixer", "knob")
-        table.add_column(column.replace(",", "\n"), justify="left" if left else "right")
-    for r in records:
-        scores = {slice_name(s["slice"]): s["accuracy"] for s in r["slices"] if s["split"] == "test"}
-        cells = ["diverged" if r["status"] == "diverged" else percent(scores.get(s)) for s in slices]
-        keys = (r["mixer"], knob(r), r["d_model"], r["state_resident"], f"{r['lr']:g}", r["seed"])
-        table.add_row(*map(str, keys), *cells)
-    return table
-
-
-def slice_table(record: dict[str, Any]) -> Table:
-    """One cell: every slice of every split, with its counts."""
-    bounded = any(entry["coverage"] < 1 for entry in record["slices"])
-    table = Table(title="accuracy by slice", title_justify="left")
-    columns = ["split", "slice", "accuracy", "loss", "answers", "rows"] + ["coverage"] * bounded
-    for column in columns:
-        table.add_column(column, justify="left" if column in ("split", "slice") else "right")
-    for e in record["slices"]:
-        loss = "-" if e["loss"] is None else f"{e['loss']:.3f}"
-        row = [
-            e["split"],
-            slice_name(e["slice"]),
-            percent(e["accuracy"]),
-            loss,
-            str(e["answers"]),
-            str(e["rows"]),
-        ]
-        table.add_row(*row, *[percent(e["coverage"])] * bounded)
-    return table
-
-
-def percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f}%"
+def words_apart(cells: Sequence[Cell]) -> tuple[str, dict[str, str]]:
+    """The words that all cells share, and run id -> those by which it differs; nothing is shared by one."""
+    if len(cells) < 2:
+        return "", {}
+    common = set.intersection(*(set(cell.overrides) for cell in cells))
+    shared = [word for word in cells[0].overrides if word in common]
+    return " ".join(shared), {
+        cell.run_id: " ".join(word for word in cell.overrides if word not in common) for cell in cells
+    }
 
 
 def note(at: CellProgress) -> str:
-    """How a running cell does, in a few words."""
-    parts = [at.message]
+    """How a running cell does, in a few words; that it trains goes without saying."""
+    parts = [] if at.message == "training" else [at.message]
     if at.loss is not None:
         parts.append(f"loss {at.loss:.3f}")
     if at.valid_accuracy is not None:
         parts.append(f"valid {percent(at.valid_accuracy)}")
-    return "  ".join(parts)
-
-
-def summary(record: dict[str, Any]) -> str:
-    """Accuracy of each test slice, in the order of the table at the end; coverage where it is bounded."""
-    tests = [entry for entry in record["slices"] if entry["split"] == "test"]
-    text = "test " + " ".join(percent(entry["accuracy"]) for entry in tests)
-    if all(entry["coverage"] == 1 for entry in tests):
-        return text
-    return text + " (coverage " + " ".join(percent(entry["coverage"]) for entry in tests) + ")"
-
-
-def knob(record: dict[str, Any]) -> str:
-    """The settings that the mixer is swept over: "window=16"."""
-    settings = record["mixer_settings"]
-    own = [key for key in record["knob"] if key in settings and key != "d_model"]
-    return " ".join(f"{key}={settings[key]}" for key in own)
+    return " ".join(parts)
 
 
 class CellDisplay:
@@ -195,35 +213,35 @@ class CellDisplay:
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
         self.console = console()
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=32),
-            MofNCompleteColumn(),  # "0/?" until the first word from training says how many
-            TextColumn("steps"),
-            TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=self.console,
-            disable=not self.console.is_terminal,
-            transient=True,
-        )
+        self.remaining = Remaining([cell], 1)
+        self.bars = _bars(self.console, alone=True)
 
     def __enter__(self) -> Self:
         from zoo.describe import describe  # torch: seconds, which zoo.status should not cost
 
-        for key, value in describe(self.cell).items():
-            self.console.print(f"{key:12} {value}", markup=False, soft_wrap=True)
-        self.bar.start()
-        self.line = self.bar.add_task("training", total=None, note="starting")
+        said = describe(self.cell)
+        if self.console.is_terminal:
+            lines = Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 1, 0, 0))
+            for key, value in said.items():
+                lines.add_row(key, Text(value))
+            self.console.print(lines)
+        else:
+            for key, value in said.items():
+                self.console.print(f"{key:12} {value}", markup=False, soft_wrap=True)
+        self.bars.start()
+        self.remaining.started([self.cell])
+        left = partial(self.remaining.of, self.cell.run_id)
+        self.line = self.bars.add_task("training", total=None, note="starting", left=left)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.bar.stop()
+        self.bars.stop()
 
     def progress(self, at: CellProgress) -> None:
-        self.bar.update(self.line, completed=at.step, total=at.total_steps, note=note(at))
+        self.remaining.progress(self.cell.run_id, at.step, at.total_steps)
+        self.bars.update(self.line, completed=at.step, total=at.total_steps, note=note(at))
 
     def report(self, record: dict[str, Any], was_done: bool) -> None:
         self.console.print(slice_table(record))

@@ -17,6 +17,7 @@ from zoo.clock import ROUGH, Clock
 from zoo.cost import Cost, cost
 from zoo.model import build_model, build_task
 from zoo.population.grouping import in_words
+from zoo.remaining import duration
 from zoo.slim import slim
 from zoo.state import StateSize, peak
 from zoo.sweep import count
@@ -200,11 +201,3 @@ def jobs(launcher: Mapping[str, Any], points: Sequence[Point]) -> str:
         f"{_some(n_jobs, 'job')} of {_some(each, 'cell')}, {n_workers} at once in each; "
         f"if {at_once} run at once: about {duration(seconds / n_workers / max(1, at_once))} ({kind})"
     )
-
-
-def duration(seconds: float) -> str:
-    """Two digits and a unit: no more of it is known."""
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
-        if seconds >= 1.5 * size or unit == "s":
-            return f"{seconds / size:.2g} {unit}" if seconds < 99 * size else f"{seconds / size:,.0f} {unit}"
-    raise AssertionError

@@ -40,7 +40,7 @@ def start_forkserver() -> Any:
 class Display(Protocol):
     """Who is told how the cells of a pool do."""
 
-    def started(self, cell: Cell) -> None: ...
+    def started(self, *cells: Cell, elsewhere: bool = False) -> None: ...
     def progress(self, cell: Cell, at: Progress) -> None: ...
     def finished(self, cell: Cell, record: dict[str, Any]) -> None: ...
     def failed(self, cell: Cell, reason: str) -> None: ...
@@ -134,12 +134,11 @@ class Pool:
         process.start()
         theirs.close()
         self.running[mine] = group, process
-        for cell in group.cells:
-            self.display.started(cell)
+        self.display.started(*group.cells)
 
     def _set_aside(self, cell: Cell) -> None:
         self.elsewhere.append(cell)
-        self.display.started(cell)
+        self.display.started(cell, elsewhere=True)
         message = f"run by {claim.holder(cell.folder) or 'another process'}"
         self.display.progress(cell, Progress(0, 1, 0, None, None, message))
 

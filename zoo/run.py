@@ -20,7 +20,8 @@ from zoo import command, results
 from zoo.attempt import CellFailed, run_cell
 from zoo.config import Composer
 from zoo.disk import DiskFull
-from zoo.display import CellDisplay
+from zoo.display import CellDisplay, console
+from zoo.help import help_text
 from zoo.paths import CONF
 from zoo.sweep import SweepFailed, checked
 from zoo.validate import Validator
@@ -46,6 +47,9 @@ def _uninterrupted() -> int:
     words = command.readable(sys.argv[1:])
     args = get_args_parser().parse_args(words)
     try:
+        if args.help:
+            print(help_text(command.composer_of(args), args.overrides, console().width))
+            return command.OK
         with interrupts.at_once():
             sys.argv = [sys.argv[0], *command.one_cell(args, command.deferred(args, words))]
             _hydra(args)

@@ -30,7 +30,8 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int
     if todo:
         manifest.write(cells)
     how = ", ".join(filter(None, (f"{workers} at once", in_words(todo, workers))))
-    with SweepDisplay(total=len(cells), done=len(cells) - len(todo), how=how) as display:
+    shown = SweepDisplay(total=len(cells), done=len(cells) - len(todo), how=how, todo=todo, workers=workers)
+    with shown as display:
         failures = Pool(context, workers, display).run(todo)
     done = [results.read(cell.folder) for cell in cells if results.is_done(cell.folder)]
     display.report(done, failures)

@@ -116,8 +116,10 @@ class Diary:
     def began(self, note: str) -> None:
         self._write({"event": "began", "job_id": JobEnvironment().job_id, "note": note})
 
-    def started(self, cell: Cell) -> None:
-        self._write({"event": "started", "run_id": cell.run_id}, f"{cell}: started")
+    def started(self, *cells: Cell, elsewhere: bool = False) -> None:
+        del elsewhere
+        for cell in cells:
+            self._write({"event": "started", "run_id": cell.run_id}, f"{cell}: started")
 
     def progress(self, cell: Cell, at: Progress) -> None:
         now = time.monotonic()
@@ -136,7 +138,7 @@ class Diary:
         with room(self.path), self.path.open("a") as file:
             file.write(f"\n{json.dumps(event)}\n")
         if line or event.get("note"):
-            print(line or event["note"], flush=True)
+            print(time.strftime("%H:%M:%S"), line or event["note"], flush=True)
 
 
 def git() -> tuple[str | None, bool | None]:

@@ -48,7 +48,7 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], settings: Slur
     waiting = {run_id for part in parts for run_id in part.cells}
     missing = [cell for cell in todo if cell.run_id not in waiting]
     how = f"{len(waiting)} of them queued already" if waiting else "on SLURM"
-    with SweepDisplay(total=len(cells), done=len(cells) - len(todo), how=how) as display:
+    with SweepDisplay(total=len(cells), done=len(cells) - len(todo), how=how, todo=todo) as display:
         refused: list[Failure] = []
         if missing:
             made = submit(missing, settings)

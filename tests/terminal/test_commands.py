@@ -1,0 +1,177 @@
+"""Every public command on a terminal: narrow, wide, dumb and without colour, and one as a process of its own.
+
+The mains are called in this process, one after the other: torch and the others are imported once.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import zoo.kernels.__main__
+import zoo.mixers.__main__
+import zoo.tasks.__main__
+from analysis import expected, pareto, statistics
+from analysis.figures.__main__ import main as figures
+from analysis.report.__main__ import main as report
+from tests.analysis import fake
+from tests.command import OURS
+from tests.terminal.screen import Screen, here
+from zoo import archive, collect, plan, run, status
+from zoo.bench.__main__ import main as bench
+
+pytestmark = pytest.mark.xdist_group("terminal")  # one worker, because all read the same few cells
+SETTINGS = {
+    "80 columns": (80, {"TERM": "xterm-256color"}),
+    "200 columns, no colour": (200, {"TERM": "xterm-256color", "NO_COLOR": "1"}),
+    "dumb": (80, {"TERM": "dumb"}),
+}
+EPOCH = "optim.max_epochs=1 optim.batch_size=8 optim.eval_batch_size=8"
+TINY = ("experiment=smoke", "max_examples=8", "d_model=16")
+EXPECTED = """mixer,d_model,mixer.feature_dim,slice,accuracy,tolerance
+attention,64,,mean,1.0,0.01
+based,64,8,"seq_len=32,num_kv_pairs=4",0.1,0.02
+"""
+
+
+def as_written(main: Callable[[], Any]) -> Callable[[list[str]], Any]:
+    """For a main that reads sys.argv."""
+
+    def called(words: list[str]) -> Any:
+        before, sys.argv = sys.argv, ["zoo.run", *words]
+        try:
+            return main()
+        finally:
+            sys.argv = before
+
+    return called
+
+
+# name -> main, its words, something that it says.  OURS: a folder of trained cells, FAKE: of made-up ones.
+COMMANDS: dict[str, tuple[Callable[[list[str]], Any], str, str]] = {
+    "run": (as_written(run.main), "mixer=sliding_window {tiny} results={new}", "done in "),
+    "run, done": (as_written(run.main), "mixer=sliding_window seed=1 {tiny} results={ours}", "done before"),
+    "sweep": (as_written(run.main), "-m {demo}", "6 done already"),
+    "help": (as_written(run.main), "mixer=based --help", "# width of the residual stream"),
+    "wrong": (as_written(run.main), "mixr=based", "did you mean mixer?"),
+    "plan": (plan.main, "-m {demo}", "6 cells: 6 done"),
+    "state table": (plan.main, "mixer=based,sliding_window", "sliding_window"),
+    "status": (status.main, "{ours}", "8 cells: "),
+    "status --watch": (status.main, "{ours} --watch", "8 cells: "),
+    "collect": (collect.main, "{ours} --out {new}/table", "table.csv"),
+    "archive": (archive.main, "{ours} --out {new}.zip", "8 cells: "),
+    "mixers": (zoo.mixers.__main__.main, "", "sliding_window"),
+    "tasks": (zoo.tasks.__main__.main, "mqar", "seq_len=32"),
+    "kernels": (zoo.kernels.__main__.main, "", "taylor_scan"),
+    "expected": (expected.main, "{fake} {fake}/expected.csv", "of 2 as expected"),
+    "figures": (figures, "--list", "based_fig2"),
+}
+SLOW: dict[str, tuple[Callable[[list[str]], Any], str, str]] = {
+    "bench": (bench, "data task.vocab_size=128 {tiny} --rounds 1", "a second"),
+    "statistics": (statistics.main, "{fake} --out {new}", "wrote "),
+    "pareto": (pareto.main, "{fake} --out {new}", "wrote "),
+    "a figure": (figures, "frontier {fake} --out {new}", "wrote "),
+    "report": (report, "{fake} --out {new}/report.html", "wrote "),
+}
+DEMO = "experiment=demo mixer=sliding_window max_examples=8 d_model=16 {epoch} results={ours}"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    base = tmp_path_factory.mktemp("terminal")
+    (fake.write(base / "fake", seeds=2) / "expected.csv").write_text(EXPECTED)
+    return {"ours": base / "ours", "fake": base / "fake"}
+
+
+@pytest.fixture(scope="module")
+def sweep(folders: dict[str, Path]) -> Screen:
+    """The demo's first command, cut down, on a terminal of 80 columns; and two cells beside its own."""
+    words = DEMO.format(epoch=EPOCH, **folders)
+    with pytest.MonkeyPatch.context() as patch:
+        screen = on(patch, "80 columns", as_written(run.main), f"-m {words}".split())
+        on(
+            patch,
+            "dumb",
+            as_written(run.main),
+            ["-m", "mixer=sliding_window", "seed=1,2", *TINY, f"results={folders['ours']}"],
+        )
+    return screen
+
+
+def on(patch: pytest.MonkeyPatch, setting: str, main: Callable[[list[str]], Any], words: list[str]) -> Screen:
+    """What stands there after a command that ends well, or with one line on what is wrong."""
+    columns, environment = SETTINGS[setting]
+    for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TERM", "COLORTERM"):
+        patch.delenv(name, raising=False)
+    for name, value in environment.items():
+        patch.setenv(name, value)
+    with here(columns) as screen:
+        code = main(words)
+    assert code in (None, 2 if words == ["mixr=based"] else 0), screen.text
+    sane(screen, setting)
+    return screen
+
+
+def sane(screen: Screen, setting: str) -> None:
+    text = screen.text
+    assert "Traceback" not in text and "Error" not in text, text
+    assert not screen.too_wide, screen.too_wide
+    if setting == "dumb":
+        assert "\x1b" not in screen.raw, text
+    if setting.endswith("no colour"):
+        assert not screen.colours
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_on_a_terminal(
+    folders: dict[str, Path],
+    sweep: Screen,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    setting: str,
+):
+    del sweep  # its records are what many read
+    main, words, says = COMMANDS[name]
+    shared = folders | {"tiny": " ".join(TINY), "epoch": EPOCH, "new": tmp_path / "new"}
+    screen = on(monkeypatch, setting, main, words.replace("{demo}", DEMO).format(**shared).split())
+    assert says in screen.text, screen.text
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_a_slower_one_on_a_narrow_terminal(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    main, words, says = SLOW[name]
+    shared = folders | {"tiny": " ".join(TINY), "new": tmp_path / "new"}
+    screen = on(monkeypatch, "80 columns", main, words.format(**shared).split())
+    assert says in screen.text, screen.text
+
+
+def test_a_sweep_on_a_terminal(sweep: Screen):
+    assert "6 cells: 0 done already, 6 to run" in sweep.text
+    assert "sliding_window window=8 seed=0" in sweep.text and "0/?" in sweep.text
+    assert "[6/6] mixer.window=" in sweep.text
+    assert "32/4: " in sweep.text and "±" in sweep.text
+
+
+@pytest.mark.parametrize("setting", ["80 columns", "dumb"])
+def test_as_a_process_of_its_own(tmp_path: Path, setting: str):
+    """The command that crashed at the first refresh of its bar: COLUMNS unset, nothing patched."""
+    columns, environment = SETTINGS[setting]
+    inherited = {k: v for k, v in (os.environ | OURS).items() if k not in ("COLUMNS", "NO_COLOR")}
+    screen = Screen(columns)
+    command = [sys.executable, "-m", "zoo.run", "mixer=sliding_window", "experiment=smoke"]
+    fd = screen.theirs
+    ended = subprocess.run(
+        command, cwd=tmp_path, env=inherited | environment, stdin=fd, stdout=fd, stderr=fd, timeout=120
+    )
+    screen.close()
+    assert ended.returncode == 0, screen.text
+    sane(screen, setting)
+    assert "done in " in screen.text and ("0/?" in screen.text) is (setting != "dumb")
