@@ -155,7 +155,7 @@ def test_a_slower_one_on_a_narrow_terminal(
 
 def test_a_sweep_on_a_terminal(sweep: Screen):
     assert "6 cells: 0 done already, 6 to run" in sweep.text
-    assert "sliding_window window=8 seed=0" in sweep.text and "0/?" in sweep.text
+    assert "\nwindow=8 seed=0 " in sweep.text and "0/?" in sweep.text
     assert "[6/6] mixer.window=" in sweep.text
     assert "32/4: " in sweep.text and "±" in sweep.text
 
