@@ -18,7 +18,7 @@ from zoo.attempt import Failure
 from zoo.cell import Cell
 from zoo.outcome import Progress as CellProgress
 from zoo.remaining import Remaining, duration, forecasts
-from zoo.score_tables import MOST_ROWS, percent, result_table, slice_table, summary
+from zoo.score_tables import MOST_ROWS, percent, print_whole, result_table, slice_table, summary
 
 MOST_LINES = 30  # of running cells; a cluster runs more than a terminal is high
 WIDE = 100  # columns; a terminal with fewer has no room for a bar beside each cell
@@ -54,6 +54,8 @@ class TimeLeft(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         seconds = task.fields["left"]()
+        if seconds == 0 and task.finished:
+            return Text(f"in {duration(task.elapsed or 0.0)}")
         return Text("-" if seconds is None else f"about {duration(max(1.0, seconds))}")
 
 
@@ -99,7 +101,7 @@ class SweepDisplay:
             style="bold",
         )
         if self.common:
-            self.console.print(f"all with: {self.common}", markup=False, soft_wrap=True)
+            self._say(f"all with: {self.common}")
         self.bars.start()
         self.overall = self.bars.add_task("sweep", total=left, note="", left=self.remaining.all)
         if not self.bars.disable:  # a thread, because a cell's forecast takes 0.04 s, and there may be many
@@ -155,8 +157,11 @@ class SweepDisplay:
         self.bars.advance(self.overall)
         self.done += 1
         when = "" if is_live(self.console) else f"{time.strftime('%H:%M:%S')} "
-        line = f"{when}[{self.done}/{self.total}] {self._name(cell)}: {text}"
-        self.console.print(line, markup=False, soft_wrap=True)
+        self._say(f"{when}[{self.done}/{self.total}] {self._name(cell)}: {text}")
+
+    def _say(self, line: str) -> None:
+        """Broken between words on a terminal, whole elsewhere."""
+        self.console.print(line, markup=False, soft_wrap=not self.console.is_terminal)
 
     def _name(self, cell: Cell) -> str:
         return self.names.get(cell.run_id) or str(cell)
@@ -169,7 +174,7 @@ class SweepDisplay:
     def report(self, records: Sequence[dict[str, Any]], failures: Sequence[Failure]) -> None:
         """The tables at the end: every result, then every failure."""
         if records:
-            self.console.print(result_table(records))
+            print_whole(self.console, result_table(records), result_table(records, narrow=True))
         diverged = sum(record["status"] == "diverged" for record in records)
         if diverged:
             self.console.print(f"{diverged} diverged: their loss was not finite; they stay in the data")
@@ -244,7 +249,7 @@ class CellDisplay:
         self.bars.update(self.line, completed=at.step, total=at.total_steps, note=note(at))
 
     def report(self, record: dict[str, Any], was_done: bool) -> None:
-        self.console.print(slice_table(record))
+        print_whole(self.console, slice_table(record))
         if record["status"] == "diverged":
             self.console.print(f"diverged: the loss was not finite at step {record['diverged_step']}")
         took = f"{record['wall_seconds']:.1f} s"

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from statistics import mean, stdev
 from typing import Any
 
+from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from zoo.slim import slim
@@ -16,17 +18,20 @@ Record = dict[str, Any]
 Slice = tuple[tuple[str, Any], ...]  # the items of its dict
 
 
-def result_table(records: Iterable[Record]) -> Table:
+def result_table(records: Iterable[Record], narrow: bool = False) -> Table:
     """One row a point and learning rate, one column a test slice: accuracy, over seeds where there are
-    several.  Of very many, the first.  Width and rate are named in the title where they are all the same."""
+    several.  Of very many, the first.  Width and rate are named in the title where they are all the same.
+
+    narrow: each row in two lines.
+    """
     groups: dict[Any, list[Record]] = defaultdict(list)
     for record in sorted(records, key=lambda r: tuple(r[key] for key in SORTED_BY)):
         groups[record["point"], record["lr"]].append(record)
     rows, more = list(groups.values())[:MOST_ROWS], len(groups) - MOST_ROWS
     several = any(len(group) > 1 for group in rows)
+    gap = "\n" if narrow else " "
     columns = {
-        "mixer": lambda g: g[0]["mixer"],
-        "knob": lambda g: knob(g[0]),
+        "mixer": lambda g: f"{g[0]['mixer']}{gap}{knob(g[0])}".strip(),
         "d_model": lambda g: str(g[0]["d_model"]),
         "state": lambda g: str(g[0]["state_resident"]),
         "lr": lambda g: f"{g[0]['lr']:g}",
@@ -36,14 +41,11 @@ def result_table(records: Iterable[Record]) -> Table:
     same = [name for name in ("d_model", "lr") if len(set(texts[name])) == 1]
     slices = list(dict.fromkeys(_slice(entry) for group in rows for r in group for entry in _tests(r)))
     table = slim(_title([f"{name}={texts[name][0]}" for name in same], slices, several))
-    shown = [name for name in columns if name not in same and any(texts[name])]
-    for name in shown:
-        left = name in ("mixer", "knob")
-        table.add_column(name, justify="left" if left else "right", no_wrap=name != "knob", overflow="fold")
-    for slice_ in slices:
-        table.add_column(_values(slice_), justify="right", no_wrap=True)
+    shown = [name for name in columns if name not in same]
+    for name in (*shown, *map(_values, slices)):
+        table.add_column(name, justify="left" if name == "mixer" else "right", no_wrap=True)
     for i, group in enumerate(rows):
-        table.add_row(*(texts[name][i] for name in shown), *(_score(group, slice_) for slice_ in slices))
+        table.add_row(*(texts[name][i] for name in shown), *(_score(group, s, gap) for s in slices))
     if more > 0:
         table.caption = f"and {more} more: python -m zoo.collect writes them all"
     return table
@@ -56,13 +58,24 @@ def slice_table(record: Record) -> Table:
     bounded = any(entry["coverage"] < 1 for entry in entries)
     table = slim("accuracy by slice")
     for column in ["split", *keys, "accuracy", "loss", "answers", "rows"] + ["coverage"] * bounded:
-        table.add_column(column, justify="left" if column == "split" else "right", overflow="fold")
+        table.add_column(column, justify="left" if column == "split" else "right", no_wrap=True)
     for entry in entries:
         which = (str(entry["slice"].get(key, "")) for key in keys)
         loss = "-" if entry["loss"] is None else f"{entry['loss']:.3f}"
         counts = percent(entry["accuracy"]), loss, str(entry["answers"]), str(entry["rows"])
         table.add_row(entry["split"], *which, *counts, *[percent(entry["coverage"])] * bounded)
     return table
+
+
+def print_whole(screen: Console, *layouts: Table) -> None:
+    """The first that fits, else the last: a terminal then breaks its lines, and nothing is cut away."""
+    free = screen.options.update(width=1000)
+    wanted = [Measurement.get(screen, free, table).maximum for table in layouts]
+    fits = next((i for i, width in enumerate(wanted) if width <= screen.width), None)
+    if fits is not None:
+        screen.print(layouts[fits])
+    else:
+        Console(highlight=False, width=wanted[-1]).print(layouts[-1])
 
 
 def percent(value: float | None) -> str:
@@ -117,11 +130,11 @@ def _seeds(group: Sequence[Record]) -> str:
     return f"{len(group)}" + (f", {diverged} diverged" if diverged else "")
 
 
-def _score(group: Sequence[Record], slice_: Slice) -> str:
+def _score(group: Sequence[Record], slice_: Slice, gap: str) -> str:
     """The mean over those of the group that did not diverge, and how far they spread."""
     sound = [record for record in group if record["status"] != "diverged"]
     entries = [entry for record in sound for entry in _tests(record) if _slice(entry) == slice_]
     scores = [entry["accuracy"] for entry in entries]
     if not scores:
         return "-" if sound else "diverged"
-    return percent(mean(scores)) + (f" ±{100 * stdev(scores):.1f}" if len(scores) > 1 else "")
+    return percent(mean(scores)) + (f"{gap}±{100 * stdev(scores):.1f}" if len(scores) > 1 else "")

@@ -1,0 +1,59 @@
+"""What cells scored, in a line and in tables: by hand, and on a narrow terminal."""
+
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from zoo.score_tables import print_whole, result_table, slice_table, summary
+
+
+def record(seed: int, accuracy: float | None, status: str = "ok", lr: float = 0.01) -> dict[str, Any]:
+    entry = {"split": "test", "accuracy": accuracy, "loss": 1.0, "answers": 8, "rows": 2, "coverage": 1.0}
+    return {
+        "point": "p", "mixer": "sliding_window", "knob": {"window": [8]}, "mixer_settings": {"window": 8},
+        "d_model": 64, "state_resident": 10_073, "lr": lr, "seed": seed, "status": status,
+        "slices": [
+            entry | {"slice": {"seq_len": 32, "num_kv_pairs": 4}, "coverage": 0.5},
+            entry | {"slice": {"seq_len": 128, "num_kv_pairs": 32}},
+        ],
+    }  # fmt: skip
+
+
+def shown(width: int, *layouts: Any, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    print_whole(Console(width=width), *layouts)
+    return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_seeds_of_a_point_are_one_row_with_mean_and_spread(capsys: pytest.CaptureFixture[str]):
+    found = [record(0, 0.5), record(1, 0.7), record(2, None, "diverged"), record(0, 0.25, lr=0.1)]
+    lines = shown(160, result_table(found), capsys=capsys)
+    assert "mean over seeds ± standard deviation" in lines[0] and "all: d_model=64" in lines[1]
+    assert [line.split() for line in lines if "window=8" in line] == [
+        "sliding_window window=8 10073 0.01 3, 1 diverged 60.0% ±14.1 60.0% ±14.1".split(),
+        "sliding_window window=8 10073 0.1 1 25.0% 25.0%".split(),
+    ]
+
+
+def test_one_seed_has_no_spread_and_its_number(capsys: pytest.CaptureFixture[str]):
+    lines = shown(160, result_table([record(7, 0.5)]), capsys=capsys)
+    assert "spread" not in lines[0] and "±" not in "".join(lines)
+    assert any(line.split()[-4:] == ["10073", "7", "50.0%", "50.0%"] for line in lines)
+    assert any(
+        "diverged" in line for line in shown(160, result_table([record(0, None, "diverged")]), capsys=capsys)
+    )
+
+
+@pytest.mark.parametrize("width", [20, 60, 80])
+def test_nothing_is_cut_away(capsys: pytest.CaptureFixture[str], width: int):
+    found = [record(0, 0.5), record(1, 0.7), record(0, 0.25, lr=0.1)]
+    lines = shown(width, result_table(found), result_table(found, narrow=True), capsys=capsys)
+    text = " ".join(lines)
+    assert "…" not in text
+    assert all(word in text for word in ("sliding_window", "window=8", "10073", "60.0%", "±14.1", "128/32"))
+    assert max(map(len, lines)) <= max(width, 60)
+    assert "…" not in " ".join(shown(width, slice_table(found[0]), capsys=capsys))
+
+
+def test_a_percentage_is_named():
+    assert summary(record(0, 0.5)) == "test seq_len/num_kv_pairs 32/4: 50.0% (coverage 50.0%), 128/32: 50.0%"
