@@ -78,7 +78,7 @@ class Cell:
 
 def _as_named_before(mixer: dict[str, Any]) -> dict[str, Any]:
     """Without the settings of LATER that say what was so before: cells of older records keep their names."""
-    target = mixer.get("_target_")
+    target = mixer.get("_target_", "")
     return {k: v for k, v in mixer.items() if (target, k) not in LATER or LATER[target, k] != v}
 
 
