@@ -53,9 +53,9 @@ def draw(
     """
     rows = rows.assign(unit=[in_words(row) for row in rows.to_dict("records")])
     first = rows.drop_duplicates("series").sort_values(["family", "mixer", "series"], key=by_family)
-    figure, axes, columns = page.multiples(len(first), style, most=3 if style.below else 4)
+    figure, axes, columns = page.multiples(len(first), style, most=style.across)
     style_of = looks(rows)
-    letters = int(0.9 * figure.get_figwidth() / columns * 122 / small())
+    letters = int(0.72 * figure.get_figwidth() / columns * 122 / small())
     for ax, row in zip(axes, first.to_dict("records"), strict=True):
         series, colour = rows.loc[rows["series"] == row["series"]], style_of[row["series"]].colour
         shade_of = shades(series, colour)
@@ -66,7 +66,7 @@ def draw(
             marks(ax, series, shade_of)
         ax.set_title(_title(series, letters), fontsize=small(), color=colour)
     _scale(axes[0], rows, axis)
-    _labels(axes, columns, axis.label, y_label)
+    _labels(axes, columns, textwrap.fill(axis.label, letters), y_label)
     page.finish(figure, [*(handles or []), *common_handles(rows, style.letters)], caption, style, below=True)
     return figure
 

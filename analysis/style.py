@@ -65,11 +65,18 @@ class Style:
     below: bool
     captioned: bool  # a paper has captions of its own
     letters: int  # in a line of the legend
+    across: int  # panels side by side, at most
 
 
-SCREEN = Style("screen", 5.6, 4.2, font=8.5, small=7.2, marker=5.8, below=False, captioned=True, letters=38)
-PAPER = Style("paper", 6.9, 2.9, font=8, small=7, marker=5.2, below=True, captioned=False, letters=32)
-COLUMN = Style("column", 3.3, 2.3, font=7.5, small=7, marker=4.6, below=True, captioned=False, letters=23)
+SCREEN = Style(
+    "screen", 5.6, 4.2, font=8.5, small=7.2, marker=5.8, below=False, captioned=True, letters=38, across=4
+)
+PAPER = Style(
+    "paper", 6.9, 2.9, font=8, small=7, marker=5.2, below=True, captioned=False, letters=32, across=3
+)
+COLUMN = Style(
+    "column", 3.3, 2.3, font=7.5, small=7, marker=4.6, below=True, captioned=False, letters=23, across=2
+)
 STYLES = {style.name: style for style in (SCREEN, PAPER, COLUMN)}
 
 

@@ -1,5 +1,6 @@
 """How many pairs a state recalls: the capacity at 90 per cent against state, with a power law a mixer."""
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,8 @@ def _draw(
         ax.plot(states, pairs, color=GREY, linestyle=DASHES[label], linewidth=0.9)
     scale(ax, AXES["resident"], _least(found, limits) / ROOM, max(found["state"]) * ROOM, style.width)
     _pairs(ax, loads)
-    ax.set_xlabel("Resident state at that many pairs (scalars per sequence, all layers)")
+    label = "Resident state at that many pairs (scalars per sequence, all layers)"
+    ax.set_xlabel(textwrap.fill(label, int(style.width * 100 / style.font)))
     ax.set_ylabel(f"Pairs recalled at {capacity.RECALL:.0%}")
     page.finish(figure, _handles(style_of, exponents, limits, _least(found, limits) / ROOM), caption, style)
     return figure

@@ -58,6 +58,7 @@ def dressed(published: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
 
 def draw(rows: list[list[Panel]], ours: pd.DataFrame, caption: str, style: Style) -> Figure:
     """Rows of panels; colours and markers are those of `ours`, all of it."""
+    rows = [row[i : i + style.across] for row in rows for i in range(0, len(row), style.across)]
     columns = max(map(len, rows))
     width = style.width * (1.0 if style.below else {1: 1.0, 2: 1.3}.get(columns, 1.8))
     figure = page.new(width, 0.5 + len(rows) * min(0.75 * style.height, 0.85 * width / columns))
@@ -117,8 +118,9 @@ def _axis(ax: Axes, panel: Panel, inches: float, *, first: bool) -> None:
     found = [x for frame in panel.shown for x in frame[panel.axis.column].dropna().clip(lower=1)]
     axes.scale(ax, panel.axis, min(found, default=1) / ROOM, max(found, default=1) * ROOM, inches)
     ax.set_ylim(-0.03, 1.06)
-    ax.set_title(panel.title)
-    ax.set_xlabel("\n".join(textwrap.wrap(panel.axis.label(str(panel.tokens)), int(inches * 100 / small()))))
+    letters = int(inches * 84 / small())
+    ax.set_title(textwrap.fill(panel.title.replace(",", ", ").replace("  ", " "), letters))
+    ax.set_xlabel(textwrap.fill(panel.axis.label(str(panel.tokens)), letters))
     if first:
         ax.set_ylabel("Test accuracy")
 
