@@ -18,12 +18,20 @@ CHUNK = 64  # of the package's linear attention: its only form that stays in flo
 
 def definition(mixer: LinearAttention, x: Tensor) -> Tensor:
     q, k, v = heads(mixer, x)
-    name, ys = type(mixer.map).__name__, []
+    name, ys, eps = type(mixer.map).__name__, [], least(mixer, q, k)
     for t in range(x.shape[1]):
         weights = WEIGHTS[name](mixer.map, q[:, :, t, None], k[:, :, : t + 1], t)
         y = (weights[..., None] * fading(mixer, t) * v[:, :, : t + 1]).sum(2)
-        ys.append(y if mixer.eps is None else y / (weights.sum(-1, keepdim=True) + mixer.eps))
+        ys.append(y if eps is None else y / (weights.sum(-1, keepdim=True) + eps[:, :, t]))
     return output(mixer, torch.stack(ys, dim=2), x)
+
+
+def least(mixer: LinearAttention, q: Tensor, k: Tensor) -> Tensor | None:
+    """[B H T 1]: eps, which with FAVOR+ is a share of the largest feature's part in a query's weights."""
+    if mixer.eps is None or type(mixer.map).__name__ != "Performer" or mixer.decay is not None:
+        return None if mixer.eps is None else torch.full_like(q[..., :1], mixer.eps)
+    parts = favor_features(mixer.map, q) * favor_features(mixer.map, k).cumsum(2)
+    return mixer.eps * parts.amax(-1, keepdim=True).detach()
 
 
 def fading(mixer: LinearAttention, t: int) -> Tensor:
@@ -47,8 +55,8 @@ def package(mixer: LinearAttention, x: Tensor) -> Tensor:
     phi = FEATURES[type(mixer.map).__name__]
     phi_q, phi_k = phi(mixer.map, q), phi(mixer.map, k)
     y = sums(phi_q * faded(mixer, q, 1), phi_k * faded(mixer, k, -1), v)
-    if mixer.eps is not None:
-        y = y / (sums(phi_q, phi_k, torch.ones_like(v)) + mixer.eps)  # the reference's own eps is 1e-10
+    if (eps := least(mixer, q, k)) is not None:
+        y = y / (sums(phi_q, phi_k, torch.ones_like(v)) + eps)  # the reference's own eps is 1e-10
     return output(mixer, y, x)
 
 

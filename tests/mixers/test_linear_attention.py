@@ -1,6 +1,7 @@
 """Linear attention in chunks, and what its feature maps promise (its definition: tests/definitions)."""
 
 import math
+from copy import deepcopy
 from functools import partial
 
 import pytest
@@ -289,3 +290,15 @@ def test_refuses_settings_that_do_not_fit(settings: dict, named: str):
         LinearAttention(
             **({"d_model": 8, "num_heads": 1, "feature_dim": 4, "feature_map": Taylor2} | settings)
         )
+
+
+@pytest.mark.parametrize("scale", [1, 30, 1000])
+def test_favor_reads_and_learns_at_any_scale(scale: float):
+    """Features as they are vanish far out in float32: with an absolute eps outputs and gradients are 0."""
+    mixer = LinearAttention(8, 1, 4, partial(Performer, num_features=16))
+    x = scale * torch.randn(1, 200, 8)
+    exact = deepcopy(mixer).double()(x.double())
+    y = mixer(x)
+    y.square().mean().backward()
+    torch.testing.assert_close(y.double(), exact, rtol=1e-3, atol=1e-3 * scale)
+    assert (y != 0).any(-1).all() and mixer.proj.weight.grad.any()

@@ -5,6 +5,8 @@ Chen et al. 2021, "Scatterbrain: Unifying Sparse and Low-rank Attention" (arXiv 
 B batch, T time, S tokens kept, D model width, H heads, C channels per head, F random features.
 """
 
+import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -12,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.checks import at_least
+from zoo.mixers import log_sums
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.feature_maps import Performer
 from zoo.mixers.projections import QueryKeyValue
@@ -23,8 +26,7 @@ CHUNK = 128
 class State(NamedTuple):
     k: Float[Tensor, "B H S C"]  # S = min(seen, window - 1)
     v: Float[Tensor, "B H S C"]
-    sum_v: Float[Tensor, "B H F C"]  # sum of phi(k) v^T over what has left the window
-    sum_k: Float[Tensor, "B H F"]  # sum of phi(k)
+    older: log_sums.Sums | None  # of what has left the window; None: nothing yet
     seen: int
 
 
@@ -35,7 +37,7 @@ class ScatterBrain(Mixer[State]):
     What is older acts as one more token: its value the mean under phi, its logit the log of its weight; so
     the weights sum to one.  (zoology normalises the two parts by themselves: its rows sum to two.)
     num_features: F, drawn from `seed`.  position: none | rope, which turns queries and keys before phi too.
-    Logits, features and sums are kept in float32 at least.
+    Logits and sums are kept in float32 at least, the sums as `zoo.mixers.log_sums` has them.
     """
 
     def __init__(
@@ -59,45 +61,59 @@ class ScatterBrain(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        parts = self.qkv(x, offset=0 if state is None else state.seen)
-        q, k, v = (part.to(torch.promote_types(part.dtype, torch.float32)) for part in parts)
-        state, ys = self._start(k) if state is None else state, []
+        seen = 0 if state is None else state.seen
+        q, k, v = (p.to(torch.promote_types(p.dtype, torch.float32)) for p in self.qkv(x, offset=seen))
+        older = None if state is None else state.older
+        if state is not None:
+            k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
+        left = max(0, k.shape[2] - self.window + 1)
         with torch.autocast(x.device.type, enabled=False):
-            for chunk in zip(q.split(CHUNK, 2), k.split(CHUNK, 2), v.split(CHUNK, 2), strict=True):
-                y, state = self._chunk(*chunk, state)
-                ys.append(y)
-        y = torch.cat(ys, dim=2).to(x.dtype)
+            mean, log_weight, older = self._older(q, k[:, :, :left], v[:, :, :left], older)
+            y = torch.cat([*self._read(q, k, v, mean, log_weight)], dim=2).to(x.dtype)
+        state = State(k[:, :, left:], v[:, :, left:], older, seen + x.shape[1])
         return self.out_proj(y.transpose(1, 2).flatten(2)), state
 
-    def _chunk(self, q: Tensor, k: Tensor, v: Tensor, state: State) -> tuple[Tensor, State]:
-        k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
-        phi_q, phi_k = self.map(q), self.map(k)
-        age = torch.arange(k.shape[2], device=q.device)
-        age = age[-q.shape[2] :, None] - age
-        far = (phi_q @ phi_k.mT) * (age >= self.window)
-        weight = far.sum(-1) + (phi_q @ state.sum_k[..., None])[..., 0]
-        mean = (far @ v + phi_q @ state.sum_v) / weight.clamp(min=torch.finfo(weight.dtype).tiny)[..., None]
-        near = (q @ k.mT / self.qkv.head_dim**0.5).masked_fill(
-            (age < 0) | (age >= self.window), float("-inf")
-        )
-        p = torch.cat([near, safe_log(weight)[..., None]], dim=-1).softmax(-1)
-        y = p[..., :-1] @ v + p[..., -1:] * mean
-        left = max(0, k.shape[2] - self.window + 1)
-        gone = phi_k[:, :, :left]
-        sum_v, sum_k = state.sum_v + gone.mT @ v[:, :, :left], state.sum_k + gone.sum(2)
-        return y, State(k[:, :, left:], v[:, :, left:], sum_v, sum_k, state.seen + q.shape[2])
+    def _older(
+        self, q: Float[Tensor, "B H T C"], k: Tensor, v: Tensor, before: log_sums.Sums | None
+    ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T"], log_sums.Sums | None]:
+        """For each query the mean of the values before its window and the log of their weight.
 
-    def _start(self, k: Tensor) -> State:
-        sum_v = k.new_zeros(k.shape[0], self.num_heads, self.num_features, k.shape[3])
-        return State(k[:, :, :0], k[:, :, :0], sum_v, sum_v[..., 0], 0)
+        k, v: of the tokens that leave the window, one after each query of the last so many; what they leave
+        behind is the third result.
+        """
+        left, after = k.shape[2], before
+        means, logs = [torch.zeros_like(q[:, :, left:])], [q.new_full(q[:, :, left:, 0].shape, -torch.inf)]
+        if left:
+            a = self.map.exponents(q[:, :, -left:])
+            if before is None:
+                mean, log = torch.zeros_like(q[:, :, :1]), q.new_full(q[:, :, :1, 0].shape, -torch.inf)
+            else:
+                share, log = log_sums.shares(a[:, :, :1], before.log_z[:, :, None], 0.0)
+                mean = share @ before.mean
+            readers = torch.cat([a[:, :, 1:], a[:, :, -1:]], dim=2)  # the last: of the next call
+            later, later_log, after = log_sums.attend(readers, self.map.exponents(k), v, 0.0, before)
+            means += [mean, later[:, :, :-1]]
+            logs += [log, later_log[:, :, :-1]]
+        log_weight = torch.cat(logs, dim=2) - math.log(self.num_features)
+        return torch.cat(means, dim=2), log_weight, after
+
+    def _read(
+        self, q: Tensor, k: Tensor, v: Tensor, mean: Tensor, log_weight: Tensor
+    ) -> Iterator[Float[Tensor, "B H S C"]]:
+        """The outputs of `CHUNK` queries at a time, the last of which stands at the last key."""
+        for start in range(0, q.shape[2], CHUNK):
+            here = slice(start, start + CHUNK)
+            stop = k.shape[2] - q.shape[2] + min(start + CHUNK, q.shape[2])
+            q_n = q[:, :, here]
+            seen = slice(max(0, stop - q_n.shape[2] - self.window + 1), stop)
+            age = torch.arange(k[:, :, seen].shape[2], device=q.device)
+            age = age[-q_n.shape[2] :, None] - age
+            near = q_n @ k[:, :, seen].mT / self.qkv.head_dim**0.5
+            near = near.masked_fill((age < 0) | (age >= self.window), -torch.inf)
+            p = torch.cat([near, log_weight[:, :, here, None]], dim=-1).softmax(-1)
+            yield p[..., :-1] @ v[:, :, seen] + p[..., -1:] * mean[:, :, here]
 
     def state_size(self, seq_len: int) -> StateSize:
         sums = self.num_heads * self.num_features * (self.qkv.head_dim + 1)
-        held = 2 * self.d_model * min(seq_len, self.window - 1) + sums
+        held = 2 * self.d_model * min(seq_len, self.window - 1) + (sums if seq_len >= self.window else 0)
         return StateSize(paper=2 * self.d_model * self.window + sums, resident=held, touched=held)
-
-
-def safe_log(x: Tensor) -> Tensor:
-    """log x, and minus infinity without a gradient where x is zero."""
-    zero = x <= 0
-    return x.masked_fill(zero, 1.0).log().masked_fill(zero, float("-inf"))

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.checks import at_least
+from zoo.mixers import log_sums
 from zoo.mixers.feature_maps.base import FeatureMap
 
 HIGHEST = 30.0  # exponent of a feature
@@ -18,9 +19,11 @@ class Performer(FeatureMap):
 
     phi(x) = exp(w_r . x' - |x'|^2 / 2) / sqrt(num_features), x' = x / C^(1/4).  The rows w_r are orthogonal
     in blocks of C and as long as Gaussian vectors are; they are drawn once, from `seed`, and never learned.
-    No maximum over the sequence is subtracted, as the authors do: it would look ahead.  An exponent is at
-    most |w_r|^2 / 2, and is cut off at 30, which only channels beyond 50 or so can reach: twice that, over
-    thousands of tokens, is within float32.
+    No maximum over the sequence is subtracted, as the authors do: it would look ahead.  With a denominator
+    what is kept are means and logarithms (`zoo.mixers.log_sums`), which no exponent drives out of range: z is
+    the log of the sum of phi(k), kv the mean of the values under each feature, and eps is a share of the
+    largest feature's part in a query's weights.  Without one, or where heads decay, exponents are cut off at
+    30 (they are at most |w_r|^2 / 2, which only channels beyond 50 or so bring there).
 
     The estimate's relative variance is exp(|q' + k'|^2) / num_features (their Lemma 2): weights as sharp as
     recall needs come out only where the rows cover all directions of C channels.  On the demo's task (4, 8,
@@ -44,9 +47,39 @@ class Performer(FeatureMap):
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
         del offset
+        return self.exponents(x).clamp(max=HIGHEST).exp() / self.num_features**0.5
+
+    def exponents(self, x: Float[Tensor, "... T C"]) -> Float[Tensor, "... T F"]:
         x = x / self.feature_dim**0.25
-        exponents = x @ self.projection - x.square().sum(-1, keepdim=True) / 2
-        return exponents.clamp(max=HIGHEST).exp() / self.num_features**0.5
+        return x @ self.projection - x.square().sum(-1, keepdim=True) / 2
+
+    def attend(
+        self,
+        q: Float[Tensor, "... T C"],
+        k: Float[Tensor, "... T C"],
+        v: Float[Tensor, "... T V"],
+        eps: float | None,
+        fade: Float[Tensor, "... T T"] | None = None,
+    ) -> Float[Tensor, "... T V"]:
+        if eps is None or fade is not None:
+            return super().attend(q, k, v, eps, fade)
+        return self.scan(q, k, v, eps)[0]
+
+    def scan(
+        self,
+        q: Float[Tensor, "B H T C"],
+        k: Float[Tensor, "B H T C"],
+        v: Float[Tensor, "B H T V"],
+        eps: float | None,
+        kv: Float[Tensor, "B H F V"] | None = None,
+        z: Float[Tensor, "B H F"] | None = None,
+        offset: int = 0,
+    ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"] | None]:
+        if eps is None:
+            return super().scan(q, k, v, eps, kv, z, offset)
+        before = None if kv is None or z is None else log_sums.Sums(kv, z)
+        y, _, (mean, log_z) = log_sums.attend(self.exponents(q), self.exponents(k), v, eps, before)
+        return y, mean, log_z
 
 
 def _orthogonal_gaussian(rows: int, dim: int, seed: int) -> Float[Tensor, "rows dim"]:
