@@ -63,6 +63,15 @@ function find(series, typed) {
 /** The marks and names of what is in view, for where the list of mixers is folded away: below the picture. */
 function legend(view) {
   const shown = view.setting.series.filter((series) => view.series.has(series.name));
-  const rows = shown.map((series) => element("button", { type: "button", click: () => chooseSeries(series.name) }, glyph(series), series.name));
+  const rows = [...Map.groupBy(shown, ({ colour, symbol }) => colour + symbol).values()].map((alike) => {
+    const [text, click] = alike.length === 1 ? [alike[0].name, () => chooseSeries(alike[0].name)] : [`${alike[0].family} (${alike.length})`, unfold];
+    return element("button", { type: "button", click }, glyph(alike[0]), text);
+  });
   byId("legend").replaceChildren(...rows);
+}
+
+/** The list of mixers, with all their names. */
+function unfold() {
+  byId("filters").open = true;
+  byId("filters").scrollIntoView();
 }

@@ -1,7 +1,6 @@
-// What no model can do, and what guessing gives: lines with their names beside them.
+// What no model can do, and what chance gives: lines with their names beside them.
 
 const FULL = 0.99; // where a bound no longer binds
-const GUESS = "a guess among the row's values: 1/n";
 
 /** The region above the first bound, lines for fewer bits a scalar, and the heuristic. */
 function bounds(view) {
@@ -33,36 +32,33 @@ function boundOf(view, label) {
   return states.map((_, at) => mean(bySlice.map((line) => line[at])));
 }
 
-/** The accuracy of naming any of the row's values, the mean over the slices in view; null where a slice has no n. */
-function guess(view) {
-  const each = view.slices.map((slice) => view.setting.guess[view.split][slice]);
-  return view.bound && each.length && each.every((value) => value !== null) ? mean(each) : null;
-}
+/** Chance where it is drawn, else null. */
+const chance = (view) => (view.bound ? chanceOf(view) : null);
 
-function guessLine(view, range) {
-  const at = guess(view);
+function chanceLine(view, range) {
+  const at = chance(view);
   if (at === null) return [];
   return [quiet({ x: range, y: [at, at], mode: "lines", line: { color: LOOK.grey, width: 1.1, dash: "dashdot" } })];
 }
 
-/** The names of the lines, where they are in sight: along a bound, and at the right end of the guess. */
+/** The names of the lines, where they are in sight: along a bound, and at the right end of chance. */
 function limitLabels(view, range) {
   const look = { showarrow: false, font: { ...font(10), color: LOOK.grey } };
-  const at = guess(view);
-  const right = { ...look, text: `${GUESS} (${share(at)})`, xref: "paper", x: 1, xanchor: "right", y: at, yanchor: "top" };
+  const at = chance(view);
+  const right = { ...look, text: `${DATA.chance} (${share(at)})`, xref: "paper", x: 1, xanchor: "right", y: at, yanchor: "top" };
   const along = boundsKnown(view) ? view.axis.bounds.map((label) => ({ ...look, ...beside(binding(view, label), range), text: SAID(label) })) : [];
   return [...(at === null ? [] : [right]), ...along.filter((each) => "x" in each)];
 }
 
 const SAID = (label) => (label.startsWith("no model") ? label : "outer-product memory (a heuristic)");
 
-/** Left of a line where it climbs, and turned as it is; above it where it is all but level; {} out of sight. */
+/** Left of a line where it climbs, and turned as it is; above the picture where it is all but level; {} out of sight. */
 function beside({ x, y }, [low, high]) {
   const seen = x.map((_, place) => place).filter((place) => x[place] > low && x[place] < high);
   if (!seen.length) return {};
   const middle = seen.reduce((best, each) => (Math.abs(y[each] - 0.5) < Math.abs(y[best] - 0.5) ? each : best));
   if (y[middle] < 0.75) return { x: Math.log10(x[middle]), y: Math.max(y[middle], 0.35), xanchor: "right", textangle: -90 };
-  return { x: Math.log10(x[seen[0]]), y: y[seen[0]], xanchor: "left", yanchor: "bottom" };
+  return { x: Math.log10(x[seen[0]]), yref: "paper", y: 1, xanchor: "left", yanchor: "bottom" };
 }
 
 /** Up to where the bounds bind; the hard one mostly lies left of every trained model. */

@@ -12,6 +12,7 @@ from typing import Any
 from plotly.offline import get_plotlyjs
 
 from analysis.bounds import in_words, violations
+from analysis.chance import SAID
 from analysis.report import payload
 from analysis.report.details import config_of, details, packed
 from analysis.report.settings import complete, divide
@@ -45,6 +46,7 @@ def report(homes: Sequence[Path], made: str = "") -> tuple[str, Sources]:
         "settings": [payload.setting(setting, found.origin) for setting in settings],
         "axes": payload.axes(),
         "per_cell": payload.PER_CELL,
+        "chance": SAID,
         "csv": payload.CSV,
         "real": payload.REAL,
         "resamples": payload.bootstrap(settings),

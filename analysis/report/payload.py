@@ -1,7 +1,6 @@
 """What the page must know before anything is clicked: plain lists in columns, for JSON."""
 
 import math
-import re
 from collections import Counter
 from typing import Any
 
@@ -11,6 +10,7 @@ import pandas as pd
 from analysis import bounds
 from analysis.axes import AXES, BF16, FP32, PER_CELL, Axis
 from analysis.cells import slices
+from analysis.chance import chance
 from analysis.report.settings import Setting
 from analysis.report.sources import Failure
 from analysis.seeds import resamples
@@ -85,7 +85,7 @@ def setting(of: Setting, origin: dict[str, int]) -> dict[str, Any]:
             "coverage": {s: _by_slice(of.table, cells, s, names[s], "coverage") for s in SPLITS},
         },
         "bounds": _bounds(of.table, names),
-        "guess": {split: [_guess(name) for name in names[split]] for split in SPLITS},
+        "chance": {split: [_plain(chance([name])) for name in names[split]] for split in SPLITS},
     }
 
 
@@ -167,12 +167,6 @@ def _bounds(table: pd.DataFrame, names: dict[str, list[str]]) -> dict[str, Any]:
         for label in bounds.LABELS
     }
     return {"states": states.tolist(), "lines": lines}
-
-
-def _guess(name: str) -> float | None:
-    """1/n for a slice with n pairs a row: the score of one who names any of the row's values."""
-    pairs = re.search(r"\bnum_kv_pairs=(\d+)", name)
-    return 1 / int(pairs[1]) if pairs and int(pairs[1]) else None
 
 
 def _rounded(accuracy: pd.Series) -> list[float]:

@@ -17,7 +17,7 @@ function draw(view, points) {
   const at = (point) => Math.max(point[view.axis.column], 1e-12);
   const layers = [
     ...bounds(view),
-    ...guessLine(view, range),
+    ...chanceLine(view, range),
     frontierLine(drawn, at, range, view.axis),
     ...(view.lines ? seriesLines(view, drawn, at) : []),
     ...dumbbells(view, drawn),
@@ -87,7 +87,7 @@ function layout(view, drawn, range) {
   };
   return {
     xaxis, yaxis, font: font(), showlegend: false, hovermode: "closest", dragmode: TOUCH.matches ? false : "zoom", uirevision: view.zoom,
-    margin: { l: 56, r: 16, t: 28, b: narrow() ? 78 : 46 }, paper_bgcolor: LOOK.paper, plot_bgcolor: LOOK.paper,
+    margin: { l: 56, r: 16, t: narrow() ? 46 : 28, b: narrow() ? 78 : 46 }, paper_bgcolor: LOOK.paper, plot_bgcolor: LOOK.paper,
     hoverlabel: hoverLook(),
     annotations: drawn.some((point) => point.diverged < point.seeds) ? limitLabels(view, range) : [nothing(view, drawn)],
   };

@@ -2,6 +2,7 @@
 // validation, seeds.py gives the interval, points.py the means, frontier.py what no other point beats.
 
 const TIE = 1e-9; // of two mean accuracies, as in learning_rate.py
+const MARGIN = 0.02; // above chance, within which a point counts as one at chance, as in chance.py
 const SOLVED = 0.99; // accuracy from which a seed counts as having solved the task
 const BOOTSTRAP = "bootstrap 95 %", RANGE = "min to max", NONE = "one seed";
 
@@ -124,11 +125,17 @@ function median(numbers) {
 /** Causal, exactly decodable points of which a seed finished; no other belongs on the frontier. */
 const takesPart = (point) => point.causal && point.exact_decode && point.diverged < point.seeds;
 
+/** The mean of 1/n over the slices in view, as `analysis.chance` has it; null where a slice has no n. */
+function chanceOf({ setting, split, slices }) {
+  const each = slices.map((slice) => setting.chance[split][slice]);
+  return each.length && each.every((value) => value !== null) ? mean(each) : null;
+}
+
 /** Sets on_frontier: no other point has at most its cost and at least its accuracy, one of them strictly. */
-function markFrontier(points, axis) {
+function markFrontier(points, axis, chance) {
   const cost = (point) => (axis.more ? -point[axis.column] : point[axis.column]);
   for (const point of points) point.on_frontier = false;
-  const rivals = points.filter((point) => takesPart(point) && point[axis.column] !== null);
+  const rivals = points.filter((point) => takesPart(point) && !(point.accuracy < chance + MARGIN) && point[axis.column] !== null);
   rivals.sort((a, b) => cost(a) - cost(b) || b.accuracy - a.accuracy);
   let best = null;
   for (const point of rivals) {
@@ -152,6 +159,6 @@ function summarise(view) {
   const found = [...grouped.keys()].sort((a, b) => a - b).map((point) => {
     return summary(setting, DATA.resamples, point, grouped.get(point), split, slices);
   });
-  markFrontier(found, axis);
+  markFrontier(found, axis, chanceOf(view) ?? -1);
   return found;
 }

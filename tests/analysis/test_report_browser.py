@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 
 from analysis.axes import AXES
+from analysis.chance import SAID
 from analysis.pareto import pareto
 from analysis.report.page import report
 from tests.analysis import crowd, fake
@@ -326,7 +327,7 @@ def test_what_is_taken_away_and_that_nothing_offers_an_upload(page: Any) -> None
 def test_limits_are_named_in_the_picture(page: Any) -> None:
     said = " ".join(page.locator("#picture .annotation").all_text_contents())
     guess = sum(1 / pairs for _, pairs in fake.SLICES) / len(fake.SLICES)
-    assert f"a guess among the row's values: 1/n ({guess:.3f})" in said
+    assert f"{SAID} ({guess:.3f})" in said
     drawn = page.evaluate("layout({ ...view }, points, [1, 1e5]).annotations.map((each) => each.text)")
     assert len(drawn) == 5 and "outer-product memory (a heuristic)" in drawn
     page.uncheck("#show-bound")
