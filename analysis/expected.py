@@ -10,7 +10,8 @@ The CSV has one row an expectation.  Lines that start with # are comments.  Its 
     any other   a column of `zoo.results.load` (mixer, d_model, mixer.window, ...): together they name one
                 point; an empty field leaves that column open
 
-Exit code: 0; with --strict 1 when a row is off or missing; 1 when something cannot be read.
+Exit code: 0; with --strict 1 when a row is off or missing; 1 when nothing can be read; 3 when some records
+cannot be.
 """
 
 import argparse
@@ -23,8 +24,9 @@ from rich.table import Table
 
 from analysis import cells, learning_rate
 from analysis.points import points
+from analysis.records import readable
 from analysis.table import whole
-from zoo.results import load
+from zoo.reading import left_out
 
 NEEDED = ("accuracy", "tolerance", "slice")
 MEAN = "mean"
@@ -88,7 +90,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a row is off or missing")
     options = parser.parse_args(arguments)
     try:
-        checked = check(load(options.results), read(options.expected))
+        found, *unread, _ = readable(options.results)
+        checked = check(found, read(options.expected))
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -97,7 +100,8 @@ def main(arguments: list[str] | None = None) -> int:
     console.print(table)
     off = int(np.sum(checked["mark"].to_numpy() != OK))
     console.print(f"{len(checked) - off} of {len(checked)} as expected.")
-    return 1 if off and options.strict else 0
+    incomplete = left_out(*unread)
+    return 1 if off and options.strict else incomplete
 
 
 def _accuracies(table: pd.DataFrame, chosen: pd.DataFrame, name: str, known: list[str]) -> dict[str, float]:

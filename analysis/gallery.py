@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from analysis import figures, page, records
 from analysis.records import as_csv
 from analysis.style import Style, rc
-from zoo.results import load_distances, load_metrics
+from zoo.results import Reading, curves, distances
 
 # A sweep's pictures, and those of its toy form mini_NAME where that has no line of its own.
 PICTURES = {
@@ -65,17 +65,19 @@ class Study:
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
-        return load_metrics(self.home)
+        found, lost = curves(Reading(self.home))
+        self.unread.extend(lost)
+        return found
 
     @cached_property
     def distances(self) -> pd.DataFrame:
-        return load_distances(self.home)
+        return distances(records.readable(self.home).records)
 
     @cached_property
     def _read(self) -> tuple[pd.DataFrame, list[str]]:
-        found, unread = records.readable(self.home)
-        table, twice = records.once(records.kept(found, self.where))
-        return table, unread + twice
+        found = records.readable(self.home)
+        table, twice = records.once(records.kept(found.table, self.where))
+        return table, found.wrong + found.notes + twice
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from analysis.cells import slices
 from analysis.pareto import Pareto, pareto
-from zoo.results import load
+from analysis.records import readable
+from zoo.reading import left_out
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -20,13 +21,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
     options = parser.parse_args(arguments)
     try:
-        table = load(options.results)
+        table, *unread, _ = readable(options.results)
         text = markdown(pareto(table, where=options.where), slices(table, "test"), options.results.name)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print(text)
-    return 0
+    return left_out(*unread)
 
 
 def markdown(shown: Pareto, order: list[str], name: str) -> str:

@@ -168,7 +168,7 @@ def pareto(
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
-        table, unread = readable(options.results)
+        table, unread, notes, _ = readable(options.results)
         shown = pareto(table, split=options.split, of=options.slice, axis=options.axis, where=options.where)
         shown = _beside(shown, options.points)
         paths = _write(shown, options)
@@ -177,7 +177,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"error: {line}", file=sys.stderr)
         return NOTHING
     _report(shown, paths)
-    for note in shown.notes:
+    for note in (*notes, *shown.notes):
         print(f"note: {note}", file=sys.stderr)
     for line in [*(f"not read: {each}" for each in unread), *shown.wrong]:
         print(f"error: {line}", file=sys.stderr)

@@ -1,47 +1,39 @@
 """The records of a folder that can be read, and what is wrong with the others."""
 
-import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from analysis.where import where
 from zoo import results
-
-NEEDED = (*results.KEYS, "mixer_settings", "task_settings", "slices")
-COMPUTED = ("=", "+", "-", "@")  # how a cell begins that a spreadsheet takes for a formula
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|-")
+from zoo.foreign import inert
 
 
-def readable(home: Path) -> tuple[pd.DataFrame, list[str]]:
-    """(what `zoo.results.load` makes of the sound records, one line on each of the others).
+class Readable(NamedTuple):
+    """table: what `zoo.results.load` makes of the sound records.  wrong: a line on each of the others.
 
-    home: a results folder or archive.  ValueError: it is not there, or none of its records is sound.
+    notes: one on each folder that bears another name than its record.  records: the sound ones.
     """
-    found, wrong = [], []
-    for folder in results.cells(home):
-        if results.is_done(folder):
-            try:
-                found.append(sound(folder))
-            except (ValueError, OSError) as error:
-                wrong.append(str(error))
-    if wrong and not found:
-        raise ValueError(f"No record in {home} can be read; the first of {len(wrong)}: {wrong[0]}")
+
+    table: pd.DataFrame
+    wrong: list[str]
+    notes: list[str]
+    records: list[dict[str, Any]]
+
+
+def readable(home: Path) -> Readable:
+    """What can be read of a results folder or archive.  ValueError: it is not there, or nothing can."""
+    reading = results.Reading(home)
+    found = sorted((record for _, record in reading), key=lambda record: record["run_id"])
     if not found:
-        raise ValueError(f"results folder {home} holds no finished cell: run `python -m zoo.run` first.")
-    return results.table(found), wrong
+        raise ValueError(reading.nothing())
+    return Readable(results.table(found), reading.wrong, reading.notes, found)
 
 
 def sound(folder: results.Home) -> dict[str, Any]:
-    """The record of a cell.  ValueError: something in it is missing."""
-    record = results.read(folder)
-    absent = [key for key in NEEDED if key not in record]
-    if absent:
-        raise ValueError(
-            f"{folder / 'result.json'} lacks {absent[0]!r}: delete its folder and run the same command again."
-        )
-    return record
+    """The record of a cell, in a folder of any name.  ValueError, one line: it is damaged or foreign."""
+    return results.parsed(folder)
 
 
 def kept(table: pd.DataFrame, condition: str) -> pd.DataFrame:
@@ -63,15 +55,9 @@ def as_csv(table: pd.DataFrame) -> str:
     A word that a spreadsheet would compute ("=HYPERLINK(..)") has a ' before it; numbers stay numbers.
     """
     words = [str(column) for column in table if table[column].dtype.kind in "OUT"]
-    inert = {name: [_inert(value) for value in table[name].tolist()] for name in words}
-    safe = table.assign(**{name: pd.Series(cells, table.index, object) for name, cells in inert.items()})
-    return safe.rename(columns=_inert).to_csv(index=False, float_format="%.6g", lineterminator="\n")
-
-
-def _inert(value: Any) -> Any:
-    if not isinstance(value, str) or not value.lstrip().startswith(COMPUTED) or _NUMBER.fullmatch(value):
-        return value
-    return f"'{value}"
+    quiet = {name: [inert(value) for value in table[name].tolist()] for name in words}
+    safe = table.assign(**{name: pd.Series(cells, table.index, object) for name, cells in quiet.items()})
+    return safe.rename(columns=inert).to_csv(index=False, float_format="%.6g", lineterminator="\n")
 
 
 def once(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -85,7 +71,8 @@ def once(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     again = rows.loc[rows.duplicated(["run_id", "split", "slice"]), "run_id"]
     if len(again):
         raise ValueError(
-            f"Two records say that they are {again.iloc[0]}, and their numbers differ: delete one's folder."
+            f"Two records say that they are {again.iloc[0]}, and their numbers differ: "
+            "give their folders or archives one at a time."
         )
     cells = rows.drop_duplicates("run_id")
     twins = cells.loc[cells.duplicated(["point", "lr", "seed"], keep=False)]

@@ -33,7 +33,7 @@ from analysis.records import as_csv, kept, once, readable
 from analysis.seeds import solved
 from analysis.table import whole
 from analysis.uncertainty import at_chosen
-from zoo.results import load_distances
+from zoo import results
 
 ABOUT = ["load", "series", "d_model", "knobs", "state_resident"]
 SHOWN = {
@@ -82,12 +82,10 @@ def distances(counted: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
-        table, unread = readable(options.results)
-        table, notes = once(kept(table, options.where))
+        table, unread, notes, records = readable(options.results)
+        table, twice = once(kept(table, options.where))
         tables = statistics(table, options.recall)
-        if unread:
-            notes.append("distances.csv is not written: it needs all records of the folder.")
-        elif len(counted := load_distances(options.results)):
+        if len(counted := results.distances(records)):
             tables["distances"] = distances(counted, table)
         paths = _write(tables, page.folder(options.results, "statistics", options.out))
     except (ValueError, OSError) as error:
@@ -98,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
             _print(tables[name], columns, name)
     for path in paths:
         print(f"wrote {path}")
-    for note in notes:
+    for note in (*notes, *twice):
         print(f"note: {note}", file=sys.stderr)
     wrong = bounds.in_words(bounds.violations(table))
     for line in [*(f"not read: {each}" for each in unread), *wrong]:

@@ -30,11 +30,21 @@ def test_it_reads_like_the_folder(home: Path, capsys: pytest.CaptureFixture[str]
     assert not [name for name in zipfile.ZipFile(packed).namelist() if "ckpt" in name]
 
 
-def test_a_cell_that_lost_a_file_is_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_lost_or_a_link_is_named_and_its_record_stays(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     next(home.glob("*/env.json")).unlink()
-    assert archive.main([str(home)]) == 2
-    assert "env.json is missing beside a result.json: delete its folder" in capsys.readouterr().err
-    assert not home.with_suffix(".zip").exists()
+    outside = home.parent / "secret"
+    outside.write_text("x")
+    curve = next(home.glob("*/metrics.csv"))
+    curve.unlink()
+    curve.symlink_to(outside)
+    assert archive.main([str(home)]) == 3
+    lines = sorted(capsys.readouterr().err.splitlines(), key=len)
+    assert lines[0].endswith("/env.json is missing.") and "metrics.csv is a link, which may" in lines[1]
+    with zipfile.ZipFile(home.with_suffix(".zip")) as file:
+        assert len(file.namelist()) == 6 and b"x" not in map(file.read, file.namelist())
+    assert len(results.load(home.with_suffix(".zip")).run_id.unique()) == 2
 
 
 def test_the_same_cells_make_the_same_bytes(home: Path, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_columns_that_only_later_records_have(
     """And values that look like others: a word that is a number, a list, an empty word, a comma, a quote."""
     home = tmp_path / "o'clock" / "results"
     put(home, "a-1", mixer_settings={"x": 1, "word": "1e3"}, layers=["A", "B"], versions={"torch": "2.13"})
-    put(home, "a-2", mixer_settings={"x": 0.5, "inner": {"y": True}}, label='a "b", c\nd')
+    put(home, "a-2", mixer_settings={"x": 0.5, "inner": {"y": True}}, label='=a "b", c\nd')
     put(home, "a-3", mixer_settings={"z": None, "word": "none"}, lr=1)
     code, out, err = run(capsys, home)
     assert (code, err) == (0, "")
@@ -103,7 +103,7 @@ def test_columns_that_only_later_records_have(
     label, lr = record()["label"], record()["lr"]
     assert rows == [
         (1.0, "1e3", None, None, '["A", "B"]', "2.13", label, lr),
-        (0.5, None, True, None, None, None, 'a "b", c\nd', lr),
+        (0.5, None, True, None, None, None, """'=a "b", c\\nd""", lr),
         (None, "none", None, None, None, None, label, 1.0),
     ]
     assert sorted(path.name for path in home.parent.iterdir()) == [
@@ -146,8 +146,11 @@ BAD = [
     (("{}/nowhere",), "results folder {}/nowhere does not exist"),
     (("{}/empty",), "results folder {}/empty holds no finished cell: run `python -m zoo.run` first."),
     (("{}/failed",), "results folder {}/failed holds no finished cell: 1 failed, 0 are not through"),
-    (("{}/old",), "{}/old/b-1/result.json has schema 0, this version reads schema 2: delete it and run"),
-    (("{}/half",), "{}/half/b-1/result.json is not complete JSON"),
+    (
+        ("{}/old",),
+        "No record in {}/old can be read; the first of 1: {}/old/b-1/result.json has schema 0, this",
+    ),
+    (("{}/half",), "No record in {}/half can be read; the first of 1: {}/half/b-1/result.json is not comp"),
     (("{}/old", "--out", "/proc/nowhere/x"), "cannot write /proc/nowhere"),
 ]
 
@@ -158,8 +161,6 @@ def test_what_cannot_be_read_is_one_line_and_no_file(
 ):
     (tmp_path / "empty").mkdir()
     results.fail(tmp_path / "failed" / "a-1", "killed")
-    put(tmp_path / "old", "a-1")
-    put(tmp_path / "half", "a-1")
     (put(tmp_path / "old", "b-1") / "result.json").write_text('{"schema": 0}')
     path = put(tmp_path / "half", "b-1") / "result.json"
     path.write_text(path.read_text()[:-100])
@@ -167,9 +168,20 @@ def test_what_cannot_be_read_is_one_line_and_no_file(
     (tmp_path / "old.csv").write_text("yesterday's")
     code, out, err = run(capsys, *(word.format(tmp_path) for word in words))
     assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert err.startswith(says.format(tmp_path))
+    assert err.startswith(says.replace("{}", str(tmp_path)))
     assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "old.csv"])
     assert (tmp_path / "old.csv").read_text() == "yesterday's"
+
+
+def test_a_record_that_cannot_be_read_is_named_and_the_others_are_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    put(tmp_path / "some", "a-1")
+    put(tmp_path / "some", "a-2", lr="fast")
+    code, out, err = run(capsys, tmp_path / "some")
+    assert code == 3 and out.startswith("1 records")
+    assert err.startswith(f'left out: {tmp_path}/some/a-2/result.json: lr (="fast") must be a number')
+    assert err.count("\n") == 1
 
 
 def test_memory_holds_one_record_at_a_time():

@@ -1,6 +1,7 @@
 """The record on disk: what load() gives back, and what it says of a folder it cannot read."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from zoo.state import StateSize
 COMPOSER = composer()
 SLICES = build_task(COMPOSER.cell([]).config).segments("test")
 NAMES = [segment.name for segment in SLICES]
+AGAIN = "move its folder away, and the same command makes the cell again"
 SIZE = StateSize(paper=None, resident=30, touched=20, aux_ints=1)
 
 
@@ -124,24 +126,36 @@ def test_an_unfinished_or_failed_cell_is_no_result(three: Path):
 
 
 @pytest.mark.parametrize(
-    ("break_it", "says"),
+    ("break_it", "says", "fix"),
     [
-        (lambda path: path.write_text(path.read_text()[:100]), "is not complete JSON"),
-        (lambda path: path.write_text(""), "is not complete JSON"),
-        (lambda path: path.write_text("[]"), "has schema None, this version reads schema 2"),
-        (lambda path: path.write_text('{"schema": 99}'), "has schema 99, this version reads schema 2"),
+        (lambda path: path.write_text(path.read_text()[:100]), "is not complete JSON", AGAIN),
+        (lambda path: path.write_text("9" * 5000), "is not complete JSON", AGAIN),
+        (lambda path: path.write_text("[]"), "has schema None, this version reads schema 2", AGAIN),
+        (lambda path: path.write_text("[" * 100000), "is not complete JSON", AGAIN),
+        (lambda path: path.write_bytes(b"\xff\xfe\x00"), "is no text", ""),
+        (
+            lambda path: path.write_text('{"schema": 99, "versions": {"zoo-recall": "9.1"}}'),
+            "has schema 99, this version reads schema 2",
+            "keep it, and read it with zoo-recall 9.1 or later (this is ",
+        ),
+        (
+            lambda path: path.write_text('{"schema": 1, "git_revision": "0123456789abcdef"}'),
+            "has schema 1, this version reads schema 2",
+            "keep it, and read it with the version that wrote it (revision 0123456789ab).",
+        ),
     ],
 )
-def test_a_damaged_record_is_named_with_the_fix(three: Path, break_it: Any, says: str):
+def test_a_damaged_record_is_named_with_the_fix(three: Path, break_it: Any, says: str, fix: str):
     path = sorted(three.glob("*/result.json"))[1]
     break_it(path)
-    with pytest.raises(ValueError) as error:
-        results.load(three)
-    message = str(error.value)
-    assert str(path) in message
-    assert says in message
-    assert "delete it and run the same command again" in message
-    assert len(message.splitlines()) == 1
+    with pytest.warns(UserWarning, match="^") as warned:
+        frame = results.load(three)
+    (message,) = (str(each.message) for each in warned)
+    assert message.startswith(str(path)) and says in message and "\n" not in message
+    assert fix in message and "delete" not in message
+    assert len(frame) == 2 * 2 * len(NAMES)
+    with pytest.raises(ValueError, match="^" + re.escape(message) + "$"):
+        results.read(path.parent)
 
 
 @pytest.mark.parametrize("folder", ["missing", "empty", "file"])

@@ -5,6 +5,7 @@
 It holds each cell's config.yaml, env.json, metrics.csv and result.json, about 3 kB a cell; checkpoints,
 failed and unfinished cells stay behind.  `zoo.results.load` and every command of analysis/ read it like the
 folder.  The same cells make the same bytes.
+Exit code: 0; 2 when nothing was written; 3 when it was, without records or files that cannot be read.
 """
 
 import sys
@@ -13,16 +14,16 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from pathlib import Path
 
-from zoo import results
-from zoo.command import OK, USAGE, say
+from zoo.command import USAGE, say
 from zoo.disk import beside
+from zoo.home import KEPT, Home, read_bytes, shown
+from zoo.reading import Reading, left_out
 
-KEPT = ("config.yaml", "env.json", "metrics.csv", "result.json")
 WHEN = (1980, 1, 1, 0, 0, 0)  # the earliest that the format knows: no date, so the same bytes
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write the archive; 0, or 2 with a line on what is wrong."""
+    """Write the archive; 0, 3 where something was left out, or 2 with a line on what is wrong."""
     parser = ArgumentParser(
         prog="python -m zoo.archive", description=__doc__, formatter_class=RawDescriptionHelpFormatter
     )
@@ -31,35 +32,47 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     out: Path = args.out or args.results.resolve().with_suffix(".zip")
     try:
-        print(f"{archive(args.results, out)} cells: {out}")
+        count, reading = archive(args.results, out)
     except ValueError as error:
         return say(str(error), USAGE)
     except OSError as error:
-        return say(f"cannot write {out} ({error.strerror}): give another place with --out.", USAGE)
-    return OK
+        return say(f"cannot write {shown(out)} ({error.strerror}): give another place with --out.", USAGE)
+    print(f"{count} cells: {shown(out)}")
+    return left_out(reading.wrong, reading.notes)
 
 
-def archive(home: Path, out: Path) -> int:
-    """Write the finished cells of a folder to `out`, in one move; how many they are.
+def archive(home: Path, out: Path) -> tuple[int, Reading]:
+    """Write the finished cells of a folder to `out`, in one move; how many they are, and what was not read.
 
-    ValueError: no such folder, nothing finished in it, a damaged or foreign record.
+    A file that is missing, damaged or a link (it may lead anywhere) is left out, its record is not.
+    ValueError: no such folder, or not one record in it that can be read.
     """
     if out.suffix != ".zip":
-        raise ValueError(f"--out (={out}) must end in .zip.")
-    folders = [home / record["run_id"] for record in results.records(home)]
-    lost = [folder / name for folder in folders for name in KEPT if not (folder / name).is_file()]
-    if lost:
-        raise ValueError(
-            f"{lost[0]} is missing beside a result.json: delete its folder and run the cell again."
-        )
+        raise ValueError(f"--out (={shown(out)}) must end in .zip.")
+    reading = Reading(home)
+    folders = {record["run_id"]: folder for folder, record in reading}
+    if not folders:
+        raise ValueError(reading.nothing())
     out.parent.mkdir(parents=True, exist_ok=True)
     with beside(out) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as file:
-        for folder in folders:
+        for run_id in sorted(folders):
             for name in KEPT:
-                info = zipfile.ZipInfo(f"{folder.name}/{name}", WHEN)
+                info = zipfile.ZipInfo(f"{run_id}/{name}", WHEN)
                 info.compress_type = zipfile.ZIP_DEFLATED
-                file.writestr(info, (folder / name).read_bytes(), compresslevel=9)
-    return len(folders)
+                try:
+                    content = _content(folders[run_id], name)
+                except ValueError as error:
+                    reading.wrong.append(str(error))
+                else:
+                    file.writestr(info, content, compresslevel=9)
+    return len(folders), reading
+
+
+def _content(folder: Home, name: str) -> bytes:
+    path = folder / name
+    if isinstance(path, Path) and path.is_symlink():
+        raise ValueError(f"{shown(path)} is a link, which may lead anywhere: put the file itself there.")
+    return read_bytes(folder, name)
 
 
 if __name__ == "__main__":

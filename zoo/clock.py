@@ -1,7 +1,6 @@
 """What a cell will take in seconds: from earlier cells where there are any, else from its operations."""
 
 from collections import defaultdict
-from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,11 +25,12 @@ class Clock:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._records: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        known = results.folders(folder) if folder.is_dir() else ()
-        for record in (results.read(path) for path in known if results.is_done(path)):
-            if record["steps"] >= LEAST_STEPS:
+        reading = results.Reading(folder)
+        for _, record in reading if folder.is_dir() else ():
+            if record["steps"] >= LEAST_STEPS and record["wall_seconds"] > 0:
                 self._records[record["accelerator"]].append(record)
         self._rates: dict[tuple[str, str], float | None] = {}
+        self.unread = reading.wrong  # a line on each record that says nothing of speed
 
     def seconds(self, cell: Cell, asked: Cost, kind: str) -> tuple[float, str]:
         """The estimate, and what it is made from: point, mixer, others or rough."""
@@ -55,7 +55,7 @@ class Clock:
         return self._rates[kind, mixer]
 
 
-def _measured(record: Mapping[str, Any]) -> float | None:
+def _measured(record: dict[str, Any]) -> float | None:
     """From what the record counted itself; a stored config is never built.  None: it holds no such count."""
-    total, seconds = record.get("total_steps"), record["wall_seconds"]
-    return record["operations"] * record["steps"] / total / seconds if total and seconds else None
+    total = record.get("total_steps")
+    return record["operations"] * record["steps"] / total / record["wall_seconds"] if total else None

@@ -10,8 +10,11 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from zoo import results
-from zoo.command import OK, USAGE, say
+from zoo.command import USAGE, say
 from zoo.disk import beside
+from zoo.foreign import inert
+from zoo.home import shown
+from zoo.reading import Reading, left_out
 
 HELP = """Every record of a results folder in one table, one row a cell.
 
@@ -24,7 +27,10 @@ Columns are named as in result.json, inner keys behind a dot (versions.torch), l
                                     loss, coverage, answers, rows.  Empty where a cell has no such slice
 What each means: `zoo.results.load`, which has the same numbers with a row for each slice.  A diverged cell is
 a row (status is "diverged", its accuracies are empty).  A cell that failed or is not through is none; it is
-counted, and failed ones are named.  Parquet needs duckdb: pip install 'zoo-recall[query]'."""
+counted, and failed ones are named.  Parquet needs duckdb: pip install 'zoo-recall[query]'.
+A word that a spreadsheet would compute ("=HYPERLINK(..)") has a ' before it, in both files.
+
+Exit code: 0; 2 when nothing was written; 3 when it was, without records that cannot be read."""
 
 FIRST = results.KEYS  # the order of the columns that every table begins with
 KIND = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
@@ -33,16 +39,17 @@ NAMED = 20  # failed cells, in the report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write the table; 0, or 2 with a line on what is wrong."""
+    """Write the table; 0, 3 where a record was left out, or 2 with a line on what is wrong."""
     args = _parser().parse_args(argv)
     try:
-        print("\n".join(collect(args.results, _stem(args))))
+        said, reading = collect(args.results, _stem(args))
     except ValueError as error:
         return say(str(error), USAGE)
     except OSError as error:
         place = error.filename or _stem(args)
-        return say(f"cannot write {place} ({error.strerror}): give another place with --out.", USAGE)
-    return OK
+        return say(f"cannot write {shown(place)} ({error.strerror}): give another place with --out.", USAGE)
+    print("\n".join(said))
+    return left_out(reading.wrong, reading.notes)
 
 
 def _parser() -> ArgumentParser:
@@ -62,32 +69,45 @@ def _stem(args: Namespace) -> Path:
     return stem.with_suffix("") if stem.suffix in (".csv", ".parquet") else stem
 
 
-def collect(home: Path, stem: Path) -> list[str]:
-    """Write stem.csv and stem.parquet; what there is to say about it, in lines.
+def collect(home: Path, stem: Path) -> tuple[list[str], Reading]:
+    """Write stem.csv and stem.parquet; what there is to say about it, in lines, and what was not read.
 
     Records are read once and go through a file beside the result, so that memory holds one of them.
-    ValueError: no such folder, nothing finished in it, a damaged or foreign record; nothing is written then.
+    ValueError: no such folder, or not one record in it that can be read; nothing is written then.
     """
-    table, failed, unfinished = Table(), [], 0
+    table, reading = Table(), Reading(home)
+    failed, unfinished = _not_done(home)
     stem.parent.mkdir(parents=True, exist_ok=True)
     with (
         beside(stem.with_name(f"{stem.name}.csv")) as part,
         part.open("w", newline="") as file,
         TemporaryFile("w+", dir=stem.parent) as rows,
     ):
-        for folder in results.folders(home):
-            if results.is_done(folder):
-                rows.write(table.row(results.read(folder)))
-            elif (folder / "error.txt").exists():
-                failed.append(f"{folder.name}: {results.error(folder)}")
-            else:
-                unfinished += (folder / "config.yaml").exists()
+        for _, record in reading:
+            rows.write(table.row(record))
+        if not table.length and not reading.wrong and (failed or unfinished):
+            raise ValueError(
+                f"results folder {shown(home)} holds no finished cell: {_instead(failed, unfinished)}."
+            )
         if not table.length:
-            raise ValueError(f"results folder {home} holds no finished cell: {_instead(failed, unfinished)}.")
+            raise ValueError(reading.nothing())
         rows.seek(0)
         csv.writer(file, lineterminator="\n").writerows(table.laid_out(rows))
     said = [f"{table.length} records, {len(table.kinds)} columns: {stem.name}.csv{_parquet(stem, table)}"]
-    return said + _absent(failed, unfinished)
+    return said + _absent(failed, unfinished), reading
+
+
+def _not_done(home: Path) -> tuple[list[str], int]:
+    """(a line on each cell that failed, how many others are not through)."""
+    failed, unfinished = [], 0
+    for folder in results.folders(home) if home.is_dir() else ():
+        if results.is_done(folder):
+            continue
+        if (folder / "error.txt").is_file():
+            failed.append(f"{shown(folder.name)}: {results.error(folder)}")
+        else:
+            unfinished += (folder / "config.yaml").exists()
+    return failed, unfinished
 
 
 class Table:
@@ -111,10 +131,10 @@ class Table:
         """The header, then every row, with the columns in their final order."""
         met = {name: place for place, name in enumerate(self.kinds)}
         places = [met[name] for name in self.columns()]
-        yield self.columns()
+        yield [inert(name) for name in self.columns()]
         for line in lines:
             values = json.loads(line)
-            yield [values[place] if place < len(values) else None for place in places]
+            yield [inert(values[place]) if place < len(values) else None for place in places]
 
     def columns(self) -> list[str]:
         """Those of `results.KEYS`, the mixers' settings, then the rest as they were met, slices last."""
@@ -156,7 +176,7 @@ def _parquet(stem: Path, table: Table) -> str:
     except ImportError:
         return " (for a Parquet file too: pip install 'zoo-recall[query]')"
     path = stem.with_name(f"{stem.name}.parquet")
-    columns = ", ".join(f"{_quoted(name)}: '{table.kind(name)}'" for name in table.columns())
+    columns = ", ".join(f"{_quoted(inert(name))}: '{table.kind(name)}'" for name in table.columns())
     form = "header = true, auto_detect = false, delim = ',', quote = '\"', escape = '\"'"
     rows = f"SELECT * FROM read_csv({_quoted(f'{stem}.csv')}, {form}, columns = {{{columns}}})"
     kind = "(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 10000)"  # a group is held in memory
@@ -182,9 +202,7 @@ def _absent(failed: list[str], unfinished: int) -> list[str]:
 
 
 def _instead(failed: list[str], unfinished: int) -> str:
-    if failed or unfinished:
-        return f"{len(failed)} failed, {unfinished} are not through; python -m zoo.status says more"
-    return "run `python -m zoo.run` first"
+    return f"{len(failed)} failed, {unfinished} are not through; python -m zoo.status says more"
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -62,10 +63,12 @@ def forecast(
     cells: Sequence[Cell], settings: Mapping[str, str], launcher: Mapping[str, Any]
 ) -> Iterator[RenderableType]:
     """What to print, in order.  settings: run id -> the words that tell its point from the others."""
-    points = _points(cells, settings)
+    clocks = {folder: Clock(folder) for folder in {cell.folder.parent for cell in cells}}
+    points = _points(cells, settings, clocks)
     yield _summary(points)
     yield table(points)
     yield from _notes(points)
+    yield from _unread(clocks)
     yield _total(points)
     yield from _populations(launcher, points)
     yield jobs(launcher, points)
@@ -84,11 +87,10 @@ def _some(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _points(cells: Sequence[Cell], settings: Mapping[str, str]) -> list[Point]:
+def _points(cells: Sequence[Cell], settings: Mapping[str, str], clocks: Mapping[Path, Clock]) -> list[Point]:
     groups: dict[str, list[Cell]] = defaultdict(list)
     for cell in cells:
         groups[cell.point].append(cell)
-    clocks = {folder: Clock(folder) for folder in {cell.folder.parent for cell in cells}}
     return [
         _point(group, settings[group[0].run_id], clocks[group[0].folder.parent]) for group in groups.values()
     ]
@@ -167,6 +169,14 @@ def _notes(points: Sequence[Point]) -> Iterator[str]:
     """Where the times are from, of the sources that occur."""
     used = {source for p in points for source in p.sources.values()}
     yield from (f"times: {words}" for source, words in SOURCES.items() if source in used)
+
+
+def _unread(clocks: Mapping[Path, Clock]) -> Iterator[str]:
+    """Records that say nothing of speed, since they cannot be read: of each folder the first."""
+    for clock in clocks.values():
+        if clock.unread:
+            unread = _some(len(clock.unread), "record")
+            yield f"times: without {unread} that cannot be read, the first: {clock.unread[0]}"
 
 
 def _total(points: Sequence[Point]) -> str:

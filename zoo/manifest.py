@@ -15,15 +15,20 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Annotated, TypedDict
 
 from zoo import results
 from zoo.attempt import machine
 from zoo.cell import Cell
+from zoo.foreign import all_visible, visible
+from zoo.home import shown, text
+from zoo.record import RUN_ID, Fits, Within, mistake
 
 HOME = ".sweeps"  # in the results folder
 SCHEMA = 1  # raise it when a key changes its meaning
+AGAIN = "move it away; the sweep's command writes it again"
 
 
 @dataclass(frozen=True)
@@ -56,19 +61,42 @@ def write(cells: Iterable[Cell]) -> list[str]:
     return [manifest.sweep_id for _, manifest in made]
 
 
-def read_all(home: Path) -> dict[str, Manifest]:
-    """Sweep id -> what it wants, the oldest first.  ValueError, one line: a damaged or foreign file."""
-    found = {path.stem: _read(path) for path in (home / HOME).glob("*.json")}
+class Stored(TypedDict):
+    """The file of a manifest."""
+
+    schema: int
+    command: str
+    git_revision: str | None
+    git_clean: bool | None
+    since: Annotated[float, Within(0, 1e11)]
+    cells: Annotated[dict[str, str], Fits(RUN_ID.fullmatch, "named by run ids")]
+
+
+def read_all(home: Path, unread: list[str]) -> dict[str, Manifest]:
+    """Sweep id -> what it wants, the oldest first.  A damaged or foreign file adds a line to `unread`."""
+    found = {}
+    for path in sorted((home / HOME).glob("*.json")):
+        try:
+            found[visible(path.stem)] = _read(path.parent, path.name)
+        except ValueError as error:
+            unread.append(str(error))
     return dict(sorted(found.items(), key=lambda item: item[1].since))
 
 
-def _read(path: Path) -> Manifest:
+def _read(folder: Path, name: str) -> Manifest:
+    path = shown(folder / name)
     try:
-        content = json.loads(path.read_text())
-        schema = content.pop("schema")
-        if schema == SCHEMA:
-            return Manifest(**content)
-        problem = f"has schema {schema}, this version reads schema {SCHEMA}"
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        problem = f"is no manifest of a sweep ({error})"
-    raise ValueError(f"{path} {problem}: delete it; the sweep's command writes it again.")
+        content = all_visible(json.loads(text(folder, name)))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"{path} is no manifest of a sweep ({error}): {AGAIN}.") from None
+    schema = content.pop("schema", None) if isinstance(content, dict) else None
+    if type(schema) is int and schema > SCHEMA:
+        raise ValueError(
+            f"{path} has schema {schema}, this version reads schema {SCHEMA}: a later one reads it."
+        )
+    if schema != SCHEMA:
+        raise ValueError(f"{path} has schema {schema!r:.60}, this version reads schema {SCHEMA}: {AGAIN}.")
+    if wrong := mistake({"schema": schema} | content, Stored):
+        raise ValueError(f"{path} is no manifest of a sweep ({wrong}): {AGAIN}.")
+    known = {field.name for field in fields(Manifest)}
+    return Manifest(**{key: value for key, value in content.items() if key in known})

@@ -17,16 +17,21 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from zoo.disk import replacing, room
+from zoo.foreign import visible
+from zoo.home import Home, cells, folders, shown, text
+from zoo.reading import Reading, is_done, parsed, read
+from zoo.record import SCHEMA
+
+__all__ = ["Home", "Reading", "cells", "folders", "is_done", "parsed", "read"]  # with what stands here
 
 FILES = ("config.yaml", "env.json", "metrics.csv", "last.ckpt", "result.json", "error.txt")
-SCHEMA = 2  # of result.json; raise it when a key changes its meaning
 
 KEYS = (
     "run_id", "point", "status", "mixer", "label", "family", "task", "d_model", "n_layers", "seed", "lr",
@@ -42,8 +47,7 @@ MAY_BE_NAN = (
     *("accuracy", "row_accuracy", "exact_rows", "loss"),
 )
 
-
-Home = Path | zipfile.Path  # a results folder or a folder in it; on disk, or in an archive
+CURVE = ("step", "split", "slice", "metric", "value")  # the columns of metrics.csv
 
 
 def load(results: Path) -> pd.DataFrame:
@@ -70,12 +74,13 @@ def load(results: Path) -> pd.DataFrame:
     row_accuracy, exact_rows: mean over rows of the part of a row that is right; rows that are all right.
     coverage: the part of the answers that the model can see at all (1.0 where nothing bounds it).
 
-    ValueError, one line with the fix: no such folder, nothing finished in it, a damaged or foreign record.
+    A record that is damaged or foreign is left out with a warning, a line each.  ValueError, one line with
+    the fix: no such folder, or nothing finished in it.
     """
     return table(records(results))
 
 
-def table(found: list[dict[str, Any]]) -> pd.DataFrame:
+def table(found: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """What `load` returns, from records that were read already; at least one."""
     rows = [row for record in found for row in _rows(record)]
     frame = pd.DataFrame(rows)
@@ -107,19 +112,46 @@ def flat(path: str, settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def load_metrics(results: Path) -> pd.DataFrame:
-    """The curves of every finished cell: run_id, mixer, step, split, slice, metric, value."""
-    frames, home = [], opened(results)
-    for record in records(results):
-        path = home / record["run_id"] / "metrics.csv"
-        if not path.is_file():
-            raise ValueError(
-                f"{path} is missing beside a result.json: delete the folder and run its cell again."
-            )
-        curve = pd.read_csv(io.StringIO(path.read_text()))
-        curve.insert(0, "mixer", record["mixer"])
-        curve.insert(0, "run_id", record["run_id"])
-        frames.append(curve)
-    return pd.concat(frames, ignore_index=True)
+    """The curves of every finished cell: run_id, mixer, step, split, slice, metric, value.
+
+    A cell whose curve is missing or damaged is left out with a warning.  The errors of `load`.
+    """
+    reading = Reading(results)
+    found, lost = curves(reading)
+    reading.warn(lost)
+    return found
+
+
+def curves(reading: Reading) -> tuple[pd.DataFrame, list[str]]:
+    """(what `load_metrics` gives, a line on each sound record whose curve is missing or damaged)."""
+    frames, lost = [], []
+    for folder, record in reading:
+        try:
+            frames.append(curve(folder).assign(run_id=record["run_id"], mixer=record["mixer"]))
+        except ValueError as error:
+            lost.append(f"{error} Its cell has no curve.")
+    if not frames:
+        raise ValueError(lost[0] if lost else reading.nothing())
+    return pd.concat(frames, ignore_index=True).reindex(columns=["run_id", "mixer", *CURVE]), lost
+
+
+def curve(folder: Home) -> pd.DataFrame:
+    """metrics.csv of a cell: step, split, slice, metric, value.  ValueError, one line: missing or damaged."""
+    content = text(folder, "metrics.csv")
+    try:
+        found = pd.read_csv(io.StringIO(content))
+    except ValueError as error:
+        raise ValueError(
+            f"{shown(folder / 'metrics.csv')} is no table ({' '.join(str(error).split())})."
+        ) from None
+    kinds = "".join(found[name].dtype.kind if name in found else "-" for name in ("step", "value"))
+    if tuple(found.columns) != CURVE or kinds not in ("if", "ii"):
+        raise ValueError(
+            f"{shown(folder / 'metrics.csv')} must have the columns {', '.join(CURVE)}, "
+            "numbers in step and value."
+        )
+    names = {name: found[name].map(visible, na_action="ignore") for name in ("split", "slice", "metric")}
+    return found.assign(**names) if len(found) else found
 
 
 def load_distances(results: Path) -> pd.DataFrame:
@@ -128,66 +160,40 @@ def load_distances(results: Path) -> pd.DataFrame:
     run_id, split, slice; distance: answers with distance / 2 < query's position - key's position <= distance;
     answers, right: how many of them, and how many of these are right.  The errors of `load`.
     """
+    return distances(records(results))
+
+
+def distances(found: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """What `load_distances` gives, from records that were read already."""
     columns = ["run_id", "split", "slice", "distance", "answers", "right"]
-    rows = [{"run_id": record["run_id"]} | row for record in records(results) for row in record["distances"]]
+    rows = [{"run_id": record["run_id"]} | row for record in found for row in record["distances"]]
     return pd.DataFrame(rows, columns=columns)
 
 
 def records(results: Path) -> list[dict[str, Any]]:
-    """result.json of every finished cell, in the order of the run ids; the errors of `load`."""
-    found = [read(folder) for folder in cells(results) if is_done(folder)]
+    """result.json of every finished cell, in the order of the run ids; the warnings and errors of `load`."""
+    reading = Reading(results)
+    found = [record for _, record in reading]
+    reading.warn()
     if not found:
-        raise ValueError(f"results folder {results} holds no finished cell: run `python -m zoo.run` first.")
-    return found
-
-
-def opened(results: Path) -> Home:
-    """A folder as it is, an archive as if it were one."""
-    return zipfile.Path(results) if zipfile.is_zipfile(results) else results
-
-
-def cells(results: Path) -> Iterator[Home]:
-    """The folders that may be cells, by name; of an archive too.  ValueError: neither is there."""
-    home = opened(results)
-    if isinstance(home, Path):
-        return folders(home)
-    return iter(sorted((inner for inner in home.iterdir() if inner.is_dir()), key=lambda inner: inner.name))
-
-
-def folders(results: Path) -> Iterator[Path]:
-    """The folders in it that may be cells, by name.  ValueError: no such folder."""
-    if not results.is_dir():
-        raise ValueError(f"results folder {results} does not exist: give the one that zoo.run wrote to.")
-    with os.scandir(results) as entries:
-        names = sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
-    return (results / name for name in names)
-
-
-def read(folder: Home) -> dict[str, Any]:
-    """The record of one finished cell."""
-    path = folder / "result.json"
-    again = "delete it and run the same command again"
-    try:
-        record = json.loads(path.read_text())
-    except ValueError as error:
-        raise ValueError(f"{path} is not complete JSON ({error}): {again}.") from None
-    if not isinstance(record, dict) or record.get("schema") != SCHEMA:
-        found = record.get("schema") if isinstance(record, dict) else None
-        raise ValueError(f"{path} has schema {found}, this version reads schema {SCHEMA}: {again}.")
-    return record
-
-
-def is_done(folder: Home) -> bool:
-    return (folder / "result.json").is_file()
+        raise ValueError(reading.nothing())
+    return sorted(found, key=lambda record: record["run_id"])
 
 
 def error(folder: Path) -> str:
     """What error.txt says, in one line: the first of a traceback's message, or of another account."""
     path = folder / "error.txt"
-    lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
+    lines = _tail(path).strip().splitlines() if path.is_file() else []
     frames = [i for i, line in enumerate(lines) if line.startswith("  File ")]
     message = lines[frames[-1] :] if frames and "Traceback (most recent call last):" in lines else lines
-    return next((line.strip() for line in message if line.strip() and line[0] != " "), "unknown")
+    return visible(next((line.strip() for line in message if line.strip() and line[0] != " "), "unknown"))
+
+
+def _tail(path: Path, most: int = 2**20) -> str:
+    """The end of a file, where a traceback has its message."""
+    with path.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+        return file.read().decode(errors="replace")
 
 
 def check_checkpoint(folder: Path) -> None:

@@ -5,6 +5,7 @@ running          a living process has claimed it
 stale            claimed by a process that is dead or silent; the next run of its command goes on with it
 failed           it has an error.txt; the next run of its command tries it again
 pending          a sweep wants it, or an interrupt ended it in order, and nobody is at work on it
+damaged          it has a result.json that cannot be read, or is another cell's
 """
 
 import os
@@ -16,7 +17,7 @@ from typing import Literal, get_args
 
 from zoo import claim, results
 
-State = Literal["done", "diverged", "running", "stale", "failed", "pending"]
+State = Literal["done", "diverged", "running", "stale", "failed", "pending", "damaged"]
 STATES: tuple[State, ...] = get_args(State)
 OVER = ("done", "diverged")  # for good
 TAIL = 4096  # bytes, more than a row of metrics.csv has
@@ -41,7 +42,7 @@ class Look:
     def __call__(self, wanted: Iterable[str] = ()) -> list[Standing]:
         """Every cell that has a folder here, and all others that are wanted (run ids), by run id.
 
-        ValueError, one line with the fix: no such folder, a damaged or foreign record.
+        ValueError, one line with the fix: no such folder.
         """
         found = {cell.run_id: cell for folder in results.folders(self.home) if (cell := self._at(folder))}
         found |= {run_id: Standing(run_id, "pending") for run_id in wanted if run_id not in found}
@@ -62,8 +63,7 @@ def stand(folder: Path) -> Standing | None:
     """How the cell of this folder stands; None: it is no cell's folder."""
     names = set(os.listdir(folder))
     if "result.json" in names:
-        diverged = results.read(folder)["status"] == "diverged"
-        return Standing(folder.name, "diverged" if diverged else "done")
+        return _ended(folder)
     if claim.NAME in names:
         if someone := claim.holder(folder):
             return Standing(folder.name, "running", f"{someone}{_progress(folder)}")
@@ -76,6 +76,14 @@ def stand(folder: Path) -> Standing | None:
     if "config.yaml" not in names:
         return None
     return Standing(folder.name, "pending", f"interrupted{_progress(folder)}")
+
+
+def _ended(folder: Path) -> Standing:
+    try:
+        diverged = results.read(folder)["status"] == "diverged"
+    except ValueError as error:
+        return Standing(folder.name, "damaged", str(error))
+    return Standing(folder.name, "diverged" if diverged else "done")
 
 
 def _progress(folder: Path) -> str:

@@ -15,6 +15,9 @@ from rich.text import Text
 from zoo import manifest
 from zoo.command import INTERRUPTED, OK, USAGE, say
 from zoo.display import console
+from zoo.foreign import visible
+from zoo.home import shown
+from zoo.reading import INCOMPLETE, left_out
 from zoo.standing import OVER, STATES, Look, Standing, State
 
 HELP = """How a results folder stands, read from its files alone: nothing is written, no scheduler is asked.
@@ -25,6 +28,7 @@ HELP = """How a results folder stands, read from its files alone: nothing is wri
 done      it has a record                     running   a living process works on it
 diverged  done: its loss was not finite       stale     it was begun, and its process is dead or silent
 failed    it has an error.txt                 pending   a sweep wants it, nobody works on it
+damaged   its record cannot be read, or is another cell's: exit code 3
 
 The command of a sweep, given again, runs what is pending, stale or failed."""
 
@@ -34,23 +38,25 @@ TITLES: dict[State, str] = {
     "stale": "stale: the same command goes on with them",
     "failed": "failed: the same command tries them again",
     "diverged": "diverged: they stay in the data",
+    "damaged": "damaged: their records cannot be read, and count nowhere",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print how the cells stand; 0, 2 with a line on what is wrong, or 130."""
+    """Print how the cells stand; 0, 2 with a line on what is wrong, 3 where a record is damaged, or 130."""
     args = _parser().parse_args(argv)
     try:
         look, most = Look(args.results), None if args.all else MOST_ROWS
         if args.watch:
-            watch(look, most, args.every)
+            report = watch(look, most, args.every)
         else:
-            console().print(Group(*Report(look, most).parts()))
+            report = Report(look, most)
+            console().print(Group(*report.parts()))
     except ValueError as error:
         return say(str(error), USAGE)
     except KeyboardInterrupt:
         return INTERRUPTED
-    return OK
+    return left_out(report.unread) or (INCOMPLETE if report.counts["damaged"] else OK)
 
 
 def _parser() -> ArgumentParser:
@@ -69,13 +75,16 @@ class Report:
 
     def __init__(self, look: Look, most: int | None) -> None:
         self.home, self.most = look.home, most
-        self.sweeps = manifest.read_all(look.home)
+        self.unread: list[str] = []
+        self.sweeps = manifest.read_all(look.home, self.unread)
         self.words = {
             run_id: words for sweep in self.sweeps.values() for run_id, words in sweep.cells.items()
         }
         self.cells = look(self.words)
         if not self.cells:
-            raise ValueError(f"results folder {look.home} holds no cell: run `python -m zoo.run` first.")
+            raise ValueError(
+                f"results folder {shown(look.home)} holds no cell: run `python -m zoo.run` first."
+            )
         self.counts = Counter(cell.state for cell in self.cells)
 
     @property
@@ -95,21 +104,24 @@ class Report:
             yield _table(None, ("sweep", "cells", "done", "last started", "command"), self._by_sweep())
         if self.counts["failed"]:
             yield from self._listed("failed", ("cells", "error", "traceback, of the first"), self._by_error())
-        for state in ("running", "stale", "diverged"):
+        for state in ("running", "stale", "diverged", "damaged"):
             if self.counts[state]:
                 rows = [(self.name(cell), cell.note) for cell in self.cells if cell.state == state]
                 yield from self._listed(state, ("cell", ""), rows)
 
     def name(self, cell: Standing) -> str:
         """Its words, where a sweep tells them."""
-        return self.words.get(cell.run_id) or cell.run_id
+        return self.words.get(cell.run_id) or visible(cell.run_id)
 
     def _by_mixer(self) -> Table:
         counts: dict[str, Counter[State]] = defaultdict(Counter)
         for cell in self.cells:
             counts[cell.run_id.rpartition("-")[0]][cell.state] += 1
         states: list[State] = [state for state in STATES if self.counts[state]]
-        rows = [(mixer, *(str(counts[mixer][state] or "") for state in states)) for mixer in sorted(counts)]
+        rows = [
+            (visible(mixer), *(str(counts[mixer][state] or "") for state in states))
+            for mixer in sorted(counts)
+        ]
         return _table(None, ("mixer", *states), rows)
 
     def _by_sweep(self) -> Iterator[tuple[str, ...]]:
@@ -125,7 +137,7 @@ class Report:
             if cell.state == "failed":
                 groups[cell.note].append(cell)
         rows = sorted(groups.items(), key=lambda item: -len(item[1]))
-        return [(str(len(g)), note, str(self.home / g[0].run_id / "error.txt")) for note, g in rows]
+        return [(str(len(g)), note, shown(self.home / g[0].run_id / "error.txt")) for note, g in rows]
 
     def _listed(
         self, state: State, columns: Sequence[str], rows: Sequence[tuple[str, ...]]
@@ -145,24 +157,25 @@ def _table(title: str | None, columns: Sequence[str], rows: Iterable[tuple[str, 
     return table
 
 
-def watch(look: Look, most: int | None, every: float) -> None:
+def watch(look: Look, most: int | None, every: float) -> Report:
     """Until every cell is through.  Redrawn on a terminal; elsewhere a line each time something changed."""
-    screen = console()
+    screen, report = console(), Report(look, most)
     if screen.is_terminal:
         with Live(console=screen, auto_refresh=False, vertical_overflow="crop") as live:
             for report in _reports(look, most, every):
                 live.update(Group(*report.parts()), refresh=True)
-    else:
-        seen: set[str] = set()
-        last = ""
-        for report in _reports(look, most, every):
-            for cell in report.cells:
-                if cell.state == "failed" and cell.run_id not in seen:
-                    seen.add(cell.run_id)
-                    print(f"FAILED {report.name(cell)}: {cell.note}")
-            if report.line() != last:
-                last = report.line()
-                print(f"{time.strftime('%H:%M:%S')}  {last}", flush=True)
+        return report
+    seen: set[str] = set()
+    last = ""
+    for report in _reports(look, most, every):
+        for cell in report.cells:
+            if cell.state == "failed" and cell.run_id not in seen:
+                seen.add(cell.run_id)
+                print(f"FAILED {report.name(cell)}: {cell.note}")
+        if report.line() != last:
+            last = report.line()
+            print(f"{time.strftime('%H:%M:%S')}  {last}", flush=True)
+    return report
 
 
 def _reports(look: Look, most: int | None, every: float) -> Iterator[Report]:

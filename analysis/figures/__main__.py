@@ -22,6 +22,7 @@ from rich.table import Table
 from analysis import gallery, page
 from analysis.style import SCREEN, STYLES, Style
 from analysis.table import whole
+from zoo.reading import INCOMPLETE
 
 ALL = "all"
 
@@ -91,7 +92,7 @@ def _make(
 ) -> int:
     """Make them all; what one cannot show does not keep the others away, and is the exit code."""
     code = 0
-    for line in study.unread:
+    for line in (said := list(study.unread)):
         print(f"warning: {line}", file=sys.stderr)
     for name in names:
         try:
@@ -102,7 +103,9 @@ def _make(
             code = 1
         else:
             _print(picture, paths)
-    return code
+    for line in study.unread[len(said) :]:
+        print(f"warning: {line}", file=sys.stderr)
+    return code or (INCOMPLETE if study.unread else 0)
 
 
 def _print(picture: gallery.Picture, paths: list[Path]) -> None:

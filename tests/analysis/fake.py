@@ -90,6 +90,7 @@ def _record(run_id: str, point: Point, lr: float, seed: int, noise: float) -> di
         "lr": lr, "causal": point.causal, "exact_decode": point.causal, "parameters": 40_000,
         "state_paper": None if point.touched else point.resident + 64, "state_resident": point.resident,
         "state_touched": point.touched or point.resident, "state_aux_ints": 0, "state_seq_len": 128,
+        "state_mixer_resident": point.resident,
         "steps": 120 if diverged else 600, "diverged_step": 120 if diverged else None, "wall_seconds": 20.0,
         "precision": "32",
         "examples_per_second": 6000.0, "peak_memory_bytes": 1 << 28, "accelerator": "cpu",

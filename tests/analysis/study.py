@@ -48,7 +48,7 @@ def record(
         "state_seq_len": max(tokens for tokens, _ in asked), "steps": 100, "wall_seconds": 1.0,
         "examples_per_second": 1.0, "peak_memory_bytes": 1, "accelerator": "cpu", "precision": "32",
         "operations": 1.0, "decode_tokens_per_second": 1.0,
-        "mixer_settings": {"d_model": d_model} | settings,
+        "state_mixer_resident": state, "mixer_settings": {"d_model": d_model} | settings,
         "task_settings": {"vocab_size": 8192},
         "distances": [_bin(*of, 2**i, accuracy) for of in asked for i in (2, 3, 4) if scored],
         "slices": [

@@ -55,7 +55,7 @@ def test_the_users_command_and_its_picture(tmp_path: Path, cluster: Cluster):
     assert "2 cells: 0 done already, 2 to run" in out and "1 jobs submitted" in out
     assert re.search(r"^code [0-9a-f]{10}", out, re.MULTILINE)
     (submission,) = tmp_path.glob("results/.slurm/*/submission.json")
-    (sweep,) = manifest.read_all(tmp_path / "results")
+    (sweep,) = manifest.read_all(tmp_path / "results", [])
     assert f"sweep {sweep}: " in out and f"logs {submission.parent}" in out
     about = json.loads(submission.read_text())
     assert len(about["git_revision"]) == 40

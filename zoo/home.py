@@ -1,0 +1,128 @@
+"""Where records lie: a results folder or an archive of one, read alike; both may be damaged or hostile.
+
+What a file may hold is looked at before it is read: its size, in an archive the size that it claims (more
+than that is never unpacked), and that it is a file.  Every error is a ValueError in one line.
+"""
+
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from stat import S_ISREG
+
+from zoo.foreign import visible
+
+Home = Path | zipfile.Path  # a results folder or a folder in it; on disk, or in an archive
+MIB = 2**20
+LARGEST = {"metrics.csv": 256 * MIB}  # of a file; a real one has some kB
+LARGE = 4 * MIB  # of any other
+WHOLE = 16 * 2**30  # of what an archive holds in all
+DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, IndexError)
+KEPT = ("config.yaml", "env.json", "metrics.csv", "result.json")
+
+
+def opened(results: Path) -> Home:
+    """A folder as it is, an archive as if it were one.  ValueError: an archive that is none, or too large."""
+    with _readable(results):
+        if not results.is_file():
+            return results
+        if not zipfile.is_zipfile(results):
+            raise ValueError(
+                f"results folder {shown(results)} is a file, and no whole archive: "
+                "give the folder that zoo.run wrote to, or fetch the archive again."
+            )
+        found = zipfile.Path(results)
+        entries = found.root.infolist()
+    for entry in entries:
+        name = entry.filename.rpartition("/")[2]
+        if entry.file_size > largest(name):
+            raise ValueError(
+                f"{shown(results / entry.filename)} {_too_large(entry.file_size, largest(name))}."
+            )
+    if (total := sum(entry.file_size for entry in entries)) > WHOLE:
+        raise ValueError(f"{shown(results)} {_too_large(total, WHOLE)}.")
+    return found
+
+
+def largest(name: str) -> int:
+    """How many bytes a file of this name may have."""
+    return LARGEST.get(name, LARGE)
+
+
+def cells(results: Path) -> Iterator[Home]:
+    """The folders that may be cells, by name; of an archive too.  ValueError: neither is there."""
+    home = opened(results)
+    if isinstance(home, Path):
+        return folders(home)
+    return iter(sorted((inner for inner in home.iterdir() if inner.is_dir()), key=lambda inner: inner.name))
+
+
+def folders(results: Path) -> Iterator[Path]:
+    """The folders in it that may be cells, by name.  ValueError: no such folder."""
+    try:
+        with os.scandir(results) as entries:
+            names = sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        raise ValueError(
+            f"results folder {shown(results)} does not exist: give the one that zoo.run wrote to."
+        ) from None
+    except OSError as error:
+        raise ValueError(f"results folder {shown(results)} cannot be read ({error.strerror}).") from None
+    return (results / name for name in names)
+
+
+def text(folder: Home, name: str) -> str:
+    """What a file of a cell holds.  ValueError, one line: it is not there, too large, damaged or no text."""
+    path = folder / name
+    with _readable(path):
+        return read_bytes(folder, name).decode()
+
+
+def read_bytes(folder: Home, name: str) -> bytes:
+    """The same as bytes."""
+    path = folder / name
+    with _readable(path):
+        size = _size(path)
+        if size > largest(name):
+            raise ValueError(f"{shown(path)} {_too_large(size, largest(name))}.")
+        return path.read_bytes()
+
+
+def shown(path: object) -> str:
+    """A path for a message: names of folders may be foreign."""
+    return visible(str(path))
+
+
+def _size(path: Home) -> int:
+    if isinstance(path, zipfile.Path):
+        return path.root.getinfo(path.at).file_size
+    found = path.stat()
+    if not S_ISREG(found.st_mode):
+        raise ValueError(f"{shown(path)} is no file.")
+    return found.st_size
+
+
+@contextmanager
+def _readable(path: object) -> Iterator[None]:
+    try:
+        yield
+    except DAMAGED as error:
+        raise ValueError(
+            f"{shown(path)} is damaged ({_words(error)}): fetch it again, or make it again with zoo.archive."
+        ) from None
+    except (KeyError, FileNotFoundError):
+        raise ValueError(f"{shown(path)} is missing.") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{shown(path)} is no text ({error}).") from None
+    except OSError as error:
+        raise ValueError(f"{shown(path)} cannot be read ({error.strerror or error}).") from None
+
+
+def _words(error: Exception) -> str:
+    return visible(" ".join(str(error).split()))[:120] or type(error).__name__
+
+
+def _too_large(size: int, most: int) -> str:
+    return f"has {size / MIB:,.0f} MiB, more than the {most / MIB:,.0f} of a real one: it is not read"
