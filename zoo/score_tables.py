@@ -98,7 +98,7 @@ def summary(record: Record) -> str:
 def knob(record: Record) -> str:
     """The settings that the mixer is swept over: "window=16"."""
     settings = record["mixer_settings"]
-    own = [key for key in record["knob"] if key in settings and key != "d_model"]
+    own = [key for key in record.get("knob") or () if key in settings and key != "d_model"]
     return " ".join(f"{key}={settings[key]}" for key in own)
 
 
