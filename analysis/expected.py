@@ -22,11 +22,12 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
-from analysis import cells, learning_rate
-from analysis.points import points
-from analysis.records import readable
-from analysis.table import whole
-from zoo.reading import left_out
+from analysis.records import cells
+from analysis.records.readable import readable
+from analysis.statistics import learning_rate
+from analysis.statistics.points import points
+from analysis.statistics.table import whole
+from zoo.results.reading import left_out
 
 NEEDED = ("accuracy", "tolerance", "slice")
 MEAN = "mean"

@@ -7,10 +7,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from analysis.cells import slices
 from analysis.pareto import Pareto, pareto
-from analysis.records import readable
-from zoo.reading import left_out
+from analysis.records.cells import slices
+from analysis.records.readable import readable
+from zoo.results.reading import left_out
 
 
 def main(arguments: list[str] | None = None) -> int:

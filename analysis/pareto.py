@@ -22,12 +22,14 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from analysis import bounds, cells, figure, learning_rate, own_points, page
-from analysis.axes import AXES
-from analysis.points import points, uneven
-from analysis.records import as_csv, kept, listed, once, readable
-from analysis.style import SCREEN, STYLES, Style, crowded
-from analysis.table import render, whole
+from analysis.drawing import figure, own_points, page
+from analysis.drawing.style import SCREEN, STYLES, Style, crowded
+from analysis.records import cells
+from analysis.records.readable import as_csv, kept, listed, once, readable
+from analysis.statistics import bounds, learning_rate
+from analysis.statistics.axes import AXES
+from analysis.statistics.points import points, uneven
+from analysis.statistics.table import render, whole
 
 STATES = np.geomspace(0.03, 2.0**24, 900)  # scalars, where bounds are computed
 NEAR, WHOLE, NONE = "near", "whole", "none"
@@ -56,7 +58,7 @@ class Load:
 @dataclass(frozen=True)
 class Pareto:
     """What one call shows.  notes: what is uneven in it; wrong: points above what is possible; own: points of
-    `analysis.own_points` beside them.
+    `analysis.drawing.own_points` beside them.
     """
 
     loads: list[Load]
@@ -141,7 +143,8 @@ def pareto(
 ) -> Pareto:
     """From the table of `zoo.results.load` to what the pictures show.
 
-    of: slices to take the mean over; None is all of the split.  where: a condition of `analysis.where`.
+    of: slices to take the mean over; None is all of the split.  where: a condition of
+    `analysis.records.where`.
     Raises ValueError, one line, for what cannot be shown: an unknown slice or column, nothing left, ...
     """
     table, notes = once(kept(table, where))
@@ -260,12 +263,12 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument(
         "--points", type=Path, metavar="FILE.csv",
-        help="points of your own beside them: name,state_resident,accuracy (analysis/own_points.py)",
+        help="points of your own beside them: name,state_resident,accuracy (analysis/drawing/own_points.py)",
     )  # fmt: skip
     parser.add_argument(
         "--where",
         default="",
-        help="keep some cells only, such as \"task == 'mqar' and d_model < 128\" (analysis/where.py)",
+        help="keep some cells only, such as \"task == 'mqar' and d_model < 128\" (analysis/records/where.py)",
     )
     return parser
 

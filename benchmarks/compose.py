@@ -15,9 +15,9 @@ from pathlib import Path
 import hydra
 
 from zoo.bench.machine import processor
-from zoo.config import composer
-from zoo.paths import CONF
-from zoo.sweep import plan
+from zoo.config.compose import composer
+from zoo.config.paths import CONF
+from zoo.launch.sweep import plan
 
 MIXERS = sorted(path.stem for path in (CONF / "mixer").glob("*.yaml"))[:10]
 GRID = product(MIXERS, (32, 64, 128, 256), (0.001, 0.002, 0.004, 0.008, 0.016), range(5))

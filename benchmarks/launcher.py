@@ -23,12 +23,13 @@ from pathlib import Path
 from benchmarks import fake_slurm, no_work
 from benchmarks.no_work import Records, grid
 from benchmarks.scale import composed, run
-from zoo import pool, results, sweep
 from zoo.bench.machine import processor
-from zoo.cell import Cell
-from zoo.config import composer
-from zoo.display import SweepDisplay
-from zoo.slurm.ledger import HOME, Ledger
+from zoo.config.cell import Cell
+from zoo.config.compose import composer
+from zoo.launch import process_pool, sweep
+from zoo.launch.display import SweepDisplay
+from zoo.launch.slurm.ledger import HOME, Ledger
+from zoo.results import store
 
 AT_ONCE = (1, 2)
 WORDS = ("mixer=attention", "task=mqar_single", "experiment=smoke")
@@ -56,12 +57,12 @@ def here(count: int, workers: int) -> str:
     """A table's row: from the first cell's start to the last one's end, once the imports are over."""
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as null, redirect_stdout(null):
         batch = [[*WORDS, f"seed={seed}", f"results={folder}"] for seed in range(count + 1)]
-        context, cells = pool.start_forkserver(), sweep.plan(composer(), batch)
-        pool._work = no_work.idle
+        context, cells = process_pool.start_forkserver(), sweep.plan(composer(), batch)
+        process_pool._work = no_work.idle
         with SweepDisplay(total=count, done=0, how="measured") as display:
-            pool.Pool(context, workers, display).run(cells[:1])
+            process_pool.Pool(context, workers, display).run(cells[:1])
             began = time.perf_counter()
-            failures = pool.Pool(context, workers, display).run(cells[1:])
+            failures = process_pool.Pool(context, workers, display).run(cells[1:])
             seconds = time.perf_counter() - began
     assert not failures, failures[0].reason
     return f"| {count:,} cells here, {workers} at once | {seconds:.1f} | {1000 * seconds / count:.1f} |"
@@ -95,7 +96,7 @@ def play(home: Path, cells: dict[str, Cell]) -> None:
         for run_id in share:
             cell = cells[run_id]
             cell.folder.mkdir(exist_ok=True)
-            text = json.dumps({"schema": results.SCHEMA} | records.of(cell), indent=1)
+            text = json.dumps({"schema": store.SCHEMA} | records.of(cell), indent=1)
             part = cell.folder / ".part"
             part.write_text(text)
             os.replace(part, cell.folder / "result.json")

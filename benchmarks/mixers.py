@@ -27,16 +27,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zoo.batches import BatchStream
 from zoo.bench.machine import processor
-from zoo.config import compose
-from zoo.learner import answers_loss
-from zoo.model import build_model, build_task
-from zoo.optimizer import OptimConfig, make_optimizer, settings
-from zoo.paths import CONF
-from zoo.surroundings import keep_freed_memory
+from zoo.config.compose import compose
+from zoo.config.paths import CONF
+from zoo.instantiate import build_task
+from zoo.model import build_model
 from zoo.tasks.base import Batch
-from zoo.training import train
+from zoo.tasks.batches import BatchStream
+from zoo.training.lightning_module import answers_loss
+from zoo.training.optimizer import make_optimizer
+from zoo.training.process import keep_freed_memory
+from zoo.training.settings import OptimConfig, settings
+from zoo.training.train import train
 
 PLAIN, LOOP = "plain", "trainer:"  # rows that are no mixer of themselves
 FULL = "attention"  # what the others' steps are measured in

@@ -6,19 +6,20 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from zoo import pool
-from zoo.attempt import machine, record
-from zoo.cell import Cell
-from zoo.model import build_task
-from zoo.outcome import Outcome, Progress, Score
-from zoo.paths import CONF
-from zoo.population.grouping import Group
+from zoo.config.cell import Cell
+from zoo.config.paths import CONF
+from zoo.instantiate import build_task
+from zoo.launch import process_pool
+from zoo.launch.grouping import Group
+from zoo.launch.run_cell import record
+from zoo.results.environment import machine
+from zoo.results.outcome import Outcome, Progress, Score
 from zoo.state import StateSize
 
 MIXERS = sorted(path.stem for path in (CONF / "mixer").glob("*.yaml"))[:10]
 WIDTHS = (32, 64, 128, 256)
 RATES = [round(10 ** (-4 + i / 10), 6) for i in range(25)]
-work = pool._work
+work = process_pool._work
 
 
 def grid(cells: int) -> list[str]:
@@ -29,7 +30,7 @@ def grid(cells: int) -> list[str]:
 
 
 def untrained(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = None) -> Outcome:
-    """In the place of `zoo.training.train`."""
+    """In the place of `zoo.training.train.train`."""
     nothing = StateSize(paper=None, resident=0, touched=0)
     return Outcome(
         status="ok",
@@ -61,10 +62,10 @@ def untrained(cell: Cell, folder: Path, report: Callable[[Progress], None] | Non
 
 
 def idle(group: Group, pipe: Connection, here: dict[str, Any]) -> None:
-    """In the place of `zoo.pool._work`: all that a worker does, but for the training."""
-    import zoo.training
+    """In the place of `zoo.launch.process_pool._work`: all that a worker does, but for the training."""
+    import zoo.training.train
 
-    zoo.training.train = untrained
+    zoo.training.train.train = untrained
     work(group, pipe, here)
 
 

@@ -21,11 +21,11 @@ from itertools import islice
 from pathlib import Path
 
 from benchmarks.no_work import Records, grid
-from zoo import manifest, results
 from zoo.bench.machine import processor
-from zoo.cell import Cell
-from zoo.config import composer
-from zoo.grids import cells
+from zoo.config.cell import Cell
+from zoo.config.compose import composer
+from zoo.config.grids import cells
+from zoo.results import manifest, store
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def measured(n_cells: int, n_records: int, folder: Path) -> Iterator[Run]:
     assert len(wanted) == n_cells
     left = write_records(wanted, n_cells - n_cells // 5)
     for cell in islice(left, n_cells // 10):
-        results.fail(cell.folder, f"Traceback (most recent call last):\n  File x\nValueError: {cell.mixer}")
+        store.fail(cell.folder, f"Traceback (most recent call last):\n  File x\nValueError: {cell.mixer}")
     yield run(f"`zoo.status`, {n_cells:,} cells: done, failed, pending", "zoo.status", str(home))
     write_records(wanted, n_cells)
     yield run(f"`zoo.run -m ...` again, all {n_cells:,} done", "zoo.run", "-m", *words)
@@ -101,7 +101,7 @@ def write_records(wanted: Sequence[Cell], count: int) -> Iterator[Cell]:
     records = Records()
     for cell in wanted[:count]:
         cell.folder.mkdir(exist_ok=True)
-        text = json.dumps({"schema": results.SCHEMA} | records.of(cell), indent=1)
+        text = json.dumps({"schema": store.SCHEMA} | records.of(cell), indent=1)
         (cell.folder / "result.json").write_text(text)  # `results.finish` would wait for the disk each time
     return iter(wanted[count:])
 

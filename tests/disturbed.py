@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from tests.command import SMALL, finish, start
-from zoo import claim, results
+from zoo.results import lease, store
 
 CELLS = ("mixer=faulty", "mixer.seconds=0.05", "max_examples=64", "optim.eval_batch_size=64")
 SWEEP = ("-m", *SMALL, *CELLS, "trainer.checkpoint_every=2", "hydra.launcher.n_workers=2")
@@ -29,7 +29,7 @@ class Sweep:
 
     def at_work(self) -> list[int]:
         """The processes that hold a cell."""
-        return [holder.pid for folder in self.folders() if (holder := claim.holder(folder))]
+        return [holder.pid for folder in self.folders() if (holder := lease.holder(folder))]
 
     def failed(self) -> set[Path]:
         return {folder for folder in self.folders() if (folder / "error.txt").exists()}
@@ -50,9 +50,9 @@ class Sweep:
         for folder in self.folders():
             for path in [*folder.glob("*.json"), *self.place.glob("results/.sweeps/*.json")]:
                 json.loads(path.read_text())
-            results.check_checkpoint(folder)
-            if results.is_done(folder):
-                assert results.read(folder)["status"] == "ok"
+            store.check_checkpoint(folder)
+            if store.is_done(folder):
+                assert store.read(folder)["status"] == "ok"
                 assert not (folder / "error.txt").exists()
                 self.finished[folder] = stats(folder)
 
@@ -64,7 +64,7 @@ class Sweep:
         folders = self.folders()
         assert [folder.name for folder in folders] == [folder.name for folder in undisturbed.folders()]
         for folder, other in zip(folders, undisturbed.folders(), strict=True):
-            assert results.read(folder)["slices"] == results.read(other)["slices"]
+            assert store.read(folder)["slices"] == store.read(other)["slices"]
             assert (folder / "metrics.csv").read_bytes() == (other / "metrics.csv").read_bytes()
             assert {path.name for path in folder.iterdir()} == DONE
         assert litter(self.place / "results") == []

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from tests.registry import WIDTH, Case, build, cases, mixer_yaml
+from zoo.config.paths import CONF
 from zoo.mixers.base import Mixer
-from zoo.paths import CONF
 
 FOLDER = Path(__file__).parent / "definitions"
 MODULES = {"fla-core": "fla"}  # a distribution's name -> what it is imported as

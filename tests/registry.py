@@ -15,8 +15,8 @@ import torch
 from hydra.utils import get_class, instantiate
 from omegaconf import OmegaConf
 
+from zoo.config.paths import CONF
 from zoo.mixers.base import Mixer
-from zoo.paths import CONF
 
 WIDTH = 16
 FOLDER = Path(os.environ.get("ZOO_LAWS_OF", CONF))

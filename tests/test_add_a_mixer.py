@@ -10,7 +10,7 @@ import pytest
 from tests import test_mixer_laws as laws
 from tests.command import ROOT, SMALL, Zoo, finish, start
 from tests.registry import cases
-from zoo import results
+from zoo.results import table
 
 README = (ROOT / "README.md").read_text()
 
@@ -41,7 +41,7 @@ def test_it_runs_and_stands_in_the_results_under_its_label(mine: Path):
     code, out, err = finish(start(*SMALL, "mixer=my_mixer", cwd=mine, python_path=str(mine)))
     assert code == 0, err
     assert "Average(decay=0.9)" in out
-    frame = results.load(mine / "results")
+    frame = table.load(mine / "results")
     assert set(zip(frame.mixer, frame.label, frame.family, strict=True)) == {
         ("my_mixer", "Moving average", "ssm")
     }
@@ -52,7 +52,7 @@ def test_a_glob_finds_it(mine: Path, monkeypatch: pytest.MonkeyPatch, capfd: pyt
     zoo = Zoo(monkeypatch, capfd)
     code, _, err = zoo("-m", *SMALL, "mixer=glob([my_*,sliding*])")
     assert code == 0, err
-    assert set(results.load(mine / "results").label) == {"Moving average", "Sliding window"}
+    assert set(table.load(mine / "results").label) == {"Moving average", "Sliding window"}
 
 
 def test_the_laws_run_on_it(mine: Path):

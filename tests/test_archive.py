@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from tests.test_results import write
-from zoo import archive, results
+from zoo import archive
+from zoo.results import table
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def test_it_reads_like_the_folder(home: Path, capsys: pytest.CaptureFixture[str]
     assert archive.main([str(home)]) == 0
     packed = home.with_suffix(".zip")
     assert capsys.readouterr().out == f"2 cells: {packed}\n"
-    for load in (results.load, results.load_metrics, results.load_distances):
+    for load in (table.load, table.load_metrics, table.load_distances):
         pd.testing.assert_frame_equal(load(packed), load(home))
     assert not [name for name in zipfile.ZipFile(packed).namelist() if "ckpt" in name]
 
@@ -44,7 +45,7 @@ def test_a_file_that_is_lost_or_a_link_is_named_and_its_record_stays(
     assert lines[0].endswith("/env.json is missing.") and "metrics.csv is a link, which may" in lines[1]
     with zipfile.ZipFile(home.with_suffix(".zip")) as file:
         assert len(file.namelist()) == 6 and b"x" not in map(file.read, file.namelist())
-    assert len(results.load(home.with_suffix(".zip")).run_id.unique()) == 2
+    assert len(table.load(home.with_suffix(".zip")).run_id.unique()) == 2
 
 
 def test_the_same_cells_make_the_same_bytes(home: Path, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import SMALL, TOYS, Zoo
-from zoo.config import composer
+from zoo.config.compose import composer
 from zoo.run import run_one
 
 WINDOW = "mixer=sliding_window"

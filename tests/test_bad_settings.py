@@ -11,18 +11,20 @@ import torch
 from tests.command import SMALL, Zoo
 from tests.registry import mixer_yaml
 from tests.test_every_leaf import leaves, with_leaf
-from zoo import command, results, score_tables
-from zoo.attempt import CellFailed
-from zoo.bounds import out_of_bounds
-from zoo.cell import Cell
-from zoo.config import composer
+from zoo.config import command_line
+from zoo.config.bounds import out_of_bounds
+from zoo.config.cell import Cell
+from zoo.config.compose import composer
+from zoo.launch import score_tables
+from zoo.launch.preflight import Validator
+from zoo.launch.run_cell import CellFailed
 from zoo.mixers.__main__ import main as list_mixers
 from zoo.mixers.base import Mixer, Seq
 from zoo.model import make, placed
+from zoo.results import store
 from zoo.run import run_one
 from zoo.state import StateSize
 from zoo.tasks.__main__ import main as show_task
-from zoo.validate import Validator
 
 COMPOSER = composer()
 WINDOW = "mixer=sliding_window"
@@ -118,7 +120,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         (tmp_path / "conf" / "mixer" / "mine.yaml").write_text(yaml)
         own = composer(tmp_path / "conf")
         run_one(own, [*SMALL, "mixer=mine", *words])
-        return results.read(own.cell([*SMALL, "mixer=mine", *words]).folder)
+        return store.read(own.cell([*SMALL, "mixer=mine", *words]).folder)
 
     return run
 
@@ -199,14 +201,14 @@ def test_a_name_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("name", ["2024", "2024_01", "1e3", "ärger", "it's", "a(b", "true", "a b", r"a\b"])
 def test_a_folder_may_be_called_anything(name: str):
-    (word,) = command.readable([f"results={name}"])
-    assert command.readable([word]) == [word]
+    (word,) = command_line.readable([f"results={name}"])
+    assert command_line.readable([word]) == [word]
     assert COMPOSER.cell([WINDOW, word]).config["results"] == name
 
 
 @pytest.mark.parametrize("word", ["results=${oc.env:HOME}/x", "results=a,b", "lr=2024", "results='ä'"])
 def test_what_means_something_is_left_as_it_is(word: str):
-    assert command.readable([word]) == [word]
+    assert command_line.readable([word]) == [word]
 
 
 def test_a_folder_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
@@ -214,7 +216,7 @@ def test_a_folder_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd
     monkeypatch.chdir(tmp_path)
     code, _, err = Zoo(monkeypatch, capfd)(*SMALL, WINDOW, "results=~/jährlich/2024")
     assert (code, err) == (0, "")
-    assert len(results.records(tmp_path / "jährlich" / "2024")) == 1
+    assert len(store.records(tmp_path / "jährlich" / "2024")) == 1
 
 
 # the tools ----------------------------------------------------------------------------------------------

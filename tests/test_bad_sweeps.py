@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import SMALL, Zoo
-from zoo.config import composer
+from zoo.config.compose import composer
 
 GRIDS = "hydra.sweeper.grids="
 WINDOW = "mixer=sliding_window"

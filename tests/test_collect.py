@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 
 from tests.analysis import fake
-from zoo import collect, results
+from zoo import collect
+from zoo.results import store
+from zoo.results import table as results_table
 
 METRICS = ("accuracy", "row_accuracy", "exact_rows", "loss", "coverage", "answers", "rows")
 
@@ -36,10 +38,10 @@ def test_it_has_what_load_has(home: Path, tmp_path: Path, capsys: pytest.Capture
     code, out, err = run(capsys, home, "--out", tmp_path / "all")
     assert (code, err) == (0, "")
     frame = pd.read_csv(tmp_path / "all.csv", dtype={"precision": str}).set_index("run_id")
-    long = results.load(home)
+    long = results_table.load(home)
     assert f"{long.run_id.nunique()} records" in out and len(frame) == long.run_id.nunique()
-    assert [*frame.columns][: len(results.KEYS) - 1] == list(results.KEYS[1:])
-    kept = [column for column in long if column in results.KEYS[1:] or column.startswith("mixer.")]
+    assert [*frame.columns][: len(results_table.KEYS) - 1] == list(results_table.KEYS[1:])
+    kept = [column for column in long if column in results_table.KEYS[1:] or column.startswith("mixer.")]
     for _, row in long.iterrows():
         wide = frame.loc[row.run_id]
         name = f"{row.split}.{row['slice']}"
@@ -67,7 +69,7 @@ def test_parquet_has_what_the_csv_has(home: Path, tmp_path: Path, capsys: pytest
     mean = 'avg("test.seq_len=32,num_kv_pairs=4.accuracy")'
     query = f"SELECT {mean} FROM '{tmp_path / 'all.parquet'}' WHERE \"mixer.window\" = 64 AND status = 'ok'"
     ((found,),) = duckdb.sql(query).fetchall()
-    long = results.load(home)
+    long = results_table.load(home)
     chosen = long[
         (long["mixer.window"] == 64) & (long.split == "test") & (long.slice == "seq_len=32,num_kv_pairs=4")
     ]
@@ -81,7 +83,7 @@ def record(**changes: object) -> dict[str, object]:
 def put(home: Path, run_id: str, **changes: object) -> Path:
     folder = home / run_id
     folder.mkdir(parents=True)
-    results.finish(folder, record(run_id=run_id, **changes))
+    store.finish(folder, record(run_id=run_id, **changes))
     return folder
 
 
@@ -118,7 +120,7 @@ def test_what_is_no_record_is_counted(tmp_path: Path, capsys: pytest.CaptureFixt
     put(home, "a-1")
     put(home, "a-2", status="diverged")
     for i in range(25):
-        results.fail(home / f"b-{i:02d}", f"Traceback (most recent call last):\n  File x\nRuntimeError: {i}")
+        store.fail(home / f"b-{i:02d}", f"Traceback (most recent call last):\n  File x\nRuntimeError: {i}")
     (home / "c-1").mkdir()
     (home / "c-1" / "config.yaml").touch()
     (home / "c-1" / ".result.json.0a.part").write_text("{")
@@ -160,7 +162,7 @@ def test_what_cannot_be_read_is_one_line_and_no_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str
 ):
     (tmp_path / "empty").mkdir()
-    results.fail(tmp_path / "failed" / "a-1", "killed")
+    store.fail(tmp_path / "failed" / "a-1", "killed")
     (put(tmp_path / "old", "b-1") / "result.json").write_text('{"schema": 0}')
     path = put(tmp_path / "half", "b-1") / "result.json"
     path.write_text(path.read_text()[:-100])

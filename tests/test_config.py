@@ -10,9 +10,9 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf, open_dict
 
 from tests.command import TOYS
-from zoo.cell import Cell
-from zoo.config import composer
-from zoo.paths import CONF
+from zoo.config.cell import Cell
+from zoo.config.compose import composer
+from zoo.config.paths import CONF
 
 COMPOSER = composer(TOYS)
 MIXERS = [name for name in COMPOSER.options("mixer") if (CONF / "mixer" / f"{name}.yaml").exists()]

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from zoo import decoding
-from zoo.config import composer
-from zoo.decoding import BATCH, ENOUGH_S, decode_tokens_per_second
+from zoo.config.compose import composer
+from zoo.evaluation import decode_speed
+from zoo.evaluation.decode_speed import BATCH, ENOUGH_S, decode_tokens_per_second
 from zoo.model import SequenceModel, build_model
 
 
@@ -18,7 +18,9 @@ def model(*words: str) -> SequenceModel:
 
 def test_it_is_tokens_over_seconds_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))
-    monkeypatch.setattr(decoding, "_now", lambda device: next(clock) / 1000)  # every step takes a millisecond
+    monkeypatch.setattr(
+        decode_speed, "_now", lambda device: next(clock) / 1000
+    )  # every step takes a millisecond
     assert decode_tokens_per_second(model(), 64, "cpu") == pytest.approx(1000 * BATCH)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from analysis import pareto
 from tests.command import finish, start
-from zoo.results import load
+from zoo.results.table import load
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 KNOBS = ["mixer.window", "mixer.feature_dim", "mixer.d_state", "mixer.top_k"]

@@ -9,7 +9,7 @@ import pytest
 from tests.command import SMALL, finish, start
 from tests.disturbed import PATIENCE_S, Sweep, litter
 from tests.toys.faulty import PACE
-from zoo import results
+from zoo.results import store
 
 CELLS = 6
 WINDOW = "mixer=sliding_window"
@@ -61,10 +61,10 @@ def test_a_cell_meets_the_end_of_its_disk(small: Path):
     code, _, err = finish(start(*words, cwd=small), PATIENCE_S)
     check_end(code, err, small)
     (folder,) = small.glob("results/sliding_window-*")
-    assert not results.is_done(folder) and not (folder / "claim.json").exists()
+    assert not store.is_done(folder) and not (folder / "claim.json").exists()
     (small / "ballast").unlink()
     code, _, err = finish(start(*words, cwd=small), PATIENCE_S)
-    assert (code, err) == (0, "") and results.is_done(folder)
+    assert (code, err) == (0, "") and store.is_done(folder)
 
 
 def test_a_disk_that_is_full_already(small: Path):

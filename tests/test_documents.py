@@ -8,8 +8,8 @@ import pytest
 from tests.command import ROOT
 from tests.registry import build, cases, mixer_yaml
 from zoo import plan
+from zoo.config.paths import CONF
 from zoo.mixers import __main__ as listing
-from zoo.paths import CONF
 
 NAMES = sorted(path.stem for path in (CONF / "mixer").glob("*.yaml"))
 NAME = r"[A-Z][\w.-]*"

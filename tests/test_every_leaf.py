@@ -17,15 +17,15 @@ import pytest
 import torch
 
 from tests.registry import FOLDER, WIDTH, Case, cases, settings
-from zoo import checkpoint, training
-from zoo.batches import BatchStream
-from zoo.cell import Cell
-from zoo.config import composer
+from zoo.config.cell import Cell
+from zoo.config.compose import composer
 from zoo.instantiate import make
+from zoo.launch.preflight import Validator
 from zoo.mixers.base import Mixer
 from zoo.model import SequenceModel
 from zoo.tasks.base import SPLITS, Task
-from zoo.validate import Validator
+from zoo.tasks.batches import BatchStream
+from zoo.training import checkpoint, train
 
 COMPOSER = composer()
 TINY = ("experiment=smoke", "d_model=16", "max_examples=8", "optim.batch_size=4", "mixer=sliding_window")
@@ -230,7 +230,7 @@ def _run(cell: Cell, place: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         folder = place / str(len(list(place.iterdir())))
         folder.mkdir()
         try:
-            outcome = training.train(cell, folder)
+            outcome = train.train(cell, folder)
         except ValueError as error:  # a device that this machine lacks
             return [str(error)]
     metrics = (folder / "metrics.csv").read_text()
@@ -250,7 +250,7 @@ def _run(cell: Cell, place: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.mark.parametrize("key", ["label", "family", "knob"])
 def test_what_is_said_about_a_mixer_stands_in_the_record(key: str):
     from tests.test_results import outcome
-    from zoo.attempt import record
+    from zoo.launch.run_cell import record
 
     cell = COMPOSER.cell(TINY)
     cell.config["mixer"]["about"][key] = "another"

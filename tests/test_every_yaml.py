@@ -4,9 +4,9 @@ import importlib.util
 
 import pytest
 
-from zoo.config import compose
-from zoo.paths import CONF
-from zoo.training import check
+from zoo.config.compose import compose
+from zoo.config.paths import CONF
+from zoo.training.train import check
 
 GROUPS = sorted(path.name for path in CONF.iterdir() if path.is_dir() and path.name != "hydra")
 CHOICES = [f"{group}={path.stem}" for group in GROUPS for path in sorted((CONF / group).glob("*.yaml"))]

@@ -4,7 +4,7 @@ import pytest
 
 from tests.independence import LENGTHS, compared, file_of, package_of, statement
 from tests.registry import Case, cases
-from zoo.paths import CONF
+from zoo.config.paths import CONF
 
 CASES = cases(CONF)
 BOTH = [

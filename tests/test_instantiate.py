@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from zoo.config import compose
+from zoo.config.compose import compose
 from zoo.instantiate import check, make, target
+from zoo.launch.preflight import Validator
 from zoo.mixers.base import Mixer
 from zoo.tasks.base import Task
-from zoo.validate import Validator
 
 BASED = compose(["mixer=based", "d_model=16"]).config["mixer"]
 CALLED = "tests.test_instantiate.called"
@@ -43,7 +43,7 @@ def test_what_cannot_be_a_part_is_not_even_imported(name: Any, monkeypatch: pyte
         *("pandas.read_pickle", "torch.load", "torch.nn.Linear", "zoo.mixers.attention", CALLED),
         *("tests.test_instantiate.Meant", "zoo.tasks.mqar.MQAR", "zoo.mixers.feature_maps.Taylor2"),
         *("zoo.mixers.attention.Attention.register", "zoo.mixers.attention.Attention.forward"),
-        *("zoo.mixers.attention.Attention.mro", "zoo.cell.Cell"),
+        *("zoo.mixers.attention.Attention.mro", "zoo.config.cell.Cell"),
     ],
 )
 def test_what_is_no_part_is_not_called(name: str):

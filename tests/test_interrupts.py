@@ -15,7 +15,8 @@ import pytest
 from tests.command import SMALL, Zoo, finish, start
 from tests.disturbed import litter
 from tests.population.together import MEASURED
-from zoo import interrupts, results
+from zoo import interrupts
+from zoo.results import store
 
 CELL = (*SMALL, "max_examples=96", "optim.max_epochs=2", "trainer.checkpoint_every=1000")
 COMMANDS = {
@@ -110,7 +111,7 @@ def steps(place: Path) -> int:
 
 def told(folder: Path) -> tuple[bytes, dict[str, Any]]:
     """All that does not tell of times, or of the words of the command."""
-    record = {k: v for k, v in results.read(folder).items() if k not in (*MEASURED, "overrides")}
+    record = {k: v for k, v in store.read(folder).items() if k not in (*MEASURED, "overrides")}
     record.get("population", {}).pop("wall_seconds", None)
     return (folder / "metrics.csv").read_bytes(), record
 

@@ -14,7 +14,7 @@ import pytest
 from tests.command import finish
 from tests.disturbed import PATIENCE_S, Sweep, litter
 from tests.toys.faulty import PACE
-from zoo import claim, results
+from zoo.results import lease, store
 
 FEW, MANY = 5, 24  # cells
 
@@ -131,16 +131,16 @@ def test_kills_of_populations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     kill_at(sweep, ("driver", "worker"), random.Random(1))
     monkeypatch.setenv(PACE, "0")
     sweep.complete(at_once(Sweep(tmp_path / "undisturbed", FEW, "population=3")))
-    assert {results.read(folder)["population"]["size"] for folder in sweep.folders()} == {2, 3}
+    assert {store.read(folder)["population"]["size"] for folder in sweep.folders()} == {2, 3}
 
 
 def left_at_the_very_end(folder: Path) -> None:
     """As a kill leaves it between the record and the end of the process."""
     (folder / "output.txt").touch()
     (folder / ".metrics.csv.1a2b3c4d.part").touch()
-    with claim.held(folder):
-        mine = (folder / claim.NAME).read_text()
-    (folder / claim.NAME).write_text(mine.replace(f'"pid": {os.getpid()}', '"pid": 1'))
+    with lease.held(folder):
+        mine = (folder / lease.NAME).read_text()
+    (folder / lease.NAME).write_text(mine.replace(f'"pid": {os.getpid()}', '"pid": 1'))
 
 
 @pytest.mark.slow

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from tests.command import SMALL, TOYS, Zoo, finish, start
-from zoo import claim, results
-from zoo.config import composer
+from zoo.config.compose import composer
+from zoo.results import lease, store, table
 
 COMPOSER = composer(TOYS)
 WINDOW = "mixer=sliding_window"
@@ -45,11 +45,9 @@ def test_cells_that_die_take_nothing_with_them(zoo: Zoo, tmp_path: Path):
     sweep = ("-m", *SMALL, "mixer=faulty", "mixer.way=none,raise,exit,kill,diverge")
     code, out, err = zoo(*sweep)
     assert code == 1, err
-    frame = results.load(tmp_path / "results")
+    frame = table.load(tmp_path / "results")
     assert dict(zip(frame["mixer.way"], frame.status, strict=True)) == {"none": "ok", "diverge": "diverged"}
-    errors = {
-        path: (path / "error.txt").read_text() for path in folders(tmp_path) if not results.is_done(path)
-    }
+    errors = {path: (path / "error.txt").read_text() for path in folders(tmp_path) if not store.is_done(path)}
     raised, left, killed = (
         next(text for text in errors.values() if word in text)
         for word in ("RuntimeError: this mixer\nalways fails", "SystemExit", "SIGKILL")
@@ -87,7 +85,7 @@ def test_a_sweep_runs_each_distinct_cell_once_and_leaves_no_litter(zoo: Zoo, tmp
 def test_the_command_of_every_papers_footnote(zoo: Zoo, tmp_path: Path):
     code, out, err = zoo("-m", "mixer=based,se_attn", "d_model=64,128,256", "experiment=smoke")
     assert (code, err) == (0, "")
-    frame = results.load(tmp_path / "results")
+    frame = table.load(tmp_path / "results")
     seen = set(zip(frame.mixer, frame.d_model, strict=True))
     assert seen == {(mixer, d) for mixer in ("based", "se_attn") for d in (64, 128, 256)}
     assert "accuracy on the test split, by slice" in out
@@ -96,7 +94,7 @@ def test_the_command_of_every_papers_footnote(zoo: Zoo, tmp_path: Path):
 def test_a_setting_of_swept_mixers_need_not_exist_in_the_default_one(zoo: Zoo, tmp_path: Path):
     code, _, err = zoo("-m", *SMALL, "mixer=faulty,faulty", "mixer.seconds=0.001")
     assert (code, err) == (0, "")
-    assert set(results.load(tmp_path / "results")["mixer.seconds"]) == {0.001}
+    assert set(table.load(tmp_path / "results")["mixer.seconds"]) == {0.001}
 
 
 def test_a_single_cell_says_what_it_is_and_is_done_once(zoo: Zoo, tmp_path: Path):
@@ -147,7 +145,7 @@ def _way_is_none(self: object, name: str, value: object) -> None:
 def test_a_cell_is_not_run_by_two_processes_at_once(zoo: Zoo, tmp_path: Path):
     folder = COMPOSER.cell([*SMALL, WINDOW]).folder
     folder.mkdir(parents=True)
-    with claim.held(folder):
+    with lease.held(folder):
         code, _, err = zoo(*SMALL, WINDOW)
     assert (code, len(err.splitlines())) == (2, 1)
     assert f"is being worked on by process {os.getpid()} of " in err
@@ -160,7 +158,7 @@ def test_two_drivers_of_one_sweep_share_it(tmp_path: Path):
     holders: dict[str, set[int]] = {}
     while any(driver.poll() is None for driver in drivers):
         for path in tmp_path.glob("results/*/claim.json"):
-            if found := claim.holder(path.parent):
+            if found := lease.holder(path.parent):
                 holders.setdefault(path.parent.name, set()).add(found.pid)
         time.sleep(0.01)
     ends = [finish(driver) for driver in drivers]
@@ -177,7 +175,7 @@ def test_a_cell_that_another_left_behind_is_run_here(tmp_path: Path):
     second = start(*sweep, cwd=tmp_path)
     time.sleep(4)
     (folder,) = folders(tmp_path)
-    claimed = claim.holder(folder)
+    claimed = lease.holder(folder)
     first.kill()
     first.communicate()
     assert claimed and second.poll() is None
@@ -233,7 +231,7 @@ def test_a_sweep_killed_twice_goes_on_to_the_same_numbers(zoo: Zoo, tmp_path: Pa
     (undisturbed,) = tmp_path.glob("undisturbed/*")
     resumed = tmp_path / "results" / undisturbed.name
     assert (resumed / "metrics.csv").read_bytes() == (undisturbed / "metrics.csv").read_bytes()
-    assert results.read(resumed)["slices"] == results.read(undisturbed)["slices"]
+    assert store.read(resumed)["slices"] == store.read(undisturbed)["slices"]
 
 
 @pytest.mark.parametrize(

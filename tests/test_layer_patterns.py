@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.registry import held
-from zoo.config import compose
+from zoo.config.compose import compose
 from zoo.model import build_model
 
 

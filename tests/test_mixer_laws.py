@@ -16,8 +16,8 @@ from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
 
 from tests.formula import evaluated
 from tests.registry import WIDTH, Case, boundaries, build, cases, held, longest, mixer_yaml, settings
+from zoo.config.paths import CONF
 from zoo.mixers.base import Mixer
-from zoo.paths import CONF
 
 LENGTH = 37  # prime: divisible by no window, block or chunk
 CHUNKS, LONG = (16, 32, 64, 128), 260

@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.test_results import outcome
-from zoo import clock, cost, forecast, plan, results
-from zoo.attempt import record
-from zoo.cell import Cell
-from zoo.config import compose
-from zoo.config_yaml import as_yaml
-from zoo.model import build_model, build_task
-from zoo.remaining import duration
+from zoo import plan
+from zoo.config.cell import Cell
+from zoo.config.compose import compose
+from zoo.config.yaml_text import as_yaml
+from zoo.evaluation import flops
+from zoo.instantiate import build_task
+from zoo.launch import forecast, time_estimate
+from zoo.launch.remaining import duration
+from zoo.launch.run_cell import record
+from zoo.model import build_model
+from zoo.results import store
 
 SMALL = ("experiment=smoke", "d_model=16", "task.vocab_size=128")
 Planned = Callable[..., tuple[int, str, str]]
@@ -41,9 +45,9 @@ def rows(out: str) -> dict[str, list[str]]:
 def finished(cell: Cell, steps: int = 200, seconds: float = 400.0) -> None:
     """A record of so many steps in so many seconds."""
     cell.folder.mkdir(parents=True)
-    results.begin(cell.folder, as_yaml(cell.config), {})
+    store.begin(cell.folder, as_yaml(cell.config), {})
     said = record(cell, outcome()) | {"steps": steps, "wall_seconds": seconds, "accelerator": "cpu"}
-    results.finish(cell.folder, said)
+    store.finish(cell.folder, said)
 
 
 def test_cells_points_sizes_and_what_is_done(planned: Planned, tmp_path: Path):
@@ -103,7 +107,9 @@ def test_a_time_says_where_it_is_from(planned: Planned):
     finished(compose([*SMALL, "mixer=attention", "mixer.num_heads=1"]))
     _, out, _ = planned(*words)
     times = [rows(out)[f"{mixer} num_heads={n}"][-2] for mixer in ("attention", "based") for n in (1, 2)]
-    asked = cost.cost(compose([*SMALL, "mixer=attention"]), build_model(compose([*SMALL, "mixer=attention"])))
+    asked = flops.cost(
+        compose([*SMALL, "mixer=attention"]), build_model(compose([*SMALL, "mixer=attention"]))
+    )
     assert times[0] == duration(2.0 * asked.steps)  # 2 s a step, as the record says
     assert times[1].endswith(" ~")
     assert not times[1].endswith("~~")
@@ -119,7 +125,7 @@ def test_a_time_says_where_it_is_from(planned: Planned):
 
 
 def test_a_cell_that_is_all_start_up_says_nothing_of_speed(planned: Planned):
-    finished(compose([*SMALL, "mixer=attention"]), steps=clock.LEAST_STEPS - 1)
+    finished(compose([*SMALL, "mixer=attention"]), steps=time_estimate.LEAST_STEPS - 1)
     assert rows(planned("mixer=based")[1])["based"][-2].endswith(" ?")
 
 
@@ -170,7 +176,7 @@ def test_flops_by_hand():
             kept = sum(2 * 16 * (n * (j + 1) // 16) for j in range(16)) / 16
             operations += times * examples * 2 * (n * (working + kept) + answers * 128 * 16)
             steps += 3 * examples // 8 if split == "train" else 0
-    found = cost.cost(cell, model, task)
+    found = flops.cost(cell, model, task)
     assert found.steps == steps
     assert found.operations == pytest.approx(operations)
 
@@ -188,7 +194,7 @@ def test_flops_by_hand():
     ],
 )
 def test_what_the_launcher_would_make_of_it(planned: Planned, words: tuple[str, ...], said: str):
-    from zoo.sweep import count
+    from zoo.launch.sweep import count
 
     _, out, _ = planned("mixer=attention", "seed=range(12)", *words)
     assert said.format(here=count("auto", [compose([*SMALL])])) in out.splitlines()[-1]

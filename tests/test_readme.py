@@ -11,7 +11,7 @@ import pytest
 
 from tests.analysis import fake
 from tests.command import ENVIRONMENT, ROOT, Zoo, finish, start
-from zoo.paths import CONF
+from zoo.config.paths import CONF
 
 README = (ROOT / "README.md").read_text()
 COMMANDS = [

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from hydra._internal.utils import get_args_parser
 from torch import Tensor, nn
 
-from zoo import command
-from zoo.config import composer
+from zoo.config import command_line
+from zoo.config.compose import composer
 from zoo.mixers.attention import Attention
 from zoo.mixers.base import Mixer
 from zoo.model import SequenceModel, model_from_config
@@ -27,7 +27,7 @@ PLAIN = ("mamba", "mamba2")
 def cells() -> dict[str, list[str]]:
     """The first cell of each mixer of the figure, as words."""
     args = get_args_parser().parse_args(["-m", "sweep=based_fig2"])
-    rows, _ = command.spanned(COMPOSER, args)
+    rows, _ = command_line.spanned(COMPOSER, args)
     return {next(word for word in row if word.startswith("mixer="))[6:]: row for row in reversed(rows)}
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from zoo import results
-from zoo.attempt import record
-from zoo.config import composer
-from zoo.model import build_task
-from zoo.outcome import AtDistance, Outcome, Score
+from zoo.config.compose import composer
+from zoo.instantiate import build_task
+from zoo.launch.run_cell import record
+from zoo.results import store, table
+from zoo.results.outcome import AtDistance, Outcome, Score
 from zoo.state import StateSize
 
 COMPOSER = composer()
@@ -56,7 +56,7 @@ def outcome(status: Any = "ok") -> Outcome:
 def write(folder: Path, *overrides: str, status: str = "ok") -> Path:
     cell = COMPOSER.cell([*overrides, f"results={folder}"])
     cell.folder.mkdir(parents=True)
-    results.finish(cell.folder, record(cell, outcome(status)))
+    store.finish(cell.folder, record(cell, outcome(status)))
     curve = pd.DataFrame(
         [(1, "train", "", "loss", 2.5)], columns=["step", "split", "slice", "metric", "value"]
     )
@@ -73,7 +73,7 @@ def three(tmp_path: Path) -> Path:
 
 
 def test_load_is_tidy(three: Path):
-    frame = results.load(three)
+    frame = table.load(three)
     assert len(frame) == 3 * 2 * len(NAMES)
     assert not frame.duplicated(["run_id", "split", "slice"]).any()
     window = frame[frame.mixer == "sliding_window"]
@@ -94,7 +94,7 @@ def test_load_is_tidy(three: Path):
 
 
 def test_a_diverged_cell_stays_in_the_data_at_the_same_point(three: Path):
-    frame = results.load(three)
+    frame = table.load(three)
     attention = frame[frame.mixer == "attention"]
     diverged = attention[attention.status == "diverged"]
     assert len(diverged) == 2 * len(NAMES)
@@ -105,15 +105,15 @@ def test_a_diverged_cell_stays_in_the_data_at_the_same_point(three: Path):
 
 
 def test_every_documented_column_is_there(three: Path):
-    frame = results.load(three)
-    assert list(frame.columns[: len(results.KEYS) + 2]) == [*results.KEYS, "split", "slice"]
-    documented = results.load.__doc__ or ""
+    frame = table.load(three)
+    assert list(frame.columns[: len(table.KEYS) + 2]) == [*table.KEYS, "split", "slice"]
+    documented = table.load.__doc__ or ""
     plain = [column for column in frame if "." not in column and column not in ("seq_len", "num_kv_pairs")]
     assert [column for column in plain if column not in documented] == []
 
 
 def test_curves(three: Path):
-    curves = results.load_metrics(three)
+    curves = table.load_metrics(three)
     assert list(curves.columns) == ["run_id", "mixer", "step", "split", "slice", "metric", "value"]
     assert len(curves) == 3
 
@@ -121,8 +121,8 @@ def test_curves(three: Path):
 def test_an_unfinished_or_failed_cell_is_no_result(three: Path):
     (three / "half").mkdir()
     (three / "half" / ".result.json-1").write_text('{"schema"')  # a kill in the middle of the writing
-    results.fail(three / "half", "Traceback")
-    assert len(results.load(three)) == 3 * 2 * len(NAMES)
+    store.fail(three / "half", "Traceback")
+    assert len(table.load(three)) == 3 * 2 * len(NAMES)
 
 
 @pytest.mark.parametrize(
@@ -149,20 +149,20 @@ def test_a_damaged_record_is_named_with_the_fix(three: Path, break_it: Any, says
     path = sorted(three.glob("*/result.json"))[1]
     break_it(path)
     with pytest.warns(UserWarning, match="^") as warned:
-        frame = results.load(three)
+        frame = table.load(three)
     (message,) = (str(each.message) for each in warned)
     assert message.startswith(str(path)) and says in message and "\n" not in message
     assert fix in message and "delete" not in message
     assert len(frame) == 2 * 2 * len(NAMES)
     with pytest.raises(ValueError, match="^" + re.escape(message) + "$"):
-        results.read(path.parent)
+        store.read(path.parent)
 
 
 @pytest.mark.parametrize("folder", ["missing", "empty", "file"])
 def test_a_folder_without_results_is_named(tmp_path: Path, folder: str):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").touch()
-    for read in (results.load, results.load_metrics):
+    for read in (table.load, table.load_metrics):
         with pytest.raises(ValueError, match=rf"results folder .*{folder}.*: .*zoo.run"):
             read(tmp_path / folder)
 
@@ -171,18 +171,18 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path):
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", tmp_path / "file" / "inside", Path("/proc/zoo")):
         with pytest.raises(ValueError, match=r"results \(=.*\) must be a folder that can be written to"):
-            results.check_writable(path)
-    results.check_writable(tmp_path / "a" / "b")
+            store.check_writable(path)
+    store.check_writable(tmp_path / "a" / "b")
     assert list((tmp_path / "a" / "b").iterdir()) == []
 
 
 def test_a_cut_off_checkpoint_is_refused(tmp_path: Path):
     import torch
 
-    results.check_checkpoint(tmp_path)
+    store.check_checkpoint(tmp_path)
     torch.save({"a": torch.zeros(1000)}, tmp_path / "last.ckpt")
-    results.check_checkpoint(tmp_path)
+    store.check_checkpoint(tmp_path)
     whole = (tmp_path / "last.ckpt").read_bytes()
     (tmp_path / "last.ckpt").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match=r"last.ckpt is not a complete checkpoint: delete it"):
-        results.check_checkpoint(tmp_path)
+        store.check_checkpoint(tmp_path)

@@ -6,10 +6,11 @@ import pytest
 
 from benchmarks import fake_slurm, launcher, no_work, scale
 from tests.analysis import fake
-from zoo import display, results, score_tables
-from zoo.attempt import Failure
-from zoo.config import composer
-from zoo.grids import cells
+from zoo.config.compose import composer
+from zoo.config.grids import cells
+from zoo.launch import display, score_tables
+from zoo.results import store, table
+from zoo.results.outcome import Failure
 
 
 def test_the_tables_at_the_end_are_cut_short(
@@ -33,13 +34,13 @@ def test_records_of_no_work_are_read_as_all_are(tmp_path: Path):
     wanted = scale.composed(["mixer=attention,hyena", "seed=range(3)", f"results={tmp_path}"])
     left = list(scale.write_records(wanted, 5))
     assert left == wanted[5:]
-    frame = results.load(tmp_path)
+    frame = table.load(tmp_path)
     assert frame.run_id.nunique() == 5 and set(frame.accuracy) == {0.5}
     assert {c.run_id: (c.config["seed"], c.config["lr"]) for c in wanted[:5]} == {
         run_id: (seed, lr) for run_id, seed, lr in zip(frame.run_id, frame.seed, frame.lr, strict=True)
     }
     scale.multiply([wanted[0].folder], 3)
-    assert len(results.records(tmp_path)) == 7
+    assert len(store.records(tmp_path)) == 7
 
 
 def test_a_grid_has_as_many_cells_as_it_says():
@@ -49,14 +50,14 @@ def test_a_grid_has_as_many_cells_as_it_says():
 
 def test_an_idle_worker_leaves_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("zoo.training.train", no_work.untrained)
-    from zoo.attempt import run_cell
+    from zoo.launch.run_cell import run_cell
 
     cell = composer().cell([*launcher.WORDS, f"results={tmp_path}"])
-    assert run_cell(cell, lambda progress: None) == results.read(cell.folder)
+    assert run_cell(cell, lambda progress: None) == store.read(cell.folder)
 
 
 def test_the_simulated_slurm_queues_every_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from zoo.slurm import cluster
+    from zoo.launch.slurm import cluster
 
     monkeypatch.setenv("PATH", fake_slurm.install(tmp_path / "bin")["PATH"], prepend=":")
     for array in ("#SBATCH --array=0-2%3\n", ""):

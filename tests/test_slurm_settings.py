@@ -8,17 +8,17 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from tests.command import SMALL, TOYS, Zoo
-from zoo import claim, results
-from zoo.config import composer
-from zoo.display import SweepDisplay
-from zoo.paths import CONF
-from zoo.slurm import cluster
-from zoo.slurm import follow as follow_module
-from zoo.slurm.cluster import ENDED, Job, complaint
-from zoo.slurm.follow import Part, follow
-from zoo.slurm.ledger import Ledger, Tail, ended, share_of
-from zoo.slurm.settings import SlurmSettings
-from zoo.slurm.submit import arrays
+from zoo.config.compose import composer
+from zoo.config.paths import CONF
+from zoo.launch.display import SweepDisplay
+from zoo.launch.slurm import cluster
+from zoo.launch.slurm import follow as follow_module
+from zoo.launch.slurm.cluster import ENDED, Job, complaint
+from zoo.launch.slurm.follow import Part, follow
+from zoo.launch.slurm.ledger import Ledger, Tail, ended, share_of
+from zoo.launch.slurm.settings import SlurmSettings
+from zoo.launch.slurm.submit import arrays
+from zoo.results import lease, store
 
 COMPOSER = composer(TOYS)
 CELLS = [COMPOSER.cell([*SMALL, "mixer=sliding_window"])]
@@ -208,7 +208,7 @@ def test_a_job_that_has_ended_says_nothing_of_its_cell(
     (cell,) = CELLS
     cell.folder.mkdir(parents=True)
     if record:
-        results.finish(cell.folder, {"run_id": cell.run_id, "status": "ok", "slices": [], "wall_seconds": 1})
+        store.finish(cell.folder, {"run_id": cell.run_id, "status": "ok", "slices": [], "wall_seconds": 1})
     ledger = Ledger.new(cell.folder.parent, [CELLS], {})
     jobs = [] if state == "gone" else [Job(ledger.job_name(0), "7", state, "None")]
     monkeypatch.setattr(cluster, "jobs", lambda names: jobs)
@@ -235,11 +235,11 @@ def test_what_another_driver_has_taken_up_has_not_failed(tmp_path: Path, monkeyp
         if len(asked) == 1:
             raise cluster.NoAnswer("squeue did not answer")  # nothing follows from that
         if len(asked) == 4:
-            results.finish(cell.folder, {"status": "ok", "slices": [], "wall_seconds": 1})
+            store.finish(cell.folder, {"status": "ok", "slices": [], "wall_seconds": 1})
         return []
 
     monkeypatch.setattr(cluster, "jobs", jobs)
     part = Part(ledger, ledger.job_name(0), 0, {cell.run_id: cell})
-    with SweepDisplay(total=1, done=0, how="on SLURM") as display, claim.held(cell.folder):
+    with SweepDisplay(total=1, done=0, how="on SLURM") as display, lease.held(cell.folder):
         assert follow([part], display, poll_s=0.05) == []
     assert len(asked) == 4 and not (cell.folder / "error.txt").exists()

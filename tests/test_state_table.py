@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 
-from zoo import plan, state_table
+from zoo import plan
+from zoo.launch import state_table
 from zoo.mixers.sliding_window import SlidingWindow
 from zoo.state import StateSize
 

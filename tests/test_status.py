@@ -10,10 +10,11 @@ import pytest
 
 from tests.analysis import fake
 from tests.command import SMALL, TOYS, start
-from zoo import claim, manifest, results, standing, status
-from zoo.claim import Holder
-from zoo.config import composer
-from zoo.standing import Look, Standing
+from zoo import status
+from zoo.config.compose import composer
+from zoo.results import cell_status, lease, manifest, store
+from zoo.results.cell_status import Look, Standing
+from zoo.results.lease import Holder
 
 COMPOSER = composer(TOYS)
 HOME = ".sweeps/abcd1234.json"
@@ -36,14 +37,14 @@ def cell(home: Path, run_id: str, **files: str) -> Path:
 
 
 def claimed(folder: Path, holder: Holder, silent: float = 0.0) -> None:
-    (folder / claim.NAME).write_text(json.dumps(asdict(holder)))
+    (folder / lease.NAME).write_text(json.dumps(asdict(holder)))
     then = time.time() - silent
-    os.utime(folder / claim.NAME, (then, then))
+    os.utime(folder / lease.NAME, (then, then))
 
 
 def record(run_id: str, word: str) -> str:
     whole = fake.records(seeds=1)[0] | {"run_id": run_id, "status": word}
-    return json.dumps({"schema": results.SCHEMA} | whole)
+    return json.dumps({"schema": store.SCHEMA} | whole)
 
 
 TRACE = 'Traceback (most recent call last):\n  File "x.py", line 1, in f\n    f()\nRuntimeError: no\nmore\n'
@@ -104,11 +105,11 @@ def test_a_claim_given_back_between_two_looks(home: Path, monkeypatch: pytest.Mo
     """Its holder wrote the record after the files were listed."""
 
     def ended(folder: Path) -> None:
-        (folder / claim.NAME).unlink()
+        (folder / lease.NAME).unlink()
         (folder / "result.json").write_text(record("b-running", "ok"))
 
-    monkeypatch.setattr(claim, "holder", ended)
-    assert standing.stand(home / "b-running") == Standing("b-running", "done")
+    monkeypatch.setattr(lease, "holder", ended)
+    assert cell_status.stand(home / "b-running") == Standing("b-running", "done")
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -186,7 +187,7 @@ def test_watching_without_a_terminal_says_each_change_once(
 ):
     for run_id in ("b-running", "b-retried", "b-stale", "b-begun"):
         (home / run_id / "error.txt").write_text("killed")
-        (home / run_id / claim.NAME).unlink(missing_ok=True)
+        (home / run_id / lease.NAME).unlink(missing_ok=True)
     looks = iter(range(10))
 
     def sleep(seconds: float) -> None:
@@ -229,7 +230,7 @@ def test_a_killed_sweep_is_stale_then_pending(tmp_path: Path):
     assert sweep.command.startswith("python -m zoo.run ") and "seed=0,1,2" in sweep.command
     assert len(sweep.git_revision or "") == 40 and len(sweep.cells) == 3
     (begun,) = home.glob("*/claim.json")
-    claim.forget(begun.parent)  # as whoever ends in order does, and whoever goes on with the cell
+    lease.forget(begun.parent)  # as whoever ends in order does, and whoever goes on with the cell
     assert states(home) == {"pending": 3}
 
 

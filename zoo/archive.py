@@ -14,10 +14,10 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from pathlib import Path
 
-from zoo.command import USAGE, say
-from zoo.disk import beside
-from zoo.home import KEPT, Home, read_bytes, shown
-from zoo.reading import Reading, left_out
+from zoo.results.atomic import beside
+from zoo.results.home import KEPT, Home, read_bytes, shown
+from zoo.results.reading import Reading, left_out
+from zoo.terminal import USAGE, say
 
 WHEN = (1980, 1, 1, 0, 0, 0)  # the earliest that the format knows: no date, so the same bytes
 

@@ -1,5 +1,8 @@
 """Refusals in words a person can act on: the rule, the value, in one line.  NaN passes none of them."""
 
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+
 
 def at_least(name: str, value: float, minimum: float) -> None:
     """Refuse `value` below `minimum`."""
@@ -29,3 +32,20 @@ def multiple(name: str, value: int, of_name: str, of: int) -> None:
     """Refuse `value` unless it is a positive multiple of `of`."""
     if of < 1 or value < 1 or value % of:
         raise ValueError(f"{name} (={value}) must be a positive multiple of {of_name} (={of}).")
+
+
+def unknown(what: str, name: str, valid: Iterable[str]) -> str:
+    """One line: "unknown key mixer.windw; did you mean mixer.window?" """
+    best = nearest(name, valid)
+    return f"unknown {what} {name}" + (f"; did you mean {best}?" if best else ".")
+
+
+def nearest(name: str, valid: Iterable[str]) -> str | None:
+    """The valid dotted name most like `name`, as a whole or by its last part alone (`windw`)."""
+    return max(valid, key=lambda candidate: _likeness(name, candidate), default=None)
+
+
+def _likeness(name: str, candidate: str) -> tuple[float, float]:
+    whole = SequenceMatcher(None, name.lower(), candidate.lower()).ratio()
+    last = SequenceMatcher(None, name.lower().split(".")[-1], candidate.lower().split(".")[-1]).ratio()
+    return max(whole, last), whole

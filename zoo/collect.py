@@ -9,12 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from zoo import results
-from zoo.command import USAGE, say
-from zoo.disk import beside
 from zoo.foreign import inert
-from zoo.home import shown
-from zoo.reading import Reading, left_out
+from zoo.results import store
+from zoo.results import table as results_table
+from zoo.results.atomic import beside
+from zoo.results.home import shown
+from zoo.results.reading import Reading, left_out
+from zoo.terminal import USAGE, say
 
 HELP = """Every record of a results folder in one table, one row a cell.
 
@@ -32,9 +33,9 @@ A word that a spreadsheet would compute ("=HYPERLINK(..)") has a ' before it, in
 
 Exit code: 0; 2 when nothing was written; 3 when it was, without records that cannot be read."""
 
-FIRST = results.KEYS  # the order of the columns that every table begins with
+FIRST = results_table.KEYS  # the order of the columns that every table begins with
 KIND = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
-REAL = ("lr", *results.MAY_BE_NAN)  # whatever this folder's values happen to look like
+REAL = ("lr", *results_table.MAY_BE_NAN)  # whatever this folder's values happen to look like
 NAMED = 20  # failed cells, in the report
 
 
@@ -100,11 +101,11 @@ def collect(home: Path, stem: Path) -> tuple[list[str], Reading]:
 def _not_done(home: Path) -> tuple[list[str], int]:
     """(a line on each cell that failed, how many others are not through)."""
     failed, unfinished = [], 0
-    for folder in results.folders(home) if home.is_dir() else ():
-        if results.is_done(folder):
+    for folder in store.folders(home) if home.is_dir() else ():
+        if store.is_done(folder):
             continue
         if (folder / "error.txt").is_file():
-            failed.append(f"{shown(folder.name)}: {results.error(folder)}")
+            failed.append(f"{shown(folder.name)}: {store.error(folder)}")
         else:
             unfinished += (folder / "config.yaml").exists()
     return failed, unfinished
@@ -151,11 +152,11 @@ class Table:
 def flat(record: dict[str, Any]) -> dict[str, Any]:
     """A record as one row: dotted column -> scalar or None."""
     inner = ("mixer_settings", "task_settings", "slices", "distances")
-    row = dict(results.flat("", {key: value for key, value in record.items() if key not in inner}))
-    row |= dict(results.flat("mixer", record["mixer_settings"]))
-    row |= dict(results.flat("task", record["task_settings"]))
+    row = dict(results_table.flat("", {key: value for key, value in record.items() if key not in inner}))
+    row |= dict(results_table.flat("mixer", record["mixer_settings"]))
+    row |= dict(results_table.flat("task", record["task_settings"]))
     for entry in record["slices"]:
-        name = f"{entry['split']}.{results.slice_name(entry['slice'])}"
+        name = f"{entry['split']}.{results_table.slice_name(entry['slice'])}"
         row |= {f"{name}.{key}": value for key, value in entry.items() if key not in ("split", "slice")}
     return row
 

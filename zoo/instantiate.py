@@ -18,10 +18,11 @@ from typing import Any
 import hydra.utils
 
 from zoo.blocks.base import Block
-from zoo.mistakes import unknown
+from zoo.checks import unknown
 from zoo.mixers.base import Mixer
 from zoo.mixers.feature_maps import FeatureMap
 from zoo.tasks.base import Task
+from zoo.tasks.limited import Limited
 
 PARTS = (Mixer, Block, Task, FeatureMap)
 Contract = type[Any] | tuple[type[Any], ...]
@@ -110,3 +111,9 @@ def _words(contract: Contract) -> str:
 def _reason(error: BaseException) -> str:
     line = " ".join(str(error).split())
     return line if isinstance(error, ImportError) else f"{type(error).__name__}: {line}"
+
+
+def build_task(config: Mapping[str, Any]) -> Task:
+    """The task of a cell, cut down where `max_examples` says so."""
+    task, most = make(config["task"], Task), config.get("max_examples")
+    return task if most is None else Limited(task, most)

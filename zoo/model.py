@@ -13,13 +13,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from zoo.blocks.base import Block, Stream
-from zoo.cell import Cell
 from zoo.checks import covers
-from zoo.instantiate import make
+from zoo.config.cell import Cell
+from zoo.instantiate import build_task, make
 from zoo.mixers.base import Mixer, Shared
 from zoo.state import StateSize, total
-from zoo.tasks.base import Task
-from zoo.tasks.limited import Limited
 
 
 class ModelState(NamedTuple):
@@ -27,12 +25,6 @@ class ModelState(NamedTuple):
 
     layers: tuple[Any, ...]
     seen: int
-
-
-def build_task(config: Mapping[str, Any]) -> Task:
-    """The task of a cell, cut down where `max_examples` says so."""
-    task, most = make(config["task"], Task), config.get("max_examples")
-    return task if most is None else Limited(task, most)
 
 
 def build_model(cell: Cell) -> "SequenceModel":

@@ -9,11 +9,12 @@ import yaml
 from hydra._internal.utils import get_args_parser
 from hydra.errors import HydraException
 
-from zoo import command
-from zoo.cell import VARIED, Cell
-from zoo.config import parse
-from zoo.display import console
-from zoo.sweep import checked_cells
+from zoo import terminal
+from zoo.config import command_line
+from zoo.config.cell import VARIED, Cell
+from zoo.config.compose import parse
+from zoo.launch.sweep import checked_cells
+from zoo.terminal import console
 
 HELP = """What a command would run; nothing is trained or written.
 
@@ -30,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print the plan (-m) or the state table; 0, or 2 with every cell that cannot be built."""
     argv = sys.argv[1:] if argv is None else argv
     own, rest = _parser().parse_known_args(argv)
-    args = get_args_parser().parse_args(command.readable(rest))
+    args = get_args_parser().parse_args(command_line.readable(rest))
     try:
         if args.multirun:
             _refuse_table_options(own)
@@ -38,12 +39,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             _print_state_table(args, own, argv)
     except (HydraException, yaml.YAMLError) as error:
-        return command.say(
-            command.mistakes(Namespace(**vars(args) | {"multirun": True}), error), command.USAGE
+        return terminal.say(
+            command_line.mistakes(Namespace(**vars(args) | {"multirun": True}), error), terminal.USAGE
         )
     except ValueError as error:
-        return command.say(str(error), command.USAGE)
-    return command.OK
+        return terminal.say(str(error), terminal.USAGE)
+    return terminal.OK
 
 
 def _parser() -> ArgumentParser:
@@ -75,21 +76,21 @@ def _lengths(text: str | None) -> tuple[int, ...]:
 
 
 def _print_plan(args: Namespace) -> None:
-    from zoo.forecast import forecast  # torch: seconds, which a misspelt option should not cost
+    from zoo.launch.forecast import forecast  # torch: seconds, which a misspelt option should not cost
 
-    composer = command.composer_of(args)
-    batch, hydras = command.spanned(composer, args)
+    composer = command_line.composer_of(args)
+    batch, hydras = command_line.spanned(composer, args)
     cells = checked_cells(composer, batch, here=False)
     for part in forecast(cells, settings(cells), hydras.launcher):
         console().print(part, soft_wrap=isinstance(part, str))
 
 
 def _print_state_table(args: Namespace, own: Namespace, argv: Sequence[str]) -> None:
-    from zoo import state_table
+    from zoo.launch import state_table
 
     seq_lens = _lengths(own.seq_lens)
-    composer = command.composer_of(args)
-    batch, _ = command.spanned(composer, args)
+    composer = command_line.composer_of(args)
+    batch, _ = command_line.spanned(composer, args)
     points = {cell.point: cell for cell in checked_cells(composer, batch, here=False)}.values()
     said = settings(points)
     entries = [state_table.entry(cell, said[cell.run_id], seq_lens) for cell in points]

@@ -16,15 +16,18 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 
-from zoo import command, results
-from zoo.attempt import CellFailed, run_cell
-from zoo.config import Composer
-from zoo.disk import DiskFull
-from zoo.display import CellDisplay, console
-from zoo.help import help_text
-from zoo.paths import CONF
-from zoo.sweep import SweepFailed, checked
-from zoo.validate import Validator
+from zoo import terminal
+from zoo.config import command_line
+from zoo.config.compose import Composer
+from zoo.config.help import help_text
+from zoo.config.paths import CONF
+from zoo.launch.display import CellDisplay
+from zoo.launch.preflight import Validator
+from zoo.launch.run_cell import CellFailed, run_cell
+from zoo.launch.sweep import SweepFailed, checked
+from zoo.results import store
+from zoo.results.atomic import DiskFull
+from zoo.terminal import console
 
 
 def main() -> int:
@@ -37,35 +40,35 @@ def main() -> int:
         try:
             return _uninterrupted()
         except KeyboardInterrupt as stop:
-            code = command.TERMINATED if isinstance(stop, interrupts.Terminated) else command.INTERRUPTED
-            return command.say("interrupted; the same command goes on where this one stopped", code)
+            code = terminal.TERMINATED if isinstance(stop, interrupts.Terminated) else terminal.INTERRUPTED
+            return terminal.say("interrupted; the same command goes on where this one stopped", code)
 
 
 def _uninterrupted() -> int:
     """Every other way that a command ends, in words and as a code."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come through, to be said in one line
-    words = command.readable(sys.argv[1:])
+    words = command_line.readable(sys.argv[1:])
     args = get_args_parser().parse_args(words)
     try:
         if args.help:
-            print(help_text(command.composer_of(args), args.overrides, console().width))
-            return command.OK
+            print(help_text(command_line.composer_of(args), args.overrides, console().width))
+            return terminal.OK
         with interrupts.at_once():
-            sys.argv = [sys.argv[0], *command.one_cell(args, command.deferred(args, words))]
+            sys.argv = [sys.argv[0], *command_line.one_cell(args, command_line.deferred(args, words))]
             _hydra(args)
     except (HydraException, yaml.YAMLError) as error:
-        return command.say(command.mistakes(args, error), command.USAGE)
+        return terminal.say(command_line.mistakes(args, error), terminal.USAGE)
     except ValueError as error:
-        return command.say(str(error), command.USAGE)
+        return terminal.say(str(error), terminal.USAGE)
     except CellFailed as error:
-        return command.say(
-            f"failed: {error.reason}\nthe traceback: {error.cell.folder / 'error.txt'}", command.FAILED
+        return terminal.say(
+            f"failed: {error.reason}\nthe traceback: {error.cell.folder / 'error.txt'}", terminal.FAILED
         )
     except SweepFailed:
-        return command.FAILED
+        return terminal.FAILED
     except DiskFull as error:
-        return command.say(str(error), command.FAILED)
-    return command.OK
+        return terminal.say(str(error), terminal.FAILED)
+    return terminal.OK
 
 
 def _hydra(args: Namespace) -> None:
@@ -76,7 +79,7 @@ def _hydra(args: Namespace) -> None:
     def one(cfg: DictConfig) -> None:
         del cfg  # composed again below, with the checks that every cell goes through
         try:
-            run_one(command.composer_of(args), HydraConfig.get().overrides.task)
+            run_one(command_line.composer_of(args), HydraConfig.get().overrides.task)
         except (ValueError, CellFailed, DiskFull) as error:
             errors.append(error)  # past Hydra, which would print it its own way
 
@@ -91,8 +94,8 @@ def run_one(composer: Composer, overrides: list[str]) -> None:
     wrong = checked(cell, Validator())
     if wrong:
         raise ValueError("\n".join(wrong))
-    results.check_writable(cell.folder.parent)
-    was_done = results.is_done(cell.folder)
+    store.check_writable(cell.folder.parent)
+    was_done = store.is_done(cell.folder)
     with CellDisplay(cell) as display:
         record = run_cell(cell, display.progress)
     display.report(record, was_done)

@@ -12,13 +12,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from zoo import manifest
-from zoo.command import INTERRUPTED, OK, USAGE, say
-from zoo.display import console
 from zoo.foreign import visible
-from zoo.home import shown
-from zoo.reading import INCOMPLETE, left_out
-from zoo.standing import OVER, STATES, Look, Standing, State
+from zoo.results import manifest
+from zoo.results.cell_status import OVER, STATES, Look, Standing, State
+from zoo.results.home import shown
+from zoo.results.reading import INCOMPLETE, left_out
+from zoo.terminal import INTERRUPTED, OK, USAGE, console, say
 
 HELP = """How a results folder stands, read from its files alone: nothing is written, no scheduler is asked.
 

@@ -19,10 +19,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from analysis import gallery, page
-from analysis.style import SCREEN, STYLES, Style
-from analysis.table import whole
-from zoo.reading import INCOMPLETE
+from analysis.drawing import page
+from analysis.drawing.style import SCREEN, STYLES, Style
+from analysis.figures import gallery
+from analysis.statistics.table import whole
+from zoo.results.reading import INCOMPLETE
 
 ALL = "all"
 

@@ -2,14 +2,14 @@
 
 import pandas as pd
 
-from analysis import scored
-from analysis.axes import AXES
-from analysis.cells import slices
-from analysis.figure import caption
-from analysis.gallery import Picture, Study
+from analysis.drawing.figure import caption
+from analysis.drawing.style import Style
+from analysis.figures.gallery import Picture, Study
 from analysis.published import beside, ordering, read, words
 from analysis.published.picture import Panel, draw, dressed
-from analysis.style import Style
+from analysis.records.cells import slices
+from analysis.statistics import scored
+from analysis.statistics.axes import AXES
 
 AXIS = AXES["paper"]
 TOKENS = 1024  # in which the published figures count the state

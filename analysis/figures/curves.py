@@ -3,15 +3,16 @@
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis import cells, learning_rate
-from analysis.by_series import Axis, Marks, draw
-from analysis.chance import chance
-from analysis.curves import learning_curves
-from analysis.figure import caption
-from analysis.gallery import Picture, Study
-from analysis.points import points
-from analysis.seeds import written
-from analysis.style import Style
+from analysis.drawing.by_series import Axis, Marks, draw
+from analysis.drawing.curves import learning_curves
+from analysis.drawing.figure import caption
+from analysis.drawing.style import Style
+from analysis.figures.gallery import Picture, Study
+from analysis.records import cells
+from analysis.statistics import learning_rate
+from analysis.statistics.chance import chance
+from analysis.statistics.points import points
+from analysis.statistics.seeds import written
 
 AXIS = Axis("step", "Training step", base=None, text="{:,.0f}".format)
 

@@ -1,10 +1,11 @@
 """Recall against how far back the key stands: a panel a mixer, a line a setting."""
 
-from analysis import cells, distance, learning_rate
-from analysis.by_series import Axis, draw
-from analysis.gallery import Picture, Study
-from analysis.points import points
-from analysis.style import Style
+from analysis.drawing.by_series import Axis, draw
+from analysis.drawing.style import Style
+from analysis.figures.gallery import Picture, Study
+from analysis.records import cells
+from analysis.statistics import distance, learning_rate
+from analysis.statistics.points import points
 
 FEWEST = 100  # answers at a distance, all seeds together; fewer say nothing
 AXIS = Axis("distance", "Tokens from the key to the query, at most")

@@ -1,9 +1,9 @@
 """Recall against resident state, with what no model can do: the picture of python -m analysis.pareto."""
 
-from analysis.figure import caption
-from analysis.gallery import Picture, Study
+from analysis.drawing.figure import caption
+from analysis.drawing.style import Style
+from analysis.figures.gallery import Picture, Study
 from analysis.pareto import pareto
-from analysis.style import Style
 
 
 def figure(study: Study, style: Style) -> Picture:

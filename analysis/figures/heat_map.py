@@ -7,12 +7,14 @@ import pandas as pd
 import seaborn
 from matplotlib.figure import Figure
 
-from analysis import cells, page, scored
-from analysis.chance import chance
-from analysis.figure import caption
-from analysis.gallery import Picture, Study
-from analysis.points import in_words
-from analysis.style import Style, by_family, looks, small
+from analysis.drawing import page
+from analysis.drawing.figure import caption
+from analysis.drawing.style import Style, by_family, looks, small
+from analysis.figures.gallery import Picture, Study
+from analysis.records import cells
+from analysis.statistics import scored
+from analysis.statistics.chance import chance
+from analysis.statistics.points import in_words
 
 MOST = 40  # rows; of more settings, each series shows its best
 GUESS = "chance, 1/n"

@@ -6,15 +6,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from analysis import ends, page, scored
-from analysis.cells import slices
-from analysis.draw import chance, mark
-from analysis.figure import caption
-from analysis.gallery import Picture, Study
-from analysis.ladders import Ladder, ladders
-from analysis.legend import common_handles
-from analysis.seeds import settled, top
-from analysis.style import Look, Style, looks, small
+from analysis.drawing import ends, page
+from analysis.drawing.draw import chance, mark
+from analysis.drawing.figure import caption
+from analysis.drawing.legend import common_handles
+from analysis.drawing.style import Look, Style, looks, small
+from analysis.figures.gallery import Picture, Study
+from analysis.records.cells import slices
+from analysis.records.ladders import Ladder, ladders
+from analysis.statistics import scored
+from analysis.statistics.seeds import settled, top
 
 SCORES = ("accuracy", "low", "high", "interval", "seeds", "seed_accuracies", "chance")
 DODGE = 0.07  # between lines at one word, in words

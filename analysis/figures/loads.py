@@ -1,10 +1,10 @@
 """Recall against the number of pairs: a panel a mixer, a line a setting, darker with more state."""
 
-from analysis import scored
-from analysis.by_series import Axis, draw
-from analysis.figure import caption
-from analysis.gallery import Picture, Study
-from analysis.style import Style
+from analysis.drawing.by_series import Axis, draw
+from analysis.drawing.figure import caption
+from analysis.drawing.style import Style
+from analysis.figures.gallery import Picture, Study
+from analysis.statistics import scored
 
 AXIS = Axis("num_kv_pairs", "Key-value pairs")
 

@@ -5,11 +5,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from analysis import cells, learning_rate, page
-from analysis.curves import DASHES, training_losses
-from analysis.figure import asked, tuned
-from analysis.gallery import Picture, Study
-from analysis.style import Style, by_family, family_colours, small
+from analysis.drawing import page
+from analysis.drawing.curves import DASHES, training_losses
+from analysis.drawing.figure import asked, tuned
+from analysis.drawing.style import Style, by_family, family_colours, small
+from analysis.figures.gallery import Picture, Study
+from analysis.records import cells
+from analysis.statistics import learning_rate
 
 MOST_NAMES = 6  # lines of a panel that its legend names
 

@@ -5,14 +5,15 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
-from analysis import cells, learning_rate
-from analysis.by_series import Axis, Marks, draw
-from analysis.chance import chance
-from analysis.draw import ARROW, DIVERGED_AT, SIDES, root
-from analysis.gallery import Picture, Study
-from analysis.page import Handles
-from analysis.seeds import interval, written
-from analysis.style import INK, Style, marker_area
+from analysis.drawing.by_series import Axis, Marks, draw
+from analysis.drawing.draw import ARROW, DIVERGED_AT, SIDES, root
+from analysis.drawing.page import Handles
+from analysis.drawing.style import INK, Style, marker_area
+from analysis.figures.gallery import Picture, Study
+from analysis.records import cells
+from analysis.statistics import learning_rate
+from analysis.statistics.chance import chance
+from analysis.statistics.seeds import interval, written
 
 AXIS = Axis("lr", "Learning rate", base=10, text="{:.2g}".format)
 EDGE = {"low": "<", "high": ">"}

@@ -1,13 +1,13 @@
 """Nunez et al. 2024, arXiv 2412.13328, the ablations, asked of recall: what each setting does."""
 
-from analysis import scored
-from analysis.cells import slices
-from analysis.figure import caption
+from analysis.drawing.figure import caption
+from analysis.drawing.style import Style
+from analysis.figures.gallery import Picture, Study
 from analysis.figures.knobs import draw, tidy
-from analysis.gallery import Picture, Study
-from analysis.ladders import ladders
 from analysis.published import ordering, read, words
-from analysis.style import Style
+from analysis.records.cells import slices
+from analysis.records.ladders import ladders
+from analysis.statistics import scored
 
 TASKS = read.MQAR
 

@@ -10,13 +10,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from analysis import bounds, capacity, page, scored
-from analysis.axes import AXES, scale
-from analysis.cells import slices
-from analysis.figure import caption
-from analysis.gallery import Picture, Study
-from analysis.points import in_words
-from analysis.style import GREY, Look, Style, looks, marker_area
+from analysis.drawing import page
+from analysis.drawing.figure import caption
+from analysis.drawing.style import GREY, Look, Style, looks, marker_area
+from analysis.drawing.ticks import scale
+from analysis.figures.gallery import Picture, Study
+from analysis.records.cells import slices
+from analysis.statistics import bounds, capacity, scored
+from analysis.statistics.axes import AXES
+from analysis.statistics.points import in_words
 
 BOUND, HEURISTIC = bounds.LABELS[0], bounds.LABELS[-1]
 DASHES: dict[str, Any] = {BOUND: "-", HEURISTIC: "-."}
@@ -26,7 +28,7 @@ STATES = np.geomspace(0.1, 2.0**24, 900)  # scalars, where bounds are computed
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Loads may be slices of one cell or cells of their own; see `analysis.capacity`."""
+    """Loads may be slices of one cell or cells of their own; see `analysis.statistics.capacity`."""
     about = scored.means(study.table)
     found = capacity.capacities(study.table).merge(
         about.drop_duplicates("series")[["series", "mixer", "family"]], on="series"

@@ -2,13 +2,13 @@
 
 import pandas as pd
 
-from analysis import scored
-from analysis.axes import Axis
-from analysis.figure import caption
-from analysis.gallery import Picture, Study
+from analysis.drawing.figure import caption
+from analysis.drawing.style import Style
+from analysis.figures.gallery import Picture, Study
 from analysis.published import beside, ordering, read, words
 from analysis.published.picture import Panel, draw, dressed
-from analysis.style import Style
+from analysis.statistics import scored
+from analysis.statistics.axes import Axis
 
 TASKS = read.MQAR
 AXIS = Axis("d_model", "Width d_model", "channels")

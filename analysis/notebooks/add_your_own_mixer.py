@@ -32,9 +32,10 @@ from tempfile import TemporaryDirectory
 from IPython.display import Code, Image
 
 import analysis
-from analysis import cells, page
+from analysis.drawing import page
 from analysis.pareto import pareto
-from zoo.results import load
+from analysis.records import cells
+from zoo.results.table import load
 
 ROOT = Path(analysis.__file__).resolve().parent.parent
 temporary = TemporaryDirectory()

@@ -31,14 +31,14 @@ import torch
 from IPython.display import Image
 from torch import Tensor
 
-from analysis import page
-from analysis.style import SCREEN, rc
+from analysis.drawing import page
+from analysis.drawing.style import SCREEN, rc
+from zoo.launch.state_table import held
 from zoo.mixers.attention import Attention
 from zoo.mixers.feature_maps import PosElu
 from zoo.mixers.linear_attention import LinearAttention
 from zoo.mixers.sliding_window import SlidingWindow
 from zoo.model import seeded
-from zoo.state_table import held
 
 torch.set_num_threads(1)  # nothing here is large
 matplotlib.rcParams.update(rc(SCREEN))

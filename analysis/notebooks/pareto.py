@@ -35,11 +35,13 @@ from pathlib import Path
 from IPython.display import Image, Markdown
 
 import analysis
-from analysis import cells, curves, figure, learning_rate, page
-from analysis.gallery import Study, draw
+from analysis.drawing import curves, figure, page
+from analysis.drawing.style import SCREEN
+from analysis.figures.gallery import Study, draw
 from analysis.pareto import pareto
-from analysis.style import SCREEN
-from zoo.results import load, load_metrics
+from analysis.records import cells
+from analysis.statistics import learning_rate
+from zoo.results.table import load, load_metrics
 
 ROOT = Path(analysis.__file__).resolve().parent.parent
 RESULTS = Path(os.environ.get("ZOO_RESULTS", ROOT / "results" / "demo"))

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from analysis.cells import word
 from analysis.published.read import settings
+from analysis.records.cells import word
 
 REPRODUCTION = 0.05  # how far two published runs of one point lie apart (Based's figure and its repository's)
 FULL_VIEW = 0.9995
@@ -18,7 +18,7 @@ COLUMNS = (
 def compare(published: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
     """One row a published point that ours has at the same settings.
 
-    published: of `read.points`; ours: of `analysis.scored.means` or `alone`.
+    published: of `read.points`; ours: of `analysis.statistics.scored.means` or `alone`.
     Where the settings of a published point are not all known, those of ours that fit stand for it, with the
     best of them, as the figures show the best of what has equal state (candidates: how many fit).
     deviation: ours - published.  verdict: "within" where ours, with its interval, meets published +- reading

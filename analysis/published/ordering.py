@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.published import read
-from analysis.where import where
+from analysis.records.where import where
 
 TELL = 0.02  # a lead below this is too small to be read off a figure, and to be spoken of
 AGREES, DISAGREES, OPEN, CLOSE = "agrees", "DISAGREES", "not told apart here", "too close in print"
@@ -42,7 +42,7 @@ def compare(
 ) -> pd.DataFrame:
     """Every pair of mixers that both have: first and second as in print, and whether ours agrees.
 
-    published: of `read.points`; ours: of `analysis.scored.of_seeds`.  x: the column of budgets of
+    published: of `read.points`; ours: of `analysis.statistics.scored.of_seeds`.  x: the column of budgets of
     "published" and of "ours"; panel: a column (slice) within which points are compared.
     Columns: first, second (labels; first leads in print), published, ours (leads), low, high (over seeds),
     seeds, verdict.

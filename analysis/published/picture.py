@@ -9,14 +9,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
-from analysis import axes, ends, page
-from analysis.cells import word
-from analysis.chance import chance as guess
-from analysis.draw import PALE, chance, lines, mark, root
-from analysis.legend import common_handles
+from analysis.drawing import ends, page, ticks
+from analysis.drawing.draw import PALE, chance, lines, mark, root
+from analysis.drawing.legend import common_handles
+from analysis.drawing.style import INK, Look, Style, looks, marker_area, mixed, small
 from analysis.published.read import settings
-from analysis.seeds import settled, top
-from analysis.style import INK, Look, Style, looks, marker_area, mixed, small
+from analysis.records.cells import word
+from analysis.statistics import axes
+from analysis.statistics.chance import chance as guess
+from analysis.statistics.seeds import settled, top
 
 DASHES = ((0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))  # one a source of published points
 ROOM = 1.35  # beside the points of an axis, a factor
@@ -116,7 +117,7 @@ def _ours(ax: Axes, rows: pd.DataFrame, style_of: dict[str, Look], x: str, aside
 
 def _axis(ax: Axes, panel: Panel, inches: float, *, first: bool) -> None:
     found = [x for frame in panel.shown for x in frame[panel.axis.column].dropna().clip(lower=1)]
-    axes.scale(ax, panel.axis, min(found, default=1) / ROOM, max(found, default=1) * ROOM, inches)
+    ticks.scale(ax, panel.axis, min(found, default=1) / ROOM, max(found, default=1) * ROOM, inches)
     ax.set_ylim(-0.03, 1.06)
     letters = int(inches * 84 / small())
     ax.set_title(textwrap.fill(panel.title.replace(",", ", ").replace("  ", " "), letters))

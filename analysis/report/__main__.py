@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from analysis.report.page import report
-from zoo.disk import DiskFull, replacing
+from zoo.results.atomic import DiskFull, replacing
 
 MOST = 20  # problems that are printed; the page has all
 

@@ -13,11 +13,11 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from analysis.curves import learning_curves, training_losses
+from analysis.drawing.curves import learning_curves, training_losses
 from analysis.report import sources
 from analysis.report.commands import command
 from analysis.report.sources import Problem, Sources
-from zoo.results import flat
+from zoo.results.table import flat
 
 MOST = 120  # points of a curve; a longer one is thinned
 DIGITS = 4  # of a value in a curve

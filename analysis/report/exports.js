@@ -60,7 +60,7 @@ function csv(points) {
 
 const COMPUTED = /^\s*[=+\-@]/, NUMBER = /^([+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|-)$/;
 
-/** An entry of a CSV, as `analysis.records.as_csv` has it: what a spreadsheet would compute becomes a text. */
+/** An entry of a CSV, as `analysis.records.readable.as_csv` has it: what a spreadsheet would compute becomes a text. */
 function written(value, real = false) {
   if (value === null || value === undefined) return "";
   if (typeof value === "boolean") return value ? "True" : "False";

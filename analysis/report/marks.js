@@ -1,4 +1,4 @@
-// The marks of the picture, those of analysis/draw.py: what each point is, in plotly's traces.
+// The marks of the picture, those of analysis/drawing/draw.py: what each point is, in plotly's traces.
 
 const DIVERGED_AT = -0.045; // below zero, so that it is no accuracy
 const FULL_VIEW = 0.9995; // a coverage above this bounds nothing

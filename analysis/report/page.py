@@ -11,13 +11,13 @@ from typing import Any
 
 from plotly.offline import get_plotlyjs
 
-from analysis.bounds import in_words, violations
-from analysis.chance import SAID
 from analysis.report import payload
 from analysis.report.details import config_of, details, packed
 from analysis.report.settings import complete, divide
 from analysis.report.sources import Problem, Sources, read
-from zoo.results import table
+from analysis.statistics.bounds import in_words, violations
+from analysis.statistics.chance import SAID
+from zoo.results.table import table
 
 SCRIPTS = (
     "texts.js", "theme.js", "statistics.js", "glyphs.js", "marks.js", "limits.js", "picture.js", "tables.js",

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis import bounds
-from analysis.axes import AXES, BF16, FP32, PER_CELL, Axis
-from analysis.cells import slices
-from analysis.chance import chance
+from analysis.drawing.style import Look, by_family, looks
+from analysis.records.cells import slices
 from analysis.report.settings import Setting
 from analysis.report.sources import Failure
-from analysis.seeds import resamples
-from analysis.style import Look, by_family, looks
+from analysis.statistics import bounds
+from analysis.statistics.axes import AXES, BF16, FP32, PER_CELL, Axis
+from analysis.statistics.chance import chance
+from analysis.statistics.seeds import resamples
 
 SPLITS = ("test", "valid")
 OF_THE_POINT = (
@@ -26,7 +26,14 @@ OF_THE_CELL = (
     "run_id", "lr", "seed", "steps", "diverged_step", "examples_per_second", "peak_memory_bytes",
     *PER_CELL,
 )  # fmt: skip
-ORDER = ["family", "mixer", "series", "d_model", "state_resident", "point"]  # of `analysis.points.points`
+ORDER = [
+    "family",
+    "mixer",
+    "series",
+    "d_model",
+    "state_resident",
+    "point",
+]  # of `analysis.statistics.points.points`
 # The columns of the page's CSV: those of `python -m analysis.pareto` that the page knows, in its order.
 CSV = (
     "mixer", "series", "knobs", "d_model", "n_layers", "accuracy", "low", "high", "interval", "seeds",
@@ -95,7 +102,7 @@ def axes() -> list[dict[str, Any]]:
 
 
 def bootstrap(settings: list[Setting]) -> dict[int, list[tuple[int, list[int]]]]:
-    """Number of seeds -> the resamples of `analysis.seeds`, as (how often, how often each seed is in it)."""
+    """Number of seeds -> the resamples of `seeds`, as (how often, how often each seed is in it)."""
     cells = pd.concat([of.table.drop_duplicates("run_id") for of in settings])
     most = max(cells.groupby(["point", "lr"])["seed"].nunique().tolist())
     found = {}

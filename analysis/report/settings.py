@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.cells import load_names, named, word
+from analysis.records.cells import load_names, named, word
 
 ConfigOf = Callable[[str], dict[str, Any]]
 # keys of a config in which points of one picture differ anyway, or which say where a cell ran
@@ -18,7 +18,7 @@ TELL_POINTS = ("lr", "seed", "d_model", "n_layers", "mixer", "results", "logger"
 class Setting:
     """Cells that answer one question: one load, under one protocol.
 
-    table: of `analysis.cells.named`, the rows of this setting.
+    table: of `analysis.records.cells.named`, the rows of this setting.
     """
 
     name: str

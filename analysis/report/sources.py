@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from analysis.records import sound
-from zoo import results
+from analysis.records.readable import sound
+from zoo.results import store
 
 _ROOT = re.compile(r'File "[^"]*?([^/"]+/site-packages/|(?=(?:zoo|analysis|hydra_plugins)/))')
 
@@ -42,7 +42,7 @@ class Sources:
     asked: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     records: list[dict[str, Any]] = field(default_factory=list)
-    folders: dict[str, results.Home] = field(default_factory=dict)
+    folders: dict[str, store.Home] = field(default_factory=dict)
     origin: dict[str, int] = field(default_factory=dict)
     twice: int = 0
     problems: list[Problem] = field(default_factory=list)
@@ -71,24 +71,24 @@ def read(homes: Sequence[Path]) -> Sources:
 
 def _places(home: Path) -> list[Path]:
     """A results folder or an archive itself; of a folder that holds such things, these."""
-    if not home.is_dir() or any(map(_is_cell, results.folders(home))):
+    if not home.is_dir() or any(map(_is_cell, store.folders(home))):
         return [home]
     inner = [
         path
         for path in sorted(home.iterdir())
-        if path.suffix == ".zip" or (path.is_dir() and any(map(_is_cell, results.folders(path))))
+        if path.suffix == ".zip" or (path.is_dir() and any(map(_is_cell, store.folders(path))))
     ]
     return inner or [home]
 
 
 def _is_cell(folder: Path) -> bool:
-    return results.is_done(folder) or (folder / "error.txt").is_file()
+    return store.is_done(folder) or (folder / "error.txt").is_file()
 
 
 def _read(home: Path, found: Sources, seen: Seen) -> None:
-    for folder in results.cells(home):
+    for folder in store.cells(home):
         try:
-            if results.is_done(folder):
+            if store.is_done(folder):
                 _add(found, folder, seen)
             elif isinstance(folder, Path) and (folder / "error.txt").is_file():
                 found.failures.append(_failure(folder))
@@ -97,13 +97,13 @@ def _read(home: Path, found: Sources, seen: Seen) -> None:
             found.problems.append(Problem(folder.name, why))
 
 
-def text(folder: results.Home, name: str) -> str:
+def text(folder: store.Home, name: str) -> str:
     """A file of a cell; "" where there is none."""
     path = folder / name
     return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
-def _add(found: Sources, folder: results.Home, seen: Seen) -> None:
+def _add(found: Sources, folder: store.Home, seen: Seen) -> None:
     record = sound(folder)
     for name in _names(record):
         where, other = seen.get(name, ("", record))
@@ -131,7 +131,7 @@ def _scores(record: dict[str, Any]) -> Any:
 def _failure(folder: Path) -> Failure:
     """The traceback without the folders of the machine it ran on."""
     traceback = _ROOT.sub(r'File "\1', text(folder, "error.txt"))
-    return Failure(folder.name, results.error(folder), traceback)
+    return Failure(folder.name, store.error(folder), traceback)
 
 
 def _nothing(home: str, found: Sources) -> str:

@@ -19,15 +19,16 @@ from zoo.bench.layers import larger
 from zoo.bench.machine import Machine, measured
 from zoo.bench.rows import Row, Timed, compared, markdown, write
 from zoo.bench.timing import in_turn, peak_bytes
-from zoo.cell import Cell
-from zoo.config import compose
+from zoo.config.cell import Cell
+from zoo.config.compose import compose
+from zoo.instantiate import build_task
 from zoo.kernels.choice import kernels
-from zoo.learner import answers_loss
-from zoo.model import build_task, model_from_config
-from zoo.optimizer import OptimConfig, make_optimizer, settings
-from zoo.step import Stepper
+from zoo.model import model_from_config
 from zoo.tasks.base import Batch
-from zoo.training import TrainerConfig
+from zoo.training.lightning_module import answers_loss
+from zoo.training.optimizer import make_optimizer
+from zoo.training.settings import OptimConfig, TrainerConfig, settings
+from zoo.training.step import Stepper
 
 EAGER, PROGRAM = "eager", "benchmarks.gpu.step_forms"
 

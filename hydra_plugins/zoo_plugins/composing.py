@@ -8,7 +8,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 if TYPE_CHECKING:
-    from zoo.config import Composer
+    from zoo.config.compose import Composer
 
 
 class ComposingLauncher(Launcher, ABC):
@@ -21,7 +21,9 @@ class ComposingLauncher(Launcher, ABC):
     def composer(self) -> "Composer":
         from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
-        from zoo.config import Composer  # here, because Hydra imports plugins in every program that uses it
+        from zoo.config.compose import (
+            Composer,  # here, because Hydra imports plugins in every program that uses it
+        )
 
         assert self.hydra_context is not None
         loader = self.hydra_context.config_loader

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 
 class GridSweeper(Sweeper):
-    """axes, grids, exclude: as `zoo.grids.cells` explains them."""
+    """axes, grids, exclude: as `zoo.config.grids.cells` explains them."""
 
     def __init__(self, axes: DictConfig, grids: Any, exclude: Any) -> None:
         self.parts = {"axes": axes, "grids": grids, "exclude": exclude}
@@ -29,7 +29,9 @@ class GridSweeper(Sweeper):
 
     def sweep(self, arguments: list[str]) -> Any:
         """Launch every cell that the grids and the command line span."""
-        from zoo.grids import cells  # here, because Hydra imports plugins in every program that uses it
+        from zoo.config.grids import (
+            cells,  # here, because Hydra imports plugins in every program that uses it
+        )
 
         assert self.hydra_context is not None and self.launcher is not None
         parts = OmegaConf.to_container(OmegaConf.create(self.parts), resolve=True)

@@ -13,7 +13,7 @@ class LocalLauncher(ComposingLauncher):
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Run every cell that is not done; SweepFailed at the end if one of them failed."""
-        from zoo.sweep import run_sweep
+        from zoo.launch.sweep import run_sweep
 
         run_sweep(self.composer(), job_overrides, self.n_workers)
         return []

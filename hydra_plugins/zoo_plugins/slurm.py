@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from hydra.core.utils import JobReturn
 
 from hydra_plugins.zoo_plugins.composing import ComposingLauncher
-from zoo.slurm.settings import SlurmSettings
+from zoo.launch.slurm.settings import SlurmSettings
 
 
 class SlurmLauncher(SlurmSettings, ComposingLauncher):
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Submit what is missing, and follow it unless wait=false; SweepFailed if a cell failed."""
-        from zoo.slurm.submit import run_sweep
+        from zoo.launch.slurm.submit import run_sweep
 
         run_sweep(self.composer(), job_overrides, self)
         return []

@@ -6,10 +6,9 @@ from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigLoadError, ConfigResult
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
-from zoo.paths import CONF, SWEEPS
+from zoo.config.paths import CONF, SWEEPS, SWEEPS_PATH
 
 GROUP = "sweep"
-PATH = f"zoo-sweeps://{SWEEPS}"
 
 
 class SweepFiles(FileConfigSource):
@@ -46,4 +45,4 @@ class SweepPath(SearchPathPlugin):
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         if any(element.path.removeprefix("file://") == str(CONF) for element in search_path.get_path()):
-            search_path.append("zoo", PATH)
+            search_path.append("zoo", SWEEPS_PATH)

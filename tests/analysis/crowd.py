@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.analysis import fake
-from zoo import results
+from zoo.results import store, table
 
 LABELS = 4  # copies of a mixer; further ones are wider
 
@@ -23,7 +23,7 @@ def write(folder: Path, cells: int) -> Path:
     for record in records(cells):
         home = folder / record["run_id"]
         home.mkdir(parents=True)
-        text = json.dumps({"schema": results.SCHEMA} | record)
+        text = json.dumps({"schema": store.SCHEMA} | record)
         (home / "result.json").write_text(text)  # `results.finish` would wait for the disk each time
         (home / "config.yaml").write_text(_config(record))
         (home / "metrics.csv").write_text(_metrics(record))
@@ -40,7 +40,7 @@ def _forever(originals: list[dict[str, Any]]) -> Iterator[tuple[int, dict[str, A
 def _copy(of: dict[str, Any], copy: int) -> dict[str, Any]:
     kind, wider = copy % LABELS, copy // LABELS
     scale = 1 + 0.37 * wider + 0.05 * kind
-    sizes = {name: of[name] and int(scale * of[name]) for name in results.KEYS if name.startswith("state_")}
+    sizes = {name: of[name] and int(scale * of[name]) for name in table.KEYS if name.startswith("state_")}
     d_model = of["d_model"] + wider
     return of | sizes | {
         "run_id": f"{of['run_id']}-{copy}", "point": f"{of['point']}-{copy}",
@@ -65,5 +65,5 @@ def _metrics(record: dict[str, Any]) -> str:
     for step in range(20, record["steps"] + 1, 20):
         for entry in scored:
             value = (entry["accuracy"] or 0.0) * step / record["steps"]
-            lines.append(f'{step},valid,"{results.slice_name(entry["slice"])}",accuracy,{value}')
+            lines.append(f'{step},valid,"{table.slice_name(entry["slice"])}",accuracy,{value}')
     return "\n".join(lines) + "\n"

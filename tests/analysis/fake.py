@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from zoo import results
+from zoo.results import store
+from zoo.results import table as results_table
 
 SLICES = [(32, 4), (64, 8), (64, 16), (128, 32)]
 LRS = [1e-3, 3e-3, 1e-2]
@@ -64,7 +65,7 @@ def write(folder: Path, seeds: int = 3) -> Path:
     for record in records(seeds):
         home = folder / record["run_id"]
         home.mkdir(parents=True)
-        results.finish(home, record)
+        store.finish(home, record)
         _curve(record).to_csv(home / "metrics.csv", index=False)
     return folder
 
@@ -77,13 +78,13 @@ def table(seeds: int = 3) -> pd.DataFrame:
 @cache
 def _loaded(seeds: int) -> pd.DataFrame:
     with TemporaryDirectory() as folder:
-        return results.load(write(Path(folder), seeds))
+        return results_table.load(write(Path(folder), seeds))
 
 
 def _record(run_id: str, point: Point, lr: float, seed: int, noise: float) -> dict[str, Any]:
     diverged = _diverges(point, lr, seed)
     skill = point.skill + noise - 0.25 * abs(np.log10(lr / BEST_LR.get(point.label, 3e-3)))
-    return dict.fromkeys(results.KEYS) | {
+    return dict.fromkeys(results_table.KEYS) | {
         "run_id": run_id, "point": f"{point.mixer}-{point.d_model}-{sorted(point.settings.items())}",
         "status": "diverged" if diverged else "ok", "mixer": point.mixer, "label": point.label,
         "family": point.family, "task": "mqar", "d_model": point.d_model, "n_layers": 2, "seed": seed,

@@ -6,7 +6,7 @@ Rows = list[tuple[str, float, list[float]]]
 
 
 def points(rows: Rows) -> pd.DataFrame:
-    """What `analysis.points.points` says of them."""
+    """What `analysis.statistics.points.points` says of them."""
     frame = pd.DataFrame(
         [
             {"point": f"p{i}", "series": series, "state_resident": state}
@@ -18,7 +18,7 @@ def points(rows: Rows) -> pd.DataFrame:
 
 
 def scores(rows: Rows) -> pd.DataFrame:
-    """What `analysis.uncertainty.at_chosen` says of them."""
+    """What `analysis.statistics.uncertainty.at_chosen` says of them."""
     return pd.DataFrame(
         [
             {"point": f"p{i}", "seed": seed, "accuracy": accuracy}

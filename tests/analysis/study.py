@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from zoo import results
+from zoo.results import store
+from zoo.results import table as results_table
 
 SEVEN = [
     (64, 4),
@@ -39,7 +40,7 @@ def record(
     words = "-".join(f"{key}{value}" for key, value in sorted(settings.items()))
     point = f"{mixer}-{task}-{d_model}-{words}-{asked[0][0]}x{asked[0][1]}"
     scores = {"accuracy": accuracy, "row_accuracy": accuracy, "exact_rows": accuracy, "loss": accuracy}
-    return dict.fromkeys(results.KEYS) | {
+    return dict.fromkeys(results_table.KEYS) | {
         "run_id": f"{point}-{lr:g}-{seed}", "point": point, "status": "ok" if scored else "diverged",
         "mixer": mixer, "label": mixer.capitalize(), "family": family, "task": task, "d_model": d_model,
         "n_layers": 2, "seed": seed, "lr": lr, "causal": True, "exact_decode": True,
@@ -62,7 +63,7 @@ def record(
 
 def table(records: list[dict[str, Any]]) -> pd.DataFrame:
     """What `zoo.results.load` makes of them."""
-    return results.table(records)
+    return results_table.table(records)
 
 
 def write(folder: Path, records: list[dict[str, Any]]) -> Path:
@@ -70,7 +71,7 @@ def write(folder: Path, records: list[dict[str, Any]]) -> Path:
     for cell in records:
         home = folder / cell["run_id"]
         home.mkdir(parents=True)
-        (home / "result.json").write_text(json.dumps({"schema": results.SCHEMA} | cell))
+        (home / "result.json").write_text(json.dumps({"schema": store.SCHEMA} | cell))
         (home / "config.yaml").write_text("seed: 0\n")
         (home / "env.json").write_text("{}")
         final = cell["slices"][0]["accuracy"] or 0.0

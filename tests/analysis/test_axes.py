@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from analysis.axes import AXES
 from analysis.pareto import pareto
+from analysis.statistics.axes import AXES
 from tests.analysis import fake
 from tests.analysis.test_picture import one_panel
 

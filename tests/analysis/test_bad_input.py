@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from analysis import pareto as command
-from analysis import records
 from analysis.pareto import pareto
+from analysis.records import readable
 from tests.analysis import fake
-from zoo import results
+from zoo.results import store
 
 SMALL = "lr == 0.003 and (mixer == 'based' or mixer == 'mamba')"
 
@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
             record["slices"] = [each for each in record["slices"] if each["slice"]["num_kv_pairs"] == 8]
             home = tmp_path / "results" / record["run_id"]
             home.mkdir(parents=True)
-            results.finish(home, record)
+            store.finish(home, record)
     return tmp_path / "results"
 
 
@@ -187,5 +187,5 @@ def test_a_point_above_what_is_possible_is_an_error_that_is_drawn(
 
 
 def test_names_are_listed_up_to_a_number() -> None:
-    assert records.listed(["a", "b"]) == "a; b"
-    assert records.listed(list("abcdef"), most=3) == "a; b; c and 3 more"
+    assert readable.listed(["a", "b"]) == "a; b"
+    assert readable.listed(list("abcdef"), most=3) == "a; b; c and 3 more"

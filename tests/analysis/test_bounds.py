@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.bounds import (
+from analysis.statistics.bounds import (
     BITS,
     COVERAGE,
     HEURISTIC,
@@ -24,7 +24,7 @@ from analysis.bounds import (
     violations,
 )
 from tests.analysis import fake
-from zoo.results import load
+from zoo.results.table import load
 
 COMMITTED = sorted((Path(__file__).parents[2] / "docs" / "results").glob("*.zip"))
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from analysis.capacity import capacities, crossing, fits, lines
+from analysis.statistics.capacity import capacities, crossing, fits, lines
 from tests.analysis import handmade
 
 LOADS = (4, 8, 16, 32, 64)

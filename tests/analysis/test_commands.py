@@ -7,9 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis import expected, loads, pareto, statistics
+from analysis import expected, loads, pareto
 from analysis.figures import __main__ as figures
-from analysis.records import as_csv
+from analysis.records.readable import as_csv
+from analysis.statistics import __main__
 from tests.analysis import fake, study
 
 EXPECTED = """# made up
@@ -101,7 +102,7 @@ def test_labels_are_data(hostile: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert all(label in printed for label in HOSTILE)
     text = (tmp_path / "pareto.csv").read_text()
     assert not re.findall(r'(?:^|,)"?[=@+]', text, re.MULTILINE) and "'+1+1" in text
-    assert statistics.main([str(hostile), "--out", str(tmp_path)]) == 0
+    assert __main__.main([str(hostile), "--out", str(tmp_path)]) == 0
     assert figures.main(["losses", str(hostile), "--out", str(tmp_path)]) == 0
 
 
@@ -121,7 +122,7 @@ def test_nothing_is_written_through_a_link(
 ) -> None:
     home, other = shutil.copytree(hostile, tmp_path / "home"), tmp_path / "other"
     other.mkdir()
-    for name, command in (("figures", pareto), ("figures", figures), ("statistics", statistics)):
+    for name, command in (("figures", pareto), ("figures", figures), ("statistics", __main__)):
         (home / name).symlink_to(other)
         assert command.main(["losses"] * (command is figures) + [str(home)]) == 1
         assert_one_line(capsys, rf"{name} is a link to .*other: remove it, or name the folder with --out")

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from hydra._internal.utils import get_args_parser
 
-from analysis import bounds, gallery
-from analysis.style import SCREEN
-from zoo import command
-from zoo.results import load
+from analysis.drawing.style import SCREEN
+from analysis.figures import gallery
+from analysis.statistics import bounds
+from zoo.config import command_line
+from zoo.results.table import load
 
 ROOT = Path(__file__).parents[2]
 FIGURES = ROOT / "docs" / "figures"
@@ -47,8 +48,8 @@ def test_what_a_long_sweep_has_so_far_is_of_the_sweep_as_it_stands(sweep: str) -
 def cells_of(sweep: str) -> set[str]:
     """Run ids of a sweep file's cells."""
     args = get_args_parser().parse_args(["-m", f"sweep={sweep}"])
-    composer = command.composer_of(args)
-    batch, _ = command.spanned(composer, args)
+    composer = command_line.composer_of(args)
+    batch, _ = command_line.spanned(composer, args)
     return {composer.cell(words).run_id for words in batch}
 
 

@@ -2,7 +2,8 @@
 
 import pandas as pd
 
-from analysis import cells, curves
+from analysis.drawing import curves
+from analysis.records import cells
 from tests.analysis import fake
 
 

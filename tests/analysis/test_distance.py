@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.distance import by_distance
+from analysis.statistics.distance import by_distance
 
 CHOSEN = pd.DataFrame({"point": ["p", "q"], "lr": [0.1, 0.1]})
 SLICE = "seq_len=64,num_kv_pairs=8"

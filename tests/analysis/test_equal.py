@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.equal import accuracies, accuracy_at, by_seed, least_states, state_at
-from analysis.paired import at_equal_state, compare, p_value
+from analysis.statistics.equal import accuracies, accuracy_at, by_seed, least_states, state_at
+from analysis.statistics.paired import at_equal_state, compare, p_value
 from tests.analysis import handmade
 
 XS, YS = np.array([16.0, 1.0, 4.0]), np.array([0.9, 0.1, 0.5])

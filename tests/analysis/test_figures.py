@@ -10,11 +10,12 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from analysis import ends, gallery
+from analysis.drawing import ends
+from analysis.drawing.style import PAPER, SCREEN
 from analysis.figures import __main__ as command
-from analysis.ladders import ladders
-from analysis.scored import means
-from analysis.style import PAPER, SCREEN
+from analysis.figures import gallery
+from analysis.records.ladders import ladders
+from analysis.statistics.scored import means
 from tests.analysis import fake, study
 
 ROOT = Path(__file__).parents[2]

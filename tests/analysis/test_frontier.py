@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from analysis.frontier import frontier
+from analysis.statistics.frontier import frontier
 
 
 def points(*pairs: tuple[float, float], **columns: object) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from analysis.learning_rate import choose, good_range, profile
+from analysis.statistics.learning_rate import choose, good_range, profile
 
 NAN = float("nan")
 

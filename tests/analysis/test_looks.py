@@ -7,12 +7,13 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from analysis import draw, gallery
-from analysis.chance import chance
-from analysis.frontier import frontier
-from analysis.scored import means
-from analysis.seeds import apart, written
-from analysis.style import MARKER_OF, MARKERS, SCREEN, STYLES, looks
+from analysis.drawing import draw
+from analysis.drawing.style import MARKER_OF, MARKERS, SCREEN, STYLES, looks
+from analysis.figures import gallery
+from analysis.statistics.chance import chance
+from analysis.statistics.frontier import frontier
+from analysis.statistics.scored import means
+from analysis.statistics.seeds import apart, written
 from tests.analysis import study
 
 CONF = Path(__file__).parents[2] / "conf" / "mixer"

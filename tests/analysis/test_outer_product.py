@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from analysis.outer_product import recalled
+from analysis.statistics.outer_product import recalled
 
 FEATURES, VALUES, CODES = 64, 64, 4096
 ELEMENTS = FEATURES * VALUES

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis import figure, pareto
-from analysis.own_points import Mistakes, read
+from analysis import pareto
+from analysis.drawing import figure
+from analysis.drawing.own_points import Mistakes, read
 from tests.analysis import study
 
 GOOD = """# mine

@@ -13,11 +13,12 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation, Text
 
-from analysis import figure, legend, page
-from analysis.axes import AXES, in_bytes
-from analysis.draw import FORBIDDEN, lines
+from analysis.drawing import figure, legend, page
+from analysis.drawing.draw import FORBIDDEN, lines
+from analysis.drawing.style import BACKGROUND, FAMILY_COLOURS, OTHER_COLOURS, STYLES, Style, looks
+from analysis.drawing.ticks import in_bytes
 from analysis.pareto import Pareto, pareto
-from analysis.style import BACKGROUND, FAMILY_COLOURS, OTHER_COLOURS, STYLES, Style, looks
+from analysis.statistics.axes import AXES
 from tests.analysis import fake
 
 BOUNDS = ("near", "whole", "none")

@@ -4,10 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis import cells, learning_rate
-from analysis.cells import slices_in_words
-from analysis.points import points
-from analysis.seeds import BOOTSTRAP, NONE, RANGE, interval
+from analysis.records import cells
+from analysis.records.cells import slices_in_words
+from analysis.statistics import learning_rate
+from analysis.statistics.points import points
+from analysis.statistics.seeds import BOOTSTRAP, NONE, RANGE, interval
 from tests.analysis import fake
 
 

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from analysis import scored
 from analysis.published import beside, ordering, read, words
-from analysis.where import where
+from analysis.records.where import where
+from analysis.statistics import scored
 from tests.analysis import study
 
 ROOT = Path(__file__).parents[2]

@@ -15,17 +15,17 @@ import pandas as pd
 import pytest
 from hydra._internal.utils import get_args_parser
 
-from analysis import style
-from analysis.axes import AXES
+from analysis.drawing import style
 from analysis.report import __main__ as command_line
 from analysis.report import payload
 from analysis.report.commands import command
 from analysis.report.page import embedded, report
+from analysis.statistics.axes import AXES
 from tests.analysis import fake
-from zoo import results
-from zoo.command import composer_of, one_cell
-from zoo.config import composer
-from zoo.paths import CONF
+from zoo.config.command_line import composer_of, one_cell
+from zoo.config.compose import composer
+from zoo.config.paths import CONF
+from zoo.results import store, table
 
 ARCHIVES = Path(__file__).parents[2] / "docs" / "results"
 HOSTILE = "<script>alert(1)</script>"
@@ -75,7 +75,7 @@ def rewritten(home: Path, changes: dict[str, Any], which: str = "result.json") -
 
 def test_every_cell_is_in_it_once_with_its_scores(home: Path, page: Page) -> None:
     (setting,) = page.data["settings"]
-    frame = results.load(home)
+    frame = table.load(home)
     cells = setting["cells"]
     assert sorted(cells["run_id"]) == sorted(frame["run_id"].unique())
     names = setting["slices"]["test"]
@@ -103,7 +103,7 @@ def test_details_hold_curves_and_no_folder_of_the_machine(home: Path, page: Page
     one = next(iter(page.details.values()))
     steps, accuracy = one["accuracy"]
     assert steps == list(range(100, 601, 100)) and len(accuracy) == 6
-    (folder, *_) = results.folders(home)
+    (folder, *_) = store.folders(home)
     (folder / "config.yaml").write_text("d_model: 64\nresults: /home/me\nlogger:\n  dir: /home/me\nlr: 0.1\n")
     try:
         assert Page(report([home])[0]).details[folder.name]["config"] == "d_model: 64\nlr: 0.1"
@@ -112,7 +112,7 @@ def test_details_hold_curves_and_no_folder_of_the_machine(home: Path, page: Page
 
 
 def test_a_long_curve_is_thinned_and_keeps_its_end(home: Path, tmp_path: Path) -> None:
-    (folder, *_) = results.folders(home)
+    (folder, *_) = store.folders(home)
     copy = tmp_path / folder.name
     copy.mkdir()
     (copy / "result.json").write_text((folder / "result.json").read_text())
@@ -151,7 +151,7 @@ def test_the_words_of_a_record_are_one_cell_again_for_a_mixer_of_ones_own_too(
     assert mine.words["config_dir"] == "my_conf"
     (one,) = [
         record
-        for record in results.records(ARCHIVES / "mini_se_attn_ablations.zip")
+        for record in store.records(ARCHIVES / "mini_se_attn_ablations.zip")
         if record["run_id"] == "se_attn-70085f731722"  # the sweep has other grids that these words fit
     ]
     for record in (mine.words | {"run_id": mine.run_id}, one):
@@ -164,7 +164,7 @@ def test_the_words_of_a_record_are_one_cell_again_for_a_mixer_of_ones_own_too(
 def test_names_from_results_are_text(home: Path, page: Page, tmp_path: Path) -> None:
     evil = tmp_path / "<img src=x onerror=alert(1)>"
     fake.write(evil, seeds=1)
-    for folder in results.folders(evil):
+    for folder in store.folders(evil):
         label = HOSTILE + json.loads((folder / "result.json").read_text())["label"]
         rewritten(folder, {"label": label, "family": HOSTILE, "overrides": [f"mixer={HOSTILE}"]})
     failed = evil / "failed-1"
@@ -183,7 +183,7 @@ def test_records_that_cannot_be_used_are_listed_and_the_rest_is_drawn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake.write(tmp_path, seeds=1)
-    damaged, foreign, lacking, twin, incomplete, curveless, *rest = results.folders(tmp_path)
+    damaged, foreign, lacking, twin, incomplete, curveless, *rest = store.folders(tmp_path)
     (damaged / "result.json").write_text('{"schema": 2, "run')
     rewritten(foreign, {"schema": 0})
     record = json.loads((lacking / "result.json").read_text())
@@ -228,7 +228,7 @@ def test_failures_are_grouped_by_message_without_folders_of_the_machine(tmp_path
 
 def test_two_loads_and_two_protocols_are_settings_of_their_own(tmp_path: Path) -> None:
     fake.write(tmp_path, seeds=1)
-    for folder in list(results.folders(tmp_path)):
+    for folder in list(store.folders(tmp_path)):
         (folder / "config.yaml").write_text("optim:\n  max_epochs: 4\nlr: 0.1\n")
         record = json.loads((folder / "result.json").read_text())
         for name, changes in (
@@ -263,7 +263,7 @@ def test_two_loads_and_two_protocols_are_settings_of_their_own(tmp_path: Path) -
 def test_several_folders_and_archives_are_one_page(tmp_path: Path, home: Path) -> None:
     mine, theirs = tmp_path / "all" / "mine", tmp_path / "all" / "theirs.zip"
     fake.write(mine, seeds=2)
-    (first, second, third, *rest) = results.folders(mine)
+    (first, second, third, *rest) = store.folders(mine)
     for folder in rest[10:]:
         shutil.rmtree(folder)
     rewritten(first, {"wall_seconds": 1.0, "git_revision": "e" * 40, "git_clean": False})
@@ -302,7 +302,7 @@ def test_no_page_is_written_through_a_link(
 def test_scores_above_what_is_possible_are_alarms(tmp_path: Path, page: Page) -> None:
     assert page.data["alarms"] == []
     fake.write(tmp_path, seeds=1)
-    folder = next(results.folders(tmp_path))
+    folder = next(store.folders(tmp_path))
     rewritten(folder, {"state_resident": 1, "state_touched": 1, "state_paper": 1})
     (alarm, *_) = Page(report([tmp_path])[0]).data["alarms"]
     assert folder.name in alarm and "above" in alarm
@@ -311,9 +311,9 @@ def test_scores_above_what_is_possible_are_alarms(tmp_path: Path, page: Page) ->
 @pytest.mark.parametrize("status", ["ok", "diverged"])
 def test_one_cell_alone_finished_or_diverged(tmp_path: Path, status: str) -> None:
     fake.write(tmp_path, seeds=1)
-    for folder in list(results.folders(tmp_path))[1:]:
+    for folder in list(store.folders(tmp_path))[1:]:
         (folder / "result.json").unlink()
-    folder = next(results.folders(tmp_path))
+    folder = next(store.folders(tmp_path))
     record = json.loads((folder / "result.json").read_text())
     if status == "diverged":
         scores = ("accuracy", "row_accuracy", "exact_rows", "loss")

@@ -16,12 +16,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.axes import AXES
-from analysis.chance import SAID
 from analysis.pareto import pareto
 from analysis.report.page import report
+from analysis.statistics.axes import AXES
+from analysis.statistics.chance import SAID
 from tests.analysis import crowd, fake
-from zoo import results
+from zoo.results import store
+from zoo.results import table as results_table
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (dev extra)")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -51,8 +52,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.rmtree(home / "based-0020")  # a seed of what would be its point's best learning rate
     (home / "gla-failed").mkdir()
     (home / "gla-failed" / "error.txt").write_text(f"ValueError: {HOSTILE}\n")
-    for folder in results.folders(home):
-        if results.is_done(folder):
+    for folder in store.folders(home):
+        if store.is_done(folder):
             words = [
                 f"mixer={folder.name.split('-')[0]}",
                 "model.layers=[base_conv,mixer]",
@@ -153,7 +154,7 @@ def untick(page: Any, home: str, *names: str) -> None:
 
 
 def test_the_first_view_is_the_csv_of_analysis_pareto(page: Any, home: Path) -> None:
-    whole = pareto(results.load(home)).points
+    whole = pareto(results_table.load(home)).points
     shown = points(page)
     assert [name for name in whole.columns if name in shown.columns] == list(shown.columns)
     assert {"accuracy", "low", "high", "lr", "lr_edge", "on_frontier", "coverage"} <= set(shown.columns)
@@ -163,14 +164,14 @@ def test_the_first_view_is_the_csv_of_analysis_pareto(page: Any, home: Path) -> 
 @pytest.mark.parametrize("axis", list(AXES))
 def test_every_axis_has_the_frontier_of_analysis(page: Any, home: Path, axis: str) -> None:
     page.select_option("#axis", axis)
-    whole = pareto(results.load(home), axis=axis).points
+    whole = pareto(results_table.load(home), axis=axis).points
     assert points(page)["on_frontier"].tolist() == as_csv(whole, ["on_frontier"])["on_frontier"].tolist()
     title = page.locator("#picture .xtitle").text_content()
     assert AXES[axis].unit in title.replace("\xa0", " ")
 
 
 def test_filters_give_what_the_same_choice_gives_there(page: Any, home: Path) -> None:
-    table = results.load(home)
+    table = results_table.load(home)
     untick(page, "seeds", "1")
     untick(page, "lrs", "0.01")
     untick(page, "slices", "64, 8", "128, 32")
@@ -408,7 +409,7 @@ def odd(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
     """Names that are HTML; a second load with one cell, and a third with one that diverged."""
     home = fake.write(tmp_path_factory.mktemp("odd"), seeds=1)
     scores = ("accuracy", "row_accuracy", "exact_rows", "loss")
-    for place, folder in enumerate(results.folders(home)):
+    for place, folder in enumerate(store.folders(home)):
         record = json.loads((folder / "result.json").read_text())
         task = record["task_settings"] | {"vocab_size": {0: 64, 1: 256}.get(place, 128)}
         lost = {"slices": [entry | dict.fromkeys(scores) for entry in record["slices"]], "status": "diverged"}

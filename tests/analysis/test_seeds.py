@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from analysis.seeds import BOOTSTRAP, NONE, RANGE, interval, solved, wilson
+from analysis.statistics.seeds import BOOTSTRAP, NONE, RANGE, interval, solved, wilson
 
 
 def test_the_interval_of_few_seeds() -> None:

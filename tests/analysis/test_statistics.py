@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis import statistics
-from analysis.bounds import VOCAB_SIZE
+from analysis.statistics import __main__
+from analysis.statistics.bounds import VOCAB_SIZE
 from tests.analysis import fake, handmade
-from zoo import results
+from zoo.results import store
 
 
 def study(folder: Path, seeds: int) -> Path:
@@ -17,14 +17,14 @@ def study(folder: Path, seeds: int) -> Path:
     for record in fake.records(seeds):
         if record["mixer"] == "attention" or (record["mixer"], record["d_model"]) == ("based", 32):
             (folder / record["run_id"]).mkdir(parents=True)
-            results.finish(folder / record["run_id"], record)
+            store.finish(folder / record["run_id"], record)
     return folder
 
 
 def test_every_table_of_one_load() -> None:
     table = fake.table().assign(**{VOCAB_SIZE: 256})
     table = table.loc[table["mixer"].isin(["attention", "based", "mamba", "sliding_window"])]
-    tables = statistics.statistics(table)
+    tables = __main__.statistics(table)
     assert set(tables) == {"points", "slices", "series", "pairs", "equal_state", "capacity", "exponents"}
     points = tables["points"].set_index(["series", "knobs"])
     assert len(points) == 12 and points["frontier_share"].max() == 1
@@ -55,7 +55,7 @@ def test_loads_are_judged_apart() -> None:
         "wall_seconds",
     )
     table = handmade.study(rows).assign(**dict.fromkeys(columns, 1.0))
-    found = statistics.statistics(table)["points"]
+    found = __main__.statistics(table)["points"]
     assert found["load"].nunique() == 2 and found["on_frontier"].all() and len(found) == 4
 
 
@@ -69,24 +69,24 @@ def test_distances_are_of_points_at_their_rate() -> None:
             for run_id in one
         ]
     )
-    found = statistics.distances(counted, table)
+    found = __main__.distances(counted, table)
     assert found["series"].tolist() == ["Attention"] and found["answers"].item() == 10
 
 
 def test_the_command_writes_what_it_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     home = study(tmp_path / "study", seeds=2)
-    assert statistics.main([str(home)]) == 0
+    assert __main__.main([str(home)]) == 0
     said = capsys.readouterr()
     assert "frontier_share" in said.out and "Based" in said.out and said.err == ""
     points = pd.read_csv(home / "statistics" / "points.csv")
     assert len(points) == 3 and np.isfinite(points["solved"]).all()
     before = {path.name: path.read_bytes() for path in (home / "statistics").iterdir()}
-    assert statistics.main([str(home)]) == 0
+    assert __main__.main([str(home)]) == 0
     assert {path.name: path.read_bytes() for path in (home / "statistics").iterdir()} == before
 
 
 def test_a_folder_without_cells_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert statistics.main([str(tmp_path)]) == 1
+    assert __main__.main([str(tmp_path)]) == 1
     assert capsys.readouterr().err.startswith("error: ")
 
 
@@ -95,8 +95,8 @@ def test_an_impossible_cell_and_an_unreadable_one_are_reported(
 ) -> None:
     home = study(tmp_path / "study", seeds=1)
     (home / "attention-0000" / "result.json").write_text("{")
-    monkeypatch.setattr(statistics.bounds, "in_words", lambda found: [f"{len(found)} above what is possible"])
-    assert statistics.main([str(home)]) == 3
+    monkeypatch.setattr(__main__.bounds, "in_words", lambda found: [f"{len(found)} above what is possible"])
+    assert __main__.main([str(home)]) == 3
     said = capsys.readouterr().err
     assert "error: not read: " in said and "above what is possible" in said
-    assert results.is_done(home / "attention-0000")
+    assert store.is_done(home / "attention-0000")

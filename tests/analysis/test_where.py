@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.where import where
+from analysis.records.where import where
 
 TABLE = pd.DataFrame(
     {

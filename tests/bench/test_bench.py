@@ -18,8 +18,8 @@ from zoo.bench.flops import flops
 from zoo.bench.machine import Machine
 from zoo.bench.rows import Timed, compared
 from zoo.bench.steps import FORMS, Steps
-from zoo.cell import Cell
-from zoo.learner import answers_loss
+from zoo.config.cell import Cell
+from zoo.training.lightning_module import answers_loss
 
 MACHINE = Machine("cpu", 1, {torch.float32: 1e11, torch.bfloat16: 2e11}, 1e10)
 WORDS = ["task=mqar_single", "task.seq_len=8", "task.num_kv_pairs=2", "task.vocab_size=24", "d_model=16"]

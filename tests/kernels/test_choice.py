@@ -9,7 +9,7 @@ from tests.command import ROOT
 from tests.training.tiny import tiny
 from zoo.kernels.choice import Op, kernels, lacking, ops
 from zoo.kernels.served import check_served, unserved
-from zoo.training import train
+from zoo.training.train import train
 
 
 def reference(x: torch.Tensor) -> str:

@@ -3,8 +3,8 @@
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
+from zoo.config.paths import CONF
 from zoo.mixers.base import Mixer
-from zoo.paths import CONF
 from zoo.state import StateSize, total
 
 

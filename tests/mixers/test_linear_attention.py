@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from tests.registry import Case, build, cases, settings
-from zoo.config import compose
+from zoo.config.compose import compose
+from zoo.config.paths import CONF
 from zoo.kernels.linear_attention import chunked as linear_attention_chunked
 from zoo.kernels.taylor_scan import chunked as taylor_scan_chunked
 from zoo.mixers import linear_attention as module
@@ -27,7 +28,6 @@ from zoo.mixers.feature_maps import (
 )
 from zoo.mixers.linear_attention import LinearAttention
 from zoo.model import build_model
-from zoo.paths import CONF
 from zoo.state import StateSize
 
 F64 = torch.float64

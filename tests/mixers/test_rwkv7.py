@@ -5,7 +5,7 @@ import torch
 
 from tests.definitions.rwkv7 import with_value
 from tests.independence import difference
-from zoo.config import compose
+from zoo.config.compose import compose
 from zoo.mixers.rwkv7 import RWKV7
 from zoo.model import build_model
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.definitions.shared_attention import definition
-from zoo.config import compose
+from zoo.config.compose import compose
 from zoo.mixers.shared_attention import SharedAttention
 from zoo.model import SequenceModel, model_from_config
 

@@ -11,12 +11,12 @@ import torch
 from torch import nn
 
 from tests.training.tiny import tiny
-from zoo.cell import Cell
+from zoo.config.cell import Cell
+from zoo.launch.grouping import Group, groups
+from zoo.launch.process_pool import Pool
 from zoo.model import build_model
-from zoo.outcome import Progress
-from zoo.pool import Pool
-from zoo.population.grouping import Group, groups
-from zoo.population.stack import Stack, Unstackable
+from zoo.results.outcome import Progress
+from zoo.training.population.stack import Stack, Unstackable
 
 
 def sizes(cells: list[Cell], workers: int = 1) -> list[int]:

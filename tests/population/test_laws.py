@@ -15,13 +15,13 @@ import torch
 from tests.population.together import alone_and_together, assert_same_ends
 from tests.registry import CONF, cases
 from tests.training.tiny import segment, tiny
-from zoo import journal
-from zoo.cell import Cell
+from zoo.config.cell import Cell
+from zoo.training import train_state
 
 
 @pytest.fixture(autouse=True)
 def _decoding_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoo.training.decode_tokens_per_second", lambda *given: None)
+    monkeypatch.setattr("zoo.training.train.decode_tokens_per_second", lambda *given: None)
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +96,7 @@ def test_a_member_that_diverges_leaves_its_neighbours_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look_every: int
 ):
     """look_every: as on a GPU, where it trains on for some steps before anybody sees it."""
-    monkeypatch.setattr("zoo.loop.LOOK_EVERY", {"cpu": look_every})
+    monkeypatch.setattr("zoo.training.loop.LOOK_EVERY", {"cpu": look_every})
     cells = [tiny(**WILD, seed=seed, lr=lr) for seed, lr in ((0, 1e-2), (1, 1e300), (2, 3e-3))]
     alone, together = alone_and_together(cells, tmp_path)
     assert [outcome.status for outcome in together.outcomes] == ["ok", "diverged", "ok"]
@@ -114,7 +114,9 @@ def test_a_member_that_stops_early_leaves_its_neighbours_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """By the rows that a seed happens to get right: one at 7 steps, others never."""
-    monkeypatch.setattr(journal, "pooled_row_accuracy", lambda scores: _loss(scores) * (_loss(scores) < 3.16))
+    monkeypatch.setattr(
+        train_state, "pooled_row_accuracy", lambda scores: _loss(scores) * (_loss(scores) < 3.16)
+    )
     common = {"trainer__precision": "64-true", "optim__early_stop": 0.99, "optim__max_epochs": 3}
     cells = [tiny(**common, seed=s, lr=lr) for s, lr in ((0, 1e-3), (1, 3e-2), (2, 1e-5), (0, 1e-1))]
     alone, together = alone_and_together(cells, tmp_path)

@@ -11,20 +11,20 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tests.population.together import trained_together
 from tests.training.recording import Called, checkpoint, same
 from tests.training.tiny import STEPS, tiny
-from zoo.journal import Journal
-from zoo.population.learner import stacked
-from zoo.population.optimizer import PopulationAdamW
-from zoo.population.stack import Stack
-from zoo.population.step import PopulationStep
 from zoo.tasks.base import Batch
-from zoo.training import begin
+from zoo.training.population.lightning_module import stacked
+from zoo.training.population.optimizer import PopulationAdamW
+from zoo.training.population.stack import Stack
+from zoo.training.population.step import PopulationStep
+from zoo.training.train import begin
+from zoo.training.train_state import Journal
 
 READS = ("aten._local_scalar_dense.default", "aten.nonzero.default", "aten.equal.default")
 
 
 @pytest.fixture(autouse=True)
 def _decoding_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoo.training.decode_tokens_per_second", lambda *given: None)
+    monkeypatch.setattr("zoo.training.train.decode_tokens_per_second", lambda *given: None)
 
 
 class Unread(TorchDispatchMode):
@@ -80,7 +80,7 @@ def test_a_recorded_population_ends_as_one_that_is_not(tmp_path: Path, monkeypat
         folder.mkdir(parents=True)
     trained_together(cells, eager)
     monkeypatch.setattr(Called, "replayed", 0)
-    monkeypatch.setattr("zoo.graphs.RECORDERS", {"cpu": Called})
+    monkeypatch.setattr("zoo.training.cuda_graphs.RECORDERS", {"cpu": Called})
     assert {outcome.step_form for outcome in trained_together(cells, recorded)} == {"graph"}
     assert Called.replayed == STEPS
     for mine, theirs in zip(recorded, eager, strict=True):
@@ -99,7 +99,7 @@ def test_a_recorded_population_ends_as_one_that_is_not(tmp_path: Path, monkeypat
 def test_what_is_not_recorded_says_why(
     changes: dict[str, Any], asked: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("zoo.graphs.RECORDERS", {"cpu": Called})
+    monkeypatch.setattr("zoo.training.cuda_graphs.RECORDERS", {"cpu": Called})
     step, journals = made(tmp_path, **changes)
     step = PopulationStep(step.stack, step.optimizer, asked)
     before = step.stack.weights.clone()
@@ -110,7 +110,7 @@ def test_what_is_not_recorded_says_why(
 def test_a_recording_asked_for_that_cannot_be_made_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("zoo.graphs.RECORDERS", {"cpu": Called})
+    monkeypatch.setattr("zoo.training.cuda_graphs.RECORDERS", {"cpu": Called})
     step, journals = made(tmp_path, block="zoology")
     step = PopulationStep(step.stack, step.optimizer, "graph")
     with pytest.raises(ValueError, match="cannot record this step: a step draws random numbers"):

@@ -14,12 +14,13 @@ import torch
 
 from tests.population.together import MEASURED, Left, assert_same_ends, trained_together
 from tests.training.tiny import tiny
-from zoo import claim, journal, results
-from zoo.cell import Cell
-from zoo.outcome import Progress
-from zoo.population.attempt import run_population
-from zoo.population.grouping import Apart, Group, Together, groups, left
-from zoo.training import train
+from zoo.config.cell import Cell
+from zoo.launch.grouping import Apart, Group, Together, groups, left
+from zoo.launch.run_population import run_population
+from zoo.results import lease, store
+from zoo.results.outcome import Progress
+from zoo.training import train_state
+from zoo.training.train import train
 
 
 class Stop(BaseException):
@@ -28,12 +29,12 @@ class Stop(BaseException):
 
 @pytest.fixture(autouse=True)
 def _every_step_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(train_state, "REPORT_EVERY", 0.0)
 
 
 @pytest.fixture(autouse=True)
 def _decoding_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoo.training.decode_tokens_per_second", lambda *given: None)
+    monkeypatch.setattr("zoo.training.train.decode_tokens_per_second", lambda *given: None)
 
 
 def cells(place: Path, **changes: Any) -> list[Cell]:
@@ -64,7 +65,7 @@ def test_each_member_has_a_record_of_its_own_and_says_where_it_ran(tmp_path: Pat
     group = cells(tmp_path / "results")
     assert run_population(Group(tuple(group)), quiet) is None
     for i, cell in enumerate(group):
-        record = results.read(cell.folder)
+        record = store.read(cell.folder)
         population = record["population"]
         assert (population["size"], population["member"]) == (3, i)
         assert population["with"] == [other.run_id for other in group if other is not cell]
@@ -73,8 +74,8 @@ def test_each_member_has_a_record_of_its_own_and_says_where_it_ran(tmp_path: Pat
             "config.yaml", "env.json", "metrics.csv", "result.json", "last.ckpt",
         }  # fmt: skip
         assert json.loads((cell.folder / "env.json").read_text())["population"]["member"] == i
-    shares = sum(results.read(cell.folder)["wall_seconds"] for cell in group)
-    whole = max(results.read(cell.folder)["population"]["wall_seconds"] for cell in group)
+    shares = sum(store.read(cell.folder)["wall_seconds"] for cell in group)
+    whole = max(store.read(cell.folder)["population"]["wall_seconds"] for cell in group)
     assert shares <= 1.1 * whole, "the members' shares of the time are more than there was"
 
 
@@ -82,7 +83,7 @@ def test_a_population_that_is_cut_off_goes_on_and_ends_as_its_members_would_alon
     group = cells(tmp_path / "results")
     with pytest.raises(Stop):
         run_population(Group(tuple(group)), stop_at(2, 8))
-    assert not any(results.is_done(cell.folder) or claim.holder(cell.folder) for cell in group)
+    assert not any(store.is_done(cell.folder) or lease.holder(cell.folder) for cell in group)
     steps = [torch.load(c.folder / "last.ckpt", weights_only=True)["position"]["step"] for c in group]
     assert steps == [7, 7, 7]
     left = alone(group, tmp_path)
@@ -92,7 +93,7 @@ def test_a_population_that_is_cut_off_goes_on_and_ends_as_its_members_would_alon
 
 def run(cells: list[Cell]) -> None:
     """As a Pool of one process."""
-    waiting = [*groups([cell for cell in cells if not results.is_done(cell.folder)], 1)]
+    waiting = [*groups([cell for cell in cells if not store.is_done(cell.folder)], 1)]
     while waiting:
         group = waiting.pop(0)
         apart = None if group.alone else run_population(group, quiet)
@@ -113,11 +114,11 @@ def in_the_middle_of(function: str, at: int, monkeypatch: pytest.MonkeyPatch) ->
 
 
 MOMENTS = {
-    "before any checkpoint": ("zoo.population.training.save", 1),
-    "one is ahead": ("zoo.population.training.save", 5),
-    "two are ahead": ("zoo.population.training.save", 9),
-    "nobody has begun but one": ("zoo.results.begin", 2),
-    "one has a record": ("zoo.results.finish", 2),
+    "before any checkpoint": ("zoo.training.population.train.save", 1),
+    "one is ahead": ("zoo.training.population.train.save", 5),
+    "two are ahead": ("zoo.training.population.train.save", 9),
+    "nobody has begun but one": ("zoo.results.store.begin", 2),
+    "one has a record": ("zoo.results.store.finish", 2),
 }
 
 
@@ -133,7 +134,7 @@ def test_a_population_cut_off_at_any_moment_ends_with_the_same_bytes(
         with monkeypatch.context() as patch, pytest.raises(Stop):
             in_the_middle_of(function, at, patch)
             run(disturbed)
-        assert not all(results.is_done(cell.folder) for cell in disturbed), moment
+        assert not all(store.is_done(cell.folder) for cell in disturbed), moment
         run(disturbed)
         for cell, other in zip(disturbed, undisturbed, strict=True):
             mine, theirs = ((c.folder / "metrics.csv").read_bytes() for c in (cell, other))
@@ -154,11 +155,11 @@ def test_what_is_done_or_claimed_is_left_out(tmp_path: Path):
     group = cells(tmp_path / "results")
     for cell in group:
         cell.folder.mkdir(parents=True)
-    with claim.held(group[1].folder):
-        results.finish(group[0].folder, {"run_id": group[0].run_id})
+    with lease.held(group[1].folder):
+        store.finish(group[0].folder, {"run_id": group[0].run_id})
         apart = run_population(Group(tuple(group)), quiet)
     assert apart is not None and apart.parts == ((2,), (1,))
-    assert not results.is_done(group[2].folder)
+    assert not store.is_done(group[2].folder)
 
 
 def test_what_torch_cannot_lift_is_parted_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -178,7 +179,7 @@ def test_what_torch_cannot_lift_is_parted_with_the_reason(tmp_path: Path, monkey
 def test_what_computes_something_else_when_stacked_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from zoo.population.stack import Stack
+    from zoo.training.population.stack import Stack
 
     whole = Stack.map
     monkeypatch.setattr(Stack, "map", lambda self, function, batch: whole(self, function, batch) * 1.001)
@@ -188,10 +189,10 @@ def test_what_computes_something_else_when_stacked_is_refused(
 
 def test_auto_measures_and_says_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     group = Group(tuple(cells(tmp_path, population="auto")))
-    monkeypatch.setattr("zoo.population.trial.GAIN", 0.0)
+    monkeypatch.setattr("zoo.training.population.trial.GAIN", 0.0)
     apart = run_population(group, quiet)
     assert apart is not None and apart.ruling and "ms" in apart.why
-    monkeypatch.setattr("zoo.population.trial.GAIN", 1e9)
+    monkeypatch.setattr("zoo.training.population.trial.GAIN", 1e9)
     said: list[Any] = []
     assert run_population(group, said.append) is None
     assert isinstance(said[0], Together)
@@ -217,6 +218,6 @@ def test_a_signal_saves_every_member_at_that_very_step(tmp_path: Path):
         assert run_population(Group(tuple(group)), quiet) is None
         for mine, theirs in zip(group, left_alone, strict=True):
             assert (mine.folder / "metrics.csv").read_bytes() == (theirs.folder / "metrics.csv").read_bytes()
-            ended, undisturbed = results.read(mine.folder), results.read(theirs.folder)
+            ended, undisturbed = store.read(mine.folder), store.read(theirs.folder)
             differ = {key for key in ended if ended[key] != undisturbed[key]}
             assert differ <= {*MEASURED, "population", "overrides"}

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from zoo.cell import Cell
-from zoo.outcome import Outcome
-from zoo.population.training import train_population
-from zoo.training import begin, prepared, train
+from zoo.config.cell import Cell
+from zoo.results.outcome import Outcome
+from zoo.training.population.train import train_population
+from zoo.training.train import begin, prepared, train
 
 # what is measured, and so never the same twice
 MEASURED = ("wall_seconds", "examples_per_second", "decode_tokens_per_second", "peak_memory_bytes")

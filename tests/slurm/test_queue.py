@@ -9,7 +9,7 @@ from submitit.core.utils import FailedSubmissionError
 
 from tests.command import SMALL, Zoo
 from tests.slurm.cluster import Cluster
-from zoo.slurm import submit
+from zoo.launch.slurm import submit
 
 LATER = "hydra.launcher.additional_parameters={begin: now+1hour}"
 WORDS = ("-m", *SMALL, "mixer=faulty", "hydra/launcher=slurm", LATER, "hydra.launcher.wait=false")

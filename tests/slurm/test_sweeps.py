@@ -14,7 +14,7 @@ import pytest
 from tests.command import OURS, SMALL, finish, start
 from tests.slurm.cluster import Cluster
 from tests.toys.faulty import HEALED, PACE
-from zoo import claim, manifest, results
+from zoo.results import lease, manifest, store, table
 
 SLURM = ("hydra/launcher=slurm", "hydra.launcher.poll_s=1")
 WAYS = ("none", "raise", "exit", "kill")
@@ -63,9 +63,9 @@ def test_the_users_command_and_its_picture(tmp_path: Path, cluster: Cluster):
     code, out, err = run(tmp_path, *words)  # follows what is in the queue
     assert (code, err) == (0, "") and "submitted" not in out
     assert "accuracy on the test split" in out
-    frame = results.load(tmp_path / "results")
+    frame = table.load(tmp_path / "results")
     assert set(frame.mixer) == {"based", "sliding_window"}
-    records = [results.read(folder) for folder in tmp_path.glob("results/*-*")]
+    records = [store.read(folder) for folder in tmp_path.glob("results/*-*")]
     assert {record["git_revision"] for record in records} == {about["git_revision"]}
     assert (tmp_path / "set_up").exists()
     draw = [sys.executable, "-m", "analysis.pareto", "results"]
@@ -85,7 +85,7 @@ def test_a_driver_here_and_one_on_slurm_share_a_sweep(
     holders: dict[str, set[str]] = {}
     while any(driver.poll() is None for driver in drivers):
         for path in tmp_path.glob("results/*/claim.json"):
-            if found := claim.holder(path.parent):
+            if found := lease.holder(path.parent):
                 holders.setdefault(path.parent.name, set()).add(str(found))
         time.sleep(0.02)
     ends = [finish(driver) for driver in drivers]
@@ -185,10 +185,10 @@ def check_failures(place: Path, out: str) -> None:
     assert "failed; the same command tries them again" in out
     for seed in range(3):
         good = folder_of(place, "none", seed)
-        assert good and results.is_done(good) and not (good / "error.txt").exists()
+        assert good and store.is_done(good) and not (good / "error.txt").exists()
         for way, word in says.items():
             folder = folder_of(place, way, seed)
-            assert folder and not results.is_done(folder)
+            assert folder and not store.is_done(folder)
             assert word in (folder / "error.txt").read_text()
             assert f"seed={seed} mixer.way={way}: FAILED" in out
     assert out.count("FAILED") == 9
@@ -198,7 +198,7 @@ def same_numbers(here: Path, undisturbed: Path) -> None:
     folders = sorted(undisturbed.glob("faulty-*"))
     assert [f.name for f in folders] == sorted(f.name for f in here.glob("faulty-*")) and len(folders) == 14
     for folder in folders:
-        assert results.read(here / folder.name)["slices"] == results.read(folder)["slices"]
+        assert store.read(here / folder.name)["slices"] == store.read(folder)["slices"]
         assert (here / folder.name / "metrics.csv").read_bytes() == (folder / "metrics.csv").read_bytes()
         assert not (here / folder.name / "error.txt").exists()
 

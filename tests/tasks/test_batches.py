@@ -9,8 +9,8 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 
-from zoo.batches import BatchStream
 from zoo.tasks.base import Batch
+from zoo.tasks.batches import BatchStream
 from zoo.tasks.mqar import MQAR, Load
 
 TRAIN = [(16, 4, 40), (8, 2, 20), (12, 2, 7)]

@@ -9,8 +9,8 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from tests.tasks.test_task_laws import task_of
+from zoo.config.paths import CONF
 from zoo.model import make
-from zoo.paths import CONF
 from zoo.tasks.base import Split, Task
 from zoo.tasks.coverage import coverage
 from zoo.tasks.mqar_numpy_compat import reference_rows, segment_seeds

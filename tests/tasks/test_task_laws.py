@@ -8,9 +8,9 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from zoo.batches import BatchStream
-from zoo.paths import CONF
+from zoo.config.paths import CONF
 from zoo.tasks.base import DATA, ORDERS, SPLITS, Batch, Split, Task
+from zoo.tasks.batches import BatchStream
 from zoo.tasks.coverage import coverage
 
 FEW = 12

@@ -15,9 +15,10 @@ import pytest
 import zoo.kernels.__main__
 import zoo.mixers.__main__
 import zoo.tasks.__main__
-from analysis import expected, pareto, statistics
+from analysis import expected, pareto
 from analysis.figures.__main__ import main as figures
 from analysis.report.__main__ import main as report
+from analysis.statistics import __main__
 from tests.analysis import fake
 from tests.command import OURS
 from tests.terminal.screen import Screen, here
@@ -72,7 +73,7 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], Any], str, str]] = {
 }
 SLOW: dict[str, tuple[Callable[[list[str]], Any], str, str]] = {
     "bench": (bench, "data task.vocab_size=128 {tiny} --rounds 1", "a second"),
-    "statistics": (statistics.main, "{fake} --out {new}", "wrote "),
+    "statistics": (__main__.main, "{fake} --out {new}", "wrote "),
     "pareto": (pareto.main, "{fake} --out {new}", "wrote "),
     "a figure": (figures, "frontier {fake} --out {new}", "wrote "),
     "report": (report, "{fake} --out {new}/report.html", "wrote "),

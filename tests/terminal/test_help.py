@@ -2,9 +2,9 @@
 
 import pytest
 
-from zoo.config import Composer, composer
-from zoo.help import help_text
-from zoo.paths import CONF
+from zoo.config.compose import Composer, composer
+from zoo.config.help import help_text
+from zoo.config.paths import CONF
 
 
 @pytest.fixture(scope="module")

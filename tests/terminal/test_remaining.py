@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from zoo.cell import Cell
-from zoo.remaining import Forecast, Remaining
+from zoo.config.cell import Cell
+from zoo.launch.remaining import Forecast, Remaining
 
 START, EVERY = 4.0, 0.5  # seconds until a cell is first heard of, and between two words from it
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from zoo.score_tables import print_whole, result_table, slice_table, summary
+from zoo.launch.score_tables import print_whole, result_table, slice_table, summary
 
 
 def record(seed: int, accuracy: float | None, status: str = "ok", lr: float = 0.01) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.graphs import WARM_UPS
+from zoo.training.cuda_graphs import WARM_UPS
 
 
 class Called:

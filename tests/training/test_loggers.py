@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.training.tiny import STEPS, tiny
-from zoo.cell import Cell
-from zoo.config import composer
-from zoo.loggers import ONE_RUN, check_logger
-from zoo.outcome import Progress
-from zoo.training import train
+from zoo.config.cell import Cell
+from zoo.config.compose import composer
+from zoo.results.outcome import Progress
+from zoo.training.loggers import ONE_RUN, check_logger
+from zoo.training.train import train
 
 WORDS = {
     "wandb": ["logger.offline=true", "logger.tags=[mine]"],
@@ -39,7 +39,7 @@ def twice(choice: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
         if at.step == STEPS - 3:
             raise Stop
 
-    monkeypatch.setattr("zoo.journal.REPORT_EVERY", 0.0)
+    monkeypatch.setattr("zoo.training.train_state.REPORT_EVERY", 0.0)
     with pytest.raises(Stop):
         train(cell, folder, stop)
     train(cell, folder)

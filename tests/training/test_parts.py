@@ -13,14 +13,16 @@ import torch
 from torch import nn
 
 from tests.training.tiny import tiny
-from zoo.cell import Cell
-from zoo.loggers import OURS
-from zoo.metrics import Tally, pooled_row_accuracy, train_rows
+from zoo.config.cell import Cell
+from zoo.evaluation.scores import Tally, pooled_row_accuracy
 from zoo.model import build_model
-from zoo.optimizer import OptimConfig, make_optimizer, settings
-from zoo.outcome import AtDistance, Score
-from zoo.schedule import lr_factor
-from zoo.training import check, train
+from zoo.results.metrics_csv import train_rows
+from zoo.results.outcome import AtDistance, Score
+from zoo.training.loggers import OURS
+from zoo.training.lr_schedule import lr_factor
+from zoo.training.optimizer import make_optimizer
+from zoo.training.settings import OptimConfig, settings
+from zoo.training.train import check, train
 
 
 def optim(**changes: Any) -> OptimConfig:
@@ -169,7 +171,7 @@ def test_the_shipped_loggers_name_real_classes_and_settings():
     from hydra.utils import get_class
     from omegaconf import OmegaConf
 
-    from zoo.paths import CONF
+    from zoo.config.paths import CONF
 
     yamls: Sequence[Path] = sorted((CONF / "logger").glob("*.yaml"))
     assert len(yamls) >= 4

@@ -14,11 +14,12 @@ import torch
 from tests.population.together import MEASURED
 from tests.registry import Case, cases
 from tests.training.tiny import STEPS, tiny
-from zoo import interrupts, journal
-from zoo.cell import Cell
+from zoo import interrupts
+from zoo.config.cell import Cell
 from zoo.interrupts import Terminated
-from zoo.outcome import Outcome, Progress
-from zoo.training import train
+from zoo.results.outcome import Outcome, Progress
+from zoo.training import train_state
+from zoo.training.train import train
 
 SETTINGS = {
     "stream": {"block__embed_dropout": 0.2},
@@ -33,7 +34,7 @@ class Stop(Exception):
 
 @pytest.fixture(autouse=True)
 def _every_step_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(train_state, "REPORT_EVERY", 0.0)
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -225,7 +226,7 @@ def test_a_cell_killed_as_it_validates_need_not_train_that_epoch_again(tmp_path:
 
 
 def test_early_stop_ends_the_cell_and_stays_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(journal, "pooled_row_accuracy", lambda scores: 0.995)
+    monkeypatch.setattr(train_state, "pooled_row_accuracy", lambda scores: 0.995)
     cell = tiny(optim__early_stop=0.99)
     with pytest.raises(Stop):
         train(cell, tmp_path, stop_at(7, "testing", raise_stop))

@@ -11,14 +11,14 @@ from tests.registry import Case
 from tests.training.recording import Called, checkpoint, same
 from tests.training.test_resuming import DRAWING, Stop, fresh, raise_stop, stop_at
 from tests.training.tiny import STEPS, segment, tiny
-from zoo import graphs, journal
-from zoo.cell import Cell
-from zoo.graphs import WARM_UPS, Graphs, Kept, Unrecordable, said
-from zoo.optimizer import OptimConfig
-from zoo.outcome import Outcome
-from zoo.schedule import lr_factor
-from zoo.step import Stepper, held, uncompilable
-from zoo.training import train
+from zoo.config.cell import Cell
+from zoo.results.outcome import Outcome
+from zoo.training import cuda_graphs, train_state
+from zoo.training.cuda_graphs import WARM_UPS, Graphs, Kept, Unrecordable, said
+from zoo.training.lr_schedule import lr_factor
+from zoo.training.settings import OptimConfig
+from zoo.training.step import Stepper, held, uncompilable
+from zoo.training.train import train
 
 
 @pytest.fixture
@@ -28,13 +28,13 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> type[Called]:
     class Counted(Called):
         recorded = replayed = 0  # its own: others count on Called
 
-    monkeypatch.setattr(graphs, "RECORDERS", {"cpu": Counted})
+    monkeypatch.setattr(cuda_graphs, "RECORDERS", {"cpu": Counted})
     return Counted
 
 
 def eagerly(cell: Cell, folder: Path) -> Outcome:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(graphs, "RECORDERS", {})
+        patch.setattr(cuda_graphs, "RECORDERS", {})
         outcome = train(cell, fresh(folder))
     assert outcome.step_form == "eager"
     return outcome
@@ -69,7 +69,7 @@ def test_a_recorded_cell_is_the_eager_one(tmp_path: Path, recorder: type[Called]
 def test_a_recorded_cell_resumes_as_itself_or_eagerly(
     tmp_path: Path, recorder: type[Called], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(journal, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(train_state, "REPORT_EVERY", 0.0)
     cell, eager = tiny(), tmp_path / "eager"
     eagerly(cell, eager)
     for where in (1, 5, 11):
@@ -77,7 +77,7 @@ def test_a_recorded_cell_resumes_as_itself_or_eagerly(
         with pytest.raises(Stop):
             train(cell, folder, stop_at(where, "training", raise_stop))
         if where == 11:
-            monkeypatch.setattr(graphs, "RECORDERS", {})
+            monkeypatch.setattr(cuda_graphs, "RECORDERS", {})
         assert train(cell, folder).step_form == ("eager" if where == 11 else "graph")
         assert_same(eager, folder)
 
@@ -123,7 +123,7 @@ class Refusing(Called):
 
 
 def stepper(asked: str, kind: type[Called], monkeypatch: pytest.MonkeyPatch) -> Stepper:
-    monkeypatch.setattr(graphs, "RECORDERS", {"cpu": kind})
+    monkeypatch.setattr(cuda_graphs, "RECORDERS", {"cpu": kind})
     torch.manual_seed(0)
     model = nn.Linear(3, 1)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)

@@ -13,14 +13,15 @@ import torch
 import torch.nn.functional as F
 
 from tests.training.tiny import STEPS, tiny
-from zoo import learner, loop
-from zoo.batches import BatchStream
-from zoo.cell import Cell
+from zoo.config.cell import Cell
+from zoo.instantiate import build_task
 from zoo.kernels.linear_cross_entropy import linear_cross_entropy
-from zoo.learner import answers_loss
-from zoo.model import build_model, build_task
-from zoo.outcome import Progress
-from zoo.training import check, train
+from zoo.model import build_model
+from zoo.results.outcome import Progress
+from zoo.tasks.batches import BatchStream
+from zoo.training import lightning_module, loop
+from zoo.training.lightning_module import answers_loss
+from zoo.training.train import check, train
 
 
 def rows_of(folder: Path) -> list[dict[str, str]]:
@@ -147,7 +148,7 @@ def test_a_loss_that_is_not_finite_ends_the_cell_with_its_step(
         calls.append(1)
         return answers_loss(model, batch) * (math.nan if len(calls) >= 10 else 1)
 
-    monkeypatch.setattr(learner, "answers_loss", poisoned)
+    monkeypatch.setattr(lightning_module, "answers_loss", poisoned)
     monkeypatch.setattr(loop, "LOOK_EVERY", {"cpu": look_every})  # as on a GPU
     cell = tiny(optim__schedule="constant", optim__warmup=0.0, lr=0.002)
     outcome = train(cell, tmp_path)
@@ -219,7 +220,7 @@ def test_eval_batch_size_cuts_the_evaluation_and_not_its_numbers(
             sizes.append((split, batch_size))
             super().__init__(task, split, batch_size, device)
 
-    monkeypatch.setattr("zoo.training.BatchStream", Spy)
+    monkeypatch.setattr("zoo.training.train.BatchStream", Spy)
     (tmp_path / "other").mkdir()
     small, large = train(tiny(), tmp_path), train(tiny(optim__eval_batch_size=100), tmp_path / "other")
     assert sizes == [("train", 4), ("valid", 4), ("test", 4), ("train", 4), ("valid", 100), ("test", 100)]
@@ -249,7 +250,7 @@ def test_a_head_in_bfloat16_is_near_and_leaves_the_layers_in_float32(
         return linear_cross_entropy(x, weight, target)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("zoo.learner.linear_cross_entropy", head)
+        patch.setattr("zoo.training.lightning_module.linear_cross_entropy", head)
         other = trained(tiny(trainer__precision="bf16-head"), tmp_path)
     assert names == {(torch.float32, True)}
     assert not torch.equal(other["embedding"], plain["embedding"])

@@ -4,8 +4,8 @@ from functools import cache
 from typing import Any
 
 from tests.registry import cases
-from zoo.cell import Cell
-from zoo.config import Composer, composer
+from zoo.config.cell import Cell
+from zoo.config.compose import Composer, composer
 
 STEPS = 14
 

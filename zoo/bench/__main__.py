@@ -10,9 +10,9 @@ import yaml
 from hydra._internal.utils import get_args_parser
 from hydra.errors import HydraException
 
-from zoo import command
-from zoo.display import console
-from zoo.slim import slim
+from zoo import terminal
+from zoo.config import command_line
+from zoo.terminal import console, slim
 
 HELP = """Times something beside its alternatives, in turn, in one run, and beside what the machine allows.
 
@@ -34,21 +34,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     """0; 2 with a line for each mistake where the words name no cell."""
     argv = sys.argv[1:] if argv is None else list(argv)
     own, rest = _parser().parse_known_args(argv)
-    args = get_args_parser().parse_args(command.readable(rest))
+    args = get_args_parser().parse_args(command_line.readable(rest))
     try:
         rows = _measure(own, args)
     except (HydraException, yaml.YAMLError) as error:
-        return command.say(
-            command.mistakes(Namespace(**vars(args) | {"multirun": True}), error), command.USAGE
+        return terminal.say(
+            command_line.mistakes(Namespace(**vars(args) | {"multirun": True}), error), terminal.USAGE
         )
     except ValueError as error:
-        return command.say(f"error: {error}", command.USAGE)
+        return terminal.say(f"error: {error}", terminal.USAGE)
     _show(rows)
     if own.out:
         from zoo.bench.rows import write
 
         write(rows, own.out, argv)
-    return command.OK
+    return terminal.OK
 
 
 def _parser() -> ArgumentParser:
@@ -74,8 +74,8 @@ def _measure(own: Namespace, args: Namespace) -> list[Any]:
 
     if own.rounds < 1:
         raise ValueError(f"--rounds (={own.rounds}) must be at least 1.")
-    composer = command.composer_of(args)
-    batch, _ = command.spanned(composer, args)
+    composer = command_line.composer_of(args)
+    batch, _ = command_line.spanned(composer, args)
     return measure(own.what, [composer.cell(words) for words in batch], own)
 
 

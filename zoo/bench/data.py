@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from zoo.batches import BatchStream
 from zoo.bench.layers import larger
 from zoo.bench.machine import Machine
 from zoo.bench.rows import Row, Timed, compared
 from zoo.bench.timing import in_turn
-from zoo.cell import Cell
-from zoo.model import build_task
+from zoo.config.cell import Cell
+from zoo.instantiate import build_task
+from zoo.tasks.batches import BatchStream
 from zoo.tasks.mqar import MQAR
 from zoo.tasks.mqar_numpy_compat import reference_rows
 

@@ -11,9 +11,9 @@ from zoo.bench.layers import larger
 from zoo.bench.machine import Machine
 from zoo.bench.rows import Row, Timed, compared
 from zoo.bench.timing import in_turn
-from zoo.cell import Cell
+from zoo.config.cell import Cell
+from zoo.instantiate import build_task
 from zoo.kernels.linear_cross_entropy import linear_cross_entropy, linear_cross_entropy_reference
-from zoo.model import build_task
 
 EVERYWHERE = "all positions"
 

@@ -19,12 +19,11 @@ from zoo.bench.flops import flops
 from zoo.bench.machine import Machine, now
 from zoo.bench.rows import Floor, Row, Timed, compared
 from zoo.bench.timing import in_turn, peak_bytes
-from zoo.cell import Cell
+from zoo.config.cell import Cell
 from zoo.kernels.choice import REFERENCE, contradiction, kernels, lacking
 from zoo.kernels.served import check_served
 from zoo.model import SequenceModel, build_model
-from zoo.optimizer import settings
-from zoo.training import TrainerConfig
+from zoo.training.settings import TrainerConfig, settings
 
 BATCH = 8  # sequences at once
 TOKENS = 16  # decoded in one repeat

@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from zoo.model import SequenceModel
-from zoo.optimizer import OptimConfig, make_optimizer
 from zoo.tasks.base import Batch
+from zoo.training.optimizer import make_optimizer
+from zoo.training.settings import OptimConfig
 
 IGNORED = -100
 

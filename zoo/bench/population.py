@@ -10,10 +10,11 @@ import torch
 from zoo.bench.flops import flops
 from zoo.bench.machine import Machine
 from zoo.bench.rows import Floor, Row, Timed, compared
-from zoo.cell import Cell
-from zoo.population.trial import Step, alone, in_turn, shares, together
-from zoo.surroundings import keep_freed_memory
-from zoo.training import Begun, TrainerConfig, begin, prepared
+from zoo.config.cell import Cell
+from zoo.training.population.trial import Step, alone, in_turn, shares, together
+from zoo.training.process import keep_freed_memory
+from zoo.training.settings import TrainerConfig
+from zoo.training.train import Begun, begin, prepared
 
 SIZES = {"cpu": (4, 16), "cuda": (4, 16, 64)}
 ALTERNATIVE = "alone"

@@ -33,9 +33,9 @@ def startup(words: Sequence[str], machine: Machine, rounds: int) -> list[Row]:
 
 BUILD = """
 import sys
-from zoo.config import compose
+from zoo.config.compose import compose
 from zoo.model import build_model
-from zoo.training import check
+from zoo.training.train import check
 cell = compose(sys.argv[1:])
 check(cell)
 build_model(cell)

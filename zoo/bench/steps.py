@@ -14,13 +14,15 @@ from torch import nn
 from zoo.bench.flops import flops
 from zoo.bench.machine import now
 from zoo.bench.plain import all_logits_loss, plain_optimizer
-from zoo.cell import Cell
+from zoo.config.cell import Cell
+from zoo.instantiate import build_task
 from zoo.kernels.choice import kernels
-from zoo.learner import answers_loss
-from zoo.model import build_task, model_from_config
-from zoo.optimizer import OptimConfig, make_optimizer, settings
-from zoo.surroundings import keep_freed_memory
+from zoo.model import model_from_config
 from zoo.tasks.base import Batch
+from zoo.training.lightning_module import answers_loss
+from zoo.training.optimizer import make_optimizer
+from zoo.training.process import keep_freed_memory
+from zoo.training.settings import OptimConfig, settings
 
 MOST_NAMED = 3  # operations that hold a step
 FEW = 8  # times fewer rows, where a step is taken only to be looked at

@@ -17,12 +17,11 @@ from zoo.bench.rows import Row
 from zoo.bench.startup import startup
 from zoo.bench.steps import FORMS
 from zoo.bench.train import dtype_of, train
-from zoo.cell import Cell
 from zoo.checks import one_of
+from zoo.config.cell import Cell
+from zoo.instantiate import build_task
 from zoo.kernels.choice import ops
-from zoo.model import build_task
-from zoo.optimizer import settings
-from zoo.training import TrainerConfig
+from zoo.training.settings import TrainerConfig, settings
 
 ON_CPU, ELSEWHERE = ("zoo", "zoo bf16-head", "zoo bf16-mixed", "plain"), ("zoo", "zoo bf16-mixed", "plain")
 

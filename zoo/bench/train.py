@@ -8,8 +8,8 @@ import torch
 from zoo.bench.machine import Machine
 from zoo.bench.rows import Floor, Row, Timed, compared
 from zoo.bench.steps import FORMS, Asked, processes
-from zoo.cell import Cell
-from zoo.model import build_task
+from zoo.config.cell import Cell
+from zoo.instantiate import build_task
 
 MOST_APART = 1e-3  # relative distance of two float32 losses of one step; beyond it something else is computed
 

@@ -8,9 +8,8 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 
-from zoo.display import console
 from zoo.kernels.choice import REFERENCE, TRITON, Op, ops
-from zoo.slim import slim
+from zoo.terminal import console, slim
 
 
 def main(argv: Sequence[str] | None = None) -> None:

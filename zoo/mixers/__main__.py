@@ -17,14 +17,12 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.table import Table
 
-from zoo.about import about, mistakes
-from zoo.command import yaml_mistake
-from zoo.display import console
-from zoo.families import by_family
+from zoo.config.about import about, mistakes
+from zoo.config.command_line import yaml_mistake
+from zoo.config.paths import CONF
 from zoo.instantiate import target
 from zoo.mixers.base import Mixer
-from zoo.paths import CONF
-from zoo.slim import slim
+from zoo.terminal import by_family, console, slim
 
 
 @dataclass(frozen=True)

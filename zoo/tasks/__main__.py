@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from omegaconf import OmegaConf
 
-from zoo.bounds import out_of_bounds
+from zoo.checks import unknown
+from zoo.config.bounds import out_of_bounds
+from zoo.config.paths import CONF
 from zoo.instantiate import make
-from zoo.mistakes import unknown
-from zoo.paths import CONF
+from zoo.launch.preflight import section
 from zoo.tasks.base import SPLITS, Batch, Split, Task
-from zoo.validate import section
 
 MOST = 1000  # rows that anybody looks at
 

@@ -1,0 +1,146 @@
+"""Small multiples: a panel a series, in it a line a setting of the mixer, darker with more state."""
+
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from analysis.drawing import ends, page
+from analysis.drawing.draw import chance as draw_chance
+from analysis.drawing.draw import mark
+from analysis.drawing.legend import common_handles
+from analysis.drawing.style import Look, Style, by_family, looks, mixed, small
+from analysis.statistics.points import in_words
+from analysis.statistics.seeds import settled, top
+
+PALEST = 0.45  # of a family's colour, for its smallest state
+MOST_NAMES = 7  # lines of a panel that have their name at its right
+PLACES = 7  # ticks of an axis, at most
+Marks = Callable[[Axes, pd.DataFrame, dict[str, str]], None]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """column: of the rows.  label: what stands below the panels.  base: of its log; None: linear, from 0."""
+
+    column: str
+    label: str
+    base: int | None = 2
+    text: Callable[[float], str] = "{:g}".format
+
+
+def draw(
+    rows: pd.DataFrame,
+    axis: Axis,
+    y_label: str,
+    caption: str,
+    style: Style,
+    *,
+    handles: page.Handles | None = None,
+    marks: Marks | None = None,
+    bottom: float = -0.03,
+) -> Figure:
+    """rows: series, mixer, family, d_model, knobs, state_resident, the axis, accuracy, low, high,
+    seed_accuracies, causal, exact_decode, chance.
+
+    A line joins the rows that share series, d_model and knobs, and whose seeds agree.  marks(axes, rows of
+    the series, unit -> its colour) adds more to a panel; handles explain it.
+    """
+    rows = rows.assign(unit=[in_words(row) for row in rows.to_dict("records")])
+    first = rows.drop_duplicates("series").sort_values(["family", "mixer", "series"], key=by_family)
+    figure, axes, columns = page.multiples(len(first), style, most=style.across)
+    style_of = looks(rows)
+    letters = int(0.72 * figure.get_figwidth() / columns * 122 / small())
+    for ax, row in zip(axes, first.to_dict("records"), strict=True):
+        series, colour = rows.loc[rows["series"] == row["series"]], style_of[row["series"]].colour
+        shade_of = shades(series, colour)
+        ax.set_ylim(bottom, 1.06)
+        draw_chance(ax, rows, axis.column)
+        _lines(ax, series, axis.column, shade_of, colour)
+        if marks:
+            marks(ax, series, shade_of)
+        ax.set_title(_title(series, letters), fontsize=small(), color=colour)
+    _scale(axes[0], rows, axis)
+    _labels(axes, columns, textwrap.fill(axis.label, letters), y_label)
+    page.finish(figure, [*(handles or []), *common_handles(rows, style.letters)], caption, style, below=True)
+    return figure
+
+
+def shades(series: pd.DataFrame, colour: str) -> dict[str, str]:
+    """unit -> the family's colour, mixed with white the more the less state it has."""
+    units = list(dict.fromkeys(series.sort_values("state_resident", kind="stable")["unit"]))
+    strengths = np.linspace(PALEST, 1, len(units)) if len(units) > 1 else np.ones(1)
+    return {unit: mixed(colour, float(strength)) for unit, strength in zip(units, strengths, strict=True)}
+
+
+def _lines(ax: Axes, series: pd.DataFrame, x: str, shade_of: dict[str, str], colour: str) -> None:
+    short, heights = _short(series), {}
+    for unit, shade in shade_of.items():
+        line = series.loc[series["unit"] == unit].sort_values(x)
+        ax.plot(line[x], line["accuracy"].where(settled(line)), color=shade, linewidth=1.1, zorder=2)
+        for row in line.to_dict("records"):
+            mark(ax, row, Look(shade, "o"), x, area=0.5)
+        heights[unit] = top(line.to_dict("records")[-1])
+    named = _thinned([unit for unit in shade_of if short[unit]])
+    if len(shade_of) > 1 and named:
+        texts, ys = [short[unit] for unit in named], [heights[unit] for unit in named]
+        ends.write(ax, texts, ys, [colour] * len(named))
+
+
+def _short(series: pd.DataFrame) -> dict[str, str]:
+    """unit -> the values that set it apart from others of the series: "64/16"."""
+    values = {row["unit"]: _values(row) for row in series.to_dict("records")}
+    names = _names(series)
+    return {unit: "/".join(found.get(name, "-") for name in names) for unit, found in values.items()}
+
+
+def _names(series: pd.DataFrame) -> list[str]:
+    table = pd.DataFrame([_values(row) for row in series.to_dict("records")]).fillna("-")
+    return [str(name) for name in table if len(set(table[name])) > 1]
+
+
+def _values(row: dict) -> dict[str, str]:
+    return {"d_model": str(row["d_model"])} | dict(pair.split("=", 1) for pair in row["knobs"].split())
+
+
+def _title(series: pd.DataFrame, letters: int) -> str:
+    knobs = "/".join(_names(series))
+    lines = textwrap.wrap(series["series"].iloc[0], letters) + textwrap.wrap(
+        f"({knobs})" if knobs else "", letters
+    )
+    return "\n".join(lines)
+
+
+def _thinned(names: list[str]) -> list[str]:
+    if len(names) <= MOST_NAMES:
+        return names
+    keep = np.linspace(0, len(names) - 1, MOST_NAMES).round().astype(int)
+    return [names[i] for i in keep]
+
+
+def _scale(ax: Axes, rows: pd.DataFrame, axis: Axis) -> None:
+    found = sorted(set(rows[axis.column].tolist()))
+    if axis.base is None:
+        found = [0, *found]
+        room = 0.04 * found[-1] or 1
+        ax.set_xlim(0, found[-1] + room)
+    else:
+        ax.set_xscale("log", base=axis.base)
+        room = (found[-1] / found[0]) ** 0.06 if len(found) > 1 else axis.base
+        ax.set_xlim(found[0] / room, found[-1] * room)
+    ax.xaxis.set_major_locator(FixedLocator(found[:: 1 + (len(found) - 1) // PLACES]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: axis.text(value)))
+
+
+def _labels(axes: np.ndarray, columns: int, x: str, y: str) -> None:
+    for place, ax in enumerate(axes):
+        if place >= len(axes) - columns:
+            ax.set_xlabel(x, fontsize=small())
+        if place % columns == 0:
+            ax.set_ylabel(y)

@@ -1,0 +1,55 @@
+"""Names at the right end of lines, pushed apart, so that no legend must be looked up."""
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from analysis.drawing.style import GREY, small
+
+LINE = 1.35  # sizes of a letter between two names; the panel may yet become a little lower
+ASIDE = 9.0  # points from the axes to a name
+
+
+def write(ax: Axes, names: list[str], heights: list[float], colours: list[str]) -> None:
+    """names beside the right edge of the axes, each near its height (a y of the data), a thin line between.
+
+    The axes' limits and size must be those that they will have, within a few points.
+    """
+    order = np.argsort(heights, kind="stable")
+    inches = ax.get_window_extent().height / ax.get_figure(root=True).dpi  # pyright: ignore
+    low, high = ax.get_ylim()
+    unit = (high - low) / (72 * inches)  # of the data in a point
+    places = apart([heights[i] for i in order], LINE * small() * unit, low, high)
+    for i, y in zip(order, places, strict=True):
+        ax.annotate(
+            names[i], (1, heights[i]), xycoords=("axes fraction", "data"),
+            xytext=(1 + ASIDE / (72 * _wide(ax)), y), textcoords=("axes fraction", "data"), va="center",
+            fontsize=small(), color=colours[i], annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.4, "shrinkA": 0, "shrinkB": 0},
+        )  # fmt: skip
+
+
+def apart(wanted: list[float], gap: float, low: float, high: float) -> list[float]:
+    """Rising places as near to the rising `wanted` ones as a gap between neighbours allows.
+
+    Neighbours that are too near form a group around their mean; within [low, high] as far as there is room.
+    """
+    groups: list[list[float]] = []
+    for place in wanted:
+        groups.append([place])
+        while len(groups) > 1 and _first(groups[-1], gap) - _last(groups[-2], gap) < gap:
+            groups[-2:] = [groups[-2] + groups[-1]]
+    found = [_first(group, gap) + i * gap for group in groups for i in range(len(group))]
+    over = max(0.0, found[-1] - high) if found else 0.0
+    return [max(place - over, low + i * gap) if over else place for i, place in enumerate(found)]
+
+
+def _first(group: list[float], gap: float) -> float:
+    return float(np.mean(group)) - gap * (len(group) - 1) / 2
+
+
+def _last(group: list[float], gap: float) -> float:
+    return _first(group, gap) + gap * (len(group) - 1)
+
+
+def _wide(ax: Axes) -> float:
+    return ax.get_window_extent().width / ax.get_figure(root=True).dpi  # pyright: ignore

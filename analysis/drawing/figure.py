@@ -1,0 +1,241 @@
+"""The pictures of accuracy against a quantity: what is in each panel, and what its axes say."""
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.drawing import draw, labels, legend, page
+from analysis.drawing.page import Handles
+from analysis.drawing.style import INK, SCREEN, Style, by_family, crowded, looks, rc, small
+from analysis.drawing.ticks import bytes_on_top, scale
+from analysis.records.cells import slices_in_words
+from analysis.statistics.axes import AXES
+from analysis.statistics.seeds import BOOTSTRAP, RANGE, top
+
+SPLIT_IN_WORDS = {"valid": "Validation", "test": "Test"}
+WIDTHS = {1: 1.0, 2: 1.5, 3: 1.8, 4: 2.1}  # of a page by its columns, in widths of one panel
+NO_BREAK = "\u00a0"
+MARGIN = 1.45  # of the x axis, a factor on both sides
+FOR_POINTS = 2 / 3  # of the x axis, at least, where a bound asks for room on the left
+MOST_PANELS = 12  # of one a slice or load, for a page that can be read
+ALONE_COLUMNS = {"screen": 8, "paper": 6, "column": 3}  # of panels with one series each
+
+
+@dataclass(frozen=True)
+class Panel:
+    """points: with `on_frontier` for this axis.  alone: the one series it is about; others are pale dots.
+
+    bound: of `analysis.statistics.bounds.curves` on a wide grid of states; None where no bound is drawn.
+    whole: let the axis begin where the bound ends, however far left of the points that is.  own: of
+    `analysis.drawing.own_points`.
+    """
+
+    points: pd.DataFrame
+    axis: str = "resident"
+    title: str = ""
+    alone: str | None = None
+    bound: pd.DataFrame | None = None
+    whole: bool = False
+    own: pd.DataFrame | None = None
+
+
+def small_multiples(
+    by_slice: dict[str, pd.DataFrame], *, axis: str = "resident", style: Style = SCREEN
+) -> Figure:
+    """One panel a slice, all with the same axes, colours and markers."""
+    found = [Panel(points, axis, slices_in_words([name])) for name, points in by_slice.items()]
+    return panels(found, style=style, y_label="one slice a panel")
+
+
+def one_each(points: pd.DataFrame, slices: list[str], *, axis: str, style: Style = SCREEN) -> Figure:
+    """One panel a series, for a whole zoo: the others are pale dots in it."""
+    series = points.drop_duplicates("series").sort_values(["family", "mixer", "series"], key=by_family)
+    found = [Panel(points, axis, name, alone=name) for name in series["series"]]
+    return panels(found, slices, style=style)
+
+
+def panels(
+    panels: Sequence[Panel], slices: Sequence[str] = (), *, style: Style = SCREEN, y_label: str = ""
+) -> Figure:
+    """A page of panels: series, marks and bounds explained once; one axis and marker for all that agree.
+
+    slices: over which accuracies are the mean, for label and caption; none where titles say it.
+    """
+    everything = pd.concat([panel.points for panel in panels], ignore_index=True)
+    each = any(panel.alone for panel in panels)
+    rows, columns = page.grid(len(panels), _most_columns(style, len(panels), each))
+    with matplotlib.rc_context(rc(style)):
+        width, height = _size(style, rows, columns, each)
+        figure = page.new(width, height)
+        one_axis = len({panel.axis for panel in panels}) == 1
+        axes = figure.subplots(rows, columns, sharex=one_axis, sharey=True, squeeze=False).ravel()
+        for ax, panel in zip(axes, panels, strict=False):
+            _panel(ax, panel, [p for p in panels if p.axis == panel.axis], width / columns)
+            _title(ax, panel, everything, style, width / columns)
+        _clear(axes, len(panels), columns)
+        if len(panels) == 1 and panels[0].axis == "resident" and style is SCREEN:
+            bytes_on_top(axes[0], width)
+        handles = _marks(panels, axes[0], style.letters)
+        if not each:
+            series = legend.series_handles(everything, style.letters)
+            own = [panel.own for panel in panels if panel.own is not None]
+            stars = legend.own_handles(own[0], style.letters) if own else []
+            added = [legend.heading(legend.OWN), *stars] if own else []
+            handles = [*series, *added, legend.heading(legend.HOW_TO_READ), *handles]
+        page.finish(
+            figure, handles, caption(everything, slices), style, below=True if each else None,
+            bold=legend.bold(everything), **_axis_labels(axes, panels, slices, y_label, columns, width),
+        )  # fmt: skip
+        for ax, panel in zip(axes, panels if len(panels) <= 2 else [], strict=False):
+            _direct_labels(ax, panel, everything)
+    return figure
+
+
+def caption(points: pd.DataFrame, slices: Sequence[str] = (), *, ranges: bool = True) -> str:
+    """How the numbers were made, in sentences.  ranges: the picture shows how far seeds differ."""
+    over = f" Accuracy: {slices_in_words(list(slices))}." if len(slices) > 1 else ""
+    seeds = _span(points["seeds"].tolist())
+    hows = [how for how in (BOOTSTRAP, RANGE) if how in set(points["interval"])]
+    spread = f" with {' or '.join(hows)} over seeds" if ranges else ""
+    mean = f"Mean of {seeds} seeds{spread}." if hows else "One seed: no interval."
+    zero = " A diverged seed counts as 0." if any(points["diverged_in_grid"]) else ""
+    return f"{asked(points)}{over} {mean} {tuned(points)}{zero}"
+
+
+def asked(points: pd.DataFrame) -> str:
+    """Of what: the task and the depth."""
+    tasks, layers = sorted(points["task"].unique()), _span(points["n_layers"].tolist())
+    return f"Task {' and '.join(tasks)}, {layers} layers."
+
+
+def tuned(points: pd.DataFrame) -> str:
+    """How the learning rate was chosen."""
+    if all(points["single_lr"]):
+        return "One learning rate each, not tuned."
+    lrs = _span(points["lrs"].tolist())
+    return f"Learning rate: the best of {lrs} by mean validation accuracy over seeds and slices."
+
+
+def _panel(ax: Axes, panel: Panel, alike: Sequence[Panel], inches: float) -> None:
+    """`alike`, the panels with this axis, set its limits and the markers, so that panels agree."""
+    axis = AXES[panel.axis]
+    everything = pd.concat([other.points for other in alike], ignore_index=True)
+    draw.panel(ax, _drawn(panel), looks(everything), axis, panel.alone)
+    low, high = _limits(everything, alike)
+    scale(ax, axis, min([low, *_room(alike, low, high)]), high, inches)
+    if panel.bound is not None:
+        draw.bounds(ax, panel.bound, axis)
+    if panel.own is not None:
+        draw.own(ax, panel.own, draw.own_looks(panel.own), axis.column)
+
+
+def _room(panels: Sequence[Panel], low: float, high: float) -> list[float]:
+    """Where the axis may begin to show bounds left of its points, most of it left to these."""
+    axis, most = AXES[panels[0].axis], low / (high / low) ** (1 / FOR_POINTS - 1)
+    curves = [panel.bound for panel in panels if panel.bound is not None]
+    ends = [draw.reach(curve, label, axis) for curve in curves for label in draw.bound_lines(axis)]
+    far = 0.0 if any(panel.whole for panel in panels) else most
+    return [max(far, end / 2) for end in ends if end > far]
+
+
+def _marks(panels: Sequence[Panel], ax: Axes, letters: int) -> Handles:
+    """The legend of the marks in the panels that share the first one's axis, and of the bounds."""
+    axis = AXES[panels[0].axis]
+    alike = [panel for panel in panels if panel.axis == panels[0].axis]
+    curves = [panel.bound for panel in alike if panel.bound is not None]
+    everything = pd.concat([panel.points for panel in alike], ignore_index=True)
+    marks = legend.mark_handles(everything, axis, letters)
+    return marks + legend.bound_handles(curves, axis, ax.get_xlim()[0], letters)
+
+
+def _drawn(panel: Panel) -> pd.DataFrame:
+    """Points with a number on this axis; a state of 0 stands at 1, where a log axis can show it."""
+    x = AXES[panel.axis].column
+    known = panel.points.loc[panel.points[x].notna()]
+    return known.assign(**{x: known[x].clip(lower=1)}) if x.startswith("state") else known
+
+
+def _limits(points: pd.DataFrame, alike: Sequence[Panel]) -> tuple[float, float]:
+    axis = alike[0].axis
+    x = AXES[axis].column
+    columns = [points[name] for name in ([x, "state_touched"] if axis == "resident" else [x])]
+    columns += [panel.own[x] for panel in alike if panel.own is not None]
+    seen = np.concatenate([column.to_numpy(float) for column in columns])
+    seen = seen[seen > 0]
+    low, high = (float(seen.min()), float(seen.max())) if len(seen) else (1.0, 1.0)
+    return low / MARGIN, high * MARGIN
+
+
+def _title(ax: Axes, panel: Panel, everything: pd.DataFrame, style: Style, inches: float) -> None:
+    keys, equals, values = panel.title.partition("= ")
+    together = equals + values if "mean of" in keys else (equals + values).replace(" ", NO_BREAK)
+    lines = textwrap.wrap(keys + together, max(12, int(inches * 118 / style.small)))
+    colour = looks(everything)[panel.alone].colour if panel.alone is not None else INK
+    ax.set_title("\n".join(lines), fontsize=style.small, color=colour, pad=3)
+
+
+def _clear(axes: np.ndarray, used: int, columns: int) -> None:
+    """Take away the places that are left over; the panels above them keep their numbers."""
+    for ax in axes[used:]:
+        ax.remove()
+    for ax in axes[max(0, used - columns) : used]:
+        ax.tick_params(labelbottom=True)
+
+
+def _axis_labels(
+    axes: np.ndarray, panels: Sequence[Panel], slices: Sequence[str], y_label: str, columns: int, width: float
+) -> dict[str, str]:
+    """Write what each axis says; where many panels say the same, return it, to be said once."""
+    tokens = _or(sorted({int(n) for panel in panels for n in panel.points["state_seq_len"]}))
+    words = y_label or slices_in_words(list(slices)).partition(": ")[0]
+    y_label = f"{SPLIT_IN_WORDS[panels[0].points['split'].iloc[0]]} accuracy, {words}"
+    if len(panels) > 2 and len({panel.axis for panel in panels}) == 1:
+        return {"x_label": AXES[panels[0].axis].label(tokens), "y_label": y_label}
+    for ax, panel in zip(axes, panels, strict=False):
+        if ax in axes[::columns]:
+            ax.set_ylabel(y_label)
+        text = AXES[panel.axis].label(tokens)
+        ax.set_xlabel("\n".join(textwrap.wrap(text, int(width / columns * 100 / small()))))
+    return {}
+
+
+def _direct_labels(ax: Axes, panel: Panel, everything: pd.DataFrame) -> None:
+    known = _drawn(panel)
+    tops = [top(row) for row in known.to_dict("records")]
+    known = known.assign(accuracy=tops)
+    write = labels.place_names if crowded(everything) else labels.place
+    write(ax, known, looks(everything), AXES[panel.axis].column)
+
+
+def _most_columns(style: Style, panels: int, each: bool) -> int:
+    if each:
+        return ALONE_COLUMNS[style.name]
+    narrow = 1 if panels < 3 else 2
+    return narrow if style.width < 4 else 4
+
+
+def _size(style: Style, rows: int, columns: int, each: bool) -> tuple[float, float]:
+    """Of the panels, in inches."""
+    if each:
+        width = 10.5 if style is SCREEN else style.width
+        return width, 0.5 + rows * 0.95 * width / columns
+    width = style.width * (WIDTHS[columns] if style is SCREEN else 1)
+    alone = rows == 1 and columns <= 2
+    return width, style.height if alone else 0.6 + rows * min(style.height, 0.75 * width / columns)
+
+
+def _or(numbers: list[int]) -> str:
+    """ "16, 32 or 64"."""
+    words = [str(number) for number in numbers]
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _span(counts: list[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low}" if low == high else f"{low} to {high}"

@@ -1,0 +1,186 @@
+"""A legend that explains every mark in the picture, and none that is not in it."""
+
+import math
+import textwrap
+
+import pandas as pd
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from analysis.drawing import draw
+from analysis.drawing.draw import CHANCE, FORBIDDEN, FULL, FULL_VIEW, bound_lines, reach
+from analysis.drawing.labels import knob_names
+from analysis.drawing.page import Handles
+from analysis.drawing.style import (
+    INK,
+    PALE,
+    by_family,
+    crowded,
+    family_colours,
+    family_markers,
+    looks,
+    mixed,
+    one_family,
+)
+from analysis.drawing.ticks import in_bytes
+from analysis.statistics.axes import BYTES, Axis
+from analysis.statistics.bounds import BITS, HEURISTIC
+from analysis.statistics.chance import SAID
+from analysis.statistics.frontier import decodable
+from analysis.statistics.seeds import APART, settled
+
+HOW_TO_READ = "how to read it"
+OWN = "points of your own"
+# Marks of our own, in black: matplotlib draws them beside their texts.
+FRONTIER = {"color": PALE, "linewidth": 3.2}
+HOLLOW = {"color": INK, "linestyle": "none", "marker": "o", "markerfacecolor": "white"}
+READS = {
+    "color": INK,
+    "linestyle": ":",
+    "marker": "o",
+    "markersize": 4,
+    "markerfacecolor": mixed(INK, draw.PALE),
+}
+SEEDS = {"color": INK, "marker": "o", "markersize": 3.6, "linewidth": 0.6}
+DASH = {"color": INK, "linestyle": "none", "marker": "_", "markersize": 9}
+FLAG = {"color": INK, "linestyle": "none", "marker": ">", "markersize": 3}
+CROSS = {"color": INK, "linestyle": "none", "marker": "x", "markersize": 5, "markeredgewidth": 1.6}
+PALE_CROSS = CROSS | {"markeredgewidth": 0.8, "alpha": 0.45}
+
+
+def bold(points: pd.DataFrame) -> dict[str, str]:
+    """Legend texts that are headings -> their colours."""
+    families = {} if crowded(points) else family_colours(points)
+    if one_family(points):
+        families = dict.fromkeys(families, INK)
+    return families | {HOW_TO_READ: INK, OWN: INK}
+
+
+def series_handles(points: pd.DataFrame, letters: int) -> Handles:
+    """One a series under its family, in brackets what its direct labels give; one a family in a crowd.
+
+    letters: in a line, here and below.
+    """
+    if crowded(points):
+        return _families(points)
+    style, names = looks(points), knob_names(points)
+    drawn_full = set(points.loc[decodable(points), "series"])
+    handles: Handles = []
+    in_order = points.sort_values(["family", "mixer", "series"], key=by_family)
+    for family, group in in_order.groupby("family", sort=False):
+        handles.append(heading(str(family)))
+        for name in group["series"].unique():
+            look, knobs = style[name], "/".join(names[name])
+            text = f"{name} ({knobs})" if knobs else name
+            handles.append(
+                Line2D(
+                    [], [], color=look.colour, linewidth=0.9, marker=look.marker, markersize=5.5,
+                    markerfacecolor=look.colour if name in drawn_full else "white",
+                    label=_wrapped(text, letters),
+                )
+            )  # fmt: skip
+    return handles
+
+
+def mark_handles(points: pd.DataFrame, axis: Axis, letters: int) -> Handles:
+    """The marks that occur in these points."""
+    finished = points.loc[points["diverged"] < points["seeds"]]
+    kept = axis.column == "state_resident"
+    dumbbells = kept and bool((finished["state_touched"] != finished["state_resident"]).any())
+    at_another = (points["diverged_in_grid"] > 0) & (points["diverged"] == 0)
+    better = "none faster and better" if axis.more else "none smaller and better"
+    entries = [
+        (points["on_frontier"].any(), FRONTIER, f"frontier: {better}"),
+        (dumbbells, READS, "what one decode step reads"),
+        ((finished["coverage"] < FULL_VIEW).any(), DASH, "answers within the window"),
+        (
+            (finished["lr_edge"] != "").any(),
+            FLAG,
+            "best lr is the last of its grid (<\u00a0lowest, >\u00a0highest)",
+        ),
+        ((points["diverged"] > 0).any(), CROSS, "seeds diverged (of how many)"),
+        (at_another.any(), PALE_CROSS, "diverged at another lr"),
+    ]
+    marks: Handles = [
+        Line2D([], [], label=_wrapped(text, letters), **mark) for here, mark, text in entries if here
+    ]
+    if any(points["frontier_low"].notna()):
+        text = _wrapped("95 % of frontiers, seeds drawn again", letters)
+        marks.insert(1, Patch(facecolor=INK, alpha=0.08, linewidth=0, label=text))
+    return marks + common_handles(finished, letters)
+
+
+def common_handles(points: pd.DataFrame, letters: int) -> Handles:
+    """What `draw.mark` and `draw.chance` have drawn, in any picture."""
+    entries = [
+        (~decodable(points), HOLLOW, "not causal or not decodable"),
+        (~settled(points), SEEDS, f"each seed, where they differ by > {APART:g}"),
+        (points["chance"].notna(), CHANCE, SAID),
+    ]
+    return [
+        Line2D([], [], label=_wrapped(text, letters), **mark) for here, mark, text in entries if any(here)
+    ]
+
+
+def bound_handles(curves: list[pd.DataFrame], axis: Axis, left: float, letters: int) -> Handles:
+    """The bounds that `draw.bounds` shows on axes that begin at `left`; in words, where the others are."""
+    ends = {
+        label: max(reach(curve, label, axis) for curve in curves)
+        for label in (bound_lines(axis) if curves else {})
+    }
+    shown = [label for label, end in ends.items() if end > left]
+    handles: Handles = []
+    for label in shown:
+        shaded = {"facecolor": FORBIDDEN} if label == BITS[axis.bits[0]] else None
+        handles.append(_bound_handle(label, bound_lines(axis)[label], shaded, letters))
+    beyond = [bits for bits in axis.bits if ends and BITS[bits] not in shown]
+    if beyond:
+        handles.append(heading(_wrapped(_beyond(beyond, ends, axis), letters)))
+    return handles
+
+
+def _beyond(bits: list[int], ends: dict[str, float], axis: Axis) -> str:
+    """Where the bounds lie that a picture does not reach."""
+    at = [ends[BITS[count]] for count in bits]
+    if axis.ticks == BYTES:
+        return f"no model scores {FULL} below {in_bytes(math.ceil(at[0]))} (left of the picture)"
+    places, sizes = " / ".join(f"{x:.2g}" if x < 100 else f"{x:,.0f}" for x in at), " / ".join(map(str, bits))
+    return f"no model scores {FULL} below {places} scalars of {sizes} bits (left of the picture)"
+
+
+def own_handles(own: pd.DataFrame, letters: int) -> Handles:
+    """One a name of the points that are no records."""
+    return [
+        Line2D(
+            [], [], linestyle="none", marker=marker, markersize=7, color=colour, markeredgecolor="white",
+            markeredgewidth=0.4, label=_wrapped(name, letters),
+        )
+        for name, (marker, colour) in draw.own_looks(own).items()
+    ]  # fmt: skip
+
+
+def _wrapped(text: str, letters: int) -> str:
+    return "\n".join(textwrap.wrap(text, letters))
+
+
+def heading(text: str) -> Line2D:
+    return Line2D([], [], linestyle="none", label=text)
+
+
+def _bound_handle(label: str, line: dict, shaded: dict | None, letters: int) -> Line2D | Patch:
+    text = _wrapped("outer-product memory (a heuristic)" if label == HEURISTIC else label, letters)
+    if shaded:
+        return Patch(label=text, edgecolor=line["color"], linewidth=line["linewidth"], **shaded)
+    return Line2D([], [], label=text, **line)
+
+
+def _families(points: pd.DataFrame) -> Handles:
+    colours, markers = family_colours(points), family_markers(points)
+    counts = points.sort_values("family", key=by_family).groupby("family", sort=False)["series"].nunique()
+    return [
+        Line2D(
+            [], [], linestyle="none", color=colours[family], marker=markers[family], markersize=5.5,
+            label=f"{family} ({count})",
+        )
+        for family, count in zip(counts.index.astype(str), counts, strict=True)
+    ]  # fmt: skip

@@ -1,0 +1,169 @@
+"""A page: panels in a grid, a legend at their right or below them, a caption; and the page as files."""
+
+import io
+import math
+import os
+import textwrap
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from analysis.drawing.style import GREY, SCREEN, Style, rc, small
+
+PAD = 0.08  # inches between the parts of a page
+Handles = list[Line2D | Patch]
+
+
+def new(width: float, height: float) -> Figure:
+    """An empty page of so many inches, whose panels will share what room there is."""
+    return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine())
+
+
+def grid(panels: int, most: int = 4) -> tuple[int, int]:
+    """Rows and columns, at most so many, near a square and with few empty places."""
+    wanted = min(most, math.ceil(math.sqrt(panels)))
+    columns = min(range(wanted, most + 1), key=lambda count: (-panels % count, count))
+    return math.ceil(panels / columns), columns
+
+
+def multiples(panels: int, style: Style, most: int) -> tuple[Figure, np.ndarray, int]:
+    """A page of panels that share their axes, at most so many side by side; the panels; their columns."""
+    lines, columns = grid(panels, most)
+    width = style.width * (1.0 if style.below else {1: 1.0, 2: 1.4}.get(columns, 2.0))
+    figure = new(width, 0.6 + lines * min(0.72 * style.height, 0.8 * width / columns))
+    axes = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    for ax in axes[panels:]:
+        ax.remove()
+    for ax in axes[max(0, panels - columns) : panels]:
+        ax.tick_params(labelbottom=True)
+    return figure, axes[:panels], columns
+
+
+def finish(
+    figure: Figure,
+    handles: Handles,
+    caption: str,
+    style: Style = SCREEN,
+    *,
+    x_label: str = "",
+    y_label: str = "",
+    below: bool | None = None,
+    bold: dict[str, str] | None = None,
+) -> None:
+    """Make room for the legend and the caption beside the panels, and fix the layout.
+
+    The page grows by what they need; in a style whose legend stands below, its width stays.
+    x_label, y_label: common to all panels.
+    below: where the legend stands, if not where the style has it.  bold: legend text -> its colour.
+    """
+    width, height = figure.get_size_inches()
+    under = style.below if below is None else below
+    legend = _legend(figure, handles, width if under else math.inf, bold or {})
+    box = legend.get_window_extent()
+    across, tall = (box.width / figure.dpi + PAD, box.height / figure.dpi + PAD) if handles else (0.0, 0.0)
+    wide = width if under else width + across
+    lines = _lines(figure, caption, wide - 2 * PAD) if style.captioned else []
+    strip = len(lines) * small() * 1.5 / 72 + PAD if lines else 0.0
+    high = strip + (height + tall if under else max(height, tall))
+    figure.set_size_inches(wide, high)
+    figure.text(PAD / wide, PAD / 2 / high, "\n".join(lines), fontsize=small(), color=GREY, va="bottom")
+    bottom = strip + (tall if under else 0.0)
+    anchor = (0.0, strip / high) if under else (width / wide, 1.0)
+    legend.set_loc("lower left" if under else "upper left")
+    legend.set_bbox_to_anchor(anchor, figure.transFigure)
+    line = style.font * 1.5 / 72
+    below_all = textwrap.wrap(x_label, int(width * 120 / style.font))
+    floor, wall = bottom + line * len(below_all), line * bool(y_label)
+    if x_label:
+        figure.supxlabel(
+            "\n".join(below_all), x=(wall + width) / 2 / wide, y=bottom / high, fontsize=style.font
+        )
+    if y_label:
+        figure.supylabel(y_label, x=PAD / 2 / wide, y=(1 + floor / high) / 2, fontsize=style.font)
+    rect = (wall / wide, floor / high, (width - wall) / wide, 1 - floor / high)
+    figure.set_layout_engine(ConstrainedLayoutEngine(rect=rect))
+    figure.draw_without_rendering()
+
+
+def _lines(figure: Figure, text: str, inches: float) -> list[str]:
+    """The text in lines of at most so many inches, in small type."""
+    letters = int(inches * 122 / small())
+    while True:
+        lines = textwrap.wrap(text, letters)
+        probe = figure.text(0, 0, "\n".join(lines), fontsize=small())
+        width = probe.get_window_extent().width / figure.dpi
+        probe.remove()
+        if width <= inches or letters <= 8:
+            return lines
+        letters = min(letters - 1, int(letters * inches / width))
+
+
+def save(figure: Figure, stem: Path, style: Style = SCREEN, *, print_too: bool = True) -> list[Path]:
+    """stem.png, and stem.pdf for print, each in one move."""
+    forms = {"png": png, "pdf": pdf} if print_too else {"png": png}
+    return [write(stem.with_name(f"{stem.name}.{end}"), form(figure, style)) for end, form in forms.items()]
+
+
+def folder(results: Path, name: str, out: Path | None) -> Path:
+    """out, or the folder of this name beside the records, made.  ValueError: the latter is a link."""
+    home = out or results.with_suffix("") / name
+    if out is None and home.is_symlink():
+        raise ValueError(
+            f"{home} is a link to {os.readlink(home)}: remove it, or name the folder with --out."
+        )
+    home.mkdir(parents=True, exist_ok=True)
+    return home
+
+
+def write(path: Path, content: bytes) -> Path:
+    """Put content at path in one move: whoever looks meanwhile sees the old file or the new one.
+
+    A link that stands there is replaced; what it leads to stays as it is.
+    """
+    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
+    try:
+        part.write_bytes(content)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+    return path
+
+
+def png(figure: Figure, style: Style = SCREEN) -> bytes:
+    """The figure as PNG, without a date or a version in it: the same figure, the same bytes."""
+    return _bytes(figure, style, "png", {"Software": None})
+
+
+def pdf(figure: Figure, style: Style = SCREEN) -> bytes:
+    """The figure as PDF, fonts embedded, without a date or a version in it."""
+    return _bytes(figure, style, "pdf", {"CreationDate": None, "Producer": None, "Creator": None})
+
+
+def _legend(figure: Figure, handles: Handles, width: float, bold: dict[str, str]) -> Legend:
+    """In as many columns as fit into so many inches; one where that is no limit."""
+    for columns in range(1 if width == math.inf else 4, 0, -1):
+        legend = figure.legend(
+            handles=handles, loc="upper left", ncols=columns, handlelength=1.6, labelspacing=0.42,
+            borderaxespad=0.4, columnspacing=1.2,
+        )  # fmt: skip
+        for text in legend.get_texts():
+            if text.get_text() in bold:
+                text.set_fontweight("bold")
+                text.set_color(bold[text.get_text()])
+        if columns == 1 or legend.get_window_extent().width <= width * figure.dpi:
+            return legend
+        legend.remove()
+    raise AssertionError("one column is returned whatever its width")
+
+
+def _bytes(figure: Figure, style: Style, form: str, metadata: dict[str, None]) -> bytes:
+    buffer = io.BytesIO()
+    with matplotlib.rc_context(rc(style)):
+        figure.savefig(buffer, format=form, metadata=metadata)
+    return buffer.getvalue()

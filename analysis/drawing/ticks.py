@@ -1,0 +1,71 @@
+"""The scale of an axis, with ticks as its quantity is spoken of."""
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
+
+from analysis.drawing.style import GREY, small
+from analysis.statistics.axes import BYTES, FP32, MEASURED, Axis
+
+INCH = 0.52  # for a tick and its number, at least
+
+
+def scale(ax: Axes, axis: Axis, low: float, high: float, inches: float) -> None:
+    """A log axis from low to high, so many inches long, with ticks as the quantity is spoken of."""
+    ax.set_xscale("log", base=10 if axis.ticks == MEASURED else 2)
+    ax.set_xlim(low, high)
+    if axis.ticks == MEASURED:
+        _ones_twos_fives(ax, low, high)
+    else:
+        _powers_of_two(ax, low, high, in_bytes if axis.ticks == BYTES else _count, _places(inches))
+
+
+def bytes_on_top(ax: Axes, inches: float) -> None:
+    """On top of an axis in scalars, the same in fp32 bytes."""
+    low, high = (x * FP32 for x in ax.get_xlim())
+    top = ax.secondary_xaxis("top", functions=(_to_bytes, _from_bytes))
+    top.set_xscale("log", base=2)
+    _powers_of_two(top, low, high, in_bytes, _places(inches))
+    top.tick_params(labelsize=small(), colors=GREY)
+    top.set_xlabel("the same in bytes, kept in fp32", fontsize=small(), color=GREY)
+    top.spines["top"].set_visible(False)
+
+
+def _to_bytes(scalars: Any) -> Any:
+    return scalars * FP32
+
+
+def _from_bytes(count: Any) -> Any:
+    return count / FP32
+
+
+def in_bytes(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:g} {unit}"
+        count /= 1024
+    return f"{count:g} TiB"
+
+
+def _places(inches: float) -> int:
+    return max(2, int(inches / INCH))
+
+
+def _count(x: float) -> str:
+    return f"{x:,.0f}"
+
+
+def _powers_of_two(ax: Any, low: float, high: float, text: Any, places: int) -> None:
+    powers = [n for n in range(0, 64) if low <= 2**n <= high]
+    stride = 1 + len(powers) // places
+    ax.xaxis.set_major_locator(FixedLocator([2.0**n for n in powers if n % stride == 0]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: text(x)))
+
+
+def _ones_twos_fives(ax: Axes, low: float, high: float) -> None:
+    narrow = high / low < 100
+    ax.xaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0) if narrow else (1.0,)))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(EngFormatter(sep=" "))

@@ -1,0 +1,169 @@
+"""Which pictures there are, and which of them belong to which sweep.
+
+A picture is a module of analysis/figures with a function `figure(study, style) -> Picture`; its name is the
+module's, and the first line of its docstring says what it shows.  A module with TASKS refuses all others.
+"""
+
+import difflib
+import importlib
+import pkgutil
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+
+import matplotlib
+import pandas as pd
+from matplotlib.figure import Figure
+
+from analysis import figures
+from analysis.drawing import page
+from analysis.drawing.style import Style, rc
+from analysis.records import readable
+from analysis.records.readable import as_csv
+from zoo.results.store import Reading, curves, distances
+
+# A sweep's pictures, and those of its toy form mini_NAME where that has no line of its own.
+PICTURES = {
+    "demo": ("frontier", "heat_map", "curves"),
+    "learning": ("frontier",),
+    "precision": ("losses",),
+    "based_fig2": ("based_fig2", "frontier", "heat_map", "distance", "lr_profiles", "curves"),
+    "based_fig2_cpu": (),  # while it runs: ask for pictures by name
+    "mini_based_fig2": ("based_fig2", "frontier", "heat_map", "distance", "curves"),  # one learning rate
+    "based_fig3": ("based_fig3", "frontier", "curves"),
+    "based_fig8": ("based_fig8", "frontier", "distance"),
+    "zoology_fig2": ("zoology_fig2",),
+    "se_attn_ablations": ("se_attn_ablations", "frontier", "distance"),
+    "state_scaling": ("state_scaling", "loads", "heat_map"),
+}
+MINI = "mini_"
+
+
+@dataclass(frozen=True)
+class Study:
+    """Results as pictures want them.
+
+    home: a results folder or an archive of one.  where: a condition of `analysis.records.where` on the
+    columns of `zoo.results.load`; cells for which it does not hold are left out.
+    """
+
+    home: Path
+    where: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.home.stem if self.home.suffix == ".zip" else self.home.resolve().name
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """As `zoo.results.load`, of the records that can be read, each cell once."""
+        return self._read[0]
+
+    @property
+    def unread(self) -> list[str]:
+        """One line on each record that cannot be read or counts once."""
+        return self._read[1]
+
+    @cached_property
+    def metrics(self) -> pd.DataFrame:
+        found, lost = curves(Reading(self.home))
+        self.unread.extend(lost)
+        return found
+
+    @cached_property
+    def distances(self) -> pd.DataFrame:
+        return distances(readable.readable(self.home).records)
+
+    @cached_property
+    def _read(self) -> tuple[pd.DataFrame, list[str]]:
+        found = readable.readable(self.home)
+        table, twice = readable.once(readable.kept(found.table, self.where))
+        return table, found.wrong + found.notes + twice
+
+
+@dataclass(frozen=True)
+class Picture:
+    """rows: the numbers behind the figure.
+
+    tables: more of them, by the suffix of their file.  says: what it shows, a sentence each; the first is the
+    caption.
+    """
+
+    figure: Figure
+    rows: pd.DataFrame
+    says: list[str]
+    tables: dict[str, pd.DataFrame]
+
+
+def names() -> list[str]:
+    """Every picture there is."""
+    return sorted(module.name for module in pkgutil.iter_modules(figures.__path__) if module.name[0] != "_")
+
+
+def find(name: str) -> ModuleType:
+    """The module of a picture.  ValueError names the near ones."""
+    known = names()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or known
+        raise ValueError(f"No picture {name!r}: did you mean {' or '.join(near)}?")
+    return importlib.import_module(f"analysis.figures.{name}")
+
+
+def about(name: str) -> str:
+    """What a picture shows, in a line."""
+    return (find(name).__doc__ or "").strip().splitlines()[0]
+
+
+def sweeps_of(name: str) -> list[str]:
+    return [sweep for sweep, shown in PICTURES.items() if name in shown]
+
+
+def pictures_of(sweep: str) -> tuple[str, ...]:
+    """What belongs to a sweep or its toy form; ValueError for one that none belongs to."""
+    known = PICTURES.get(sweep, PICTURES.get(sweep.removeprefix(MINI)))
+    if known is None:
+        near = difflib.get_close_matches(sweep.removeprefix(MINI), PICTURES, n=2) or list(PICTURES)
+        raise ValueError(
+            f"No picture belongs to a sweep {sweep!r} (the name of the folder or archive): "
+            f"rename it to that of its sweep ({', '.join(near)}), or ask for pictures by name."
+        )
+    return known
+
+
+def draw(name: str, study: Study, style: Style) -> Picture:
+    """Make a picture; ValueError, one line, for what these results cannot show."""
+    module = find(name)
+    _check_task(name, module, study)
+    with matplotlib.rc_context(rc(style)):
+        return module.figure(study, style)
+
+
+def _check_task(name: str, module: ModuleType, study: Study) -> None:
+    """A picture with a list of TASKS shows no other."""
+    known = getattr(module, "TASKS", None)
+    others = sorted(set(study.table["task"]) - set(known)) if known else []
+    if known and others:
+        raise ValueError(
+            f"{name} stands beside what is published on {', '.join(known)}, and these cells are of task "
+            f"{' and '.join(map(repr, others))}: python -m analysis.figures frontier draws them."
+        )
+
+
+def write(picture: Picture, stem: Path, style: Style, *, print_too: bool = True) -> list[Path]:
+    """stem.png, stem.pdf for print, stem.csv, stem_SUFFIX.csv for each further table, stem.txt with what it
+    says.
+    """
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    written = {ending: text.encode() for ending, text in texts(picture).items()}
+    return page.save(picture.figure, stem, style, print_too=print_too) + [
+        page.write(stem.with_name(stem.name + ending), content) for ending, content in written.items()
+    ]
+
+
+def texts(picture: Picture) -> dict[str, str]:
+    """How a file's name ends -> what it says: the numbers behind the picture, and its sentences."""
+    tables = {"": picture.rows} | {f"_{name}": table for name, table in picture.tables.items()}
+    return {f"{suffix}.csv": as_csv(table) for suffix, table in tables.items()} | {
+        ".txt": "\n".join(picture.says) + "\n"
+    }

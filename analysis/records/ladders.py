@@ -1,0 +1,87 @@
+"""Ladders: points of one mixer that differ in one setting alone, so that what it does can be read off."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis.records.cells import word
+
+WIDTH = "d_model"
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """knob: the setting, as the mixer's yaml has it.  rows: one a value, in rising order where values are
+    numbers.  fixed: the settings that this ladder holds, and others of its knob and mixer at another value.
+    """
+
+    knob: str
+    rows: pd.DataFrame
+    fixed: str
+
+    @property
+    def values(self) -> list[str]:
+        return [word(value) for value in self.rows[column(self.knob)]]
+
+    @property
+    def counts(self) -> bool:
+        """Whether the values are numbers."""
+        return all(_number(value) is not None for value in self.values)
+
+
+def ladders(points: pd.DataFrame) -> dict[str, list[Ladder]]:
+    """knob -> its ladders of two rungs or more.
+
+    points: rows of one load with the columns mixer, series, d_model and mixer.<setting>, as
+    `analysis.statistics.scored.means` returns them.
+    """
+    found: dict[str, list[Ladder]] = {}
+    for _, rows in points.groupby("mixer", sort=True):
+        names = _varying(rows)
+        for name in names:
+            for ladder in _of_knob(rows, name, [other for other in names if other != name]):
+                found.setdefault(ladder.knob, []).append(ladder)
+    return found
+
+
+def column(knob: str) -> str:
+    return knob if knob == WIDTH else f"mixer.{knob}"
+
+
+def _varying(rows: pd.DataFrame) -> list[str]:
+    names = [str(name) for name in rows if str(name).startswith("mixer.") and name != f"mixer.{WIDTH}"]
+    return [name for name in [WIDTH, *names] if len({word(value) for value in rows[name]}) > 1]
+
+
+def _of_knob(rows: pd.DataFrame, name: str, others: list[str]) -> list[Ladder]:
+    words = rows[others].map(word)
+    keys = [tuple(row) for row in words.to_numpy().tolist()]
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for place, key in enumerate(keys):
+        groups.setdefault(key, []).append(place)
+    several = {key: places for key, places in groups.items() if len(places) > 1}
+    differ = [i for i in range(len(others)) if len({key[i] for key in several}) > 1]
+    return [
+        Ladder(
+            name.removeprefix("mixer."),
+            _rising(rows.iloc[places], name),
+            " ".join(f"{others[i].removeprefix('mixer.')}={key[i]}" for i in differ),
+        )
+        for key, places in several.items()
+    ]
+
+
+def _rising(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    words = [word(value) for value in rows[name]]
+    numbers = [_number(value) for value in words]
+    keys = [(number or 0.0, text) for number, text in zip(numbers, words, strict=True)]
+    if None in numbers:
+        keys = [(0.0, text) for text in words]
+    return rows.iloc[sorted(range(len(rows)), key=lambda i: keys[i])]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

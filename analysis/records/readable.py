@@ -1,0 +1,97 @@
+"""The records of a folder that can be read, and what is wrong with the others."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from analysis.records.where import where
+from zoo.foreign import inert
+from zoo.results import store
+from zoo.results import table as results_table
+
+
+class Readable(NamedTuple):
+    """table: what `zoo.results.load` makes of the sound records.  wrong: a line on each of the others.
+
+    notes: one on each folder that bears another name than its record.  records: the sound ones.
+    """
+
+    table: pd.DataFrame
+    wrong: list[str]
+    notes: list[str]
+    records: list[dict[str, Any]]
+
+
+def readable(home: Path) -> Readable:
+    """What can be read of a results folder or archive.  ValueError: it is not there, or nothing can."""
+    reading = store.Reading(home)
+    found = sorted((record for _, record in reading), key=lambda record: record["run_id"])
+    if not found:
+        raise ValueError(reading.nothing())
+    return Readable(results_table.table(found), reading.wrong, reading.notes, found)
+
+
+def sound(folder: store.Home) -> dict[str, Any]:
+    """The record of a cell, in a folder of any name.  ValueError, one line: it is damaged or foreign."""
+    return store.parsed(folder)
+
+
+def kept(table: pd.DataFrame, condition: str) -> pd.DataFrame:
+    """The rows for which a condition of `analysis.records.where` holds; all for "".  ValueError: it is none,
+    or nothing is left.
+    """
+    try:
+        rows = where(table, condition) if condition else table
+    except ValueError as error:
+        raise ValueError(f"--where ({condition!r}) is no condition: {error}.") from None
+    if rows.empty:
+        raise ValueError(f"--where ({condition!r}) leaves no cell of {table['run_id'].nunique()}: loosen it.")
+    return rows
+
+
+def as_csv(table: pd.DataFrame) -> str:
+    """A table as every command of analysis/ writes it: the same numbers, the same bytes.
+
+    A word that a spreadsheet would compute ("=HYPERLINK(..)") has a ' before it; numbers stay numbers.
+    """
+    words = [str(column) for column in table if table[column].dtype.kind in "OUT"]
+    quiet = {name: [inert(value) for value in table[name].tolist()] for name in words}
+    safe = table.assign(**{name: pd.Series(cells, table.index, object) for name, cells in quiet.items()})
+    return safe.rename(columns=inert).to_csv(index=False, float_format="%.6g", lineterminator="\n")
+
+
+def once(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """(the table with each cell once, a line that names those that were there twice).
+
+    A folder and a copy of it, merged under other names, hold the same record: it counts once.
+    ValueError: two records say that they are the same cell, and disagree; or two cells differ in nothing
+    (point, learning rate and seed are equal) but their run_id, and would pass for two seeds.
+    """
+    rows = table.drop_duplicates()
+    again = rows.loc[rows.duplicated(["run_id", "split", "slice"]), "run_id"]
+    if len(again):
+        raise ValueError(
+            f"Two records say that they are {again.iloc[0]}, and their numbers differ: "
+            "give their folders or archives one at a time."
+        )
+    cells = rows.drop_duplicates("run_id")
+    twins = cells.loc[cells.duplicated(["point", "lr", "seed"], keep=False)]
+    if len(twins):
+        one = twins.loc[
+            (twins[["point", "lr", "seed"]] == twins[["point", "lr", "seed"]].iloc[0]).all(axis=1)
+        ]
+        first, second = one["run_id"].iloc[:2]
+        raise ValueError(
+            f"{first} and {second} are one point, learning rate and seed twice, which is no second seed: "
+            f"leave one out with --where \"run_id != '{second}'\"."
+        )
+    twice = sorted(table.loc[table.duplicated(), "run_id"].unique())
+    note = f"{len(twice)} cells are there twice and count once: {listed(twice)}."
+    return rows, [note] if twice else []
+
+
+def listed(names: list[str], most: int = 4) -> str:
+    """ "a; b; c; d and 7 more": names may have commas."""
+    rest = len(names) - most
+    return "; ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")

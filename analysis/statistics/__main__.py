@@ -1,0 +1,190 @@
+"""What the points of a results folder say together: tables for the terminal, and each whole as CSV.
+
+    python -m analysis.statistics results/
+    python -m analysis.statistics results/ --recall 0.8 --where "d_model == 64"
+
+points.csv       solved seeds, the width of the good learning rates, how often each is on the frontier
+slices.csv       the same frontier for each slice alone; the bits recalled for a scalar of state
+series.csv       the area under each series' own frontier; the state it needs to recall
+equal_state.csv  accuracy of each series at equal states
+pairs.csv        every two series at equal state, seed by seed
+capacity.csv     pairs recalled by each point, exponents.csv: how that grows with the state
+distances.csv    accuracy against how far back the key stands
+
+Loads that have no common axis are judged each by itself.  Exit code: 0; 1 when there was nothing to judge; 3
+when some records could not be read or a cell scores above what is possible (`analysis.statistics.bounds`).
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from rich.markup import escape
+from rich.table import Table
+
+from analysis.drawing import page
+from analysis.records import cells
+from analysis.records.readable import as_csv, kept, once, readable
+from analysis.statistics import bounds, capacity, equal, learning_rate, paired
+from analysis.statistics.area import area
+from analysis.statistics.distance import by_distance
+from analysis.statistics.frontier import takes_part
+from analysis.statistics.points import points
+from analysis.statistics.seeds import solved
+from analysis.statistics.table import whole
+from analysis.statistics.uncertainty import at_chosen
+from zoo.results import store
+
+ABOUT = ["load", "series", "d_model", "knobs", "state_resident"]
+SHOWN = {
+    "points": [
+        *ABOUT, "accuracy", "low", "high", "seeds", "solved", "frontier_share", "lr", "lr_edge", "decades",
+        "decades_most",
+    ],
+    "series": [
+        "load", "series", "area", "area_low", "area_high", "points", "state", "state_low", "state_high",
+        "censored",
+    ],
+    "pairs": ["load", "a", "b", "state", "difference", "low", "high", "p", "least_p", "pairs"],
+    "capacity": ["series", "d_model", "knobs", "state", "pairs", "low", "high", "censored", "loads", "seeds"],
+    "exponents": ["series", "exponent", "low", "high", "states", "censored", "drawn"],
+}  # fmt: skip
+AT_MOST = 40  # rows of a table that are printed; the CSV has all
+
+
+def statistics(table: pd.DataFrame, recall: float = capacity.RECALL) -> dict[str, pd.DataFrame]:
+    """name -> table, from that of `zoo.results.load`; a table that has no row is left out.
+
+    recall: the accuracy at which states and capacities are read off.  Raises ValueError as `cells.named`.
+    """
+    found: dict[str, list[pd.DataFrame]] = {}
+    for name, load in cells.loads(cells.named(table)).items():
+        for key, frame in _of_load(load, recall).items():
+            frame = frame.drop(columns="load", errors="ignore")
+            frame.insert(0, "load", name)
+            found.setdefault(key, []).append(frame)
+    tables = {key: pd.concat(frames, ignore_index=True) for key, frames in found.items()}
+    if capacity.PAIRS in table and table[capacity.PAIRS].notna().to_numpy().all():
+        tables["capacity"] = capacity.capacities(table, recall)
+        tables["exponents"] = capacity.fits(table, recall)
+    return {key: frame for key, frame in tables.items() if len(frame)}
+
+
+def distances(counted: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """`by_distance` of every load, with what its points are.  counted: of `zoo.results.load_distances`."""
+    frames = []
+    for load in cells.loads(cells.named(table)).values():
+        rows = by_distance(counted, load, learning_rate.choose(load))
+        frames.append(load.drop_duplicates("point")[["point", *ABOUT]].merge(rows, on="point"))
+    return pd.concat(frames, ignore_index=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        table, unread, notes, records = readable(options.results)
+        table, twice = once(kept(table, options.where))
+        tables = statistics(table, options.recall)
+        if len(counted := store.distances(records)):
+            tables["distances"] = distances(counted, table)
+        paths = _write(tables, page.folder(options.results, "statistics", options.out))
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    for name, columns in SHOWN.items():
+        if name in tables:
+            _print(tables[name], columns, name)
+    for path in paths:
+        print(f"wrote {path}")
+    for note in (*notes, *twice):
+        print(f"note: {note}", file=sys.stderr)
+    wrong = bounds.in_words(bounds.violations(table))
+    for line in [*(f"not read: {each}" for each in unread), *wrong]:
+        print(f"error: {line}", file=sys.stderr)
+    return 3 if unread or wrong else 0
+
+
+def _of_load(load: pd.DataFrame, recall: float) -> dict[str, pd.DataFrame]:
+    chosen, slices = learning_rate.choose(load), cells.slices(load, "test")
+    shown = points(load, chosen, split="test", slices=slices)
+    scores = at_chosen(load, chosen, "test", slices)
+    tables = {
+        "points": _points(load, shown, scores),
+        "slices": pd.concat([_slice(load, chosen, name) for name in slices], ignore_index=True),
+    }
+    states = shown.loc[takes_part(shown) & (shown["state_resident"] > 0), "state_resident"]
+    if states.nunique() > 1:
+        low, high = float(states.min()), 2 * float(states.max())  # so that the largest counts for a doubling
+        tables["series"] = area(shown, scores, low=low, high=high, by="series").merge(
+            equal.state_at(shown, scores, recall).rename(columns={"low": "state_low", "high": "state_high"}),
+            on="series",
+        )  # fmt: skip
+        tables["pairs"] = paired.at_equal_state(shown, scores)
+        tables["equal_state"] = equal.accuracy_at(shown, scores, _powers(low, high))
+    return tables
+
+
+def _points(load: pd.DataFrame, shown: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
+    of_point = {name: group["accuracy"].to_numpy(float) for name, group in scores.groupby("point")}
+    shares = np.array([solved(of_point[name]) for name in shown["point"]])
+    shown = shown.assign(solved=shares[:, 0], solved_low=shares[:, 1], solved_high=shares[:, 2])
+    return shown.merge(learning_rate.good_range(load), on="point")
+
+
+def _slice(load: pd.DataFrame, chosen: pd.DataFrame, name: str) -> pd.DataFrame:
+    shown = points(load, chosen, split="test", slices=[name])
+    of_slice = load.loc[load["slice"] == name].drop_duplicates("point")
+    keys = [column for column in ("seq_len", "num_kv_pairs", bounds.VOCAB_SIZE) if column in load]
+    return bounds.recall(shown.merge(of_slice[["point", *keys]], on="point"))
+
+
+def _powers(low: float, high: float) -> list[float]:
+    """The powers of two from low to high."""
+    return [2.0**i for i in range(int(np.ceil(np.log2(low))), int(np.floor(np.log2(high))) + 1)]
+
+
+def _write(tables: dict[str, pd.DataFrame], folder: Path) -> list[Path]:
+    return [page.write(folder / f"{name}.csv", as_csv(frame).encode()) for name, frame in tables.items()]
+
+
+def _print(frame: pd.DataFrame, columns: list[str], title: str) -> None:
+    columns = [name for name in columns if name in frame and not (name == "load" and all(frame[name] == ""))]
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        table.add_column(name, no_wrap=True, justify="left" if frame[name].dtype.kind in "OUT" else "right")
+    for row in frame.head(AT_MOST).to_dict("records"):
+        table.add_row(*(escape(_word(row[name])) for name in columns))
+    console = whole(table)
+    console.print(table)
+    if len(frame) > AT_MOST:
+        console.print(f"{len(frame) - AT_MOST} more in {title}.csv", style="dim")
+    console.print()
+
+
+def _word(value: object) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    if np.isnan(value):
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    summary, _, details = (__doc__ or "").partition("\n")
+    parser = argparse.ArgumentParser(
+        prog="python -m analysis.statistics", description=summary, epilog=details,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to, or an archive of it")
+    parser.add_argument("--out", type=Path, help="where the CSV files go (default: RESULTS/statistics)")
+    parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
+    parser.add_argument(
+        "--recall", type=float, default=capacity.RECALL, help="accuracy at which capacity is read off"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

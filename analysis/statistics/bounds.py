@@ -1,0 +1,242 @@
+"""What no model can do: accuracy on MQAR against bits of state, and against what lies in view.
+
+Derivations, assumptions and what they leave out: docs/bounds.md.  The bounds hold for a task whose slices say
+num_kv_pairs and seq_len and whose record says task.vocab_size; elsewhere there is no bound, and no error.
+"""
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from analysis.statistics.frontier import decodable
+from analysis.statistics.outer_product import recalled
+
+Floats = NDArray[np.float64]
+BITS = {32: "no model: 32 bits a scalar", 16: "no model: 16 bits a scalar", 1: "no model: 1 bit a scalar"}
+HEURISTIC = "capacity of an outer-product memory"
+LABELS = (*BITS.values(), HEURISTIC)
+VOCAB_SIZE = "task.vocab_size"
+COVERAGE = "coverage and the best guess"
+NEEDED = [
+    "run_id", "mixer", "slice", "accuracy", "rows", "coverage", "state_resident", "state_aux_ints", "causal",
+    "exact_decode", VOCAB_SIZE,
+]  # fmt: skip
+FOUND = ["run_id", "mixer", "slice", "accuracy", "limit", "bound", "p"]
+BITS_OF_A_SCALAR = 32  # the most that is kept; with it a point above the bound is an error
+BITS_OF_AN_INT = 32
+ERROR_RATE = 1e-3  # that violations() reports anything at all by chance
+ALPHABETS = 16  # that a bound is averaged over, at most
+
+
+class Load(NamedTuple):
+    """What a slice of MQAR asks for; half of the vocabulary are values."""
+
+    seq_len: int
+    num_kv_pairs: int
+    vocab_size: int
+
+
+def highest_accuracy(bits: ArrayLike, *, num_kv_pairs: int, num_values: ArrayLike) -> Floats:
+    """The expected accuracy that no state of so many bits exceeds when each key is asked for once.
+
+    1 - the smallest delta in [0, 1 - 1/m] with D (h2(delta) + delta log2(m - 1)) >= B - bits, where D is
+    num_kv_pairs, m num_values and B = log2(m! / (m - D)!) the bits of the values; 1 from B bits on.
+    bits and num_values broadcast.
+    """
+    sizes = np.asarray(num_values, int)
+    missing = (_bits_of_values(num_kv_pairs, sizes) - np.asarray(bits, float)) / num_kv_pairs
+    if (missing <= 0).all():
+        return np.ones(missing.shape)
+    low, high = np.zeros(missing.shape), np.broadcast_to(1 - 1 / sizes, missing.shape)
+    for _ in range(40):  # the left side grows with delta
+        middle = (low + high) / 2
+        enough = _fano(middle, sizes) >= missing
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.where(missing <= 0, 1.0, 1 - high)
+
+
+def most(bits: ArrayLike, load: Load) -> Floats:
+    """`highest_accuracy` where filler avoids the row's values, and so gives away what they are not."""
+    sizes, weights = alphabets(load)
+    each = highest_accuracy(
+        np.asarray(bits, float)[..., None], num_kv_pairs=load.num_kv_pairs, num_values=sizes
+    )
+    return each @ weights
+
+
+def least_bits(accuracy: ArrayLike, load: Load) -> Floats:
+    """The bits of state without which no model has this accuracy: the inverse of `most`."""
+    accuracy = np.asarray(accuracy, float)
+    low = np.zeros(accuracy.shape)
+    high = np.full(accuracy.shape, _bits_of_values(load.num_kv_pairs, alphabets(load)[0]).max())
+    for _ in range(40):
+        middle = (low + high) / 2
+        enough = most(middle, load) >= accuracy
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.where(accuracy <= most(0, load), 0.0, high)
+
+
+@cache
+def alphabets(load: Load) -> tuple[NDArray[np.int64], Floats]:
+    """How many values may still be an answer for one who has read all filler of a row, and how probably.
+
+    Falling; at most ALPHABETS of them.  Filler of one pass: draws from the tokens that are neither key nor
+    value of the row.
+    """
+    values = load.vocab_size - load.vocab_size // 2
+    others, outside = values - load.num_kv_pairs, load.vocab_size - 2 * load.num_kv_pairs
+    if others < 0:
+        raise ValueError(
+            f"task.vocab_size (={load.vocab_size}) has {values} values, too few for "
+            f"num_kv_pairs (={load.num_kv_pairs}); use at least {2 * load.num_kv_pairs}."
+        )
+    seen = np.arange(others + 1)
+    found = np.eye(1, others + 1)[0]  # [u]: the probability that u of the others stand in the filler
+    for _ in range(max(load.seq_len - 3 * load.num_kv_pairs, 0)):
+        new = found * (others - seen) / max(1, outside)
+        found = found - new + np.append(0, new[:-1])
+    likely = found > 1e-12
+    return _merged(values - seen[likely], found[likely] / found[likely].sum())
+
+
+def curves(slices: list[str], vocab_size: float | None, states: ArrayLike) -> pd.DataFrame:
+    """The bounds to draw: state (scalars), accuracy (mean over the slices) and bound, one of LABELS.
+
+    The last, HEURISTIC, is no bound.  Empty where a slice has no num_kv_pairs or seq_len, or no vocab_size.
+    """
+    states = np.asarray(states, float)
+    loads = [_load(name, vocab_size) for name in slices]
+    known = [load for load in loads if load]
+    if not loads or len(known) < len(loads):
+        return pd.DataFrame({"state": [], "accuracy": [], "bound": []})
+    lines = {label: [most(bits * states, load) for load in known] for bits, label in BITS.items()}
+    lines[HEURISTIC] = [
+        recalled(states, num_kv_pairs=load.num_kv_pairs, num_values=load.vocab_size - load.vocab_size // 2)
+        for load in known
+    ]
+    frames = [
+        pd.DataFrame({"state": states, "accuracy": np.mean(alone, axis=0), "bound": label})
+        for label, alone in lines.items()
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def ceiling(coverage: ArrayLike, load: Load) -> Floats:
+    """The accuracy that no model exceeds of which only this share of the values lies in view.
+
+    A value out of view is guessed, here by one who knows all other values of the row and all its filler.
+    """
+    sizes, weights = alphabets(load)
+    guess = float(weights @ (1 / (sizes - load.num_kv_pairs + 1)))
+    coverage = np.asarray(coverage, float)
+    return coverage + (1 - coverage) * guess
+
+
+def violations(table: pd.DataFrame) -> pd.DataFrame:
+    """The cells that score above what is possible, beyond what their sample of rows explains.
+
+    One row a cell and slice of the test split: run_id, mixer, slice, accuracy, limit, bound (BITS[32] or
+    COVERAGE), p.  p is Hoeffding's: the most probable that so many independent rows, whatever the dependence
+    within a row, score so far above the limit; reported below ERROR_RATE over the number of comparisons.
+    An empty frame is what a sound implementation gives.  table: of `zoo.results.load`.
+    """
+    rows = table.loc[
+        (table["split"] == "test") & table["accuracy"].notna(), [c for c in NEEDED if c in table]
+    ]
+    of_load = [(rows.loc[which], load) for load, which in loads(rows).items()]
+    compared = [limits(part, load) for part, load in of_load for limits in (_by_bits, _by_view)]
+    found = pd.concat(compared) if compared else rows.iloc[:0].assign(limit=0.0, bound="")
+    found["p"] = [_tail(*row) for row in found[["accuracy", "limit", "rows"]].itertuples(index=False)]
+    found = found.loc[found["p"] < ERROR_RATE / max(1, len(found)), FOUND]
+    return found.sort_values(["run_id", "slice"], ignore_index=True)
+
+
+def in_words(found: pd.DataFrame) -> list[str]:
+    """One line for each row of `violations`."""
+    return [
+        f"{row['run_id']} scores {row['accuracy']:.3f} on {row['slice']}, above {row['limit']:.3f}, the most "
+        f"that is possible ({row['bound']}): its count of the state, its view or its data is wrong."
+        for row in found.to_dict("records")
+    ]
+
+
+def recall(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with recall_bits (`least_bits` of each row's accuracy) and bits_per_scalar of resident state.
+
+    NaN where the task has no bound or the cell diverged.  table: of `zoo.results.load`, or points of single
+    slices with a column task.vocab_size.
+    """
+    bits = pd.Series(np.nan, index=table.index)
+    for load, which in loads(table).items():
+        rows = which & table["accuracy"].notna()
+        bits[rows] = least_bits(table.loc[rows, "accuracy"].to_numpy(float), load)
+    return table.assign(recall_bits=bits, bits_per_scalar=bits / table["state_resident"])
+
+
+def loads(table: pd.DataFrame) -> dict[Load, pd.Series]:
+    """load -> which rows ask it, by their slice and task.vocab_size; rows that do not say are in none."""
+    if VOCAB_SIZE not in table:
+        return {}
+    kinds = {kind: _load(*kind) for kind in zip(table["slice"], table[VOCAB_SIZE].astype(float), strict=True)}
+    return {
+        load: (table["slice"] == name) & (table[VOCAB_SIZE] == vocab_size)
+        for (name, vocab_size), load in kinds.items()
+        if load
+    }
+
+
+def _by_bits(rows: pd.DataFrame, load: Load) -> pd.DataFrame:
+    rows = rows.loc[decodable(rows)]
+    bits = BITS_OF_A_SCALAR * rows["state_resident"] + BITS_OF_AN_INT * rows["state_aux_ints"]
+    return rows.assign(limit=most(bits.to_numpy(float), load), bound=BITS[BITS_OF_A_SCALAR])
+
+
+def _by_view(rows: pd.DataFrame, load: Load) -> pd.DataFrame:
+    rows = rows.loc[rows["coverage"] < 1]
+    return rows.assign(limit=ceiling(rows["coverage"].to_numpy(float), load), bound=COVERAGE)
+
+
+def _tail(mean: float, limit: float, rows: float) -> float:
+    """Hoeffding 1963, theorem 1: P(mean of `rows` independent numbers in [0, 1] >= mean), expected: limit."""
+    if mean <= limit:
+        return 1.0
+    divergence = mean * np.log(mean / limit)
+    divergence += (1 - mean) * np.log((1 - mean) / (1 - limit)) if mean < 1 else 0.0
+    return float(np.exp(-rows * divergence))
+
+
+def _load(slice_: str, vocab_size: float | None) -> Load | None:
+    fields = dict(re.findall(r"(\w+)=(\d+)", slice_))
+    if "seq_len" not in fields or "num_kv_pairs" not in fields:
+        return None
+    if vocab_size is None or not np.isfinite(vocab_size):
+        return None
+    return Load(int(fields["seq_len"]), int(fields["num_kv_pairs"]), int(vocab_size))
+
+
+def _merged(sizes: NDArray[np.int64], weights: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """A few of many falling sizes: each stands for the larger ones before it, whose bound is lower."""
+    groups = np.array_split(np.arange(len(sizes)), min(len(sizes), ALPHABETS))
+    return np.array([sizes[group[-1]] for group in groups]), np.array(
+        [weights[group].sum() for group in groups]
+    )
+
+
+def _bits_of_values(num_kv_pairs: int, num_values: NDArray[np.int64]) -> Floats:
+    if not 1 <= num_kv_pairs <= num_values.min():
+        raise ValueError(
+            f"num_kv_pairs (={num_kv_pairs}) must be at least 1 and at most the number of values "
+            f"(={num_values.min()}), which are distinct."
+        )
+    return np.log2(num_values[..., None] - np.arange(num_kv_pairs)).sum(axis=-1)
+
+
+def _fano(delta: Floats, num_values: NDArray[np.int64]) -> Floats:
+    """h2(delta) + delta log2(m - 1): the most entropy that an error rate of delta leaves in one value."""
+    inside = np.clip(delta, 1e-300, 1 - 1e-16)
+    entropy = -inside * np.log2(inside) - (1 - inside) * np.log2(1 - inside)
+    return entropy + delta * np.log2(np.maximum(1, num_values - 1))

@@ -1,0 +1,178 @@
+"""How many pairs are recalled, and how that grows with the state.
+
+The capacity of a mixer at one setting: the number of pairs at which its accuracy falls below RECALL, read off
+between the loads it was tested on, on a straight line over log2 of the pairs.  The loads may be slices of one
+cell or cells of their own (one load a run).  Where even the smallest load is missed, or the largest is still
+recalled, the capacity lies outside what was measured: it is censored, and takes no part in a fit.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.records import cells
+from analysis.statistics import learning_rate
+from analysis.statistics.frontier import decodable
+from analysis.statistics.uncertainty import RESAMPLES, at_chosen, resampled
+
+Floats = NDArray[np.float64]
+RECALL = 0.9
+STATES = 3  # distinct states that a fit needs; a line through two is none
+OCTAVES = 1.0  # that they must span, as log2: nearly equal states differ for other reasons
+PAIRS = "num_kv_pairs"
+UNIT = ["series", "d_model", "knobs"]
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """One mixer at one setting.  log_pairs [K] rises; accuracy [1 + draws, K], the first row as measured."""
+
+    name: tuple
+    log_pairs: Floats
+    log_states: Floats
+    accuracy: Floats
+    seeds: int
+
+
+def capacities(table: pd.DataFrame, recall: float = RECALL) -> pd.DataFrame:
+    """One row a mixer and setting: series, d_model, knobs, state, pairs, low, high, censored, loads, seeds.
+
+    pairs: recalled at `recall`; NaN where censored, which says "below" (the smallest load is missed) or
+    "above" (the largest is recalled), else "".  low, high: 95 %, seeds drawn again; 0 and inf where draws are
+    censored, NaN with one seed.  state: scalars, at that many pairs; where censored, at the load next to it.
+    table: of `zoo.results.load`.  Raises ValueError where no test slice has num_kv_pairs.
+    """
+    rows = []
+    for unit in _units(table):
+        found = crossing(unit.log_pairs, unit.accuracy, recall)
+        low, high = (np.nan, np.nan) if unit.seeds < 2 else _ordered_percentiles(found[1:])
+        at = np.clip(found[0], unit.log_pairs[0], unit.log_pairs[-1])
+        rows.append(
+            dict(zip(UNIT, unit.name, strict=True))
+            | {"state": 2.0 ** np.interp(at, unit.log_pairs, unit.log_states)}
+            | {"pairs": 2.0 ** found[0] if np.isfinite(found[0]) else np.nan, "low": low, "high": high}
+            | {"censored": {-np.inf: "below", np.inf: "above"}.get(float(found[0]), "")}
+            | {"loads": len(unit.log_pairs), "seeds": unit.seeds}
+        )
+    columns = [*UNIT, "state", "pairs", "low", "high", "censored", "loads", "seeds"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def fits(table: pd.DataFrame, recall: float = RECALL) -> pd.DataFrame:
+    """One row a series: pairs = factor * state^exponent, by least squares in logarithms.
+
+    exponent, low, high (95 %, seeds drawn again; NaN where no cell has two), factor, states (that take part),
+    censored (that do not), drawn (the share of draws that leave enough states for a fit).  NaN with fewer
+    than STATES distinct states, or states that span less than OCTAVES.
+    """
+    rows = []
+    units = _units(table)
+    for series in dict.fromkeys(unit.name[0] for unit in units):
+        of = [unit for unit in units if unit.name[0] == series]
+        pairs = np.stack([crossing(unit.log_pairs, unit.accuracy, recall) for unit in of], axis=1)
+        states = np.stack([_states(unit, pairs[:, i]) for i, unit in enumerate(of)], axis=1)
+        slopes, starts = lines(states, pairs)
+        drawn = slopes[1:][np.isfinite(slopes[1:])]
+        several = len(drawn) and max(unit.seeds for unit in of) > 1
+        low, high = np.quantile(drawn, [0.025, 0.975]) if several else (np.nan, np.nan)
+        used = np.isfinite(pairs[0])
+        rows.append(
+            {"series": series, "exponent": slopes[0], "low": low, "high": high, "factor": 2.0 ** starts[0]}
+            | {"states": len(set(states[0][used].tolist())), "censored": int((~used).sum())}
+            | {"drawn": len(drawn) / RESAMPLES}
+        )
+    columns = ["series", "exponent", "low", "high", "factor", "states", "censored", "drawn"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def crossing(log_pairs: Floats, accuracy: Floats, recall: float) -> Floats:
+    """log2 of the pairs where each row of accuracy [..., K] first falls below recall.
+
+    -inf where the smallest load is below it, inf where none is.
+    """
+    missed = accuracy < recall
+    place = missed.argmax(axis=-1)
+    previous = np.maximum(place - 1, 0)
+    before, after = (np.take_along_axis(accuracy, i[..., None], axis=-1)[..., 0] for i in (previous, place))
+    fall = np.where(before > after, before - after, 1.0)
+    left, right = log_pairs[previous], log_pairs[place]
+    found = left + (right - left) * (before - recall) / fall
+    found = np.where(missed[..., 0], -np.inf, found)
+    return np.where(missed.any(axis=-1), found, np.inf)
+
+
+def lines(xs: Floats, ys: Floats) -> tuple[Floats, Floats]:
+    """(slope, start) of the least-squares line of each row of ys [R, N] over xs, leaving out what is not
+    finite; NaN with fewer than STATES distinct xs, or where they span less than OCTAVES.
+    """
+    used = np.isfinite(ys) & np.isfinite(xs)
+    count = used.sum(axis=1)
+    xs, ys = np.where(used, xs, 0.0), np.where(used, ys, 0.0)
+    centre = [values.sum(axis=1) / np.maximum(count, 1) for values in (xs, ys)]
+    dx, dy = (np.where(used, v - c[:, None], 0.0) for v, c in zip((xs, ys), centre, strict=True))
+    ordered = np.sort(np.where(used, xs, np.nan), axis=1)  # nan last, and nan > 0 is False
+    distinct = (np.diff(ordered, axis=1, prepend=-np.inf) > 0).sum(axis=1) >= STATES
+    wide = np.where(used, xs, -np.inf).max(axis=1) - np.where(used, xs, np.inf).min(axis=1) >= OCTAVES
+    enough = distinct & wide
+    slope = np.where(enough, (dx * dy).sum(axis=1) / np.where(enough, (dx**2).sum(axis=1), 1.0), np.nan)
+    return slope, centre[1] - slope * centre[0]
+
+
+def _units(table: pd.DataFrame) -> list[_Unit]:
+    if PAIRS not in table or table.loc[table["split"] == "test", PAIRS].isna().any():
+        raise ValueError(f"A test slice has no {PAIRS}: a capacity is a number of pairs.")
+    table = cells.named(table)
+    table = table.loc[decodable(table)]
+    scored = [row for load in cells.loads(table).values() for row in _scored(load)]
+    units: dict[tuple, list] = {}
+    for name, *scores in scored:
+        units.setdefault(name, []).append(scores)
+    return [_unit(name, scores) for name, scores in sorted(units.items()) if scores]
+
+
+def _scored(load: pd.DataFrame) -> list[tuple]:
+    """(unit, pairs, state, accuracy [1 + draws], seeds) of each point and test slice of one load."""
+    chosen = learning_rate.choose(load)
+    slices = cells.slices(load, "test")
+    pairs = dict(zip(load["slice"], load[PAIRS].astype(float), strict=True))
+    each = [
+        at_chosen(load, chosen, "test", [name]).set_index(["point", "seed"])["accuracy"] for name in slices
+    ]
+    wide = pd.concat(each, axis=1, keys=slices)
+    about = {row["point"]: row for row in load.drop_duplicates("point").to_dict("records")}
+    rng = np.random.default_rng(0)
+    found = []
+    for point, scores in wide.groupby("point"):
+        measured = scores.to_numpy(float)
+        accuracy = np.vstack([measured.mean(axis=0), resampled(measured, rng)])
+        unit = tuple(about[point][name] for name in UNIT)
+        state = about[point]["state_resident"]
+        for i, name in enumerate(slices):
+            found.append((unit, pairs[name], state, accuracy[:, i], len(scores)))
+    return found
+
+
+def _unit(name: tuple, scores: list) -> _Unit:
+    pairs = sorted({of[0] for of in scores})
+    same = [[of for of in scores if of[0] == count] for count in pairs]
+    return _Unit(
+        name=name,
+        log_pairs=np.log2(pairs),
+        log_states=np.array([np.log2(np.mean([of[1] for of in group])) for group in same]),
+        accuracy=np.stack([np.mean([of[2] for of in group], axis=0) for group in same], axis=1),
+        seeds=max(of[3] for of in scores),
+    )
+
+
+def _states(unit: _Unit, log_pairs: Floats) -> Floats:
+    at = np.clip(log_pairs, unit.log_pairs[0], unit.log_pairs[-1])
+    return np.interp(at, unit.log_pairs, unit.log_states)
+
+
+def _ordered_percentiles(log_pairs: Floats) -> tuple[float, float]:
+    ordered = np.sort(log_pairs)
+    last = len(ordered) - 1
+    low, high = ordered[round(0.025 * last)], ordered[round(0.975 * last)]
+    return float(2.0**low), float(2.0**high)

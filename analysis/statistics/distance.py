@@ -1,0 +1,49 @@
+"""Accuracy against how far back the key stands that is asked for."""
+
+import numpy as np
+import pandas as pd
+
+from analysis.statistics.seeds import resamples, written
+from analysis.statistics.uncertainty import percentiles
+
+
+def by_distance(
+    distances: pd.DataFrame, table: pd.DataFrame, chosen: pd.DataFrame, split: str = "test"
+) -> pd.DataFrame:
+    """One row a point, slice and distance: accuracy, low, high (95 %, seeds drawn again; NaN with one seed),
+    answers, seeds, diverged, seed_accuracies.
+
+    accuracy is pooled: right answers over answers of all seeds at the chosen learning rate.  A diverged seed
+    counts as wrong on as many answers as the others were asked on average.
+    distances: of `zoo.results.load_distances`; a distance stands for those above its half.
+    """
+    cells = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
+    of_split = distances.loc[distances["split"] == split]
+    counted = of_split.merge(cells[["run_id", "point"]], on="run_id", validate="many_to_one")
+    size = cells["point"].value_counts().to_dict()
+    rows = [row for point, group in counted.groupby("point") for row in _of_point(point, group, size[point])]
+    columns = ["point", "slice", "distance", "accuracy", "low", "high", "answers", "seeds", "diverged"]
+    columns.append("seed_accuracies")
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _of_point(point: object, counted: pd.DataFrame, seeds: int) -> list[dict[str, object]]:
+    wide = counted.pivot(index="run_id", columns=["slice", "distance"], values=["answers", "right"])
+    wide = wide.fillna(0).sort_index(axis=1)
+    answers, right = wide["answers"].to_numpy(float), wide["right"].to_numpy(float)
+    lost = seeds - len(wide)
+    answers = np.vstack([answers, np.repeat(answers.mean(axis=0, keepdims=True), lost, axis=0)])
+    right = np.vstack([right, np.zeros((lost, right.shape[1]))])
+    drawn = resamples(seeds)
+    asked = answers[drawn].sum(axis=1)
+    shares = np.where(asked > 0, right[drawn].sum(axis=1) / np.maximum(asked, 1), np.nan)
+    rows = []
+    for i, (slice_, distance) in enumerate(wide["answers"].columns):
+        low, high = percentiles(shares[:, i]) if seeds > 1 else (np.nan, np.nan)
+        rows.append(
+            {"point": point, "slice": slice_, "distance": distance}
+            | {"accuracy": right[:, i].sum() / answers[:, i].sum(), "low": low, "high": high}
+            | {"answers": int(wide["answers"].iloc[:, i].sum()), "seeds": seeds, "diverged": lost}
+            | {"seed_accuracies": written(right[:, i] / np.maximum(answers[:, i], 1))}
+        )
+    return rows

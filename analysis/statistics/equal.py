@@ -1,0 +1,118 @@
+"""Series compared where their states, or their accuracies, are equal.
+
+A series is read as the best it reaches with at most so much state: its points' accuracies, never falling, and
+between two points a straight line over log2 of the state.  Outside its smallest and largest point it has no
+value; nothing is extrapolated.
+"""
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.statistics.frontier import takes_part
+from analysis.statistics.uncertainty import percentiles, resampled_points
+
+Floats = NDArray[np.float64]
+
+
+def accuracy_at(
+    points: pd.DataFrame, scores: pd.DataFrame, states: list[float], x: str = "state_resident"
+) -> pd.DataFrame:
+    """One row a series and state: accuracy there (NaN outside its points), low, high (95 %; NaN where no
+    point has two seeds), seeds (the fewest of its points).
+
+    points: of one picture; scores: of `analysis.statistics.uncertainty.at_chosen` on the same slices.
+    """
+    rows = []
+    for name, group in _series(points, x):
+        xs, ys, draws = group[x].to_numpy(float), group["accuracy"].to_numpy(float), _draws(group, scores)
+        for state in states:
+            here, drawn = float(accuracies(xs, ys, state)), accuracies(xs, draws, state)
+            rows.append({"state": state} | _row(name, "accuracy", here, drawn, group))
+    return pd.DataFrame(rows, columns=["series", "state", "accuracy", "low", "high", "seeds"])
+
+
+def state_at(
+    points: pd.DataFrame, scores: pd.DataFrame, accuracy: float, x: str = "state_resident"
+) -> pd.DataFrame:
+    """One row a series: the least state with this accuracy, low, high, seeds, censored, reached.
+
+    state is NaN where censored: "above" (none of its points reaches the accuracy) or "below" (the smallest
+    already exceeds it).  reached: the share of draws that have such a state; low and high are over these, so
+    where reached is below 1 they are too narrow.
+    """
+    rows = []
+    for name, group in _series(points, x):
+        states = group[x].to_numpy(float)
+        draws = least_states(states, _draws(group, scores), accuracy)
+        here = least_states(states, group["accuracy"].to_numpy(float), accuracy)
+        reached = float(np.isfinite(draws).mean()) if len(draws) else np.nan
+        outside = "above" if max(group["accuracy"]) < accuracy else "below"
+        censored = "" if np.isfinite(here) else outside
+        rows.append(
+            _row(name, "state", float(here), draws, group) | {"censored": censored, "reached": reached}
+        )
+    return pd.DataFrame(rows, columns=["series", "state", "low", "high", "seeds", "censored", "reached"])
+
+
+def by_seed(
+    points: pd.DataFrame, scores: pd.DataFrame, series: str, state: float, x: str = "state_resident"
+) -> pd.Series:
+    """seed -> accuracy of the series at this state, with that seed's cells alone.
+
+    Only seeds that all points of the series have; empty where the state lies outside.
+    """
+    group = next((group for name, group in _series(points, x) if name == series), points.iloc[:0])
+    wide = scores.loc[scores["point"].isin(group["point"])].pivot(
+        index="seed", columns="point", values="accuracy"
+    )
+    wide = wide.reindex(columns=group["point"]).dropna()
+    found = accuracies(group[x].to_numpy(float), wide.to_numpy(float), state)
+    return pd.Series(found, index=wide.index, name=series, dtype=float).dropna()
+
+
+def accuracies(states: Floats, ys: Floats, state: float) -> Floats:
+    """Of each row of ys [..., P] over states [P]: the accuracy at this state, NaN outside."""
+    if not len(states) or not states.min() <= state <= states.max():
+        return np.full(ys.shape[:-1], np.nan)
+    xs, best = _curve(states, ys)
+    place = min(int(np.searchsorted(xs, np.log2(state), side="right")), len(xs) - 1)
+    before = max(place - 1, 0)
+    width = xs[place] - xs[before]
+    share = (np.log2(state) - xs[before]) / width if width else 0.0
+    return best[..., before] * (1 - share) + best[..., place] * share
+
+
+def least_states(states: Floats, ys: Floats, accuracy: float) -> Floats:
+    """Of each row of ys [..., P]: the least state with this accuracy; NaN if none has it or all have more."""
+    xs, best = _curve(states, ys)
+    enough = best >= accuracy
+    place = enough.argmax(axis=-1)[..., None]
+    before = np.maximum(place - 1, 0)
+    high, low = (np.take_along_axis(best, i, axis=-1) for i in (place, before))
+    rise = np.where(high > low, high - low, 1.0)
+    found = xs[before] + (xs[place] - xs[before]) * (accuracy - low) / rise
+    none = ~enough.any(axis=-1) | (best[..., 0] > accuracy)
+    return np.where(none, np.nan, 2.0 ** np.where(none, 0.0, found[..., 0]))
+
+
+def _series(points: pd.DataFrame, x: str) -> list[tuple[str, pd.DataFrame]]:
+    allowed = points.loc[takes_part(points) & points[x].notna()]
+    return [(str(name), group) for name, group in allowed.groupby("series")]
+
+
+def _draws(group: pd.DataFrame, scores: pd.DataFrame) -> Floats:
+    several = any(group["seeds"] > 1)
+    return resampled_points(group, scores) if several else np.empty((0, len(group)))
+
+
+def _row(name: str, what: str, here: float, draws: Floats, group: pd.DataFrame) -> dict[str, object]:
+    low, high = percentiles(draws) if np.isfinite(here) else (np.nan, np.nan)
+    return {"series": name, what: here, "low": low, "high": high, "seeds": min(group["seeds"])}
+
+
+def _curve(states: Floats, ys: Floats) -> tuple[Floats, Floats]:
+    """log2 of the states, each once and rising, and the best accuracy so far at each."""
+    xs, which = np.unique(states, return_inverse=True)
+    best = np.stack([ys[..., which == i].max(axis=-1) for i in range(len(xs))], axis=-1)
+    return np.log2(xs), np.maximum.accumulate(best, axis=-1)

@@ -1,0 +1,70 @@
+"""Two mixers with the same seeds: the same data in the same order, so their scores come in pairs."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.statistics.equal import by_seed
+from analysis.statistics.frontier import takes_part
+from analysis.statistics.seeds import interval
+
+EXACT = 14  # pairs up to which every exchange of signs is tried
+ROUNDING = 1e-12
+
+
+def compare(a: pd.Series, b: pd.Series) -> dict[str, float | int | str]:
+    """Scores by seed of two mixers, over the seeds that both have.
+
+    difference: mean of a - b; low, high, interval: `analysis.statistics.seeds.interval` of the differences;
+    p: of the permutation test (below); least_p: the smallest that so few pairs can give, 2 / 2^pairs; pairs:
+    seeds. NaN where no seed is shared.
+    """
+    differences = (a - b).dropna().to_numpy(float)
+    if not len(differences):
+        nothing = dict.fromkeys(("difference", "low", "high", "p", "least_p"), np.nan)
+        return nothing | {"interval": "", "pairs": 0}
+    low, high, how = interval(differences)
+    return {
+        "difference": float(differences.mean()),
+        "low": low,
+        "high": high,
+        "interval": how,
+        "p": p_value(differences),
+        "least_p": min(1.0, 2.0 ** (1 - len(differences))),
+        "pairs": len(differences),
+    }
+
+
+def p_value(differences: NDArray[np.float64]) -> float:
+    """Two-sided permutation test: of all ways to exchange the two mixers within pairs, the share whose mean
+    difference is at least as large.  Exact up to EXACT pairs, else from 2^EXACT random exchanges.
+    """
+    count = len(differences)
+    if count <= EXACT:
+        signs = np.array(list(product((1.0, -1.0), repeat=count)))
+    else:
+        signs = np.random.default_rng(0).choice([1.0, -1.0], (2**EXACT, count))
+        signs[0] = 1.0  # the exchange that was observed is one of them
+    found = np.abs(signs @ differences)
+    return float((found >= abs(differences.sum()) - ROUNDING).mean())
+
+
+def at_equal_state(points: pd.DataFrame, scores: pd.DataFrame, x: str = "state_resident") -> pd.DataFrame:
+    """Every two series whose states overlap, compared at the geometric middle of the overlap.
+
+    a, b, state, and the columns of `compare`; p is not corrected for how many pairs of series there are.
+    points, scores: as in `analysis.statistics.equal`.
+    """
+    allowed = points.loc[takes_part(points) & points[x].notna()]
+    spans = {str(name): (group[x].min(), group[x].max()) for name, group in allowed.groupby("series")}
+    rows = []
+    for a, b in combinations(spans, 2):
+        low, high = max(spans[a][0], spans[b][0]), min(spans[a][1], spans[b][1])
+        if low <= high:
+            state = float(np.sqrt(low * high))
+            scored = (by_seed(points, scores, name, state, x) for name in (a, b))
+            rows.append({"a": a, "b": b, "state": state} | compare(*scored))
+    columns = ["a", "b", "state", "difference", "low", "high", "interval", "p", "least_p", "pairs"]
+    return pd.DataFrame(rows, columns=columns)

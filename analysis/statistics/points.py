@@ -1,0 +1,102 @@
+"""What a picture shows: one row a point and slice, at the point's chosen learning rate."""
+
+import numpy as np
+import pandas as pd
+
+from analysis.statistics.axes import AXES, BF16, FP32, PER_CELL
+from analysis.statistics.chance import chance
+from analysis.statistics.frontier import contends, frontier
+from analysis.statistics.seeds import interval, written
+from analysis.statistics.uncertainty import Floats, at_chosen, on_frontier, resampled_points
+
+_OF_THE_POINT = [
+    "mixer", "label", "family", "series", "knobs", "load", "task", "d_model", "n_layers", "parameters",
+    "causal", "exact_decode", "state_seq_len", "state_resident", "state_paper", "state_touched",
+]  # fmt: skip
+_FIRST = ["mixer", "series", "knobs", "d_model", "n_layers"]
+
+
+def points(
+    table: pd.DataFrame, chosen: pd.DataFrame, *, split: str, slices: list[str], axis: str = "resident"
+) -> pd.DataFrame:
+    """One row a point: its sizes, the chosen lr, and what its seeds scored on the mean of `slices`.
+
+    accuracy: mean over seeds of the unweighted mean over slices, a diverged seed counted as 0;
+    accuracy_finished: the same over the seeds that finished; low, high, interval: see
+    `analysis.statistics.seeds`;
+    seeds, diverged: how many at the chosen lr; seed_accuracies: of each, in words ("0.25 0.5"); coverage: the
+    share of answers in view, 1 without a window; chance: what a guess among the row's values scores;
+    bytes_fp32, bytes_bf16: of the resident state; decode_tokens_per_second, operations, wall_seconds: the
+    median over the seeds that finished, NaN where none did;
+    on_frontier: non-dominated on (axis, accuracy) among the rows of this call; frontier_share: how often it
+    is when the seeds are drawn again; frontier_low, frontier_high: the middle 95 % of what is then the best
+    accuracy at the cost of this point.  NaN for one that does not contend, and where no point has two seeds.
+    table: of `identify`, one load; chosen: of `choose`; axis: a key of `AXES`.
+    """
+    at_lr = chosen.loc[:, ["point", "lr"]]
+    scores = at_chosen(table, chosen, split, slices)
+    rows = [{"point": point} | _summary(group) for point, group in scores.groupby("point")]
+    about = table.drop_duplicates("point").set_index("point")[_OF_THE_POINT]
+    result = pd.DataFrame(rows).merge(chosen, on="point").merge(about, on="point")
+    result = result.merge(_measured(table, at_lr), on="point", how="left")
+    result["bytes_fp32"] = result["state_resident"] * FP32
+    result["bytes_bf16"] = result["state_resident"] * BF16
+    result["split"], result["slice"], result["chance"] = split, slice_name(slices), chance(slices)
+    result = result.sort_values(
+        ["family", "mixer", "series", "d_model", "state_resident", "point"], ignore_index=True
+    )
+    costs = result.assign(cost=AXES[axis].cost(result))
+    result["on_frontier"] = frontier(costs, "cost")
+    result["frontier_share"] = on_frontier(costs, scores, "cost")
+    result[["frontier_low", "frontier_high"]] = _band(costs, scores)
+    return result.loc[:, [*_FIRST, *(c for c in result if c not in _FIRST and c != "point"), "point"]]
+
+
+def uneven(points: pd.DataFrame) -> list[str]:
+    """The points with fewer seeds than the fullest has: "Mamba d_model=64 d_state=16 has 2 of 3 seeds"."""
+    most = points["seeds"].max()
+    few = points.loc[points["seeds"] < most].to_dict("records")
+    return [f"{in_words(row)} has {row['seeds']} of {most} seeds" for row in few]
+
+
+def in_words(point: dict) -> str:
+    """ "Mamba d_model=64 d_state=16": a row of `points` in a sentence."""
+    return f"{point['series']} d_model={point['d_model']} {point['knobs']}".strip()
+
+
+def slice_name(slices: list[str]) -> str:
+    """ "seq_len=64,num_kv_pairs=8", or "mean of 4 slices" for several."""
+    return slices[0] if len(slices) == 1 else f"mean of {len(slices)} slices"
+
+
+def _band(costs: pd.DataFrame, scores: pd.DataFrame) -> Floats:
+    """[P, 2]: at the cost of each point, the 2.5 % and 97.5 % of the best accuracy over resampled seeds."""
+    band = np.full((len(costs), 2), np.nan)
+    allowed = np.flatnonzero(contends(costs) & costs["cost"].notna())
+    allowed = allowed[np.argsort(costs["cost"].to_numpy()[allowed], kind="stable")]
+    if (costs["seeds"].to_numpy()[allowed] > 1).any():
+        best = np.maximum.accumulate(resampled_points(costs.iloc[allowed], scores), axis=1)
+        known = costs["cost"].to_numpy()[allowed]
+        last = np.searchsorted(known, known, side="right") - 1  # of the points with this cost
+        band[allowed] = np.quantile(best[:, last], [0.025, 0.975], axis=0).T
+    return band
+
+
+def _measured(table: pd.DataFrame, at_lr: pd.DataFrame) -> pd.DataFrame:
+    cells = table.loc[table["status"] == "ok"].drop_duplicates("run_id").merge(at_lr, on=["point", "lr"])
+    return cells.groupby("point", as_index=False)[list(PER_CELL)].median()
+
+
+def _summary(scores: pd.DataFrame) -> dict[str, object]:
+    low, high, how = interval(scores["accuracy"].to_numpy(float))
+    return {
+        "accuracy": scores["accuracy"].mean(),
+        "low": low,
+        "high": high,
+        "interval": how,
+        "seeds": len(scores),
+        "seed_accuracies": written(scores["accuracy"].to_numpy(float)),
+        "diverged": sum(scores["diverged"]),
+        "accuracy_finished": scores.loc[~scores["diverged"], "accuracy"].mean(),
+        "coverage": scores["coverage"].mean(skipna=False),
+    }

@@ -1,0 +1,60 @@
+"""What every point scored, where a folder may hold several loads: each load is judged by itself.
+
+A study of several loads, one load a run, has a learning rate for each point and load.  Here the loads stand
+one below the other, with the mixer's settings as columns, for pictures that facet them.
+"""
+
+from collections.abc import Callable
+
+import pandas as pd
+
+from analysis.records import cells
+from analysis.statistics import learning_rate
+from analysis.statistics.points import points
+
+Slices = Callable[[pd.DataFrame], list[list[str]]]
+
+
+def means(table: pd.DataFrame) -> pd.DataFrame:
+    """One row a point: `points.points` on the mean of all its test slices, and its settings."""
+    return _scored(table, lambda load: [cells.slices(load, "test")])
+
+
+def alone(table: pd.DataFrame) -> pd.DataFrame:
+    """One row a point and test slice, with its settings and a column for each key of the slice."""
+    rows = _scored(table, lambda load: [[name] for name in cells.slices(load, "test")])
+    keys = table.drop_duplicates("slice")[["slice", *slice_keys(table)]]
+    return rows.merge(keys, on="slice", how="left", validate="many_to_one")
+
+
+def of_seeds(table: pd.DataFrame) -> pd.DataFrame:
+    """One row a point and seed, at the learning rate that validation chose: the mean of all test slices."""
+    frames = []
+    for load in cells.loads(cells.named(table)).values():
+        chosen = learning_rate.choose(load)
+        scores = cells.seed_scores(load, "test", cells.slices(load, "test"))
+        scores = scores.merge(chosen[["point", "lr"]], on=["point", "lr"])
+        about = load.drop_duplicates("point")
+        kept = ["point", *(c for c in about if c not in scores and c not in ("split", "accuracy"))]
+        frames.append(scores.merge(about[kept], on="point", how="left"))
+    return pd.concat(frames, ignore_index=True)
+
+
+def settings(table: pd.DataFrame) -> list[str]:
+    """The columns that hold settings of the mixer."""
+    return [str(name) for name in table.columns if str(name).startswith("mixer.") and name != "mixer.d_model"]
+
+
+def slice_keys(table: pd.DataFrame) -> list[str]:
+    """The columns that a slice is made of: seq_len, num_kv_pairs."""
+    return [part.split("=")[0] for part in str(table["slice"].iloc[0]).split(",")]
+
+
+def _scored(table: pd.DataFrame, which: Slices) -> pd.DataFrame:
+    frames = []
+    for load in cells.loads(cells.named(table)).values():
+        chosen = learning_rate.choose(load)
+        rows = [points(load, chosen, split="test", slices=names) for names in which(load)]
+        about = load.drop_duplicates("point")[["point", *settings(load)]]
+        frames.append(pd.concat(rows, ignore_index=True).merge(about, on="point", how="left"))
+    return pd.concat(frames, ignore_index=True)

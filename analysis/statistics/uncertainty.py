@@ -1,0 +1,65 @@
+"""What would be seen with other seeds: the seeds of each point drawn again, many times.
+
+The learning rate is not chosen anew in each draw: every interval is that of the chosen one.
+"""
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.records.cells import seed_scores
+from analysis.statistics.frontier import contends, non_dominated
+
+Floats = NDArray[np.float64]
+RESAMPLES = 2_000
+
+
+def at_chosen(table: pd.DataFrame, chosen: pd.DataFrame, split: str, of: list[str]) -> pd.DataFrame:
+    """`seed_scores` at each point's chosen learning rate: one row a point and seed."""
+    scores = seed_scores(table, split, of)
+    return scores.merge(chosen[["point", "lr"]], on=["point", "lr"])
+
+
+def resampled(scores: Floats, rng: np.random.Generator, draws: int = RESAMPLES) -> Floats:
+    """Means over seeds of scores [seeds, ...] drawn with replacement: [draws, ...].  What stands in one row
+    is drawn together."""
+    rows = rng.integers(len(scores), size=(draws, len(scores)))
+    return scores[rows].mean(axis=1)
+
+
+def resampled_points(points: pd.DataFrame, scores: pd.DataFrame, draws: int = RESAMPLES) -> Floats:
+    """[draws, P]: the accuracy of each of the points when its own seeds are drawn again.
+
+    scores: of `at_chosen`, with the same slices as points.  The generator is seeded here.
+    """
+    rng = np.random.default_rng(0)
+    wanted = scores.loc[scores["point"].isin(points["point"])]
+    of_point = {name: group["accuracy"].to_numpy(float) for name, group in wanted.groupby("point")}
+    columns = [resampled(of_point[name], rng, draws) for name in points["point"]]
+    return np.stack(columns, axis=1) if columns else np.empty((draws, 0))
+
+
+def percentiles(draws: Floats) -> tuple[float, float]:
+    """The middle 95 % of those draws that have a value (NaN: none of them does, or all agree to the last bit
+    because there was one seed to draw from).
+    """
+    known = draws[np.isfinite(draws)]
+    if not len(known):
+        return np.nan, np.nan
+    low, high = np.quantile(known, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def on_frontier(points: pd.DataFrame, scores: pd.DataFrame, x: str = "state_resident") -> pd.Series:
+    """How often each point is on the frontier when the seeds of every point are drawn again, 0 to 1.
+
+    NaN for a point that does not contend, and for all where no point has two seeds.  A point with one seed
+    stays where it is in every draw, and looks surer than it is.
+    """
+    result = pd.Series(np.nan, index=points.index, name="frontier_share")
+    allowed = contends(points) & points[x].notna()
+    if any(points.loc[allowed, "seeds"] > 1):
+        draws = resampled_points(points.loc[allowed], scores)
+        on = non_dominated(points.loc[allowed, x].to_numpy(float), draws)
+        result[allowed] = on.mean(axis=0)
+    return result

@@ -1,0 +1,101 @@
+"""The rooms of the house and their floors: an import goes down, never up, and never in a circle.
+
+Read from the source by `ast`, so an import inside a function counts as one at the top.
+"""
+
+import ast
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+COMMANDS = "__main__"  # of a room: a command, above all rooms
+# The lowest floor first.  A room may import what stands on the floors below it, and its own modules.
+FLOORS = (
+    ("zoo", "zoo.checks", "zoo.counter_rng", "zoo.foreign", "zoo.interrupts", "zoo.state", "analysis"),
+    ("zoo.terminal",),
+    ("zoo.config", "zoo.kernels"),
+    ("zoo.results", "zoo.tasks", "zoo.mixers"),
+    ("zoo.blocks", "zoo.archive", "zoo.collect", "zoo.status", "analysis.records"),
+    ("zoo.instantiate",),
+    ("zoo.model", "analysis.statistics"),
+    ("zoo.evaluation", "analysis.drawing", "analysis.expected"),
+    ("zoo.training", "analysis.published", "analysis.pareto", "analysis.report"),
+    ("zoo.launch", "zoo.bench", "analysis.figures", "analysis.loads"),
+    ("zoo.run", "zoo.plan", "hydra_plugins", "analysis.notebooks"),
+    (COMMANDS,),
+    ("benchmarks",),
+)
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+
+
+def _modules(root: Path) -> dict[str, Path]:
+    """Dotted name -> file, of all that is no test."""
+    found = {}
+    for top in ("zoo", "analysis", "hydra_plugins", "benchmarks"):
+        for path in (root / top).rglob("*.py"):
+            parts = path.relative_to(root).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def _imported(path: Path, modules: dict[str, Path]) -> set[str]:
+    """The modules of ours that a file names in an import, wherever it stands."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= inner & modules.keys() or {node.module}
+    return found & modules.keys()
+
+
+def _room(module: str) -> str:
+    if module.endswith(COMMANDS) and module.startswith(("zoo.", "analysis.")):
+        return COMMANDS
+    depth = 2 if module.startswith(("zoo.", "analysis.")) else 1
+    return ".".join(module.split(".")[:depth])
+
+
+def _upward(imports: dict[str, set[str]]) -> list[str]:
+    """Every import that does not go down, in words."""
+    return [
+        f"{module} (floor {FLOOR[_room(module)]}) imports {other} (floor {FLOOR[_room(other)]})"
+        for module, others in sorted(imports.items())
+        for other in sorted(others)
+        if _room(module) != _room(other) and FLOOR[_room(module)] <= FLOOR[_room(other)]
+    ]
+
+
+@pytest.fixture(scope="module")
+def imports() -> dict[str, set[str]]:
+    modules = _modules(ROOT)
+    return {name: _imported(path, modules) - {name} for name, path in modules.items()}
+
+
+def test_every_module_has_a_room(imports: dict[str, set[str]]) -> None:
+    homeless = {_room(module) for module in imports} - FLOOR.keys()
+    assert not homeless, f"give these a floor in FLOORS: {sorted(homeless)}"
+
+
+def test_no_import_runs_up(imports: dict[str, set[str]]) -> None:
+    assert not _upward(imports)
+
+
+def test_an_import_that_runs_up_is_seen() -> None:
+    up = _upward({"zoo.state": {"zoo.model"}, "zoo.model": {"zoo.state", "zoo.blocks.base"}})
+    assert up == ["zoo.state (floor 0) imports zoo.model (floor 6)"]
+
+
+def test_no_circle_within_a_room(imports: dict[str, set[str]]) -> None:
+    rooms: dict[str, dict[str, set[str]]] = defaultdict(dict)
+    for module, others in imports.items():
+        rooms[_room(module)][module] = {other for other in others if _room(other) == _room(module)}
+    for graph in rooms.values():
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as circle:
+            pytest.fail(f"a circle: {circle.args[1]}")

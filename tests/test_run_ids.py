@@ -1,0 +1,54 @@
+"""The names of cells: the same words find what was trained and published, whatever is moved."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from zoo.config.compose import composer
+from zoo.launch.process_pool import PRELOADED
+
+ROOT = Path(__file__).parent.parent
+ARCHIVES = sorted((ROOT / "docs" / "results").glob("mini_*.zip"))
+A_MIXER = 2  # cells of each mixer that an archive holds
+
+# of cells that no archive holds: words -> run id, as they were before the packages of zoo/ had their names
+KNOWN = {
+    "": "based-48f8c78868c5",
+    "mixer=mamba2 model=mamba2_hybrid d_model=32": "mamba2-b74d6d058b17",
+    "mixer=attention model.layers=[mixer] mixer.position=rope lr=1e-3": "attention-7000f1211b5c",
+    "mixer=se_attn task=mqar_based optim=zoology block=zoology seed=123": "se_attn-c68ded7e785d",
+    "mixer=gla block=transformer_pp n_layers=4": "gla-925921007ce7",
+    "mixer=rwkv7 task=mqar_single trainer.precision=bf16-head": "rwkv7-8258c7844c1f",
+}
+
+
+def published(archive: Path) -> dict[str, list[str]]:
+    """Run id -> words, of a few cells of every mixer."""
+    found: dict[str, list[str]] = {}
+    with zipfile.ZipFile(archive) as file:
+        for name in sorted(n for n in file.namelist() if n.endswith("env.json")):
+            run_id = name.split("/")[-2]
+            mixer = run_id.rpartition("-")[0]
+            if sum(known.rpartition("-")[0] == mixer for known in found) < A_MIXER:
+                found[run_id] = json.loads(file.read(name))["overrides"]
+    return found
+
+
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.stem)
+def test_published_words_name_the_published_cells(archive: Path) -> None:
+    compose = composer()
+    wanted = published(archive)
+    assert {run_id: compose.cell(words).run_id for run_id, words in wanted.items()} == {r: r for r in wanted}
+
+
+@pytest.mark.parametrize("words", KNOWN)
+def test_known_words_name_known_cells(words: str) -> None:
+    assert composer().cell(words.split()).run_id == KNOWN[words]
+
+
+def test_what_workers_preload_is_there() -> None:
+    """The fork server swallows an ImportError: workers would only start slower."""
+    for module in PRELOADED:
+        __import__(module)

@@ -1,0 +1,149 @@
+"""What every command that takes key=value words shares: reading them, and saying what is wrong with them."""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+
+from zoo.checks import unknown
+from zoo.config.compose import Composer, composer, first_line, nameless, parse
+from zoo.config.grids import cells
+
+SWEEPER = "hydra_plugins.zoo_plugins.grid.GridSweeper"
+LAUNCHER = "hydra/launcher"
+PARTS = ("axes", "grids", "exclude")
+
+
+def readable(argv: Sequence[str]) -> list[str]:
+    """A folder may be called anything (~, umlauts, 2024): what Hydra would not take as a word is quoted."""
+    return [_quoted(word) if word.startswith("results=") else word for word in argv]
+
+
+def _quoted(word: str) -> str:
+    key, value = word.split("=", 1)
+    try:
+        read = parse(word)
+        if read.is_sweep_override() or not isinstance(read.value(), int | float):
+            return word
+    except HydraException:
+        if value[:1] in ("'", '"'):
+            return word
+    text = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"{key}='{text}'"
+
+
+def composer_of(args: Namespace) -> Composer:
+    """args: as Hydra's parser reads the command line."""
+    return composer(Path(args.config_dir) if args.config_dir else None)
+
+
+def mistakes(args: Namespace, error: HydraException | yaml.YAMLError) -> str:
+    """Our own words for what Hydra refused, a line each."""
+    if isinstance(error, yaml.YAMLError):
+        return yaml_mistake(error)
+    try:
+        swept = [line for line in args.overrides if parse(line).is_sweep_override()]
+        if swept and not args.multirun:
+            return "\n".join(f"{line} names several values: add -m to run a cell for each." for line in swept)
+        found = composer_of(args).mistakes(args.overrides) or _sweeper_mistakes(args)
+    except (HydraException, ValueError) as another:
+        return first_line(another)
+    return "\n".join(found) or first_line(error)
+
+
+def yaml_mistake(error: yaml.YAMLError) -> str:
+    """The file, the line and what is wrong there."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return f"cannot read a yaml: {' '.join(str(error).split())}"
+    return f"{mark.name}, line {mark.line + 1}: {getattr(error, 'problem', None) or 'no yaml'}."
+
+
+def _sweeper_mistakes(args: Namespace) -> list[str]:
+    """A part of a sweep file that no sweep has."""
+    sweeper = composer_of(args).hydras(deferred(args, args.overrides)).sweeper
+    if sweeper.get("_target_") != SWEEPER:
+        return []
+    known = [f"hydra.sweeper.{part}" for part in PARTS]
+    return [unknown("key", f"hydra.sweeper.{k}", known) for k in sweeper if k not in ("_target_", *PARTS)]
+
+
+def spanned(composer: Composer, args: Namespace) -> tuple[list[list[str]], DictConfig]:
+    """The cells that the command line spans, as words, and Hydra's part of the config (hydra.launcher).
+
+    The same cells that `python -m zoo.run -m` hands to its launcher.  HydraException or ValueError: see
+    `mistakes`.
+    """
+    args = Namespace(**vars(args) | {"multirun": True})
+    hydras = composer.hydras(deferred(args, args.overrides))
+    if hydras.sweeper.get("_target_") != SWEEPER:
+        raise ValueError("only hydra/sweeper=grid says beforehand which cells it will run.")
+    parts: Any = OmegaConf.to_container(hydras.sweeper, resolve=True)
+    words = [line for line in args.overrides if not _is_hydras(line)]
+    return cells(parts, words, composer.loader), hydras
+
+
+def one_cell(args: Namespace, argv: list[str]) -> list[str]:
+    """Without -m a sweep must be down to one cell, as the words of a record are; its words for argv."""
+    if args.multirun or args.cfg:
+        return argv
+    _refuse_launcher(args)
+    if "sweep" not in map(_key, args.overrides):
+        return argv
+    found, _ = spanned(composer_of(args), args)
+    asked = [words for words in found if set(words) == set(args.overrides)]  # a record's words are whole
+    found = asked[:1] or found
+    if len(found) > 1:
+        name = next(line for line in args.overrides if _key(line) == "sweep")
+        raise ValueError(f"{name} is {len(found)} cells: add -m to run them.")
+    return [line for line in argv if line not in args.overrides or _is_hydras(line)] + found[0]
+
+
+def _refuse_launcher(args: Namespace) -> None:
+    """Hydra would run the cell here, and not ask the launcher."""
+    for line in args.overrides:
+        if _key(line) == LAUNCHER and parse(line).value() in composer_of(args).options(LAUNCHER):
+            raise ValueError(f"{line} is for sweeps, and one cell would run in this process: add -m.")
+
+
+def deferred(args: Namespace, argv: list[str]) -> list[str]:
+    """In a sweep, a setting of what is swept (mixer.window=8) becomes an axis of one value.
+
+    Otherwise Hydra would look for the key in the default mixer, before it knows which are swept.
+    ValueError: a group without a name.
+    """
+    for line in args.overrides:
+        if wrong := nameless(parse(line)):
+            raise ValueError(wrong)
+    if not args.multirun:
+        return argv
+    swept = {_key(line) for line in args.overrides if parse(line).is_sweep_override()}
+    if {"sweep", "experiment"} & set(map(_key, args.overrides)):
+        swept.add("mixer")
+    late = {
+        line
+        for line in args.overrides
+        if _key(line).partition(".")[0] in swept and "." in _key(line) and _is_setting(line)
+    }
+    return [_as_sweep(line) if line in late else line for line in argv]
+
+
+def _is_setting(line: str) -> bool:
+    return "=" in line and not parse(line).is_sweep_override()
+
+
+def _as_sweep(line: str) -> str:
+    key, value = line.split("=", 1)
+    return f"{key}=choice({value})"
+
+
+def _key(line: str) -> str:
+    return parse(line).key_or_group
+
+
+def _is_hydras(line: str) -> bool:
+    return _key(line).startswith(("hydra.", "hydra/"))

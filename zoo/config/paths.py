@@ -1,0 +1,17 @@
+"""Where conf/ and sweeps/ lie: beside the package in a checkout, inside it once installed."""
+
+from pathlib import Path
+
+import zoo
+
+_PACKAGE = Path(zoo.__file__).resolve().parent
+
+
+def _data_folder(name: str) -> Path:
+    installed = _PACKAGE / name
+    return installed if installed.is_dir() else _PACKAGE.parent / name
+
+
+CONF = _data_folder("conf")
+SWEEPS = _data_folder("sweeps")
+SWEEPS_PATH = f"zoo-sweeps://{SWEEPS}"  # on Hydra's search path

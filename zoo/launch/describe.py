@@ -1,0 +1,43 @@
+"""What a cell is, before it runs: its stack, its memory, its size, and the most that it could score."""
+
+from typing import Any
+
+import torch
+
+from zoo.config.cell import Cell
+from zoo.instantiate import build_task
+from zoo.model import SequenceModel, build_model
+from zoo.state import peak
+from zoo.tasks.coverage import coverage
+
+
+def describe(cell: Cell) -> dict[str, str]:
+    """Label -> text, in the order of printing.  No weight is made."""
+    with torch.device("meta"):
+        model = build_model(cell)
+    task = build_task(cell.config)
+    seq_len = max(segment.seq_len for segment in task.segments("test"))
+    size = peak(model.state_size, seq_len)
+    paper = "not published" if size.paper is None else f"{size.paper:,}"
+    return {
+        "cell": str(cell),
+        "run id": cell.run_id,
+        "layers": " -> ".join(_layer(layer) for layer in cell.config["model"]["layers"]),
+        "state": f"{size.resident:,} scalars resident, {size.touched:,} touched, paper {paper}; "
+        f"all layers, at most in {seq_len} tokens",
+        "parameters": f"{sum(p.numel() for p in model.parameters()):,}",
+    } | _coverage(model, task)
+
+
+def _layer(settings: dict[str, Any]) -> str:
+    name = settings["_target_"].rsplit(".", 1)[-1]
+    inner = (f"{k}={v}" for k, v in settings.items() if k not in ("_target_", "d_model") and v is not None)
+    return f"{name}({', '.join(inner)})"
+
+
+def _coverage(model: SequenceModel, task: Any) -> dict[str, str]:
+    """The share of answers in view, for a stack whose view is bounded."""
+    shares = coverage(task, "test", model.visible, examples=200)
+    if all(share == 1 for share in shares.values()):
+        return {}
+    return {"coverage": "  ".join(f"{name}: {share:.1%}" for name, share in shares.items())}

@@ -1,0 +1,252 @@
+"""What a person sees while cells run and when they have: live lines on a terminal, plain lines elsewhere."""
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column, Table
+from rich.text import Text
+
+from zoo.config.cell import Cell
+from zoo.launch.remaining import Remaining, duration, forecasts
+from zoo.launch.score_tables import MOST_ROWS, percent, print_whole, result_table, slice_table, summary
+from zoo.results.outcome import Failure
+from zoo.results.outcome import Progress as CellProgress
+from zoo.terminal import console
+
+MOST_LINES = 30  # of running cells; a cluster runs more than a terminal is high
+WIDE = 100  # columns; a terminal with fewer has no room for a bar beside each cell
+
+
+def is_live(screen: Console) -> bool:
+    """Whether lines on it can be drawn anew."""
+    return screen.is_terminal and not screen.is_dumb_terminal
+
+
+class Steps(ProgressColumn):
+    """ "12/800"; "12/?" until the first word from training says how many."""
+
+    def __init__(self) -> None:
+        super().__init__(Column(justify="right", no_wrap=True))
+
+    def render(self, task: Task) -> Text:
+        total = "?" if task.total is None else f"{task.total:.0f}"
+        return Text(f"{task.completed:.0f}/{total}")
+
+
+class TimeLeft(ProgressColumn):
+    """ "about 4 min", or "-" while nothing is known.  A line's field `left` says whom to ask."""
+
+    def __init__(self) -> None:
+        super().__init__(Column(justify="right", no_wrap=True, min_width=len("about 99 min")))
+
+    def render(self, task: Task) -> Text:
+        seconds = task.fields["left"]()
+        if seconds == 0 and task.finished:
+            return Text(f"in {duration(task.elapsed or 0.0)}")
+        return Text("-" if seconds is None else f"about {duration(max(1.0, seconds))}")
+
+
+def _bars(screen: Console, seen: bool = True, alone: bool = False) -> Progress:
+    """Lines of: what (cut where there is no room), a bar where there is, steps, how it does, time left.
+
+    alone: a single line, which goes when it is through.
+    """
+    what = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
+    room = alone or screen.width >= WIDE
+    note = TextColumn("{task.fields[note]}", table_column=Column(no_wrap=True))
+    return Progress(
+        *(what, *[BarColumn(bar_width=16)] * room, Steps(), note, *[TimeElapsedColumn()] * room, TimeLeft()),
+        console=screen,
+        disable=not (seen and is_live(screen)),
+        transient=alone,
+        expand=not alone,
+        refresh_per_second=2,
+    )
+
+
+class SweepDisplay:
+    """One line for the sweep and one for each running cell; a line that stays for each that has ended.
+
+    todo: the cells that are to run, at most `workers` processes at once (None: nobody knows).
+    """
+
+    def __init__(
+        self, *, total: int, done: int, how: str, todo: Sequence[Cell] = (), workers: int | None = None
+    ) -> None:
+        self.console = console()
+        self.total, self.done, self.how, self.todo = total, done, how, todo
+        self.common, self.names = words_apart(todo)
+        self.remaining = Remaining(todo, workers)
+        self.lines: dict[str, TaskID] = {}
+        self.bars = _bars(self.console, seen=total > done)
+
+    def __enter__(self) -> Self:
+        left = self.total - self.done
+        cells = "1 cell" if self.total == 1 else f"{self.total} cells"
+        self.console.print(
+            f"{cells}: {self.done} done already, {left} to run, {self.how}",
+            style="bold",
+        )
+        if self.common:
+            self._say(f"all with: {self.common}")
+        self.bars.start()
+        self.overall = self.bars.add_task("sweep", total=left, note="", left=self.remaining.all)
+        if not self.bars.disable:  # a thread, because a cell's forecast takes 0.04 s, and there may be many
+            threading.Thread(target=self._forecast, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bars.stop()
+
+    def _forecast(self) -> None:
+        """A damaged record beside the sweep's own: then only what is seen says how long it takes."""
+        with suppress(ValueError, OSError):
+            self.remaining.forecasts = dict(forecasts(self.todo))
+
+    def started(self, *cells: Cell, elsewhere: bool = False) -> None:
+        """One process has begun with them."""
+        self.remaining.started(cells, elsewhere)
+        for cell in cells:
+            if cell.run_id in self.lines:
+                continue  # another process had it, and left it behind
+            left = partial(self.remaining.of, cell.run_id)
+            name = self._name(cell).replace("mixer=", "").replace("mixer.", "")
+            seen = len(self.lines) < MOST_LINES
+            self.lines[cell.run_id] = self.bars.add_task(
+                escape(name), total=None, note="starting", visible=seen, left=left
+            )
+
+    def progress(self, cell: Cell, at: CellProgress) -> None:
+        self.remaining.progress(cell.run_id, at.step, at.total_steps)
+        self.bars.update(self.lines[cell.run_id], completed=at.step, total=at.total_steps, note=note(at))  # pyright: ignore
+
+    def stopped(self, cell: Cell) -> None:
+        """It waits to go on."""
+        self.remaining.stopped(cell.run_id)
+        self._drop(cell)
+
+    def note(self, text: str) -> None:
+        """How the sweep as a whole does."""
+        self.bars.update(self.overall, note=escape(text))
+
+    def finished(self, cell: Cell, record: dict[str, Any]) -> None:
+        text = f"{record['status']}  {summary(record)}  {record['wall_seconds']:.0f} s"
+        self._ended(cell, text, whole=record["status"] == "ok")
+
+    def failed(self, cell: Cell, reason: str) -> None:
+        self._ended(cell, f"FAILED  {reason}", whole=False)
+
+    def _ended(self, cell: Cell, text: str, whole: bool) -> None:
+        self.remaining.ended(cell.run_id, whole)
+        self._drop(cell)
+        self.bars.advance(self.overall)
+        self.done += 1
+        when = "" if is_live(self.console) else f"{time.strftime('%H:%M:%S')} "
+        self._say(f"{when}[{self.done}/{self.total}] {self._name(cell)}: {text}")
+
+    def _say(self, line: str) -> None:
+        """Broken between words on a terminal, whole elsewhere."""
+        self.console.print(line, markup=False, soft_wrap=not self.console.is_terminal)
+
+    def _name(self, cell: Cell) -> str:
+        return self.names.get(cell.run_id) or str(cell)
+
+    def _drop(self, cell: Cell) -> None:
+        self.bars.remove_task(self.lines.pop(cell.run_id))
+        for line in list(self.lines.values())[:MOST_LINES]:
+            self.bars.update(line, visible=True)
+
+    def report(self, records: Sequence[dict[str, Any]], failures: Sequence[Failure]) -> None:
+        """The tables at the end: every result, then every failure."""
+        if records:
+            print_whole(self.console, result_table(records), result_table(records, narrow=True))
+        diverged = sum(record["status"] == "diverged" for record in records)
+        if diverged:
+            self.console.print(f"{diverged} diverged: their loss was not finite; they stay in the data")
+        if failures:
+            table = Table(title="failed; the same command tries them again", title_justify="left")
+            for column in ("cell", "error", "traceback"):
+                table.add_column(column, overflow="fold")
+            for failure in failures[:MOST_ROWS]:
+                table.add_row(str(failure.cell), failure.reason, str(failure.cell.folder / "error.txt"))
+            self.console.print(table, markup=False)
+        if len(failures) > MOST_ROWS:
+            self.console.print(
+                f"and {len(failures) - MOST_ROWS} more: python -m zoo.status counts them by error"
+            )
+
+
+def words_apart(cells: Sequence[Cell]) -> tuple[str, dict[str, str]]:
+    """The words that all cells share, and run id -> those by which it differs; nothing is shared by one."""
+    if len(cells) < 2:
+        return "", {}
+    common = set.intersection(*(set(cell.overrides) for cell in cells))
+    shared = [word for word in cells[0].overrides if word in common]
+    return " ".join(shared), {
+        cell.run_id: " ".join(word for word in cell.overrides if word not in common) for cell in cells
+    }
+
+
+def note(at: CellProgress) -> str:
+    """How a running cell does, in a few words; that it trains goes without saying."""
+    parts = [] if at.message == "training" else [at.message]
+    if at.loss is not None:
+        parts.append(f"loss {at.loss:.3f}")
+    if at.valid_accuracy is not None:
+        parts.append(f"valid {percent(at.valid_accuracy)}")
+    return " ".join(parts)
+
+
+class CellDisplay:
+    """One cell in this process: what it is, a live line, what it scored."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+        self.console = console()
+        self.remaining = Remaining([cell], 1)
+        self.bars = _bars(self.console, alone=True)
+
+    def __enter__(self) -> Self:
+        from zoo.launch.describe import describe  # torch: seconds, which zoo.status should not cost
+
+        said = describe(self.cell)
+        if self.console.is_terminal:
+            lines = Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 1, 0, 0))
+            for key, value in said.items():
+                lines.add_row(key, Text(value))
+            self.console.print(lines)
+        else:
+            for key, value in said.items():
+                self.console.print(f"{key:12} {value}", markup=False, soft_wrap=True)
+        self.bars.start()
+        self.remaining.started([self.cell])
+        left = partial(self.remaining.of, self.cell.run_id)
+        self.line = self.bars.add_task("training", total=None, note="starting", left=left)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bars.stop()
+
+    def progress(self, at: CellProgress) -> None:
+        self.remaining.progress(self.cell.run_id, at.step, at.total_steps)
+        self.bars.update(self.line, completed=at.step, total=at.total_steps, note=note(at))
+
+    def report(self, record: dict[str, Any], was_done: bool) -> None:
+        print_whole(self.console, slice_table(record))
+        if record["status"] == "diverged":
+            self.console.print(f"diverged: the loss was not finite at step {record['diverged_step']}")
+        took = f"{record['wall_seconds']:.1f} s"
+        text = f"done before, in {took}; not done again" if was_done else f"done in {took}"
+        self.console.print(f"{text}; the record: {self.cell.folder}", markup=False, soft_wrap=True)

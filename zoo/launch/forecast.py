@@ -1,0 +1,214 @@
+"""The plan of a sweep in tables: its points, what they cost, the jobs that they would form."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import RenderableType
+from rich.table import Table
+
+from zoo.config.cell import Cell
+from zoo.evaluation.flops import Cost, cost
+from zoo.instantiate import build_task
+from zoo.launch.grouping import in_words
+from zoo.launch.remaining import duration
+from zoo.launch.sweep import count
+from zoo.launch.time_estimate import ROUGH, Clock
+from zoo.model import build_model
+from zoo.results import store
+from zoo.state import StateSize, peak
+from zoo.terminal import slim
+
+KINDS = ("cpu", "gpu")
+MOST_ROWS = 100  # more points than these are shown by mixer
+MARKS = {"point": "", "mixer": " ~", "others": " ~~", "rough": " ?"}
+SOURCES = {
+    "point": "unmarked: from earlier cells of the point in the results folder",
+    "mixer": "~ from earlier cells of the mixer, by FLOPs",
+    "others": "~~ from earlier cells of other mixers, by FLOPs",
+    "rough": "? a guess, nothing in the results folder to go by; right within a factor of about five: "
+    + ", ".join(
+        f"{kind} {1000 * ROUGH[kind][0]:g} ms a step + {ROUGH[kind][1]:.0e} FLOP/s" for kind in KINDS
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """Cells that differ in seed and lr alone: one model."""
+
+    cells: tuple[Cell, ...]
+    done: int
+    settings: str
+    state: StateSize
+    parameters: int
+    cost: Cost
+    seconds: dict[str, float]
+    sources: dict[str, str]
+
+    @property
+    def mixer(self) -> str:
+        return self.cells[0].mixer
+
+    @property
+    def left(self) -> int:
+        return len(self.cells) - self.done
+
+
+def forecast(
+    cells: Sequence[Cell], settings: Mapping[str, str], launcher: Mapping[str, Any]
+) -> Iterator[RenderableType]:
+    """What to print, in order.  settings: run id -> the words that tell its point from the others."""
+    clocks = {folder: Clock(folder) for folder in {cell.folder.parent for cell in cells}}
+    points = _points(cells, settings, clocks)
+    yield _summary(points)
+    yield table(points)
+    yield from _notes(points)
+    yield from _unread(clocks)
+    yield _total(points)
+    yield from _populations(launcher, points)
+    yield jobs(launcher, points)
+
+
+def _summary(points: Sequence[Point]) -> str:
+    cells, left = sum(len(p.cells) for p in points), sum(p.left for p in points)
+    sizes = _range([len(p.cells) for p in points])
+    return (
+        f"{_some(cells, 'cell')}: {cells - left:,} done, {left:,} to run; {_some(len(points), 'point')}\n"
+        f"the cells of a point differ in lr and seed alone: {sizes} a point"
+    )
+
+
+def _some(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _points(cells: Sequence[Cell], settings: Mapping[str, str], clocks: Mapping[Path, Clock]) -> list[Point]:
+    groups: dict[str, list[Cell]] = defaultdict(list)
+    for cell in cells:
+        groups[cell.point].append(cell)
+    return [
+        _point(group, settings[group[0].run_id], clocks[group[0].folder.parent]) for group in groups.values()
+    ]
+
+
+def _point(cells: list[Cell], settings: str, clock: Clock) -> Point:
+    cell = cells[0]
+    with torch.device("meta"):
+        model = build_model(cell)
+    task = build_task(cell.config)
+    asked = cost(cell, model, task)
+    times = {kind: clock.seconds(cell, asked, kind) for kind in KINDS}
+    return Point(
+        cells=tuple(cells),
+        done=sum(store.is_done(cell.folder) for cell in cells),
+        settings=settings,
+        state=peak(model.state_size, max(segment.seq_len for segment in task.segments("test"))),
+        parameters=sum(p.numel() for p in model.parameters()),
+        cost=asked,
+        seconds={kind: seconds for kind, (seconds, _) in times.items()},
+        sources={kind: source for kind, (_, source) in times.items()},
+    )
+
+
+def table(points: Sequence[Point]) -> Table:
+    """A row a point, or a mixer where there are too many; columns that would say nothing are left out."""
+    groups: dict[Any, list[Point]] = defaultdict(list)
+    for i, point in enumerate(points):
+        groups[i if len(points) <= MOST_ROWS else point.mixer].append(point)
+    columns = _columns(points)
+    made = slim(TITLE)
+    for name in columns:
+        words = name == "mixer, settings"
+        made.add_column(name, justify="left" if words else "right", no_wrap=not words, overflow="fold")
+    for group in groups.values():
+        made.add_row(*(text(group) for text in columns.values()))
+    return made
+
+
+TITLE = "state: scalars per sequence, all layers, the most in the longest test sequence"
+Text = Callable[[Sequence[Point]], str]
+
+
+def _columns(points: Sequence[Point]) -> dict[str, Text]:
+    """Heading -> what it says of the points of a row."""
+    columns: dict[str, Text] = {
+        "mixer, settings": lambda ps: (
+            f"{ps[0].mixer} {ps[0].settings if len(ps) == 1 else f'({len(ps)} points)'}"
+        ),
+        "done": lambda ps: f"{sum(p.done for p in ps)}/{sum(len(p.cells) for p in ps)}",
+        "state": lambda ps: _range([p.state.resident for p in ps]),
+    }
+    if any(p.state.touched != p.state.resident for p in points):
+        columns["touched"] = lambda ps: _range([p.state.touched for p in ps])
+    if any(p.state.paper is not None for p in points):
+        columns["published"] = lambda ps: _range([p.state.paper for p in ps if p.state.paper is not None])
+    columns["parameters"] = lambda ps: _range([p.parameters for p in ps])
+    columns["FLOPs\na cell"] = lambda ps: _range([p.cost.operations for p in ps], "{:.1e}".format)
+    return columns | {f"{kind}\na cell": partial(_time, kind) for kind in KINDS}
+
+
+def _time(kind: str, points: Sequence[Point]) -> str:
+    sources = {p.sources[kind] for p in points}
+    mark = MARKS[sources.pop()] if len(sources) == 1 else ""
+    return _range([p.seconds[kind] for p in points], duration) + mark
+
+
+def _range(values: Sequence[float], shown: Callable[[float], str] = "{:,}".format) -> str:
+    if not values:
+        return "-"
+    low, high = shown(min(values)), shown(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def _notes(points: Sequence[Point]) -> Iterator[str]:
+    """Where the times are from, of the sources that occur."""
+    used = {source for p in points for source in p.sources.values()}
+    yield from (f"times: {words}" for source, words in SOURCES.items() if source in used)
+
+
+def _unread(clocks: Mapping[Path, Clock]) -> Iterator[str]:
+    """Records that say nothing of speed, since they cannot be read: of each folder the first."""
+    for clock in clocks.values():
+        if clock.unread:
+            unread = _some(len(clock.unread), "record")
+            yield f"times: without {unread} that cannot be read, the first: {clock.unread[0]}"
+
+
+def _total(points: Sequence[Point]) -> str:
+    operations = sum(p.left * p.cost.operations for p in points)
+    times = (f"{kind} {duration(sum(p.left * p.seconds[kind] for p in points))}" for kind in KINDS)
+    return f"to run, one cell after the other: {operations:.1e} FLOPs; {', '.join(times)}"
+
+
+def _populations(launcher: Mapping[str, Any], points: Sequence[Point]) -> Iterator[str]:
+    """Which cells would train as one, where that is asked for; of an array its first job's."""
+    cells = [cell for p in points for cell in p.cells]
+    left = [cell for cell in cells if not store.is_done(cell.folder)]
+    if not left or all(cell.config["population"] == 1 for cell in left):
+        return
+    each = launcher.get("cells_per_job", len(left))
+    words = in_words(left[:each], count(launcher.get("n_workers", 1), cells)) or "populations: none"
+    first = "the first job's " if each < len(left) else ""
+    yield f"{first}{words}; the times are of cells alone"
+
+
+def jobs(launcher: Mapping[str, Any], points: Sequence[Point]) -> str:
+    """What the launcher would make of the cells that are left, and how long they would take."""
+    cells, left = [cell for p in points for cell in p.cells], sum(p.left for p in points)
+    kind = cells[0].config["trainer"]["accelerator"]
+    seconds = sum(p.left * p.seconds[kind] for p in points)
+    n_workers = count(launcher.get("n_workers", 1), cells)
+    if "cells_per_job" not in launcher:
+        return f"on this machine, {n_workers} at once: about {duration(seconds / n_workers)} ({kind})"
+    n_jobs, each = math.ceil(left / launcher["cells_per_job"]), launcher["cells_per_job"]
+    at_once = min(n_jobs, launcher.get("n_parallel") or n_jobs)
+    return (
+        f"{_some(n_jobs, 'job')} of {_some(each, 'cell')}, {n_workers} at once in each; "
+        f"if {at_once} run at once: about {duration(seconds / n_workers / max(1, at_once))} ({kind})"
+    )

@@ -1,0 +1,179 @@
+"""Which cells may train as one: those that differ in learning rate, weight decay and seed alone."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from zoo.config.cell import Cell
+from zoo.results import store
+
+AUTO = "auto"
+MOST = {"cpu": 16, "gpu": 64}  # members that `population=auto` puts together
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cells for one process: a population, what is left of one, or one alone.
+
+    why_alone: where a population was in question.  measured: that it pays has been seen on cells like these.
+    among: run ids of the population that the cells were begun in, in order; (): it is to be begun.
+    """
+
+    cells: tuple[Cell, ...]
+    why_alone: str = ""
+    measured: bool = False
+    among: tuple[str, ...] = ()
+
+    @cached_property
+    def likeness(self) -> str:
+        return likeness(self.cells[0])
+
+    @property
+    def automatic(self) -> bool:
+        return self.cells[0].config["population"] == AUTO
+
+    @property
+    def to_measure(self) -> bool:
+        """Whether it has yet to show that it pays."""
+        return self.automatic and not self.alone and not self.measured
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """Run ids of the population, those that have ended among them."""
+        return self.among or tuple(cell.run_id for cell in self.cells)
+
+    @property
+    def alone(self) -> bool:
+        return len(self.whole) == 1
+
+
+@dataclass(frozen=True)
+class Apart:
+    """What a process answers that will not train its group as it is.
+
+    parts: numbers of cells in the group; each part is for a process of its own.
+    ruling: the same holds for all cells of this likeness.  begun: each part goes on in its old population.
+    """
+
+    parts: tuple[tuple[int, ...], ...]
+    why: str
+    ruling: bool = False
+    begun: bool = False
+
+
+@dataclass(frozen=True)
+class Together:
+    """What a process says once that it has measured that a population pays."""
+
+
+def groups(cells: Sequence[Cell], workers: int) -> Iterator[Group]:
+    """Every cell in one group; first those that go on, then the others in the order of each group's first.
+
+    A cell with a checkpoint goes on as it was begun, alone or in its population: in float32 the last bits of
+    a member depend on how many train as one, and so a sweep that is cut off and run again ends as one that
+    is not.  With population=1 all are alone.  New groups have `population` cells, and taking away a whole
+    one leaves the others as they are; under `auto` their sizes are even, and no worker is left without one.
+    """
+    begun, new = _begun([cell for cell in cells if cell.config["population"] != 1])
+    yield from begun
+    alike: dict[str, list[Cell]] = defaultdict(list)
+    for cell in cells:
+        if cell.config["population"] == 1:
+            alike[cell.run_id].append(cell)
+        elif cell.run_id in new:
+            alike[likeness(cell)].append(cell)
+    for same in alike.values():
+        most = _most(same, -(-len(cells) // workers))
+        yield from (Group(tuple(same[i : i + most])) for i in range(0, len(same), most))
+
+
+def in_words(cells: Sequence[Cell], workers: int) -> str:
+    """The populations that these cells would form; empty where there is none."""
+    made = [*groups(cells, workers)]
+    sizes = Counter(len(group.cells) for group in made if not group.alone)
+    if not sizes:
+        return ""
+    each = ", ".join(f"{count} of {size}" for size, count in sorted(sizes.items(), reverse=True))
+    alone = sum(group.alone for group in made)
+    rest = f" and {alone} {'cell' if alone == 1 else 'cells'} alone" if alone else ""
+    measured = ", each if it is measured to pay" if any(group.to_measure for group in made) else ""
+    return f"populations: {each}{rest}{measured}"
+
+
+def _most(same: Sequence[Cell], share: int) -> int:
+    """share: of a worker, in cells."""
+    allowed = same[0].config["population"]
+    if allowed != AUTO:
+        return allowed
+    count = -(-len(same) // min(MOST[same[0].config["trainer"]["accelerator"]], share))
+    return -(-len(same) // count)
+
+
+def _begun(cells: Sequence[Cell]) -> tuple[list[Group], set[str]]:
+    """What goes on, in groups, and the run ids of the cells that have not begun."""
+    found = {cell.run_id: _population_of(cell) for cell in cells}
+    populations = dict.fromkeys(among for among in found.values() if len(among) > 1)
+    named = {run_id: among for among in populations for run_id in among}  # some may have been killed sooner
+    parts: dict[tuple[str, ...], list[Cell]] = {among: [] for among in populations}
+    going_on = []
+    for cell in cells:
+        among = found[cell.run_id] or named.get(cell.run_id, ())
+        if among in parts:
+            parts[among].append(cell)
+        elif among:
+            going_on.append(Group((cell,), _noted(cell).get("why_alone", "it was begun alone")))
+    for among, part in parts.items():
+        part.sort(key=lambda cell: among.index(cell.run_id))
+        going_on.append(Group(tuple(part), measured=True, among=among))
+    begun = {cell.run_id for group in going_on for cell in group.cells}
+    return going_on, found.keys() - begun
+
+
+def _population_of(cell: Cell) -> tuple[str, ...]:
+    """Run ids of those that the cell was begun with, in order and with itself; (): it has not begun."""
+    noted = _noted(cell)
+    if noted.get("size", 1) > 1:
+        others, member = noted["with"], noted["member"]
+        return (*others[:member], cell.run_id, *others[member:])
+    return (cell.run_id,) if (cell.folder / "last.ckpt").exists() else ()
+
+
+def _noted(cell: Cell) -> dict[str, Any]:
+    """What the last attempt noted of its population."""
+    try:
+        return json.loads((cell.folder / "env.json").read_text()).get("population", {})
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
+def left(group: Group, answer: Apart) -> list[Group]:
+    """The groups that an answer leaves of a group; cells that have a record are done."""
+    parts = [[group.cells[i] for i in part] for part in answer.parts]
+    todo = [tuple(cell for cell in part if not store.is_done(cell.folder)) for part in parts]
+    if answer.begun:
+        return [Group(part, measured=True, among=group.whole) for part in todo if part]
+    return [Group(part, answer.why if len(part) == 1 else "", group.measured) for part in todo if part]
+
+
+def singles(group: Group, why: str) -> list[Group]:
+    return [Group((cell,), why) for cell in group.cells]
+
+
+def likeness(cell: Cell) -> str:
+    """Equal for cells that may train as one.
+
+    The seed is free in the config's own `seed` and in the task's: a mixer that is given one of its own is
+    another mixer.  Where the order of the training segments is drawn, the task's seed must be equal, because
+    in one step all members see sequences of one length.  A logger other than csv follows one cell a process.
+    """
+    config: dict[str, Any] = {k: v for k, v in cell.config.items() if k not in ("lr", "seed", "results")}
+    config["task"], config["optim"] = dict(config["task"]), dict(config["optim"])
+    if config["task"].get("order") != "shuffled":
+        config["task"].pop("seed", None)
+    config["optim"].pop("weight_decay")
+    if config["logger"].get("_target_") is not None:
+        config["run_id"] = cell.run_id
+    return json.dumps(config, sort_keys=True)

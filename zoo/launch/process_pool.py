@@ -1,0 +1,281 @@
+"""Cells in processes of their own, or of a population; so many at once; a death takes nothing with it."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any, Protocol
+
+from zoo import interrupts
+from zoo.config.cell import Cell
+from zoo.interrupts import Terminated
+from zoo.launch.grouping import Apart, Group, Together, groups, left, singles
+from zoo.launch.run_cell import CellFailed, run_cell
+from zoo.results import lease, store
+from zoo.results.atomic import DiskFull, room
+from zoo.results.environment import machine
+from zoo.results.outcome import Failure, Progress
+
+OUTPUT = "output.txt"  # what a cell's process prints; gone when all went well
+PRELOADED = (
+    "zoo.training.train",
+    "zoo.training.population.train",
+    "zoo.launch.sweep",
+    "zoo.config.command_line",
+)
+LOOK_EVERY_S = 2.0  # at the cells that other processes run
+SAVE_S = 60.0  # for the step at hand and its checkpoint, when all is to end
+
+
+def start_forkserver() -> Any:
+    """Where a Pool's processes come from: torch and Lightning are imported once, not once a cell."""
+    context = multiprocessing.get_context("forkserver")
+    # each process runs the main module again, so what zoo.run imports is there; itself it must not be
+    context.set_forkserver_preload([*PRELOADED])
+    forkserver.ensure_running()
+    return context
+
+
+class Display(Protocol):
+    """Who is told how the cells of a pool do."""
+
+    def started(self, *cells: Cell, elsewhere: bool = False) -> None: ...
+    def progress(self, cell: Cell, at: Progress) -> None: ...
+    def finished(self, cell: Cell, record: dict[str, Any]) -> None: ...
+    def failed(self, cell: Cell, reason: str) -> None: ...
+
+
+class Pool:
+    """One process a cell, so that a cell that dies, however it dies, takes nothing with it.
+
+    Cells that may train as one (`population`) share a process; should that die twice, each goes on alone.
+    """
+
+    def __init__(self, context: Any, workers: int, display: Display) -> None:
+        self.context, self.workers, self.display = context, workers, display
+        self.running: dict[Connection, tuple[Group, ForkServerProcess]] = {}
+        self.waiting: list[Group] = []  # the next one last
+        self.answers: dict[Connection, Apart] = {}
+        self.rulings: dict[str, str] = {}  # likeness -> why such cells train alone; "": they do not
+        self.died: set[tuple[str, ...]] = set()  # populations that a process has died on
+        self.elsewhere: list[Cell] = []  # other processes are at work on them
+        self.looked = 0.0
+
+    def run(self, cells: Sequence[Cell]) -> list[Failure]:
+        """Run the cells; one that another process runs is waited for, and run here should that one vanish.
+
+        KeyboardInterrupt: the running cells have saved where they were.
+        """
+        self.waiting, failures = [*groups(cells, self.workers)][::-1], []
+        with interrupts.later():
+            try:
+                while self.waiting or self.running or self.elsewhere:
+                    failures += self._turn()
+            finally:
+                self._end()
+        return failures
+
+    def _turn(self) -> list[Failure]:
+        interrupts.check()
+        failures: list[Failure] = []
+        while self.waiting and len(self.running) < self.workers:
+            self._next(self.waiting.pop())
+        for pipe in wait(list(self.running), timeout=0.5):
+            failures += self._listen(pipe)  # pyright: ignore[reportArgumentType]
+        if time.monotonic() - self.looked >= LOOK_EVERY_S:
+            failures += self._look()
+        return failures
+
+    def _end(self) -> None:
+        """What still runs after an interrupt or an error saves and ends."""
+        try:
+            self.stop(SAVE_S)
+        finally:  # a second Ctrl-C does not wait; nothing ever stands half-written
+            for group, process in self.running.values():
+                process.kill()
+                process.join()
+                self._tidy(group)
+
+    def _tidy(self, group: Group) -> None:
+        for cell in group.cells:
+            store.drop_halves(cell.folder)
+            lease.forget(cell.folder)
+
+    def stop(self, seconds: float) -> None:
+        """Let every running cell save and end; those that have not within `seconds` are killed."""
+        processes = [process for _, process in self.running.values()]
+        until = time.monotonic() + seconds
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.join(max(0.0, until - time.monotonic()))
+            process.kill()
+
+    def _next(self, group: Group) -> None:
+        """Start what of the group nobody else works on; as single cells where that was ruled."""
+        for cell in group.cells:
+            if lease.holder(cell.folder):
+                self._set_aside(cell)
+        group = replace(group, cells=tuple(cell for cell in group.cells if cell not in self.elsewhere))
+        if not group.cells:
+            return
+        ruled = self.rulings.get(group.likeness) if group.to_measure else None
+        if ruled:
+            self.waiting += singles(group, ruled)[::-1]
+        else:
+            self._start(replace(group, measured=group.measured or ruled is not None))
+
+    def _start(self, group: Group) -> None:
+        for cell in group.cells:  # of an earlier attempt: not this one's reason
+            (cell.folder / "error.txt").unlink(missing_ok=True)
+        mine, theirs = self.context.Pipe(duplex=False)
+        process = self.context.Process(target=_work, args=(group, theirs, machine()), daemon=True)
+        process.start()
+        theirs.close()
+        self.running[mine] = group, process
+        self.display.started(*group.cells)
+
+    def _set_aside(self, cell: Cell) -> None:
+        self.elsewhere.append(cell)
+        self.display.started(cell, elsewhere=True)
+        message = f"run by {lease.holder(cell.folder) or 'another process'}"
+        self.display.progress(cell, Progress(0, 1, 0, None, None, message))
+
+    def _look(self) -> list[Failure]:
+        """Which of the cells elsewhere have ended; one that was left behind joins those that wait."""
+        self.looked, failures = time.monotonic(), []
+        for cell in self.elsewhere[:]:
+            if not store.is_done(cell.folder) and lease.holder(cell.folder):
+                continue
+            self.elsewhere.remove(cell)
+            if store.is_done(cell.folder) or (cell.folder / "error.txt").exists():
+                failures += self._ended(cell, 0)
+            else:
+                self.waiting += groups([cell], self.workers)
+        return failures
+
+    def _listen(self, pipe: Connection) -> list[Failure]:
+        group, process = self.running[pipe]
+        try:
+            message = pipe.recv()
+        except EOFError:  # the process has ended, one way or another
+            del self.running[pipe]
+            process.join()
+            return self._group_ended(group, process.exitcode or 0, self.answers.pop(pipe, None))
+        match message:
+            case DiskFull():
+                raise message
+            case Apart():
+                self.answers[pipe] = message
+            case Together():
+                self.rulings[group.likeness] = ""
+            case member, progress:
+                self.display.progress(group.cells[member], progress)
+        return []
+
+    def _group_ended(self, group: Group, code: int, answer: Apart | None) -> list[Failure]:
+        if code == -signal.SIGTERM:
+            time.sleep(1)  # whoever ended it may be about to end us all: then nothing has failed
+            interrupts.check()
+        elif code and answer is None and not group.alone:
+            answer = self._died(group, code)
+        if answer is None:
+            return [failure for cell in group.cells for failure in self._ended(cell, code, group)]
+        if answer.ruling:
+            self.rulings[group.likeness] = answer.why
+        self.waiting += left(group, answer)[::-1]
+        return [f for c in group.cells if store.is_done(c.folder) for f in self._ended(c, 0, group)]
+
+    def _died(self, group: Group, code: int) -> Apart:
+        """Once more as it was, in case it was killed for another's sake; then each alone."""
+        self._tidy(group)
+        everyone = range(len(group.cells))
+        if group.whole in self.died:
+            return Apart(tuple((i,) for i in everyone), f"in a population {_death(code)}, twice")
+        self.died.add(group.whole)
+        return Apart((tuple(everyone),), "", begun=True)
+
+    def _ended(self, cell: Cell, code: int, group: Group | None = None) -> list[Failure]:
+        if store.is_done(cell.folder):
+            self.display.finished(cell, store.read(cell.folder))
+            return []
+        if code == lease.BUSY:
+            self._set_aside(cell)
+            return []
+        if not (cell.folder / "error.txt").exists():
+            printed = _output((group.cells[0] if group else cell).folder)
+            store.fail(cell.folder, _death(code) + "\n" + printed)
+        reason = store.error(cell.folder)
+        self.display.failed(cell, reason)
+        return [Failure(cell, reason)]
+
+
+def _death(code: int) -> str:
+    if code < 0:
+        name = signal.Signals(-code).name
+        return f"the process was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
+    return f"the process ended with exit code {code} before it wrote a result"
+
+
+def _output(folder: Path) -> str:
+    path = folder / OUTPUT
+    return path.read_text(errors="replace")[-4000:] if path.exists() else ""
+
+
+def _work(group: Group, pipe: Connection, here: dict[str, Any]) -> None:
+    """In the worker: run the group; what it prints lies in its first output.txt unless all went well."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's, which then ends this process
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])  # a SLURM job keeps it from the fork server
+    threading.Thread(target=_end_with_driver, daemon=True).start()
+    output = group.cells[0].folder / OUTPUT
+    try:
+        with interrupts.attended():
+            _print_to(output)
+            _run(group, pipe, here)
+    except DiskFull as full:
+        pipe.send(full)
+    except CellFailed:
+        sys.exit(1)
+    except lease.Busy:
+        sys.exit(lease.BUSY)
+    except Terminated:  # saved; the driver should see what it was
+        os.kill(os.getpid(), signal.SIGTERM)
+    with suppress(FileNotFoundError):
+        output.unlink()
+
+
+def _run(group: Group, pipe: Connection, here: dict[str, Any]) -> None:
+    if group.alone:
+        alone = {"population": {"size": 1, "why_alone": group.why_alone}} if group.why_alone else {}
+        run_cell(group.cells[0], lambda progress: pipe.send((0, progress)), here | alone)
+        return
+    from zoo.launch.run_population import run_population
+
+    apart = run_population(group, pipe.send, here)
+    if apart:
+        pipe.send(apart)
+
+
+def _print_to(output: Path) -> None:
+    with room(output):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with output.open("w") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+
+
+def _end_with_driver() -> None:
+    """Leave when the driver is gone: an orphan would write beside the next attempt."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(1)

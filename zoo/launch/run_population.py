@@ -1,0 +1,163 @@
+"""One attempt at a population: as `run_cell` for a cell, with a folder and a record for each member."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import yaml
+
+from zoo import interrupts
+from zoo.config.cell import Cell
+from zoo.config.yaml_text import as_yaml
+from zoo.launch.grouping import Apart, Group, Together
+from zoo.launch.run_cell import record
+from zoo.results import lease, store
+from zoo.results.atomic import DiskFull, room
+from zoo.results.environment import machine
+from zoo.results.outcome import Outcome, Progress, reason
+
+Tell = Callable[[tuple[int, Progress] | Together], None]
+Report = Callable[[Progress], None]
+
+
+def run_population(group: Group, tell: Tell, here: dict[str, Any] | None = None) -> Apart | None:
+    """Train and evaluate the cells of `group`, each from its checkpoint if it has one, and record each.
+
+    Members of its population that have ended, or that another process has, stand by as ghosts: their rows
+    are computed and nothing is done with them, so that not a bit of the others changes.
+    None: every member has its record.  Apart: they cannot, or should not, train as one; no member is worse
+    off than before, and what it did it need not do again.  KeyboardInterrupt and DiskFull: as for a cell.
+    """
+    with ExitStack() as claims:
+        free = [i for i, cell in enumerate(group.cells) if _claimed(claims, cell)]
+        todo = [i for i in free if not store.is_done(group.cells[i].folder)]
+        if len(todo) < len(group.cells):
+            rest = tuple((i,) for i in range(len(group.cells)) if i not in free)
+            return Apart(((*todo,), *rest) if todo else rest, group.why_alone, begun=bool(group.among))
+        try:
+            with room(group.cells[0].folder):
+                return _train(group, tell, here or machine())
+        except DiskFull:
+            raise
+        except (Exception, SystemExit) as error:
+            interrupts.check()  # some library's answer to an interrupt is no failure
+            return _one_by_one(group.cells, _why(error, len(group.cells)))
+
+
+def _claimed(claims: ExitStack, cell: Cell) -> bool:
+    with room(cell.folder):
+        cell.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        claims.enter_context(lease.held(cell.folder))
+    except lease.Busy:
+        return False
+    return True
+
+
+def _why(error: BaseException, size: int) -> str:
+    from zoo.training.population.stack import Unstackable
+
+    return str(error) if isinstance(error, Unstackable) else f"a population of {size} raised {reason(error)}"
+
+
+def _one_by_one(cells: Sequence[Any], why: str, ruling: bool = False) -> Apart:
+    return Apart(tuple((i,) for i in range(len(cells))), why, ruling)
+
+
+def _train(group: Group, tell: Tell, here: dict[str, Any]) -> Apart | None:
+    from zoo.training.population.train import share_streams, train_population  # torch and Lightning: seconds
+    from zoo.training.population.trial import check_lifts
+    from zoo.training.train import begin, count_earlier, prepared
+
+    began, rows = time.perf_counter(), _rows(group)
+    live = [row for row, cell in enumerate(rows) if cell in group.cells]
+    number = {row: group.cells.index(rows[row]) for row in live}
+
+    def report(row: int) -> Report | None:
+        return (lambda at: tell((number[row], at))) if row in number else None
+
+    def ended(row: int, outcome: Outcome) -> None:
+        whole = {"wall_seconds": time.perf_counter() - began}
+        found = record(rows[row], outcome) | environment[row]
+        store.finish(rows[row].folder, found | {"population": found["population"] | whole})
+
+    environment = [_environment(rows, row, here) for row in range(len(rows))]
+    with prepared(rows[live[0]]) as (trainer, choice):
+        every = [begin(cell, cell.folder, report(row)) for row, cell in enumerate(rows)]
+        members = [every[row] for row in live]
+        uneven = _uneven(members)
+        if uneven:
+            return uneven
+        for begun in members:
+            begun.journal.share = 1 / len(members)
+        share_streams(every)
+        apart = _hopeless(members, trainer) if group.to_measure else None
+        if apart is None:
+            check_lifts(members, trainer)
+            apart = _measured(members, trainer, tell) if group.to_measure else None
+        if apart:
+            return apart
+        choice.ran.clear()
+        for row in live:
+            count_earlier(choice, every[row])
+            store.begin(rows[row].folder, as_yaml(rows[row].config), environment[row])
+        train_population(every, trainer, choice.record, ended, live)
+    return None
+
+
+def _rows(group: Group) -> tuple[Cell, ...]:
+    """The population, a cell a row: those of the group, and the others as their folders tell."""
+    mine = {cell.run_id: cell for cell in group.cells}
+    rows = [mine.get(run_id) or _told(group.cells[0], run_id) for run_id in group.whole]
+    return tuple(row for row in rows if row) if all(rows) else group.cells
+
+
+def _told(like: Cell, run_id: str) -> Cell | None:
+    """The cell of that name beside one like it; None where its folder is gone or of another version."""
+    path = like.folder.parent / run_id / "config.yaml"
+    if not path.exists():
+        return None
+    cell = replace(like, config=yaml.safe_load(path.read_text()) | {"results": like.config["results"]})
+    return cell if cell.run_id == run_id else None
+
+
+def _environment(cells: Sequence[Cell], member: int, here: dict[str, Any]) -> dict[str, Any]:
+    others = [cell.run_id for i, cell in enumerate(cells) if i != member]
+    population = {"size": len(cells), "member": member, "with": others}
+    return cells[member].words | here | {"population": population}
+
+
+def _uneven(members: Sequence[Any]) -> Apart | None:
+    """Where a kill left some further than others: those that stand at one step go on as one."""
+    places: dict[tuple[int, bool, bool], list[int]] = {}
+    for i, begun in enumerate(members):
+        position = begun.journal.position
+        place = (position.step, position.to_validate, position.early_stopped)
+        places.setdefault(place, []).append(i)
+    if len(places) == 1:
+        return None
+    why = "it went on from a checkpoint of another step than the cells like it"
+    return Apart(tuple(tuple(part) for part in places.values()), why, begun=True)
+
+
+def _hopeless(members: Sequence[Any], trainer: Any) -> Apart | None:
+    from zoo.training.population.trial import too_long
+
+    why = too_long(members, trainer)
+    return _one_by_one(members, why, ruling=True) if why else None
+
+
+def _measured(members: Sequence[Any], trainer: Any, tell: Tell) -> Apart | None:
+    from zoo.training.population.trial import fitting, slower
+
+    fit = fitting(members, trainer)
+    if fit < len(members):
+        parts = [tuple(range(i, min(i + fit, len(members)))) for i in range(0, len(members), fit)]
+        return Apart(tuple(parts), f"the memory of the device holds {fit} of them")
+    why = slower(members, trainer)
+    if why:
+        return _one_by_one(members, why, ruling=True)
+    tell(Together())
+    return None

@@ -1,0 +1,140 @@
+"""What cells scored, as a person reads it: a table for a sweep, a table for one cell, a line."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from statistics import mean, stdev
+from typing import Any
+
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+
+from zoo.terminal import slim
+
+MOST_ROWS = 200  # of a sweep's table; nobody reads ten thousand, and they take a while
+SORTED_BY = ("mixer", "d_model", "state_resident", "lr", "seed")
+
+Record = dict[str, Any]
+Slice = tuple[tuple[str, Any], ...]  # the items of its dict
+
+
+def result_table(records: Iterable[Record], narrow: bool = False) -> Table:
+    """One row a point and learning rate, one column a test slice: accuracy, over seeds where there are
+    several.  Of very many, the first.  Width and rate are named in the title where they are all the same.
+
+    narrow: each row in two lines.
+    """
+    groups: dict[Any, list[Record]] = defaultdict(list)
+    for record in sorted(records, key=lambda r: tuple(r[key] for key in SORTED_BY)):
+        groups[record["point"], record["lr"]].append(record)
+    rows, more = list(groups.values())[:MOST_ROWS], len(groups) - MOST_ROWS
+    several = any(len(group) > 1 for group in rows)
+    gap = "\n" if narrow else " "
+    columns = {
+        "mixer": lambda g: f"{g[0]['mixer']}{gap}{knob(g[0])}".strip(),
+        "d_model": lambda g: str(g[0]["d_model"]),
+        "state": lambda g: str(g[0]["state_resident"]),
+        "lr": lambda g: f"{g[0]['lr']:g}",
+        "seeds" if several else "seed": _seeds if several else lambda g: str(g[0]["seed"]),
+    }
+    texts = {name: [text(group) for group in rows] for name, text in columns.items()}
+    same = [name for name in ("d_model", "lr") if len(set(texts[name])) == 1]
+    slices = list(dict.fromkeys(_slice(entry) for group in rows for r in group for entry in _tests(r)))
+    table = slim(_title([f"{name}={texts[name][0]}" for name in same], slices, several))
+    shown = [name for name in columns if name not in same]
+    for name in (*shown, *map(_values, slices)):
+        table.add_column(name, justify="left" if name == "mixer" else "right", no_wrap=True)
+    for i, group in enumerate(rows):
+        table.add_row(*(texts[name][i] for name in shown), *(_score(group, s, gap) for s in slices))
+    if more > 0:
+        table.caption = f"and {more} more: python -m zoo.collect writes them all"
+    return table
+
+
+def slice_table(record: Record) -> Table:
+    """One cell: every slice of every split, with its counts."""
+    entries = record["slices"]
+    keys = list(dict.fromkeys(key for entry in entries for key in entry["slice"]))
+    bounded = any(entry["coverage"] < 1 for entry in entries)
+    table = slim("accuracy by slice")
+    for column in ["split", *keys, "accuracy", "loss", "answers", "rows"] + ["coverage"] * bounded:
+        table.add_column(column, justify="left" if column == "split" else "right", no_wrap=True)
+    for entry in entries:
+        which = (str(entry["slice"].get(key, "")) for key in keys)
+        loss = "-" if entry["loss"] is None else f"{entry['loss']:.3f}"
+        counts = percent(entry["accuracy"]), loss, str(entry["answers"]), str(entry["rows"])
+        table.add_row(entry["split"], *which, *counts, *[percent(entry["coverage"])] * bounded)
+    return table
+
+
+def print_whole(screen: Console, *layouts: Table) -> None:
+    """The first that fits, else the last: a terminal then breaks its lines, and nothing is cut away."""
+    free = screen.options.update(width=1000)
+    wanted = [Measurement.get(screen, free, table).maximum for table in layouts]
+    fits = next((i for i, width in enumerate(wanted) if width <= screen.width), None)
+    if fits is not None:
+        screen.print(layouts[fits])
+    else:
+        Console(highlight=False, width=wanted[-1]).print(layouts[-1])
+
+
+def percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f}%"
+
+
+def summary(record: Record) -> str:
+    """Accuracy of each test slice: "test, seq_len/num_kv_pairs 32/4: 98.9%, 64/8: 87.3%"; its coverage where
+    that is bounded."""
+    parts, keys = [], None
+    for entry in _tests(record):
+        named = _slice(entry)
+        name = "" if _keys(named) == keys else f"{_keys(named)} "
+        bounded = "" if entry["coverage"] == 1 else f" (coverage {percent(entry['coverage'])})"
+        parts.append(f"{name}{_values(named)}: {percent(entry['accuracy'])}{bounded}")
+        keys = _keys(named)
+    return f"test {', '.join(parts)}"
+
+
+def knob(record: Record) -> str:
+    """The settings that the mixer is swept over: "window=16"."""
+    settings = record["mixer_settings"]
+    own = [key for key in record.get("knob") or () if key in settings and key != "d_model"]
+    return " ".join(f"{key}={settings[key]}" for key in own)
+
+
+def _title(same: Sequence[str], slices: Sequence[Slice], several: bool) -> str:
+    spread = ": mean over seeds ± standard deviation" if several else ""
+    every = f"\nall: {' '.join(same)}" if same else ""
+    keys = " or ".join(dict.fromkeys(map(_keys, slices)))
+    return f"accuracy on the test split, by slice ({keys}){spread}{every}"
+
+
+def _tests(record: Record) -> list[dict[str, Any]]:
+    return [entry for entry in record["slices"] if entry["split"] == "test"]
+
+
+def _slice(entry: dict[str, Any]) -> Slice:
+    return tuple(entry["slice"].items())
+
+
+def _keys(slice_: Slice) -> str:
+    return "/".join(key for key, _ in slice_)
+
+
+def _values(slice_: Slice) -> str:
+    return "/".join(str(value) for _, value in slice_)
+
+
+def _seeds(group: Sequence[Record]) -> str:
+    diverged = sum(record["status"] == "diverged" for record in group)
+    return f"{len(group)}" + (f", {diverged} diverged" if diverged else "")
+
+
+def _score(group: Sequence[Record], slice_: Slice, gap: str) -> str:
+    """The mean over those of the group that did not diverge, and how far they spread."""
+    sound = [record for record in group if record["status"] != "diverged"]
+    entries = [entry for record in sound for entry in _tests(record) if _slice(entry) == slice_]
+    scores = [entry["accuracy"] for entry in entries]
+    if not scores:
+        return "-" if sound else "diverged"
+    return percent(mean(scores)) + (f"{gap}±{100 * stdev(scores):.1f}" if len(scores) > 1 else "")

@@ -1,0 +1,134 @@
+"""What SLURM's own commands say.  Never whether a cell is done: that is result.json's to say."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from zoo.checks import unknown
+
+COMMANDS = ("sbatch", "srun", "squeue", "sinfo", "scontrol")
+ENDED = (
+    "COMPLETED",
+    "FAILED",
+    "CANCELLED",
+    "TIMEOUT",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "DEADLINE",
+    "BOOT_FAIL",
+    "REVOKED",
+)
+GONE = "no longer in the queue"
+
+
+class NoAnswer(ValueError):
+    """A command of SLURM's failed or hung: an error before a submission, a pause after one."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job, or one element of an array, as squeue has it.  PREEMPTED is on its way back to PENDING."""
+
+    name: str
+    job_id: str  # 12 or 12_3
+    state: str
+    reason: str  # why it is pending
+
+    @property
+    def index(self) -> int:
+        return int(self.job_id.partition("_")[2] or 0)
+
+    @property
+    def live(self) -> bool:
+        return self.state not in ENDED
+
+
+def check_commands() -> None:
+    missing = [command for command in COMMANDS if shutil.which(command) is None]
+    if missing:
+        raise ValueError(
+            f"hydra/launcher=slurm needs {', '.join(missing)}, not found on PATH: run this on a login node "
+            "of a SLURM cluster, or without hydra/launcher=slurm on this machine."
+        )
+
+
+def check_partition(name: str | None, timeout_min: int) -> None:
+    """ValueError: no such partition, or none that a job may hold that long."""
+    limits = dict(line.split("|") for line in ask("sinfo", "-h", "-o", "%R|%l").splitlines())
+    if name is None:
+        return
+    for part in name.split(","):
+        if part not in limits:
+            raise ValueError(
+                unknown("hydra.launcher.partition", part, limits) + f" (there are: {', '.join(limits)})"
+            )
+    longest = max(_minutes(limits[part]) for part in name.split(","))
+    if timeout_min > longest:
+        raise ValueError(
+            f"hydra.launcher.timeout_min (={timeout_min}) must be at most {longest:.0f}, the limit of the "
+            f"partition {name}; a cell that needs longer is requeued and goes on."
+        )
+
+
+def _minutes(limit: str) -> float:
+    """sinfo's 3-12:00:00, 30:00 or infinite."""
+    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", limit)
+    if found is None:
+        return float("inf")
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return 1440 * days + 60 * hours + minutes + seconds / 60
+
+
+def check_accepted(flags: Mapping[str, Any]) -> None:
+    """Let sbatch judge account, qos, gres, memory and all else, without submitting."""
+    words = [f"--{key.replace('_', '-')}" + ("" if v is True else f"={v}") for key, v in flags.items()]
+    try:
+        ask("sbatch", "--test-only", *words, "--wrap=true")
+    except NoAnswer as error:
+        raise ValueError(f"SLURM refuses hydra.launcher's settings: {error}") from None
+
+
+def max_array_size() -> int:
+    """How many elements an array may have: indices stay below MaxArraySize."""
+    found = re.search(r"^MaxArraySize\s*=\s*(\d+)", ask("scontrol", "show", "config"), re.MULTILINE)
+    return max(1, int(found.group(1))) if found else 1000
+
+
+def jobs(names: Iterable[str] = ()) -> list[Job]:
+    """This user's jobs, ended ones too while SLURM remembers them; those named, or all."""
+    only = [f"--name={','.join(names)}"] if names else []
+    text = ask("squeue", "-h", "-r", "-t", "all", "-u", str(os.getuid()), *only, "-o", "%j|%i|%T|%r")
+    return [Job(*line.split("|", 3)) for line in text.splitlines() if line.count("|") >= 3]
+
+
+def state(job_id: str) -> str:
+    """Of one job, asked from inside it."""
+    try:
+        return ask("squeue", "-h", "-j", job_id, "-t", "all", "-o", "%T").strip() or GONE
+    except NoAnswer:
+        return GONE
+
+
+def ask(*words: str) -> str:
+    """What a command prints.  NoAnswer: its error, in one line."""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        raise NoAnswer(
+            f"{words[0]} did not answer within a minute: is the cluster's controller up?"
+        ) from None
+    if done.returncode:
+        raise NoAnswer(complaint(done.stderr) or f"{words[0]} failed with exit code {done.returncode}")
+    return done.stdout
+
+
+def complaint(text: str) -> str:
+    """What SLURM said was wrong, in one line, without the name of the command that said it."""
+    said = r"(?:\w+: )?(?:error: |fatal: )?"
+    lines = [line.strip() for line in text.splitlines()]
+    wrong = [line for line in lines if re.match(r"\w+: |allocation failure", line)]
+    return "; ".join(re.sub(f"^{said}", "", line) for line in wrong)

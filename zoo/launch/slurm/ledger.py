@@ -1,0 +1,96 @@
+"""The folder of one submission: what was submitted, and what its jobs say while they run.
+
+    results/.slurm/<id>/submission.json    the code's revision, the settings, which cells make which job
+                        events/00007.jsonl what job 7 has to say, a line each; job 7 alone writes it
+                        12_7_0_log.out     its output, and submitit's own files
+
+One sweep (zoo/results/manifest.py) may take several: each submits what was missing.  The id is in the name
+of every job, zoo-<id>.<number of the array's first job>, so that the queue itself
+says which cells are in it; a job number alone could be another cluster's.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from zoo.config.cell import Cell
+from zoo.launch.slurm.cluster import Job
+from zoo.results import store
+
+HOME = ".slurm"  # in the results folder
+PREFIX = "zoo-"
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """One submission.  shares: the run ids of each of its jobs."""
+
+    folder: Path
+    shares: list[list[str]]
+
+    @classmethod
+    def new(cls, home: Path, shares: Sequence[Sequence[Cell]], about: dict[str, Any]) -> Self:
+        """Write it down, before anything is submitted."""
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        folder = home.absolute() / HOME / f"{stamp}-{os.urandom(2).hex()}"
+        (folder / "events").mkdir(parents=True)
+        run_ids = [[cell.run_id for cell in share] for share in shares]
+        store.write(folder / "submission.json", json.dumps(about | {"shares": run_ids}, indent=1) + "\n")
+        return cls(folder, run_ids)
+
+    @classmethod
+    def read(cls, home: Path, submission_id: str) -> Self | None:
+        folder = home.absolute() / HOME / submission_id
+        try:
+            return cls(folder, json.loads((folder / "submission.json").read_text())["shares"])
+        except FileNotFoundError:
+            return None  # another results folder's
+
+    @property
+    def submission_id(self) -> str:
+        return self.folder.name
+
+    def events(self, number: int) -> Path:
+        return self.folder / "events" / f"{number:05d}.jsonl"
+
+    def job_name(self, first: int) -> str:
+        return f"{PREFIX}{self.submission_id}.{first}"
+
+
+def share_of(job: Job) -> tuple[str, int] | None:
+    """The submission and the share that a job works on; None: it is not ours."""
+    submission_id, dot, first = job.name.removeprefix(PREFIX).rpartition(".")
+    if not job.name.startswith(PREFIX) or not dot or not first.isdigit():
+        return None
+    return submission_id, int(first) + job.index
+
+
+class Tail:
+    """The lines of a growing file of JSON, each once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.offset = path, 0
+
+    def new(self) -> Iterator[dict[str, Any]]:
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                text = file.read()
+        except FileNotFoundError:
+            return
+        whole = text[: text.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        for line in whole.splitlines():
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue  # empty, or cut off by a kill
+
+
+def ended(events: Iterable[dict[str, Any]]) -> set[str]:
+    """Cells that a job is through with, one way or the other: it will not run them again."""
+    return {event["run_id"] for event in events if event["event"] in ("finished", "failed")}

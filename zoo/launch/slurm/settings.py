@@ -1,0 +1,127 @@
+"""What one asks of the cluster: conf/hydra/launcher/slurm.yaml, checked, and as sbatch wants it."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from zoo.config.cell import Cell
+
+OURS = {
+    **{"partition": "partition", "account": "account", "qos": "qos", "gres": "gres", "time": "timeout_min"},
+    **{"mem": "mem_gb", "cpus-per-task": "cpus_per_task", "array": "n_parallel", "signal": "signal_delay_s"},
+}
+FIXED = ("job-name", "output", "error", "open-mode", "requeue", "no-requeue", "wait", "ntasks", "nodes")
+
+
+@dataclass(kw_only=True)
+class SlurmSettings:
+    """One field a key of the yaml, which says what it means."""
+
+    partition: str | None
+    account: str | int | None
+    qos: str | None
+    gres: str | None
+    timeout_min: int
+    mem_gb: float | None
+    cpus_per_task: int | None
+    cells_per_job: int
+    n_workers: int
+    n_parallel: int | None
+    max_array_size: int | None
+    setup_lines: list[str]
+    additional_parameters: dict[str, Any] | None
+    signal_delay_s: int
+    max_num_timeout: int
+    use_srun: bool
+    wait: bool
+    poll_s: float
+
+    def check(self) -> None:
+        """ValueError, one line a mistake: types, ranges, settings that contradict each other."""
+        from zoo.launch.preflight import arguments
+
+        given = {name: getattr(self, name) for name in SlurmSettings.__dataclass_fields__}
+        wrong = arguments("hydra.launcher", given, SlurmSettings) or self._ranges() or self._contradictions()
+        if wrong:
+            raise ValueError("\n".join(wrong))
+
+    def _ranges(self) -> list[str]:
+        least = dict.fromkeys(("timeout_min", "cells_per_job", "n_workers", "signal_delay_s"), 1)
+        least |= dict.fromkeys(("cpus_per_task", "n_parallel", "max_array_size"), 1) | {"max_num_timeout": 0}
+        values = {name: getattr(self, name) for name in least}
+        found = [
+            f"hydra.launcher.{name} (={values[name]}) must be at least {low}."
+            for name, low in least.items()
+            if values[name] is not None and values[name] < low
+        ]
+        found += [
+            f"hydra.launcher.{name} (={getattr(self, name)}) must be positive."
+            for name in ("mem_gb", "poll_s")
+            if getattr(self, name) is not None and getattr(self, name) <= 0
+        ]
+        return found
+
+    def _contradictions(self) -> list[str]:
+        found = []
+        if not self.use_srun:
+            found.append(
+                "hydra.launcher.use_srun (=False) would lose work: SLURM signals only what srun started, so "
+                "a job at its time limit would neither save nor requeue; leave it true."
+            )
+        if self.signal_delay_s >= 60 * self.timeout_min:
+            found.append(
+                f"hydra.launcher.signal_delay_s (={self.signal_delay_s}) must be shorter than the time limit "
+                f"(timeout_min={self.timeout_min})."
+            )
+        if self.n_workers > self.cells_per_job:
+            found.append(
+                f"hydra.launcher.n_workers (={self.n_workers}) must be at most cells_per_job "
+                f"(={self.cells_per_job}): a job has no more cells to run at once."
+            )
+        for key in self.additional_parameters or {}:
+            found += _not_additional(key)
+        return found
+
+    def check_cells(self, cells: Sequence[Cell]) -> None:
+        """ValueError where the cells cannot run in such a job."""
+        trainers = [cell.config["trainer"] for cell in cells]
+        needed = self.n_workers * max((trainer["threads"] for trainer in trainers), default=1)
+        if self.cpus_per_task is not None and self.cpus_per_task < needed:
+            raise ValueError(
+                f"hydra.launcher.cpus_per_task (={self.cpus_per_task}) must be at least n_workers times "
+                f"trainer.threads (={needed})."
+            )
+        asked = " ".join([*(self.additional_parameters or {}), str(self.gres)])
+        if any(t["accelerator"] == "gpu" for t in trainers) and "gpu" not in asked:
+            raise ValueError(
+                f"trainer.accelerator (=gpu) needs a GPU in each job, and hydra.launcher.gres (={self.gres}) "
+                "asks for none: add hydra.launcher.gres=gpu:1."
+            )
+
+    def flags(self, cells: Sequence[Cell]) -> dict[str, Any]:
+        """sbatch's parameters, but for the array, its name and its logs."""
+        threads = max((cell.config["trainer"]["threads"] for cell in cells), default=1)
+        asked = {
+            **{key: getattr(self, key) for key in ("partition", "account", "qos", "gres")},
+            "time": self.timeout_min,
+            "mem": None if self.mem_gb is None else f"{round(1024 * self.mem_gb)}M",
+            "cpus-per-task": self.cpus_per_task or self.n_workers * threads,
+            "ntasks": 1,
+            "nodes": 1,
+            "requeue": True,  # after a preemption or the loss of a node, wherever the site leaves it to us
+        }
+        return {key: value for key, value in asked.items() if value is not None} | (
+            self.additional_parameters or {}
+        )
+
+    def recorded(self) -> dict[str, Any]:
+        return {key: asdict(self)[key] for key in SlurmSettings.__dataclass_fields__}
+
+
+def _not_additional(key: str) -> list[str]:
+    name = key.replace("_", "-")
+    if name in OURS:
+        return [f"hydra.launcher.additional_parameters.{key}: set hydra.launcher.{OURS[name]} instead."]
+    if name in FIXED:
+        return [f"hydra.launcher.additional_parameters.{key} cannot be set: zoo sets it itself."]
+    return []

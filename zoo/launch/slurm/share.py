@@ -1,0 +1,160 @@
+"""What one SLURM job does: its share of a sweep's cells, each in a process of its own."""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from multiprocessing import resource_tracker
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from submitit.core.job_environment import JobEnvironment
+from submitit.core.utils import DelayedSubmission
+
+from zoo.config.cell import Cell
+from zoo.launch.process_pool import Pool, start_forkserver
+from zoo.launch.slurm import cluster
+from zoo.launch.slurm.ledger import Tail, ended
+from zoo.results import store
+from zoo.results.atomic import DiskFull, room
+from zoo.results.environment import machine
+from zoo.results.outcome import Progress, reason
+
+GRACE_S = 25  # SLURM's own patience between SIGTERM and SIGKILL, KillWait, is 30 s by default
+TELL_EVERY_S = 5.0  # of a running cell's progress; the file may lie on a network
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+
+
+class CellsFailed(Exception):
+    """Leaves the job, so that SLURM too calls it failed."""
+
+
+@dataclass
+class Share:
+    """The cells of one job.  submitit pickles it, calls it, and after a requeue calls it again.
+
+    Nothing of where the cells stand is in the pickle: that lies in their folders, so that a requeue from an
+    older pickle is no step back.
+    """
+
+    cells: list[Cell]
+    workers: int
+    events: Path
+    cwd: Path
+    git: tuple[str | None, bool | None]  # the code's revision at submission, and whether the tree was clean
+    pool: Pool | None = field(default=None, init=False, repr=False)
+
+    def __call__(self) -> None:
+        """Run every cell that is not done; CellsFailed if one failed, when all have had their turn."""
+        signal.signal(signal.SIGTERM, self._terminated)
+        os.chdir(self.cwd)
+        through = ended(Tail(self.events).new())  # before a requeue
+        todo = [c for c in self.cells if not store.is_done(c.folder) and c.run_id not in through]
+        diary = Diary(self.events)
+        diary.began(self._revision())
+        with _blocked(SIGNALS):  # SLURM signals the whole job; what saves and requeues is this process
+            context = start_forkserver()
+            resource_tracker.ensure_running()
+        self.pool = Pool(context, self.workers, diary)
+        try:
+            failures = self.pool.run(todo)
+        except DiskFull as error:
+            with suppress(DiskFull):  # a few words may fit
+                self._give_up(todo, diary, error)
+            raise
+        except Exception as error:  # submitit's, from its signal handler: no more requeues
+            self._give_up(todo, diary, error)
+            raise
+        if failures:
+            raise CellsFailed(f"{len(failures)} of {len(todo)} cells failed; the first: {failures[0].reason}")
+
+    def checkpoint(self) -> DelayedSubmission:
+        """submitit calls this on SIGUSR2: every cell saves and ends; then submitit requeues the job."""
+        for kind in SIGNALS:
+            signal.signal(kind, signal.SIG_IGN)
+        if self.pool is not None:
+            self.pool.stop(GRACE_S)
+        pickle = JobEnvironment().paths.submitted_pickle
+        pickle.with_suffix(pickle.suffix + ".save_tmp").unlink(missing_ok=True)  # submitit trips over it
+        return DelayedSubmission(replace(self))
+
+    def _terminated(self, number: int, frame: FrameType | None) -> None:
+        """SIGTERM alone.  While SLURM holds the job for running, nobody else will requeue it."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        state = cluster.state(os.environ["SLURM_JOB_ID"])
+        print(f"SIGTERM; SLURM has this job as {state}", flush=True)
+        requeue = signal.getsignal(signal.SIGUSR2)
+        if state == "RUNNING" and callable(requeue):
+            requeue(signal.SIGUSR2, frame)
+        if self.pool is not None:
+            self.pool.stop(GRACE_S)
+        sys.exit(128 + number)
+
+    def _revision(self) -> str:
+        (old, _), (new, _) = self.git, git()
+        return f"the code is at {short(new)} now; it was at {short(old)} when submitted" if new != old else ""
+
+    def _give_up(self, todo: list[Cell], diary: "Diary", error: Exception) -> None:
+        through = ended(Tail(self.events).new())
+        for cell in todo:
+            if cell.run_id not in through and not store.is_done(cell.folder):
+                store.fail(cell.folder, f"the job ended before this cell did: {reason(error)}\n")
+                diary.failed(cell, f"the job ended before this cell did: {reason(error)}")
+
+
+class Diary:
+    """What the pool has to say: a line of JSON for whoever follows, and the job's own log."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.told = path, dict[str, float]()
+
+    def began(self, note: str) -> None:
+        self._write({"event": "began", "job_id": JobEnvironment().job_id, "note": note})
+
+    def started(self, *cells: Cell, elsewhere: bool = False) -> None:
+        del elsewhere
+        for cell in cells:
+            self._write({"event": "started", "run_id": cell.run_id}, f"{cell}: started")
+
+    def progress(self, cell: Cell, at: Progress) -> None:
+        now = time.monotonic()
+        if now - self.told.get(cell.run_id, -TELL_EVERY_S) >= TELL_EVERY_S:
+            self.told[cell.run_id] = now
+            self._write({"event": "progress", "run_id": cell.run_id, "at": asdict(at)})
+
+    def finished(self, cell: Cell, record: dict[str, Any]) -> None:
+        self._write({"event": "finished", "run_id": cell.run_id}, f"{cell}: {record['status']}")
+
+    def failed(self, cell: Cell, reason: str) -> None:
+        self._write({"event": "failed", "run_id": cell.run_id, "reason": reason}, f"{cell}: FAILED  {reason}")
+
+    def _write(self, event: dict[str, Any], line: str = "") -> None:
+        """One write a line; the newline in front ends one that a kill cut off."""
+        with room(self.path), self.path.open("a") as file:
+            file.write(f"\n{json.dumps(event)}\n")
+        if line or event.get("note"):
+            print(time.strftime("%H:%M:%S"), line or event["note"], flush=True)
+
+
+def git() -> tuple[str | None, bool | None]:
+    """The revision of the code that runs, and whether its tree is clean, as every record has them."""
+    return machine()["git_revision"], machine()["git_clean"]
+
+
+def short(revision: str | None) -> str:
+    return revision[:10] if revision else "no known revision"
+
+
+@contextmanager
+def _blocked(signals: tuple[signal.Signals, ...]) -> Iterator[None]:
+    """Processes started inside never see these signals, unless they ask; here they only wait."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

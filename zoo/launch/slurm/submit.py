@@ -1,0 +1,187 @@
+"""From a batch of cells to jobs in the queue: all checked before any is submitted, none submitted twice."""
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from submitit import SlurmExecutor
+from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+from zoo.config.cell import Cell
+from zoo.config.compose import Composer
+from zoo.launch.display import SweepDisplay
+from zoo.launch.slurm import cluster
+from zoo.launch.slurm.follow import Part, follow
+from zoo.launch.slurm.ledger import Ledger, Tail, ended, share_of
+from zoo.launch.slurm.settings import SlurmSettings
+from zoo.launch.slurm.share import Share, git, short
+from zoo.launch.sweep import SweepFailed, plan, unfinished
+from zoo.results import manifest, store
+from zoo.results.outcome import Failure
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What came of it.  refused: the cells of arrays that sbatch did not take, after it had taken others."""
+
+    ledger: Ledger
+    job_ids: list[str]
+    parts: list[Part]
+    refused: list[Failure]
+
+
+def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], settings: SlurmSettings) -> None:
+    """Submit every cell of the batch that is neither done nor queued, and follow all that are not done.
+
+    ValueError before anything is submitted, one line a mistake.  SweepFailed at the end if a cell failed.
+    The same call again follows what still runs, and submits what is missing.
+    """
+    settings.check()
+    cluster.check_commands()
+    cluster.check_partition(settings.partition, settings.timeout_min)
+    cells = plan(composer, batch, here=False)
+    settings.check_cells(cells)
+    todo = unfinished(cells)
+    parts = list(queued(todo)) if todo else []
+    waiting = {run_id for part in parts for run_id in part.cells}
+    missing = [cell for cell in todo if cell.run_id not in waiting]
+    how = f"{len(waiting)} of them queued already" if waiting else "on SLURM"
+    with SweepDisplay(total=len(cells), done=len(cells) - len(todo), how=how, todo=todo) as display:
+        refused: list[Failure] = []
+        if missing:
+            made = submit(missing, settings)
+            say(display, made, settings, manifest.write(cells))
+            parts, refused = parts + made.parts, made.refused
+        failures = follow(parts, display, settings.poll_s) if settings.wait else []
+    if settings.wait:
+        done = [store.read(cell.folder) for cell in cells if store.is_done(cell.folder)]
+        display.report(done, failures + refused)
+    if failures or refused:
+        raise SweepFailed
+
+
+def queued(cells: Sequence[Cell]) -> Iterator[Part]:
+    """Jobs in the queue that have some of these cells still before them."""
+    wanted = {cell.run_id: cell for cell in cells}
+    homes = {cell.folder.parent for cell in cells}
+    for job in cluster.jobs():
+        share = share_of(job)
+        for ledger in (Ledger.read(home, share[0]) for home in homes if share and job.live):
+            if ledger is None or share is None:
+                continue
+            through = ended(Tail(ledger.events(share[1])).new())
+            theirs = [i for i in ledger.shares[share[1]] if i in wanted and i not in through]
+            if theirs:
+                yield Part(ledger, job.name, share[1], {run_id: wanted[run_id] for run_id in theirs})
+
+
+def submit(cells: Sequence[Cell], settings: SlurmSettings) -> Submission:
+    """Put the cells in the queue.  ValueError: sbatch took none of them."""
+    flags = settings.flags(cells)
+    cluster.check_accepted(flags)
+    size = settings.cells_per_job
+    groups = [list(cells[i : i + size]) for i in range(0, len(cells), size)]
+    revision = git()
+    about = {"git_revision": revision[0], "git_clean": revision[1], "settings": settings.recorded()}
+    ledger = Ledger.new(cells[0].folder.parent, groups, about)
+    shares = [
+        Share(group, settings.n_workers, ledger.events(i), Path.cwd(), revision)
+        for i, group in enumerate(groups)
+    ]
+    job_ids: list[str] = []
+    parts: list[Part] = []
+    for array in arrays(len(shares), settings):
+        try:
+            job_ids.append(_submit_array(ledger, shares, array, job_ids, flags, settings))
+        except (FailedJobError, FailedSubmissionError) as error:
+            return _stopped(ledger, shares, job_ids, parts, cluster.complaint(str(error)) or str(error))
+        name = ledger.job_name(array.start)
+        parts += [Part(ledger, name, i, {c.run_id: c for c in groups[i]}) for i in array.numbers]
+    return Submission(ledger, job_ids, parts, [])
+
+
+@dataclass(frozen=True)
+class Array:
+    """Shares start .. stop-1 as one job array."""
+
+    start: int
+    stop: int
+    at_once: int
+    after: int | None  # the array, counted from 0, that must have ended before this one begins
+
+    @property
+    def numbers(self) -> range:
+        return range(self.start, self.stop)
+
+
+def arrays(n_shares: int, settings: SlurmSettings) -> list[Array]:
+    """Arrays of equal size within the site's limit, which together hold to n_parallel.
+
+    SLURM throttles each array for itself: so each gets its part, and where there are more arrays than jobs
+    allowed at once, some come after others.
+    """
+    limit = settings.max_array_size or cluster.max_array_size()
+    count = -(-n_shares // limit)
+    edges = [n_shares * i // count for i in range(count + 1)]
+    lanes = min(count, settings.n_parallel or count)
+    made = []
+    for i in range(count):
+        share, extra = divmod(settings.n_parallel or n_shares * lanes, lanes)
+        at_once = share + (i % lanes < extra)
+        made.append(Array(edges[i], edges[i + 1], at_once, i - lanes if i >= lanes else None))
+    return made
+
+
+def _submit_array(
+    ledger: Ledger,
+    shares: list[Share],
+    array: Array,
+    before: list[str],
+    flags: dict[str, Any],
+    settings: SlurmSettings,
+) -> str:
+    executor = SlurmExecutor(ledger.folder, max_num_timeout=settings.max_num_timeout)
+    executor.update_parameters(
+        job_name=ledger.job_name(array.start),
+        time=settings.timeout_min,
+        setup=settings.setup_lines,
+        signal_delay_s=settings.signal_delay_s,
+        array_parallelism=array.at_once,
+        dependency=None if array.after is None else f"afterany:{before[array.after]}",
+        additional_parameters=flags,
+    )
+    jobs = executor.submit_array(shares[array.start : array.stop])
+    return jobs[0].job_id.partition("_")[0]
+
+
+def _stopped(
+    ledger: Ledger, shares: list[Share], job_ids: list[str], parts: list[Part], why: str
+) -> Submission:
+    """sbatch refused: with nothing submitted that is an error, else the rest is for the next time."""
+    if not job_ids:
+        shutil.rmtree(ledger.folder)
+        raise ValueError(f"SLURM refused the jobs: {why}")
+    cells = [cell for share in shares[len(parts) :] for cell in share.cells]
+    return Submission(ledger, job_ids, parts, [Failure(cell, f"not submitted: {why}") for cell in cells])
+
+
+def say(display: SweepDisplay, made: Submission, settings: SlurmSettings, sweep_ids: list[str]) -> None:
+    revision, clean = git()
+    dirty = "" if clean in (True, None) else ", with uncommitted changes: the records say so"
+    which = " ".join(made.job_ids)
+    lines = [
+        f"sweep {' '.join(sweep_ids)}: {len(made.parts)} jobs submitted ({which})",
+        f"code {short(revision)}{dirty}",
+        f"logs {made.ledger.folder}",
+        f"to cancel: scancel {which}",
+    ]
+    if made.refused:
+        lines.append(
+            f"{len(made.refused)} cells are {made.refused[0].reason}; the same command submits them later"
+        )
+    if not settings.wait:
+        lines.append("not waiting for them; the same command with hydra.launcher.wait=true does")
+    for line in lines:
+        display.console.print(line, markup=False, soft_wrap=True)

@@ -1,0 +1,210 @@
+"""What each mixer keeps: its formula, its size at several lengths, and the same counted on live tensors."""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
+from itertools import groupby
+from typing import Any
+
+import torch
+from rich.console import RenderableType
+from rich.table import Table
+from torch import Tensor
+
+from zoo.config.about import about
+from zoo.config.cell import Cell
+from zoo.model import SequenceModel, build_model
+from zoo.state import StateSize
+from zoo.terminal import by_family, slim
+
+LONGEST_MEASURED = 1024
+COLUMNS = (
+    *("mixer", "settings", "label", "family", "d_model", "formula", "seq_len"),
+    *("paper", "resident", "measured", "touched", "bytes_bf16", "bytes_fp32"),
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One layer of a mixer under one of its settings.
+
+    settings: what the command line changed.  formula: of `resident`, in seq_len and the mixer's settings.
+    sizes: for each length, None where the mixer refuses it.  measured: scalars in the tensors of a state
+    after so many tokens; None beyond LONGEST_MEASURED, and for a mixer that cannot decode.
+    """
+
+    mixer: str
+    settings: str
+    label: str
+    family: str
+    d_model: int
+    formula: str
+    seq_lens: tuple[int, ...]
+    sizes: tuple[StateSize | None, ...]
+    measured: tuple[int | None, ...]
+
+
+def entry(cell: Cell, settings: str, seq_lens: Sequence[int]) -> Entry:
+    """Measured in float32 on the CPU, in the layer where it stands in the cell's model."""
+    said = about(cell.mixer, cell.config["mixer"])
+    model = build_model(cell).eval()
+    layer = cell.chosen_layer
+    return Entry(
+        mixer=cell.mixer,
+        settings=settings,
+        label=said["label"],
+        family=said["family"],
+        d_model=cell.config["d_model"],
+        formula=" ".join(said.get("state", "").split()),
+        seq_lens=tuple(seq_lens),
+        sizes=tuple(_size(model, layer, n) for n in seq_lens),
+        measured=tuple(measured(model, layer, n) for n in seq_lens),
+    )
+
+
+def _size(model: SequenceModel, layer: int, seq_len: int) -> StateSize | None:
+    try:
+        return model.mixers[layer].state_size(seq_len)
+    except ValueError:  # longer than it was built for
+        return None
+
+
+@torch.no_grad()
+def measured(model: SequenceModel, layer: int, seq_len: int) -> int | None:
+    """Scalars that the layer's mixer holds after `seq_len` tokens."""
+    if seq_len > LONGEST_MEASURED or not model.exact_decode:
+        return None
+    inputs = torch.arange(seq_len)[None] % len(model.embedding)
+    return held(model.extend(inputs)[1].layers[layer].mixer)
+
+
+def held(state: Any) -> int:
+    """Scalars per sequence in a state: elements beyond the batch; a complex one counts two."""
+    if isinstance(state, Tensor) and (state.is_floating_point() or state.is_complex()):
+        return state[0].numel() * (2 if state.is_complex() else 1)
+    return sum(map(held, state)) if isinstance(state, tuple) else 0
+
+
+def as_csv(entries: Sequence[Entry]) -> str:
+    """Tidy: one row for each entry and length; an empty field is what does not exist."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for e in entries:
+        for n, size, count in zip(e.seq_lens, e.sizes, e.measured, strict=True):
+            sizes = (size.paper, size.resident) if size else (None, None)
+            rest = (size.touched, size.bytes("bfloat16"), size.bytes("float32")) if size else (None,) * 3
+            named = (e.mixer, e.settings, e.label, e.family, e.d_model, e.formula)
+            writer.writerow((*named, n, *sizes, count, *rest))
+    return text.getvalue()
+
+
+@dataclass(frozen=True)
+class Line:
+    """The lengths at which one size holds.  tokens: an unmeasured length has a star."""
+
+    tokens: str
+    scalars: str
+    measured: str
+    published: str
+    bytes_bf16: str
+    bytes_fp32: str
+
+
+HEADINGS = ("tokens", "scalars", "measured", "published", "bytes bf16", "bytes fp32")
+STAR = "* from the formula alone; at the other lengths the elements of a live state were counted (measured)"
+
+
+def lines(e: Entry) -> list[Line]:
+    """One for each size, with all the lengths at which it holds: one line for a state that does not grow."""
+    known = list(zip(e.seq_lens, e.sizes, e.measured, strict=True))
+    groups = [list(group) for _, group in groupby(known, key=lambda length: length[1])]
+    return [_line(group) for group in groups]
+
+
+def _line(group: Sequence[tuple[int, StateSize | None, int | None]]) -> Line:
+    size = group[0][1]
+    counts = dict.fromkeys(count for _, _, count in group if count is not None)
+    return Line(
+        tokens=" / ".join(f"{n:,}{'*' if count is None else ''}" for n, _, count in group),
+        scalars=_number(size and size.resident),
+        measured=" / ".join(map(_number, counts)) or "-",
+        published=_number(size and size.paper),
+        bytes_bf16=_number(size and size.bytes("bfloat16")),
+        bytes_fp32=_number(size and size.bytes("float32")),
+    )
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def as_markdown(entries: Sequence[Entry], command: str) -> str:
+    """A document.  command: what it was written by."""
+    widths = ", ".join(dict.fromkeys(str(e.d_model) for e in entries))
+    text = HEAD.format(command=command, widths=widths)
+    for title, group in by_family(entries, lambda e: e.family).items():
+        rows = [("mixer", *HEADINGS, "formula"), ("---", "---", *["---:"] * (len(HEADINGS) - 1), "---")]
+        rows += [row for e in group for row in _rows(e)]
+        text += f"\n## {title}\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return text
+
+
+def _rows(e: Entry) -> Iterator[tuple[str, ...]]:
+    """Name and formula stand in the first only."""
+    name, formula = f"{e.label} `{' '.join(filter(None, (e.mixer, e.settings)))}`", f"`{e.formula}`"
+    for line in lines(e):
+        yield name, *astuple(line), formula if e.formula else ""
+        name = formula = ""
+
+
+def as_tables(entries: Sequence[Entry]) -> list[RenderableType]:
+    """A table for each family, then the formulas, which need the width."""
+    parts = [_family_table(*group) for group in by_family(entries, lambda e: e.family).items()]
+    return ["state of one layer, in scalars per sequence", *parts, STAR, _formulas(entries)]
+
+
+def _family_table(title: str, entries: Sequence[Entry]) -> Table:
+    table = slim(title)
+    table.add_column("mixer, settings" if any(e.settings for e in entries) else "mixer", overflow="fold")
+    for heading in HEADINGS:
+        words = heading == "tokens"
+        table.add_column(heading, justify="left" if words else "right", no_wrap=not words)
+    for e in entries:
+        name = f"{e.mixer} {e.settings}"
+        for line in lines(e):
+            table.add_row(name, *astuple(line))
+            name = ""
+    return table
+
+
+def _formulas(entries: Sequence[Entry]) -> Table:
+    """Each once, with the mixers whose it is."""
+    table = slim("formulas, in seq_len and the mixers' own settings and parts")
+    table.add_column("mixers", max_width=50)
+    table.add_column("scalars after seq_len tokens")
+    for formula in dict.fromkeys(e.formula for e in entries if e.formula):
+        names = dict.fromkeys(e.mixer for e in entries if e.formula == formula)
+        table.add_row(", ".join(names), formula)
+    return table
+
+
+HEAD = """# State
+
+Written by `{command}`.
+
+What one layer keeps between two tokens, in scalars per sequence; d_model is {widths}.  [mixers.md](mixers.md)
+says it in words, [numbers.md](numbers.md) how it is counted.  A line stands for all lengths of one size.
+
+- tokens: how many have been read.  With a star the size is from the formula alone: the sequence is too long
+  to run here, or the mixer cannot decode.
+- scalars: `state_size(tokens).resident`, which is what the formula says in `seq_len`, the mixer's settings
+  and its parts (`qkv.head_dim` is an attribute; `popcount(n)` counts the binary digits of n that are 1,
+  `below(s, n)` the numbers of s below n).
+- measured: elements counted in the tensors of the state that the mixer returned after so many tokens.
+- published: the count on the axis of the published figures, where there is one.
+- bytes: of the scalars, all in bfloat16 or all in float32.
+
+A mixer with an open block or chunk keeps most of it between two multiples: `--seq-lens 63,1000` shows it.
+"""

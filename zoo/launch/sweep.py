@@ -1,0 +1,135 @@
+"""Many cells on one machine: all checked before any starts, each in a process of its own, none done twice."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from zoo.config.cell import Cell
+from zoo.config.compose import Composer
+from zoo.launch.display import SweepDisplay
+from zoo.launch.grouping import in_words
+from zoo.launch.preflight import Validator
+from zoo.launch.process_pool import OUTPUT, Pool, start_forkserver
+from zoo.results import lease, manifest, store
+
+
+class SweepFailed(Exception):
+    """Some cells failed; the display has said which."""
+
+
+def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int | str) -> None:
+    """Run every cell of the batch that is not done, n_workers at once, and print how they went.
+
+    ValueError before anything starts, one line for each cell that cannot run.  SweepFailed at the end if one
+    failed, DiskFull at once.  The same call again runs what is missing.
+    """
+    context = start_forkserver()  # it imports while the cells are checked
+    cells = plan(composer, batch)
+    workers = count(n_workers, cells)
+    todo = unfinished(cells)
+    if todo:
+        manifest.write(cells)
+    how = ", ".join(filter(None, (f"{workers} at once", in_words(todo, workers))))
+    shown = SweepDisplay(total=len(cells), done=len(cells) - len(todo), how=how, todo=todo, workers=workers)
+    with shown as display:
+        failures = Pool(context, workers, display).run(todo)
+    done = [store.read(cell.folder) for cell in cells if store.is_done(cell.folder)]
+    display.report(done, failures)
+    if failures:
+        raise SweepFailed
+
+
+def plan(composer: Composer, batch: Iterable[Sequence[str]], here: bool = True) -> list[Cell]:
+    """The distinct cells of a batch, all checked, and their results folder.  ValueError lists every mistake.
+
+    here: on this machine, which then must have the device that they ask for.
+    """
+    cells = checked_cells(composer, batch, here)
+    for folder in {cell.folder.parent for cell in cells}:
+        store.check_writable(folder)
+    return cells
+
+
+def checked_cells(composer: Composer, batch: Iterable[Sequence[str]], here: bool) -> list[Cell]:
+    """`plan` without touching the disk."""
+    cells: dict[str, Cell] = {}
+    wrong: dict[str, list[str]] = {}
+    validator = Validator()
+    for overrides in batch:
+        try:
+            cell = composer.cell(overrides)
+            mistakes = checked(cell, validator, here)
+        except ValueError as error:
+            mistakes = str(error).splitlines()
+        else:
+            cells.setdefault(cell.run_id, cell)
+        for mistake in mistakes:
+            wrong.setdefault(mistake, []).append(" ".join(overrides))
+    if wrong:
+        raise ValueError("\n".join(f"{mistake} [{_cells(which)}]" for mistake, which in wrong.items()))
+    return list(cells.values())
+
+
+def checked(cell: Cell, validator: Validator, here: bool = True) -> list[str]:
+    """The problems of a cell, of this machine with it, and of what lies in its folder."""
+    found = validator.problems(cell) or (_device(cell) if here else [])
+    if not found:
+        _check_folder(cell.folder)
+    return found
+
+
+def _check_folder(folder: Path) -> None:
+    try:
+        store.check_place(folder)
+        store.check_checkpoint(folder)
+        if store.is_done(folder):
+            store.read(folder)
+    except OSError as error:
+        raise ValueError(
+            f"{folder} cannot be read ({error.strerror}): give another with results=FOLDER."
+        ) from None
+
+
+def _device(cell: Cell) -> list[str]:
+    from torch import cuda
+
+    from zoo.kernels.choice import lacking
+
+    if cell.config["trainer"]["accelerator"] == "gpu" and not cuda.is_available():
+        return ["trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu."]
+    missing = lacking(cell.config["kernels"])
+    return [] if missing is None else [missing]
+
+
+def _cells(which: list[str]) -> str:
+    return which[0] if len(which) == 1 else f"{len(which)} cells; the first: {which[0]}"
+
+
+def unfinished(cells: Iterable[Cell]) -> list[Cell]:
+    """Those without a record.  What a kill at the very end left beside a record is cleared away."""
+    todo: list[Cell] = []
+    for cell in cells:
+        if store.is_done(cell.folder):
+            _tidy(cell.folder)
+        else:
+            todo.append(cell)
+    return todo
+
+
+def _tidy(folder: Path) -> None:
+    left = {OUTPUT, "error.txt", *(name for name in os.listdir(folder) if name.endswith(".part"))}
+    if lease.holder(folder):
+        return
+    lease.forget(folder)
+    for name in left:
+        (folder / name).unlink(missing_ok=True)
+
+
+def count(n_workers: int | str, cells: Sequence[Cell]) -> int:
+    """How many cells run at once."""
+    if n_workers == "auto":
+        threads = max((cell.config["trainer"]["threads"] for cell in cells), default=1)
+        return max(1, len(os.sched_getaffinity(0)) // threads)
+    if type(n_workers) is not int or n_workers < 1:
+        raise ValueError(f"hydra.launcher.n_workers (={n_workers}) must be a positive integer or auto.")
+    return n_workers

@@ -1,1 +1,0 @@
-"""Cells that differ in learning rate, weight decay or seed alone, trained as one stacked model."""

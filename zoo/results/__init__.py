@@ -1,0 +1,5 @@
+"""The records of cells: what lies in a results folder, and how it is read."""
+
+from zoo.results.table import load, load_distances, load_metrics
+
+__all__ = ["load", "load_distances", "load_metrics"]

@@ -1,0 +1,111 @@
+"""How each cell of a results folder stands, read from its files alone.
+
+done, diverged   it has a record; diverged: its loss was not finite
+running          a living process has claimed it
+stale            claimed by a process that is dead or silent; the next run of its command goes on with it
+failed           it has an error.txt; the next run of its command tries it again
+pending          a sweep wants it, or an interrupt ended it in order, and nobody is at work on it
+damaged          it has a result.json that cannot be read, or is another cell's
+"""
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from zoo.results import lease, store
+
+State = Literal["done", "diverged", "running", "stale", "failed", "pending", "damaged"]
+STATES: tuple[State, ...] = get_args(State)
+OVER = ("done", "diverged")  # for good
+TAIL = 4096  # bytes, more than a row of metrics.csv has
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """note: who is at work and where it stands; why it failed; "" where there is no more to say."""
+
+    run_id: str
+    state: State
+    note: str = ""
+
+
+class Look:
+    """At a results folder, again and again: a record that has been read is only looked for."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.over: dict[str, Standing] = {}
+
+    def __call__(self, wanted: Iterable[str] = ()) -> list[Standing]:
+        """Every cell that has a folder here, and all others that are wanted (run ids), by run id.
+
+        ValueError, one line with the fix: no such folder.
+        """
+        found = {cell.run_id: cell for folder in store.folders(self.home) if (cell := self._at(folder))}
+        found |= {run_id: Standing(run_id, "pending") for run_id in wanted if run_id not in found}
+        return [found[run_id] for run_id in sorted(found)]
+
+    def _at(self, folder: Path) -> Standing | None:
+        name = folder.name
+        if name in self.over and store.is_done(folder):
+            return self.over[name]
+        self.over.pop(name, None)
+        standing = stand(folder)
+        if standing and standing.state in OVER:
+            self.over[name] = standing
+        return standing
+
+
+def stand(folder: Path) -> Standing | None:
+    """How the cell of this folder stands; None: it is no cell's folder."""
+    names = set(os.listdir(folder))
+    if "result.json" in names:
+        return _ended(folder)
+    if lease.NAME in names:
+        if someone := lease.holder(folder):
+            return Standing(folder.name, "running", f"{someone}{_progress(folder)}")
+        if "error.txt" not in names and (gone := lease.left_behind(folder)):
+            return Standing(folder.name, "stale", f"{gone}, {_ago(folder / lease.NAME)}")
+        if "error.txt" not in names:
+            return stand(folder)  # given back since its files were listed: by now it has ended
+    if "error.txt" in names:
+        return Standing(folder.name, "failed", store.error(folder))
+    if "config.yaml" not in names:
+        return None
+    return Standing(folder.name, "pending", f"interrupted{_progress(folder)}")
+
+
+def _ended(folder: Path) -> Standing:
+    try:
+        diverged = store.read(folder)["status"] == "diverged"
+    except ValueError as error:
+        return Standing(folder.name, "damaged", str(error))
+    return Standing(folder.name, "diverged" if diverged else "done")
+
+
+def _progress(folder: Path) -> str:
+    step = _step(folder / "metrics.csv")
+    return "" if step is None else f", step {step}"
+
+
+def _step(path: Path) -> int | None:
+    """Of the last row of a metrics.csv."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
+            first = file.read().splitlines()[-1].partition(b",")[0]
+    except (FileNotFoundError, IndexError):
+        return None
+    return int(first) if first.isdigit() else None
+
+
+def _ago(path: Path) -> str:
+    """How long there has been no sign of life."""
+    try:
+        seconds = time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return "gone"
+    return f"silent for {seconds:.0f} s" if seconds < 120 else f"silent for {seconds / 60:.0f} min"

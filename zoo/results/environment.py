@@ -1,0 +1,47 @@
+"""Where a cell ran: versions, git revision, machine."""
+
+import functools
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import zoo
+
+PACKAGES = ("zoo-recall", "torch", "pytorch-lightning", "hydra-core", "numpy")
+
+
+@functools.cache
+def machine() -> dict[str, Any]:
+    """Versions, git revision and machine, as this process found them: with a cell's words, to repeat it."""
+    revision, clean = _git()
+    return {
+        "versions": {"python": platform.python_version()} | {p: _version(p) for p in PACKAGES},
+        "git_revision": revision,
+        "git_clean": clean,
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _git() -> tuple[str | None, bool | None]:
+    """Revision of the checkout that runs, and whether it was clean; None for an installed package."""
+    here = Path(zoo.__file__).resolve().parent.parent
+    if not (here / ".git").exists():
+        return None, None
+    try:
+        git = ["git", "-C", str(here)]
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+        changed = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None, None
+    return head.stdout.strip(), not changed.stdout.strip()

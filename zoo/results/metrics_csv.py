@@ -1,0 +1,41 @@
+"""metrics.csv: the curves of a cell, one row a number."""
+
+import csv
+import io
+from dataclasses import asdict
+from pathlib import Path
+
+from zoo.results import store
+from zoo.results.outcome import Score
+
+HEADER = ("step", "split", "slice", "metric", "value")
+
+
+Row = tuple[int, str, str, str, float]
+
+
+def score_rows(step: int, split: str, scores: dict[str, Score]) -> list[Row]:
+    return [
+        (step, split, name, metric, value)
+        for name, score in scores.items()
+        for metric, value in asdict(score).items()
+    ]
+
+
+def train_rows(step: int, losses: list[tuple[str, int, float]]) -> list[Row]:
+    """From (slice, answers, mean loss) of some batches to their rows."""
+    rows: list[Row] = []
+    for name in dict.fromkeys(name for name, _, _ in losses):
+        answers = sum(n for other, n, _ in losses if other == name)
+        mean = sum(n * loss for other, n, loss in losses if other == name) / answers
+        rows += [(step, "train", name, "loss", mean), (step, "train", name, "answers", answers)]
+    return rows
+
+
+def write_csv(path: Path, rows: list[Row]) -> None:
+    """All rows, in one move."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(HEADER)
+    writer.writerows((*row[:-1], repr(row[-1])) for row in rows)
+    store.write(path, text.getvalue())

@@ -1,0 +1,102 @@
+"""Records read from a folder or archive: the sound ones, one by one, and a line on each of the others."""
+
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from zoo.foreign import visible
+from zoo.results.home import Home, cells, shown, text
+from zoo.results.record import ASIDE, parse
+
+INCOMPLETE = 3  # exit code: done, but without records that cannot be read
+SAID = 20  # of them, a line each
+
+
+def left_out(wrong: Sequence[str], notes: Sequence[str] = ()) -> int:
+    """Say on stderr what was not read, and what was read under another name; the exit code."""
+    lines = [f"left out: {line}" for line in wrong[:SAID]] + [f"note: {line}" for line in notes[:SAID]]
+    if len(wrong) > SAID:
+        lines.append(f"left out: {len(wrong) - SAID} more; python -m zoo.status --all names them")
+    if lines:
+        print("\n".join(lines), file=sys.stderr)
+    return INCOMPLETE if wrong else 0
+
+
+class Reading:
+    """The sound records of a folder or archive, one at a time, each with where its files lie.
+
+    Once all are read: wrong has a line on each that is left out, notes one on each folder that bears another
+    name than its record (it was copied or renamed): a copy of a cell that is there counts no second time.
+    """
+
+    def __init__(self, results: Path) -> None:
+        self.results = results
+        self.wrong: list[str] = []
+        self.notes: list[str] = []
+
+    def __iter__(self) -> Iterator[tuple[Home, dict[str, Any]]]:
+        """ValueError: neither a folder nor an archive is there."""
+        seen: dict[str, Home] = {}
+        misnamed: list[Home] = []
+        for folder in cells(self.results):
+            if (record := self._sound(folder)) and record["run_id"] != folder.name:
+                misnamed.append(folder)
+            elif record:
+                seen[folder.name] = folder
+                yield folder, record
+        for folder in misnamed:
+            if (record := self._sound(folder)) and self._is_new(folder, record, seen):
+                yield folder, record
+
+    def _sound(self, folder: Home) -> dict[str, Any] | None:
+        try:
+            return parsed(folder) if is_done(folder) else None
+        except (ValueError, OSError) as error:
+            self.wrong.append(visible(str(error)))
+            return None
+
+    def _is_new(self, folder: Home, record: dict[str, Any], seen: dict[str, Home]) -> bool:
+        name, run_id = shown(folder), record["run_id"]
+        if run_id not in seen:
+            seen[run_id] = folder
+            self.notes.append(
+                f"{name} holds the record of {run_id} and counts as that: rename it to {run_id}."
+            )
+            return True
+        what = "is a copy of" if parsed(seen[run_id]) == record else "has other numbers under the name of"
+        self.notes.append(f"{name} {what} {shown(seen[run_id])}, which counts; {name} does not.")
+        return False
+
+    def warn(self, more: Sequence[str] = ()) -> None:
+        """Say it to whoever called the function that read."""
+        for line in (*self.wrong, *self.notes, *more):
+            warnings.warn(line, stacklevel=3)
+
+    def nothing(self) -> str:
+        """Why not one record was found."""
+        if self.wrong:
+            first, count = self.wrong[0], len(self.wrong)
+            return f"No record in {shown(self.results)} can be read; the first of {count}: {first}"
+        return f"results folder {shown(self.results)} holds no finished cell: run `python -m zoo.run` first."
+
+
+def read(folder: Home) -> dict[str, Any]:
+    """The record of one finished cell.  ValueError, one line: it is damaged, foreign or another cell's."""
+    record = parsed(folder)
+    if record["run_id"] != folder.name:
+        raise ValueError(
+            f"{shown(folder / 'result.json')} is the record of {record['run_id']}: "
+            f"give its folder that name, or {ASIDE}."
+        )
+    return record
+
+
+def parsed(folder: Home) -> dict[str, Any]:
+    """The record in a folder of any name."""
+    return parse(text(folder, "result.json"), shown(folder / "result.json"))
+
+
+def is_done(folder: Home) -> bool:
+    return (folder / "result.json").is_file()

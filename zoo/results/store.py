@@ -1,0 +1,168 @@
+"""THE record: one folder a cell, plain files, written so that a reader never sees a half.
+
+    results/<run_id>/config.yaml   the resolved config
+                     env.json      versions, git revision, machine, command line
+                     metrics.csv   step, split, slice, metric, value (written while training)
+                     last.ckpt     where training goes on after a kill
+                     result.json   written last, in one move: where it stands, the cell is done
+                     error.txt     instead of it, the traceback of a cell that failed
+
+There is no database: a thousand array tasks may write at once on a network file system.
+
+Finished cells can be kept and given away in one file: `python -m zoo.archive` makes a NAME.zip with the same
+folders in it, and all that reads results reads either.
+"""
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from zoo.foreign import visible
+from zoo.results.atomic import replacing, room
+from zoo.results.home import Home, cells, folders, shown, text
+from zoo.results.reading import Reading, is_done, parsed, read
+from zoo.results.record import SCHEMA
+
+__all__ = ["Home", "Reading", "cells", "folders", "is_done", "parsed", "read"]  # with what stands here
+
+FILES = ("config.yaml", "env.json", "metrics.csv", "last.ckpt", "result.json", "error.txt")
+
+
+CURVE = ("step", "split", "slice", "metric", "value")  # the columns of metrics.csv
+
+
+def curves(reading: Reading) -> tuple[pd.DataFrame, list[str]]:
+    """(what `load_metrics` gives, a line on each sound record whose curve is missing or damaged)."""
+    frames, lost = [], []
+    for folder, record in reading:
+        try:
+            frames.append(curve(folder).assign(run_id=record["run_id"], mixer=record["mixer"]))
+        except ValueError as error:
+            lost.append(f"{error} Its cell has no curve.")
+    if not frames:
+        raise ValueError(lost[0] if lost else reading.nothing())
+    return pd.concat(frames, ignore_index=True).reindex(columns=["run_id", "mixer", *CURVE]), lost
+
+
+def curve(folder: Home) -> pd.DataFrame:
+    """metrics.csv of a cell: step, split, slice, metric, value.  ValueError, one line: missing or damaged."""
+    content = text(folder, "metrics.csv")
+    try:
+        found = pd.read_csv(io.StringIO(content))
+    except ValueError as error:
+        raise ValueError(
+            f"{shown(folder / 'metrics.csv')} is no table ({' '.join(str(error).split())})."
+        ) from None
+    kinds = "".join(found[name].dtype.kind if name in found else "-" for name in ("step", "value"))
+    if tuple(found.columns) != CURVE or kinds not in ("if", "ii"):
+        raise ValueError(
+            f"{shown(folder / 'metrics.csv')} must have the columns {', '.join(CURVE)}, "
+            "numbers in step and value."
+        )
+    names = {name: found[name].map(visible, na_action="ignore") for name in ("split", "slice", "metric")}
+    return found.assign(**names) if len(found) else found
+
+
+def distances(found: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """What `load_distances` gives, from records that were read already."""
+    columns = ["run_id", "split", "slice", "distance", "answers", "right"]
+    rows = [{"run_id": record["run_id"]} | row for record in found for row in record["distances"]]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def records(results: Path) -> list[dict[str, Any]]:
+    """result.json of every finished cell, in the order of the run ids; the warnings and errors of `load`."""
+    reading = Reading(results)
+    found = [record for _, record in reading]
+    reading.warn()
+    if not found:
+        raise ValueError(reading.nothing())
+    return sorted(found, key=lambda record: record["run_id"])
+
+
+def error(folder: Path) -> str:
+    """What error.txt says, in one line: the first of a traceback's message, or of another account."""
+    path = folder / "error.txt"
+    lines = _tail(path).strip().splitlines() if path.is_file() else []
+    frames = [i for i, line in enumerate(lines) if line.startswith("  File ")]
+    message = lines[frames[-1] :] if frames and "Traceback (most recent call last):" in lines else lines
+    return visible(next((line.strip() for line in message if line.strip() and line[0] != " "), "unknown"))
+
+
+def _tail(path: Path, most: int = 2**20) -> str:
+    """The end of a file, where a traceback has its message."""
+    with path.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+        return file.read().decode(errors="replace")
+
+
+def check_checkpoint(folder: Path) -> None:
+    """Refuse a last.ckpt that was cut off, before anything trains on it."""
+    path = folder / "last.ckpt"
+    if path.exists() and not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} is not a complete checkpoint: delete it, and its cell starts anew.")
+
+
+def check_place(folder: Path) -> None:
+    """Refuse a file where the record's folder belongs, and folders where its files belong."""
+    if not os.path.lexists(folder):
+        return
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is no folder, and a record belongs there: move it away.")
+    for name in FILES:
+        if (folder / name).is_dir():
+            raise ValueError(f"{folder / name} is a folder, and a file belongs there: move it away.")
+
+
+def check_writable(results: Path) -> None:
+    """Make the results folder, or say in one line why records cannot be written there."""
+    probe = results / f".probe-{os.getpid()}"
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(
+            f"results (={results}) must be a folder that can be written to ({error.strerror}): "
+            "give another with results=FOLDER."
+        ) from None
+
+
+def write(path: Path, text: str) -> None:
+    """Put `text` at `path` in one move.  DiskFull: it does not fit."""
+    with replacing(path) as file:
+        file.write(text)
+
+
+def begin(folder: Path, config: str, environment: dict[str, Any]) -> None:
+    """Write what is known before training; what a failed or killed attempt left lying is gone."""
+    drop_halves(folder)
+    (folder / "error.txt").unlink(missing_ok=True)
+    write(folder / "config.yaml", config)
+    write(folder / "env.json", json.dumps(environment, indent=1) + "\n")
+
+
+def drop_halves(folder: Path) -> None:
+    """Take away what a killed process was writing.  For who holds the claim, or has killed its holder."""
+    for path in folder.glob(".*.part"):
+        if not path.name.startswith(".claim."):
+            path.unlink(missing_ok=True)
+
+
+def finish(folder: Path, record: dict[str, Any]) -> None:
+    """Write result.json, last of all; an error that another driver has put there meanwhile is none."""
+    write(folder / "result.json", json.dumps({"schema": SCHEMA} | record, indent=1) + "\n")
+    (folder / "error.txt").unlink(missing_ok=True)
+
+
+def fail(folder: Path, text: str) -> None:
+    """Write error.txt: `text` is a traceback, or why the process died, be it before it made the folder."""
+    with room(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write(folder / "error.txt", text)

@@ -1,1 +1,0 @@
-"""Sweeps on a SLURM cluster: submit what is missing as job arrays, and follow it."""

@@ -1,0 +1,48 @@
+"""What every command shares on a terminal: console, exit codes, tables without walls, families in order."""
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+
+def console() -> Console:
+    """As wide as the terminal; 160 columns elsewhere."""
+    made = Console(highlight=False)
+    return made if made.is_terminal else Console(highlight=False, width=160)
+
+
+def slim(title: str) -> Table:
+    """No columns yet."""
+    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+
+
+TITLES = {
+    "attention": "Attention",
+    "linear": "Linear attention, gated and delta rules",
+    "ssm": "State spaces",
+    "convolution": "Convolutions",
+    "sparse": "Sparse attention and retrieval",
+}
+
+
+T = TypeVar("T")
+
+
+def by_family(things: Iterable[T], family: Callable[[T], str]) -> dict[str, list[T]]:
+    """Title -> its things as they came; the known families in their order, then others by name."""
+    groups: dict[str, list[T]] = {name: [] for name in TITLES}
+    for thing in sorted(things, key=family):
+        groups.setdefault(family(thing), []).append(thing)
+    return {TITLES.get(name, name): group for name, group in groups.items() if group}
+
+
+OK, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+
+
+def say(text: str, code: int) -> int:
+    print(text, file=sys.stderr)
+    return code

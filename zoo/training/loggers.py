@@ -1,0 +1,130 @@
+"""A Lightning logger beside metrics.csv, for those who want one.
+
+Each is told the same: the run's name (the run id), its group (the point: cells that differ in seed and lr
+alone), its tags (mixer and task, and one's own) and its config.  A cell that goes on after a kill goes on as
+the same run.
+"""
+
+import importlib.util
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pytorch_lightning.loggers import Logger, WandbLogger
+
+from zoo.config.cell import Cell
+from zoo.instantiate import make
+
+OURS = ("requires", "install", "group", "tags")  # keys of conf/logger that no logger takes as they stand
+ONE_RUN = "zoo.run_id"  # the tag by which MLflow finds the run of a cell again
+
+
+def check_logger(cell: Cell) -> None:
+    """ValueError in one line: the package that the logger `requires` is missing, or nobody is logged in."""
+    settings = cell.config["logger"]
+    choice, package = cell.choices["logger"], settings.get("requires")
+    if package and importlib.util.find_spec(package) is None:
+        install = settings.get("install", package)
+        raise ValueError(f"logger={choice} needs {package}: pip install '{install}', or use logger=csv.")
+    if _kind(settings) == "WandbLogger" and not settings.get("offline"):
+        _check_wandb(choice)
+
+
+def _check_wandb(choice: str) -> None:
+    """W&B would ask for a key on the terminal, once a cell."""
+    import wandb
+
+    if os.environ.get("WANDB_MODE", "online") == "online" and not wandb.login(prompt=False, verify=False):
+        raise ValueError(
+            f"logger={choice} needs a W&B key: run `wandb login`, or give logger.offline=true "
+            "(`wandb sync` uploads such runs later)."
+        )
+
+
+def make_logger(cell: Cell, folder: Path) -> Logger | None:
+    """None for csv.  Others write under the cell's folder, unless their settings say where else."""
+    check_logger(cell)
+    settings = cell.config["logger"]
+    kind = _kind(settings)
+    if kind is None:
+        return None
+    own = {key: value for key, value in settings.items() if key not in OURS}
+    known: Mapping[str, Any] = IDENTITIES[kind](cell, settings, folder) if kind in IDENTITIES else {}
+    logger = make(own, Logger, save_dir=str(folder), **known)
+    logger.log_hyperparams(_hyperparameters(cell))
+    return logger
+
+
+@contextmanager
+def closed(loggers: Sequence[Logger]) -> Iterator[None]:
+    """End W&B's run, which uploads what is left: a worker process leaves without the hooks that would."""
+    code = 1
+    try:
+        yield
+        code = 0
+    finally:
+        for logger in loggers:
+            if isinstance(logger, WandbLogger):
+                logger.experiment.finish(exit_code=code)
+
+
+def _kind(settings: Mapping[str, Any]) -> str | None:
+    """The name of the logger's class."""
+    target = settings.get("_target_")
+    return None if target is None else str(target).rpartition(".")[2]
+
+
+def _group(cell: Cell, settings: Mapping[str, Any]) -> str:
+    return settings.get("group") or cell.point
+
+
+def _tags(cell: Cell, settings: Mapping[str, Any]) -> list[str]:
+    return [cell.mixer, cell.choices["task"], *(settings.get("tags") or [])]
+
+
+def _hyperparameters(cell: Cell) -> dict[str, Any]:
+    """What decides the numbers, with the names of the run; layers as text, which every logger can hold."""
+    science = cell.science
+    model = science["model"] | {"layers": json.dumps(science["model"]["layers"])}
+    return science | {"model": model, "run_id": cell.run_id, "point": cell.point}
+
+
+def _wandb(cell: Cell, settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    del folder
+    return {
+        "name": cell.run_id,
+        "id": cell.run_id,
+        "resume": "allow",
+        "group": _group(cell, settings),
+        "tags": _tags(cell, settings),
+    }
+
+
+def _mlflow(cell: Cell, settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """MLflow names runs itself: the one of an earlier attempt is found by its tag."""
+    from mlflow.tracking import MlflowClient
+
+    uri = settings.get("tracking_uri")
+    if uri is None:
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # else files are refused since MLflow 3.7
+        uri = f"file:{folder.resolve() / 'mlruns'}"
+    client = MlflowClient(uri)
+    experiment = client.get_experiment_by_name(settings["experiment_name"])
+    where = [experiment.experiment_id] if experiment else []
+    earlier = client.search_runs(where, f"tags.`{ONE_RUN}` = '{cell.run_id}'", max_results=1) if where else []
+    tags = {ONE_RUN: cell.run_id, "group": _group(cell, settings), "tags": " ".join(_tags(cell, settings))}
+    return {
+        "tracking_uri": uri,
+        "run_name": cell.run_id,
+        "run_id": earlier[0].info.run_id if earlier else None,
+        "tags": tags,
+    }
+
+
+IDENTITIES: dict[str, Callable[[Cell, Mapping[str, Any], Path], dict[str, Any]]] = {
+    "WandbLogger": _wandb,
+    "MLFlowLogger": _mlflow,
+}

@@ -1,0 +1,22 @@
+"""The learning rate as a pure function of the step: nothing to save, nothing to resume."""
+
+import math
+
+from zoo.training.settings import OptimConfig
+
+
+def lr_factor(config: OptimConfig, step: int, total_steps: int) -> float:
+    """What multiplies the peak rate at `step` (from 0): a linear rise over the warm-up, then cosine to 0.
+
+    schedule_every "epoch" holds the cosine still within an epoch.  Without warm-up that is
+    torch's CosineAnnealingLR(T_max=max_epochs, eta_min=0) stepped once an epoch, as the reference has it.
+    """
+    warmup = round(config.warmup * total_steps)
+    if step < warmup:
+        return (step + 1) / warmup
+    if config.schedule == "constant":
+        return 1.0
+    if config.schedule_every == "epoch":
+        per_epoch = total_steps // config.max_epochs
+        step = max(warmup, step // per_epoch * per_epoch)
+    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / (total_steps - warmup)))

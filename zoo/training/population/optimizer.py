@@ -1,0 +1,127 @@
+"""AdamW on all members at once: P rows, each with its own learning rate and weight decay.
+
+The update is the one of zoo.training.optimizer.make_optimizer (torch's AdamW) on each row: decay off the
+parameters that it leaves undecayed, each member's gradient clipped by its own norm, and a parameter that a
+step gives no gradient left as it is.  Rates are tensors, and nothing is read back: a member that is done has
+rate 0.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.training.optimizer import is_decayed, make_optimizer
+from zoo.training.population.stack import Stack
+from zoo.training.settings import OptimConfig
+
+EPS = 1e-8  # torch's default
+
+
+class PopulationAdamW(torch.optim.Optimizer):
+    """configs: of the members; they differ in weight_decay alone.  rate: [P 1], set before each step."""
+
+    def __init__(self, stack: Stack, configs: Sequence[OptimConfig]) -> None:
+        super().__init__(stack.leaves, {})
+        self.stack, self.configs, self.config = stack, configs, configs[0]
+        new = stack.weights.new_tensor
+        self.rate = stack.weights.new_zeros(stack.size, 1)
+        self.alive = torch.ones(stack.size, 1, dtype=torch.bool, device=self.rate.device)
+        self.exp_avg, self.exp_avg_sq = torch.zeros_like(stack.weights), torch.zeros_like(stack.weights)
+        self.steps = new([0.0] * len(stack.trained), dtype=torch.float32)  # of each parameter
+        sizes = torch.tensor(stack.sizes)
+        self._owner = torch.arange(len(sizes)).repeat_interleave(sizes).to(self.rate.device)
+        self._masks: dict[tuple[bool, ...], tuple[Tensor, slice | Tensor]] = {}
+        own = dict(stack.template.named_parameters())
+        decayed = [self.config.decay_all or is_decayed(own[name]) for name in stack.trained]
+        decay = new([config.weight_decay for config in configs])[:, None]
+        self._decay = decay * new(decayed)[self._owner]  # [P N]
+
+    def set_rates(self, rates: Sequence[float]) -> None:
+        """The learning rate of each member's next step."""
+        self.rate.copy_(torch.tensor(rates, dtype=torch.float64)[:, None], non_blocking=True)
+
+    def freeze(self, member: int) -> None:
+        """Leave the member's row alone from here on, whatever is in its gradient."""
+        self.alive[member] = False
+
+    def held(self) -> list[Tensor]:
+        """What a step changes, beside the weights."""
+        return [self.exp_avg, self.exp_avg_sq, self.steps]
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # pyright: ignore
+        """closure: of torch's interface; ours have made forward and backward before."""
+        loss = None if closure is None else closure()
+        with torch.no_grad():
+            touched, columns = self._touched(self.stack.collect())
+            self._clip()
+            self.steps += touched
+            self._update(columns)
+        return loss
+
+    def _touched(self, have: tuple[bool, ...]) -> tuple[Tensor, slice | Tensor]:
+        """Which parameters have a gradient, on the device: [K], and as columns of the rows."""
+        if have not in self._masks:
+            mask = torch.tensor(have, device=self.rate.device)
+            columns = slice(None) if all(have) else mask[self._owner].nonzero()[:, 0]
+            self._masks[have] = mask, columns
+        return self._masks[have]
+
+    def _clip(self) -> None:
+        """As torch.nn.utils.clip_grad_norm_ does for one member."""
+        if self.config.grad_clip is not None:
+            norm = torch.linalg.vector_norm(self.stack.gradient, dim=1, keepdim=True)
+            self.stack.gradient.mul_((self.config.grad_clip / (norm + 1e-6)).clamp(max=1.0))
+
+    def _update(self, columns: slice | Tensor) -> None:
+        """Adam's step on some columns of every row; views where they are all, else copied and put back."""
+        beta1, beta2 = self.config.betas
+        held = (self.stack.weights, self.exp_avg, self.exp_avg_sq)
+        weights, mean, square = (tensor[:, columns] for tensor in held)
+        gradient = self.stack.gradient[:, columns]
+        mean.lerp_(gradient, 1 - beta1)
+        square.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+        first, second = (self._correction(beta)[self._owner[columns]] for beta in (beta1, beta2))
+        update = mean / square.sqrt().div_(second.sqrt()).add_(EPS).mul_(first)
+        rate = self.rate * self.alive
+        update.masked_fill_(~self.alive, 0.0)
+        weights.mul_(1 - rate * self._decay[:, columns]).sub_(update.mul_(rate))
+        if isinstance(columns, Tensor):
+            for tensor, part in zip(held, (weights, mean, square), strict=True):
+                tensor[:, columns] = part
+
+    def _correction(self, beta: float) -> Float[Tensor, " K"]:
+        """1 - beta^steps of each parameter; 1 for one that has not moved yet."""
+        value = 1 - beta ** self.steps.clamp(min=1).double()
+        return value.to(self.rate)
+
+    # a member's own optimizer ----------------------------------------------------------------------------
+
+    def state_of(self, member: int, rate: float) -> dict[str, Any]:
+        """The state_dict() that the member's optimizer would have alone after a step at `rate`; copied."""
+        optimizer = make_optimizer(self.stack.models[member], self.configs[member], rate)
+        own = dict(self.stack.models[member].named_parameters())
+        rows = (self.stack.row(flat, member) for flat in (self.exp_avg, self.exp_avg_sq))
+        for name, step, mean, square in zip(self.stack.trained, self.steps.cpu(), *rows, strict=True):
+            if step > 0:
+                state = {"step": step.clone(), "exp_avg": mean.clone(), "exp_avg_sq": square.clone()}
+                optimizer.state[own[name]] = state
+        return optimizer.state_dict()
+
+    def load(self, states: Sequence[dict[str, Any] | None]) -> None:
+        """Go on from the members' own state_dict()s, which are equally far; None: from nothing."""
+        for i, (model, config, state) in enumerate(zip(self.stack.models, self.configs, states, strict=True)):
+            if state is None:
+                continue
+            optimizer = make_optimizer(model, config, 1.0)
+            optimizer.load_state_dict(state)
+            own = dict(model.named_parameters())
+            rows = (self.stack.row(flat, i) for flat in (self.exp_avg, self.exp_avg_sq))
+            for k, (name, mean, square) in enumerate(zip(self.stack.trained, *rows, strict=True)):
+                held = optimizer.state.get(own[name])
+                if held:
+                    self.steps[k] = held["step"]
+                    mean.copy_(held["exp_avg"])
+                    square.copy_(held["exp_avg_sq"])

@@ -1,0 +1,202 @@
+"""P models of one shape as one: their weights side by side, lifted with torch.func.
+
+A mixer stays a plain module: vmap runs it for all members at once, the losses are summed, and one backward
+gives each member its own gradient.  (Never functorch's grad: operations of ours have no rule for it.)
+
+P members, N scalars of one member's trained parameters, B batch, T time, A answers.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from zoo.model import SequenceModel
+from zoo.tasks.base import Batch
+from zoo.training.population.dropout import Draws, draw_apart
+
+ALIGN = 16  # scalars: each parameter starts on a boundary that wide loads can read from
+
+
+class Unstackable(ValueError):
+    """These models cannot train as one; the message says why."""
+
+
+class _Called(nn.Module):
+    """Any function of the model as a module's forward, which is what functional_call calls."""
+
+    def __init__(self, model: SequenceModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, function: Callable[..., Any], *args: Any) -> Any:
+        return function(self.model, *args)
+
+
+class Stack:
+    """models: alike but for their weights and buffers, on one device.  From here on each looks into its row.
+
+    weights: [P, N]; a member's own modules, and so its state_dict(), are views of a row.
+    Unstackable: their shapes differ, or something in them that is no parameter and no buffer.
+    """
+
+    def __init__(self, models: Sequence[SequenceModel]) -> None:
+        check_alike(models)
+        self.models = list(models)
+        self.template = models[0]
+        self.trained = [name for name, p in self.template.named_parameters() if p.requires_grad]
+        own = [dict(model.named_parameters()) for model in models]
+        self.shapes = [own[0][name].shape for name in self.trained]
+        self.sizes = [-(-shape.numel() // ALIGN) * ALIGN for shape in self.shapes]
+        like = own[0][self.trained[0]]
+        if any(own[0][name].dtype != like.dtype for name in self.trained):
+            raise Unstackable("its parameters are not all of one dtype")
+        self.weights = like.new_zeros(len(models), sum(self.sizes))
+        self.gradient = torch.zeros_like(self.weights)
+        for i, parameters in enumerate(own):
+            for name, view in zip(self.trained, self.row(self.weights, i), strict=True):
+                view.copy_(parameters[name].detach())
+                parameters[name].data = view
+        self.leaves = [leaf.requires_grad_() for leaf in self._parts(self.weights)]
+        self.fixed = dict(_fixed(models))
+        self.draws = Draws()
+        draw_apart(self.template, self.draws)
+        self._called = _Called(self.template)
+
+    @property
+    def size(self) -> int:
+        return len(self.models)
+
+    def row(self, flat: Float[Tensor, "P N"], member: int) -> list[Tensor]:
+        """One member's part of `flat` in the shapes of the trained parameters: views."""
+        return [part[member] for part in self._parts(flat)]
+
+    def _parts(self, flat: Float[Tensor, "P N"]) -> list[Tensor]:
+        pieces = flat.detach().split(self.sizes, dim=1)
+        return [
+            piece[:, : shape.numel()].view(-1, *shape)
+            for piece, shape in zip(pieces, self.shapes, strict=True)
+        ]
+
+    def map(self, function: Callable[[SequenceModel, Batch], Any], batch: Batch) -> Any:
+        """`function` of each member and its batch, results stacked [P ...].
+
+        A field of the batch with one dimension more than a member's own, [P B ...], holds each member's rows;
+        otherwise all members share it.
+        """
+        fixed = {name: values for name, (values, _) in self.fixed.items()}
+        dims = {name: dim for name, (_, dim) in self.fixed.items()}
+        weights = dict(zip(self.trained, self.leaves, strict=True))
+
+        def one(weights: dict[str, Tensor], fixed: dict[str, Tensor], *fields: Tensor) -> Any:
+            tensors = {f"model.{name}": value for name, value in (weights | fixed).items()}
+            return functional_call(self._called, tensors, (function, Batch(*fields)))
+
+        apart = tuple(0 if field.ndim == 3 else None for field in batch)
+        in_dims = (dict.fromkeys(weights, 0), dims, *apart)
+        return vmap(one, in_dims, randomness="error")(weights, fixed, *batch)
+
+    @torch.no_grad()
+    def collect(self) -> tuple[bool, ...]:
+        """Bring the gradients of the last backward into `gradient`; which parameters have one."""
+        views = self._parts(self.gradient)
+        touched = tuple(leaf.grad is not None for leaf in self.leaves)
+        if not all(touched):
+            self.gradient.zero_()
+        pairs = [(v, leaf.grad) for v, leaf in zip(views, self.leaves, strict=True) if leaf.grad is not None]
+        torch._foreach_copy_([view for view, _ in pairs], [grad for _, grad in pairs])  # pyright: ignore
+        return touched
+
+    @torch.no_grad()
+    def park(self, member: int, like: int) -> None:
+        """Give a member that is done with what it holds the weights of another.
+
+        What is not finite would stay in its row; but it is slow on some machines, and some operations (a
+        factorisation) refuse it for all.
+        """
+        self.weights[member] = self.weights[like]
+
+    def share_extra_state(self) -> None:
+        """What modules count beside tensors has counted in the template alone: tell the other members."""
+        for model in self.models[1:]:
+            copy_extra_state(self.template, model)
+
+
+def copy_extra_state(source: nn.Module, target: nn.Module) -> None:
+    """What the modules of one model hold beside tensors, to another built alike."""
+    for first, mine in zip(source.modules(), target.modules(), strict=True):
+        if type(first).get_extra_state is not nn.Module.get_extra_state:
+            mine.set_extra_state(first.get_extra_state())
+
+
+def _fixed(models: Sequence[SequenceModel]) -> Iterator[tuple[str, tuple[Tensor, int | None]]]:
+    """Buffers and untrained parameters: stacked where the members differ (and dim 0), else as they are."""
+    every = [
+        {n: p for n, p in model.named_parameters() if not p.requires_grad} | dict(model.named_buffers())
+        for model in models
+    ]
+    for name, first in every[0].items():
+        values = [tensors[name].detach() for tensors in every]
+        same = all(torch.equal(value, first) for value in values[1:])
+        yield name, (values[0], None) if same else (torch.stack(values), 0)
+
+
+def check_alike(models: Sequence[SequenceModel]) -> None:
+    """Unstackable: the models differ in more than the values of their parameters and buffers."""
+    for model in models[1:]:
+        for (path, first), (other_path, other) in zip(
+            models[0].named_modules(), model.named_modules(), strict=False
+        ):
+            if path != other_path or type(first) is not type(other):
+                raise Unstackable(f"its members are built differently at {path or 'the model'}")
+            name = _difference(_plain(first), _plain(other)) or _tensor_difference(first, other)
+            if name:
+                raise Unstackable(f"{path or 'the model'}.{name} differs between its members")
+
+
+def _plain(module: nn.Module) -> dict[str, Any]:
+    """What a module holds beside its tensors and parts."""
+    return {
+        k: v
+        for k, v in vars(module).items()
+        if k not in ("_parameters", "_buffers", "_modules") and not isinstance(v, nn.Module)
+    }
+
+
+def _difference(first: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    if first.keys() != other.keys():
+        return min(first.keys() ^ other.keys())
+    return next((key for key, value in first.items() if not _equal(value, other[key])), None)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.shape == b.shape and a.dtype == b.dtype and torch.equal(a, b)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(_equal(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return _difference(a, b) is None
+    if isinstance(a, nn.Module) or callable(a):
+        return type(a) is type(b)
+    if type(a) is type(b) and type(a).__eq__ is object.__eq__:
+        return a is b or (bool(vars(a)) and _difference(vars(a), vars(b)) is None)
+    return a == b
+
+
+def _tensor_difference(first: nn.Module, other: nn.Module) -> str | None:
+    for mine, theirs in ((first._parameters, other._parameters), (first._buffers, other._buffers)):
+        if mine.keys() != theirs.keys():
+            return min(mine.keys() ^ theirs.keys())
+        for name, a in mine.items():
+            if not _same_kind(a, theirs[name]):
+                return name
+    return None
+
+
+def _same_kind(a: Tensor | None, b: Tensor | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return (a.shape, a.dtype, a.requires_grad) == (b.shape, b.dtype, b.requires_grad)

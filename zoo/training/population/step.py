@@ -1,0 +1,57 @@
+"""One training step of a whole population: forward, backward, clipping and update of every member.
+
+Made so that a recording (`zoo.training.cuda_graphs`) can hold it: shapes never change, nothing is read back,
+and what differs from step to step (learning rates, who has ended) lies in tensors that are written before it.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from zoo.tasks.base import Batch
+from zoo.training.cuda_graphs import Kept, Recorded
+from zoo.training.lightning_module import answers_loss
+from zoo.training.population.optimizer import PopulationAdamW
+from zoo.training.population.stack import Stack
+
+
+class PopulationStep:
+    """asked: trainer.step, as `zoo.training.step.Stepper` takes it, but that populations are not compiled.
+
+    ValueError, at a step: it cannot be taken as asked.
+    """
+
+    def __init__(self, stack: Stack, optimizer: PopulationAdamW, asked: str = "auto") -> None:
+        self.stack, self.optimizer, self.asked = stack, optimizer, asked
+        kept = Kept(stack.template, self._held)
+        how = "eager" if asked == "compile" else asked
+        self._take = Recorded(self._step, kept, stack.weights.device.type, how)
+
+    @property
+    def form(self) -> str:
+        """For the record: "graph", "eager", and where it is not recorded why, in brackets."""
+        why = "populations are not compiled" if self.asked == "compile" else self._take.why
+        return "graph" if self._take.recorded else f"eager ({why})" if why else "eager"
+
+    def __call__(self, batch: Batch, seeds: Sequence[int], rates: Sequence[float]) -> Tensor:
+        """One step; the members' losses [P], on the device.  seeds, rates: each member's, for this step.
+
+        batch: fields stacked [P B ...], or [B ...] of one that all share.
+        """
+        self.stack.draws.begin(seeds)
+        self.optimizer.set_rates(rates)
+        return self._take(*batch)
+
+    def _step(self, *batch: Tensor) -> Tensor:
+        """What a recording holds; it changes `_held` and nothing else."""
+        for leaf in self.stack.leaves:
+            leaf.grad = None
+        losses = self.stack.map(answers_loss, Batch(*batch))
+        with torch.autocast(losses.device.type, enabled=False):  # what follows is rounded as the forward was
+            losses.sum().backward()
+            self.optimizer.step()
+        return losses.detach()
+
+    def _held(self) -> list[Tensor]:
+        return [self.stack.weights, *self.optimizer.held()]

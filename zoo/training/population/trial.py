@@ -1,0 +1,202 @@
+"""Before a population trains: does it compute what its members compute, and does that pay on this machine?"""
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import product
+from statistics import median
+
+import torch
+from torch import Tensor
+
+from zoo.kernels.choice import Refused
+from zoo.results.outcome import reason
+from zoo.tasks.base import Batch
+from zoo.training.lightning_module import answers_loss
+from zoo.training.optimizer import make_optimizer
+from zoo.training.population.lightning_module import stacked
+from zoo.training.population.optimizer import PopulationAdamW
+from zoo.training.population.stack import Stack, Unstackable
+from zoo.training.population.step import PopulationStep
+from zoo.training.settings import TrainerConfig
+from zoo.training.step import Stepper
+from zoo.training.train import Begun
+
+ROWS = 2  # of a batch, to compare
+CHECKED = 4  # members: what vmap does with four it does with more
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 0.05}  # relative; a choice (top-k) may flip in float32
+REPEATS = 5
+# Seconds a step.  A CPU that takes longer is bound by arithmetic: measured, stacking there costs up to 1.7
+# times as much (bigger working set, batched products), while below some milliseconds it saves up to 6 times.
+TOO_LONG = 0.05
+RATE = 1e-6  # of learning, in a trial
+GAIN = 0.9  # stacked must take less than this part of what the members take alone: more than noise
+Step = Callable[[int], object]  # on a batch of that training segment
+
+
+def check_lifts(members: Sequence[Begun], trainer: TrainerConfig) -> None:
+    """Unstackable: stacked, these models do not compute the losses and gradients that they compute alone.
+
+    On two rows of every training segment; on a CPU in float64, where rounding cannot hide a mistake, unless
+    the kernels that are asked for have none.
+    """
+    try:
+        wrong = _most_exact_disagreement(members[:CHECKED], trainer)
+    except Unstackable:
+        raise
+    except Exception as error:  # whatever a mixer does that torch.func cannot lift
+        raise Unstackable(f"torch.func cannot lift it ({reason(error)})") from error
+    if wrong:
+        raise Unstackable(wrong)
+
+
+def _most_exact_disagreement(members: Sequence[Begun], trainer: TrainerConfig) -> str:
+    if trainer.device == "cpu":
+        with suppress(Refused):
+            return _disagreement(members, torch.float64)
+    return _disagreement(members, torch.float32)
+
+
+def _disagreement(members: Sequence[Begun], dtype: torch.dtype) -> str:
+    models = [copy.deepcopy(begun.model).to(dtype).train() for begun in members]
+    stack = Stack(copy.deepcopy(models))
+    seeds = [begun.journal.draws_at(0) for begun in members]
+    for segment in range(len(members[0].task.segments("train"))):
+        batches = [_rows(begun, segment, ROWS) for begun in members]
+        stack.draws.begin(seeds)
+        for leaf in stack.leaves:
+            leaf.grad = None
+        losses = stack.map(answers_loss, stacked(batches))
+        losses.sum().backward()
+        for i, (model, batch, seed) in enumerate(zip(models, batches, seeds, strict=True)):
+            torch.manual_seed(seed)
+            model.zero_grad()
+            alone = answers_loss(model, batch)
+            alone.backward()
+            if not _close(losses[i], alone):
+                return f"stacked its loss is {losses[i].item():.6g}, alone {alone.item():.6g}"
+            own = dict(model.named_parameters())
+            for name, leaf in zip(stack.trained, stack.leaves, strict=True):
+                if not _close_gradients(None if leaf.grad is None else leaf.grad[i], own[name].grad):
+                    return f"the gradient of {name} is another when stacked"
+    return ""
+
+
+def _close(a: Tensor, b: Tensor) -> bool:
+    tolerance = TOLERANCE[a.dtype]
+    return bool((a - b).norm() <= tolerance * (b.norm() + tolerance))
+
+
+def _close_gradients(a: Tensor | None, b: Tensor | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return a.dtype != torch.float64 or _close(a, b)  # float32 may choose (top-k) otherwise
+
+
+def _rows(begun: Begun, segment: int, rows: int) -> Batch:
+    stream = begun.journal.streams["train"]
+    return stream.task.sample("train", segment, range(rows), stream.device)
+
+
+def too_long(members: Sequence[Begun], trainer: TrainerConfig) -> str:
+    """Why these cells are not worth a comparison; seen on two steps of each segment, and never on a GPU."""
+    if trainer.device != "cpu":
+        return ""
+    seconds = _seconds([alone(members[0], trainer)], members[0], trainer, repeats=1)[0]
+    if seconds <= TOO_LONG:
+        return ""
+    return f"a step alone takes {1000 * seconds:.3g} ms: arithmetic and not dispatch bounds it"
+
+
+def slower(members: Sequence[Begun], trainer: TrainerConfig) -> str:
+    """Why these cells train faster one by one, measured on copies; empty where they do not."""
+    steps = [alone(members[0], trainer), together(members, trainer)]
+    one, all_ = _seconds(steps, members[0], trainer, REPEATS)
+    each = all_ / len(members)
+    if each < GAIN * one:
+        return ""
+    return f"a step takes {1000 * one:.3g} ms alone and {1000 * each:.3g} ms a member of {len(members)}"
+
+
+def fitting(members: Sequence[Begun], trainer: TrainerConfig) -> int:
+    """How many members the memory of a GPU can hold, from the peak of one member's step; on a CPU all."""
+    if trainer.device == "cpu":
+        return len(members)
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    _seconds([alone(members[0], trainer)], members[0], trainer, repeats=1)
+    peak = torch.cuda.max_memory_allocated() - before
+    torch.cuda.empty_cache()
+    return max(1, int(0.8 * torch.cuda.mem_get_info()[0] / max(1, peak)))
+
+
+def alone(begun: Begun, trainer: TrainerConfig) -> Step:
+    """The training steps of a copy of one cell."""
+    model = copy.deepcopy(begun.model).to(trainer.device, trainer.dtype).train()
+    config = begun.journal.config
+
+    def loss(*fields: Tensor) -> Tensor:
+        return answers_loss(model, Batch(*fields))
+
+    take = Stepper(trainer.step, model, make_optimizer(model, config, RATE), loss, config.grad_clip)
+    batches = [_rows(begun, i, config.batch_size) for i in _segments(begun)]
+    return lambda segment: take(batches[segment], RATE)
+
+
+def together(members: Sequence[Begun], trainer: TrainerConfig) -> Step:
+    """The training steps of a population of copies."""
+    stack = Stack([copy.deepcopy(b.model).to(trainer.device, trainer.dtype).train() for b in members])
+    optimizer = PopulationAdamW(stack, [begun.journal.config for begun in members])
+    take, seeds, rates = (
+        PopulationStep(stack, optimizer, trainer.step),
+        [0] * len(members),
+        [RATE] * len(members),
+    )
+    rows = members[0].journal.config.batch_size
+    shared = all(begun.journal.streams is members[0].journal.streams for begun in members)
+    those = members[:1] if shared else members
+    batches = [stacked([_rows(b, i, rows) for b in those]) for i in _segments(members[0])]
+    return lambda segment: take(batches[segment], seeds, rates)
+
+
+def _segments(begun: Begun) -> range:
+    return range(len(begun.journal.streams["train"].segments))
+
+
+def shares(begun: Begun) -> list[float]:
+    """Which part of the training batches is of each segment."""
+    plan = [segment for segment, _ in begun.journal.streams["train"].plan(0)]
+    return [plan.count(i) / len(plan) for i in _segments(begun)]
+
+
+def _seconds(steps: Sequence[Step], begun: Begun, trainer: TrainerConfig, repeats: int) -> list[float]:
+    """Of each kind of step."""
+    return [median(times) for times in in_turn(steps, begun, trainer, repeats, lambda: _now(trainer.device))]
+
+
+def in_turn(
+    steps: Sequence[Step], begun: Begun, trainer: TrainerConfig, repeats: int, now: Callable[[], float]
+) -> list[list[float]]:
+    """Seconds of each kind of step in each repeat, averaged over the segments by their share of the batches.
+
+    After a step of each that warms up, and in turn, so that what the machine does meanwhile falls on all.
+    """
+    parts = shares(begun)
+    times = [[0.0] * repeats for _ in steps]
+    with torch.autocast(trainer.device, torch.bfloat16, enabled=trainer.precision == "bf16-mixed"):
+        for turn, segment, k in product(range(-1, repeats), range(len(parts)), range(len(steps))):
+            began = now()
+            steps[k](segment)
+            if turn >= 0:
+                times[k][turn] += parts[segment] * (now() - began)
+    return times
+
+
+def _now(device: str) -> float:
+    """In seconds; of one CPU thread its own, which another process on the machine does not lengthen."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    elif torch.get_num_threads() == 1:
+        return time.process_time()
+    return time.perf_counter()

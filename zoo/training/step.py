@@ -1,0 +1,121 @@
+"""How one training step is taken: eagerly, replayed from a recording, or compiled (`trainer.step`).
+
+auto: recorded on a GPU where the step allows it, eager elsewhere.  The form changes no number but for the
+last bits of a compiled one; the record says which it was, and why a step that could not be recorded was not.
+"""
+
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from zoo.training.cuda_graphs import Kept, Recorded
+
+Form = Literal["auto", "eager", "graph", "compile"]
+FORMS: tuple[str, ...] = get_args(Form)
+Loss = Callable[..., Tensor]  # from a batch's tensors
+
+
+class Stepper:
+    """Takes the steps of `model`, and knows how (`form`).
+
+    asked: trainer.step.  loss: from the tensors of a batch.  optimizer: one of torch's.
+    ValueError, at a step: it cannot be taken as asked.
+    """
+
+    def __init__(
+        self,
+        asked: str,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        loss: Loss,
+        grad_clip: float | None,
+    ) -> None:
+        self.asked, self.model, self.optimizer, self.grad_clip = asked, model, optimizer, grad_clip
+        self._loss = compiled(loss) if asked == "compile" else loss
+        self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        device = self._parameters[0].device.type
+        self._take = Recorded(self._step, Kept(model, lambda: held(optimizer)), device, asked)
+        if device != "cpu" or self._take.recorded:
+            recordable(optimizer)
+
+    @property
+    def form(self) -> str:
+        """For the record: "eager", "graph", "compile", "compile graph", and after an "eager" or "compile" why
+        it is not recorded, in brackets."""
+        words = ["compile"] if self.asked == "compile" else []
+        words += ["graph"] if self._take.recorded else [] if words else ["eager"]
+        return " ".join([*words, *([f"({self._take.why})"] if self._take.why else [])])
+
+    def __call__(self, batch: tuple[Tensor, ...], rate: float) -> Tensor:
+        """One step at this learning rate; its loss, on the device."""
+        set_rate(self.optimizer, rate)
+        return self._take(*batch)
+
+    def _step(self, *batch: Tensor) -> Tensor:
+        self.optimizer.zero_grad()
+        loss = self._loss(*batch)
+        with torch.autocast(loss.device.type, enabled=False):  # what follows is rounded as the forward was
+            loss.backward()
+            if self.grad_clip is not None:
+                nn.utils.clip_grad_norm_(self._parameters, self.grad_clip)
+            self.optimizer.step()
+        return loss.detach()
+
+
+def recordable(optimizer: torch.optim.Optimizer) -> None:
+    """Make the update of one of torch's optimizers read its learning rate from the device's memory."""
+    for group in optimizer.param_groups:
+        device = group["params"][0].device
+        exact = torch.float64 if device.type == "cpu" else torch.float32  # as torch's kernels read it
+        group["lr"] = torch.tensor(group["lr"], dtype=exact, device=device)
+        group["capturable"] = True
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
+
+
+def state_of(optimizer: torch.optim.Optimizer, rate: float) -> dict[str, Any]:
+    """The state_dict() of an optimizer that made its last step at `rate`, whether `recordable` or not."""
+    state = optimizer.state_dict()
+    groups = [group | {"lr": rate, "capturable": False} for group in state["param_groups"]]
+    return state | {"param_groups": groups}
+
+
+def held(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
+    """The tensors of its state, as far as it has made them."""
+    for state in optimizer.state.values():
+        yield from (value for value in state.values() if isinstance(value, Tensor))
+
+
+def compiled(loss: Loss) -> Loss:
+    """Forward and backward through torch.compile."""
+    return partial(_quietly, _quietly(torch.compile, loss))
+
+
+def _quietly(function: Callable[..., Any], *args: Any) -> Any:
+    """Without torch's warnings about what its compiler does itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function(*args)
+
+
+def uncompilable() -> str | None:
+    """Why torch.compile has nothing to compile with here, in one line; None: it has."""
+    compiler = os.environ.get("CXX", "g++")
+    if shutil.which(compiler):
+        return None
+    return (
+        f"trainer.step (=compile) needs a C++ compiler, and {compiler} is not here: "
+        "install one, name it in CXX, or use trainer.step=eager."
+    )
