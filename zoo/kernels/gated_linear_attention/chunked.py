@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 CHUNK_OF_SCALARS = 64  # tokens, with one decay a head
+CHUNK_ON_A_CPU = 32  # the same there, where passes over a chunk's weights cost more than one more state
 CHUNK_OF_CHANNELS = 16  # tokens, with one a key channel; a power of two
 
 
@@ -28,7 +29,8 @@ def gated_linear_attention_chunked(
     if a_head:
         log_decay = log_decay[..., None]
     length = q.shape[-2]
-    size = min(CHUNK_OF_SCALARS if a_head else CHUNK_OF_CHANNELS, power_of_two(length))
+    of_scalars = CHUNK_ON_A_CPU if q.device.type == "cpu" else CHUNK_OF_SCALARS
+    size = min(of_scalars if a_head else CHUNK_OF_CHANNELS, power_of_two(length))
     q, k, v, log_decay = (chunks(s, size) for s in (q, k, v, log_decay))
     weights, until, since = (_by_head if a_head else _by_channel)(q, k, log_decay)
     before, last = states_between(until[..., -1:, :].exp().mT, (k * since.exp()).mT @ v, state)
