@@ -24,6 +24,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from zoo.kernels.choice import TRITON, names_with
+
 SHARED = {80: 163 * 1024, 90: 227 * 1024}  # bytes a block can have
 MMA = {80: "HMMA", 90: "HGMMA"}
 BLOCKS = ("OWN", "OTHER", "CHUNK", "BLOCK")  # constants that say how a kernel is cut
@@ -65,7 +67,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="ops at the same time (default: 1)")
     parser.add_argument("--out", type=Path, help="also write the table to this file")
     args = parser.parse_args()
-    names = with_triton()
+    names = names_with(TRITON)
     if unknown := sorted(set(args.op or []) - set(names)):
         parser.error(f"--op (={' '.join(unknown)}) must be of {' '.join(names)}.")
     with tempfile.TemporaryDirectory() as cache:
@@ -78,12 +80,6 @@ def main() -> int:
     wrong = [f"{k.op} {k.kernel} ({k.case}, {k.dtype}, sm_{k.arch}): {w}" for k in found for w in k.wrong]
     print("\n".join(wrong), file=sys.stderr, end="\n" if wrong else "")
     return 1 if wrong or not found else 0
-
-
-def with_triton() -> list[str]:
-    from zoo.kernels.choice import TRITON, ops
-
-    return [op.name for op in ops() if TRITON in op.others]
 
 
 def compiled(archs: list[int], few: bool, names: list[str], jobs: int) -> Iterator[Compiled]:

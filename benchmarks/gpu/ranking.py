@@ -13,10 +13,8 @@ from torch import Tensor
 
 QUICK, ROUNDS, FEW = 3, 15, 4
 NORM = {torch.bfloat16: 2**-6, torch.float32: 2**-13}  # of a difference, relative
-ROW = {
-    torch.bfloat16: 2**-3,
-    torch.float32: 2**-10,
-}  # of a row's: one wrong row is lost in the norm of all
+# and of a row's: one wrong row is lost in the norm of all
+ROW = {torch.bfloat16: 2**-3, torch.float32: 2**-10}
 OTHERS = 2**-12  # of what is chosen: candidates that differ by rounding alone may change places
 
 Name = TypeVar("Name", bound=Hashable)

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
 from tests.registry import WIDTH, Case, build, cases
-from zoo.kernels.choice import TRITON, Refused, kernels, ops
+from zoo.kernels.choice import TRITON, Refused, kernels, names_with
 from zoo.mixers.base import Mixer
 
 FACTOR, FLOOR = 8, 4e-6  # times torch's own error, and of the largest number besides
@@ -24,7 +24,7 @@ FACTOR, FLOOR = 8, 4e-6  # times torch's own error, and of the largest number be
 @cache
 def served() -> list[Case]:
     """Whose mixer calls an op that has a Triton form, in training or token by token."""
-    return [case for case in cases() if _ops_of(case) & {op.name for op in ops() if TRITON in op.others}]
+    return [case for case in cases() if _ops_of(case) & set(names_with(TRITON))]
 
 
 def _ops_of(case: Case) -> set[str]:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.command import ROOT
-from zoo.kernels.choice import ops
+from zoo.kernels.choice import names_with
 
 HERE = Path(__file__).parent
-WITH_TRITON = [op.name for op in ops() if "triton" in op.others]
+WITH_TRITON = names_with("triton")
 pytestmark = [
     pytest.mark.skipif(find_spec("triton") is None, reason="needs triton"),
     pytest.mark.xdist_group("triton"),

@@ -142,6 +142,11 @@ def ops() -> list[Op]:
     return [op for op in (vars(package).get("OP") for package in packages) if isinstance(op, Op)]
 
 
+def names_with(kind: str) -> list[str]:
+    """The ops of this package that have an implementation of this kind."""
+    return [op.name for op in ops() if op.of_kind(kind)]
+
+
 def contradiction(asked: str, accelerator: str) -> str | None:
     """Why no machine can run what is asked for on this accelerator, in one line; None: some can."""
     if asked in ("auto", REFERENCE) or accelerator == "gpu" or (asked == TRITON and interpreted()):

@@ -20,9 +20,7 @@ class Folding(Function):
         if differ := [i for i in cls.unbatched if i < len(in_dims) and in_dims[i] is not None]:
             raise ValueError(f"stacked members must share inputs {differ} of {cls.__module__}")
         outputs = cls.apply(*fold(info.batch_size, in_dims, inputs, cls.unbatched))
-        if isinstance(outputs, Tensor):
-            return unfold(info.batch_size, [outputs])[0], 0
-        return unfold(info.batch_size, outputs), (0,) * len(outputs)
+        return unfold(info.batch_size, outputs), in_front(outputs)
 
 
 class Gradients(Folding):
@@ -62,9 +60,17 @@ def members_first(members: int, dim: int | None, x: Tensor) -> Tensor:
 
 
 def all_members_first(members: int, in_dims: Sequence[int | None], inputs: Sequence[Tensor]) -> list[Tensor]:
+    """`members_first` of each."""
     return [members_first(members, dim, x) for dim, x in zip(in_dims, inputs, strict=True)]
 
 
-def unfold(members: int, outputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """[members * B ...] as [members B ...]."""
-    return tuple(x.unflatten(0, (members, -1)) for x in outputs)
+def unfold(members: int, outputs: Any) -> Any:
+    """[members * B ...] as [members B ...]: one tensor, or each of several."""
+    if isinstance(outputs, Tensor):
+        return outputs.unflatten(0, (members, -1))
+    return tuple(unfold(members, x) for x in outputs)
+
+
+def in_front(outputs: Any) -> Any:
+    """Where the members are in what a rule returns, as torch.vmap wants to know: in front, in each."""
+    return 0 if isinstance(outputs, Tensor) else (0,) * len(outputs)

@@ -20,9 +20,10 @@ def launch_options(num_warps: int, num_stages: int) -> dict[str, int | bool]:
     return {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True}
 
 
-def strided(x: Float[Tensor, "B H T ..."] | None) -> tuple[Any, ...]:
-    """[B H T ...] or None, as kernels take it: with three strides."""
-    return (None, 0, 0, 0) if x is None else (x, *x.stride()[:3])
+def strided(*xs: Tensor | None, dims: int = 3) -> tuple[Any, ...]:
+    """As kernels take them: each with the strides of its first dimensions; what is not there, with zeros."""
+    absent = (None, *[0] * dims)
+    return tuple(word for x in xs for word in (absent if x is None else (x, *x.stride()[:dims])))
 
 
 def by_time(x: Float[Tensor, "B H T C"], size: int | None = None) -> Float[Tensor, "B H T {size}"]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.kernels.folding import fold, unfold
+from zoo.kernels.folding import fold, in_front, unfold
 
 HALF = (torch.float16, torch.bfloat16)
 _LIBRARY = torch.library.Library("zoo", "FRAGMENT")
@@ -32,8 +32,8 @@ def lifted(schema: str, function: Callable[..., Any], unbatched: Collection[int]
             outputs = _stacked([operator(*_member(i, in_dims, inputs)) for i in range(members)])
         else:
             whole = operator(*fold(members, in_dims, inputs, unbatched))
-            outputs = unfold(members, whole) if isinstance(whole, tuple) else unfold(members, [whole])[0]
-        return outputs, tuple(0 for _ in outputs) if isinstance(outputs, tuple) else 0
+            outputs = unfold(members, whole)
+        return outputs, in_front(outputs)
 
     torch.library.register_vmap(f"zoo::{name}", rule, lib=_LIBRARY)
     return operator

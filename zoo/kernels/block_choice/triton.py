@@ -29,7 +29,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zoo.kernels.folding import Folding
-from zoo.kernels.launching import launch_options, unfit_here
+from zoo.kernels.launching import launch_options, strided, unfit_here
 from zoo.kernels.tiles import dot, hopper, power_of_two, rows_last
 
 PROVEN: str | None = None  # no card has run the gpu tests yet
@@ -146,7 +146,7 @@ class _Choice(Folding):
         cut = cut_of(batch * sets, rows, blocks, slots)
         kept = starts.new_empty(batch * sets * rows, cut.spans * slots, dtype=torch.int64)
         _best[batch * sets, cut.rows, cut.spans](
-            *(queries, *queries.stride()[:3], summaries, *summaries.stride()[:3], starts, kept),
+            *(*strided(queries, summaries), starts, kept),
             *(heads, groups, sets, rows, blocks, width, triton.cdiv(width, piece), cut.blocks, *numbers),
             **{"PIECE": piece, "SLOTS": slots, "OWN": cut.tile.own, "OTHER": cut.tile.other},
             **launch_options(cut.tile.num_warps, cut.tile.num_stages),

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from zoo.kernels.block_summaries.reference import block_summaries_reference
 from zoo.kernels.folding import Folding, Gradients
-from zoo.kernels.launching import launch_options, unfit_here
+from zoo.kernels.launching import launch_options, strided, unfit_here
 from zoo.kernels.tiles import dot, hopper, load_block, power_of_two, rows_last, store_block
 
 PROVEN: str | None = None  # no card has run the gpu tests yet
@@ -89,7 +89,7 @@ class _Summaries(Folding):
         channels, num_warps = cut(tile, width, 8 * q.element_size())
         if blocks:
             _summaries[batch * heads, triton.cdiv(blocks, tile // block_size)](
-                *(q, *q.stride()[:3], k, *k.stride()[:3], v, *v.stride()[:3], c),
+                *(*strided(q, k, v), c),
                 *(heads, k.shape[1], length, blocks, block_size, width**-0.5),
                 **{"C": width, "CS": power_of_two(width), "STEP": channels},
                 **{"OWN": tile, "ROWS": TILES[0], "BLOCK": power_of_two(tile // block_size)},

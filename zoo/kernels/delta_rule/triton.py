@@ -176,14 +176,14 @@ class _DeltaRule(Folding):
         )
         cut = _cut("walk", k, v)
         triton_forward._walk[heads, triton.cdiv(V, cut.values)](
-            *(*strided(k), *strided(v), *rates, _some(sums)),
+            *(*strided(k, v), *rates, _some(sums)),
             *(None if state is None else state.contiguous(), inverses, starts, written, last, *shape),
             **{"K": K, "KEYS": cut.keys, "V": V, "VALUES": cut.values, "CHUNK": chunk},
             **_options(cut),
         )
         cut = _cut("read", k, v)
         triton_forward._read[heads, count, triton.cdiv(V, cut.values)](
-            *(*strided(q), *strided(k), *strided(y), _some(sums), starts, written, *shape),
+            *(*strided(q, k, y), _some(sums), starts, written, *shape),
             **_sizes(q, k, v, cut),
         )
         return y, last, inverses, starts, written, sums
@@ -213,13 +213,13 @@ class _Backward(Gradients):
     ) -> tuple[Tensor, ...]:  # fmt: skip
         heads, V, (count, K) = k.shape[0] * k.shape[1], v.shape[-1], starts.shape[2:4]
         rates, shape, dy = strided(beta), k.shape[1:3], rows_last(dy)
-        dq, dk, dv = (by_time(x, x.shape[-1]) for x in (q, k, v))
+        dq, dk, dv = (by_time(x) for x in (q, k, v))
         derrors, dstarts, dends = (torch.empty_like(x) for x in (written, starts, starts))
         dbeta, dread, dlogs = (k.new_empty(k.shape[:3], dtype=torch.float32) for _ in range(3))
         dstate = k.new_empty(*k.shape[:2], K, V, dtype=torch.float32)
         cut = _cut("pull", k, v)
         triton_backward._pull[heads, count, triton.cdiv(V, cut.values)](
-            *(*strided(q), *strided(k), *strided(dy), _some(sums), derrors, dstarts, *shape),
+            *(*strided(q, k, dy), _some(sums), derrors, dstarts, *shape),
             **_sizes(q, k, v, cut),
         )
         cut = _cut("walk_back", k, v)
@@ -231,22 +231,12 @@ class _Backward(Gradients):
         )
         cut = _cut("queries", k, v)
         triton_backward._queries[heads, count](
-            *(
-                *strided(q),
-                *strided(k),
-                *strided(dy),
-                _some(sums),
-                starts,
-                written,
-                *strided(dq),
-                dread,
-                *shape,
-            ),
+            *(*strided(q, k, dy), _some(sums), starts, written, *strided(dq), dread, *shape),
             **_sizes(q, k, v, cut),
         )
         cut = _cut("keys", k, v)
         triton_backward._keys[heads, count](
-            *(*strided(q), *strided(k), *strided(v), *strided(dy), *rates, _some(sums)),
+            *(*strided(q, k, v, dy), *rates, _some(sums)),
             *(starts, written, derrors, dends, dread, *strided(dk), dbeta, dlogs, *shape),
             **_sizes(q, k, v, cut),
         )

@@ -30,7 +30,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.folding import Folding, Gradients
-from zoo.kernels.launching import launch_options, unfit_here
+from zoo.kernels.launching import launch_options, strided, unfit_here
 from zoo.kernels.tiles import rows_last
 
 PROVEN: str | None = None  # no card has run the gpu tests yet
@@ -80,7 +80,7 @@ class _Scan(Folding):
     def forward(decay: Tensor, x: Tensor, first: Tensor) -> Tensor:  # pyright: ignore
         decay, x, first, h = rows_last(decay), rows_last(x), first.contiguous(), x.new_empty(x.shape)
         _forward[_grid(x)](
-            *(decay, *decay.stride()[:2], x, *x.stride()[:2], first, h, *x.shape[1:]),
+            *(*strided(decay, x, dims=2), first, h, *x.shape[1:]),
             **_sizes(x),
         )
         return h
@@ -101,7 +101,7 @@ class _Backward(Gradients):
         decay, first, h, dh = rows_last(decay), first.contiguous(), h.contiguous(), rows_last(dh)
         ddecay, dx, dfirst = decay.new_empty(decay.shape), h.new_empty(h.shape), first.new_empty(first.shape)
         _backward[_grid(h)](
-            *(decay, *decay.stride()[:2], dh, *dh.stride()[:2], first, h, ddecay, dx, dfirst, *h.shape[1:]),
+            *(*strided(decay, dh, dims=2), first, h, ddecay, dx, dfirst, *h.shape[1:]),
             **_sizes(h),
         )
         return ddecay, dx, dfirst

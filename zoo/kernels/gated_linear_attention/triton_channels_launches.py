@@ -65,7 +65,7 @@ def sums_of(
     starts, ends = (x.new_empty(x.shape) for x in (q, k))
     cut = _cut("sums", q)
     _sums[B * H, _chunks(T), triton.cdiv(K, cut.keys)](
-        *(*strided(q), *strided(k), *strided(g), tree, starts, ends, H, T),
+        *(*strided(q, k, g), tree, starts, ends, H, T),
         **{"K": K, "KS": cut.keys, "CHUNK": CHUNK, "LEVELS": LEVELS},
         **launch_options(cut.num_warps, cut.num_stages),
     )
@@ -99,7 +99,7 @@ def weights_of(
     B, H, T, K = q.shape
     weights, cut = q.new_empty(B, H, _chunks(T), CHUNK, CHUNK), _cut("weights", q)
     _weights[B * H, _chunks(T)](
-        *(*strided(q), *strided(k), tree, weights, H, T),
+        *(*strided(q, k), tree, weights, H, T),
         **{"K": K, "KS": cut.keys, "CHUNK": CHUNK, "LEVELS": LEVELS},
         **launch_options(cut.num_warps, cut.num_stages),
     )
@@ -129,7 +129,7 @@ def pairs_of(v: Float[Tensor, "B H T V"], dy: Float[Tensor, "B H T V"]) -> Tenso
     B, H, T, V = v.shape
     pairs, cut = v.new_empty(B, H, _chunks(T), CHUNK, CHUNK), _cut("pairs", v, V)
     _pairs[B * H, _chunks(T)](
-        *(*strided(v), *strided(dy), pairs, H, T),
+        *(*strided(v, dy), pairs, H, T),
         **{"V": V, "VS": cut.values, "CHUNK": CHUNK},
         **launch_options(cut.num_warps, cut.num_stages),
     )
@@ -145,8 +145,8 @@ def gradients_of(
     dq, dk = by_time(q), by_time(k)
     dg = torch.empty_like(dq, dtype=torch.float32)
     _gradients[B * H, _chunks(T), triton.cdiv(K, cut.keys)](
-        *(*strided(q), *strided(k), *strided(v), *strided(dy), tree, pairs, states, dstates),
-        *(*strided(dq), *strided(dk), *strided(dg), H, T),
+        *(*strided(q, k, v, dy), tree, pairs, states, dstates),
+        *(*strided(dq, dk, dg), H, T),
         **_sizes(K, V, cut),
         LEVELS=LEVELS,
     )

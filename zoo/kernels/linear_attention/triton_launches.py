@@ -59,7 +59,7 @@ def states_of(
     last_z, z_states = (None, None) if eps is None else (_float(q, K), _float(q, N, K))
     cut = _blocks("states", q)
     _states[_blocks_of_state(q, v, cut)](
-        *(*strided(k), *strided(v), *strided(g), _whole(kv), _whole(z)),
+        *(*strided(k, v, g), _whole(kv), _whole(z)),
         *(states, z_states, until, last_kv, last_z, H, T),
         **_sizes(K, V, cut),
     )
@@ -74,7 +74,7 @@ def outputs_of(
     (B, H, T, K), V, N = q.shape, v.shape[-1], states.shape[2]
     y, total, cut = by_time(v), None if eps is None else _float(q, T), _blocks("outputs", q)
     _outputs[B * H, N, triton.cdiv(V, cut.values)](
-        *(*strided(q), *strided(k), *strided(v), until, states, z_states, *strided(y), total),
+        *(*strided(q, k, v), until, states, z_states, *strided(y), total),
         *(H, T, 0.0 if eps is None else eps),
         **_sizes(K, V, cut),
         OTHER=cut.other,
@@ -86,7 +86,7 @@ def slopes_of(dy: Tensor, y: Tensor, total: Tensor) -> Float[Tensor, "B H T"]:
     B, H, T, V = y.shape
     slope, cut = torch.empty_like(total), _blocks("slopes", y)
     _slopes[B * H, triton.cdiv(T, CHUNK)](
-        *(*strided(dy), *strided(y), total, slope, H, T),
+        *(*strided(dy, y), total, slope, H, T),
         **{"V": V, "VS": cut.values, "CHUNK": CHUNK},
         **launch_options(cut.num_warps, cut.num_stages),
     )
@@ -102,7 +102,7 @@ def states_back_of(
     dkv, dstates, cut = _float(q, K, V), torch.empty_like(states), _blocks("states_back", q)
     dz, dz_states = (None, None) if total is None else (_float(q, K), _float(q, N, K))
     _states_back[_blocks_of_state(q, dy, cut)](
-        *(*strided(q), *strided(dy), until, total, slope, _whole(last_dkv), _whole(last_dz)),
+        *(*strided(q, dy), until, total, slope, _whole(last_dkv), _whole(last_dz)),
         *(dstates, dz_states, dkv, dz, H, T),
         **_sizes(K, V, cut),
     )
@@ -115,7 +115,7 @@ def values_of(
     (B, H, T, K), V, N = q.shape, v.shape[-1], dstates.shape[2]
     dv, cut = by_time(v), _blocks("values", q)
     _values[B * H, N, triton.cdiv(V, cut.values)](
-        *(*strided(q), *strided(k), *strided(dy), until, total, dstates, *strided(dv), H, T),
+        *(*strided(q, k, dy), until, total, dstates, *strided(dv), H, T),
         **_sizes(K, V, cut),
         OTHER=cut.other,
     )
@@ -132,7 +132,7 @@ def keys_of(
     parts = triton.cdiv(K, cut.keys)
     written = q.new_empty(parts, B, H, T, dtype=torch.float32) if fading else None
     _keys[B * H, N, parts](
-        *(*strided(q), *strided(k), *strided(v), *strided(dy), until, total, slope),
+        *(*strided(q, k, v, dy), until, total, slope),
         *(dstates, dz_states, *strided(dk), written, H, T),
         **_sizes(K, V, cut),
         OTHER=cut.other,
@@ -150,7 +150,7 @@ def queries_of(
     dq, cut = by_time(q), _blocks("queries", q)
     dg = None if written is None else torch.empty_like(written)
     _queries[B * H, N, triton.cdiv(K, cut.keys)](
-        *(*strided(q), *strided(k), *strided(v), *strided(dy), until, total, slope),
+        *(*strided(q, k, v, dy), until, total, slope),
         *(states, dstates, z_states, *strided(dq), written, dg, H, T),
         **_sizes(K, V, cut),
         OTHER=cut.other,

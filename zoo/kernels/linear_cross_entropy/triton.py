@@ -36,7 +36,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zoo.kernels.folding import Folding, Gradients
-from zoo.kernels.launching import launch_options, unfit_here
+from zoo.kernels.launching import launch_options, strided, unfit_here
 from zoo.kernels.linear_cross_entropy.triton_kernels import gradients, losses
 from zoo.kernels.precision import autocast
 from zoo.kernels.tiles import power_of_two, rows_last
@@ -123,7 +123,7 @@ class _Loss(Folding):
         seen = x.new_empty(members, 2, parts, rows, dtype=torch.float32)
         asked = x.new_empty(members, rows, dtype=torch.float32)
         losses[triton.cdiv(rows, cut.own), parts, members](
-            *(x, *x.stride()[:2], weight, *weight.stride()[:2], target.contiguous(), seen, asked),
+            *(*strided(x, weight, dims=2), target.contiguous(), seen, asked),
             *(rows, words, part),
             **_sizes(x, cut),
         )
@@ -168,7 +168,7 @@ def _gradient(
     parts, part = _dealt(members * programs, b.shape[1], cut.other)
     sums = a.new_empty(parts, members, count, size, dtype=dtype if parts == 1 else torch.float32)
     gradients[programs, parts, members](
-        *(a, *a.stride()[:2], b, *b.stride()[:2], *rest, sums, *(count, b.shape[1], part, columns)),
+        *(*strided(a, b, dims=2), *rest, sums, *(count, b.shape[1], part, columns)),
         ROWS=own_rows,
         WIDTH=cut.width,
         **_sizes(a, cut),

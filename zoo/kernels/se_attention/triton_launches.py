@@ -68,9 +68,9 @@ class Inputs(NamedTuple):
     begins_at: Int[Tensor, "R+1"] | None
 
     @property
-    def streams(self) -> list[Any]:
+    def streams(self) -> tuple[Any, ...]:
         """q, k and v with their strides."""
-        return [x for part in self[:3] for x in strided(part)]
+        return strided(*self[:3])
 
     def cut(self, kernel: str) -> Blocks:
         return blocks_of(kernel, 8 * self.q.element_size(), power_of_two(self.q.shape[-1]))
@@ -120,7 +120,7 @@ def gradients(
     dk, dv, cut, blocks = by_time(x.k), by_time(x.v), x.cut("keys"), x.k.shape[2] // at.block_size
     backward_keys[x.k.shape[0] * x.k.shape[1], triton.cdiv(x.k.shape[2], cut.own)](
         *(*x.streams, *strided(dy), *tables, *_inverted(x.ids, blocks), *x.or_ids(x.bias), lse, delta),
-        *(*strided(dk), *strided(dv), *_numbers(x, at), blocks),
+        *(*strided(dk, dv), *_numbers(x, at), blocks),
         **_constants(x, at, cut),
     )
     return dq, dk, dv, shares.sum((3, 5))

@@ -37,7 +37,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.folding import Folding, Gradients
-from zoo.kernels.launching import launch_options, unfit_here
+from zoo.kernels.launching import launch_options, strided, unfit_here
 from zoo.kernels.selective_scan.triton_backward import scan_backward
 from zoo.kernels.selective_scan.triton_forward import scan_forward
 from zoo.kernels.tiles import rows_last
@@ -126,7 +126,7 @@ class _Scan(Folding):
         y, last = x.new_empty(x.shape), torch.empty_like(first)
         kept = first.new_empty(x.shape[0], (x.shape[1] - 1) // sizes["CHUNK"], *first.shape[1:])
         scan_forward[(x.shape[0] * _blocks(x, "forward"),)](
-            *(word for s in inputs for word in (s, *s.stride()[:2])),
+            *strided(*inputs, dims=2),
             *(A, first, y, last, kept, x.shape[0] // A.shape[0], x.shape[1], x.shape[2]),
             **sizes,
         )
@@ -158,7 +158,7 @@ class _Backward(Gradients):
         blocks = _blocks(x, "backward")
         shares = first.new_empty(2, B.shape[0], blocks, *B.shape[1:])
         scan_backward[(x.shape[0] * blocks,)](
-            *(word for s in along for word in (s, *s.stride()[:2])),
+            *strided(*along, dims=2),
             *(A, first, kept, dlast, dx, ddt, dA, *shares, dfirst),
             *(x.shape[0] // A.shape[0], x.shape[1], x.shape[2]),
             **_sizes(A, x.shape[1], "backward"),

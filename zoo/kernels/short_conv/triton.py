@@ -31,7 +31,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.folding import Folding, Gradients
-from zoo.kernels.launching import launch_options, unfit_here
+from zoo.kernels.launching import launch_options, strided, unfit_here
 from zoo.kernels.tiles import rows_last
 
 PROVEN: str | None = None  # no card has run the gpu tests yet
@@ -93,9 +93,10 @@ class _Conv(Folding):
         x: Tensor, weight: Tensor, bias: Tensor | None, tail: Tensor | None
     ) -> Tensor:
         x, weight, y = rows_last(x), weight.contiguous(), x.new_empty(x.shape)
+        tail = None if tail is None else rows_last(tail)
         own = steps("forward", weight.shape[1], x.shape[1])
         _forward[x.shape[0] * triton.cdiv(x.shape[2], BLOCK), triton.cdiv(x.shape[1], own)](
-            *(x, *x.stride()[:2], *_tail(tail), weight, None if bias is None else bias.contiguous(), y),
+            *(*strided(x, tail, dims=2), weight, None if bias is None else bias.contiguous(), y),
             *(x.shape[0] // len(weight), *x.shape[1:]),
             **{"K": weight.shape[1], "OWN": own, "BLOCK": BLOCK, **launch_options(4, 1)},
         )
@@ -123,24 +124,20 @@ class _Backward(Gradients):
         x: Tensor, weight: Tensor, tail: Tensor | None, dy: Tensor
     ) -> tuple[Tensor, ...]:
         x, weight, dy, dx = rows_last(x), weight.contiguous(), rows_last(dy), x.new_empty(x.shape)
+        tail = None if tail is None else rows_last(tail)
         (batch, length, channels), (members, taps, _) = x.shape, weight.shape
         dtail = x.new_empty(batch, 0 if tail is None else taps - 1, channels)
         own, programs = steps("backward", taps, length), batch * triton.cdiv(channels, BLOCK)
         spans = max(1, min(length // SPAN, PROGRAMS // programs))
         shares = torch.empty(batch, spans, taps + 1, channels, device=x.device)
         _backward[programs, spans](
-            *(x, *x.stride()[:2], *_tail(tail), weight, dy, *dy.stride()[:2], dx, dtail, shares),
+            *(*strided(x, tail, dims=2), weight, *strided(dy, dims=2), dx, dtail, shares),
             *(batch // members, length, channels, triton.cdiv(triton.cdiv(length, spans), own) * own),
             **{"K": taps, "KS": triton.next_power_of_2(taps), "OWN": own, "BLOCK": BLOCK},
             **launch_options(4, 1),
         )
         sums = shares.unflatten(0, (members, -1)).sum((1, 2))
         return dx, sums[:, :taps].to(weight.dtype), sums[:, taps], dtail
-
-
-def _tail(tail: Tensor | None) -> tuple[Any, ...]:
-    """As kernels take it: with two strides."""
-    return (None, 0, 0) if tail is None else (rows_last(tail), *rows_last(tail).stride()[:2])
 
 
 @triton.jit

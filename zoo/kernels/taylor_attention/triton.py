@@ -25,7 +25,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.folding import Folding, Gradients
-from zoo.kernels.launching import by_time, launch_options, unfit_here
+from zoo.kernels.launching import by_time, launch_options, strided, unfit_here
 from zoo.kernels.tiles import dot, hopper, load_rows, power_of_two, rows_last, store_rows
 
 PROVEN: str | None = None  # no card has run the gpu tests yet
@@ -106,7 +106,7 @@ class _Attention(Folding):
         y, total = by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
         cut = blocks("forward", 8 * q.element_size(), _channels(q), power_of_two(v.shape[-1]))
         _forward[_grid(q, cut.own)](
-            *(q, *q.stride()[:3], k, *k.stride()[:3], v, *v.stride()[:3], y, *y.stride()[:3], total),
+            *(*strided(q, k, v, y), total),
             *(q.shape[1], q.shape[2], q.shape[3] ** -0.5, eps),
             **_sizes(q, v, cut),
         )
@@ -133,15 +133,13 @@ class _Backward(Gradients):
         dy = rows_last(dy)
         dq, dk, dv, delta = by_time(q), by_time(k), by_time(v), torch.empty_like(total)
         shape = (q.shape[1], q.shape[2], q.shape[3] ** -0.5)
-        inputs = (q, *q.stride()[:3], k, *k.stride()[:3], v, *v.stride()[:3], dy, *dy.stride()[:3])
+        inputs = strided(q, k, v, dy)
         cut = blocks("queries", 8 * q.element_size(), _channels(q), power_of_two(v.shape[-1]))
         _queries[_grid(q, cut.own)](
-            *(*inputs, y, *y.stride()[:3], total, delta, dq, *dq.stride()[:3], *shape), **_sizes(q, v, cut)
+            *(*inputs, *strided(y), total, delta, *strided(dq), *shape), **_sizes(q, v, cut)
         )
         cut = blocks("keys", 8 * q.element_size(), _channels(q), power_of_two(v.shape[-1]))
-        _keys[_grid(q, cut.own)](
-            *(*inputs, total, delta, dk, *dk.stride()[:3], dv, *dv.stride()[:3], *shape), **_sizes(q, v, cut)
-        )
+        _keys[_grid(q, cut.own)](*(*inputs, total, delta, *strided(dk, dv), *shape), **_sizes(q, v, cut))
         return dq, dk, dv
 
 

@@ -109,7 +109,7 @@ class _Scan(Folding):
         if q.shape[2] == 1:
             return launch.one_token(q, k, v, eps, start)
         before = launch.sums(k, v, start)
-        y, share = launch.outputs(q, k, v, eps, before, start is not None)
+        y, share = launch.outputs(q, k, v, eps, before, launch.picks_of(q), start is not None)
         return y, before.end_kv, before.end_z, share
 
     @staticmethod
@@ -140,10 +140,10 @@ class _Backward(Gradients):
         dy: Tensor, dkv: Tensor | None, dz: Tensor | None,
     ) -> tuple[Tensor, ...]:  # fmt: skip
         dy, start, end = rows_last(dy), _both(kv, z), _both(dkv, dz)
-        before = launch.sums(k, v, start)
-        dq, delta = launch.dqueries(q, k, v, dy, y, share, before, start is not None)
+        before, picks = launch.sums(k, v, start), launch.picks_of(q)
+        dq, delta = launch.dqueries(q, k, v, dy, y, share, before, picks, start is not None)
         after = launch.sums(q, dy, end, (share, delta))
-        dk, dv = launch.dkeys(q, k, v, dy, share, delta, after, end is not None)
+        dk, dv = launch.dkeys(q, k, v, dy, share, delta, after, picks, end is not None)
         return dq, dk, dv, after.end_kv, after.end_z
 
 

@@ -34,7 +34,7 @@ import triton
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.launching import by_time, launch_options
+from zoo.kernels.launching import by_time, launch_options, strided
 from zoo.kernels.taylor_scan.features import num_features
 from zoo.kernels.taylor_scan.triton_backward import _keys, _queries
 from zoo.kernels.taylor_scan.triton_features import _picks
@@ -85,13 +85,12 @@ def spans_of(programs: int, chunks: int) -> int:
 
 
 class Sums(NamedTuple):
-    """Of phi(x) u^T and phi(x), for N chunks; chunk_kv in the dtype of u, as is picks, what makes phi."""
+    """Of phi(x) u^T and phi(x), for N chunks; chunk_kv in the dtype of u."""
 
     chunk_kv: Float[Tensor, "B H N F V"]
     chunk_z: Float[Tensor, "B H N F"]
     end_kv: Float[Tensor, "B H F V"]
     end_z: Float[Tensor, "B H F"]
-    picks: Float[Tensor, "2 F CS"]
 
 
 def sums(
@@ -106,15 +105,11 @@ def sums(
     chunks, tiles = triton.cdiv(length, CHUNK), triton.cdiv(num_features(x.shape[-1]), cut.features)
     span = triton.cdiv(chunks, spans_of(batch * heads * tiles, chunks))
     spans = triton.cdiv(chunks, span)
-    made = Sums(
-        *_state(x, u, (batch, heads, chunks), u.dtype),
-        *_state(x, u, (batch, heads), torch.float32),
-        _made_picks(x),
-    )
+    made = Sums(*_state(x, u, (batch, heads, chunks), u.dtype), *_state(x, u, (batch, heads), torch.float32))
     ahead = _state(x, u, (batch, heads, spans), torch.float32)
     for keep in (False, True) if spans > 1 else (True,):
         _sums[batch * heads, tiles, spans](
-            *(*_rows(x, u), *(back or (None, None)), *(start or ahead), *ahead, *made[:4]),
+            *(*strided(x, u), *(back or (None, None)), *(start or ahead), *ahead, *made),
             *(heads, length, span, int(start is not None)),
             **_sizes(x, u, cut if keep else _cut("spans", x, u)),
             **{"BACK": back is not None, "KEEP": keep, "WHOLE": length % CHUNK == 0},
@@ -123,13 +118,13 @@ def sums(
 
 
 def outputs(
-    q: Tensor, k: Tensor, v: Tensor, eps: float, before: Sums, started: bool
+    q: Tensor, k: Tensor, v: Tensor, eps: float, before: Sums, picks: Tensor, started: bool
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
     """y and share."""
     y, share = by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
     cut = _cut("outputs", q, v)
     _outputs[_grid(q, cut)](
-        *(*_rows(q, k, v, y), share, *before[:2], before.picks),
+        *(*strided(q, k, v, y), share, *before[:2], picks),
         *(q.shape[1], q.shape[2], int(started), q.shape[3] ** -0.5, eps),
         **_sizes(q, v, cut, own=True),
     )
@@ -144,9 +139,10 @@ def one_token(
     """y, the state after the token, and share."""
     y, share = by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
     kv, z = _state(q, v, q.shape[:2], torch.float32)
-    cut, sizes = _cut("step", q, v), _sizes(q, v, _cut("step", q, v), own=True)
+    cut = _cut("step", q, v)
+    sizes = _sizes(q, v, cut, own=True)
     _step[q.shape[0] * q.shape[1], triton.cdiv(v.shape[-1], cut.own)](
-        *(*(part for x in (q, k, v, y) for part in (x, *x.stride()[:2])), share),
+        *(*strided(q, k, v, y, dims=2), share),
         *(*(start or (kv, z)), kv, z, q.shape[1], int(start is not None), eps),
         **{name: size for name, size in sizes.items() if name not in ("VS", "CHUNK", "OTHER")},
     )
@@ -154,12 +150,13 @@ def one_token(
 
 
 def dqueries(
-    q: Tensor, k: Tensor, v: Tensor, dy: Tensor, y: Tensor, share: Tensor, before: Sums, started: bool
-) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T"]]:
+    q: Tensor, k: Tensor, v: Tensor, dy: Tensor, y: Tensor, share: Tensor,
+    before: Sums, picks: Tensor, started: bool,
+) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T"]]:  # fmt: skip
     """dq and delta."""
     dq, delta, cut = by_time(q), torch.empty_like(share), _cut("queries", q, v)
     _queries[_grid(q, cut)](
-        *(*_rows(q, k, v, dy, y), share, delta, *before[:2], before.picks, *_rows(dq)),
+        *(*strided(q, k, v, dy, y), share, delta, *before[:2], picks, *strided(dq)),
         *(q.shape[1], q.shape[2], int(started), q.shape[3] ** -0.5),
         **_sizes(q, v, cut, own=True),
     )
@@ -167,12 +164,13 @@ def dqueries(
 
 
 def dkeys(
-    q: Tensor, k: Tensor, v: Tensor, dy: Tensor, share: Tensor, delta: Tensor, after: Sums, ended: bool
-) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T V"]]:
+    q: Tensor, k: Tensor, v: Tensor, dy: Tensor, share: Tensor, delta: Tensor,
+    after: Sums, picks: Tensor, ended: bool,
+) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T V"]]:  # fmt: skip
     """dk and dv."""
     dk, dv, cut = by_time(k), by_time(v), _cut("keys", q, v)
     _keys[_grid(q, cut)](
-        *(*_rows(q, k, v, dy), share, delta, *after[:2], after.picks, *_rows(dk, dv)),
+        *(*strided(q, k, v, dy), share, delta, *after[:2], picks, *strided(dk, dv)),
         *(q.shape[1], q.shape[2], int(ended), q.shape[3] ** -0.5),
         **_sizes(q, v, cut, own=True),
     )
@@ -185,16 +183,12 @@ def _state(x: Tensor, u: Tensor, lead: Sequence[int], dtype: torch.dtype) -> tup
     return u.new_empty(*shape, u.shape[-1], dtype=dtype), u.new_empty(shape, dtype=torch.float32)
 
 
-def _made_picks(x: Tensor) -> Tensor:
+def picks_of(x: Float[Tensor, "B H T C"]) -> Float[Tensor, "2 F CS"]:
+    """Which channels make each feature, in the dtype of x: once a pass, for all of its kernels that ask."""
     sizes = {"C": x.shape[-1], "CS": power_of_two(x.shape[-1]), "F": num_features(x.shape[-1])}
     picks = x.new_empty(2, sizes["F"], sizes["CS"])
     _picks[(triton.cdiv(sizes["F"], 32),)](picks, **sizes, BLOCK=32, **launch_options(4, 1))
     return picks
-
-
-def _rows(*xs: Tensor) -> tuple[Any, ...]:
-    """Each with the strides of its batch, head and time."""
-    return tuple(part for x in xs for part in (x, *x.stride()[:3]))
 
 
 def _grid(q: Tensor, cut: Blocks) -> tuple[int, int]:

@@ -139,8 +139,8 @@ class _Decode(Folding):
         )
         cut = blocks(channels)
         _decode[(batch * groups * shared // heads,)](
-            *(q, *q.stride()[:2], k, *k.stride()[:2], v, *v.stride()[:2]),
-            *(*strided(kept_k), *strided(kept_v), y, next_k, next_v),
+            *strided(q, k, v, dims=2),
+            *(*strided(kept_k, kept_v), y, next_k, next_v),
             *(y if slopes is None else slopes.contiguous(), groups, shared // heads, before, after),
             channels**-0.5,
             **{"R": heads, "C": channels, "CS": power_of_two(channels), "BLOCK": cut.rows},
