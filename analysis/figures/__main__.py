@@ -7,7 +7,8 @@
 
 RESULTS is a folder of records or an archive that `python -m zoo.archive` made.  Each picture is NAME.png,
 NAME.pdf, NAME.csv with the numbers behind it, and NAME.txt with what it shows in sentences.  --committed
-makes every picture of every archive in a folder, as OUT/SWEEP/NAME, without the PDFs.
+makes every picture of every archive in a folder, as OUT/SWEEP/NAME, without the PDFs; but none
+of a sweep that still runs.
 """
 
 import argparse
@@ -82,9 +83,9 @@ def _committed(folder: Path, out: Path, style: Style) -> int:
     found = sorted(folder.glob("*.zip"))
     if not found:
         raise ValueError(f"{folder} holds no archive (*.zip) of results: python -m zoo.archive makes them.")
-    studies = [gallery.Study(path) for path in found]
+    studies = [gallery.Study(path) for path in found if path.stem not in gallery.GROWING]
     wanted = [(gallery.pictures_of(study.name), study) for study in studies]
-    made = [_make(names, study, out / study.name, style, print_too=False) for names, study in wanted if names]
+    made = [_make(names, study, out / study.name, style, print_too=False) for names, study in wanted]
     return max(made, default=0)
 
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from zoo.kernels.choice import kernels
 from zoo.mixers.attention import Attention
 from zoo.mixers.sliding_window import SlidingWindow
 from zoo.state import StateSize
@@ -92,9 +93,12 @@ def test_dropout_is_for_training_and_leaves_whole_weights_out():
         mixer.out_proj.weight.copy_(torch.eye(8))
         mixer.out_proj.bias.zero_()
     x = torch.zeros(4, 50, 8, dtype=torch.float64)
-    y = mixer(x)  # token t: the sum of what is left of t + 1 equal weights, each doubled
-    left = (y[..., 0] * torch.arange(1, 51) / 2).sum() / (4 * 50 * 51 / 2)
-    torch.testing.assert_close(mixer.eval()(x), torch.ones_like(x))
+    with kernels("auto") as choice:
+        y = mixer(x)  # token t: the sum of what is left of t + 1 equal weights, each doubled
+        left = (y[..., 0] * torch.arange(1, 51) / 2).sum() / (4 * 50 * 51 / 2)
+        assert choice.record() == {"attention": "reference"}
+        torch.testing.assert_close(mixer.eval()(x), torch.ones_like(x))
+        assert choice.record() == {"attention": "reference+sdpa"}
     assert 0.45 < left < 0.55
     with pytest.raises(ValueError, match=r"dropout \(=1\.0\) must be at least 0 and below 1"):
         Attention(8, dropout=1.0)

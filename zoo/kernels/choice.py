@@ -79,9 +79,14 @@ class Op:
         """The op on `inputs`, the first a tensor.  usual: the form in torch that suits them best."""
         choice = _CHOICE.get()
         name = self._name("auto" if choice is None else choice.asked, usual, inputs)
+        self.note(name)
+        return self.implementation(name)(*inputs)
+
+    def note(self, name: str) -> None:
+        """That implementation `name` runs, for the record."""
+        choice = _CHOICE.get()
         if choice is not None:
             choice.ran.setdefault(self.name, set()).add(name)
-        return self.implementation(name)(*inputs)
 
     def implementation(self, name: str) -> Callable[..., Any]:
         """The function of one implementation, which must be there; it takes the op's inputs."""

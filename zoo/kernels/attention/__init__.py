@@ -28,6 +28,7 @@ def attention(
     `drop` is applied to the weights [B H T S], which are then written out, in float32 at least.
     """
     if drop is not None:
+        OP.note("reference")
         with torch.autocast(q.device.type, enabled=False):
             return attention_reference(wide(q), wide(k), wide(v), window, slopes, drop).to(v.dtype)
     return OP.run("sdpa", q, k, v, window, slopes)
