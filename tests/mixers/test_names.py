@@ -1,0 +1,118 @@
+"""`from zoo.mixers import NAME`: what `mixer=STEM` would build, for every yaml, without a cell."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from inspect import Parameter, signature
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+import zoo.mixers
+from zoo.config.compose import composer
+from zoo.config.paths import CONF
+from zoo.instantiate import make
+from zoo.mixers import DPFP, Attention, Based, Mamba2, MoBA
+from zoo.mixers.base import Mixer
+from zoo.mixers.feature_maps import Performer, Taylor2
+from zoo.mixers.named import stems
+from zoo.model import without_about
+
+COMPOSER = composer()
+# The yamls whose class has several, or one that is not named as the class's module.
+SHARED = {
+    **{"AllPoly": "all_poly", "Based": "based", "BasedDecay": "based_decay", "CosFormer": "cosformer"},
+    **{"DPFP": "dpfp", "Hedgehog": "hedgehog", "LinearAttention": "linear_attention", "ReBased": "rebased"},
+    **{"LinearIdentity": "linear_identity", "LinearReLU": "linear_relu", "LinearSquare": "linear_square"},
+    **{"Performer": "performer", "SEAttn": "se_attn", "SEAttnCapped": "se_attn_capped", "MoBA": "moba"},
+    **{"SEAttnLM": "se_attn_lm", "SEAttnNoMem": "se_attn_no_mem", "SEAttnRandom": "se_attn_random"},
+    **{"BaseConv": "base_conv", "BaseConvLong": "base_conv_long", "BMojo": "bmojo", "BMojoF": "bmojo_f"},
+    **{"TTTLinear": "ttt_linear", "TTTMLP": "ttt_mlp"},
+}
+
+
+@pytest.mark.parametrize(("name", "stem"), stems().items(), ids=stems())
+def test_builds_what_a_cell_builds(name: str, stem: str):
+    build, config = getattr(zoo.mixers, name), _in_a_cell(stem)
+    theirs, ours = _seeded(partial(make, config, Mixer)), _seeded(partial(build, d_model=32))
+    assert type(ours) is type(theirs)
+    shown = {key: p.default for key, p in signature(build).parameters.items() if key in config}
+    assert shown | {"d_model": 32} == {k: v for k, v in config.items() if k != "_target_"}
+    for (key, got), (_, wanted) in zip(ours.state_dict().items(), theirs.state_dict().items(), strict=True):
+        assert torch.equal(got, wanted), key
+    x = torch.randn(2, 5, 32)
+    assert torch.equal(ours(x), theirs(x))
+    y, state = ours.extend(x[:, :3])
+    assert y.shape == (2, 3, 32) and ours.extend(x[:, 3:], state)[0].shape == (2, 2, 32)
+
+
+def _in_a_cell(stem: str) -> dict[str, Any]:
+    """The settings that a cell hands the class.  Composing is slow: done where there is more to fill in."""
+    path = CONF / "mixer" / f"{stem}.yaml"
+    if path.read_text().count("${") > 1:
+        return without_about(COMPOSER.cell([f"mixer={stem}", "d_model=32"]).config["mixer"])
+    alone = OmegaConf.create({"d_model": 32, "mixer": OmegaConf.load(path)})
+    return without_about(OmegaConf.to_container(alone.mixer, resolve=True))  # pyright: ignore
+
+
+def _seeded(build: Callable[[], Mixer]) -> Mixer:
+    torch.manual_seed(1)
+    return build().eval()
+
+
+def test_every_yaml_has_a_name_of_its_own():
+    assert sorted(stems().values()) == sorted(path.stem for path in (CONF / "mixer").glob("*.yaml"))
+    assert set(stems()) <= set(dir(zoo.mixers))
+    alone = {name: stem for name, stem in stems().items() if name not in SHARED}
+    assert {name: stems().get(name) for name in SHARED} == SHARED
+    assert all(getattr(zoo.mixers, name)(d_model=32).__class__.__name__ == name for name in alone)
+
+
+def test_settings_are_by_keyword_and_shown():
+    parameters = signature(Mamba2).parameters
+    assert {p.kind for p in parameters.values()} == {Parameter.KEYWORD_ONLY}
+    assert [key for key, p in parameters.items() if p.default is Parameter.empty] == ["d_model"]
+    assert (Mamba2.__name__, Mamba2.__module__) == ("Mamba2", "zoo.mixers")
+    assert "conf/mixer/mamba2.yaml" in Mamba2.__doc__ and "h_t = exp(dt_t A)" in Mamba2.__doc__
+    assert Mamba2(d_model=32, d_state=5).state_size(9).resident == 64 * 5 + 3 * (64 + 2 * 5)
+
+
+def test_settings_inside_settings():
+    assert DPFP(d_model=32, feature_map={"nu": 5}).map.nu == 5
+    assert isinstance(DPFP(d_model=32, feature_map=Taylor2).map, Taylor2)
+    named = {"_target_": "zoo.mixers.feature_maps.Taylor2", "_partial_": True}
+    assert isinstance(DPFP(d_model=32, feature_map=named).map, Taylor2), "nu is DPFP's"
+    performer = Based(d_model=32, feature_map=partial(Performer, num_features=7, seed=0))
+    assert performer.map.expanded_dim == 7
+    assert Based(d_model=32, decay="per_head").decay is not None, "the class has it, based.yaml has not"
+    assert MoBA(d_model=32, chunk_size=6).block_size == 6, "moba.yaml: as the chunk's"
+    assert Attention(d_model=32, num_kv_heads=None, bias=False).qkv is not None
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda: Mamba2(d_model=32, d_stat=4), "unknown setting of Mamba2: d_stat; did you mean d_state?"),
+        (
+            lambda: Mamba2(32, d_model=32),
+            "Mamba2 takes its settings by keyword, and needs d_model: Mamba2(d_model=64).",
+        ),
+        (lambda: Mamba2(), "Mamba2 takes its settings by keyword, and needs d_model: Mamba2(d_model=64)."),
+        (lambda: zoo.mixers.Mamba22, "unknown mixer zoo.mixers.Mamba22; did you mean zoo.mixers.Mamba2?"),
+        (lambda: zoo.mixers.mamba22, "module 'zoo.mixers' has no attribute 'mamba22'"),
+    ],
+)
+def test_a_mistake_is_one_line(call: Callable[[], Any], line: str):
+    with pytest.raises((TypeError, AttributeError)) as error:
+        call()
+    assert str(error.value) == line
+
+
+def test_the_package_itself_loads_nothing():
+    heavy = "{'torch', 'yaml', 'hydra', 'omegaconf'} & sys.modules.keys()"
+    code = f"import sys, zoo.mixers; hasattr(zoo.mixers, 'mamba2'); sys.exit(str({heavy} or ''))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert not ran.stderr.strip()
