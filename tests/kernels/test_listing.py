@@ -1,5 +1,6 @@
 """python -m zoo.kernels: every op, every implementation, and why one cannot run."""
 
+from dataclasses import replace
 from importlib.machinery import ModuleSpec
 
 import pytest
@@ -10,6 +11,7 @@ from zoo.kernels import available
 from zoo.kernels.__main__ import main, rows
 from zoo.kernels.available import absent
 from zoo.kernels.choice import ops
+from zoo.kernels.verdicts import Key, Verdict
 
 
 def test_lists_every_op_and_implementation(capsys: pytest.CaptureFixture[str]):
@@ -33,16 +35,17 @@ def test_what_cannot_run_here_says_why():
     assert here["taylor_attention"]["triton"].startswith("no: ")
 
 
-@pytest.mark.parametrize(
-    ("card", "says"),
-    [(None, "auto leaves it"), ("NVIDIA H200", "under auto: its tests have passed on NVIDIA H200")],
-)
-def test_what_a_card_has_proven_says_so(monkeypatch: pytest.MonkeyPatch, card: str | None, says: str):
+def test_what_a_card_has_proven_says_so(monkeypatch: pytest.MonkeyPatch):
     op = next(op for op in ops() if op.name == "attention")
-    monkeypatch.setattr(op.module("flash_attn"), "PROVEN", card)
     monkeypatch.setattr(type(op), "missing", lambda self, name: None)
-    here = {name: why for name, _, why in rows(op)}
-    assert here["flash_attn"].startswith("yes") and says in here["flash_attn"] and here["sdpa"] == "yes"
+    key = Key("a card", "torch=2", "attention", "flash_attn", "0", "bfloat16:64", "sdpa", True)
+    fast = Verdict(
+        key, "right", "", "output 0", 1e-3, 1e-2, 1.0, 2.0, "2x2x8x64", "2026-01-01T00:00:00+00:00"
+    )
+    assert "yes; under auto once it has proved" in dict((n, why) for n, _, why in rows(op))["flash_attn"]
+    here = dict((name, why) for name, _, why in rows(op, [fast, replace(fast, seconds=3.0)]))
+    assert here == {"reference": "yes", "sdpa": "yes", "flash_attn": here["flash_attn"]}
+    assert "under auto for 1 of 2 kinds of inputs" in here["flash_attn"]
 
 
 @pytest.mark.parametrize(

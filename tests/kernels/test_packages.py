@@ -18,7 +18,6 @@ from tests.kernels.agreement import as_near_as_torch, results
 from zoo.kernels.attention import attention_reference
 from zoo.kernels.attention.flash_attn import attention_flash_attn
 from zoo.kernels.attention.flash_attn import unfit as unfit_for_flash
-from zoo.kernels.choice import ops
 from zoo.kernels.delta_rule import delta_rule_reference
 from zoo.kernels.delta_rule.fla import delta_rule_fla
 from zoo.kernels.delta_rule.fla import unfit as unfit_for_delta
@@ -340,9 +339,3 @@ def test_stacked_members_are_more_of_the_batch(stand_ins: None):
 )
 def test_what_a_package_cannot_take_is_said(said: str | None, reason: str):
     assert said is not None and reason in said
-
-
-def test_no_adapter_is_taken_by_itself_before_a_card_has_proven_it():
-    adapters = [(op, name) for op in ops() for name in op.of_kind("package")]
-    assert len(adapters) >= 5
-    assert all(op.module(name).PROVEN is None for op, name in adapters)

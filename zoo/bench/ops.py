@@ -34,12 +34,12 @@ def op_rows(subject: Subject, machine: Machine, rounds: int) -> list[Row]:
     return rows
 
 
-def drawn(subject: Subject, kind: str, backward: bool = False) -> list[Any]:
-    """The subject's inputs, the same at every call."""
+def drawn(subject: Subject, kind: str, backward: bool = False, dtype: torch.dtype | None = None) -> list[Any]:
+    """The subject's inputs, the same at every call.  dtype: None, that of the device."""
     rng = torch.Generator().manual_seed(0)
 
     def draw(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=rng).to(kind, DTYPE[kind])
+        return torch.randn(shape, generator=rng).to(kind, dtype or DTYPE[kind])
 
     inputs = subject.inputs(draw)
     return [

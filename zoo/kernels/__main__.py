@@ -1,29 +1,96 @@
 """Every op and what can compute it here: python -m zoo.kernels
 
 One line an implementation: how `kernels=` asks for it, and whether it runs on this machine, or why not.
-With --markdown: what each op computes and its forms, the table of docs/kernels.md, on any machine the same.
+
+  --prove          prove every kernel on this machine's card at the sizes of the sweeps, and show the verdicts
+  --out FILE       with --prove: write them to a file, to be committed or sent
+  --verdicts FILE  read such a file, show it, and keep its verdicts as this user's: they count where card,
+                   versions and source are the same
+  --markdown       what each op computes and its forms, the table of docs/kernels.md, on any machine the same
 """
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
+from zoo.kernels import verdicts
+from zoo.kernels.available import no_device
 from zoo.kernels.choice import REFERENCE, TRITON, Op, ops
+from zoo.kernels.verdicts import Verdict
 from zoo.terminal import console, slim
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m zoo.kernels", description=__doc__)
-    parser.add_argument("--markdown", action="store_true", help="for docs/kernels.md")
-    if parser.parse_args(argv).markdown:
+    parser = argparse.ArgumentParser(
+        prog="python -m zoo.kernels",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    what = parser.add_mutually_exclusive_group()
+    for word in ("--markdown", "--prove"):
+        what.add_argument(word, action="store_true", help=argparse.SUPPRESS)
+    what.add_argument("--verdicts", type=Path, metavar="FILE", help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, metavar="FILE", help=argparse.SUPPRESS)
+    asked = parser.parse_args(argv)
+    try:
+        _do(asked)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+
+
+def _do(asked: argparse.Namespace) -> None:
+    if asked.out and not asked.prove:
+        raise ValueError("--out FILE is for the verdicts of --prove: add --prove.")
+    if asked.markdown:
         print("\n".join(markdown()))
-        return
+    elif asked.prove:
+        _prove(asked.out)
+    elif asked.verdicts:
+        found = verdicts.read_file(asked.verdicts)
+        _show(found)
+        for verdict in found:
+            verdicts.write(verdict)
+    else:
+        _list()
+
+
+def _list() -> None:
     table = slim("Kernels")
     for column in ("op", "implementation", "kernels=", "here"):
         table.add_column(column, no_wrap=column != "here", overflow="fold")
+    known = verdicts.everything()
     for op in ops():
-        for i, row in enumerate(rows(op)):
+        for i, row in enumerate(rows(op, known)):
             table.add_row("" if i else op.name, *row)
+    console().print(table)
+
+
+def _prove(out: Path | None) -> None:
+    """What was found before for the same card, versions and source stands, and is not found again."""
+    from zoo.bench.provable import prove_all
+
+    if reason := no_device():
+        raise ValueError(f"--prove needs a card: {reason}.")
+    if out is not None:
+        verdicts.write_file(out, [])  # before minutes of work, not after
+    found: list[Verdict] = []
+    for verdict in prove_all():
+        found.append(verdict)
+        if out is not None:
+            verdicts.write_file(out, found)
+    _show(found)
+
+
+def _show(found: Iterable[Verdict]) -> None:
+    table = slim("Verdicts")
+    for column in ("op", "kernel", "inputs", "verdict", "auto"):
+        table.add_column(column, no_wrap=column in ("op", "kernel", "auto"), overflow="fold")
+    for one in found:
+        passes = "" if one.key.trained else ", forward"
+        table.add_row(
+            one.key.op, one.key.kernel, one.key.inputs + passes, str(one), "yes" if one.taken else "no"
+        )
     console().print(table)
 
 
@@ -42,10 +109,10 @@ def computes(op: Op) -> str:
     return " ".join(said.split("\n\n")[0].split()).removesuffix(".")
 
 
-def rows(op: Op) -> Iterator[tuple[str, str, str]]:
-    """Implementation, the word that asks for it, and yes, or why not."""
+def rows(op: Op, known: Sequence[Verdict] = ()) -> Iterator[tuple[str, str, str]]:
+    """Implementation, the word that asks for it, and yes, or why not.  known: verdicts."""
     for name in (*op.forms, *op.others):
-        yield name, _word(op, name), _here(op, name)
+        yield name, _word(op, name), _here(op, name, known)
 
 
 def _word(op: Op, name: str) -> str:
@@ -54,16 +121,18 @@ def _word(op: Op, name: str) -> str:
     return "auto" if name != REFERENCE else f"{REFERENCE}, auto" if len(op.forms) == 1 else REFERENCE
 
 
-def _here(op: Op, name: str) -> str:
+def _here(op: Op, name: str, known: Sequence[Verdict]) -> str:
     reason = op.missing(name)
     if reason is not None:
         return f"no: {reason}"
     if name in op.forms:
         return "yes"
-    card = op.module(name).PROVEN
-    if card is None:
-        return "yes, when asked for: its tests have not run on a card yet, so auto leaves it"
-    return f"yes, and under auto: its tests have passed on {card}"
+    own = [one for one in known if (one.key.op, one.key.kernel) == (op.name, name)]
+    if not own:
+        return "yes; under auto once it has proved right and faster on this card, at its first use"
+    return (
+        f"yes; under auto for {sum(one.taken for one in own)} of {len(own)} kinds of inputs that were tried"
+    )
 
 
 if __name__ == "__main__":

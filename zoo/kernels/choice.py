@@ -19,10 +19,12 @@ from typing import Any, Literal, get_args
 import zoo.kernels
 from zoo.checks import one_of
 from zoo.kernels.available import absent, interpreted, no_device
+from zoo.kernels.proving import verdict
 
 Kernels = Literal["auto", "reference", "triton", "package"]
 KINDS: tuple[str, ...] = get_args(Kernels)
 REFERENCE, TRITON = "reference", "triton"
+CARDS = ("cuda",)  # kinds of devices on which kernels are proved
 
 
 class Refused(ValueError):
@@ -62,7 +64,7 @@ class Op:
     forms: in torch, name -> function; "reference" is the definition.
     others: what is imported only to be used, "triton" or a package: each the name of a file in the op's
         folder, with the function OP_NAME, with `unfit(*inputs)`, which says why it cannot take these inputs
-        (None: it can), and with PROVEN, the card on which its gpu tests have passed (None: none yet).
+        (None: it can).  Under auto each runs where it has proved right and faster (`zoo.kernels.proving`).
     prepare: what each input of a form in torch goes through; the others get them as they come.
     """
 
@@ -74,16 +76,17 @@ class Op:
         prepare: Callable[[Any], Any] | None = None,
     ) -> None:
         self.name, self.forms, self.others, self.prepare = name, dict(forms), tuple(others), prepare
+        self.package = f"zoo.kernels.{name}"
 
     def run(self, usual: str, *inputs: Any) -> Any:
         """The op on `inputs`, the first a tensor.  usual: the form in torch that suits them best."""
         choice = _CHOICE.get()
-        name = self._name("auto" if choice is None else choice.asked, usual, inputs)
-        self.note(name)
+        name, said = self._name("auto" if choice is None else choice.asked, usual, inputs)
+        self.note(f"{name}{said}")
         return self.implementation(name)(*inputs)
 
     def note(self, name: str) -> None:
-        """That implementation `name` runs, for the record."""
+        """That implementation `name` runs, with its verdict where it has one, for the record."""
         choice = _CHOICE.get()
         if choice is not None:
             choice.ran.setdefault(self.name, set()).add(name)
@@ -106,35 +109,37 @@ class Op:
         return None if name in self.forms else absent(name) or no_device()
 
     def module(self, name: str) -> ModuleType:
-        return import_module(f"zoo.kernels.{self.name}.{name}")
+        return import_module(f"{self.package}.{name}")
 
     def _function(self, name: str) -> Callable[..., Any]:
         return getattr(self.module(name), f"{self.name}_{name}")
 
-    def _name(self, asked: str, usual: str, inputs: tuple[Any, ...]) -> str:
+    def _name(self, asked: str, usual: str, inputs: tuple[Any, ...]) -> tuple[str, str]:
+        """Which runs, and what the note says of it besides."""
         if asked == REFERENCE:
-            return REFERENCE
+            return REFERENCE, ""
         if asked == "auto":
-            return usual if inputs[0].device.type == "cpu" else self._proven(inputs) or usual
+            on_card = bool(self.others) and inputs[0].device.type in CARDS
+            return (self._proven(usual, inputs) if on_card else None) or (usual, "")
         wanted = self.of_kind(asked)
         reasons = {name: self.refusal(name, *inputs) for name in wanted}
         for name, reason in reasons.items():
             if reason is None:
-                return name
+                return name, ""
         if wanted:
             said = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
             raise Refused(f"kernels (={asked}) cannot run {self.name}: {said}.  Use kernels=auto.")
-        return usual
+        return usual, ""
 
-    def _proven(self, inputs: tuple[Any, ...]) -> str | None:
-        """What `auto` takes in place of torch: nothing that has never run on a card."""
-        for name in self.others:
-            if name == TRITON and absent(name):  # its file imports it; an adapter imports its package to run
-                continue
-            module = self.module(name)
-            if module.PROVEN and absent(name) is None and module.unfit(*inputs) is None:
-                return name
-        return None
+    def _proven(self, usual: str, inputs: tuple[Any, ...]) -> tuple[str, str] | None:
+        """What `auto` takes in place of torch, with its verdict: the fastest that has proved right here."""
+        able = [name for name in self.others if self.refusal(name, *inputs) is None]
+        found = {name: verdict(self, name, usual, inputs) for name in able}
+        taken = {name: one for name, one in found.items() if one is not None and one.taken}
+        if not taken:
+            return None
+        name = min(taken, key=lambda name: taken[name].seconds or 0.0)
+        return name, f" ({taken[name]})"
 
     def refusal(self, name: str, *inputs: Any) -> str | None:
         """Why implementation `name` cannot take these inputs here; None: it can."""

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from zoo.kernels.packages import lifted, not_half, off_device
 
-PROVEN: str | None = None  # no card has run the gpu tests yet
 WIDEST = 256  # channels of a head
 
 

@@ -32,7 +32,6 @@ from zoo.kernels.folding import Folding
 from zoo.kernels.launching import launch_options, strided, unfit_here
 from zoo.kernels.tiles import dot, hopper, power_of_two, rows_last
 
-PROVEN: str | None = None  # no card has run the gpu tests yet
 WITHOUT_PRODUCTS: frozenset[str] = frozenset({"merged"})  # kernels that have no use for tensor cores
 DTYPES = (torch.float32, torch.bfloat16)  # of queries
 PIECE = 32  # channels of a head at a time

@@ -27,7 +27,6 @@ from zoo.kernels.folding import Folding, Gradients
 from zoo.kernels.launching import launch_options, strided, unfit_here
 from zoo.kernels.tiles import dot, hopper, load_block, power_of_two, rows_last, store_block
 
-PROVEN: str | None = None  # no card has run the gpu tests yet
 WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
 TILES = (64, 128)  # tokens of a program
 LARGEST = 128  # channels of a head

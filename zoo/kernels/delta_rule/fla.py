@@ -13,7 +13,6 @@ from torch import Tensor
 
 from zoo.kernels.packages import HALF, lifted, off_device
 
-PROVEN: str | None = None  # no card has run the gpu tests yet
 LARGEST = 256  # K
 
 

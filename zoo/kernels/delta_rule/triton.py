@@ -46,7 +46,6 @@ from zoo.kernels.folding import Folding, Gradients
 from zoo.kernels.launching import by_time, launch_options, strided, unfit_here
 from zoo.kernels.tiles import hopper, power_of_two, rows_last
 
-PROVEN: str | None = None  # no card has run the gpu tests yet
 WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
 DTYPES = (torch.float32, torch.bfloat16)
 WIDEST = 128  # channels of a key: the walk holds K rows of the state in registers

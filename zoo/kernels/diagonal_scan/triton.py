@@ -33,7 +33,6 @@ from zoo.kernels.folding import Folding, Gradients
 from zoo.kernels.launching import launch_options, strided, unfit_here
 from zoo.kernels.tiles import rows_last
 
-PROVEN: str | None = None  # no card has run the gpu tests yet
 WITHOUT_PRODUCTS = frozenset({"forward", "backward"})  # kernels that have no use for tensor cores
 DTYPES = (torch.float32, torch.bfloat16)
 BLOCK, CHUNK = 32, 16  # channels of a program, a thread each; steps

@@ -13,8 +13,6 @@ from torch import Tensor
 from zoo.kernels.packages import lifted, off_device
 from zoo.kernels.precision import narrowest
 
-PROVEN: str | None = None  # no card has run the gpu tests yet
-
 
 def gated_linear_attention_fla(
     q: Float[Tensor, "B H T K"],

@@ -15,7 +15,6 @@ from zoo.kernels.gated_linear_attention.triton_channels import scan_by_channel
 from zoo.kernels.linear_attention import triton_scan
 from zoo.kernels.linear_attention.triton_scan import DTYPES, scan, unfit_for_scan
 
-PROVEN: str | None = None  # no card has run the gpu tests yet
 WITHOUT_PRODUCTS = triton_scan.WITHOUT_PRODUCTS | triton_channels.WITHOUT_PRODUCTS
 
 
@@ -73,4 +72,4 @@ def _both_ways(*inputs: Tensor) -> None:
     (y.sum() + last.sum()).backward()
 
 
-__all__ = ["PROVEN", "WITHOUT_PRODUCTS", "cases", "gated_linear_attention_triton", "unfit"]
+__all__ = ["WITHOUT_PRODUCTS", "cases", "gated_linear_attention_triton", "unfit"]

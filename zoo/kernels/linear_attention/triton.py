@@ -10,8 +10,6 @@ from torch import Tensor
 
 from zoo.kernels.linear_attention.triton_scan import DTYPES, WITHOUT_PRODUCTS, scan, unfit_for_scan
 
-PROVEN: str | None = None  # no card has run the gpu tests yet
-
 
 def linear_attention_triton(
     phi_q: Float[Tensor, "B H T F"],
@@ -53,4 +51,4 @@ def _both_ways(q: Tensor, k: Tensor, v: Tensor, eps: float | None, kv: Tensor, z
     (y.sum() + last_kv.sum() + (0.0 if last_z is None else last_z.sum())).backward()
 
 
-__all__ = ["PROVEN", "WITHOUT_PRODUCTS", "cases", "linear_attention_triton", "unfit"]
+__all__ = ["WITHOUT_PRODUCTS", "cases", "linear_attention_triton", "unfit"]

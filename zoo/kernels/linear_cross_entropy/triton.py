@@ -16,7 +16,7 @@ What it costs, against the chunked form in torch, for N answers, V words and a w
 moves no logit, and evaluates 3 N V exponentials.  The chunked form makes 6 N V D and moves each logit some
 7 times: 14 bytes in bfloat16.  At 790 TFLOP/s and 4.3 TB/s a logit's floor is 13 D fs here and 8 D + 3300 fs
 there: at a width of 128, 1.6 ps and 4.2 ps; at 512, 6.5 ps and 7.2 ps.  How near either comes to its floor
-has to be measured on a card; until it has been (`PROVEN`), kernels=auto takes the chunked form.
+has to be measured on a card: kernels=auto takes the chunked form where that is faster there.
 
 P members, N rows, D width, V words.
 """
@@ -41,7 +41,6 @@ from zoo.kernels.linear_cross_entropy.triton_kernels import gradients, losses
 from zoo.kernels.precision import autocast
 from zoo.kernels.tiles import power_of_two, rows_last
 
-PROVEN: str | None = None  # no card has run the gpu tests yet
 WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
 WIDEST = 512
 PROGRAMS = 264  # two for each multiprocessor of a large GPU

@@ -34,7 +34,6 @@ from zoo.kernels.se_attention.triton_launches import Inputs, Shape, attend, grad
 from zoo.kernels.span_retrieval import Chunks, fixed_chunks
 from zoo.kernels.tiles import rows_last
 
-PROVEN: str | None = None  # no card has run the gpu tests yet
 WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
 LARGEST = {torch.float32: 64, torch.bfloat16: 128}  # channels of a head: more would spill registers
 MOST_CHOICES = 32 * 65_535  # of a row each: the second dimension of a grid, and programs of 32 choices

@@ -42,7 +42,6 @@ from zoo.kernels.selective_scan.triton_backward import scan_backward
 from zoo.kernels.selective_scan.triton_forward import scan_forward
 from zoo.kernels.tiles import rows_last
 
-PROVEN: str | None = None  # no card has run the gpu tests yet
 WITHOUT_PRODUCTS = frozenset({"scan_forward", "scan_backward"})  # kernels that have no use for tensor cores
 D_STATE = 256  # at most, filled up with zeros to a power of two
 DTYPES = (torch.float32, torch.bfloat16)

@@ -34,7 +34,6 @@ from zoo.kernels.folding import Folding, Gradients
 from zoo.kernels.launching import launch_options, strided, unfit_here
 from zoo.kernels.tiles import rows_last
 
-PROVEN: str | None = None  # no card has run the gpu tests yet
 WITHOUT_PRODUCTS = frozenset({"forward", "backward"})  # kernels that have no use for tensor cores
 DTYPES = (torch.float32, torch.bfloat16)
 TAPS = 8  # at most: the backward pass has a tile of sums for each

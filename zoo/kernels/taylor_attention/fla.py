@@ -11,7 +11,6 @@ from torch import Tensor
 
 from zoo.kernels.packages import lifted, off_device
 
-PROVEN: str | None = None  # no card has run the gpu tests yet
 EPS = 1e-6
 IN_CHUNKS, LARGEST = 16, 128  # channels of q and k
 

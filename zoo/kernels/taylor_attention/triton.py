@@ -28,7 +28,6 @@ from zoo.kernels.folding import Folding, Gradients
 from zoo.kernels.launching import by_time, launch_options, strided, unfit_here
 from zoo.kernels.tiles import dot, hopper, load_rows, power_of_two, rows_last, store_rows
 
-PROVEN: str | None = None  # no card has run the gpu tests yet
 WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
 CHANNELS = (16, 32)  # of q and k, filled up with zeros
 WIDTH = {torch.float32: 64, torch.bfloat16: 128}  # columns of a value at once: more would spill registers

@@ -36,7 +36,6 @@ from zoo.kernels.launching import unfit_here
 from zoo.kernels.taylor_scan import triton_launches as launch
 from zoo.kernels.tiles import rows_last
 
-PROVEN: str | None = None  # no card has run the gpu tests yet
 WITHOUT_PRODUCTS = frozenset({"step", "picks"})  # one token has no matrices to multiply
 CHANNELS = 32  # of q and k, at most
 DTYPES = (torch.float32, torch.bfloat16)

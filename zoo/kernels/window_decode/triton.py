@@ -37,7 +37,6 @@ from zoo.kernels.folding import Folding
 from zoo.kernels.launching import launch_options, strided, unfit_here
 from zoo.kernels.tiles import load_rows, power_of_two, rows_last, store_rows
 
-PROVEN: str | None = None  # no card has run the gpu tests yet
 WITHOUT_PRODUCTS = frozenset({"decode"})  # one query makes no matrix
 DTYPES = (torch.float32, torch.bfloat16)
 CHANNELS = 256  # at most

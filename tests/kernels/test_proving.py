@@ -1,0 +1,302 @@
+"""Kernels prove themselves on the user's card: here the card is a CPU and the kernels are toys."""
+
+import fcntl
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from tests.kernels.toy import KERNELS, OP
+from zoo.bench.op_subjects import subjects
+from zoo.bench.ops import drawn
+from zoo.bench.provable import prove_all
+from zoo.kernels import choice, proving, verdicts
+from zoo.kernels.__main__ import main
+from zoo.kernels.agreement import distances, truth
+from zoo.kernels.choice import Op, kernels, ops
+from zoo.kernels.proof import answered, proved
+from zoo.kernels.proof_request import Answer, Request
+from zoo.kernels.ragged import ragged
+
+FAST = Answer("right", "", "output 0", 1e-7, 1e-6, 0.5, 1.0)
+
+
+def inputs(batch: int = 4, length: int = 32) -> list[Tensor]:
+    rng = torch.Generator().manual_seed(0)
+    return [torch.randn(*shape, generator=rng, requires_grad=True) for shape in ((batch, length, 8), (8, 5))]
+
+
+def request(kernel: str) -> Request:
+    return Request(OP.package, kernel, "usual", inputs(), None, 20)
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The CPU is a card; verdicts lie in this folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(choice, "CARDS", ("cpu",))
+    monkeypatch.setattr(choice, "absent", lambda name: None)
+    monkeypatch.setattr(proving, "_known", {})
+    monkeypatch.setattr(OP, "others", ("right",))
+    return tmp_path / "zoo" / "verdicts"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kernels that were proved; all are right, and twice as fast."""
+    names: list[str] = []
+
+    def answer(op: object, key: verdicts.Key, inputs: object, limit: int) -> Answer:
+        names.append(key.kernel)
+        return FAST
+
+    monkeypatch.setattr(proving, "_answer", answer)
+    return names
+
+
+# the proof -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kernel", "end", "why"),
+    [
+        ("right", "right", ""),
+        ("slow", "right", ""),
+        ("shifted", "wrong", " is 1.0e-03 from the definition"),
+        ("backward", "wrong", "gradient 1 is 5.0e-01"),
+        ("end", "wrong", " from the definition"),
+        ("bits", "wrong", "a second call gives other bits"),
+        ("raises", "crashes", "RuntimeError: out of shared memory"),
+    ],
+)
+def test_what_a_kernel_is_found_to_be(kernel: str, end: str, why: str):
+    answer = proved(request(kernel))
+    assert answer.end == end and why in answer.why and bool(why) == bool(answer.why)
+    if kernel == "slow":
+        assert answer.seconds > 2 * answer.usual_seconds  # pyright: ignore
+    assert (answer.error < answer.bound) == (kernel in ("right", "slow", "bits"))
+
+
+def test_what_is_not_the_kernel_s_own_is_no_word_on_it(monkeypatch: pytest.MonkeyPatch):
+    def lost(*inputs: Tensor) -> Tensor:
+        raise RuntimeError("all CUDA-capable devices are busy or unavailable")
+
+    monkeypatch.setitem(OP.forms, "reference", lost)
+    assert proved(request("raises")).end == ""
+
+
+def test_autocast_is_as_the_cell_has_it():
+    """In bfloat16 errors of .001 are what rounding makes."""
+    assert answered(replace(request("shifted"), autocast=torch.bfloat16)).end == "right"
+
+
+def test_the_bound_grows_with_the_length_and_is_far_from_loose():
+    def bounds(length: int) -> float:
+        x = [torch.ones(1, length, 8), torch.ones(8, 5)]
+        return max(d.bound for d in distances(OP.forms["reference"], truth(OP.forms["reference"], x), x))
+
+    assert bounds(64) < bounds(4096) < 2e-5
+
+
+@pytest.mark.parametrize("subject", subjects(small=True), ids=lambda subject: subject.name)
+def test_every_op_with_a_kernel_can_be_cut_to_a_length_that_no_block_divides(subject):
+    (op,) = (op for op in ops() if op.name == subject.op)
+    if not op.others:
+        return
+    definition = op.forms["reference"]
+    given = drawn(subject, "cpu")
+    shorter = ragged(definition, given)
+    if op.name == "se_attention" or subject.name == "taylor decode":  # chunks of one length; one token
+        assert shorter is None
+        return
+    assert shorter is not None
+    with torch.no_grad():
+        op.implementation("reference")(*shorter)
+
+
+# the choice ------------------------------------------------------------------------------------------------
+
+
+def test_auto_takes_what_is_right_and_faster_and_the_record_says_so(card: Path, asked: list[str]):
+    with kernels("auto") as used:
+        OP.run("usual", *inputs())
+        OP.run("usual", *inputs(length=16))
+    assert used.record() == {"toy": "right (right, error 1.0e-07 of 1.0e-06, 2.00 times usual's speed)"}
+    assert asked == ["right"]
+    (written,) = card.glob("*.json")
+    assert json.loads(written.read_text())["sizes"] == "4x32x8 8x5"
+
+
+@pytest.mark.parametrize("answer", [replace(FAST, seconds=2.0), Answer("wrong", "far"), Answer("")])
+def test_auto_leaves_what_is_slow_or_wrong_or_unknown(
+    card: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer
+):
+    monkeypatch.setattr(proving, "_answer", lambda *given: answer)
+    with kernels("auto") as used:
+        OP.run("usual", *inputs())
+    assert used.record() == {"toy": "usual"}
+    assert len(list(card.glob("*.json"))) == (1 if answer.end else 0)
+
+
+def test_a_verdict_is_found_again_and_not_one_of_another_version_width_dtype_or_pass(
+    card: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    def again(run: Callable[[], object] = lambda: OP.run("usual", *inputs())) -> int:
+        proving._known.clear()
+        run()
+        return len(asked)
+
+    assert (again(), again()) == (1, 1)
+    x, weight = inputs()
+    assert again(lambda: OP.run("usual", x, torch.zeros(8, 6, requires_grad=True))) == 2
+    assert again(lambda: OP.run("usual", x.double(), weight.double())) == 3
+    assert again(lambda: OP.run("usual", x.detach(), weight.detach())) == 4
+    with torch.autocast("cpu", torch.bfloat16):
+        assert again() == 5
+    for part in ("card", "versions", "source"):
+        monkeypatch.setattr(verdicts, part, lambda name, part=part: f"another {part}")
+        assert again() == again()
+    assert len(asked) == 8
+
+
+def test_a_verdict_that_is_damaged_or_another_s_is_none(card: Path, asked: list[str]):
+    OP.run("usual", *inputs())
+    (path,) = card.glob("*.json")
+    whole = json.loads(path.read_text())
+    for wrong in ("{", "[]", json.dumps(whole | {"end": "fine"}), json.dumps(whole | {"seconds": "0"})):
+        path.write_text(wrong)
+        proving._known.clear()
+        OP.run("usual", *inputs())
+    key = whole["key"] | {"card": "another"}
+    path.write_text(json.dumps(whole | {"key": key}))
+    proving._known.clear()
+    OP.run("usual", *inputs())
+    assert len(asked) == 6 and json.loads(path.read_text())["key"] == whole["key"]
+
+
+def test_a_cache_that_cannot_be_written_costs_a_line(
+    card: Path, asked: list[str], capsys: pytest.CaptureFixture[str]
+):
+    card.parent.parent.joinpath("zoo").write_text("a file where the folder should be")
+    proving._unkept.cache_clear()
+    with kernels("auto") as used:
+        OP.run("usual", *inputs())
+        OP.run("usual", *inputs())
+        OP.run("usual", *(x.detach() for x in inputs()))
+    said = capsys.readouterr().err
+    assert said.count("cannot be kept in") == 1 and "XDG_CACHE_HOME" in said
+    assert used.record()["toy"].startswith("right (") and asked == ["right", "right"]
+
+
+def test_two_at_once_prove_once(card: Path, monkeypatch: pytest.MonkeyPatch):
+    proofs: list[str] = []
+    begun = threading.Event()
+
+    def answer(op: object, key: verdicts.Key, inputs: object, limit: int) -> Answer:
+        proofs.append(key.kernel)
+        begun.set()
+        other.start()
+        other.join(0.5)  # it waits for the verdict
+        assert other.is_alive()
+        return FAST
+
+    key = proving.key_of(OP, "right", "usual", inputs())
+    found: list[verdicts.Verdict | None] = []
+    other = threading.Thread(target=lambda: found.append(proving._once(OP, key, inputs())))
+    monkeypatch.setattr(proving, "_answer", answer)
+    first = proving._once(OP, key, inputs())
+    other.join(10)
+    assert proofs == ["right"] and found == [first] and begun.is_set()
+
+
+def test_whoever_waits_for_a_proof_and_is_asked_to_end_ends(card: Path, monkeypatch: pytest.MonkeyPatch):
+    card.mkdir(parents=True)
+    with (card / "lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        monkeypatch.setattr(proving.interrupts, "told", lambda: True)
+        assert proving.verdict(OP, "right", "usual", inputs()) is None
+
+
+def test_a_population_s_first_member_is_what_is_proved(card: Path, asked: list[str]):
+    x, weight = inputs()
+    alone = proving.key_of(OP, "right", "usual", [x, weight])
+    stacked = torch.stack([x.detach(), x.detach()], 1).requires_grad_()
+    vmap(lambda own: OP.run("usual", own, weight), in_dims=1)(stacked)
+    assert list(proving._known) == [alone] and proving._known[alone].sizes == "4x32x8 8x5"  # pyright: ignore
+
+
+def test_what_is_traced_proves_nothing(card: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    OP.run("usual", *inputs())
+    assert not asked and not proving._known
+
+
+def test_on_a_cpu_nothing_is_proved_or_looked_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(choice, "verdict", lambda *given: pytest.fail("asked for a verdict"))
+    monkeypatch.setattr(choice, "absent", lambda name: pytest.fail("looked for a package"))
+    OP.run("usual", *inputs())
+
+
+def test_a_kernel_that_ends_its_process_or_hangs_ends_no_cell(card: Path, capsys: pytest.CaptureFixture[str]):
+    """The process itself, three times."""
+    ends = {}
+    for kernel, limit in (("right", 60), ("crash", 60), ("hang", 1)):
+        key = proving.key_of(OP, kernel, "usual", inputs())
+        found = proving.prove(OP, key, inputs(), limit)
+        assert found is not None and verdicts.read(key) == found
+        ends[kernel] = (found.end, found.why[:12])
+    assert ends == {
+        "right": ("right", ""),
+        "crash": ("crashes", "SIGSEGV"),
+        "hang": ("hangs", "no end after"),
+    }
+    assert "toy: crash on cpu is crashes: SIGSEGV" in capsys.readouterr().err
+
+
+def test_all_are_proved_listed_written_and_read_again(
+    card: Path,
+    asked: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Every kernel but those that refuse a CPU's tensors: `unfit` is what a card would answer."""
+    everything = {(op.name, name) for op in ops() for name in op.others if name == "triton"}
+    for op in ops():
+        monkeypatch.setattr(op, "refusal", lambda name, *inputs: None if name == "triton" else "another's")
+    monkeypatch.setattr(Op, "implementation", lambda self, name: lambda *inputs: None)
+    proved_here = list(prove_all("cpu", (torch.float32,)))
+    assert {(one.key.op, one.key.kernel) for one in proved_here} == everything
+    verdicts.write_file(tmp_path / "h200.json", proved_here)
+    for path in card.glob("*.json"):
+        path.unlink()
+    main(["--verdicts", str(tmp_path / "h200.json")])
+    shown = capsys.readouterr().out
+    assert all(f"{op} " in shown for op, _ in everything) and "2.00 times" in " ".join(shown.split())
+    assert sorted(map(str, verdicts.everything())) == sorted(map(str, proved_here))
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["--verdicts", str(tmp_path / "none.json")])
+    assert "--verdicts (=" in capsys.readouterr().err
+
+
+def test_the_hash_is_of_the_kernel_and_all_it_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def hashed(**texts: str) -> str:
+        for name, text in texts.items():
+            (tmp_path / "zoo" / f"{name}.py").write_text(text)
+        return verdicts.source.__wrapped__("zoo.a")
+
+    (tmp_path / "zoo").mkdir()
+    monkeypatch.setattr(verdicts, "ZOO", tmp_path / "zoo")
+    first = hashed(a="from zoo.b import f", b="from zoo import c", c="x = 1", d="x = 1")
+    assert hashed(d="x = 2") == first
+    assert (
+        len({first, hashed(c="x = 2"), hashed(b="from zoo import c, d"), hashed(a="from zoo import b")}) == 4
+    )
+    assert set(KERNELS) >= {"right", "crash"}
