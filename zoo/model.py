@@ -144,7 +144,7 @@ class SequenceModel(nn.Module):
 
         positions: where states are wanted, as many in every row; None: everywhere.
         """
-        embedding = self._embed(inputs, start=0)
+        embedding = self.embed(inputs, start=0)
         stream = Stream(embedding, None, embedding)
         for block in self.blocks:
             stream = block(stream)
@@ -156,7 +156,7 @@ class SequenceModel(nn.Module):
     ) -> tuple[Float[Tensor, "B T D"], ModelState]:
         """As `forward`, going on from `state` (None: the start): the mixers' split law for the whole."""
         before = state or ModelState((None,) * len(self.blocks), 0)
-        embedding = self._embed(inputs, before.seen)
+        embedding = self.embed(inputs, before.seen)
         stream, after = Stream(embedding, None, embedding), []
         for block, layer in zip(self._layers, before.layers, strict=True):
             stream, layer = block.extend(stream, layer)
@@ -192,7 +192,8 @@ class SequenceModel(nn.Module):
             except ValueError as error:
                 raise ValueError(f"{type(mixer).__name__}: {error}") from None
 
-    def _embed(self, inputs: Tensor, start: int) -> Tensor:
+    def embed(self, inputs: Tensor, start: int = 0) -> Tensor:
+        """What goes into the first block: the embedding, with the learned positions from `start` on."""
         hidden = nn.functional.embedding(inputs, self.embedding)
         if self.positions is None:
             return hidden

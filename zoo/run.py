@@ -21,12 +21,14 @@ from zoo.config import command_line
 from zoo.config.compose import Composer
 from zoo.config.help import help_text
 from zoo.config.paths import CONF
+from zoo.launch import rerun
 from zoo.launch.display import CellDisplay
 from zoo.launch.preflight import Validator
 from zoo.launch.run_cell import CellFailed, run_cell
 from zoo.launch.sweep import SweepFailed, checked
 from zoo.results import store
 from zoo.results.atomic import DiskFull
+from zoo.results.source import other_source
 from zoo.terminal import console
 
 
@@ -95,10 +97,14 @@ def run_one(composer: Composer, overrides: list[str]) -> None:
     if wrong:
         raise ValueError("\n".join(wrong))
     store.check_writable(cell.folder.parent)
-    was_done = store.is_done(cell.folder)
+    rerun.prepare(cell)
+    was_done = store.is_done(cell.place) and not cell.rerun
     with CellDisplay(cell) as display:
         record = run_cell(cell, display.progress)
+    rerun.adopt([cell])
     display.report(record, was_done)
+    if was_done and (said := other_source([(record, cell.config)])):
+        display.console.print(said, markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = 1  # raise it when the meaning of a cell changes: every run id changes with it
-MACHINE_ONLY = ("results", "logger", "kernels", "population")  # keys that say where and how to run, not what
+# keys that say where and how to run, not what
+MACHINE_ONLY = ("results", "logger", "kernels", "population", "rerun")
 MACHINE_ONLY_TRAINER = ("accelerator", "step", "threads", "checkpoint_every", "checkpoint_seconds")
 LATER = {
     ("zoo.mixers.attention.Attention", "dropout"): 0.0
@@ -26,6 +27,7 @@ class Cell:
     choices: group -> chosen stem.  overrides: what was asked for on the command line.
     config_dir: the folder of the user's own yamls (--config-dir), "" where there is none.
     point: equal for cells that differ in nothing but seed and lr.
+    rerun: it is to be done once more, see zoo.launch.rerun.
     """
 
     config: dict[str, Any]
@@ -33,6 +35,7 @@ class Cell:
     overrides: tuple[str, ...] = ()
     point: str = ""
     config_dir: str = ""
+    rerun: bool = False
 
     @property
     def mixer(self) -> str:
@@ -68,9 +71,19 @@ class Cell:
         return {"overrides": list(self.overrides)} | own
 
     @property
-    def folder(self) -> Path:
-        """Where the record of this cell lies."""
+    def place(self) -> Path:
+        """Where the record of this cell belongs."""
         return Path(self.config["results"]) / self.run_id
+
+    @property
+    def stage(self) -> Path:
+        """Where a cell is done once more."""
+        return self.place.parent / ".rerun"
+
+    @property
+    def folder(self) -> Path:
+        """Where it is made: in its place, unless that holds the record of an earlier run until then."""
+        return self.stage / self.run_id if self.rerun else self.place
 
     def __str__(self) -> str:
         return " ".join(self.overrides) or "(all defaults)"

@@ -9,6 +9,7 @@ applied to a copy by Hydra's own function, and its cells get their seeds and lea
 import copy
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from zoo.config.template import Template, template
 
 ROOT = "config"  # conf/config.yaml
 GROUPS = ("mixer", "task", "block", "model", "optim", "trainer", "logger")  # each names one yaml
-KEYS = ("d_model", "n_layers", "seed", "lr", "kernels", "population", "max_examples", "results")
+KEYS = ("d_model", "n_layers", "seed", "lr", "kernels", "population", "max_examples", "results", "rerun")
 NEEDED = (*GROUPS, *KEYS)
 
 
@@ -57,7 +58,7 @@ class Composer:
         """
         overrides = tuple(overrides)
         try:
-            return self._from_template(overrides) or self._composed(overrides)
+            return _apart(self._from_template(overrides) or self._composed(overrides))
         except (HydraException, OmegaConfBaseException) as error:
             raise ValueError(self._explained(error, overrides)) from error
 
@@ -214,6 +215,16 @@ class Composer:
         with open_dict(cfg):
             cfg["mixer"] = self._base((f"mixer={name}",))[0].mixer
         return OmegaConf.to_container(cfg.mixer, resolve=True)  # pyright: ignore
+
+
+def _apart(cell: Cell) -> Cell:
+    """`rerun` is about this command and no part of what a cell is: its record does not hold it."""
+    config = dict(cell.config)
+    rerun = config.pop("rerun")
+    if not isinstance(rerun, bool):
+        raise ValueError(f"rerun (={rerun}) must be true or false.")
+    words = tuple(line for line in cell.overrides if parse(line).key_or_group != "rerun")
+    return replace(cell, config=config, overrides=words, rerun=rerun)
 
 
 def compose(overrides: Iterable[str], config_dir: Path | None = None) -> Cell:

@@ -108,6 +108,11 @@ class SweepDisplay:
     ) -> None:
         self.bars.stop()
 
+    def tell(self, line: str | None) -> None:
+        """A line about the sweep, where there is one to say."""
+        if line:
+            self._say(line)
+
     def _forecast(self) -> None:
         """A damaged record beside the sweep's own: then only what is seen says how long it takes."""
         with suppress(ValueError, OSError):
@@ -249,4 +254,4 @@ class CellDisplay:
             self.console.print(f"diverged: the loss was not finite at step {record['diverged_step']}")
         took = f"{record['wall_seconds']:.1f} s"
         text = f"done before, in {took}; not done again" if was_done else f"done in {took}"
-        self.console.print(f"{text}; the record: {self.cell.folder}", markup=False, soft_wrap=True)
+        self.console.print(f"{text}; the record: {self.cell.place}", markup=False, soft_wrap=True)

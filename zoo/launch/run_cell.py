@@ -13,6 +13,7 @@ from zoo.results import lease, store
 from zoo.results.atomic import DiskFull, room
 from zoo.results.environment import machine
 from zoo.results.outcome import Outcome, Progress, reason
+from zoo.results.source import source
 
 
 class CellFailed(Exception):
@@ -42,7 +43,7 @@ def run_cell(
     with lease.held(folder):
         if store.is_done(folder):
             return store.read(folder)
-        environment = cell.words | (here or machine())
+        environment = cell.words | {"source": source(cell.config)} | (here or machine())
         store.begin(folder, as_yaml(cell.config), environment)
         try:
             with room(folder):

@@ -17,6 +17,7 @@ from zoo.results import lease, store
 from zoo.results.atomic import DiskFull, room
 from zoo.results.environment import machine
 from zoo.results.outcome import Outcome, Progress, reason
+from zoo.results.source import source
 
 Tell = Callable[[tuple[int, Progress] | Together], None]
 Report = Callable[[Progress], None]
@@ -126,7 +127,8 @@ def _told(like: Cell, run_id: str) -> Cell | None:
 def _environment(cells: Sequence[Cell], member: int, here: dict[str, Any]) -> dict[str, Any]:
     others = [cell.run_id for i, cell in enumerate(cells) if i != member]
     population = {"size": len(cells), "member": member, "with": others}
-    return cells[member].words | here | {"population": population}
+    made_of = {"source": source(cells[member].config)}
+    return cells[member].words | made_of | here | {"population": population}
 
 
 def _uneven(members: Sequence[Any]) -> Apart | None:

@@ -6,11 +6,13 @@ from pathlib import Path
 
 from zoo.config.cell import Cell
 from zoo.config.compose import Composer
+from zoo.launch import rerun
 from zoo.launch.display import SweepDisplay
 from zoo.launch.grouping import in_words
 from zoo.launch.preflight import Validator
 from zoo.launch.process_pool import OUTPUT, Pool, start_forkserver
 from zoo.results import lease, manifest, store
+from zoo.results.source import other_source
 
 
 class SweepFailed(Exception):
@@ -28,15 +30,29 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int
     workers = count(n_workers, cells)
     todo = unfinished(cells)
     if todo:
-        manifest.write(cells)
+        manifest.write(cell for cell in cells if not cell.rerun)
     how = ", ".join(filter(None, (f"{workers} at once", in_words(todo, workers))))
     shown = SweepDisplay(total=len(cells), done=len(cells) - len(todo), how=how, todo=todo, workers=workers)
     with shown as display:
+        display.tell(made_otherwise(cells))
         failures = Pool(context, workers, display).run(todo)
-    done = [store.read(cell.folder) for cell in cells if store.is_done(cell.folder)]
+    if not failures:
+        rerun.adopt(cells)
+    done = [store.read(folder) for cell in cells if store.is_done(folder := newest(cell))]
     display.report(done, failures)
     if failures:
         raise SweepFailed
+
+
+def newest(cell: Cell) -> Path:
+    """Where its record lies, a new one before it has replaced the old."""
+    return cell.folder if store.is_done(cell.folder) else cell.place
+
+
+def made_otherwise(cells: Iterable[Cell]) -> str | None:
+    """One line on done cells that other source made, unless they are to be done once more."""
+    done = [cell for cell in cells if not cell.rerun and store.is_done(cell.folder)]
+    return other_source([(store.read(cell.folder), cell.config) for cell in done])
 
 
 def plan(composer: Composer, batch: Iterable[Sequence[str]], here: bool = True) -> list[Cell]:
@@ -47,6 +63,8 @@ def plan(composer: Composer, batch: Iterable[Sequence[str]], here: bool = True) 
     cells = checked_cells(composer, batch, here)
     for folder in {cell.folder.parent for cell in cells}:
         store.check_writable(folder)
+    for cell in cells:
+        rerun.prepare(cell)
     return cells
 
 

@@ -144,6 +144,7 @@ class Record(TypedDict, total=False):
     platform: str
     cores: int | None
     population: NotRequired[dict[str, Any]]
+    source: NotRequired[dict[str, str]]
 
 
 def parse(text: str, where: object) -> dict[str, Any]:

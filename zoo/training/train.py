@@ -33,6 +33,7 @@ from zoo.training.process import surroundings
 from zoo.training.settings import OptimConfig, TrainerConfig, check_lr, settings
 from zoo.training.step import uncompilable
 from zoo.training.train_state import Diverged, Journal, Position
+from zoo.training.truth import check_said
 
 CHECKPOINT, METRICS = "last.ckpt", "metrics.csv"
 MOST_NUMBERS = 2**36  # of a model: a quarter of a terabyte, without its gradients
@@ -118,7 +119,8 @@ class Begun:
 def begin(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = None) -> Begun:
     """Build the cell, and go to where its checkpoint stands.
 
-    ValueError: that is damaged or another's; the kernels asked for cannot be had.
+    ValueError: that is damaged or another's; the kernels asked for cannot be had; before the first step, a
+    mixer is not what it says.
     """
     saved = checkpoint.load(folder / CHECKPOINT, cell.run_id)
     optim, trainer = _settings(cell)
@@ -127,6 +129,8 @@ def begin(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
     model.bf16_head = trainer.precision == "bf16-head"
     model.check_length(_longest(task, *SPLITS))
     check_served(cell.config["kernels"], lambda: _glance(model, task))
+    if saved is None:
+        _check_said(cell, model, task)
     logger = make_logger(cell, folder)
     journal = Journal(
         _streams(task, optim, trainer),
@@ -149,11 +153,19 @@ def count_earlier(choice: Choice, begun: Begun) -> None:
         choice.ran.setdefault(op, set()).update(names.split("+"))
 
 
+_seen: set[str] = set()  # points whose models have been seen: a population begins many of one
+
+
+def _check_said(cell: Cell, model: SequenceModel, task: Task) -> None:
+    if not cell.point or cell.point not in _seen:
+        check_said(model, _shortest(task), _longest(task, *SPLITS))
+        _seen.add(cell.point)
+
+
 @torch.no_grad()
 def _glance(model: SequenceModel, task: Task) -> None:
     """Over one row of no interest."""
-    shortest = min(segment.seq_len for segment in task.segments("train"))
-    model.eval()(torch.zeros(1, shortest, dtype=torch.long))
+    model.eval()(torch.zeros(1, _shortest(task), dtype=torch.long))
     model.train()
 
 
@@ -163,6 +175,10 @@ def _settings(cell: Cell) -> tuple[OptimConfig, TrainerConfig]:
         settings("optim", OptimConfig, cell.config["optim"]),
         settings("trainer", TrainerConfig, cell.config["trainer"]),
     )
+
+
+def _shortest(task: Task) -> int:
+    return min(segment.seq_len for segment in task.segments("train"))
 
 
 def _longest(task: Task, *splits: Any) -> int:

@@ -17,7 +17,7 @@ from zoo.launch.slurm.follow import Part, follow
 from zoo.launch.slurm.ledger import Ledger, Tail, ended, share_of
 from zoo.launch.slurm.settings import SlurmSettings
 from zoo.launch.slurm.share import Share, git, short
-from zoo.launch.sweep import SweepFailed, plan, unfinished
+from zoo.launch.sweep import SweepFailed, made_otherwise, plan, unfinished
 from zoo.results import manifest, store
 from zoo.results.outcome import Failure
 
@@ -43,12 +43,17 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], settings: Slur
     cluster.check_partition(settings.partition, settings.timeout_min)
     cells = plan(composer, batch, here=False)
     settings.check_cells(cells)
+    if any(cell.rerun for cell in cells):
+        raise ValueError(
+            "rerun=true is for hydra/launcher=local: move the old records away, or run it there."
+        )
     todo = unfinished(cells)
     parts = list(queued(todo)) if todo else []
     waiting = {run_id for part in parts for run_id in part.cells}
     missing = [cell for cell in todo if cell.run_id not in waiting]
     how = f"{len(waiting)} of them queued already" if waiting else "on SLURM"
     with SweepDisplay(total=len(cells), done=len(cells) - len(todo), how=how, todo=todo) as display:
+        display.tell(made_otherwise(cells))
         refused: list[Failure] = []
         if missing:
             made = submit(missing, settings)

@@ -1,0 +1,309 @@
+"""A number is what it says: lies end a cell, other source is named, a done cell is done once more."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tests.command import SMALL, Zoo
+from tests.training.tiny import tiny
+from zoo.config.cell import Cell
+from zoo.config.compose import composer
+from zoo.launch import rerun
+from zoo.launch.sweep import run_sweep
+from zoo.mixers.base import Mixer
+from zoo.model import SequenceModel, build_model
+from zoo.results import lease, source, store
+from zoo.results.record import parse
+from zoo.results.store import is_done
+from zoo.state import StateSize
+from zoo.training import truth
+from zoo.training.train import begin
+
+ONE = (*SMALL, "max_examples=8", "optim.max_epochs=1", "optim.batch_size=8", "mixer=mine")
+CODE = """
+from beside import FACTOR
+from zoo.mixers.base import Mixer
+from zoo.state import StateSize
+
+
+class Mine(Mixer):
+    '''What it is.'''
+
+    def __init__(self, d_model: int, scale: float = 1.0):
+        super().__init__()
+        self.factor = FACTOR * scale
+
+    def extend(self, x, state=None):
+        return x * self.factor, ()
+
+    def state_size(self, seq_len):
+        return StateSize(None, 0, 0)
+"""
+YAML = """
+about: {label: Mine, family: ssm, knob: null}
+_target_: truth_mixer.Mine
+d_model: ${d_model}
+scale: 1.0
+"""
+
+
+class Lying(Mixer[tuple[Tensor, ...]]):
+    """Keeps its last three inputs; `extra` scalars more are said, and `ahead` tokens are looked at."""
+
+    def __init__(self, extra: int = 0, ahead: int = 0, weight: float = 0.1) -> None:
+        super().__init__()
+        self.extra, self.ahead, self.weight = extra, ahead, weight
+
+    def extend(self, x: Tensor, state: tuple[Tensor, ...] | None = None) -> tuple[Tensor, tuple[Tensor, ...]]:
+        past = x if state is None else torch.cat((*state, x), 1)
+        later = F.pad(x, (0, 0, 0, self.ahead))[:, self.ahead :]
+        return x + self.weight * later * (self.ahead > 0), (past[:, -3:],)
+
+    def state_size(self, seq_len: int) -> StateSize:
+        kept = min(seq_len, 3) * 16 + (self.extra if seq_len > 20 else 0)
+        return StateSize(None, kept, kept)
+
+
+def model_with(mixer: Mixer, layer: int = 1) -> SequenceModel:
+    model = build_model(tiny())
+    model.blocks[layer].mixer = mixer  # pyright: ignore
+    return model
+
+
+@pytest.mark.parametrize("extra", [1, -1])
+def test_a_wrong_size_is_named(extra: int):
+    truth.check_said(model_with(Lying()), 8, 64)
+    truth.check_said(model_with(Lying(extra)), 8, 20)  # still right there
+    with pytest.raises(ValueError) as error:
+        truth.check_said(model_with(Lying(extra)), 8, 64)
+    said = "Lying (layer 1) holds 48 scalars after 22 tokens, and its state_size says "
+    assert str(error.value) == f"{said}{48 + extra}: mend state_size(22).resident."
+
+
+@pytest.mark.parametrize(("ahead", "weight"), [(1, 1.0), (1, 0.02), (2, 0.1)])
+def test_who_sees_the_future_is_named(ahead: int, weight: float):
+    lying = Lying(ahead=ahead, weight=weight)
+    with pytest.raises(
+        ValueError, match=r"^Lying \(layer 0\) says causal=True, and .* set causal=False on it"
+    ):
+        truth.check_said(model_with(lying, layer=0), 8, 16)
+    lying.causal = False
+    truth.check_said(model_with(lying, layer=0), 8, 16)
+
+
+def test_nothing_is_moved_by_looking():
+    """Neither the weights and modes of the model, nor the generator, nor the note of kernels."""
+    from zoo.kernels.choice import kernels
+
+    cell = tiny(block="gpt2") if "gpt2" in composer().options("block") else tiny()
+    model, before = build_model(cell), torch.get_rng_state()
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    with kernels("auto") as choice:
+        truth.check_said(model, 8, 64)
+    assert choice.ran == {} and torch.equal(torch.get_rng_state(), before)
+    assert all(part.training for part in model.modules())
+    after = model.state_dict()
+    assert after.keys() == weights.keys() and all(torch.equal(after[k], weights[k]) for k in weights)
+
+
+def test_a_cell_of_a_liar_ends_before_its_first_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("zoo.training.train._seen", set())
+    cell = tiny()
+    kind = type(build_model(cell).mixers[-1])
+    monkeypatch.setattr(kind, "state_size", lambda self, seq_len: StateSize(None, 7, 7))
+    with pytest.raises(ValueError, match=rf"^{kind.__name__} .* state_size says 7: mend"):
+        begin(cell, tmp_path)
+    assert not (tmp_path / "last.ckpt").exists()
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
+    """A mixer of one's own with a file beside it, and the command."""
+    (tmp_path / "conf" / "mixer").mkdir(parents=True)
+    (tmp_path / "conf" / "mixer" / "mine.yaml").write_text(YAML)
+    (tmp_path / "truth_mixer.py").write_text(CODE)
+    (tmp_path / "beside.py").write_text("FACTOR = 1.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("tests.command.TOYS", tmp_path / "conf")
+    monkeypatch.chdir(tmp_path)
+    forget()
+    yield Zoo(monkeypatch, capfd)
+    for name in ("truth_mixer", "beside"):
+        sys.modules.pop(name, None)
+    forget()
+
+
+def forget() -> None:
+    """As a new process begins."""
+    from zoo import instantiate
+
+    for remembered in (source.digest, source._read, source._file, source._home, source._beside):
+        remembered.cache_clear()
+    instantiate._imported.cache_clear()
+
+
+def cell_of(tmp_path: Path, *words: str) -> Cell:
+    return composer(tmp_path / "conf").cell([*ONE, *words])
+
+
+def test_source_is_what_runs_and_not_what_is_said_of_it(mine: Zoo, tmp_path: Path):
+    def digest() -> str:
+        forget()
+        return source.digest("truth_mixer.Mine")
+
+    def written(name: str, text: str) -> str:
+        (tmp_path / name).write_text(text)
+        return digest()
+
+    first = digest()
+    assert written("truth_mixer.py", "# words\n" + CODE.replace("What it is.", "What\n    else.")) == first
+    assert written("truth_mixer.py", CODE.replace("x * self", "x - self")) != first
+    assert written("truth_mixer.py", CODE) == first
+    assert written("beside.py", "FACTOR = 2.0\n") != first
+    assert written("beside.py", "FACTOR = 1.0\n") == first
+    assert source.source(cell_of(tmp_path).config).keys() >= {"truth_mixer.Mine", "zoo.tasks.mqar.MQAR"}
+
+
+def test_other_source_is_named_and_rerun_replaces_the_record(mine: Zoo, tmp_path: Path):
+    """One cell: told apart, done again once, the old record whole until then."""
+    code, out, err = mine(*ONE)
+    assert (code, err) == (0, "")
+    folder = cell_of(tmp_path).folder
+    record = parse((folder / "result.json").read_text(), folder)
+    assert "other source" not in mine(*ONE)[1]
+    (tmp_path / "beside.py").write_text("FACTOR = 2.0\n")
+    forget()
+    code, out, _ = mine(*ONE)
+    assert out.splitlines()[-1] == "made by other source of truth_mixer.Mine; rerun=true does it once more"
+    assert json.loads((folder / "result.json").read_text()) == record
+    code, out, err = mine(*ONE, "rerun=true")
+    assert (code, err, "not done again" in out) == (0, "", False)
+    again = parse((folder / "result.json").read_text(), folder)
+    assert again["source"] != record["source"] and again["run_id"] == record["run_id"]
+    assert again["overrides"] == record["overrides"] and "rerun" not in (folder / "config.yaml").read_text()
+    assert [path.name for path in (tmp_path / "results").iterdir()] == [folder.name]
+    assert "other source" not in mine(*ONE)[1]
+    mine("-m", *ONE, "rerun=false")
+    del again["source"]  # an older record says nothing of it
+    (folder / "result.json").write_text(json.dumps(again))
+    assert "other source" not in mine(*ONE)[1]
+
+
+def test_a_sweep_counts_them_and_keeps_the_old_until_all_are_new(
+    mine: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    class Alone:
+        """A pool in this process, which is killed after the first cell, or has one fail."""
+
+        after: str | None = None
+
+        def __init__(self, *of: object) -> None: ...
+
+        def run(self, todo: list[Cell]) -> list[str]:
+            from zoo.launch.run_cell import run_cell
+
+            for i, cell in enumerate(todo):
+                ran.append(cell.run_id)
+                if Alone.after == "killed" and i == 1:
+                    raise KeyboardInterrupt
+                run_cell(cell, lambda progress: None)
+            return []
+
+    ran: list[str] = []
+    monkeypatch.setattr("zoo.launch.sweep.Pool", Alone)
+    made, words = composer(tmp_path / "conf"), [[*ONE, f"seed={seed}"] for seed in (0, 1)]
+    run_sweep(made, words, 1)
+    places = [made.cell(one).folder for one in words]
+    old = [(place / "result.json").read_text() for place in places]
+    (tmp_path / "beside.py").write_text("FACTOR = 2.0\n")
+    forget()
+    mine.capfd.readouterr()
+    run_sweep(made, words, 1)
+    said = (
+        "2 of the 2 done cells were made by other source of truth_mixer.Mine; rerun=true does them once more"
+    )
+    assert said in mine.capfd.readouterr().out.splitlines() and len(ran) == 2
+    again = [[*one, "rerun=true"] for one in words]
+    Alone.after = "killed"
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(made, again, 1)
+    assert [(place / "result.json").read_text() for place in places] == old
+    Alone.after, ran[:] = None, []
+    run_sweep(made, again, 1)  # the first waits in its stage
+    assert ran == [places[1].name]
+    new = [json.loads((place / "result.json").read_text()) for place in places]
+    assert all(record["source"] != json.loads(text)["source"] for record, text in zip(new, old, strict=True))
+    assert not (tmp_path / "results" / ".rerun").exists()
+
+
+def staged(tmp_path: Path) -> Cell:
+    """A done cell, whose new record waits in its stage."""
+    cell = cell_of(tmp_path, "rerun=true")
+    for folder, text in ((cell.place, "old"), (cell.folder, "new")):
+        folder.mkdir(parents=True)
+        (folder / "result.json").write_text(text)
+    return cell
+
+
+def test_a_kill_between_the_two_moves_loses_nothing(mine: Zoo, tmp_path: Path):
+    cell = staged(tmp_path)
+    cell.place.rename(cell.stage / f".{cell.run_id}.old")
+    rerun.prepare(cell_of(tmp_path))
+    assert (cell.place / "result.json").read_text() == "old" and is_done(cell.folder)
+    rerun.adopt([cell])
+    assert (cell.place / "result.json").read_text() == "new" and not cell.stage.exists()
+
+
+def test_an_error_between_the_two_moves_puts_the_old_back(
+    mine: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    cell, move = staged(tmp_path), Path.rename
+
+    def rename(path: Path, to: Path) -> Path:
+        if path == cell.folder:
+            raise OSError("no")
+        return move(path, to)
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="no"):
+        patched.setattr(Path, "rename", rename)
+        rerun.adopt([cell])
+    assert (cell.place / "result.json").read_text() == "old"
+    assert (cell.folder / "result.json").read_text() == "new"
+
+
+def test_a_rerun_that_other_source_began_begins_anew(mine: Zoo, tmp_path: Path):
+    cell = staged(tmp_path)
+    noted = source.source(cell.config)
+    (cell.folder / "env.json").write_text(json.dumps({"source": noted}))
+    rerun.prepare(cell)
+    assert cell.folder.exists()
+    (cell.folder / "env.json").write_text(json.dumps({"source": noted | {"truth_mixer.Mine": "0"}}))
+    rerun.prepare(cell)
+    assert not cell.folder.exists() and (cell.place / "result.json").read_text() == "old"
+
+
+def test_what_cannot_be_done_again_is_refused(mine: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for check in ("check_commands", "check_partition"):
+        monkeypatch.setattr(f"zoo.launch.slurm.cluster.{check}", lambda *of: None)
+    for words, says in (
+        (("rerun=3",), "rerun (=3) must be true or false."),
+        (("-m", "hydra/launcher=slurm", "rerun=true"), "rerun=true is for hydra/launcher=local: "),
+    ):
+        code, _, err = mine(*words, *ONE)
+        assert (code, len(err.splitlines())) == (2, 1) and says in err
+    cell = cell_of(tmp_path, "rerun=true")
+    cell.place.mkdir(parents=True)
+    with (
+        lease.held(cell.place),
+        pytest.raises(ValueError, match=r"rerun=true: .* is run by .*: wait until it"),
+    ):
+        rerun.prepare(cell)
+    shutil.rmtree(cell.place)
+    assert cell.run_id == cell_of(tmp_path).run_id and cell.point == cell_of(tmp_path).point
+    assert store.SCHEMA == 2

@@ -1,0 +1,64 @@
+"""A done cell once more (rerun=true): it trains beside its record, which it replaces when it has ended.
+
+    results/.rerun/<run_id>        the new attempt, a folder as any cell's; no reader looks there
+    results/.rerun/.<run_id>.old   the old record, for the moment between two moves
+
+The old record stays in its place, whole, until every cell of the command has a new one; after a kill the same
+command goes on with what lies there.  What other source began there is begun anew.
+"""
+
+import json
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from zoo.config.cell import Cell
+from zoo.results import lease, store
+from zoo.results.source import changed
+
+
+def prepare(cell: Cell) -> None:
+    """Before anything is looked for in the cell's folder.  ValueError: somebody is at work on its record."""
+    _restore(cell)
+    if not cell.rerun:
+        return
+    if someone := lease.holder(cell.place):
+        raise ValueError(f"rerun=true: {cell.place} is run by {someone}: wait until it has ended.")
+    if cell.folder.is_dir() and not lease.holder(cell.folder) and changed(_noted(cell.folder), cell.config):
+        shutil.rmtree(cell.folder)
+
+
+def adopt(cells: Iterable[Cell]) -> None:
+    """Put the new records in the places of the old."""
+    for cell in cells:
+        if not cell.rerun or not store.is_done(cell.folder):
+            continue
+        if cell.place.exists():
+            cell.place.rename(_aside(cell))
+        try:
+            cell.folder.rename(cell.place)
+        finally:
+            _restore(cell)
+        shutil.rmtree(_aside(cell), ignore_errors=True)
+        with suppress(OSError):  # others lie there
+            cell.folder.parent.rmdir()
+
+
+def _restore(cell: Cell) -> None:
+    """The old record, where a kill came between the two moves."""
+    if not cell.place.exists() and _aside(cell).is_dir():
+        _aside(cell).rename(cell.place)
+
+
+def _aside(cell: Cell) -> Path:
+    return cell.stage / f".{cell.run_id}.old"
+
+
+def _noted(folder: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / "env.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

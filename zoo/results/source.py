@@ -1,0 +1,154 @@
+"""What code made a record: a hash of the source of its mixers, block and task, and of what these import.
+
+Files are read and never run.  An import is followed inside the package that defines the part, inside zoo, and
+to what lies beside a module of one's own; inside functions too.  What names a module by a string (a kernel
+that is chosen when it runs) is not seen.  Comments, blank lines and docstrings do not count.
+"""
+
+import ast
+import hashlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+
+INSTALLED = ("site-packages", "dist-packages")  # what lies beside a module there is not of its author
+MOST_NAMES = 3  # of parts, in a message
+DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def source(config: Mapping[str, Any]) -> dict[str, str]:
+    """`_target_` -> hash, for every part that a cell's config names in task, block and model."""
+    names = sorted({name for group in ("task", "block", "model") for name in _targets(config[group])})
+    return {name: digest(name) for name in names}
+
+
+def changed(record: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
+    """The parts of a done cell that other source made; none where the record is older than this note."""
+    noted = record.get("source")
+    if not isinstance(noted, dict):
+        return []
+    return [name for name, now in source(config).items() if noted.get(name, now) != now]
+
+
+def other_source(done: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> str | None:
+    """What to say of done cells, (record, config) each: how many other source made; None: none of them."""
+    made = [names for record, config in done if (names := changed(record, config))]
+    if not made:
+        return None
+    names = sorted({name for names in made for name in names})
+    said = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
+    which = "made" if len(done) == 1 else f"{len(made)} of the {len(done)} done cells were made"
+    return (
+        f"{which} by other source of {said}; rerun=true does {'it' if len(made) == 1 else 'them'} once more"
+    )
+
+
+def _targets(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        if isinstance(value.get("_target_"), str):
+            yield value["_target_"]
+        for inner in value.values():
+            yield from _targets(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _targets(inner)
+
+
+@cache
+def digest(target: str) -> str:
+    """Of the module that defines `target` (a class, or a class method), and of all that it imports."""
+    parts = target.split(".")
+    modules = (".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1))
+    first = next((path for module in modules if (path := _file(module))), None)
+    found: dict[Path, str] = {}
+    _follow(first, parts[0], found)
+    return hashlib.sha256("\n".join(sorted(found.values())).encode()).hexdigest()[:12]
+
+
+def _follow(path: Path | None, package: str, found: dict[Path, str]) -> None:
+    """Add the file and what it imports, each once.  package: top-level, of the part that began it."""
+    if path is None or path in found:
+        return
+    read = _read(path)
+    found[path] = read[0]
+    for name in read[1]:
+        if name.partition(".")[0] in (package, "zoo") or _beside(name, package):
+            _follow(_file(name), package, found)
+
+
+@cache
+def _beside(name: str, package: str) -> bool:
+    """Whether it lies where the package lies, and that is a folder of one's own."""
+    home, other = _home(package), _home(name.partition(".")[0])
+    return home is not None and home == other and home.name not in INSTALLED
+
+
+@cache
+def _home(top: str) -> Path | None:
+    """The folder that a top-level module lies in; nothing is imported."""
+    if top in sys.stdlib_module_names:
+        return None
+    spec = PathFinder.find_spec(top)
+    if spec is None:
+        return None
+    if spec.submodule_search_locations:
+        return Path(next(iter(spec.submodule_search_locations))).parent
+    return Path(spec.origin).parent if spec.origin else None
+
+
+@cache
+def _file(module: str) -> Path | None:
+    """Where the module's source lies."""
+    home = _home(module.partition(".")[0])
+    if home is None:
+        return None
+    place = home.joinpath(*module.split("."))
+    return next((p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file()), None)
+
+
+@cache
+def _read(path: Path) -> tuple[str, tuple[str, ...]]:
+    """The hash of a file's code, and the dotted names that it imports."""
+    tree = ast.parse(path.read_bytes())
+    names = tuple(dict.fromkeys(name for node in ast.walk(tree) for name in _imported(node, path)))
+    _drop_docstrings(tree)
+    return hashlib.sha256(repr(_plain(tree)).encode()).hexdigest(), names
+
+
+def _imported(node: ast.AST, path: Path) -> Iterable[str]:
+    """`from a import b` may name a module a.b as well."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    base = ".".join(filter(None, [_package(path, node.level) if node.level else "", node.module or ""]))
+    return [base, *(f"{base}.{alias.name}" for alias in node.names)]
+
+
+def _package(path: Path, level: int) -> str:
+    """The dotted name of the package that a relative import in this file starts from."""
+    folder = path.parent
+    for _ in range(level - 1):
+        folder = folder.parent
+    names: list[str] = []
+    while (folder / "__init__.py").is_file():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(names)
+
+
+def _drop_docstrings(tree: ast.AST) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, DEFINITIONS) and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+
+
+def _plain(node: Any) -> Any:
+    """A tree as tuples, without places in the file and what is empty: so every Python writes it alike."""
+    if isinstance(node, ast.AST):
+        fields = ((name, value) for name, value in ast.iter_fields(node) if value not in (None, []))
+        return (type(node).__name__, *((name, _plain(value)) for name, value in fields))
+    return [_plain(item) for item in node] if isinstance(node, list) else node

@@ -1,0 +1,110 @@
+"""What a model says of itself, held against live tensors before its first step.
+
+Its memory must be what its parts' `state_size` says, and what calls itself causal must not see the future.
+The laws in tests/ show both of our own mixers; this shows them of everybody's, on a few tokens.
+"""
+
+import copy
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zoo.blocks.base import Block, Stream
+from zoo.kernels.choice import kernels
+from zoo.model import SequenceModel
+
+SHORT = 64  # tokens, at most, unless a boundary of the state lies beyond
+FAR = 130  # tokens; no boundary is looked for behind them
+TOLERANCE = 1e-3  # of the largest output: an FFT rounds what comes before with what comes after
+
+
+@torch.no_grad()
+def check_said(model: SequenceModel, shortest: int, longest: int) -> None:
+    """ValueError, in one line: a layer keeps more or less than it says, or sees the future.
+
+    shortest, longest: sequences of the task.  The model, the generators and the note of kernels stay as they
+    are.  What is not causal, and all above it, may see what it likes.
+    """
+    tried = copy.deepcopy(model).eval()
+    with torch.random.fork_rng(devices=[]), kernels("auto"):
+        for seq_len in _lengths(model, shortest, longest):
+            _check_memory(tried, seq_len)
+        _check_order(tried, min(shortest, SHORT))
+
+
+def _lengths(model: SequenceModel, shortest: int, longest: int) -> list[int]:
+    """A short one, and one just behind the last place where the memory begins to grow otherwise."""
+    sizes = [model.state_size(n).resident for n in range(1, min(longest, FAR) + 1)]
+    growth = [after - before for before, after in pairwise(sizes)]
+    turns = [i + 3 for i, (before, after) in enumerate(pairwise(growth)) if before != after]
+    return sorted({min(shortest, SHORT), *turns[-1:]})
+
+
+def _check_memory(model: SequenceModel, seq_len: int) -> None:
+    _, state = model.extend(_tokens(model, seq_len, seed=0))
+    for i, (block, kept) in enumerate(zip(_blocks(model), state.layers, strict=True)):
+        said, found = block.state_size(seq_len).resident, held(kept)
+        if said != found and model.mixers[i].exact_decode:
+            raise ValueError(
+                f"{_name(block)} (layer {i}) holds {found} scalars after {seq_len} tokens, and its "
+                f"state_size says {said}: mend state_size({seq_len}).resident."
+            )
+
+
+def held(state: Any) -> int:
+    """Scalars per sequence in a state, whose tensors begin with the batch; a complex number is two."""
+    if isinstance(state, tuple | list):
+        return sum(map(held, state))
+    if not isinstance(state, Tensor) or not (state.is_floating_point() or state.is_complex()):
+        return 0
+    return state[0].numel() * (2 if state.is_complex() else 1)
+
+
+def _check_order(model: SequenceModel, seq_len: int) -> None:
+    """The last quarter of the tokens is changed, and what lies before it must not notice."""
+    if seq_len < 2 or len(model.embedding) < 2:
+        return
+    layer = _sees_future(model, seq_len, seed=0)
+    if layer is None or _sees_future(model, seq_len, seed=1) is None:
+        return  # a choice that flips in the last bit does not flip twice
+    raise ValueError(
+        f"{_name(_blocks(model)[layer])} (layer {layer}) says causal=True, and its outputs change when later "
+        f"inputs do, within {seq_len} tokens: mend it, or set causal=False on it."
+    )
+
+
+def _sees_future(model: SequenceModel, seq_len: int, seed: int) -> int | None:
+    """The first layer whose outputs before the change notice it; None: none of the causal ones."""
+    cut = seq_len - max(1, seq_len // 4)
+    tokens = _tokens(model, seq_len, seed)
+    other = tokens.clone()
+    other[:, cut:] = (other[:, cut:] + 1) % len(model.embedding)
+    streams = [_start(model, inputs) for inputs in (tokens, other)]
+    for i, block in enumerate(_blocks(model)):
+        if not block.mixer.causal:
+            return None
+        streams = [block(stream) for stream in streams]
+        one, two = (stream.sum() for stream in streams)
+        if (one - two)[:, :cut].abs().max() > TOLERANCE * one.abs().max():  # never, where they are NaN
+            return i
+    return None
+
+
+def _start(model: SequenceModel, tokens: Tensor) -> Stream:
+    embedding = model.embed(tokens)
+    return Stream(embedding, None, embedding)
+
+
+def _tokens(model: SequenceModel, seq_len: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(len(model.embedding), (1, seq_len), generator=generator)
+
+
+def _blocks(model: SequenceModel) -> list[Block]:
+    return list(model.blocks)  # pyright: ignore[reportReturnType]
+
+
+def _name(block: Block) -> str:
+    return " with ".join(type(part).__name__ for part in block.remembering)
