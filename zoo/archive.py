@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zoo.results.atomic import beside
-from zoo.results.home import KEPT, Home, read_bytes, shown
+from zoo.results.home import KEPT, read_bytes, shown
 from zoo.results.reading import Reading, left_out
 from zoo.terminal import USAGE, say
 
@@ -60,19 +60,12 @@ def archive(home: Path, out: Path) -> tuple[int, Reading]:
                 info = zipfile.ZipInfo(f"{run_id}/{name}", WHEN)
                 info.compress_type = zipfile.ZIP_DEFLATED
                 try:
-                    content = _content(folders[run_id], name)
+                    content = read_bytes(folders[run_id], name, linked=False)
                 except ValueError as error:
                     reading.wrong.append(str(error))
                 else:
                     file.writestr(info, content, compresslevel=9)
     return len(folders), reading
-
-
-def _content(folder: Home, name: str) -> bytes:
-    path = folder / name
-    if isinstance(path, Path) and path.is_symlink():
-        raise ValueError(f"{shown(path)} is a link, which may lead anywhere: put the file itself there.")
-    return read_bytes(folder, name)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import gzip
 import io
 import json
 import math
-import zipfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,9 +13,9 @@ import pandas as pd
 import yaml
 
 from analysis.drawing.curves import learning_curves, training_losses
-from analysis.report import sources
 from analysis.report.commands import command
-from analysis.report.sources import Problem, Sources
+from analysis.report.sources import Sources
+from zoo.results.home import text
 from zoo.results.table import flat
 
 MOST = 120  # points of a curve; a longer one is thinned
@@ -39,19 +38,31 @@ def packed(what: Any) -> str:
 
 
 def config_of(found: Sources, run_id: str) -> dict[str, Any]:
-    """The config of a cell as dotted key -> scalar; {} where it has none that can be read."""
+    """The config of a cell as dotted key -> word; {} where it has none that can be read."""
     try:
-        config = yaml.safe_load(sources.text(found.folders[run_id], "config.yaml"))
-    except yaml.YAMLError:
+        config = yaml.load(found.text(run_id, "config.yaml"), _Words)
+        return dict(flat("", config)) if isinstance(config, dict) else {}
+    except (yaml.YAMLError, RecursionError) as error:
+        found.problem(run_id, f"config.yaml is no config of a cell ({' '.join(str(error).split()):.200}).")
         return {}
-    return dict(flat("", config)) if isinstance(config, dict) else {}
+
+
+class _Words(yaml.BaseLoader):
+    """Every scalar is a word and a tag is nothing; what stands for something else (a thousand times) is
+    refused, for a stored config spells everything out.
+    """
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("it has an alias")
+        return super().compose_node(parent, index)
 
 
 def _of(record: dict[str, Any], found: Sources, curves: dict[str, dict[str, Curve]]) -> dict[str, Any]:
     run_id, words = record["run_id"], record.get("overrides")
     return {
         "command": "" if words is None else command(words, record.get("config_dir") or ""),
-        "config": _config(sources.text(found.folders[run_id], "config.yaml")),
+        "config": _config(found.text(run_id, "config.yaml")),
         "revision": record.get("git_revision"),
         "clean": record.get("git_clean"),
     } | {name: of.get(run_id, ([], [])) for name, of in curves.items()}
@@ -60,11 +71,12 @@ def _of(record: dict[str, Any], found: Sources, curves: dict[str, dict[str, Curv
 def _curves(found: Sources) -> dict[str, dict[str, Curve]]:
     """accuracy (of validation, the mean over the slices) and loss (of training), of each run_id."""
     rows: list[tuple[Any, ...]] = []
-    for run_id, folder in found.folders.items():
+    for run_id in found.folders:
         try:
-            rows += [(run_id, *row) for row in _drawn(sources.text(folder, "metrics.csv"))]
-        except (ValueError, OSError, csv.Error, zipfile.BadZipFile) as error:
-            found.problems.append(Problem(run_id, f"its curve is not drawn: {error}"))
+            content = text(found.folders[run_id], "metrics.csv", linked=False)
+            rows += [(run_id, *row) for row in _drawn(content)]
+        except (ValueError, OverflowError, csv.Error) as error:
+            found.problem(run_id, f"its curve is not drawn: {error}")
     frame = pd.DataFrame(rows, columns=["run_id", "step", "split", "slice", "metric", "value"])
     losses = training_losses(frame) if "train" in set(frame["split"]) else pd.DataFrame()
     return {
@@ -77,7 +89,7 @@ def _drawn(text: str) -> Iterator[tuple[int, str, str, str, float]]:
     """The rows of a metrics.csv that curves are made of."""
     reader = csv.reader(io.StringIO(text))
     if next(reader, None) != ["step", "split", "slice", "metric", "value"]:
-        raise ValueError("metrics.csv is not there, or has no header")
+        raise ValueError("metrics.csv has no header")
     for number, row in enumerate(reader, start=2):
         if len(row) != 5:
             raise ValueError(f"line {number} of metrics.csv is cut off")

@@ -9,6 +9,7 @@ from typing import Any
 
 from analysis.records.readable import sound
 from zoo.results import store
+from zoo.results.home import text
 
 _ROOT = re.compile(r'File "[^"]*?([^/"]+/site-packages/|(?=(?:zoo|analysis|hydra_plugins)/))')
 
@@ -47,6 +48,20 @@ class Sources:
     twice: int = 0
     problems: list[Problem] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+
+    def text(self, run_id: str, name: str) -> str:
+        """A file of a record; "" where there is none, and where it cannot be read, which is a problem."""
+        folder = self.folders[run_id]
+        try:
+            return text(folder, name, linked=False) if (folder / name).is_file() else ""
+        except (ValueError, OSError) as error:
+            self.problem(run_id, str(error))
+            return ""
+
+    def problem(self, run_id: str, why: str) -> None:
+        """Once, however often it is met."""
+        found = Problem(run_id, why.replace(f"{self.folders[run_id]}/", ""))
+        self.problems += [] if found in self.problems else [found]
 
 
 Seen = dict[tuple[Any, ...], tuple[str, dict[str, Any]]]
@@ -97,12 +112,6 @@ def _read(home: Path, found: Sources, seen: Seen) -> None:
             found.problems.append(Problem(folder.name, why))
 
 
-def text(folder: store.Home, name: str) -> str:
-    """A file of a cell; "" where there is none."""
-    path = folder / name
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-
-
 def _add(found: Sources, folder: store.Home, seen: Seen) -> None:
     record = sound(folder)
     for name in _names(record):
@@ -130,7 +139,7 @@ def _scores(record: dict[str, Any]) -> Any:
 
 def _failure(folder: Path) -> Failure:
     """The traceback without the folders of the machine it ran on."""
-    traceback = _ROOT.sub(r'File "\1', text(folder, "error.txt"))
+    traceback = _ROOT.sub(r'File "\1', text(folder, "error.txt", linked=False))
     return Failure(folder.name, store.error(folder), traceback)
 
 

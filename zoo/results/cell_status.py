@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from zoo.foreign import visible
 from zoo.results import lease, store
 
 State = Literal["done", "diverged", "running", "stale", "failed", "pending", "damaged"]
@@ -53,7 +54,12 @@ class Look:
         if name in self.over and store.is_done(folder):
             return self.over[name]
         self.over.pop(name, None)
-        standing = stand(folder)
+        try:
+            standing = stand(folder)
+        except FileNotFoundError:
+            return None  # taken away meanwhile
+        except OSError as error:
+            standing = Standing(name, "damaged", visible(str(error)))
         if standing and standing.state in OVER:
             self.over[name] = standing
         return standing
@@ -93,19 +99,21 @@ def _progress(folder: Path) -> str:
 
 def _step(path: Path) -> int | None:
     """Of the last row of a metrics.csv."""
+    if not path.is_file():
+        return None
     try:
         with path.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
             first = file.read().splitlines()[-1].partition(b",")[0]
     except (FileNotFoundError, IndexError):
         return None
-    return int(first) if first.isdigit() else None
+    return int(first) if first.isdigit() and len(first) < 20 else None
 
 
 def _ago(path: Path) -> str:
     """How long there has been no sign of life."""
     try:
-        seconds = time.time() - path.stat().st_mtime
+        seconds = time.time() - path.lstat().st_mtime
     except FileNotFoundError:
         return "gone"
     return f"silent for {seconds:.0f} s" if seconds < 120 else f"silent for {seconds / 60:.0f} min"

@@ -5,6 +5,7 @@ than that is never unpacked), and that it is a file.  Every error is a ValueErro
 """
 
 import os
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ LARGEST = {"metrics.csv": 256 * MIB}  # of a file; a real one has some kB
 LARGE = 4 * MIB  # of any other
 WHOLE = 16 * 2**30  # of what an archive holds in all
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, IndexError)
+_PLAIN = re.compile(r"(?!\.\.?/)[^/\\]+(/(?!\.\.?(/|$))[^/\\]+)*/?")  # neither absolute nor with .. in it
 KEPT = ("config.yaml", "env.json", "metrics.csv", "result.json")
 
 
@@ -33,9 +35,14 @@ def opened(results: Path) -> Home:
                 f"results folder {shown(results)} is a file, and no whole archive: "
                 "give the folder that zoo.run wrote to, or fetch the archive again."
             )
-        found = zipfile.Path(results)
-        entries = found.root.infolist()
+        file = zipfile.ZipFile(results)
+    entries = file.infolist()
     for entry in entries:
+        if not _PLAIN.fullmatch(entry.filename):
+            raise ValueError(
+                f"{shown(results)} names a file {shown(entry.filename):.200}, which is no place in an "
+                "archive: it is not read; make it again with zoo.archive."
+            )
         name = entry.filename.rpartition("/")[2]
         if entry.file_size > largest(name):
             raise ValueError(
@@ -43,7 +50,7 @@ def opened(results: Path) -> Home:
             )
     if (total := sum(entry.file_size for entry in entries)) > WHOLE:
         raise ValueError(f"{shown(results)} {_too_large(total, WHOLE)}.")
-    return found
+    return zipfile.Path(file)
 
 
 def largest(name: str) -> int:
@@ -73,16 +80,21 @@ def folders(results: Path) -> Iterator[Path]:
     return (results / name for name in names)
 
 
-def text(folder: Home, name: str) -> str:
-    """What a file of a cell holds.  ValueError, one line: it is not there, too large, damaged or no text."""
+def text(folder: Home, name: str, *, linked: bool = True) -> str:
+    """What a file of a cell holds.  ValueError, one line: it is not there, too large, damaged or no text.
+
+    linked: whether it may be a link, which may lead anywhere; not where what it holds is handed on.
+    """
     path = folder / name
     with _readable(path):
-        return read_bytes(folder, name).decode()
+        return read_bytes(folder, name, linked=linked).decode()
 
 
-def read_bytes(folder: Home, name: str) -> bytes:
+def read_bytes(folder: Home, name: str, *, linked: bool = True) -> bytes:
     """The same as bytes."""
     path = folder / name
+    if not linked and isinstance(path, Path) and path.is_symlink():
+        raise ValueError(f"{shown(path)} is a link, which may lead anywhere: put the file itself there.")
     with _readable(path):
         size = _size(path)
         if size > largest(name):

@@ -11,6 +11,7 @@ import functools
 import json
 import os
 import platform
+import re
 import sys
 import threading
 import time
@@ -19,13 +20,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from stat import S_ISREG
 
+from zoo.foreign import visible
 from zoo.results.atomic import room
 
 NAME = "claim.json"
 BEAT = 15.0  # seconds between two signs of life
 EXPIRES = 120.0  # of silence; more than a beat and the minute for which NFS may show an old time
 TRIES = 20
+LONGEST = 200  # characters that are said of a holder
+LARGEST = 4096  # bytes of a claim
 BUSY = 75  # exit code of a process that lost its claim (EX_TEMPFAIL)
 
 
@@ -51,7 +56,8 @@ class Holder:
     since: float
 
     def __str__(self) -> str:
-        return f"process {self.pid} of {self.host}" + (f" (SLURM job {self.job})" if self.job else "")
+        said = f"process {self.pid} of {self.host}" + (f" (SLURM job {self.job})" if self.job else "")
+        return visible(said[:LONGEST])
 
 
 UNREADABLE = Holder("unreadable", "?", "?", 0, None, None, 0.0)
@@ -171,19 +177,24 @@ def _beat(folder: Path, mine: Holder, stop: threading.Event) -> None:
 
 
 def _read(folder: Path, name: str = NAME) -> Holder | None:
-    """None: no claim."""
+    """None: no claim.  UNREADABLE: what lies there is no claim that this command writes."""
+    path = folder / name
     try:
-        return Holder(**json.loads((folder / name).read_text()))
+        if not S_ISREG(path.lstat().st_mode):
+            return UNREADABLE  # a pipe or a device would be read for ever
+        with path.open() as file:
+            found = json.loads(file.read(LARGEST))
+        return Holder(**found) if re.fullmatch(r"[\w-]+", found["token"]) else UNREADABLE
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return UNREADABLE
 
 
 def _silence(path: Path, now: float | None) -> float:
     """Seconds since the last sign of life; below zero where that is dated later than now."""
     try:
-        silence = (time.time() if now is None else now) - path.stat().st_mtime
+        silence = (time.time() if now is None else now) - path.lstat().st_mtime
     except FileNotFoundError:
         return float("inf")
     if silence < -EXPIRES:
@@ -200,8 +211,8 @@ def _date(path: Path) -> None:
     with suppress(OSError):  # a folder that may only be read
         probe.touch()
         try:
-            if path.stat().st_mtime - probe.stat().st_mtime > EXPIRES:
-                os.utime(path)
+            if path.lstat().st_mtime - probe.stat().st_mtime > EXPIRES:
+                os.utime(path, follow_symlinks=False)
         finally:
             probe.unlink(missing_ok=True)
 

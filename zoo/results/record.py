@@ -142,7 +142,8 @@ class Record(TypedDict, total=False):
     git_revision: str | None
     git_clean: bool | None
     platform: str
-    cores: int | None
+    cores: Count | None
+    config_dir: str | None
     population: NotRequired[dict[str, Any]]
     source: NotRequired[dict[str, str]]
 
