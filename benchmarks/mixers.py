@@ -30,6 +30,7 @@ from torch import Tensor, nn
 from zoo.bench.machine import processor
 from zoo.config.compose import compose
 from zoo.config.paths import CONF
+from zoo.config.settings import OptimConfig
 from zoo.instantiate import build_task
 from zoo.model import build_model
 from zoo.tasks.base import Batch
@@ -37,7 +38,6 @@ from zoo.tasks.batches import BatchStream
 from zoo.training.lightning_module import answers_loss
 from zoo.training.optimizer import make_optimizer
 from zoo.training.process import keep_freed_memory
-from zoo.training.settings import OptimConfig, settings
 from zoo.training.train import train
 
 PLAIN, LOOP = "plain", "trainer:"  # rows that are no mixer of themselves
@@ -146,7 +146,7 @@ def stepped(row: str, size: str) -> float:
 
 
 def real_step(here: Any) -> Callable[[Batch], None]:
-    optim: OptimConfig = settings("optim", OptimConfig, here.config["optim"])
+    optim: OptimConfig = here.optim
     model = build_model(here)
     optimizer = make_optimizer(model, optim, LR)
     parameters = list(model.parameters())

@@ -7,10 +7,12 @@ import pytest
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
+from benchmarks.no_work import untrained
 from tests.command import SMALL, TOYS, Zoo
 from zoo.config.compose import composer
 from zoo.config.paths import CONF
 from zoo.launch.display import SweepDisplay
+from zoo.launch.run_cell import record
 from zoo.launch.slurm import cluster
 from zoo.launch.slurm import follow as follow_module
 from zoo.launch.slurm.cluster import ENDED, Job, complaint
@@ -197,27 +199,27 @@ def test_events_are_read_once_and_whole(tmp_path: Path):
     assert ended(Tail(path).new()) == {"a", "c"}
 
 
-@pytest.mark.parametrize("record", [True, False], ids=["with a record", "without"])
+@pytest.mark.parametrize("recorded", [True, False], ids=["with a record", "without"])
 @pytest.mark.parametrize("state", ["COMPLETED", "NODE_FAIL", "gone"])
 def test_a_job_that_has_ended_says_nothing_of_its_cell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, record: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, recorded: bool
 ):
     """Its record does: a scheduler calls COMPLETED what left with exit code 0, and forgets."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(follow_module, "SETTLE_S", 0.0)
     (cell,) = CELLS
     cell.folder.mkdir(parents=True)
-    if record:
-        store.finish(cell.folder, {"run_id": cell.run_id, "status": "ok", "slices": [], "wall_seconds": 1})
+    if recorded:
+        store.finish(cell.folder, record(cell, untrained(cell, cell.folder)))
     ledger = Ledger.new(cell.folder.parent, [CELLS], {})
     jobs = [] if state == "gone" else [Job(ledger.job_name(0), "7", state, "None")]
     monkeypatch.setattr(cluster, "jobs", lambda names: jobs)
     part = Part(ledger, ledger.job_name(0), 0, {cell.run_id: cell})
     with SweepDisplay(total=1, done=0, how="on SLURM") as display:
         failures = follow([part], display, poll_s=0.05)
-    assert [failure.cell for failure in failures] == ([] if record else CELLS)
-    assert (cell.folder / "error.txt").exists() is not record
-    if not record:
+    assert [failure.cell for failure in failures] == ([] if recorded else CELLS)
+    assert (cell.folder / "error.txt").exists() is not recorded
+    if not recorded:
         assert "before this cell had a result" in failures[0].reason
 
 
@@ -235,7 +237,7 @@ def test_what_another_driver_has_taken_up_has_not_failed(tmp_path: Path, monkeyp
         if len(asked) == 1:
             raise cluster.NoAnswer("squeue did not answer")  # nothing follows from that
         if len(asked) == 4:
-            store.finish(cell.folder, {"status": "ok", "slices": [], "wall_seconds": 1})
+            store.finish(cell.folder, record(cell, untrained(cell, cell.folder)))
         return []
 
     monkeypatch.setattr(cluster, "jobs", jobs)

@@ -27,7 +27,6 @@ from zoo.model import model_from_config
 from zoo.tasks.base import Batch
 from zoo.training.lightning_module import answers_loss
 from zoo.training.optimizer import make_optimizer
-from zoo.training.settings import OptimConfig, TrainerConfig, settings
 from zoo.training.step import Stepper
 
 EAGER, PROGRAM = "eager", "benchmarks.gpu.step_forms"
@@ -46,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     args, words = parser.parse_known_args(given)
     cell = compose(words)
-    trainer = settings("trainer", TrainerConfig, cell.config["trainer"])
+    trainer = cell.trainer
     machine = measured(trainer.device, trainer.threads, (torch.float32, torch.bfloat16))
     segments = range(len(build_task(cell.config).segments("train")))
     chosen = sorted({segments[0], segments[-1]}) if args.segments == "ends" else segments
@@ -62,8 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def measure(cell: Cell, machine: Machine, segment: int, forms: Sequence[str], rounds: int) -> list[Row]:
     """One segment of the training mixture.  The first form is the alternative."""
-    optim = settings("optim", OptimConfig, cell.config["optim"])
-    trainer = settings("trainer", TrainerConfig, cell.config["trainer"])
+    optim = cell.optim
+    trainer = cell.trainer
     task = build_task(cell.config)
     batch = task.sample("train", segment, range(optim.batch_size), machine.kind)
     mixed = trainer.layers == "bf16-mixed"
@@ -101,14 +100,14 @@ def step_of(
     cell: Cell, kind: str, form: str, batch: Batch, mixed: bool
 ) -> tuple[Stepper, Callable[[], object]]:
     """A fresh model's step, which trains; it knows its form once it has been called."""
-    optim = settings("optim", OptimConfig, cell.config["optim"])
+    optim = cell.optim
     model = model_from_config(cell.config, build_task(cell.config).vocab_size).to(kind)
-    optimizer = make_optimizer(model, optim, cell.config["lr"])
+    optimizer = make_optimizer(model, optim, cell.lr)
     loss = partial(_loss, model)
     stepper = Stepper(form, model, optimizer, loss, optim.grad_clip)
 
     def run() -> object:
-        with torch.autocast(kind, torch.bfloat16, enabled=mixed), kernels(cell.config["kernels"]):
+        with torch.autocast(kind, torch.bfloat16, enabled=mixed), kernels(cell.kernels):
             return stepper(tuple(batch), 1e-4)
 
     return stepper, run

@@ -12,11 +12,11 @@ from tests.training.recording import Called, checkpoint, same
 from tests.training.test_resuming import DRAWING, Stop, fresh, raise_stop, stop_at
 from tests.training.tiny import STEPS, segment, tiny
 from zoo.config.cell import Cell
+from zoo.config.settings import OptimConfig
 from zoo.results.outcome import Outcome
 from zoo.training import cuda_graphs, train_state
 from zoo.training.cuda_graphs import WARM_UPS, Graphs, Kept, Unrecordable, said
 from zoo.training.lr_schedule import lr_factor
-from zoo.training.settings import OptimConfig
 from zoo.training.step import Stepper, held, uncompilable
 from zoo.training.train import train
 

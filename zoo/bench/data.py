@@ -18,7 +18,7 @@ BY_BATCH, NUMPY = "batch by batch", "numpy, row by row, without filler"
 
 def data(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
     """An epoch of training rows, for the segments together."""
-    task, size = build_task(cell.config), cell.config["optim"]["batch_size"]
+    task, size = build_task(cell.config), cell.optim.batch_size
     segments = task.segments("train")
     total = sum(segment.num_examples for segment in segments)
     runs: dict[str, Callable[[], object]] = {

@@ -20,9 +20,9 @@ EVERYWHERE = "all positions"
 
 def head(cell: Cell, machine: Machine, segment: int, rounds: int) -> list[Row]:
     """The chunked head on the answers' states against the logits of those, and of every position."""
-    task, width = build_task(cell.config), cell.config["d_model"]
+    task, width = build_task(cell.config), cell.d_model
     shape = task.segments("train")[segment]
-    size = cell.config["optim"]["batch_size"]
+    size = cell.optim.batch_size
     batch = task.sample("train", segment, range(size), machine.kind)
     rng = torch.Generator().manual_seed(0)
     hidden = torch.randn(*batch.inputs.shape, width, generator=rng).to(machine.kind).requires_grad_()

@@ -23,7 +23,6 @@ from zoo.config.cell import Cell
 from zoo.kernels.choice import REFERENCE, contradiction, kernels, lacking
 from zoo.kernels.served import check_served
 from zoo.model import SequenceModel, build_model
-from zoo.training.settings import TrainerConfig, settings
 
 BATCH = 8  # sequences at once
 TOKENS = 16  # decoded in one repeat
@@ -50,14 +49,14 @@ def prefill(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row
     """The chosen mixer's forward pass, without gradients, over BATCH sequences."""
     place = _place(cell, machine)
     mixer = build_model(cell).mixers[cell.chosen_layer].to(machine.kind).eval()
-    width = cell.config["d_model"]
+    width = cell.d_model
     rng = torch.Generator().manual_seed(0)
     x = torch.randn(BATCH, seq_len, width, generator=rng).to(machine.kind)
     forward = partial(_called, place, mixer)
     runs: dict[str, Callable[[], object]] = {
         name: partial(forward, name, x) for name in _kernels(place, lambda: mixer(x[:1]))
     }
-    runs |= _torchs_own(x.to(place.dtype), cell.config["mixer"].get("num_heads", 1))
+    runs |= _torchs_own(x.to(place.dtype), cell.mixer_settings.get("num_heads", 1))
     with torch.no_grad():
         times = in_turn(runs, machine, rounds)
         counts = {name: flops(run) for name, run in runs.items()}
@@ -118,7 +117,7 @@ def larger(*bounds: tuple[float, str]) -> Floor:
 
 
 def _place(cell: Cell, machine: Machine) -> Place:
-    trainer = settings("trainer", TrainerConfig, cell.config["trainer"])
+    trainer = cell.trainer
     return Place(machine.kind, trainer.layers == "bf16-mixed")
 
 

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from zoo.config.settings import OptimConfig
 from zoo.model import SequenceModel
 from zoo.tasks.base import Batch
 from zoo.training.optimizer import make_optimizer
-from zoo.training.settings import OptimConfig
 
 IGNORED = -100
 

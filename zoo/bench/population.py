@@ -11,10 +11,10 @@ from zoo.bench.flops import flops
 from zoo.bench.machine import Machine
 from zoo.bench.rows import Floor, Row, Timed, compared
 from zoo.config.cell import Cell
+from zoo.config.settings import TrainerConfig
 from zoo.training.population.trial import Step, alone, in_turn, shares, together
 from zoo.training.process import keep_freed_memory
-from zoo.training.settings import TrainerConfig
-from zoo.training.train import Begun, begin, prepared
+from zoo.training.train import Begun, begin, prepared, weights_dtype
 
 SIZES = {"cpu": (4, 16), "cuda": (4, 16, 64)}
 ALTERNATIVE = "alone"
@@ -37,7 +37,7 @@ def population(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
         Timed(implementation=name, times=[t / size for t in step], units=1, floor=floor)
         for (name, (size, _)), step in zip(steps.items(), times, strict=True)
     ]
-    size, count = cell.config["optim"]["batch_size"], members[0].journal.total_steps
+    size, count = cell.optim.batch_size, members[0].journal.total_steps
     sizes = (
         f"d_model={cell.config['d_model']} task={cell.choices['task']} batch={size}; {count:,} steps a cell"
     )
@@ -46,7 +46,7 @@ def population(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
 
 def dtype_of(trainer: TrainerConfig) -> torch.dtype:
     """In which most of its products are made."""
-    return torch.bfloat16 if trainer.precision == "bf16-mixed" else trainer.dtype
+    return torch.bfloat16 if trainer.precision == "bf16-mixed" else weights_dtype(trainer)
 
 
 def _seeds(cell: Cell, count: int) -> list[Cell]:

@@ -22,7 +22,6 @@ from zoo.tasks.base import Batch
 from zoo.training.lightning_module import answers_loss
 from zoo.training.optimizer import make_optimizer
 from zoo.training.process import keep_freed_memory
-from zoo.training.settings import OptimConfig, settings
 
 MOST_NAMED = 3  # operations that hold a step
 FEW = 8  # times fewer rows, where a step is taken only to be looked at
@@ -55,12 +54,12 @@ class Steps:
         if form.answers_only:
             keep_freed_memory()
         self.form, self.kind, self.threads = form, kind, threads
-        self.config: OptimConfig = settings("optim", OptimConfig, cell.config["optim"])
+        self.config = cell.optim
         self.task = build_task(cell.config)
         self.model = model_from_config(cell.config, self.task.vocab_size).to(kind)
         self.model.bf16_head = form.precision == "bf16-head"
         make = make_optimizer if form.answers_only else plain_optimizer
-        self.optimizer = make(self.model, self.config, cell.config["lr"])
+        self.optimizer = make(self.model, self.config, cell.lr)
 
     def timed(self, segment: int, batch: int) -> tuple[float, float]:
         """Seconds of a step, its data included, and its loss."""

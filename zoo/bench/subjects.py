@@ -21,7 +21,6 @@ from zoo.checks import one_of
 from zoo.config.cell import Cell
 from zoo.instantiate import build_task
 from zoo.kernels.choice import ops
-from zoo.training.settings import TrainerConfig, settings
 
 ON_CPU, ELSEWHERE = ("zoo", "zoo bf16-head", "zoo bf16-mixed", "plain"), ("zoo", "zoo bf16-mixed", "plain")
 
@@ -41,7 +40,7 @@ def _train(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
 
 def _where(cells: Sequence[Cell]) -> tuple[str, int]:
     """The device and the threads that all cells ask for."""
-    trainers = [settings("trainer", TrainerConfig, cell.config["trainer"]) for cell in cells]
+    trainers = [cell.trainer for cell in cells]
     places = {(trainer.device, trainer.threads) for trainer in trainers}
     if len(places) > 1:
         raise ValueError(
@@ -98,7 +97,7 @@ def _data(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
 
 
 def _population(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
-    trainers = [settings("trainer", TrainerConfig, cell.config["trainer"]) for cell in cells]
+    trainers = [cell.trainer for cell in cells]
     machine = measured(*_where(cells), tuple({population_dtype(trainer) for trainer in trainers}))
     return [row for cell in cells for row in population(cell, machine, asked.rounds)]
 

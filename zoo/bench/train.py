@@ -38,7 +38,7 @@ def train(cell: Cell, machine: Machine, forms: Sequence[str], alternative: str, 
     with processes(cell, forms, machine.kind, machine.threads) as ask:
         found = measured(ask, len(segments), rounds, alternative)
     _agree(found, alternative)
-    size = cell.config["optim"]["batch_size"]
+    size = cell.optim.batch_size
     batches = [-(-segment.num_examples // size) for segment in segments]
     counts = [[int(i == j) for j in range(len(segments))] for i in range(len(segments))]
     names = [f"{segment.name.replace(',', ' ')} batch={size}" for segment in segments]

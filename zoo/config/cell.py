@@ -2,10 +2,14 @@
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from zoo.config.about import about
+from zoo.config.settings import OptimConfig, TrainerConfig, settings
 
 SCHEMA = 1  # raise it when the meaning of a cell changes: every run id changes with it
 # keys that say where and how to run, not what
@@ -38,6 +42,56 @@ class Cell:
     rerun: bool = False
 
     @property
+    def lr(self) -> float:
+        """The peak rate.  ValueError: it is no positive number."""
+        rate = self.config["lr"]
+        if not (math.isfinite(rate) and rate > 0):
+            raise ValueError(f"lr (={rate}) must be a positive number.")
+        return rate
+
+    @property
+    def seed(self) -> int:
+        return self.config["seed"]
+
+    @property
+    def d_model(self) -> int:
+        return self.config["d_model"]
+
+    @property
+    def kernels(self) -> str:
+        return self.config["kernels"]
+
+    @property
+    def population(self) -> int | str:
+        """How many cells may train as one; "auto": as many as is measured to pay."""
+        return self.config["population"]
+
+    @cached_property
+    def optim(self) -> OptimConfig:
+        """ValueError, one line: a setting that is unknown, missing or out of its range."""
+        return settings("optim", OptimConfig, self.config["optim"])
+
+    @cached_property
+    def trainer(self) -> TrainerConfig:
+        """As `optim`."""
+        return settings("trainer", TrainerConfig, self.config["trainer"])
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """What the yaml of the chosen mixer says about itself: label, family, knob."""
+        return about(self.mixer, self.config["mixer"])
+
+    @cached_property
+    def mixer_settings(self) -> dict[str, Any]:
+        """What the chosen mixer is built from, as it stands in a layer."""
+        return {key: value for key, value in self.config["mixer"].items() if key != "about"}
+
+    @property
+    def layers(self) -> list[dict[str, Any]]:
+        """What each layer's mixer is built from, the first layer first."""
+        return self.config["model"]["layers"]
+
+    @property
     def mixer(self) -> str:
         """Stem of the chosen mixer's yaml."""
         return self.choices["mixer"]
@@ -45,9 +99,8 @@ class Cell:
     @property
     def chosen_layer(self) -> int:
         """The first layer that is the chosen mixer as its yaml has it, else the last."""
-        chosen = {key: value for key, value in self.config["mixer"].items() if key != "about"}
-        layers = self.config["model"]["layers"]
-        return layers.index(chosen) if chosen in layers else len(layers) - 1
+        layers = self.layers
+        return layers.index(self.mixer_settings) if self.mixer_settings in layers else len(layers) - 1
 
     @property
     def science(self) -> dict[str, Any]:

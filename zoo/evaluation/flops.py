@@ -26,8 +26,8 @@ class Cost:
 
 def cost(cell: Cell, model: SequenceModel, task: Task | None = None) -> Cost:
     """model: may be on the meta device; only its shapes are read."""
-    task, optim = task or build_task(cell.config), cell.config["optim"]
-    epochs, batch_size = optim["max_epochs"], optim["batch_size"]
+    task, optim = task or build_task(cell.config), cell.optim
+    epochs, batch_size = optim.max_epochs, optim.batch_size
     done = {split: 0.0 for split in SPLITS}
     steps = 0
     for split in SPLITS:

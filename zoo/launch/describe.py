@@ -22,7 +22,7 @@ def describe(cell: Cell) -> dict[str, str]:
     return {
         "cell": str(cell),
         "run id": cell.run_id,
-        "layers": " -> ".join(_layer(layer) for layer in cell.config["model"]["layers"]),
+        "layers": " -> ".join(_layer(layer) for layer in cell.layers),
         "state": f"{size.resident:,} scalars resident, {size.touched:,} touched, paper {paper}; "
         f"all layers, at most in {seq_len} tokens",
         "parameters": f"{sum(p.numel() for p in model.parameters()):,}",

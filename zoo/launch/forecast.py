@@ -190,7 +190,7 @@ def _populations(launcher: Mapping[str, Any], points: Sequence[Point]) -> Iterat
     """Which cells would train as one, where that is asked for; of an array its first job's."""
     cells = [cell for p in points for cell in p.cells]
     left = [cell for cell in cells if not store.is_done(cell.folder)]
-    if not left or all(cell.config["population"] == 1 for cell in left):
+    if not left or all(cell.population == 1 for cell in left):
         return
     each = launcher.get("cells_per_job", len(left))
     words = in_words(left[:each], count(launcher.get("n_workers", 1), cells)) or "populations: none"
@@ -201,7 +201,7 @@ def _populations(launcher: Mapping[str, Any], points: Sequence[Point]) -> Iterat
 def jobs(launcher: Mapping[str, Any], points: Sequence[Point]) -> str:
     """What the launcher would make of the cells that are left, and how long they would take."""
     cells, left = [cell for p in points for cell in p.cells], sum(p.left for p in points)
-    kind = cells[0].config["trainer"]["accelerator"]
+    kind = cells[0].trainer.accelerator
     seconds = sum(p.left * p.seconds[kind] for p in points)
     n_workers = count(launcher.get("n_workers", 1), cells)
     if "cells_per_job" not in launcher:

@@ -33,7 +33,7 @@ class Group:
 
     @property
     def automatic(self) -> bool:
-        return self.cells[0].config["population"] == AUTO
+        return self.cells[0].population == AUTO
 
     @property
     def to_measure(self) -> bool:
@@ -77,11 +77,11 @@ def groups(cells: Sequence[Cell], workers: int) -> Iterator[Group]:
     is not.  With population=1 all are alone.  New groups have `population` cells, and taking away a whole
     one leaves the others as they are; under `auto` their sizes are even, and no worker is left without one.
     """
-    begun, new = _begun([cell for cell in cells if cell.config["population"] != 1])
+    begun, new = _begun([cell for cell in cells if cell.population != 1])
     yield from begun
     alike: dict[str, list[Cell]] = defaultdict(list)
     for cell in cells:
-        if cell.config["population"] == 1:
+        if cell.population == 1:
             alike[cell.run_id].append(cell)
         elif cell.run_id in new:
             alike[likeness(cell)].append(cell)
@@ -105,10 +105,10 @@ def in_words(cells: Sequence[Cell], workers: int) -> str:
 
 def _most(same: Sequence[Cell], share: int) -> int:
     """share: of a worker, in cells."""
-    allowed = same[0].config["population"]
-    if allowed != AUTO:
+    allowed = same[0].population
+    if isinstance(allowed, int):
         return allowed
-    count = -(-len(same) // min(MOST[same[0].config["trainer"]["accelerator"]], share))
+    count = -(-len(same) // min(MOST[same[0].trainer.accelerator], share))
     return -(-len(same) // count)
 
 

@@ -11,6 +11,7 @@ from zoo.config import about
 from zoo.config.bounds import out_of_bounds
 from zoo.config.cell import Cell
 from zoo.config.compose import GROUPS
+from zoo.config.settings import OptimConfig, TrainerConfig
 from zoo.kernels.choice import Kernels, contradiction
 
 SUPPLIED = {"block": ("mixer",)}  # arguments that the program gives, not the config
@@ -29,7 +30,7 @@ class Validator:
 
     def problems(self, cell: Cell) -> list[str]:
         """What keeps the cell from running; empty when it can.  Nothing is trained and no weight is made."""
-        found = _top_level(cell) or _bounds(cell)
+        found = _top_level(cell) or _bounds(cell) or _settings(cell)
         if found:
             return found
         if cell.point not in self._built:
@@ -60,19 +61,18 @@ def _bounds(cell: Cell) -> list[str]:
 
 def _other_layers(cell: Cell) -> list[dict[str, Any]]:
     """The layers that are not the chosen mixer as its yaml has it."""
-    chosen = _constructor(cell.config["mixer"])
-    return [layer for layer in cell.config["model"]["layers"] if layer != chosen]
+    return [layer for layer in cell.layers if layer != cell.mixer_settings]
 
 
 def _kernels(cell: Cell) -> list[str]:
     """Beside `_built`, not in it: cells of one point may ask for different kernels."""
-    found = contradiction(cell.config["kernels"], cell.config["trainer"]["accelerator"])
+    found = contradiction(cell.kernels, cell.trainer.accelerator)
     return [] if found is None else [found]
 
 
 def _decay(cell: Cell) -> list[str]:
     """Beside `_built`, for it needs the learning rate."""
-    lr, decay = cell.config["lr"], cell.config["optim"]["weight_decay"]
+    lr, decay = cell.lr, cell.optim.weight_decay
     if lr * decay < 1:
         return []
     return [
@@ -80,31 +80,37 @@ def _decay(cell: Cell) -> list[str]:
     ]
 
 
+def _settings(cell: Cell) -> list[str]:
+    """Of optimizer and trainer.  Beside `_built`: cells of one point may differ in where they run."""
+    kinds = {"optim": OptimConfig, "trainer": TrainerConfig}
+    found = [line for group, kind in kinds.items() for line in arguments(group, cell.config[group], kind)]
+    if found:
+        return found
+    try:
+        _ = cell.optim, cell.trainer
+    except ValueError as error:
+        return [str(error)]
+    return []
+
+
 def _sections(cell: Cell) -> list[str]:
     from zoo.model import SequenceModel
-    from zoo.training.settings import OptimConfig, TrainerConfig
 
     config = cell.config
     found = [line for group in ("task", "block", "mixer") for line in section(group, config[group])]
     found += [line for layer in _other_layers(cell) for line in section("model.layers", layer)]
     model = {key: value for key, value in config["model"].items() if key != "layers"}
     found += arguments("model", model, SequenceModel, ("blocks", "vocab_size", "seed"))
-    found += arguments("optim", config["optim"], OptimConfig)
-    return found + arguments("trainer", config["trainer"], TrainerConfig)
+    return found
 
 
 def _said(cell: Cell) -> list[str]:
     return about.mistakes(cell.mixer, cell.config["mixer"])
 
 
-def _constructor(mixer: Mapping[str, Any]) -> dict[str, Any]:
-    """A mixer's yaml as it stands in model.layers."""
-    return {key: value for key, value in mixer.items() if key != "about"}
-
-
 def _given(cell: Cell) -> list[str]:
     """What the whole model says, and no part for itself: its width, and where it stands."""
-    d_model = cell.config["d_model"]
+    d_model = cell.d_model
     parts = [("block", cell.config["block"]), ("mixer", cell.config["mixer"])]
     parts += [("model.layers", layer) for layer in _other_layers(cell)]
     found = [

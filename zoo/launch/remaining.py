@@ -203,7 +203,7 @@ def forecasts(cells: Sequence[Cell]) -> Iterator[tuple[str, Forecast]]:
     for cell in {cell.point: cell for cell in cells}.values():
         with torch.device("meta"):
             model = build_model(cell)
-        clock, kind = clocks[cell.folder.parent], cell.config["trainer"]["accelerator"]
+        clock, kind = clocks[cell.folder.parent], cell.trainer.accelerator
         seconds, source = clock.seconds(cell, cost(cell, model), kind)
         yield cell.point, Forecast(seconds, source in ("point", "mixer"))
 

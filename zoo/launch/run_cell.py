@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Any
 
 from zoo import interrupts
-from zoo.config.about import about
 from zoo.config.cell import Cell
 from zoo.config.yaml_text import as_yaml
 from zoo.results import lease, store
@@ -60,8 +59,7 @@ def run_cell(
 
 def record(cell: Cell, outcome: Outcome) -> dict[str, Any]:
     """What result.json holds, but for where it ran: who the cell is, what it scored, what it remembers."""
-    config, said = cell.config, about(cell.mixer, cell.config["mixer"])
-    settings = {k: v for k, v in config["mixer"].items() if k not in ("about", "_target_")}
+    config = cell.config
     outcome_ = asdict(outcome)
     scores, coverage = outcome_.pop("scores"), outcome_.pop("coverage") or {}
     distances = outcome_.pop("distances")
@@ -70,13 +68,13 @@ def record(cell: Cell, outcome: Outcome) -> dict[str, Any]:
         "run_id": cell.run_id,
         "point": cell.point,
         "mixer": cell.mixer,
-        **{key: said[key] for key in ("label", "family", "knob")},
-        "mixer_settings": settings,
+        **{key: cell.about[key] for key in ("label", "family", "knob")},
+        "mixer_settings": {k: v for k, v in cell.mixer_settings.items() if k != "_target_"},
         "task": cell.choices["task"],
         "task_settings": {k: v for k, v in config["task"].items() if not isinstance(v, list | dict)},
         **{key: config[key] for key in ("d_model", "n_layers", "seed", "lr")},
-        "accelerator": config["trainer"]["accelerator"],
-        "precision": config["trainer"]["precision"],
+        "accelerator": cell.trainer.accelerator,
+        "precision": cell.trainer.precision,
         **{f"state_{key}": value for key, value in model.items()},
         **{f"state_mixer_{key}": value for key, value in mixer.items()},
         **outcome_,
@@ -91,10 +89,9 @@ def _slices(
     cell: Cell, scores: dict[str, dict[str, Any]], coverage: dict[str, float]
 ) -> list[dict[str, Any]]:
     """One entry for each slice of valid and test; without scores where the cell diverged before any."""
-    from zoo.instantiate import make  # torch: seconds, as above
-    from zoo.tasks.base import Task
+    from zoo.instantiate import build_task  # torch: seconds, as above
 
-    task = make(cell.config["task"], Task)
+    task = build_task(cell.config)
     empty = {
         "accuracy": None,
         "row_accuracy": None,

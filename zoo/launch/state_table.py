@@ -12,7 +12,6 @@ from rich.console import RenderableType
 from rich.table import Table
 from torch import Tensor
 
-from zoo.config.about import about
 from zoo.config.cell import Cell
 from zoo.model import SequenceModel, build_model
 from zoo.state import StateSize
@@ -47,7 +46,7 @@ class Entry:
 
 def entry(cell: Cell, settings: str, seq_lens: Sequence[int]) -> Entry:
     """Measured in float32 on the CPU, in the layer where it stands in the cell's model."""
-    said = about(cell.mixer, cell.config["mixer"])
+    said = cell.about
     model = build_model(cell).eval()
     layer = cell.chosen_layer
     return Entry(
@@ -55,7 +54,7 @@ def entry(cell: Cell, settings: str, seq_lens: Sequence[int]) -> Entry:
         settings=settings,
         label=said["label"],
         family=said["family"],
-        d_model=cell.config["d_model"],
+        d_model=cell.d_model,
         formula=" ".join(said.get("state", "").split()),
         seq_lens=tuple(seq_lens),
         sizes=tuple(_size(model, layer, n) for n in seq_lens),

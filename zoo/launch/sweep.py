@@ -109,13 +109,9 @@ def _check_folder(folder: Path) -> None:
 
 
 def _device(cell: Cell) -> list[str]:
-    from torch import cuda
+    from zoo.training.train import unavailable  # torch: seconds, which a misspelt word should not cost
 
-    from zoo.kernels.choice import lacking
-
-    if cell.config["trainer"]["accelerator"] == "gpu" and not cuda.is_available():
-        return ["trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu."]
-    missing = lacking(cell.config["kernels"])
+    missing = unavailable(cell)
     return [] if missing is None else [missing]
 
 
@@ -146,7 +142,7 @@ def _tidy(folder: Path) -> None:
 def count(n_workers: int | str, cells: Sequence[Cell]) -> int:
     """How many cells run at once."""
     if n_workers == "auto":
-        threads = max((cell.config["trainer"]["threads"] for cell in cells), default=1)
+        threads = max((cell.trainer.threads for cell in cells), default=1)
         return max(1, len(os.sched_getaffinity(0)) // threads)
     if type(n_workers) is not int or n_workers < 1:
         raise ValueError(f"hydra.launcher.n_workers (={n_workers}) must be a positive integer or auto.")

@@ -43,7 +43,7 @@ class Clock:
             if rate is not None:
                 return asked.operations / rate, source
         seconds, rate = ROUGH[kind]
-        threads = cell.config["trainer"]["threads"] if kind == "cpu" else 1
+        threads = cell.trainer.threads if kind == "cpu" else 1
         return seconds * asked.steps + asked.operations / (rate * threads), "rough"
 
     def _rate(self, kind: str, mixer: str, most: int = 5) -> float | None:

@@ -18,7 +18,7 @@ DOING = {"valid": "validating", "test": "testing"}
 
 
 class Pace(Protocol):
-    """When to save: after so many steps, or so many seconds (`zoo.training.settings.TrainerConfig`)."""
+    """When to save: after so many steps, or so many seconds (`zoo.config.settings.TrainerConfig`)."""
 
     @property
     def checkpoint_every(self) -> int: ...

@@ -2,7 +2,7 @@
 
 import math
 
-from zoo.training.settings import OptimConfig
+from zoo.config.settings import OptimConfig
 
 
 def lr_factor(config: OptimConfig, step: int, total_steps: int) -> float:

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from zoo.training.settings import OptimConfig
+from zoo.config.settings import OptimConfig
 
 
 def make_optimizer(model: nn.Module, config: OptimConfig, lr: float) -> torch.optim.AdamW:

@@ -9,15 +9,13 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from zoo.training.cuda_graphs import Kept, Recorded
 
-Form = Literal["auto", "eager", "graph", "compile"]
-FORMS: tuple[str, ...] = get_args(Form)
 Loss = Callable[..., Tensor]  # from a batch's tensors
 
 

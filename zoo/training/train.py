@@ -13,6 +13,7 @@ import torch
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 
 from zoo.config.cell import Cell
+from zoo.config.settings import OptimConfig, TrainerConfig
 from zoo.evaluation.decode_speed import decode_tokens_per_second
 from zoo.evaluation.flops import cost, working_parameters
 from zoo.instantiate import build_task
@@ -30,7 +31,6 @@ from zoo.training.lightning_module import Learner
 from zoo.training.loggers import check_logger, closed, make_logger
 from zoo.training.loop import fit, test
 from zoo.training.process import surroundings
-from zoo.training.settings import OptimConfig, TrainerConfig, check_lr, settings
 from zoo.training.step import uncompilable
 from zoo.training.train_state import Diverged, Journal, Position
 from zoo.training.truth import check_said
@@ -41,7 +41,7 @@ MOST_NUMBERS = 2**36  # of a model: a quarter of a terabyte, without its gradien
 
 def check(cell: Cell) -> None:
     """ValueError, in one line, for a cell that cannot train.  No weight is made: the model is on "meta"."""
-    _settings(cell)
+    _ = cell.lr, cell.optim, cell.trainer  # each says what is wrong with it
     check_logger(cell)
     task = build_task(cell.config)
     _check_slices(task)
@@ -91,17 +91,19 @@ def train(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
 @contextmanager
 def prepared(cell: Cell) -> Iterator[tuple[TrainerConfig, Choice]]:
     """The process made ready for the cell, for as long as the context lasts.  ValueError: it cannot be."""
-    _, trainer = _settings(cell)
-    if trainer.device == "cuda" and not torch.cuda.is_available():
-        raise ValueError(
-            "trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu."
-        )
-    refused = contradiction(cell.config["kernels"], trainer.accelerator) or lacking(cell.config["kernels"])
-    refused = refused or (uncompilable() if trainer.step == "compile" else None)
+    trainer = cell.trainer
+    refused = contradiction(cell.kernels, trainer.accelerator) or unavailable(cell)
     if refused:
         raise ValueError(refused)
-    with surroundings(trainer.threads), kernels(cell.config["kernels"]) as choice:
+    with surroundings(trainer.threads), kernels(cell.kernels) as choice:
         yield trainer, choice
+
+
+def unavailable(cell: Cell) -> str | None:
+    """What this machine lacks for the cell, in one line; None: nothing."""
+    if cell.trainer.device == "cuda" and not torch.cuda.is_available():
+        return "trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu."
+    return lacking(cell.kernels) or (uncompilable() if cell.trainer.step == "compile" else None)
 
 
 @dataclass
@@ -123,20 +125,21 @@ def begin(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
     mixer is not what it says.
     """
     saved = checkpoint.load(folder / CHECKPOINT, cell.run_id)
-    optim, trainer = _settings(cell)
+    optim, trainer = cell.optim, cell.trainer
     task = build_task(cell.config)
-    model = model_from_config(cell.config, task.vocab_size).to(trainer.dtype)  # that of the checkpoint
+    model = model_from_config(cell.config, task.vocab_size)
+    model = model.to(weights_dtype(trainer))  # that of the checkpoint
     model.bf16_head = trainer.precision == "bf16-head"
     model.check_length(_longest(task, *SPLITS))
-    check_served(cell.config["kernels"], lambda: _glance(model, task))
+    check_served(cell.kernels, lambda: _glance(model, task))
     if saved is None:
         _check_said(cell, model, task)
     logger = make_logger(cell, folder)
     journal = Journal(
         _streams(task, optim, trainer),
         optim,
-        lr=cell.config["lr"],
-        seed=cell.config["seed"],
+        lr=cell.lr,
+        seed=cell.seed,
         report=report or (lambda progress: None),
         loggers=[logger] if logger else [],
     )
@@ -169,12 +172,9 @@ def _glance(model: SequenceModel, task: Task) -> None:
     model.train()
 
 
-def _settings(cell: Cell) -> tuple[OptimConfig, TrainerConfig]:
-    check_lr(cell.config["lr"])
-    return (
-        settings("optim", OptimConfig, cell.config["optim"]),
-        settings("trainer", TrainerConfig, cell.config["trainer"]),
-    )
+def weights_dtype(trainer: TrainerConfig) -> torch.dtype:
+    """Of the weights."""
+    return torch.float64 if trainer.precision == "64-true" else torch.float32
 
 
 def _shortest(task: Task) -> int:
@@ -234,7 +234,7 @@ def save(begun: Begun, model: State, optimizer: State | None, ran: dict[str, str
 def outcome(begun: Begun, diverged: Diverged | None, ran: dict[str, str], form: str | None = None) -> Outcome:
     """ran: which implementation of each op.  form: of the steps; None: this run took none."""
     model, journal, task, position = begun.model, begun.journal, begun.task, begun.journal.position
-    seq_len, device = _longest(task, "test"), _settings(begun.cell)[1].device
+    seq_len, device = _longest(task, "test"), begun.cell.trainer.device
     model.to(device)  # Lightning leaves it on the CPU
     return Outcome(
         status="diverged" if diverged else "ok",

@@ -12,13 +12,13 @@ from typing import Any
 from pytorch_lightning.loggers import Logger
 from torch import Tensor
 
+from zoo.config.settings import OptimConfig
 from zoo.evaluation.scores import TRAIN_EVERY, Tally, pooled_row_accuracy
 from zoo.results.metrics_csv import Row, score_rows, train_rows
 from zoo.results.outcome import AtDistance, Progress, Score
 from zoo.tasks.base import Batch
 from zoo.tasks.batches import BatchStream
 from zoo.training.lr_schedule import lr_factor
-from zoo.training.settings import OptimConfig
 
 REPORT_EVERY = 0.5  # seconds
 

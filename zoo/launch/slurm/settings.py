@@ -84,15 +84,14 @@ class SlurmSettings:
 
     def check_cells(self, cells: Sequence[Cell]) -> None:
         """ValueError where the cells cannot run in such a job."""
-        trainers = [cell.config["trainer"] for cell in cells]
-        needed = self.n_workers * max((trainer["threads"] for trainer in trainers), default=1)
+        needed = self.n_workers * max((cell.trainer.threads for cell in cells), default=1)
         if self.cpus_per_task is not None and self.cpus_per_task < needed:
             raise ValueError(
                 f"hydra.launcher.cpus_per_task (={self.cpus_per_task}) must be at least n_workers times "
                 f"trainer.threads (={needed})."
             )
         asked = " ".join([*(self.additional_parameters or {}), str(self.gres)])
-        if any(t["accelerator"] == "gpu" for t in trainers) and "gpu" not in asked:
+        if any(cell.trainer.accelerator == "gpu" for cell in cells) and "gpu" not in asked:
             raise ValueError(
                 f"trainer.accelerator (=gpu) needs a GPU in each job, and hydra.launcher.gres (={self.gres}) "
                 "asks for none: add hydra.launcher.gres=gpu:1."
@@ -100,7 +99,7 @@ class SlurmSettings:
 
     def flags(self, cells: Sequence[Cell]) -> dict[str, Any]:
         """sbatch's parameters, but for the array, its name and its logs."""
-        threads = max((cell.config["trainer"]["threads"] for cell in cells), default=1)
+        threads = max((cell.trainer.threads for cell in cells), default=1)
         asked = {
             **{key: getattr(self, key) for key in ("partition", "account", "qos", "gres")},
             "time": self.timeout_min,

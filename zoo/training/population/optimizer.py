@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from zoo.config.settings import OptimConfig
 from zoo.training.optimizer import is_decayed, make_optimizer
 from zoo.training.population.stack import Stack
-from zoo.training.settings import OptimConfig
 
 EPS = 1e-8  # torch's default
 

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from zoo.config.settings import TrainerConfig
 from zoo.results.metrics_csv import write_csv
 from zoo.results.outcome import Outcome
 from zoo.training.loop import Batches, fit, test
 from zoo.training.population.lightning_module import AllEnded, PopulationLearner
 from zoo.training.population.optimizer import PopulationAdamW
 from zoo.training.population.stack import Stack, copy_extra_state
-from zoo.training.settings import TrainerConfig
-from zoo.training.train import METRICS, Begun, lightning, outcome, save
+from zoo.training.train import METRICS, Begun, lightning, outcome, save, weights_dtype
 from zoo.training.train_state import Diverged
 
 Ended = Callable[[int, Outcome], None]
@@ -82,7 +82,7 @@ def _run(learner: PopulationLearner, trainer: TrainerConfig, first: Begun) -> No
 
 
 def stack_of(members: Sequence[Begun], trainer: TrainerConfig) -> Stack:
-    return Stack([begun.model.to(trainer.device, trainer.dtype) for begun in members])
+    return Stack([begun.model.to(trainer.device, weights_dtype(trainer)) for begun in members])
 
 
 def share_streams(members: Sequence[Begun]) -> None:

@@ -10,6 +10,7 @@ from statistics import median
 import torch
 from torch import Tensor
 
+from zoo.config.settings import TrainerConfig
 from zoo.kernels.choice import Refused
 from zoo.results.outcome import reason
 from zoo.tasks.base import Batch
@@ -19,9 +20,8 @@ from zoo.training.population.lightning_module import stacked
 from zoo.training.population.optimizer import PopulationAdamW
 from zoo.training.population.stack import Stack, Unstackable
 from zoo.training.population.step import PopulationStep
-from zoo.training.settings import TrainerConfig
 from zoo.training.step import Stepper
-from zoo.training.train import Begun
+from zoo.training.train import Begun, weights_dtype
 
 ROWS = 2  # of a batch, to compare
 CHECKED = 4  # members: what vmap does with four it does with more
@@ -133,7 +133,7 @@ def fitting(members: Sequence[Begun], trainer: TrainerConfig) -> int:
 
 def alone(begun: Begun, trainer: TrainerConfig) -> Step:
     """The training steps of a copy of one cell."""
-    model = copy.deepcopy(begun.model).to(trainer.device, trainer.dtype).train()
+    model = copy.deepcopy(begun.model).to(trainer.device, weights_dtype(trainer)).train()
     config = begun.journal.config
 
     def loss(*fields: Tensor) -> Tensor:
@@ -146,7 +146,9 @@ def alone(begun: Begun, trainer: TrainerConfig) -> Step:
 
 def together(members: Sequence[Begun], trainer: TrainerConfig) -> Step:
     """The training steps of a population of copies."""
-    stack = Stack([copy.deepcopy(b.model).to(trainer.device, trainer.dtype).train() for b in members])
+    stack = Stack(
+        [copy.deepcopy(b.model).to(trainer.device, weights_dtype(trainer)).train() for b in members]
+    )
     optimizer = PopulationAdamW(stack, [begun.journal.config for begun in members])
     take, seeds, rates = (
         PopulationStep(stack, optimizer, trainer.step),

@@ -1,14 +1,10 @@
 """conf/optim and conf/trainer, checked."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal, get_args
 
-import torch
-
 from zoo.checks import at_least, one_of
-from zoo.training.step import FORMS, Form
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,11 +62,7 @@ def whole(name: str, value: Any) -> None:
         raise ValueError(f"{name} (={value!r}) must be a whole number of at least 1.")
 
 
-def check_lr(lr: float) -> None:
-    if not (math.isfinite(lr) and lr > 0):
-        raise ValueError(f"lr (={lr}) must be a positive number.")
-
-
+Form = Literal["auto", "eager", "graph", "compile"]  # of a training step
 Precision = Literal["32-true", "64-true", "bf16-mixed", "bf16-head"]
 
 
@@ -93,7 +85,7 @@ class TrainerConfig:
     def __post_init__(self) -> None:
         one_of("trainer.accelerator", self.accelerator, ("cpu", "gpu"))
         one_of("trainer.precision", self.precision, get_args(Precision))
-        one_of("trainer.step", self.step, FORMS)
+        one_of("trainer.step", self.step, get_args(Form))
         if self.step == "graph" and self.accelerator == "cpu":
             raise ValueError("trainer.step (=graph) needs trainer.accelerator=gpu: use trainer.step=auto.")
         whole("trainer.threads", self.threads)
@@ -110,8 +102,3 @@ class TrainerConfig:
     def layers(self) -> Literal["32-true", "64-true", "bf16-mixed"]:
         """The precision of everything but the loss's head, as Lightning calls it."""
         return "32-true" if self.precision == "bf16-head" else self.precision
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Of the weights."""
-        return torch.float64 if self.precision == "64-true" else torch.float32
