@@ -19,20 +19,40 @@ def describe(cell: Cell) -> dict[str, str]:
     seq_len = max(segment.seq_len for segment in task.segments("test"))
     size = peak(model.state_size, seq_len)
     paper = "not published" if size.paper is None else f"{size.paper:,}"
-    return {
-        "cell": str(cell),
-        "run id": cell.run_id,
-        "layers": " -> ".join(_layer(layer) for layer in cell.layers),
-        "state": f"{size.resident:,} scalars resident, {size.touched:,} touched, paper {paper}; "
-        f"all layers, at most in {seq_len} tokens",
-        "parameters": f"{sum(p.numel() for p in model.parameters()):,}",
-    } | _coverage(model, task)
+    layers = cell.layers
+    return (
+        {
+            "cell": str(cell),
+            "run id": cell.run_id,
+            "layers": " -> ".join(_layer(layer) for layer in layers),
+            "state": f"{size.resident:,} scalars resident, {size.touched:,} touched, paper {paper}; "
+            f"all layers, at most in {seq_len} tokens",
+            "parameters": f"{sum(p.numel() for p in model.parameters()):,}",
+        }
+        | _cut_off(layers, cell.chosen_layer)
+        | _coverage(model, task)
+    )
+
+
+def _cut_off(layers: list[dict[str, Any]], chosen: int) -> dict[str, str]:
+    """A word on a stack that ends within its pattern: on a convolution, say, with no mixer behind it."""
+    periods = (p for p in range(1, len(layers) + 1) if all(x == layers[i % p] for i, x in enumerate(layers)))
+    period = next(periods)
+    if len(layers) % period == 0 or layers[-1] == layers[chosen]:
+        return {}
+    whole = -(-len(layers) // period) * period
+    last, end = _name(layers[-1]), _name(layers[period - 1])
+    text = f"{len(layers)} layers end on {last}, within a pattern of {period}: n_layers={whole} ends on {end}"
+    return {"note": text}
+
+
+def _name(settings: dict[str, Any]) -> str:
+    return settings["_target_"].rsplit(".", 1)[-1]
 
 
 def _layer(settings: dict[str, Any]) -> str:
-    name = settings["_target_"].rsplit(".", 1)[-1]
     inner = (f"{k}={v}" for k, v in settings.items() if k not in ("_target_", "d_model") and v is not None)
-    return f"{name}({', '.join(inner)})"
+    return f"{_name(settings)}({', '.join(inner)})"
 
 
 def _coverage(model: SequenceModel, task: Any) -> dict[str, str]:

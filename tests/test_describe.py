@@ -1,0 +1,28 @@
+"""What is printed of a cell before it runs."""
+
+import pytest
+
+from zoo.config.compose import composer
+from zoo.launch.describe import describe
+
+WHOLE = [
+    "",
+    "n_layers=4",
+    "mixer=mamba2 model=mamba2_hybrid",
+    "model.layers=[mixer] n_layers=3",
+    "model=jamba",
+]
+
+
+def note(words: str) -> str | None:
+    return describe(composer().cell(words.split())).get("note")
+
+
+def test_a_stack_that_ends_on_its_convolution_says_so() -> None:
+    said = note("n_layers=3")
+    assert said == "3 layers end on BaseConv, within a pattern of 2: n_layers=4 ends on LinearAttention"
+
+
+@pytest.mark.parametrize("words", WHOLE)
+def test_other_stacks_say_nothing(words: str) -> None:
+    assert note(words) is None
