@@ -4,7 +4,7 @@ BIN := .venv/bin
 .DEFAULT_GOAL := help
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-slow slurm-test lint bench docs figures clean
+.PHONY: help setup demo test test-slow slurm-test lint bench docs figures notebooks clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -56,10 +56,16 @@ bench: setup  ## the tables of benchmarks/ (an hour on an idle machine)
 	$(BIN)/python -m benchmarks.kernels_offline --jobs 2 --out benchmarks/tables/kernels_offline.md
 	$(BIN)/python -m benchmarks.report --out benchmarks/tables/report.md
 
-docs: setup  ## the documents that are lists and tables: docs/mixers.md, state.md, independence.md (minutes)
+docs: setup  ## what is made by running: docs/mixers.md, state.md, independence.md, the notebooks' outputs (minutes)
 	$(BIN)/python -m zoo.mixers --markdown > docs/mixers.md
 	$(BIN)/python -m zoo.plan 'mixer=glob(*)' --markdown > docs/state.md
 	$(BIN)/python -m tests.independence > docs/independence.md
+	$(BIN)/jupytext --update --to notebook analysis/notebooks/*.py
+	$(BIN)/jupyter execute --inplace analysis/notebooks/*.ipynb
+
+notebooks: setup  ## open the notebooks in JupyterLab
+	$(BIN)/pip install --quiet -c constraints.txt jupyterlab
+	$(BIN)/jupyter lab analysis/notebooks
 
 figures: setup  ## every picture and table of docs/figures, from the results in docs/results (minutes)
 	$(BIN)/python -m analysis.figures --committed docs/results --out docs/figures

@@ -20,13 +20,13 @@
 # question of this notebook is: **how many of the questions does a model answer, and how large a memory
 # did it need for that?**
 #
-# The records that it opens on were made by one command, which can be killed and typed again:
+# The records that it opens on come with the project: `docs/results/mini_based_fig2.zip`, one learning rate and
+# three seeds, made by one command, which can be killed and typed again:
 #
-#     python -m zoo.run -m experiment=demo results=results/demo     # make demo: one learning rate, two seeds
-#     python -m zoo.run -m sweep=mini_based_fig2 results=results/mini    # three learning rates, three seeds
+#     python -m zoo.run -m sweep=mini_based_fig2 results=results/mini
 #
-# To look at other records than the demo's, set the environment variable `ZOO_RESULTS` to such a folder, or
-# to an archive that `python -m zoo.archive` made of one.
+# To look at records of your own, set the environment variable `ZOO_RESULTS` to their folder (`make demo` writes
+# to `results/demo`), or to an archive that `python -m zoo.archive` made of one.
 
 # %%
 import os
@@ -44,7 +44,7 @@ from analysis.statistics import learning_rate
 from zoo.results.table import load, load_metrics
 
 ROOT = Path(analysis.__file__).resolve().parent.parent
-RESULTS = Path(os.environ.get("ZOO_RESULTS", ROOT / "results" / "demo"))
+RESULTS = Path(os.environ.get("ZOO_RESULTS", ROOT / "docs" / "results" / "mini_based_fig2.zip"))
 
 # %% [markdown]
 # ## The records
