@@ -20,13 +20,13 @@
 # question of this notebook is: **how many of the questions does a model answer, and how large a memory
 # did it need for that?**
 #
-# The records that it opens on come with the project: `docs/results/mini_based_fig2.zip`, one learning rate and
-# three seeds, made by one command, which can be killed and typed again:
+# The records that it opens on come with the project: `docs/results/mini_based_fig2.zip`, one learning rate
+# and three seeds, made by one command, which can be killed and typed again:
 #
 #     python -m zoo.run -m sweep=mini_based_fig2 results=results/mini
 #
-# To look at records of your own, set the environment variable `ZOO_RESULTS` to their folder (`make demo` writes
-# to `results/demo`), or to an archive that `python -m zoo.archive` made of one.
+# To look at records of your own, set the environment variable `ZOO_RESULTS` to their folder (`make demo`
+# writes to `results/demo`), or to an archive that `python -m zoo.archive` made of one.
 
 # %%
 import os
