@@ -182,22 +182,30 @@ class CudaGraphs:
         self._stream, self._pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
 
     def warm_up(self, step: Callable[[], Tensor]) -> None:
-        """The first run is as any other; in the rest torch refuses what waits for the device."""
-        self._stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self._stream):
-            step()
-            with _refusing_to_wait():
-                for _ in range(WARM_UPS - 1):
-                    step()
-        torch.cuda.current_stream().wait_stream(self._stream)
+        """The first run is as any other; in the rest torch refuses what waits for the device.
+
+        Whatever it ends with, what follows waits for it: weights are put back on the other stream.
+        """
+        usual = torch.cuda.current_stream()
+        self._stream.wait_stream(usual)
+        try:
+            with torch.cuda.stream(self._stream):
+                step()
+                with _refusing_to_wait():
+                    for _ in range(WARM_UPS - 1):
+                        step()
+        finally:
+            usual.wait_stream(self._stream)
 
     def record(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
-        graph = torch.cuda.CUDAGraph()
+        graph, usual = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
         try:
             with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
                 result = step()
         except RuntimeError as error:
             raise Unrecordable(said(error)) from error
+        finally:
+            torch.cuda.set_stream(usual)  # torch does not where the end of the capture fails
 
         def replay() -> Tensor:
             graph.replay()
