@@ -1,6 +1,6 @@
 """What only a card can say, in parts that take minutes: `python -m benchmarks.gpu PART ... --out DIR`.
 
-  tests    the gpu tests of every kernel: what may be called proven
+  tests    the gpu tests of every kernel; each error beside its bound
   ops      every op beside its alternatives and its floor
   layers   prefill and decode of whole layers; SE-Attn at 65,536 tokens beside attention and a window
   steps    training steps a second of one cell: eager, in a graph, compiled; populations of 4, 16, 64

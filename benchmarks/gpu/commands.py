@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,16 +94,17 @@ def _one(part: str, command: Command, place: Place, limit: float) -> Done:
 
 
 def _waited(process: subprocess.Popen[bytes], limit: float) -> tuple[int, bool]:
-    """Its exit code, and whether it had to be stopped: first by SIGTERM, as a queue does."""
+    """Its exit code, and whether it had to be stopped: first by SIGINT, at which pytest writes its report."""
     try:
         return process.wait(limit), False
     except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGTERM)
-    try:
-        return process.wait(GRACE_S) or 1, True
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.wait() or 1, True
+        pass
+    for kind in (signal.SIGINT, signal.SIGTERM):
+        process.send_signal(kind)
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(GRACE_S / 2) or 1, True
+    process.kill()
+    return process.wait() or 1, True
 
 
 def note(done: Done, place: Place) -> None:

@@ -12,6 +12,7 @@ from zoo.bench.op_subjects import subjects
 TINY = ["task=mqar_single", "task.seq_len=16", "task.num_kv_pairs=2", "task.vocab_size=64", "max_examples=64"]
 TINY += ["optim.max_epochs=1", "optim.batch_size=16", "d_model=16"]
 CELL = ["task=mqar_based", "optim=zoology", "block=zoology", "optim.max_epochs=1", "max_examples=60000"]
+PYTEST = ["pytest", "-m", "gpu", "-W", "default"]  # what a card's torch warns of is no failure
 LAWS = "tests/kernels/test_laws_gpu.py"
 LAYERS = ["based", "attention", "sliding_window", "mamba", "mamba2", "gla", "deltanet"]
 LONG, HEADS, CHUNK, BLOCK, TOP_K = 65536, 16, 512, 32, 8  # SE-Attn's own comparison
@@ -24,15 +25,15 @@ SPAN = CHUNK + BLOCK * TOP_K  # what a token sees at most
 
 
 def tests(place: Place) -> Iterator[Command]:
-    """The ops, eight files at a time, for compiling takes the time; then the mixers' laws through them."""
+    """The ops, eight at a time, for compiling takes the time; then the mixers' laws through them."""
     files = sorted(str(path) for path in Path("tests").rglob("test_*.py") if "mark.gpu" in path.read_text())
     files.remove(LAWS)
     if place.small:
-        yield Command("ops", ["pytest", "-m", "gpu", files[0], "-rs", _report(place, "ops")])
+        yield Command("ops", [*PYTEST, files[0], "-rs", _report(place, "ops")])
         return
-    for name, where, spread, share in (("ops", files, "loadfile", 0.7), ("laws", [LAWS], "load", 1.0)):
-        many = ["-n", "8", "--dist", spread] if find_spec("xdist") else []
-        words = ["pytest", "-m", "gpu", *where, "-rs", _report(place, name), *many]
+    many = ["-n", "8", "--dist", "load"] if find_spec("xdist") else []
+    for name, where, share in (("ops", files, 0.7), ("laws", [LAWS], 1.0)):
+        words = [*PYTEST, *where, "-rs", _report(place, name), *many]
         yield Command(name, words, share=share)
 
 

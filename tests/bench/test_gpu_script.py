@@ -1,5 +1,7 @@
 """benchmarks.gpu on a machine without a card: every part runs at tiny sizes, and its verdicts are earned."""
 
+import json
+import os
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.commands import Command, Part, Place, read_csv, run, write_csv
 from benchmarks.gpu.parts import PARTS
 from tests.command import ROOT
+from tests.kernels.conftest import end_if_lost
 from zoo.bench.op_subjects import subjects
 
 SLOW = ["timeit", "-n", "1", "-r", "1", "import time; time.sleep(60)"]
@@ -88,23 +91,75 @@ def test_nothing_is_begun_without_time_and_a_second_run_replaces_the_note(tmp_pa
 # verdicts --------------------------------------------------------------------------------------------------
 
 
-def case(file: str, child: str = "") -> str:
-    return f'<testcase classname="tests.kernels.{file}" name="test_x" time="1">{child}</testcase>'
+def case(file: str, child: str = "", name: str = "test_x") -> str:
+    return f'<testcase classname="tests.kernels.{file}" name="{name}" time="1">{child}</testcase>'
+
+
+def report_of(tmp_path: Path, cases: list[str]) -> Path:
+    report = tmp_path / "report.xml"
+    report.write_text(f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>")
+    return report
 
 
 def test_a_kernel_is_proven_where_all_its_tests_have_run_and_passed(tmp_path: Path):
+    """A package that is not installed takes nothing from one that is."""
     cases = [case("test_a_gpu"), case("test_a_gpu"), case("test_b_gpu"), case("test_b_gpu", "<failure/>")]
     cases += [case("test_c_gpu"), case("test_c_gpu", "<skipped/>"), case("test_d_gpu", "<error/>")]
-    report = tmp_path / "report.xml"
-    report.write_text(f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>")
-    found = tested.counts([report])
+    cases += [
+        case("test_p_gpu", "", "test_delta_rule_by_fla[a]"),
+        case("test_p_gpu", "<skipped/>", "test_mamba_ssm[b]"),
+    ]
+    found = tested.counts([report_of(tmp_path, cases)])
     assert {file: tested.proven(ends) for file, ends in found.items()} == {
         "test_a_gpu": True,
         "test_b_gpu": False,
         "test_c_gpu": False,
         "test_d_gpu": False,
+        "test_p_gpu fla": True,
+        "test_p_gpu mamba_ssm": False,
     }
     assert "| test_b_gpu | 1 | 1 | 0 | no |" in tested.table(found)
+
+
+def test_the_error_and_bound_of_every_case_are_in_a_table(tmp_path: Path):
+    held = json.dumps([("output 0", 1.23456e-7, 4e-6), ("gradient 1", 2e-3, 1e-3)]).replace('"', "&quot;")
+    child = f'<properties><property name="distances" value="{held}"/></properties>'
+    found = list(
+        tested.errors(report_of(tmp_path, [case("test_a_gpu", child, "test_x[1]"), case("test_a_gpu")]))
+    )
+    assert [(row["of"], row["error"], row["bound"]) for row in found] == [
+        ("output 0", "1.23e-07", "4e-06"),
+        ("gradient 1", "0.002", "0.001"),
+    ]
+    assert found[0]["test"] == "tests.kernels.test_a_gpu::test_x[1]"
+
+
+def test_a_part_that_is_stopped_is_asked_as_ctrl_c_asks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """At which pytest writes its report."""
+    monkeypatch.setattr(commands, "LEAST_S", 0.1)
+    lines = "print('begun', flush=True)", "try: time.sleep(60)", "except KeyboardInterrupt: print('asked')"
+    wait = "\n".join(["import time", *lines])
+    words = ["timeit", "-n", "1", "-r", "1", wait]
+    run("some", part(Command("slow", words, may_stop=True)), place(tmp_path), time.monotonic() + 2)
+    assert (tmp_path / "some" / "slow.log").read_text().split()[:2] == ["begun", "asked"]
+
+
+def test_a_worker_that_has_lost_its_card_ends_and_is_replaced(monkeypatch: pytest.MonkeyPatch):
+    def lost() -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw1")
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    end_if_lost()
+    assert not ended
+    monkeypatch.setattr(torch.cuda, "synchronize", lost)
+    end_if_lost()
+    monkeypatch.delenv("PYTEST_XDIST_WORKER")
+    end_if_lost()
+    assert ended == [1]
 
 
 def ops_row(
