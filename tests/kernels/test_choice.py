@@ -1,14 +1,17 @@
 """kernels=: what is asked for runs, what ran is noted, and what cannot be had says why."""
 
+import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from tests.command import ROOT
 from tests.training.tiny import tiny
-from zoo.kernels.choice import Op, kernels, lacking, ops
+from zoo.kernels.choice import Op, contradiction, kernels, lacking, ops
 from zoo.kernels.served import check_served, unserved
+from zoo.launch.preflight import Validator
 from zoo.training.train import train
 
 
@@ -149,6 +152,22 @@ def test_a_package_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch)
         assert op.run("chunked", X) == "fla"
         with pytest.raises(ValueError, match=r"cannot run toy: fla: too many.  Use kernels=auto"):
             op.run("chunked", torch.zeros(2))
+
+
+def test_what_torch_compile_cannot_trace_is_refused_before_training(tmp_path: Path):
+    cell = tiny(trainer="gpu", kernels="package", trainer__step="compile")
+    says = r"trainer.step \(=compile\) cannot trace what kernels=package calls: use trainer.step=auto"
+    assert re.match(says, "; ".join(Validator().problems(cell)))
+    assert contradiction("package", "gpu", "graph") is contradiction("triton", "gpu", "compile") is None
+
+
+def test_a_tensor_that_32_bits_cannot_count_is_refused(monkeypatch: pytest.MonkeyPatch):
+    op = Op("toy", {"reference": reference}, others=("triton",))
+    monkeypatch.setattr(op, "module", lambda name: SimpleNamespace(unfit=lambda *inputs: None))
+    monkeypatch.setattr("zoo.kernels.choice.absent", lambda name: None)
+    largest = torch.empty(2**15, 2**16 - 1, device="meta")
+    assert op.refusal("triton", largest) is None
+    assert "2^31 elements" in (op.refusal("triton", X, torch.empty(2**15, 2**16, device="meta")) or "")
 
 
 def test_no_mixer_attends_past_the_ops():

@@ -67,6 +67,18 @@ def test_a_package_that_is_there_and_does_not_import_says_so(
     assert says in str(raises)
 
 
+def test_mamba_ssm_without_its_compiled_half_is_absent(monkeypatch: pytest.MonkeyPatch):
+    """Its own import lets the lack of it pass."""
+
+    def found(name: str) -> None:
+        if name != "mamba_ssm":
+            raise ModuleNotFoundError(f"No module named '{name}'")
+
+    monkeypatch.setattr(available.importlib.util, "find_spec", lambda name: ModuleSpec(name, None))
+    monkeypatch.setattr(available.importlib, "import_module", found)
+    assert "selective_scan_cuda" in (absent.__wrapped__("mamba_ssm") or "")
+
+
 def test_a_package_that_is_not_there_says_so(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(available.importlib.util, "find_spec", lambda name: None)
     assert absent.__wrapped__("flash_attn") == "flash_attn is not installed"

@@ -6,8 +6,9 @@ import importlib.util
 import os
 import warnings
 
-# what must import for an implementation to run; mamba_ssm itself imports its compiled half
+# what must import for an implementation to run
 MODULES = {"triton": "triton", "flash_attn": "flash_attn", "mamba_ssm": "mamba_ssm", "fla": "fla"}
+COMPILED = {"mamba_ssm": "selective_scan_cuda"}  # its own import lets the lack of it pass
 
 
 @functools.cache
@@ -20,6 +21,8 @@ def absent(name: str) -> str | None:
         with warnings.catch_warnings():  # a package may complain of a machine without its device
             warnings.simplefilter("ignore")
             importlib.import_module(module)
+            if module in COMPILED:
+                importlib.import_module(COMPILED[module])
     except (ImportError, OSError) as error:  # compiled for another torch, or a library that is not there
         return f"{module} cannot be imported: {' '.join(str(error).split())}"
     return None

@@ -16,6 +16,8 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, Literal, get_args
 
+from torch import Tensor
+
 import zoo.kernels
 from zoo.checks import one_of
 from zoo.kernels.available import absent, interpreted, no_device
@@ -24,6 +26,7 @@ from zoo.kernels.proving import verdict
 Kernels = Literal["auto", "reference", "triton", "package"]
 KINDS: tuple[str, ...] = get_args(Kernels)
 REFERENCE, TRITON = "reference", "triton"
+INT32 = 2**31
 CARDS = ("cuda",)  # kinds of devices on which kernels are proved
 
 
@@ -143,7 +146,19 @@ class Op:
 
     def refusal(self, name: str, *inputs: Any) -> str | None:
         """Why implementation `name` cannot take these inputs here; None: it can."""
-        return None if name in self.forms else absent(name) or self.module(name).unfit(*inputs)
+        if name in self.forms:
+            return None
+        too_large = _too_large(inputs) if name == TRITON else None
+        return absent(name) or too_large or self.module(name).unfit(*inputs)
+
+
+def _too_large(inputs: Sequence[Any]) -> str | None:
+    """Why our kernels cannot reach all elements of a tensor; None: they can."""
+    for x in inputs:
+        if isinstance(x, Tensor) and x.numel() >= INT32:
+            shape = " x ".join(map(str, x.shape))
+            return f"a tensor of {shape} has 2^31 elements or more, and our kernels count them in 32 bits"
+    return None
 
 
 def ops() -> list[Op]:
@@ -157,8 +172,13 @@ def names_with(kind: str) -> list[str]:
     return [op.name for op in ops() if op.of_kind(kind)]
 
 
-def contradiction(asked: str, accelerator: str) -> str | None:
+def contradiction(asked: str, accelerator: str, step: str = "auto") -> str | None:
     """Why no machine can run what is asked for on this accelerator, in one line; None: some can."""
+    if asked == "package" and step == "compile":
+        return (
+            "trainer.step (=compile) cannot trace what kernels=package calls: "
+            "use trainer.step=auto or kernels=auto."
+        )
     if asked in ("auto", REFERENCE) or accelerator == "gpu" or (asked == TRITON and interpreted()):
         return None
     return f"kernels (={asked}) needs trainer.accelerator=gpu, and it is {accelerator}: use kernels=auto."

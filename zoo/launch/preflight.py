@@ -66,7 +66,7 @@ def _other_layers(cell: Cell) -> list[dict[str, Any]]:
 
 def _kernels(cell: Cell) -> list[str]:
     """Beside `_built`, not in it: cells of one point may ask for different kernels."""
-    found = contradiction(cell.kernels, cell.trainer.accelerator)
+    found = contradiction(cell.kernels, cell.trainer.accelerator, cell.trainer.step)
     return [] if found is None else [found]
 
 
