@@ -60,3 +60,16 @@ def test_refuses_settings_that_do_not_fit(settings: dict, named: str):
     make = {"d_model": 8, "num_heads": 1, "window": 3, "num_global": 2, "num_random": 3}
     with pytest.raises(ValueError, match=named):
         BigBird(**(make | settings))
+
+
+def test_a_whole_sequence_s_mask_is_made_once_and_those_of_other_lengths_stay():
+    """A recorded step reads the memory that it was recorded on again."""
+    mixer, x = BigBird(8, 2, window=4, num_global=1, num_random=2, max_len=16), torch.randn(1, 12, 8)
+    first = mixer._places(0, 12, x.device)
+    mixer(x[:, :7])
+    parts = [
+        mixer(x),
+        torch.cat([(head := mixer.extend(x[:, :5]))[0], mixer.extend(x[:, 5:], head[1])[0]], 1),
+    ]
+    assert all(a is b for a, b in zip(first, mixer._places(0, 12, x.device), strict=True))
+    torch.testing.assert_close(parts[0], parts[1])

@@ -22,7 +22,7 @@ from zoo.results.outcome import AtDistance, Score
 from zoo.training.loggers import OURS
 from zoo.training.lr_schedule import lr_factor
 from zoo.training.optimizer import make_optimizer
-from zoo.training.train import check, train
+from zoo.training.train import check, rows_at_once, train
 
 
 def optim(**changes: Any) -> OptimConfig:
@@ -183,3 +183,11 @@ def test_the_shipped_loggers_name_real_classes_and_settings():
         known = inspect.signature(get_class(target).__init__).parameters
         assert set(config) - set(OURS) <= set(known), path.name
         assert "save_dir" in known
+
+
+@pytest.mark.parametrize(
+    ("asked", "seq_len", "device", "rows"),
+    [(32, 64, "cpu", 32), (32, 64, "cuda", 256), (32, 1024, "cuda", 64), (32, 65536, "cuda", 32)],
+)
+def test_a_gpu_evaluates_more_rows_at_once(asked: int, seq_len: int, device: str, rows: int):
+    assert rows_at_once(asked, seq_len, device) == rows

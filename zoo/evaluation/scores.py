@@ -37,7 +37,9 @@ class Tally:
         sums = torch.stack([part.double() for part in parts])
         self._sums = sums if self._sums is None else self._sums + sums
         bins = distances.double().log2().ceil().long().clamp(max=FARTHEST - 1)
-        counts = torch.bincount((2 * bins + right).flatten(), minlength=2 * FARTHEST)
+        places = (2 * bins + right).flatten()  # bincount would wait for a device, to learn how many there are
+        counts = torch.zeros(2 * FARTHEST, dtype=torch.long, device=places.device)
+        counts.scatter_add_(0, places, torch.ones_like(places))
         self._by_distance = counts if self._by_distance is None else self._by_distance + counts
         self._answers += right.numel()
 

@@ -59,6 +59,7 @@ class BigBird(Mixer[State]):
         self.d_model, self.window, self.num_global, self.num_random = d_model, window, num_global, num_random
         generator = torch.Generator().manual_seed(seed)
         draw = torch.randperm(max_len - num_global, generator=generator, device="cpu")  # even on "meta"
+        self._whole: dict[tuple[int, torch.device], tuple[Tensor, Tensor]] = {}
         self.columns = sorted(num_global + int(i) for i in draw[:num_random])
         self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
@@ -69,16 +70,28 @@ class BigBird(Mixer[State]):
         if state is not None:
             k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
         total = seen + x.shape[1]
-        stands = [*self._kept(seen), *range(seen, total)]  # where each key does
-        mask = self._seen(torch.arange(seen, total), torch.tensor(stands)).to(x.device)
+        mask, index = self._places(seen, total, x.device)
         heads = self.qkv.num_heads
         y = masked_attention(q, per_query_head(k, heads), per_query_head(v, heads), mask)
-        keep = set(self._kept(total))
-        index = torch.tensor(
-            [i for i, s in enumerate(stands) if s in keep], dtype=torch.int64, device=x.device
-        )
         y = self.out_proj(y.transpose(1, 2).flatten(2))
         return y, State(k.index_select(2, index), v.index_select(2, index), total)
+
+    def _places(self, seen: int, total: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """The mask of the tokens from `seen` on, and which keys are kept after them.
+
+        Those of whole sequences stay on their device for good: training asks for the same at each step, a
+        copy would wait for the device, and a recorded step reads that memory again.
+        """
+        if (total, device) in self._whole and not seen:
+            return self._whole[total, device]
+        stands = [*self._kept(seen), *range(seen, total)]  # where each key does
+        mask = self._seen(torch.arange(seen, total), torch.tensor(stands, dtype=torch.long))
+        keep = set(self._kept(total))
+        index = torch.tensor([i for i, s in enumerate(stands) if s in keep], dtype=torch.long)
+        places = mask.to(device), index.to(device)
+        if not seen:
+            self._whole[total, device] = places
+        return places
 
     def _kept(self, seen: int) -> list[int]:
         """The positions that a later token may see."""

@@ -36,6 +36,7 @@ from zoo.training.train_state import Diverged, Journal, Position
 from zoo.training.truth import check_said
 
 CHECKPOINT, METRICS = "last.ckpt", "metrics.csv"
+TOKENS_AT_ONCE = 2**16  # in an evaluation on a GPU
 MOST_NUMBERS = 2**36  # of a model: a quarter of a terabyte, without its gradients
 
 
@@ -92,7 +93,7 @@ def train(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
 def prepared(cell: Cell) -> Iterator[tuple[TrainerConfig, Choice]]:
     """The process made ready for the cell, for as long as the context lasts.  ValueError: it cannot be."""
     trainer = cell.trainer
-    refused = contradiction(cell.kernels, trainer.accelerator) or unavailable(cell)
+    refused = contradiction(cell.kernels, trainer.accelerator, trainer.step) or unavailable(cell)
     if refused:
         raise ValueError(refused)
     with surroundings(trainer.threads), kernels(cell.kernels) as choice:
@@ -186,8 +187,14 @@ def _longest(task: Task, *splits: Any) -> int:
 
 
 def _streams(task: Task, optim: OptimConfig, trainer: TrainerConfig) -> dict[str, BatchStream]:
-    sizes = {"train": optim.batch_size, "valid": optim.eval_batch_size, "test": optim.eval_batch_size}
+    at_once = rows_at_once(optim.eval_batch_size, _longest(task, "valid", "test"), trainer.device)
+    sizes = {"train": optim.batch_size, "valid": at_once, "test": at_once}
     return {split: BatchStream(task, split, sizes[split], trainer.device) for split in SPLITS}
+
+
+def rows_at_once(asked: int, seq_len: int, device: str) -> int:
+    """In an evaluation: on a GPU, which few rows leave idle, up to 256, or TOKENS_AT_ONCE of tokens."""
+    return asked if device == "cpu" else max(asked, min(256, TOKENS_AT_ONCE // seq_len))
 
 
 def lightning(trainer: TrainerConfig, journal: Journal, folder: Path) -> pl.Trainer:
