@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from zoo import interrupts
 from zoo.config.cell import Cell
 from zoo.interrupts import Terminated
+from zoo.launch import cards
 from zoo.launch.grouping import Apart, Group, Together, groups, left, singles
 from zoo.launch.run_cell import CellFailed, run_cell
 from zoo.results import lease, store
@@ -63,6 +64,10 @@ class Pool:
     def __init__(self, context: Any, workers: int, display: Display) -> None:
         self.context, self.workers, self.display = context, workers, display
         self.running: dict[Connection, tuple[Group, ForkServerProcess]] = {}
+        self.cards: list[str] = []  # of the machine, where cells train on them
+        self.card_of: dict[
+            Connection, str | None
+        ] = {}  # each process has one to itself while there are enough
         self.waiting: list[Group] = []  # the next one last
         self.answers: dict[Connection, Apart] = {}
         self.rulings: dict[str, str] = {}  # likeness -> why such cells train alone; "": they do not
@@ -76,6 +81,7 @@ class Pool:
         KeyboardInterrupt: the running cells have saved where they were.
         """
         self.waiting, failures = [*groups(cells, self.workers)][::-1], []
+        self.cards = cards.cards() if any(map(cards.on_gpu, cells)) else []
         with interrupts.later():
             try:
                 while self.waiting or self.running or self.elsewhere:
@@ -138,9 +144,12 @@ class Pool:
         for cell in group.cells:  # of an earlier attempt: not this one's reason
             (cell.folder / "error.txt").unlink(missing_ok=True)
         mine, theirs = self.context.Pipe(duplex=False)
-        process = self.context.Process(target=_work, args=(group, theirs, machine()), daemon=True)
+        taken = [self.card_of[pipe] for pipe in self.running]
+        card = cards.least_used(self.cards, taken) if cards.on_gpu(group.cells[0]) else None
+        process = self.context.Process(target=_work, args=(group, theirs, machine(), card), daemon=True)
         process.start()
         theirs.close()
+        self.card_of[mine] = card
         self.running[mine] = group, process
         self.display.started(*group.cells)
 
@@ -231,8 +240,9 @@ def _output(folder: Path) -> str:
     return path.read_text(errors="replace")[-4000:] if path.exists() else ""
 
 
-def _work(group: Group, pipe: Connection, here: dict[str, Any]) -> None:
+def _work(group: Group, pipe: Connection, here: dict[str, Any], card: str | None = None) -> None:
     """In the worker: run the group; what it prints lies in its first output.txt unless all went well."""
+    cards.see_only(card)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's, which then ends this process
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])  # a SLURM job keeps it from the fork server
     threading.Thread(target=_end_with_driver, daemon=True).start()

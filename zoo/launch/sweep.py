@@ -7,6 +7,7 @@ from pathlib import Path
 from zoo.config.cell import Cell
 from zoo.config.compose import Composer
 from zoo.launch import rerun
+from zoo.launch.cards import cards, on_gpu
 from zoo.launch.display import SweepDisplay
 from zoo.launch.grouping import in_words
 from zoo.launch.preflight import Validator
@@ -140,7 +141,9 @@ def _tidy(folder: Path) -> None:
 
 
 def count(n_workers: int | str, cells: Sequence[Cell]) -> int:
-    """How many cells run at once."""
+    """How many cells run at once: auto, one a card where they train on cards, else as many as cores allow."""
+    if n_workers == "auto" and any(map(on_gpu, cells)):
+        return max(1, len(cards()))
     if n_workers == "auto":
         threads = max((cell.trainer.threads for cell in cells), default=1)
         return max(1, len(os.sched_getaffinity(0)) // threads)

@@ -1,0 +1,81 @@
+"""One cell a card: counted, chosen, and all that a worker sees."""
+
+import os
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from tests.training.tiny import tiny
+from zoo.launch import cards, process_pool
+from zoo.launch.grouping import singles
+from zoo.launch.process_pool import Pool
+from zoo.launch.sweep import count
+
+
+@pytest.fixture
+def four(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(cards.VISIBLE, raising=False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+
+
+def test_auto_is_a_worker_a_card_and_cores_count_where_none_trains_on_one(
+    four: None, monkeypatch: pytest.MonkeyPatch
+):
+    gpu, cpu = tiny(trainer="gpu"), tiny()
+    assert cards.cards() == ["0", "1", "2", "3"] and count("auto", [cpu, gpu]) == 4
+    assert count("auto", [cpu]) == len(os.sched_getaffinity(0))
+    monkeypatch.setenv(cards.VISIBLE, "2, MIG-7")
+    assert cards.cards() == ["2", "MIG-7"] and count("auto", [gpu]) == 2 and count(3, [gpu]) == 3
+    monkeypatch.setenv(cards.VISIBLE, "")
+    assert cards.cards() == [] and count("auto", [gpu]) == 1
+
+
+@pytest.mark.parametrize(
+    ("taken", "next_one"),
+    [([], "0"), (["0"], "1"), (["0", "1"], "0"), (["0", "1", "0"], "1"), (["1", None], "0")],
+)
+def test_the_next_worker_has_the_card_that_fewest_have(taken: list[str | None], next_one: str):
+    assert cards.least_used(["0", "1"], taken) == next_one
+    assert cards.least_used([], taken) is None
+
+
+class Context:
+    """Starts no process, and keeps what it was asked to."""
+
+    def __init__(self) -> None:
+        self.given: list[Any] = []
+
+    def Pipe(self, duplex: bool) -> tuple[Any, Any]:
+        return object(), SimpleNamespace(close=lambda: None)
+
+    def Process(self, target: Any, args: tuple[Any, ...], daemon: bool) -> Any:
+        self.given.append(args[3])
+        return SimpleNamespace(start=lambda: None)
+
+
+def test_each_worker_is_given_a_card_and_one_that_ends_leaves_its_own(four: None):
+    context = Context()
+    pool = Pool(context, 4, SimpleNamespace(started=lambda *cells: None))  # pyright: ignore
+    pool.cards = cards.cards()
+    for seed in range(4):
+        pool._start(group(tiny(trainer="gpu", seed=seed)))
+    assert context.given == ["0", "1", "2", "3"]
+    del pool.running[list(pool.running)[2]]
+    pool._start(group(tiny(trainer="gpu", seed=5)))
+    pool._start(group(tiny(seed=6)))
+    assert context.given[4:] == ["2", None]
+
+
+def group(cell: Any) -> Any:
+    (whole,) = process_pool.groups([cell], 1)
+    return singles(whole, "")[0] if len(whole.cells) > 1 else whole
+
+
+def test_a_worker_sees_its_card_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(cards.VISIBLE, "0,1")
+    cards.see_only(None)
+    assert os.environ[cards.VISIBLE] == "0,1"
+    cards.see_only("1")
+    assert os.environ[cards.VISIBLE] == "1"
