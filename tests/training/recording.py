@@ -37,9 +37,10 @@ class Called:
 
 
 def checkpoint(folder: Path) -> dict[str, Any]:
-    """last.ckpt without the times in it."""
+    """last.ckpt without the times in it and the form of its steps."""
     contents = torch.load(folder / "last.ckpt", weights_only=True)
-    position = {k: v for k, v in contents["position"].items() if not k.endswith("seconds")}
+    told = ("seconds", "step_form")
+    position = {k: v for k, v in contents["position"].items() if not k.endswith(told)}
     return contents | {"position": position}
 
 

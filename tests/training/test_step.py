@@ -106,9 +106,9 @@ def test_what_cannot_be_recorded_is_taken_eagerly_and_says_why(
     assert_same(tmp_path / "eager", tmp_path / "asked")
 
 
-def test_a_cell_that_takes_no_step_names_no_form(tmp_path: Path):
+def test_a_cell_that_takes_no_step_names_the_form_of_those_before(tmp_path: Path, recorder: type[Called]):
     train(tiny(), tmp_path)
-    assert train(tiny(), tmp_path).step_form is None
+    assert train(tiny(trainer__step="eager"), tmp_path).step_form == "graph"
 
 
 # the parts
