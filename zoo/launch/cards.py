@@ -9,7 +9,7 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def on_gpu(cell: Cell) -> bool:
-    return cell.config["trainer"]["accelerator"] == "gpu"
+    return cell.trainer.accelerator == "gpu"
 
 
 def cards() -> list[str]:
