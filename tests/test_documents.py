@@ -63,11 +63,13 @@ def test_a_folder_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     (tmp_path / "mixer").mkdir()
     text = (CONF / "mixer" / "gla.yaml").read_text()
     own = text.replace("label: GLA", "label: Mine").replace("family: linear", "family: quantum")
-    own = re.sub(r"  (paper|keeps): .*\n", "", own)
+    own = re.sub(r"  (paper|keeps): .*\n", "", own) + '  paper: "\\e[2J [red]"\n'
     (tmp_path / "mixer" / "mine.yaml").write_text(own)
     listing.main(["--markdown", "--config-dir", str(tmp_path)])
     said = capsys.readouterr().out
     assert "## quantum" in said.splitlines()[-6:]
-    assert "| Mine | `mine` |  |" in said
+    assert "| Mine | `mine` |  |" in said and "| \\x1b[2J [red] |" in said
+    listing.main(["--config-dir", str(tmp_path)])
+    assert "\\x1b[2J [red]" in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r"--config-dir \(=.*nowhere\) must hold mixer/NAME.yaml"):
         listing.main(["--config-dir", str(tmp_path / "nowhere")])

@@ -18,6 +18,8 @@ ONCE = {  # what went wrong once -> the command that did
     "error.txt:a_link:unfinished": "analysis.report.__main__",  # was handed on
     "config.yaml:bomb": "analysis.report.__main__",
     "config.yaml:keys": "analysis.report.__main__",
+    "task_settings.vocab_size:escapes": "analysis.loads",  # was computed with
+    "label:escapes": "analysis.loads",
     "label:tex": "analysis.pareto",
 }
 DEAR = {"zoo.plan": 2, "analysis.pareto": 2, "analysis.statistics.__main__": 3, "analysis.report.__main__": 5}

@@ -29,7 +29,7 @@ def all_visible(value: Any) -> Any:
     if isinstance(value, list):
         return [all_visible(item) for item in value]
     if isinstance(value, dict):
-        return {visible(key): all_visible(item) for key, item in value.items()}
+        return {all_visible(key): all_visible(item) for key, item in value.items()}
     return value
 
 

@@ -15,11 +15,13 @@ from typing import Any
 import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from rich.markup import escape
 from rich.table import Table
 
 from zoo.config.about import about, mistakes
 from zoo.config.command_line import yaml_mistake
 from zoo.config.paths import CONF
+from zoo.foreign import all_visible, visible
 from zoo.instantiate import target
 from zoo.mixers.base import Mixer
 from zoo.terminal import by_family, console, slim
@@ -65,7 +67,7 @@ def _row(path: Path) -> Row:
         raise ValueError(wrong[0])
     said = about(path.stem, mixer)
     return Row(
-        name=path.stem,
+        name=visible(path.stem),
         label=said["label"],
         family=said["family"],
         keeps=said.get("keeps", ""),
@@ -84,7 +86,7 @@ def _loaded(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: {str(error).splitlines()[0]}") from None
     if not isinstance(mixer, dict):
         raise ValueError(f"{path} must hold {{key: value}} lines.")
-    return mixer
+    return all_visible(mixer)
 
 
 def _word(mixer: dict[str, Any], key: str, values: list[Any]) -> str:
@@ -101,7 +103,7 @@ def as_tables(found: Sequence[Row]) -> list[Table]:
         for column in ("keeps", "knob", "paper"):
             table.add_column(column, overflow="fold")
         for row in group:
-            table.add_row(row.name, row.keeps, row.knob, row.paper)
+            table.add_row(*map(escape, (row.name, row.keeps, row.knob, row.paper)))
         tables.append(table)
     return tables
 

@@ -53,6 +53,7 @@ class Fits:
 EXACT = 2**53  # integers up to here are the same in JSON, in a float and in a browser
 Seed = Annotated[int, Within(-(2**63), 2**63 - 1)]
 Count = Annotated[int, Within(0, EXACT)]
+Size = Annotated[int, Within(0, 2**20)]  # bounds are computed number by number
 Positive = Annotated[int, Within(1, EXACT)]
 Amount = Annotated[float, Within(0, 1e100)]
 Rate = Annotated[float, Within(5e-324, 1e100)]
@@ -60,7 +61,7 @@ Share = Annotated[float, Within(0, 1)]
 Name = Annotated[str, Fits(lambda word: len(word) <= LONGEST, f"a word of at most {LONGEST} characters")]
 RunId = Annotated[str, Fits(RUN_ID.fullmatch, "letters, digits and . _ = + - alone")]
 SliceOf = Annotated[
-    dict[str, Count], Fits(lambda word: re.fullmatch(r"\w{1,40}", word), "named by plain words")
+    dict[str, Size], Fits(lambda word: re.fullmatch(r"\w{1,40}", word), "named by plain words")
 ]
 
 
@@ -88,6 +89,12 @@ class Distance(TypedDict):
     right: Count
 
 
+class TaskSettings(TypedDict, total=False):
+    """Of the settings of a task, what others compute with."""
+
+    vocab_size: Size
+
+
 class Record(TypedDict, total=False):
     """result.json.  What each field means: `zoo.results.load` and `zoo.results.outcome.Outcome`."""
 
@@ -101,7 +108,7 @@ class Record(TypedDict, total=False):
     knob: dict[str, Any] | None
     mixer_settings: Required[dict[str, Any]]
     task: Required[Name]
-    task_settings: Required[dict[str, Any]]
+    task_settings: Required[TaskSettings]
     d_model: Required[Positive]
     n_layers: Required[Positive]
     seed: Required[Seed]
@@ -323,7 +330,7 @@ def _plain(hint: Any, inner: tuple[Any, ...]) -> Check:
 
 
 def _must(path: str, value: Any, words: str) -> str:
-    return f"{path} (={_short(value)}) must be {words}"
+    return f"{path[:LONGEST]} (={_short(value)}) must be {words}"
 
 
 def _short(value: Any, most: int = 60) -> str:
