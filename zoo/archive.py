@@ -2,8 +2,8 @@
 
   python -m zoo.archive results/mini_based_fig2 --out docs/results/mini_based_fig2.zip
 
-It holds each cell's config.yaml, env.json, metrics.csv and result.json, about 3 kB a cell; checkpoints,
-failed and unfinished cells stay behind.  `zoo.results.load` and every command of analysis/ read it like the
+It holds each cell's config.yaml, env.json, metrics.csv and result.json, about 3 kB a cell, and with --weights
+the weights that were kept; checkpoints, failed and unfinished cells stay behind.  `zoo.results.load` and every command of analysis/ read it like the
 folder.  The same cells make the same bytes.
 Exit code: 0; 2 when nothing was written; 3 when it was, without records or files that cannot be read.
 """
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zoo.results.atomic import beside
-from zoo.results.home import KEPT, read_bytes, shown
+from zoo.results.home import KEPT, WEIGHTS, read_bytes, shown
 from zoo.results.reading import Reading, left_out
 from zoo.terminal import USAGE, say
 
@@ -29,10 +29,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("results", type=Path, metavar="RESULTS", help="the folder that zoo.run wrote to")
     parser.add_argument("--out", type=Path, metavar="NAME.zip", help="default: RESULTS.zip")
+    parser.add_argument("--weights", action="store_true", help="with weights.safetensors, for zoo.load")
     args = parser.parse_args(argv)
     out: Path = args.out or args.results.resolve().with_suffix(".zip")
     try:
-        count, reading = archive(args.results, out)
+        count, reading = archive(args.results, out, args.weights)
     except ValueError as error:
         return say(str(error), USAGE)
     except OSError as error:
@@ -41,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return left_out(reading.wrong, reading.notes)
 
 
-def archive(home: Path, out: Path) -> tuple[int, Reading]:
+def archive(home: Path, out: Path, weights: bool = False) -> tuple[int, Reading]:
     """Write the finished cells of a folder to `out`, in one move; how many they are, and what was not read.
 
     A file that is missing, damaged or a link (it may lead anywhere) is left out, its record is not.
@@ -56,7 +57,8 @@ def archive(home: Path, out: Path) -> tuple[int, Reading]:
     out.parent.mkdir(parents=True, exist_ok=True)
     with beside(out) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as file:
         for run_id in sorted(folders):
-            for name in KEPT:
+            kept = weights and (folders[run_id] / WEIGHTS).exists()
+            for name in (*KEPT, WEIGHTS) if kept else KEPT:
                 info = zipfile.ZipInfo(f"{run_id}/{name}", WHEN)
                 info.compress_type = zipfile.ZIP_DEFLATED
                 try:

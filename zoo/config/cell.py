@@ -13,7 +13,7 @@ from zoo.config.settings import OptimConfig, TrainerConfig, settings
 
 SCHEMA = 1  # raise it when the meaning of a cell changes: every run id changes with it
 # keys that say where and how to run, not what
-MACHINE_ONLY = ("results", "logger", "kernels", "population", "rerun")
+MACHINE_ONLY = ("results", "logger", "kernels", "population", "rerun", "keep_weights")
 MACHINE_ONLY_TRAINER = ("accelerator", "step", "threads", "checkpoint_every", "checkpoint_seconds")
 LATER = {
     ("zoo.mixers.attention.Attention", "dropout"): 0.0

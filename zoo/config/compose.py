@@ -35,7 +35,8 @@ from zoo.config.template import Template, template
 
 ROOT = "config"  # conf/config.yaml
 GROUPS = ("mixer", "task", "block", "model", "optim", "trainer", "logger")  # each names one yaml
-KEYS = ("d_model", "n_layers", "seed", "lr", "kernels", "population", "max_examples", "results", "rerun")
+KEYS = ("d_model", "n_layers", "seed", "lr", "kernels", "population", "max_examples", "results")
+KEYS += ("rerun", "keep_weights")
 NEEDED = (*GROUPS, *KEYS)
 
 

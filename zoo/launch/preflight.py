@@ -18,6 +18,7 @@ SUPPLIED = {"block": ("mixer",)}  # arguments that the program gives, not the co
 TOP = {
     **{"d_model": int, "n_layers": int, "seed": int, "lr": float},
     **{"kernels": Kernels, "population": int | Literal["auto"], "max_examples": int | None, "results": str},
+    "keep_weights": bool | Literal["auto"],
 }
 POSITIVE = ("d_model", "n_layers", "lr", "population")
 
@@ -35,7 +36,7 @@ class Validator:
             return found
         if cell.point not in self._built:
             self._built[cell.point] = _sections(cell) or _given(cell) or _said(cell) or _built(cell)
-        return list(dict.fromkeys(self._built[cell.point] or _kernels(cell) or _decay(cell)))
+        return list(dict.fromkeys(self._built[cell.point] or _kernels(cell) or _weights(cell) or _decay(cell)))
 
 
 def _top_level(cell: Cell) -> list[str]:
@@ -67,6 +68,13 @@ def _other_layers(cell: Cell) -> list[dict[str, Any]]:
 def _kernels(cell: Cell) -> list[str]:
     """Beside `_built`, not in it: cells of one point may ask for different kernels."""
     found = contradiction(cell.kernels, cell.trainer.accelerator, cell.trainer.step)
+    return [] if found is None else [found]
+
+
+def _weights(cell: Cell) -> list[str]:
+    from zoo.results.weights import refusal
+
+    found = refusal(cell.config["keep_weights"])
     return [] if found is None else [found]
 
 

@@ -17,7 +17,8 @@ from zoo.foreign import visible
 
 Home = Path | zipfile.Path  # a results folder or a folder in it; on disk, or in an archive
 MIB = 2**20
-LARGEST = {"metrics.csv": 256 * MIB}  # of a file; a real one has some kB
+WEIGHTS = "weights.safetensors"
+LARGEST = {"metrics.csv": 256 * MIB, WEIGHTS: 8 * 2**30}  # of a file; a real one has some kB
 LARGE = 4 * MIB  # of any other
 WHOLE = 16 * 2**30  # of what an archive holds in all
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, IndexError)

@@ -83,6 +83,7 @@ class Outcome:
     step_form: (
         str | None
     )  # how steps were taken, and why not otherwise (zoo.training.step); None: none were taken
+    weights: str | None = None  # SHA-256 of weights.safetensors; None: none are kept
 
 
 @dataclass(frozen=True)

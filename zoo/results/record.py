@@ -142,6 +142,7 @@ class Record(TypedDict, total=False):
     peak_memory_bytes: Required[Count]
     kernels: dict[str, str]
     step_form: str | None
+    weights: str | None
     slices: Required[list[Slice]]
     distances: Required[list[Distance]]
     overrides: list[str]

@@ -3,6 +3,7 @@
     results/<run_id>/config.yaml   the resolved config
                      env.json      versions, git revision, machine, command line
                      metrics.csv   step, split, slice, metric, value (written while training)
+                     weights.safetensors   the final weights, where they are kept (zoo/results/weights.py)
                      last.ckpt     where training goes on after a kill
                      result.json   written last, in one move: where it stands, the cell is done
                      error.txt     instead of it, the traceback of a cell that failed
@@ -25,13 +26,13 @@ import pandas as pd
 
 from zoo.foreign import visible
 from zoo.results.atomic import replacing, room
-from zoo.results.home import Home, cells, folders, shown, text
+from zoo.results.home import WEIGHTS, Home, cells, folders, shown, text
 from zoo.results.reading import Reading, is_done, parsed, read
 from zoo.results.record import SCHEMA
 
 __all__ = ["Home", "Reading", "cells", "folders", "is_done", "parsed", "read"]  # with what stands here
 
-FILES = ("config.yaml", "env.json", "metrics.csv", "last.ckpt", "result.json", "error.txt")
+FILES = ("config.yaml", "env.json", "metrics.csv", "last.ckpt", WEIGHTS, "result.json", "error.txt")
 
 
 CURVE = ("step", "split", "slice", "metric", "value")  # the columns of metrics.csv

@@ -21,6 +21,7 @@ from zoo.kernels.choice import Choice, contradiction, kernels, lacking
 from zoo.kernels.served import check_served
 from zoo.model import SequenceModel, model_from_config
 from zoo.results.metrics_csv import write_csv
+from zoo.results import weights
 from zoo.results.outcome import Outcome, Progress
 from zoo.state import peak
 from zoo.tasks.base import SPLITS, Task
@@ -269,7 +270,13 @@ def outcome(begun: Begun, diverged: Diverged | None, ran: dict[str, str], form: 
         peak_memory_bytes=_peak_memory(device),
         kernels=ran,
         step_form=form or position.step_form,
+        weights=weights.keep(_wanted(begun, diverged), begun.folder, model),
     )
+
+
+def _wanted(begun: Begun, diverged: Diverged | None) -> Any:
+    """Which weights to keep: of queued cells that know no `keep_weights` as by default."""
+    return False if diverged else begun.cell.config.get("keep_weights", "auto")
 
 
 def _peak_memory(device: str) -> int:

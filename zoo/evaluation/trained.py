@@ -1,0 +1,169 @@
+"""A cell that was trained, held in the hand: its model with the final weights, its task and its config."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from zoo.checks import at_least, nearest
+from zoo.config.cell import Cell
+from zoo.evaluation.scores import Tally
+from zoo.foreign import visible
+from zoo.instantiate import build_task
+from zoo.kernels.choice import kernels
+from zoo.kernels.linear_cross_entropy import answer_scores
+from zoo.model import SequenceModel, model_from_config
+from zoo.results import weights
+from zoo.results.home import WEIGHTS, Home, cells, opened, shown, text
+from zoo.results.outcome import Score, reason
+from zoo.results.reading import is_done, parsed
+from zoo.tasks.base import Batch, Task
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What `zoo.load` gives.  The model is in evaluation mode and on the CPU; `model.cuda()` moves all of it.
+
+    config: as the record's config.yaml has it, plain nested dicts.  record: result.json.
+    """
+
+    model: SequenceModel
+    task: Task
+    config: dict[str, Any]
+    record: dict[str, Any]
+
+    @property
+    def device(self) -> torch.device:
+        """Of the weights; inputs must be there too."""
+        return self.model.embedding.device
+
+    def logits(
+        self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"] | None = None
+    ) -> Float[Tensor, "B T V"] | Float[Tensor, "B A V"]:
+        """What the model says comes after each token, or after those at `positions`."""
+        with self.at_work():
+            return self.model.logits(self.model(inputs, positions))
+
+    def greedy(self, inputs: Int[Tensor, "B T"], steps: int) -> Int[Tensor, "B S"]:
+        """The `steps` most likely next tokens, one by one, each from the state that the one before left.
+
+        ValueError: the model has no exact decoding, or the sequence would be too long for it.
+        """
+        at_least("steps", steps, 1)
+        if not self.model.exact_decode:
+            raise ValueError(f"{self.record['mixer']} has no exact decoding: use `logits` of whole sequences.")
+        self.model.check_length(inputs.shape[1] + steps - 1)
+        found, state = [inputs], None
+        with self.at_work():
+            for _ in range(steps):
+                hidden, state = self.model.extend(found[-1], state)
+                found.append(self.model.logits(hidden[:, -1:]).argmax(-1))
+        return torch.cat(found[1:], dim=1)
+
+    def score(self, batch: Batch) -> Score:
+        """How the answers of a batch of the task go."""
+        tally = Tally()
+        self.add(tally, batch)
+        return tally.score()
+
+    def add(self, tally: Tally, batch: Batch) -> None:
+        """Count a batch, with the arithmetic of the cell's own test."""
+        with self.at_work():
+            states = self.model(batch.inputs, batch.positions).flatten(0, 1)
+            losses, best = answer_scores(states, self.model.head_weight, batch.answers.flatten())
+        right = best.view_as(batch.answers) == batch.answers
+        tally.add(losses.view_as(right), right, batch.positions - batch.sources)
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """As the cell was tested: its kernels, its precision, no gradients.
+
+        On a CPU a cell that a GPU trained takes what suits a CPU.
+        """
+        trainer = self.config["trainer"]
+        elsewhere = self.device.type == "cpu" and trainer["accelerator"] == "gpu"
+        mixed = trainer["precision"] == "bf16-mixed"
+        with (
+            torch.no_grad(),
+            kernels("auto" if elsewhere else self.config["kernels"]),
+            torch.autocast(self.device.type, torch.bfloat16, enabled=mixed),
+        ):
+            yield
+
+
+def load(results: str | Path, run_id: str | None = None) -> Trained:
+    """The trained model of a finished cell: `zoo.load("results/RUN")`, `zoo.load("some.zip", "RUN")`.
+
+    Its parts are built as its config.yaml names them, by `zoo.instantiate.make` alone; a record is data and
+    is checked, but a part of your own is imported, as in training.
+    ValueError, one line with the fix: no such run, not finished, no weights, weights of another model.
+    """
+    folder = _folder(Path(results), run_id)
+    record = record_of(folder)
+    kept = weights.read(folder, record.get("weights"))
+    config = config_of(folder, record)
+    try:
+        task = build_task(config)
+        with torch.device("meta"):
+            weights.check_fit(kept, _model(config, task), folder / WEIGHTS)
+        model = _model(config, task)
+        weights.put(kept, model)
+    except ValueError as error:
+        raise ValueError(visible(str(error))) from None
+    except Exception as error:  # whatever a constructor raises: the yaml is from elsewhere, or from before
+        raise ValueError(f"{shown(folder)} cannot be built: {visible(reason(error))}.") from error
+    return Trained(model.eval(), task, config, record)
+
+
+def record_of(folder: Home) -> dict[str, Any]:
+    """The record of a cell that has been trained to its end.  ValueError, one line: it is not there yet."""
+    if not is_done(folder):
+        raise ValueError(f"{shown(folder)} is not finished: give the command that made it once more.")
+    record = parsed(folder)
+    if record["status"] == "diverged":
+        raise ValueError(f"{shown(folder)} diverged at step {record['diverged_step']}: it kept no weights.")
+    return record
+
+
+def config_of(folder: Home, record: dict[str, Any]) -> dict[str, Any]:
+    """config.yaml, which must be that of the record: its run id is a hash of it.  ValueError, one line."""
+    path = shown(folder / "config.yaml")
+    content = text(folder, "config.yaml")
+    try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(content)):
+            raise ValueError("it holds an alias, which no config of zoo does")
+        config = yaml.safe_load(content)
+        run_id = Cell(config, {"mixer": record["mixer"]}).run_id
+    except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path} is no config of a cell ({visible(reason(error))}).") from None
+    if run_id != record["run_id"]:
+        raise ValueError(f"{path} is the config of {visible(run_id)}, its record of {record['run_id']}.")
+    return config
+
+
+def _model(config: dict[str, Any], task: Task) -> SequenceModel:
+    wide = config["trainer"]["precision"] == "64-true"
+    return model_from_config(config, task.vocab_size).to(torch.float64 if wide else torch.float32)
+
+
+def _folder(results: Path, run_id: str | None) -> Home:
+    """Where the files of the run lie.  ValueError, one line: it is not there."""
+    if run_id is None and results.is_file():
+        raise ValueError(f"{shown(results)} is an archive: name one of its runs, zoo.load(ARCHIVE, RUN_ID).")
+    if run_id is None:
+        results, run_id = results.parent, results.name
+    if results.exists():
+        names = [folder.name for folder in cells(results)]
+        if run_id in names:
+            return opened(results) / run_id
+        most_like = nearest(run_id, names)
+        like = f"; did you mean {shown(most_like)}?" if most_like else "."
+    else:
+        like = ", nor such a folder: give results/RUN_ID."
+    raise ValueError(f"no run {visible(run_id)} in {shown(results)}{like}")

@@ -1,0 +1,102 @@
+"""weights.safetensors: the final weights of a cell, beside its record.
+
+Numbers and names alone: reading it runs nothing, which a pickle cannot promise.  A tensor that several
+layers share is stored once, under its first name.  The record holds the file's SHA-256, so that damaged
+weights, or those of another attempt, are never taken for the record's.
+"""
+
+import hashlib
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from zoo.foreign import visible
+from zoo.results.atomic import replacing
+from zoo.results.home import WEIGHTS, Home, read_bytes, shown
+
+SMALL = 50_000_000  # bytes; keep_weights=auto keeps what is below
+AGAIN = "train the cell again with keep_weights=true rerun=true"
+LACKING = "needs the package safetensors: pip install safetensors, or leave it auto"
+MOST_NAMED = 3
+
+
+def refusal(wanted: object) -> str | None:
+    """Why `keep_weights` cannot be had on this machine, in one line; None: it can."""
+    return f"keep_weights=true {LACKING}." if wanted is True and not find_spec("safetensors") else None
+
+
+def keep(wanted: bool | Literal["auto"], folder: Path, model: nn.Module) -> str | None:
+    """Put the weights beside the record in `folder`, in one move; their SHA-256.  wanted: `keep_weights`.
+
+    None: they are not kept, and those of an earlier attempt are gone.  DiskFull: they do not fit.
+    """
+    size = sum(tensor.numel() * tensor.element_size() for tensor in _distinct(model).values())
+    if not wanted or (wanted == "auto" and (size >= SMALL or not find_spec("safetensors"))):
+        (folder / WEIGHTS).unlink(missing_ok=True)
+        return None
+    from safetensors.torch import save
+
+    content = save({name: tensor.detach().cpu().clone() for name, tensor in _distinct(model).items()})
+    with replacing(folder / WEIGHTS, "wb") as file:
+        file.write(content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def read(folder: Home, digest: str | None) -> dict[str, Tensor]:
+    """What `keep` put there.  digest: as the record has it.  ValueError, one line: there are none, damaged."""
+    path = shown(folder / WEIGHTS)
+    if not (folder / WEIGHTS).is_file() or digest is None:
+        raise ValueError(f"{shown(folder)} has no weights of its record: {AGAIN}.")
+    if not find_spec("safetensors"):
+        raise ValueError(f"{path} {LACKING.partition(',')[0]}.")
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    content = read_bytes(folder, WEIGHTS)
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise ValueError(f"{path} is damaged, or not of its record: {AGAIN}.")
+    try:
+        return load(content)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise ValueError(f"{path} is no safetensors file ({visible(str(error))[:120]}): {AGAIN}.") from None
+
+
+def check_fit(weights: dict[str, Tensor], model: nn.Module, where: object) -> None:
+    """ValueError, one line with names and shapes: they are of another model.  The model may be on "meta"."""
+    own = _distinct(model)
+    wrong = [f"{name} is missing" for name in own if name not in weights]
+    wrong += [f"{visible(name)} is in no part of the model" for name in weights if name not in own]
+    for name in own.keys() & weights.keys():
+        if own[name].shape != weights[name].shape:
+            wrong.append(f"{name} is {_size(weights[name])}, the model's is {_size(own[name])}")
+        elif own[name].dtype != weights[name].dtype:
+            wrong.append(f"{name} is {weights[name].dtype}, the model's is {own[name].dtype}")
+    if wrong:
+        more = f"; and {len(wrong) - MOST_NAMED} more" if len(wrong) > MOST_NAMED else ""
+        raise ValueError(f"{shown(where)} does not fit its model: {'; '.join(wrong[:MOST_NAMED])}{more}.")
+
+
+def put(weights: dict[str, Tensor], model: nn.Module) -> None:
+    """Into a model that they fit; a shared tensor under each of its names."""
+    first = _first_names(model)
+    model.load_state_dict({name: weights[first[name]] for name in first})
+
+
+def _first_names(model: nn.Module) -> dict[str, str]:
+    """Name of each tensor -> the first name of the same tensor."""
+    first: dict[int, str] = {}
+    every = model.state_dict(keep_vars=True)
+    return {name: first.setdefault(id(tensor), name) for name, tensor in every.items()}
+
+
+def _distinct(model: nn.Module) -> dict[str, Tensor]:
+    """Each tensor once."""
+    every, first = model.state_dict(keep_vars=True), _first_names(model)
+    return {name: tensor for name, tensor in every.items() if first[name] == name}
+
+
+def _size(tensor: Tensor) -> str:
+    return "x".join(map(str, tensor.shape)) or "a number"
