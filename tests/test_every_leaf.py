@@ -173,8 +173,17 @@ CONTEXTS = (
     ("block=zoology",),
     ("block.mlp=rwkv_channel_mix",),
 )
-# block.layer is filled in; tests/population/ shows what `population` does
-ELSEWHERE = ("mixer.", "task.", "logger.", "block.d_model", "block.layer", "model.layers", "population")
+# block.layer is filled in; tests/population/ and tests/evaluation/ show what two others do
+ELSEWHERE = (
+    "mixer.",
+    "task.",
+    "logger.",
+    "block.d_model",
+    "block.layer",
+    "model.layers",
+    "population",
+    "keep_weights",
+)
 
 
 def run_leaves() -> list[str]:

@@ -24,7 +24,7 @@ FLOORS = (
     ("zoo.evaluation", "analysis.drawing", "analysis.expected"),
     ("zoo.training", "analysis.published", "analysis.pareto", "analysis.report"),
     ("zoo.launch", "zoo.bench", "analysis.figures", "analysis.loads"),
-    ("zoo.run", "zoo.plan", "hydra_plugins", "analysis.notebooks"),
+    ("zoo.run", "zoo.plan", "zoo.evaluate", "hydra_plugins", "analysis.notebooks"),
     (COMMANDS,),
     ("benchmarks",),
 )

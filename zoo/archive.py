@@ -2,9 +2,10 @@
 
   python -m zoo.archive results/mini_based_fig2 --out docs/results/mini_based_fig2.zip
 
-It holds each cell's config.yaml, env.json, metrics.csv and result.json, about 3 kB a cell, and with --weights
-the weights that were kept; checkpoints, failed and unfinished cells stay behind.  `zoo.results.load` and every command of analysis/ read it like the
-folder.  The same cells make the same bytes.
+It holds each cell's config.yaml, env.json, metrics.csv and result.json, about 3 kB a cell, and with
+--weights the weights that were kept; checkpoints, failed and unfinished cells stay behind.
+`zoo.results.load` and every command of analysis/ read it like the folder.  The same cells make the same
+bytes.
 Exit code: 0; 2 when nothing was written; 3 when it was, without records or files that cannot be read.
 """
 

@@ -43,7 +43,7 @@ def help_text(composer: Composer, overrides: Sequence[str], width: int) -> str:
 
 
 def _groups(composer: Composer, width: int) -> str:
-    names = sorted(set(composer.loader.list_groups("")) - {"hydra"})
+    names = sorted(set(composer.loader.list_groups("")) - {"hydra", "evaluation"})  # that is for zoo.evaluate
     lines = (f"{name}: {', '.join(composer.options(name))}" for name in names)
     return "\n".join("\n".join(wrap(line, width, subsequent_indent="  ")) for line in lines)
 

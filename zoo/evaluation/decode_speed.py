@@ -1,4 +1,4 @@
-"""How fast a model decodes: tokens a second through `extend`, from a state that is as large as it gets."""
+"""How fast a model reads and decodes: tokens a second, in whole sequences and one by one through `extend`."""
 
 import time
 from statistics import median
@@ -32,6 +32,21 @@ def decode_tokens_per_second(model: SequenceModel, seq_len: int, device: torch.d
     finally:
         model.train(training)
     return BATCH / median(seconds[len(seconds) // 2 :]) if seconds else None
+
+
+@torch.no_grad()
+def prefill_tokens_per_second(model: SequenceModel, seq_len: int, device: torch.device | str) -> float:
+    """All tokens of `BATCH` sequences over the median time of `forward`; otherwise as for decoding.
+
+    `eval()` and the kernels are the caller's.
+    """
+    tokens = torch.zeros(BATCH, seq_len, dtype=torch.long, device=device)
+    seconds: list[float] = []
+    while len(seconds) < 2 or (len(seconds) < STEPS and sum(seconds) < ENOUGH_S):
+        began = _now(device)
+        model(tokens)
+        seconds.append(_now(device) - began)
+    return BATCH * seq_len / median(seconds[1:])
 
 
 def _seconds(model: SequenceModel, seq_len: int, device: torch.device | str) -> list[float]:

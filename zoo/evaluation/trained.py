@@ -57,7 +57,9 @@ class Trained:
         """
         at_least("steps", steps, 1)
         if not self.model.exact_decode:
-            raise ValueError(f"{self.record['mixer']} has no exact decoding: use `logits` of whole sequences.")
+            raise ValueError(
+                f"{self.record['mixer']} has no exact decoding: use `logits` of whole sequences."
+            )
         self.model.check_length(inputs.shape[1] + steps - 1)
         found, state = [inputs], None
         with self.at_work():
@@ -157,7 +159,8 @@ def _folder(results: Path, run_id: str | None) -> Home:
     if run_id is None and results.is_file():
         raise ValueError(f"{shown(results)} is an archive: name one of its runs, zoo.load(ARCHIVE, RUN_ID).")
     if run_id is None:
-        results, run_id = results.parent, results.name
+        whole = results if results.name not in ("", "..") else results.resolve()
+        results, run_id = whole.parent, whole.name
     if results.exists():
         names = [folder.name for folder in cells(results)]
         if run_id in names:

@@ -36,7 +36,9 @@ class Validator:
             return found
         if cell.point not in self._built:
             self._built[cell.point] = _sections(cell) or _given(cell) or _said(cell) or _built(cell)
-        return list(dict.fromkeys(self._built[cell.point] or _kernels(cell) or _weights(cell) or _decay(cell)))
+        return list(
+            dict.fromkeys(self._built[cell.point] or _kernels(cell) or _weights(cell) or _decay(cell))
+        )
 
 
 def _top_level(cell: Cell) -> list[str]:

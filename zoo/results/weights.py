@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-import torch
 from torch import Tensor, nn
 
 from zoo.foreign import visible
@@ -46,7 +45,7 @@ def keep(wanted: bool | Literal["auto"], folder: Path, model: nn.Module) -> str 
 
 
 def read(folder: Home, digest: str | None) -> dict[str, Tensor]:
-    """What `keep` put there.  digest: as the record has it.  ValueError, one line: there are none, damaged."""
+    """What `keep` put there.  digest: as the record has it.  ValueError, one line: none, or damaged."""
     path = shown(folder / WEIGHTS)
     if not (folder / WEIGHTS).is_file() or digest is None:
         raise ValueError(f"{shown(folder)} has no weights of its record: {AGAIN}.")

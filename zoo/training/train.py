@@ -20,8 +20,8 @@ from zoo.instantiate import build_task
 from zoo.kernels.choice import Choice, contradiction, kernels, lacking
 from zoo.kernels.served import check_served
 from zoo.model import SequenceModel, model_from_config
-from zoo.results.metrics_csv import write_csv
 from zoo.results import weights
+from zoo.results.metrics_csv import write_csv
 from zoo.results.outcome import Outcome, Progress
 from zoo.state import peak
 from zoo.tasks.base import SPLITS, Task

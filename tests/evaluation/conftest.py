@@ -1,0 +1,51 @@
+"""Cells that were trained once for all of these tests."""
+
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.training.tiny import tiny
+from zoo.launch.run_cell import run_cell
+
+collect_ignore_glob = [] if find_spec("safetensors") else ["test_*.py"]
+
+# what weights may hold, each in one cell: shared and tied ones, buffers that training fills, float64, a head
+CELLS = {
+    "attention": {"mixer": "attention"},
+    "shared": {
+        "mixer": "shared_attention",
+        "model.layers": "[shared_attention,mamba2,shared_attention]",
+        "n_layers": 3,
+    },
+    "drawn": {
+        "mixer": "se_attn",
+        "mixer.chunk_size": "[4,8]",
+        "mixer.chunk_sampling": "per_chunk",
+        "mixer.eval_chunk_size": 4,
+    },
+    "wide": {"mixer": "performer", "trainer.precision": "64-true", "model.tie_embedding": "false"},
+    "mixed": {"mixer": "hyena", "trainer.precision": "bf16-mixed"},
+}
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Name in CELLS -> the folder of its record; read only."""
+    home = tmp_path_factory.mktemp("trained")
+    return {name: _trained(home, changes) for name, changes in CELLS.items()}
+
+
+def _trained(home: Path, changes: dict[str, object]) -> Path:
+    cell = tiny(results=home, lr=0.02, **{key.replace(".", "__"): value for key, value in changes.items()})
+    run_cell(cell, lambda progress: None)
+    return cell.folder
+
+
+@pytest.fixture
+def one(trained: dict[str, Path], tmp_path: Path) -> Path:
+    """A copy of the first cell, to write in; alone in its results folder."""
+    folder = tmp_path / "results" / trained["attention"].name
+    shutil.copytree(trained["attention"], folder)
+    return folder

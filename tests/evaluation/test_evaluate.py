@@ -1,0 +1,167 @@
+"""`python -m zoo.evaluate`: a question to trained cells, its answers beside their records, asked once."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.training.tiny import segment
+from zoo import evaluate
+from zoo.evaluation.base import Evaluation
+from zoo.evaluation.trained import Trained
+from zoo.results import load, load_evaluations
+from zoo.results.home import WEIGHTS
+
+OWN = str(Path(__file__).parent / "own")
+OTHER = f"task.test=[{segment(20, 4, 7)}]"
+COMPARED = ["run_id", "split", "slice", "accuracy", "row_accuracy", "exact_rows", "loss", "answers", "rows"]
+
+
+class Longest(Evaluation):
+    """Of one's own: `times` the longest test sequence."""
+
+    def __init__(self, *, times: int) -> None:
+        self.times = times
+
+    def table(self, trained: Trained) -> pd.DataFrame:
+        lengths = [segment.seq_len for segment in trained.task.segments("test")]
+        return pd.DataFrame({"longest": [self.times * max(lengths)], "said": ["=1+1\x1b[2J"]})
+
+
+@pytest.fixture
+def home(trained: dict[str, Path], tmp_path: Path) -> Path:
+    """Two cells of a results folder, and one that is not finished."""
+    for name in ("attention", "mixed"):
+        shutil.copytree(trained[name], tmp_path / "r" / trained[name].name)
+    shutil.copytree(trained["wide"], tmp_path / "r" / "begun-0")
+    (tmp_path / "r" / "begun-0" / "result.json").unlink()
+    return tmp_path / "r"
+
+
+def test_answers_lie_beside_the_records_and_are_asked_for_once(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evaluate.main([str(home), "evaluation=scores"]) == 0
+    said = capsys.readouterr()
+    assert said.out.endswith("scores: 2 answered, 0 were there already, 0 failed\n")
+    assert said.err == f"passed over: {home / 'begun-0'} is not finished\n"
+    answers = {path: path.read_bytes() for path in home.glob("*/evaluations/*")}
+    record = load(home)[lambda table: table.split == "test"]
+    found = load_evaluations(home, "scores")
+    pd.testing.assert_frame_equal(found[COMPARED], record[COMPARED].reset_index(drop=True), check_exact=True)
+    assert set(found["evaluation.split"]) == {"test"} and "task.test" not in found
+
+    assert evaluate.main([str(home), "evaluation=scores"]) == 0
+    assert capsys.readouterr().out == "scores: 0 answered, 2 were there already, 0 failed\n"
+    assert {path: path.read_bytes() for path in home.glob("*/evaluations/*")} == answers
+
+    assert evaluate.main([str(home), "evaluation=scores", OTHER, "task.filler=blank"]) == 0
+    both = load_evaluations(home, "scores")
+    asked = both[both["task.filler"] == "blank"]
+    assert len(both) == len(found) + 2 and set(asked.slice) == {"seq_len=20,num_kv_pairs=4"}
+    assert set(asked.rows) == {7} and set(asked.chance) == {1 / 12}
+
+
+def test_answers_of_weights_that_have_gone_are_not_read(one: Path) -> None:
+    assert evaluate.main([str(one), "evaluation=distance"]) == 0
+    assert len(load_evaluations(one.parent, "distance"))
+    [answer] = one.glob("evaluations/*")
+    (answer.parent / "distance-000000000000.csv").write_text("# {}\nx\n1\n")
+    with pytest.warns(
+        UserWarning, match=r"distance-0+.csv is no table of an evaluation \(the record lacks 'schema'\)"
+    ):
+        load_evaluations(one.parent, "distance")
+    (answer.parent / "distance-000000000000.csv").unlink()
+    record = json.loads((one / "result.json").read_text())
+    (one / "result.json").write_text(json.dumps(record | {"weights": "0" * 64}))
+    with pytest.raises(ValueError, match=r"holds no answers to distance: run `python -m zoo.evaluate"):
+        load_evaluations(one.parent, "distance")
+
+
+def test_another_task_by_name_has_the_cells_seed(one: Path) -> None:
+    words = ["task=mqar_single", "task.vocab_size=24", "task.test_examples=5", "task.seq_len=16"]
+    assert (
+        evaluate.main([str(one), "evaluation=scores", *words, "task.num_kv_pairs=2", "evaluation.split=test"])
+        == 0
+    )
+    [answer] = one.glob("evaluations/*")
+    settings = json.loads(answer.read_text().partition("\n")[0][2:])["settings"]
+    assert settings["task"]["seed"] == 0 and list(pd.read_csv(answer, skiprows=1).rows) == [5]
+
+
+def test_speed_has_decoding_where_that_is_exact(home: Path) -> None:
+    assert evaluate.main([str(home), "evaluation=speed", "evaluation.seq_len=16"]) == 0
+    found = load_evaluations(home, "speed")
+    assert (found.tokens_per_second > 0).all() and set(found.seq_len) == {16}
+    assert dict(found.groupby("mixer").what.apply(set))["attention"] == {"prefill", "decode"}
+
+
+def test_an_evaluation_of_ones_own(one: Path) -> None:
+    words = [str(one), "evaluation=longest", "evaluation.times=3", "--config-dir", OWN]
+    assert evaluate.main(words) == 0
+    [row] = load_evaluations(one.parent, "longest").itertuples()
+    assert row.longest == 48 and row.said == r"=1+1\x1b[2J"
+
+
+def test_a_cell_that_cannot_be_asked_does_not_stop_the_others(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    far = f"task.test=[{segment(4096, 2, 1)}]"  # farther than hyena's filters reach
+    assert evaluate.main([str(home), "evaluation=scores", far]) == 1
+    said = capsys.readouterr()
+    assert said.out.endswith("scores: 1 answered, 0 were there already, 1 failed\n")
+    [line] = [line for line in said.err.splitlines() if line.startswith("failed: ")]
+    assert "hyena" in line and "must cover the sequences: raise it to 4096" in line
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["{one}"], "evaluation=NAME must be given: one of distance, scores, speed."),
+        (["evaluation=scores"], "name the runs: a results folder, or folders in it."),
+        (["{one}", "evaluation=score"], "unknown evaluation score; did you mean scores? (there are: "),
+        (["{one}", "evaluation=../scores"], "unknown evaluation ../scores; did you mean scores?"),
+        (["{one}", "evaluation=scores", "evaluation.spilt=test"], "did you mean evaluation.split?"),
+        (["{one}", "evaluation=scores", "evaluation.split=tset"], "must be one of train, valid, test."),
+        (
+            ["{one}", "evaluation=scores", "evaluation.batch_size=0"],
+            "evaluation.batch_size (=0) must be at least 1",
+        ),
+        (["{one}", "evaluation=scores", "evaluation._target_=os.getcwd"], "unknown key evaluation._target_"),
+        (
+            ["{one}", "evaluation=scores", "evaluation=speed,scores"],
+            "names several values: ask for one at a time.",
+        ),
+        (["{one}", "evaluation=scores", "+task.x=1"], "+task.x=1 must be KEY=VALUE."),
+        (["{one}", "evaluation=scores", "d_model=8"], "d_model=8 is no part of a question"),
+        (["{one}", "evaluation=scores", "task=mqat"], "unknown task mqat; did you mean mqar"),
+        (["{one}", "evaluation=scores", "task.vocab_sise=8"], "did you mean task.vocab_size?"),
+        (
+            ["{one}", "evaluation=scores", "task.vocab_size=30"],
+            "task.vocab_size (=30) must be at most 24, the tokens",
+        ),
+        (["{one}", "evaluation=scores", "task.filler=none"], "task.filler (='none') must be one of safe"),
+        (
+            ["{one}", "evaluation=scores", "task.test=[{seq_len: 9}]"],
+            "a segment of task.test must be {seq_len, ",
+        ),
+        (["{one}", "evaluation=scores", "task.test=[{"], "cannot read task.test=[{"),
+        (["{one}/config.yaml", "evaluation=scores"], "is a file: answers lie beside records"),
+        (["{one}/none", "evaluation=scores"], "does not exist: give the one that zoo.run wrote to."),
+        (["{one}", "{bare}", "evaluation=scores"], "1 of 2 runs have no weights, such as "),
+        (["{empty}", "evaluation=scores"], "holds no trained cell: run `python -m zoo.run` first."),
+    ],
+)
+def test_a_mistake_is_one_line_and_nothing_is_asked(
+    words: list[str], says: str, one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    bare = tmp_path / one.name
+    shutil.copytree(one, bare).joinpath(WEIGHTS).unlink()
+    names = {"one": one, "bare": bare, "empty": tmp_path / "empty"}
+    assert evaluate.main([word if "[" in word else word.format(**names) for word in words]) == 2
+    said = capsys.readouterr()
+    assert says in said.err and said.err.count("\n") == 1 and not said.out
+    assert not list(tmp_path.glob("**/evaluations"))

@@ -1,0 +1,226 @@
+"""A trained model that can be held: its weights are those that were tested, and no others pass for them."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import zoo
+from tests.evaluation.conftest import CELLS
+from tests.population.together import trained_together
+from tests.training.tiny import tiny
+from zoo import archive
+from zoo.evaluation.task_scores import Distance, Scores
+from zoo.results import weights
+from zoo.results.home import WEIGHTS
+from zoo.tasks.batches import BatchStream
+
+NAMES = ("accuracy", "row_accuracy", "exact_rows", "loss", "answers", "rows")
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_it_scores_on_its_own_task_what_its_record_says(name: str, trained: dict[str, Path]) -> None:
+    held = zoo.load(trained[name])
+    for split in ("valid", "test"):
+        table = Scores(split=split, batch_size=None).table(held)
+        found = [tuple(row) for row in table[["slice", *NAMES]].itertuples(index=False)]
+        wanted = [entry for entry in held.record["slices"] if entry["split"] == split]
+        names = [",".join(f"{k}={v}" for k, v in entry["slice"].items()) for entry in wanted]
+        assert found == [(n, *(entry[k] for k in NAMES)) for n, entry in zip(names, wanted, strict=True)]
+    bins = Distance(split="test", batch_size=None).table(held)
+    assert (
+        bins[["split", "slice", "distance", "answers", "right"]].to_dict("records")
+        == held.record["distances"]
+    )
+
+
+def test_shared_weights_are_stored_once_and_are_shared_again(trained: dict[str, Path]) -> None:
+    first, _, last = zoo.load(trained["shared"]).model.mixers
+    assert first.qkv is last.qkv
+    assert not [
+        name for name in load_file(trained["shared"] / WEIGHTS) if name.startswith("blocks.2.mixer.qkv")
+    ]
+
+
+def test_members_of_a_population_keep_each_their_own(tmp_path: Path) -> None:
+    cells = [tiny(mixer="attention", lr=lr) for lr in (0.01, 0.02)]
+    folders = [tmp_path / str(i) for i in range(2)]
+    for folder in folders:
+        folder.mkdir()
+    outcomes = trained_together(cells, folders)
+    for cell, folder, outcome in zip(cells, folders, outcomes, strict=True):
+        kept = weights.read(folder, outcome.weights)
+        saved = torch.load(folder / "last.ckpt", weights_only=True)["model"]
+        assert kept.keys() == saved.keys() and all(torch.equal(kept[k], saved[k]) for k in kept), (
+            cell.overrides
+        )
+
+
+def test_it_decodes_token_by_token_what_whole_sequences_say(trained: dict[str, Path]) -> None:
+    held = zoo.load(trained["attention"])
+    _, batch = next(iter(BatchStream(held.task, "test", 3)))
+    whole = batch.inputs
+    for _ in range(4):
+        whole = torch.cat([whole, held.logits(whole)[:, -1:].argmax(-1)], dim=1)
+    assert torch.equal(held.greedy(batch.inputs, 4), whole[:, -4:])
+    picked = held.logits(batch.inputs, batch.positions)
+    rows = torch.arange(3)[:, None]
+    assert torch.allclose(picked, held.logits(batch.inputs)[rows, batch.positions])
+    right = picked.argmax(-1) == batch.answers
+    assert held.score(batch).accuracy == right.double().mean().item() and held.score(batch).rows == 3
+
+
+@pytest.mark.parametrize(
+    ("wanted", "small", "kept"),
+    [("auto", True, True), ("auto", False, False), (True, False, True), (False, True, False)],
+)
+def test_what_keep_weights_keeps(
+    wanted: Any, small: bool, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / WEIGHTS).write_text("of an earlier attempt")
+    monkeypatch.setattr(weights, "SMALL", 17 if small else 16)
+    digest = weights.keep(wanted, tmp_path, torch.nn.Linear(3, 1))  # 16 bytes
+    assert [path.name for path in tmp_path.iterdir()] == ([WEIGHTS] if kept else [])
+    assert (digest is not None) == kept
+
+
+def test_keep_weights_is_no_part_of_the_name() -> None:
+    assert len({tiny(keep_weights=kept).run_id for kept in ("auto", True, False)}) == 1
+
+
+def test_archives_carry_weights_where_that_is_asked_for(one: Path, tmp_path: Path) -> None:
+    home = one.parent
+    archive.archive(home, tmp_path / "plain.zip")
+    assert archive.main([str(home), "--out", str(tmp_path / "whole.zip"), "--weights"]) == 0
+    with pytest.raises(ValueError, match="has no weights"):
+        zoo.load(tmp_path / "plain.zip", one.name)
+    (one / WEIGHTS).rename(tmp_path / "away")
+    archive.archive(home, tmp_path / "without.zip")
+    assert (tmp_path / "plain.zip").read_bytes() == (tmp_path / "without.zip").read_bytes()
+    held = zoo.load(tmp_path / "whole.zip", one.name)
+    assert torch.equal(held.model.embedding, load_file(tmp_path / "away")["embedding"])
+
+
+def _record(folder: Path, **changes: Any) -> None:
+    path = folder / "result.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def _kept(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    """Other weights, under the hash that the record has of them."""
+    found = load_file(folder / WEIGHTS)
+    change(found)
+    save_file(found, folder / WEIGHTS)
+    _record(folder, weights=weights.hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest())
+
+
+def _config(folder: Path, old: str, new: str) -> None:
+    path = folder / "config.yaml"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+
+
+# what is done to a run's folder -> what `zoo.load` says
+BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
+    "unfinished": (lambda f: (f / "result.json").unlink(), "is not finished: give the command that made it"),
+    "diverged": (
+        lambda f: _record(f, status="diverged", diverged_step=3),
+        "diverged at step 3: it kept no weights",
+    ),
+    "no file": (lambda f: (f / WEIGHTS).unlink(), "has no weights of its record: train .* keep_weights=true"),
+    "none kept": (
+        lambda f: _record(f, weights=None),
+        "has no weights of its record: train .* keep_weights=true",
+    ),
+    "damaged": (lambda f: (f / WEIGHTS).write_bytes(b"x"), "is damaged, or not of its record"),
+    "no safetensors": (
+        lambda f: (
+            (f / WEIGHTS).write_bytes(b"x"),
+            _record(f, weights=weights.hashlib.sha256(b"x").hexdigest()),
+        ),
+        "is no safetensors file",
+    ),
+    "a tensor less": (
+        lambda f: _kept(f, lambda w: w.pop("embedding")),
+        "does not fit its model: embedding is missing",
+    ),
+    "a tensor more": (
+        lambda f: _kept(f, lambda w: w.update(x=torch.ones(1))),
+        "x is in no part of the model",
+    ),
+    "a shape": (
+        lambda f: _kept(f, lambda w: w.update(embedding=torch.ones(2, 3))),
+        "embedding is 2x3, the model's is 24x16",
+    ),
+    "a type": (
+        lambda f: _kept(f, lambda w: w.update(embedding=w["embedding"].double())),
+        "embedding is torch.float64, the",
+    ),
+    "another config": (
+        lambda f: _config(f, "vocab_size: 24", "vocab_size: 26"),
+        "is the config of attention-",
+    ),
+    "an alias": (
+        lambda f: (f / "config.yaml").write_text("a: &x [1]\nb: *x\n"),
+        "is no config of a cell .*alias",
+    ),
+    "no yaml": (lambda f: (f / "config.yaml").write_text("a: ["), "is no config of a cell"),
+    "a list": (lambda f: (f / "config.yaml").write_text("[1]"), "is no config of a cell"),
+    "python": (
+        lambda f: (f / "config.yaml").write_text("!!python/object/apply:os.getcwd []"),
+        "is no config of a cell",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_run_that_cannot_be_held_is_one_line(name: str, one: Path) -> None:
+    change, says = BROKEN[name]
+    change(one)
+    with pytest.raises(ValueError, match=says) as error:
+        zoo.load(one)
+    assert "\n" not in str(error.value)
+
+
+def test_a_part_that_is_none_is_not_called(one: Path) -> None:
+    """Even under a hash that fits: parts are built by zoo.instantiate alone."""
+    from zoo.config.cell import Cell
+    from zoo.evaluation.trained import config_of
+
+    record = json.loads((one / "result.json").read_text())
+    _config(one, "zoo.mixers.attention.Attention", "os.getcwd")
+    import yaml
+
+    cell = Cell(yaml.safe_load((one / "config.yaml").read_text()), {"mixer": "attention"})
+    _record(one, run_id=cell.run_id)
+    assert config_of(one, record | {"run_id": cell.run_id})
+    with pytest.raises(ValueError, match=r"_target_ \(=os.getcwd\) must name a Mixer"):
+        zoo.load(one)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("{home}/attention-0",), r"no run attention-0 in .*; did you mean attention-"),
+        (("{home}/no/where",), "no run where in .*no, nor such a folder"),
+        (("{home}", "../x"), "no run ../x in "),
+        (("{home}/a.zip",), r"is an archive: name one of its runs, zoo.load\(ARCHIVE, RUN_ID\)"),
+        (("{home}/a.zip", "gla-1"), r"no run gla-1 in .*a.zip; did you mean attention-"),
+    ],
+)
+def test_a_run_that_is_not_there_is_one_line(words: tuple[str, ...], says: str, one: Path) -> None:
+    home = one.parent
+    archive.archive(home, home / "a.zip")
+    with pytest.raises(ValueError, match=says):
+        zoo.load(*(word.format(home=home) for word in words))
+
+
+def test_zoo_alone_is_light() -> None:
+    code = "import sys, zoo; assert not {'torch', 'hydra', 'pandas'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

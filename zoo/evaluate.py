@@ -1,0 +1,209 @@
+"""Ask trained cells something new: `python -m zoo.evaluate RUNS evaluation=NAME`."""
+
+import sys
+import time
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra.errors import HydraException
+
+from zoo.config.compose import first_line
+from zoo.foreign import visible
+from zoo.launch.question import Question, names, question
+from zoo.results import evaluations, store
+from zoo.results.atomic import DiskFull
+from zoo.results.environment import machine
+from zoo.results.home import WEIGHTS, shown
+from zoo.results.outcome import reason
+from zoo.terminal import FAILED, INTERRUPTED, OK, USAGE, say
+
+HELP = """Ask trained cells something new, without training them again.
+
+  python -m zoo.evaluate results/demo evaluation=scores \\
+      'task.test=[{seq_len: 128, num_kv_pairs: 8, num_examples: 256}]'
+  python -m zoo.evaluate results/demo/based-* evaluation=distance
+  python -m zoo.evaluate results/demo evaluation=speed evaluation.seq_len=1024
+
+evaluation=NAME        conf/evaluation/NAME.yaml: NAMES
+evaluation.KEY=VALUE   a setting of it
+task=NAME              ask about conf/task/NAME.yaml, with the cell's seed; else: about its own task
+task.KEY=VALUE         a setting of that task
+
+The answers lie beside each record, in evaluations/; zoo.results.load_evaluations reads them.  What is there
+is not asked again.  Cells that diverged or are not finished are passed over.
+Exit code: 0; 1 when a cell could not be asked; 2 when the command cannot be run, and nothing was; 130."""
+WEIGHTLESS = "train them with keep_weights=true rerun=true, or name the runs that have weights"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question to one cell.  task: settings; None: its own.  path: where the answer goes."""
+
+    folder: Path
+    config: dict[str, Any]
+    task: dict[str, Any] | None
+    head: dict[str, Any]
+    path: Path
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Ask; 0, 1 where a cell could not be asked, 2 with what is wrong with the command, or 130."""
+    args = _parser().parse_args(argv)
+    runs = [Path(word) for word in args.words if _is_path(word)]
+    words = [word for word in args.words if not _is_path(word)]
+    try:
+        asking = question(words, args.config_dir)
+        asked = _asked(runs, asking)
+        return _answer(asked, asking)
+    except HydraException as error:
+        return say(first_line(error), USAGE)
+    except (ValueError, yaml.YAMLError) as error:
+        return say("\n".join(visible(line) for line in str(error).splitlines()), USAGE)
+    except DiskFull as error:
+        return say(str(error), FAILED)
+    except KeyboardInterrupt:
+        return say("interrupted; the same command goes on where this one stopped", INTERRUPTED)
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="python -m zoo.evaluate",
+        description=HELP.replace("NAMES", ", ".join(names(None))),
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "words", nargs="+", metavar="RUNS or KEY=VALUE", help="results folders, or single runs"
+    )
+    parser.add_argument(
+        "--config-dir", type=Path, metavar="DIR", help="with evaluation/ and task/ of your own"
+    )
+    return parser
+
+
+def _is_path(word: str) -> bool:
+    """The name of a run may hold a =."""
+    return "=" not in word or Path(word).exists()
+
+
+def _asked(runs: Sequence[Path], asking: Question) -> list[Asked]:
+    """The question to every cell that can be asked, each checked as far as that costs no weights.
+
+    ValueError, one line: no such folder, no cell, cells without weights, a task that is not theirs.
+    """
+    if not runs:
+        raise ValueError("name the runs: a results folder, or folders in it.")
+    folders = list(dict.fromkeys(folder for path in runs for folder in _cells(path)))
+    records = {folder: record for folder in folders if (record := _record(folder))}
+    if not records:
+        raise ValueError(f"{shown(runs[0])} holds no trained cell: run `python -m zoo.run` first.")
+    without = [folder for folder, record in records.items() if not _has_weights(folder, record)]
+    if without:
+        count = f"{len(without)} of {len(records)} runs have no weights"
+        raise ValueError(f"{count}, such as {shown(without[0])}: {WEIGHTLESS}.")
+    return [_one(folder, record, asking) for folder, record in records.items()]
+
+
+def _cells(path: Path) -> Iterator[Path]:
+    """The folder itself where it is a cell's, else those in it that are."""
+    if (path / "config.yaml").is_file() or store.is_done(path):
+        return iter([path])
+    if path.is_file():
+        raise ValueError(f"{shown(path)} is a file: answers lie beside records, in a results folder.")
+    return (folder for folder in store.folders(path) if (folder / "config.yaml").is_file())
+
+
+def _record(folder: Path) -> dict[str, Any] | None:
+    """None, and said: the cell is not finished or diverged."""
+    state = "is not finished"
+    if store.is_done(folder):
+        record = store.read(folder)
+        if record["status"] == "ok":
+            return record
+        state = "diverged"
+    print(f"passed over: {shown(folder)} {state}", file=sys.stderr)
+    return None
+
+
+def _has_weights(folder: Path, record: dict[str, Any]) -> bool:
+    return record.get("weights") is not None and (folder / WEIGHTS).is_file()
+
+
+def _one(folder: Path, record: dict[str, Any], asking: Question) -> Asked:
+    from zoo.evaluation.trained import config_of  # torch: seconds
+
+    config = config_of(folder, record)
+    task = asking.task_of(config)
+    if task is not None:
+        _check_vocabulary(folder, config, task)
+    settings = {"evaluation": asking.settings} | ({"task": task} if task else {})
+    head = {
+        "evaluation": asking.name,
+        "run_id": record["run_id"],
+        "weights": record["weights"],
+        "settings": settings,
+        "machine": machine(),
+    }
+    path = evaluations.place(folder, asking.name, settings, record["weights"])
+    return Asked(folder, config, task, head, path)
+
+
+def _check_vocabulary(folder: Path, config: dict[str, Any], task: dict[str, Any]) -> None:
+    from zoo.instantiate import build_task
+
+    known, asked = build_task(config).vocab_size, build_task(config | {"task": task}).vocab_size
+    if asked > known:
+        raise ValueError(
+            f"task.vocab_size (={asked}) must be at most {known}, the tokens that {shown(folder)} knows."
+        )
+
+
+def _answer(asked: Sequence[Asked], asking: Question) -> int:
+    """Answer one by one, in the order of the folders; a line each, and the table where there is one alone."""
+    failed = done = 0
+    for one in asked:
+        if one.path.exists():
+            done += 1
+            continue
+        began = time.perf_counter()
+        try:
+            table = _table(one, asking)
+        except DiskFull:
+            raise
+        except Exception as error:
+            failed += 1
+            why = str(error) if isinstance(error, ValueError) else reason(error)
+            print(f"failed: {shown(one.folder)}: {visible(' '.join(why.split()))}", file=sys.stderr)
+            continue
+        evaluations.write(one.path, one.head, table)
+        print(f"{shown(one.path)}  {len(table)} rows in {time.perf_counter() - began:.1f} s", flush=True)
+        if len(asked) == 1:
+            print("\n".join(map(visible, table.to_string(index=False).splitlines())))
+    answered = len(asked) - done - failed
+    print(f"{asking.name}: {answered} answered, {done} were there already, {failed} failed")
+    return FAILED if failed else OK
+
+
+def _table(one: Asked, asking: Question) -> Any:
+    import torch
+
+    from zoo.evaluation.base import Evaluation
+    from zoo.evaluation.trained import load
+    from zoo.instantiate import build_task, make
+    from zoo.training.process import surroundings
+
+    evaluation = make(asking.settings, Evaluation)
+    trained = load(one.folder)
+    if one.config["trainer"]["accelerator"] == "gpu" and torch.cuda.is_available():
+        trained.model.cuda()
+    if one.task is not None:
+        trained = replace(trained, task=build_task(one.config | {"task": one.task}))
+    with surroundings(one.config["trainer"]["threads"]):
+        return evaluation.table(trained)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,21 @@
+"""The one contract of an evaluation: a question to a trained model, answered by a table."""
+
+from abc import ABC, abstractmethod
+
+import pandas as pd
+
+from zoo.evaluation.trained import Trained
+
+
+class Evaluation(ABC):
+    """conf/evaluation/NAME.yaml names the class (`_target_`) and its settings; `__init__` checks them.
+
+    It asks about `trained.task`, which is the cell's own or the one that the command line gives in its place.
+    """
+
+    @abstractmethod
+    def table(self, trained: Trained) -> pd.DataFrame:
+        """Tidy: one row an answer, plain numbers and words, the same columns for every model.
+
+        ValueError, one line: this model cannot be asked (it has no exact decoding, say).
+        """

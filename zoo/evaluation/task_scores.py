@@ -1,0 +1,60 @@
+"""How a trained model answers the examples of its task: by slice, and by how far back the key stands."""
+
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+
+from zoo.checks import at_least
+from zoo.evaluation.base import Evaluation
+from zoo.evaluation.scores import Tally
+from zoo.evaluation.trained import Trained
+from zoo.tasks.base import Segment, Split
+from zoo.tasks.batches import BatchStream
+
+
+class Scores(Evaluation):
+    """One row a slice: the columns of `zoo.results.load` from accuracy to rows, and `chance`.
+
+    On the cell's own task they are the record's numbers, to the last bit, on the machine that made it.
+    split: of the task.  batch_size: rows at once; None: the cell's optim.eval_batch_size.
+    """
+
+    def __init__(self, *, split: Split, batch_size: int | None) -> None:
+        if batch_size is not None:
+            at_least("evaluation.batch_size", batch_size, 1)
+        self.split: Split = split
+        self.batch_size = batch_size
+
+    def table(self, trained: Trained) -> pd.DataFrame:
+        rows = [
+            self._named(segment) | {"chance": trained.task.chance(segment)} | asdict(tally.score())
+            for segment, tally in tallies(trained, self.split, self.batch_size)
+        ]
+        return pd.DataFrame(rows)
+
+    def _named(self, segment: Segment) -> dict[str, Any]:
+        return {"split": self.split, "slice": segment.name} | segment.slice
+
+
+class Distance(Scores):
+    """One row a slice and distance: of its `answers` whose key stands in (distance / 2, distance] tokens
+    before the query, how many are `right`; `accuracy` is right / answers."""
+
+    def table(self, trained: Trained) -> pd.DataFrame:
+        rows = [
+            self._named(segment) | asdict(bin_) | {"accuracy": bin_.right / bin_.answers}
+            for segment, tally in tallies(trained, self.split, self.batch_size)
+            for bin_ in tally.by_distance()
+        ]
+        return pd.DataFrame(rows)
+
+
+def tallies(trained: Trained, split: Split, batch_size: int | None) -> list[tuple[Segment, Tally]]:
+    """Every example of a split, counted as in the cell's own test; batch_size None: the cell's."""
+    size = batch_size or trained.config["optim"]["eval_batch_size"]
+    stream = BatchStream(trained.task, split, size, trained.device)
+    counts = [Tally() for _ in stream.segments]
+    for segment, batch in stream:
+        trained.add(counts[segment], batch)
+    return list(zip(stream.segments, counts, strict=True))

@@ -1,0 +1,120 @@
+"""`evaluation=NAME evaluation.KEY=VALUE task=NAME task.KEY=VALUE`, read and checked before any model is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra.core.override_parser.types import Override, OverrideType
+
+from zoo.checks import unknown
+from zoo.config.bounds import out_of_bounds
+from zoo.config.compose import Composer, composer, parse
+from zoo.config.paths import CONF
+
+EVALUATION, TASK = "evaluation", "task"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of every cell.
+
+    settings: conf/evaluation/NAME.yaml, changed by `evaluation.KEY=VALUE`.
+    task: stem of another task, None: each cell's own.  changes: words `task.KEY=VALUE`.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    task: str | None
+    changes: tuple[Override, ...]
+    config_dir: Path | None
+
+    def task_of(self, config: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The settings of the task that a cell with this config is asked about; None: its own.
+
+        ValueError, a line for each mistake: an unknown task, key or type, a number out of bounds.
+        """
+        from zoo.launch.preflight import section  # torch: seconds, as below
+
+        if self.task is None and not self.changes:
+            return None
+        words = [f"{TASK}={self.task}", f"seed={config['seed']}"]
+        base = self._composer.cell(words).config[TASK] if self.task else config[TASK]
+        task = _changed(TASK, base, self.changes)
+        _refuse(out_of_bounds({TASK: task}) or section(TASK, task))
+        return task
+
+    @cached_property
+    def _composer(self) -> Composer:
+        return composer(self.config_dir)
+
+
+def question(words: Sequence[str], config_dir: Path | None) -> Question:
+    """ValueError, one line: no evaluation, an unknown name or key (with the nearest), an ill-typed value."""
+    asked = [parse(word) for word in words]
+    for override in asked:
+        _check_word(override)
+    groups = {override.key_or_group: override.value() for override in asked}
+    changes = {
+        group: tuple(override for override in asked if override.key_or_group.startswith(f"{group}."))
+        for group in (EVALUATION, TASK)
+    }
+    valid = names(config_dir)
+    if EVALUATION not in groups:
+        raise ValueError(f"evaluation=NAME must be given: one of {', '.join(valid)}.")
+    name, task = str(groups[EVALUATION]), groups.get(TASK)
+    if name not in valid:
+        raise ValueError(unknown(EVALUATION, name, valid) + f" (there are: {', '.join(valid)})")
+    settings = _changed(EVALUATION, yaml.safe_load(valid[name].read_text()), changes[EVALUATION])
+    _check_settings(settings)
+    return Question(name, settings, None if task is None else str(task), changes[TASK], config_dir)
+
+
+def names(config_dir: Path | None) -> dict[str, Path]:
+    """Evaluation -> its yaml; one of your own goes before ours."""
+    folders = [CONF] + ([config_dir] if config_dir else [])
+    return {path.stem: path for folder in folders for path in sorted((folder / EVALUATION).glob("*.yaml"))}
+
+
+def _check_word(override: Override) -> None:
+    """KEY=VALUE of one of the two groups, one value each."""
+    key, line = override.key_or_group, override.input_line
+    if override.is_sweep_override():
+        raise ValueError(f"{line} names several values: ask for one at a time.")
+    if override.type != OverrideType.CHANGE or override.package is not None:
+        raise ValueError(f"{line} must be KEY=VALUE.")
+    if key.partition(".")[0] not in (EVALUATION, TASK):
+        raise ValueError(
+            f"{line} is no part of a question: a trained cell is what it is; ask with "
+            f"{EVALUATION}=NAME, {EVALUATION}.KEY=VALUE, {TASK}=NAME, {TASK}.KEY=VALUE."
+        )
+
+
+def _changed(group: str, settings: Mapping[str, Any], changes: Sequence[Override]) -> dict[str, Any]:
+    """The settings with other values; ValueError, one line: there is no such key."""
+    found = dict(settings)
+    for override in changes:
+        key = override.key_or_group.removeprefix(f"{group}.")
+        if key not in settings or key.startswith("_"):
+            valid = [f"{group}.{name}" for name in settings if not name.startswith("_")]
+            raise ValueError(unknown("key", override.key_or_group, valid))
+        found[key] = override.value()
+    return found
+
+
+def _check_settings(settings: dict[str, Any]) -> None:
+    from zoo.evaluation.base import Evaluation
+    from zoo.instantiate import make, target
+    from zoo.launch.preflight import arguments
+
+    made = target(settings.get("_target_"), Evaluation, EVALUATION)
+    given = {key: value for key, value in settings.items() if key != "_target_"}
+    _refuse(arguments(EVALUATION, given, made) or out_of_bounds({EVALUATION: given}))
+    make(settings, Evaluation)  # its own rules
+
+
+def _refuse(wrong: Sequence[str]) -> None:
+    if wrong:
+        raise ValueError("\n".join(wrong))

@@ -1,0 +1,106 @@
+"""What a trained cell was asked after its training: evaluations/NAME-HASH.csv beside its record.
+
+The first line is a comment of JSON (what was asked, of which weights, where), a table follows.  HASH is of
+the settings and of the weights, so that the answers of weights that have gone are never taken for these.
+"""
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypedDict
+
+import pandas as pd
+
+from zoo.foreign import all_visible, visible
+from zoo.results.atomic import replacing
+from zoo.results.home import Home, shown, text
+from zoo.results.reading import Reading
+from zoo.results.record import RunId, mistake
+from zoo.results.table import flat
+
+FOLDER = "evaluations"
+SCHEMA = 1  # of the first line
+Settings = Mapping[str, Any]
+
+
+class Head(TypedDict):
+    """The first line.  settings: `evaluation` and, where it is not the cell's own, `task`."""
+
+    schema: int
+    evaluation: str
+    run_id: RunId
+    weights: str
+    settings: dict[str, Any]
+
+
+def place(folder: Path, name: str, settings: Settings, weights: str) -> Path:
+    """Where the answers of these weights to this question lie, or will."""
+    asked = json.dumps([settings, weights], sort_keys=True)
+    return folder / FOLDER / f"{name}-{hashlib.sha256(asked.encode()).hexdigest()[:12]}.csv"
+
+
+def write(path: Path, head: Mapping[str, Any], table: pd.DataFrame) -> None:
+    """In one move.  DiskFull: it does not fit."""
+    path.parent.mkdir(exist_ok=True)
+    with replacing(path) as file:
+        file.write(f"# {json.dumps({'schema': SCHEMA} | dict(head))}\n")
+        table.to_csv(file, index=False, lineterminator="\n")
+
+
+def load_evaluations(results: Path, evaluation: str) -> pd.DataFrame:
+    """The answers of all finished cells to one evaluation, tidy; join with `load` by run_id.
+
+    run_id, mixer; evaluation.<key>, task.<key>: the settings of the question (task: where another was asked
+    than the cell's own); then the columns of the evaluation (conf/evaluation/NAME.yaml says which class).
+    A file that is damaged is left out with a warning, one of earlier weights silently.
+    ValueError, one line with the fix: no such folder, or no answers in it.
+    """
+    reading, wrong = Reading(Path(results)), []
+    frames = []
+    for folder, record in reading:
+        for name in _files(folder, evaluation):
+            try:
+                head, table = _read(folder / FOLDER, name)
+            except ValueError as error:
+                wrong.append(str(error))
+                continue
+            if (head["run_id"], head["weights"]) == (record["run_id"], record.get("weights")):
+                asked = dict(flat("", head["settings"]))
+                frames.append(pd.DataFrame(_constant(record, asked), table.index).join(table))
+    reading.warn(wrong)
+    if not frames:
+        ask = f"python -m zoo.evaluate {shown(results)} evaluation={visible(evaluation)}"
+        raise ValueError(f"{shown(results)} holds no answers to {visible(evaluation)}: run `{ask}` first.")
+    return pd.concat(frames, ignore_index=True)
+
+
+def _constant(record: Mapping[str, Any], asked: Settings) -> dict[str, Any]:
+    return {"run_id": record["run_id"], "mixer": record["mixer"], **asked}
+
+
+def _files(folder: Home, evaluation: str) -> list[str]:
+    form = re.compile(rf"{re.escape(evaluation)}-[0-9a-f]{{12}}\.csv")
+    found = folder / FOLDER
+    return (
+        sorted(path.name for path in found.iterdir() if form.fullmatch(path.name)) if found.is_dir() else []
+    )
+
+
+def _read(folder: Home, name: str) -> tuple[Head, pd.DataFrame]:
+    """ValueError, one line: it is damaged or foreign."""
+    where = shown(folder / name)
+    first, _, rest = text(folder, name).partition("\n")
+    try:
+        head = all_visible(json.loads(first.removeprefix("# ")))
+        table = pd.read_csv(io.StringIO(rest))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where} is no table of an evaluation ({visible(str(error))[:120]}).") from None
+    if wrong := mistake(head, Head) or (f"its schema is not {SCHEMA}" if head["schema"] != SCHEMA else None):
+        raise ValueError(f"{where} is no table of an evaluation ({wrong}).")
+    words = {
+        name: table[name].map(visible, na_action="ignore") for name in table.select_dtypes(["object", "str"])
+    }
+    return head, table.assign(**words).rename(columns=visible)
