@@ -1,12 +1,14 @@
 """`python -m zoo.evaluate`: a question to trained cells, its answers beside their records, asked once."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from tests.command import ROOT
 from tests.training.tiny import segment
 from zoo import evaluate
 from zoo.evaluation.base import Evaluation
@@ -89,6 +91,19 @@ def test_another_task_by_name_has_the_cells_seed(one: Path) -> None:
     [answer] = one.glob("evaluations/*")
     settings = json.loads(answer.read_text().partition("\n")[0][2:])["settings"]
     assert settings["task"]["seed"] == 0 and list(pd.read_csv(answer, skiprows=1).rows) == [5]
+
+
+def test_the_code_of_the_page_runs(home: Path) -> None:
+    page = (ROOT / "docs" / "evaluation.md").read_text()
+    load_it, read_it, own = re.findall(r"```python\n(.*?)```", page, re.S)
+    assert evaluate.main([str(home), "evaluation=distance"]) == 0
+    [run] = home.glob("attention-*")
+    names = {"Evaluation": Evaluation, "Trained": Trained, "pd": pd}
+    exec(load_it.replace("results/based-48f8c78868c5", str(run)).replace("[:, :16]", "[:, :8]"), names)
+    exec(read_it.replace("results/demo", str(home)), names)
+    assert names["answers"].state_resident.notna().all()
+    exec(own, names)
+    assert names["Entropy"](rows=4).table(names["run"]).nats[0] > 0
 
 
 def test_speed_has_decoding_where_that_is_exact(home: Path) -> None:
