@@ -66,6 +66,11 @@ class Cell:
         """How many cells may train as one; "auto": as many as is measured to pay."""
         return self.config["population"]
 
+    @property
+    def keep_weights(self) -> bool | str:
+        """Of the final weights; "auto": below 50 MB, and for queued cells that know no such key."""
+        return self.config.get("keep_weights", "auto")
+
     @cached_property
     def optim(self) -> OptimConfig:
         """ValueError, one line: a setting that is unknown, missing or out of its range."""

@@ -76,7 +76,7 @@ def _kernels(cell: Cell) -> list[str]:
 def _weights(cell: Cell) -> list[str]:
     from zoo.results.weights import refusal
 
-    found = refusal(cell.config["keep_weights"])
+    found = refusal(cell.keep_weights)
     return [] if found is None else [found]
 
 

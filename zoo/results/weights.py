@@ -8,7 +8,6 @@ weights, or those of another attempt, are never taken for the record's.
 import hashlib
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
 
 from torch import Tensor, nn
 
@@ -27,7 +26,7 @@ def refusal(wanted: object) -> str | None:
     return f"keep_weights=true {LACKING}." if wanted is True and not find_spec("safetensors") else None
 
 
-def keep(wanted: bool | Literal["auto"], folder: Path, model: nn.Module) -> str | None:
+def keep(wanted: bool | str, folder: Path, model: nn.Module) -> str | None:
     """Put the weights beside the record in `folder`, in one move; their SHA-256.  wanted: `keep_weights`.
 
     None: they are not kept, and those of an earlier attempt are gone.  DiskFull: they do not fit.

@@ -270,13 +270,8 @@ def outcome(begun: Begun, diverged: Diverged | None, ran: dict[str, str], form: 
         peak_memory_bytes=_peak_memory(device),
         kernels=ran,
         step_form=form or position.step_form,
-        weights=weights.keep(_wanted(begun, diverged), begun.folder, model),
+        weights=weights.keep(not diverged and begun.cell.keep_weights, begun.folder, model),
     )
-
-
-def _wanted(begun: Begun, diverged: Diverged | None) -> Any:
-    """Which weights to keep: of queued cells that know no `keep_weights` as by default."""
-    return False if diverged else begun.cell.config.get("keep_weights", "auto")
 
 
 def _peak_memory(device: str) -> int:
