@@ -15,14 +15,14 @@ from torch import nn
 from tests.training.tiny import tiny
 from zoo.config.cell import Cell
 from zoo.config.settings import OptimConfig, settings
-from zoo.evaluation.scores import Tally, pooled_row_accuracy
+from zoo.evaluation.scores import Tally, pooled_row_accuracy, rows_at_once
 from zoo.model import build_model
 from zoo.results.metrics_csv import train_rows
 from zoo.results.outcome import AtDistance, Score
 from zoo.training.loggers import OURS
 from zoo.training.lr_schedule import lr_factor
 from zoo.training.optimizer import make_optimizer
-from zoo.training.train import check, rows_at_once, train
+from zoo.training.train import check, train
 
 
 def optim(**changes: Any) -> OptimConfig:

@@ -12,8 +12,14 @@ from torch import Tensor
 
 from zoo.results.outcome import AtDistance, Score
 
+TOKENS_AT_ONCE = 2**16  # in an evaluation on a GPU
 FARTHEST = 40  # as a power of two: how far back a key can stand
 TRAIN_EVERY = 50  # steps between two train rows; an epoch's end makes one as well
+
+
+def rows_at_once(asked: int, seq_len: int, device: str) -> int:
+    """In an evaluation: on a GPU, which few rows leave idle, up to 256, or TOKENS_AT_ONCE of tokens."""
+    return asked if device == "cpu" else max(asked, min(256, TOKENS_AT_ONCE // seq_len))
 
 
 class Tally:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from zoo.checks import at_least
 from zoo.evaluation.base import Evaluation
-from zoo.evaluation.scores import Tally
+from zoo.evaluation.scores import Tally, rows_at_once
 from zoo.evaluation.trained import Trained
 from zoo.tasks.base import Segment, Split
 from zoo.tasks.batches import BatchStream
@@ -17,7 +17,7 @@ class Scores(Evaluation):
     """One row a slice: the columns of `zoo.results.load` from accuracy to rows, and `chance`.
 
     On the cell's own task they are the record's numbers, to the last bit, on the machine that made it.
-    split: of the task.  batch_size: rows at once; None: the cell's optim.eval_batch_size.
+    split: of the task.  batch_size: rows at once; None: as in the cell's own test.
     """
 
     def __init__(self, *, split: Split, batch_size: int | None) -> None:
@@ -51,9 +51,11 @@ class Distance(Scores):
 
 
 def tallies(trained: Trained, split: Split, batch_size: int | None) -> list[tuple[Segment, Tally]]:
-    """Every example of a split, counted as in the cell's own test; batch_size None: the cell's."""
-    size = batch_size or trained.config["optim"]["eval_batch_size"]
-    stream = BatchStream(trained.task, split, size, trained.device)
+    """Every example of a split, counted as in the cell's own test; batch_size None: as many rows at once."""
+    task, device = trained.task, trained.device
+    longest = max(segment.seq_len for part in ("valid", "test") for segment in task.segments(part))
+    usual = rows_at_once(trained.config["optim"]["eval_batch_size"], longest, device.type)
+    stream = BatchStream(task, split, batch_size or usual, device)
     counts = [Tally() for _ in stream.segments]
     for segment, batch in stream:
         trained.add(counts[segment], batch)

@@ -16,6 +16,7 @@ from zoo.config.cell import Cell
 from zoo.config.settings import OptimConfig, TrainerConfig
 from zoo.evaluation.decode_speed import decode_tokens_per_second
 from zoo.evaluation.flops import cost, working_parameters
+from zoo.evaluation.scores import rows_at_once
 from zoo.instantiate import build_task
 from zoo.kernels.choice import Choice, contradiction, kernels, lacking
 from zoo.kernels.served import check_served
@@ -37,7 +38,6 @@ from zoo.training.train_state import Diverged, Journal, Position
 from zoo.training.truth import check_said
 
 CHECKPOINT, METRICS = "last.ckpt", "metrics.csv"
-TOKENS_AT_ONCE = 2**16  # in an evaluation on a GPU
 MOST_NUMBERS = 2**36  # of a model: a quarter of a terabyte, without its gradients
 
 
@@ -191,11 +191,6 @@ def _streams(task: Task, optim: OptimConfig, trainer: TrainerConfig) -> dict[str
     at_once = rows_at_once(optim.eval_batch_size, _longest(task, "valid", "test"), trainer.device)
     sizes = {"train": optim.batch_size, "valid": at_once, "test": at_once}
     return {split: BatchStream(task, split, sizes[split], trainer.device) for split in SPLITS}
-
-
-def rows_at_once(asked: int, seq_len: int, device: str) -> int:
-    """In an evaluation: on a GPU, which few rows leave idle, up to 256, or TOKENS_AT_ONCE of tokens."""
-    return asked if device == "cpu" else max(asked, min(256, TOKENS_AT_ONCE // seq_len))
 
 
 def lightning(trainer: TrainerConfig, journal: Journal, folder: Path) -> pl.Trainer:
