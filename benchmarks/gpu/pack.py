@@ -4,7 +4,7 @@ import zipfile
 
 from benchmarks.gpu.commands import Place
 
-KEPT = (".csv", ".md", ".log", ".xml", ".png", ".zip")
+KEPT = (".csv", ".json", ".md", ".log", ".xml", ".png", ".zip")
 PACKED = "tables.zip"
 RECORD = "result.json"  # a folder that has one is a record's, and is in the archive of records
 

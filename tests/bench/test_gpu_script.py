@@ -6,18 +6,23 @@ import subprocess
 import sys
 import time
 import zipfile
+from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 
 import pytest
 import torch
 
+from benchmarks.gpu import __main__ as script
 from benchmarks.gpu import commands, targets, tested
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.commands import Command, Part, Place, read_csv, run, write_csv
+from benchmarks.gpu.first import FIRST
 from benchmarks.gpu.parts import PARTS
 from tests.command import ROOT
 from tests.kernels.conftest import end_if_lost
 from zoo.bench.op_subjects import subjects
+from zoo.config.compose import compose
 
 SLOW = ["timeit", "-n", "1", "-r", "1", "import time; time.sleep(60)"]
 
@@ -86,6 +91,43 @@ def test_nothing_is_begun_without_time_and_a_second_run_replaces_the_note(tmp_pa
     assert run("some", one, place(tmp_path), time.monotonic() + 60) == 0
     (row,) = read_csv(tmp_path / "commands.csv")
     assert (row["note"], row["code"]) == ("", "0")
+
+
+# the first half hour ---------------------------------------------------------------------------------------
+
+
+def test_the_first_half_hour_has_its_order_and_thirty_minutes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """A part that fails or takes too long costs the next nothing; time left over is the last one's."""
+    clock, left, packed = [0.0], dict[str, float](), list[int]()
+
+    def run_part(name: str, part: Part, where: Place, deadline: float) -> int:
+        left[name] = (deadline - clock[0]) / 60
+        clock[0] += 60 * (9 if name == "tests" else 1)  # the first takes a minute too long
+        return 1
+
+    monkeypatch.setattr(script, "run", run_part)
+    monkeypatch.setattr(script, "pack", lambda where: packed.append(len(left)))
+    monkeypatch.setattr(script.time, "monotonic", lambda: clock[0])
+    assert script._first(place(tmp_path)) == 5 and packed == [1, 2, 3, 4, 5]
+    assert left == {"tests": 8, "ops": 5, "steps": 3, "point": 8, "rest": 18}
+    assert sum(minutes for _, minutes in FIRST.values()) == 30
+
+
+@pytest.mark.parametrize(("device", "small"), [("cuda", False), ("cpu", True)])
+def test_the_first_half_hour_s_commands_are_words_that_are_known(tmp_path: Path, device: str, small: bool):
+    where = Place(device, small, tmp_path)
+    given = {name: list(part.commands(where)) for name, (part, _) in FIRST.items()}
+    assert all(given.values())
+    assert all(find_spec(one.words[0]) for commands in given.values() for one in commands)
+    (run_words,) = (one.words for one in given["point"] if one.name == "run")
+    batch = [word for word in run_words[2:] if not word.startswith("hydra.")]
+    cells = [
+        compose(list(words))
+        for words in product(*([f"{w.split('=')[0]}={v}" for v in w.split("=")[1].split(",")] for w in batch))
+    ]
+    assert len({cell.run_id for cell in cells}) == (1 if small else 8)
 
 
 # verdicts --------------------------------------------------------------------------------------------------

@@ -117,7 +117,7 @@ def _measured(
     machine: Machine,
     rounds: int,
 ) -> list[Row]:
-    times, usual = in_turn(runs, machine, rounds), list(runs)[-1]
+    times, usual = in_turn(runs, machine, rounds, captured=True), list(runs)[-1]
     floor = bound(subject, inputs, backward, machine)
     timed = [
         Timed(

@@ -2,27 +2,40 @@
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import torch
 
 from zoo.bench.machine import Machine
+from zoo.kernels.proof import captured as recorded
 
 LEAST_S, MOST_CALLS = 0.01, 1000  # a repeat on a device: its start and its wait are then little of it
 
 
 def in_turn(
-    contenders: Mapping[str, Callable[[], object]], machine: Machine, rounds: int
+    contenders: Mapping[str, Callable[[], object]], machine: Machine, rounds: int, captured: bool = False
 ) -> dict[str, list[float]]:
     """Seconds of a call of each, ABAB..., after one round that warms up.
 
-    On a device a repeat is as many calls as last 10 ms, queued one behind the other.
+    On a device a repeat is as many calls as last 10 ms, queued one behind the other.  captured: in a CUDA
+    graph where there is a device and the call can be captured: the kernels' time, without Python's.
     """
-    calls = {name: _calls(run, machine) for name, run in contenders.items()}
+    clocks = {name: _clock(run, machine, captured) for name, run in contenders.items()}
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
-        for name, run in contenders.items():
-            times[name].append(_seconds(run, machine, calls[name]))
+        for name, clock in clocks.items():
+            times[name].append(clock())
     return times
+
+
+def _clock(run: Callable[[], object], machine: Machine, wanted: bool) -> Callable[[], float]:
+    calls = _calls(run, machine)
+    if wanted and machine.kind == "cuda":
+        try:
+            return recorded(run)
+        except RuntimeError:  # it waits for the device, which no graph can
+            torch.cuda.synchronize()
+    return partial(_seconds, run, machine, calls)
 
 
 def peak_bytes(run: Callable[[], object], machine: Machine) -> int | None:

@@ -150,10 +150,13 @@ def captured(run: Run, calls: int | None = None) -> Callable[[], float]:
     with torch.cuda.stream(side):
         run()
     torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=side):
-        for _ in range(calls):
-            run()
+    graph, usual = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+    try:
+        with torch.cuda.graph(graph, stream=side):
+            for _ in range(calls):
+                run()
+    finally:
+        torch.cuda.set_stream(usual)  # torch does not where a capture fails
     return partial(_replayed, graph, calls)
 
 
