@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,9 @@ TOYS = Path(__file__).resolve().parent / "toys"
 SMALL = ("experiment=smoke", "d_model=16", "task.vocab_size=128")
 OURS = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "COLUMNS": "160"}
 ENVIRONMENT = os.environ | OURS
+# the files of a record
+DONE = {"config.yaml", "env.json", "metrics.csv", "result.json", "last.ckpt"}
+DONE |= {"weights.safetensors"} if find_spec("safetensors") else set()
 
 
 class Zoo:

@@ -5,12 +5,11 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.command import SMALL, finish, start
+from tests.command import DONE, SMALL, finish, start
 from zoo.results import lease, store
 
 CELLS = ("mixer=faulty", "mixer.seconds=0.05", "max_examples=64", "optim.eval_batch_size=64")
 SWEEP = ("-m", *SMALL, *CELLS, "trainer.checkpoint_every=2", "hydra.launcher.n_workers=2")
-DONE = {"config.yaml", "env.json", "metrics.csv", "result.json", "last.ckpt"}
 PATIENCE_S = 120
 
 

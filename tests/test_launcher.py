@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.command import SMALL, TOYS, Zoo, finish, start
+from tests.command import DONE, SMALL, TOYS, Zoo, finish, start
 from zoo.config.compose import composer
 from zoo.results import lease, store, table
 
@@ -36,9 +36,6 @@ def folders(place: Path) -> list[Path]:
 
 def files(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
-
-
-DONE = {"config.yaml", "env.json", "metrics.csv", "result.json", "last.ckpt"}
 
 
 def test_cells_that_die_take_nothing_with_them(zoo: Zoo, tmp_path: Path):

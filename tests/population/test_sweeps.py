@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.command import DONE
 from tests.population.together import MEASURED, Left, assert_same_ends, trained_together
 from tests.training.tiny import tiny
 from zoo.config.cell import Cell
@@ -70,9 +71,7 @@ def test_each_member_has_a_record_of_its_own_and_says_where_it_ran(tmp_path: Pat
         assert (population["size"], population["member"]) == (3, i)
         assert population["with"] == [other.run_id for other in group if other is not cell]
         assert record["run_id"] == cell.run_id and record["status"] == "ok"
-        assert {path.name for path in cell.folder.iterdir()} == {
-            "config.yaml", "env.json", "metrics.csv", "result.json", "last.ckpt",
-        }  # fmt: skip
+        assert {path.name for path in cell.folder.iterdir()} == DONE
         assert json.loads((cell.folder / "env.json").read_text())["population"]["member"] == i
     shares = sum(store.read(cell.folder)["wall_seconds"] for cell in group)
     whole = max(store.read(cell.folder)["population"]["wall_seconds"] for cell in group)

@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.command import DONE
 from tests.training.tiny import STEPS, tiny
 from zoo.config.cell import Cell
 from zoo.instantiate import build_task
@@ -135,7 +136,7 @@ def test_nothing_outside_moves_and_nothing_is_printed(tmp_path: Path, capfd: pyt
     assert torch.equal(torch.randn(2), expected)
     assert torch.is_grad_enabled()
     assert capfd.readouterr() == ("", "")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["last.ckpt", "metrics.csv"]
+    assert {path.name for path in tmp_path.iterdir()} == DONE - {"config.yaml", "env.json", "result.json"}
 
 
 @pytest.mark.parametrize("look_every", [1, 4, 100])
