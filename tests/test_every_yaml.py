@@ -15,7 +15,8 @@ NEEDS = {"logger=tensorboard": "tensorboard", "logger=wandb": "wandb", "logger=m
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_composes_and_checks(choice: str):
+def test_composes_and_checks(choice: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")  # no account here
     cell = compose([choice])
     package = NEEDS.get(choice)
     if package and importlib.util.find_spec(package) is None:

@@ -99,7 +99,9 @@ class Picture:
 
 def names() -> list[str]:
     """Every picture there is."""
-    return sorted(module.name for module in pkgutil.iter_modules(figures.__path__) if module.name[0] != "_")
+    here = __name__.rpartition(".")[2]
+    modules = (module.name for module in pkgutil.iter_modules(figures.__path__))
+    return sorted(name for name in modules if name[0] != "_" and name != here)
 
 
 def find(name: str) -> ModuleType:
