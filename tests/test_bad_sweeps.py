@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hydra_plugins.zoo_plugins import sweeps
 from tests.command import SMALL, Zoo
 from zoo.config.compose import composer
 
@@ -75,8 +76,8 @@ def test_a_sweep_file_is_refused_in_one_line(
     }
     (tmp_path / "sweeps").mkdir()
     (tmp_path / "sweeps" / "bad.yaml").write_text(texts[what])
-    monkeypatch.setattr("hydra_plugins.zoo_plugins.sweeps.SWEEPS", tmp_path / "sweeps")
-    monkeypatch.setattr("hydra_plugins.zoo_plugins.sweeps.PATH", f"zoo-sweeps://{tmp_path / 'sweeps'}")
+    monkeypatch.setattr(sweeps, "SWEEPS", tmp_path / "sweeps")
+    monkeypatch.setattr(sweeps, "SWEEPS_PATH", f"zoo-sweeps://{tmp_path / 'sweeps'}")
     code, out, err = zoo("-m", *SMALL, "sweep=bad")
     assert says[what] in err
     assert (code, out, len(err.splitlines())) == (2, "", 1)

@@ -22,6 +22,7 @@ from zoo.config.compose import composer
 from zoo.instantiate import make
 from zoo.launch.preflight import Validator
 from zoo.mixers.base import Mixer
+from zoo.mixers.sliding_window import SlidingWindow
 from zoo.model import SequenceModel
 from zoo.tasks.base import SPLITS, Task
 from zoo.tasks.batches import BatchStream
@@ -173,7 +174,7 @@ CONTEXTS = (
     ("block=zoology",),
     ("block.mlp=rwkv_channel_mix",),
 )
-# block.layer is filled in; tests/population/ and tests/evaluation/ show what two others do
+# block.layer is filled in; tests/population/, tests/evaluation/ and test_resuming.py show what others do
 ELSEWHERE = (
     "mixer.",
     "task.",
@@ -183,6 +184,7 @@ ELSEWHERE = (
     "model.layers",
     "population",
     "keep_weights",
+    "trainer.checkpoint_seconds",
 )
 
 
@@ -276,7 +278,7 @@ def test_a_dead_setting_is_noticed(tmp_path: Path):
     """The net itself: a mixer that swallows an option is caught."""
     text = (FOLDER / "mixer" / "sliding_window.yaml").read_text()
     (tmp_path / "mixer").mkdir()
-    yaml = text.replace("zoo.mixers.sliding_window.SlidingWindow", "tests.test_every_leaf.swallows")
+    yaml = text.replace("zoo.mixers.sliding_window.SlidingWindow", "tests.test_every_leaf.Swallows")
     (tmp_path / "mixer" / "deaf.yaml").write_text(
         yaml.replace("num_heads: 1\n", "num_heads: 1\ndead: 3\n", 1)
     )
@@ -285,9 +287,7 @@ def test_a_dead_setting_is_noticed(tmp_path: Path):
     assert not any(_differs(deaf, "dead"))
 
 
-def swallows(dead: int, **rest: Any) -> Any:
-    from zoo.mixers.sliding_window import SlidingWindow
-
-    mixer = SlidingWindow(**rest)
-    mixer.dead = dead  # pyright: ignore
-    return mixer
+class Swallows(SlidingWindow):
+    def __init__(self, dead: int, **rest: Any) -> None:
+        del dead
+        super().__init__(**rest)
