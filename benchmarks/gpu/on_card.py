@@ -1,8 +1,6 @@
 """Choices on the card: their results where nothing is written but by themselves, their seconds in a graph."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,22 +10,9 @@ from torch import Tensor
 from benchmarks.gpu.ahead import Job
 from benchmarks.gpu.calls import Call, call_of
 from benchmarks.gpu.ranking import disagreement
+from zoo.kernels.proof import poisoned
 
 REPLAY_S, MOST_CALLS = 0.002, 32  # calls in one graph: starting it then takes little of its time
-
-
-@contextmanager
-def poisoned() -> Iterator[None]:
-    """New memory is NaN (`torch.utils.deterministic`), and not the right result that was there before."""
-    asked = (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-    )
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(asked[0], warn_only=asked[1])
 
 
 def results(call: Call) -> list[Tensor]:

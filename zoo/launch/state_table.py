@@ -5,17 +5,16 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from itertools import groupby
-from typing import Any
 
 import torch
 from rich.console import RenderableType
 from rich.table import Table
-from torch import Tensor
 
 from zoo.config.cell import Cell
 from zoo.model import SequenceModel, build_model
 from zoo.state import StateSize
 from zoo.terminal import by_family, slim
+from zoo.training.truth import held
 
 LONGEST_MEASURED = 1024
 COLUMNS = (
@@ -76,13 +75,6 @@ def measured(model: SequenceModel, layer: int, seq_len: int) -> int | None:
         return None
     inputs = torch.arange(seq_len)[None] % len(model.embedding)
     return held(model.extend(inputs)[1].layers[layer].mixer)
-
-
-def held(state: Any) -> int:
-    """Scalars per sequence in a state: elements beyond the batch; a complex one counts two."""
-    if isinstance(state, Tensor) and (state.is_floating_point() or state.is_complex()):
-        return state[0].numel() * (2 if state.is_complex() else 1)
-    return sum(map(held, state)) if isinstance(state, tuple) else 0
 
 
 def as_csv(entries: Sequence[Entry]) -> str:
