@@ -108,13 +108,13 @@ def step_of(
 
     def run() -> object:
         with torch.autocast(kind, torch.bfloat16, enabled=mixed), kernels(cell.kernels):
-            return stepper(tuple(batch), 1e-4)
+            return stepper(batch.tensors, 1e-4)
 
     return stepper, run
 
 
 def _loss(model: torch.nn.Module, *batch: torch.Tensor) -> torch.Tensor:
-    return answers_loss(model, Batch(*batch))  # pyright: ignore[reportArgumentType]
+    return answers_loss(model, Batch.of(*batch))  # pyright: ignore[reportArgumentType]
 
 
 def _products(cell: Cell, kind: str, batch: Batch, mixed: bool) -> float:

@@ -50,6 +50,14 @@ def test_a_loss_that_is_not_finite_stays_so():
         assert linear_cross_entropy_triton(x * torch.nan, weight, target).isnan()
 
 
+def test_ignored_rows_have_no_loss_no_gradient_and_no_part_in_the_mean():
+    x, weight, target = problem(70, 130, 20)
+    target[::3] = -100
+    as_near_as_torch(linear_cross_entropy_triton, linear_cross_entropy_reference, [x, weight, target])
+    (dx,) = torch.autograd.grad(linear_cross_entropy_triton(x, weight, target), x)
+    assert not dx[::3].any()
+
+
 def test_strides_as_they_come():
     x, weight, target = problem(40, 80, 12)
     wide = torch.stack([x.detach(), x.detach()], 1).requires_grad_()  # every other row of a matrix

@@ -12,6 +12,7 @@ from zoo.kernels.linear_cross_entropy import (
     linear_cross_entropy,
     linear_cross_entropy_reference,
 )
+from zoo.kernels.linear_cross_entropy.reference import IGNORED
 
 
 def problem(rows: int, vocab: int, width: int = 8, scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
@@ -79,6 +80,42 @@ def test_vmap_gives_each_member_what_it_gets_alone(
         alone = gradients(linear_cross_entropy_reference, x[i], weight[i], target[i], factor)
         for a, b in zip((losses[i], got[0][i], got[1][i]), alone, strict=True):
             torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("in_turn", [("cpu",), ()], ids=["in turn", "at once"])
+def test_ignored_rows_have_no_loss_no_gradient_and_no_part_in_the_mean(
+    monkeypatch: pytest.MonkeyPatch, in_turn: tuple[str, ...]
+):
+    """Alone and among members, of which each ignores others; what stands in an ignored row is never seen."""
+    monkeypatch.setattr(chunked, "IN_TURN", in_turn)
+    monkeypatch.setattr(chunked, "CHUNK", {"cpu": 3 * 9 * 4})
+    members = [problem(rows=6 + i, vocab=9) for i in range(3)]
+    x, weight, target = (torch.stack([m[i].detach()[:6] for m in members]) for i in range(3))
+    weight = torch.stack([m[1].detach() for m in members])
+    for member, ignored in enumerate(([0, 5], [1, 2, 3, 4, 5], [])):
+        target[member, ignored] = IGNORED
+        x[member, ignored] = 1e30
+    x, weight = x.requires_grad_(), weight.requires_grad_()
+    losses = torch.vmap(linear_cross_entropy)(x, weight, target)
+    got = torch.autograd.grad(losses.sum(), (x, weight))
+    for i in range(3):
+        asked = target[i] != IGNORED
+        expected = gradients(linear_cross_entropy_reference, x[i], weight[i], target[i])
+        alone = gradients(linear_cross_entropy, x[i], weight[i], target[i])
+        for together, one, theirs in zip((losses[i], got[0][i], got[1][i]), alone, expected, strict=True):
+            torch.testing.assert_close(together, theirs)
+            torch.testing.assert_close(one, theirs)
+        assert not got[0][i][~asked].any() and got[0][i][asked].any()
+        scores, _ = answer_scores(x[i].detach(), weight[i].detach(), target[i])
+        assert not scores[~asked].any()
+        torch.testing.assert_close(scores.sum() / asked.sum(), losses[i])
+
+
+def test_a_mask_that_hides_nothing_changes_no_bit(monkeypatch: pytest.MonkeyPatch):
+    x, weight, target = problem(rows=7, vocab=11)
+    once = gradients(linear_cross_entropy, x, weight, target)
+    monkeypatch.setattr(chunked, "IN_TURN", ())
+    assert all(map(torch.equal, once, gradients(linear_cross_entropy, x, weight, target)))
 
 
 def test_autocast_rounds_the_operands_as_a_linear_layer_does():

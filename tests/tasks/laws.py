@@ -6,7 +6,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from zoo.tasks.mqar import MQAR, Load
+from zoo.tasks.mqar import MQAR, Pairs
 
 TESTS = 60  # at least as many as there are checks, for Bonferroni
 ALPHA = 1e-4 / TESTS
@@ -21,7 +21,7 @@ def mqar(
     power_a: float = 0.01,
     seed: int = 0,
 ) -> MQAR:
-    load = Load(seq_len=seq_len, num_kv_pairs=num_kv_pairs, num_examples=1000)
+    load = Pairs(seq_len=seq_len, num_kv_pairs=num_kv_pairs, num_examples=1000)
     return MQAR(
         seed=seed,
         vocab_size=vocab_size,

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from zoo.tasks.base import Batch
 from zoo.tasks.batches import BatchStream
-from zoo.tasks.mqar import MQAR, Load
+from zoo.tasks.mqar import MQAR, Pairs
 
 TRAIN = [(16, 4, 40), (8, 2, 20), (12, 2, 7)]
 
 
 def task(data: str = "stream", order: str = "interleaved", seed: int = 0) -> MQAR:
-    train = [Load(seq_len=length, num_kv_pairs=n, num_examples=count) for length, n, count in TRAIN]
+    train = [Pairs(seq_len=length, num_kv_pairs=n, num_examples=count) for length, n, count in TRAIN]
     return MQAR(
         seed=seed,
         vocab_size=64,

@@ -32,7 +32,8 @@ def test_a_split_is_written_as_arrays(tmp_path: Path):
     task, arrays = build("mqar", [], seed=0), np.load(tmp_path / "rows.npz")
     for i, segment in enumerate(task.segments("test")):
         batch = task.sample("test", i, range(segment.num_examples))
-        for field, part in batch._asdict().items():
+        parts = zip(("inputs", "positions", "answers"), batch.tensors, strict=True)
+        for field, part in [*parts, *batch.groups.items()]:
             assert np.array_equal(arrays[f"{segment.name}/{field}"], part.numpy())
 
 

@@ -133,7 +133,9 @@ def slices(reach: int) -> dict[str, float]:
     def visible(length: int) -> Tensor:
         return torch.ones(length, length, dtype=torch.bool).tril().triu(-reach)
 
-    return coverage(task_of("mqar_based", most=1000), "test", visible)
+    shares = coverage(task_of("mqar_based", most=1000), "test", visible)
+    assert shares is not None
+    return shares
 
 
 def mean(reach: int) -> float:

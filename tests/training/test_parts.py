@@ -19,6 +19,8 @@ from zoo.evaluation.scores import Tally, pooled_row_accuracy, rows_at_once
 from zoo.model import build_model
 from zoo.results.metrics_csv import train_rows
 from zoo.results.outcome import AtDistance, Score
+from zoo.tasks.base import IGNORED, Batch
+from zoo.tasks.groups import Distance
 from zoo.training.loggers import OURS
 from zoo.training.lr_schedule import lr_factor
 from zoo.training.optimizer import make_optimizer
@@ -93,11 +95,18 @@ def test_an_epoch_schedule_never_exceeds_the_peak_after_a_warm_up_inside_an_epoc
 # counts
 
 
-def test_a_tally_counts_over_batches_of_unequal_size():
-    tally = Tally()
-    right = torch.tensor([[True, True], [True, False]])
-    tally.add(torch.tensor([[1.0, 3.0], [5.0, 7.0]]), right, torch.tensor([[1, 2], [4, 5]]))
-    tally.add(torch.tensor([[0.0, 2.0]]), torch.tensor([[False, False]]), torch.tensor([[3, 8]]))
+def scored(answers: list[list[int]], best: list[list[int]], losses: list[float], far: list[list[int]]) -> Any:
+    """What a Tally adds; inputs and positions say nothing to it."""
+    asked = torch.tensor(answers)
+    batch = Batch(asked, asked, asked, {"distance": torch.tensor(far)})
+    return batch, torch.tensor(losses), torch.tensor(best).flatten()
+
+
+def test_a_tally_counts_over_batches_of_unequal_size_what_is_not_ignored():
+    tally, no = Tally({"distance": Distance()}), IGNORED
+    first = [[1, 2, no], [4, no, 5]], [[1, 2, 3], [4, 4, 0]], [1.0, 3.0, 0.0, 5.0, 0.0, 7.0]
+    tally.add(*scored(*first, far=[[1, 2, -7], [4, 0, 5]]))
+    tally.add(*scored([[7, 8]], [[8, 7]], [0.0, 2.0], far=[[3, 8]]))
     assert tally.score() == Score(
         accuracy=0.5, row_accuracy=0.5, exact_rows=1 / 3, loss=3.0, answers=6, rows=3
     )

@@ -12,10 +12,8 @@ from torch import Tensor
 
 from zoo.config.settings import OptimConfig
 from zoo.model import SequenceModel
-from zoo.tasks.base import Batch
+from zoo.tasks.base import IGNORED, Batch
 from zoo.training.optimizer import make_optimizer
-
-IGNORED = -100
 
 
 def all_logits_loss(model: SequenceModel, batch: Batch) -> Tensor:

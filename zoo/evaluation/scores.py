@@ -6,14 +6,17 @@ that slice in the batches since the row before, and `answers`, how many those we
 numbers are written in full, so that identical runs write identical files.
 """
 
+from collections.abc import Mapping
+
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from zoo.results.outcome import AtDistance, Score
+from zoo.tasks.base import IGNORED, Batch
+from zoo.tasks.groups import Group
 
 TOKENS_AT_ONCE = 2**16  # in an evaluation on a GPU
-FARTHEST = 40  # as a power of two: how far back a key can stand
 TRAIN_EVERY = 50  # steps between two train rows; an epoch's end makes one as well
 
 
@@ -23,51 +26,55 @@ def rows_at_once(asked: int, seq_len: int, device: str) -> int:
 
 
 class Tally:
-    """Adds up the batches of one slice on their device; nothing is read back before `score`."""
+    """Adds up the batches of one slice on their device; nothing is read back before `score`.
 
-    def __init__(self) -> None:
-        self._sums: Tensor | None = None  # [5]: right, row fractions, exact rows, loss, rows
-        self._by_distance: Tensor | None = None  # [2 FARTHEST]: wrong and right answers, bin by bin
-        self._answers = 0
+    groups: of the task.
+    """
 
-    def add(
-        self,
-        losses: Float[Tensor, "B A"],
-        right: Bool[Tensor, "B A"],
-        distances: Int[Tensor, "B A"],
-    ) -> None:
-        """distances: how many tokens before the query its key stands, 1 or more."""
-        by_row = right.double().mean(dim=1)
-        rows = torch.ones_like(by_row)
-        parts = (right.sum(), by_row.sum(), right.all(dim=1).sum(), losses.double().sum(), rows.sum())
-        sums = torch.stack([part.double() for part in parts])
-        self._sums = sums if self._sums is None else self._sums + sums
-        bins = distances.double().log2().ceil().long().clamp(max=FARTHEST - 1)
-        places = (2 * bins + right).flatten()  # bincount would wait for a device, to learn how many there are
-        counts = torch.zeros(2 * FARTHEST, dtype=torch.long, device=places.device)
-        counts.scatter_add_(0, places, torch.ones_like(places))
-        self._by_distance = counts if self._by_distance is None else self._by_distance + counts
-        self._answers += right.numel()
+    def __init__(self, groups: Mapping[str, Group]) -> None:
+        self.groups = groups
+        self._sums: Tensor | None = None  # [6]: right, row fractions, exact rows, loss, rows, answers
+        self._counts: dict[str, Tensor] = {}  # of each group [2 size]: wrong and right answers, bin by bin
+
+    def add(self, batch: Batch, losses: Float[Tensor, " N"], best: Int[Tensor, " N"]) -> None:
+        """losses: the cross-entropy of each answer; best: the most likely token in its place; N = B A."""
+        asked = batch.answers != IGNORED
+        right = best.view_as(batch.answers) == batch.answers
+        by_row = right.sum(dim=1).double() / asked.sum(dim=1)
+        exact, rows = (right == asked).all(dim=1), torch.ones_like(by_row)
+        parts = (right, by_row, exact, losses.double(), rows, asked)
+        self._sums = _plus(self._sums, torch.stack([part.sum().double() for part in parts]))
+        for name, group in self.groups.items():
+            bins = group.bins(batch.groups[name]).where(asked, 0)
+            places = (2 * bins + right).flatten()  # bincount would wait for a device: how many are there?
+            counts = torch.zeros(2 * group.size, dtype=torch.long, device=places.device)
+            counts.scatter_add_(0, places, asked.flatten().long())
+            self._counts[name] = _plus(self._counts.get(name), counts)
 
     def score(self) -> Score:
         assert self._sums is not None, "a slice without a batch has no score"
-        right, fractions, exact, loss, rows = self._sums.tolist()
+        right, fractions, exact, loss, rows, answers = self._sums.tolist()
         return Score(
-            accuracy=right / self._answers,
+            accuracy=right / answers,
             row_accuracy=fractions / rows,
             exact_rows=exact / rows,
-            loss=loss / self._answers,
-            answers=self._answers,
+            loss=loss / answers,
+            answers=int(answers),
             rows=int(rows),
         )
 
     def by_distance(self) -> list[AtDistance]:
         """The bins that hold an answer, from near to far."""
-        assert self._by_distance is not None, "a slice without a batch has no answers"
-        counts = self._by_distance.view(FARTHEST, 2).tolist()
+        if "distance" not in self._counts:
+            return []
+        counts = self._counts["distance"].view(-1, 2).tolist()
         return [
             AtDistance(2**i, wrong + right, right) for i, (wrong, right) in enumerate(counts) if wrong + right
         ]
+
+
+def _plus(before: Tensor | None, more: Tensor) -> Tensor:
+    return more if before is None else before + more
 
 
 def pooled_row_accuracy(scores: dict[str, Score]) -> float:

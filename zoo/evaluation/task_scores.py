@@ -56,7 +56,7 @@ def tallies(trained: Trained, split: Split, batch_size: int | None) -> list[tupl
     longest = max(segment.seq_len for part in ("valid", "test") for segment in task.segments(part))
     usual = rows_at_once(trained.config["optim"]["eval_batch_size"], longest, device.type)
     stream = BatchStream(task, split, batch_size or usual, device)
-    counts = [Tally() for _ in stream.segments]
+    counts = [Tally(task.groups) for _ in stream.segments]
     for segment, batch in stream:
         trained.add(counts[segment], batch)
     return list(zip(stream.segments, counts, strict=True))

@@ -70,7 +70,7 @@ class Trained:
 
     def score(self, batch: Batch) -> Score:
         """How the answers of a batch of the task go."""
-        tally = Tally()
+        tally = Tally(self.task.groups)
         self.add(tally, batch)
         return tally.score()
 
@@ -79,8 +79,7 @@ class Trained:
         with self.at_work():
             states = self.model(batch.inputs, batch.positions).flatten(0, 1)
             losses, best = answer_scores(states, self.model.head_weight, batch.answers.flatten())
-        right = best.view_as(batch.answers) == batch.answers
-        tally.add(losses.view_as(right), right, batch.positions - batch.sources)
+        tally.add(batch, losses, best)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:

@@ -58,6 +58,6 @@ def _layer(settings: dict[str, Any]) -> str:
 def _coverage(model: SequenceModel, task: Any) -> dict[str, str]:
     """The share of answers in view, for a stack whose view is bounded."""
     shares = coverage(task, "test", model.visible, examples=200)
-    if all(share == 1 for share in shares.values()):
+    if shares is None or all(share == 1 for share in shares.values()):
         return {}
     return {"coverage": "  ".join(f"{name}: {share:.1%}" for name, share in shares.items())}

@@ -169,8 +169,7 @@ def arguments(
     `about` is for people and other parts of the program: no argument.
     """
     given = {key: value for key, value in given.items() if key != "about"}
-    parameters = inspect.signature(target).parameters
-    hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)
+    parameters, hints = _parameters(target)
     wanted = [name for name in parameters if name not in supplied]
     needed = [] if partial else [n for n in wanted if parameters[n].default is inspect.Parameter.empty]
     missing = [name for name in needed if name not in given]
@@ -182,6 +181,20 @@ def arguments(
         if key in wanted and key in hints:
             found += _typed(f"{path}.{key}", given[key], hints[key])
     return found
+
+
+def _parameters(target: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], dict[str, Any]]:
+    """What it takes, by name, and of which types; a class's `**rest` is what the class above takes."""
+    own, hints = dict(inspect.signature(target).parameters), get_type_hints(_function(target))
+    rest = [name for name, parameter in own.items() if parameter.kind is inspect.Parameter.VAR_KEYWORD]
+    if not rest or not inspect.isclass(target):
+        return own, hints
+    above, theirs = _parameters(target.__mro__[1])
+    return above | {name: own[name] for name in own if name not in rest}, theirs | hints
+
+
+def _function(target: Callable[..., Any]) -> Callable[..., Any]:
+    return target.__init__ if inspect.isclass(target) else target
 
 
 def _typed(path: str, value: Any, hint: Any) -> list[str]:

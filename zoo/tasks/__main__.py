@@ -18,7 +18,7 @@ from zoo.config.bounds import out_of_bounds
 from zoo.config.paths import CONF
 from zoo.instantiate import make
 from zoo.launch.preflight import section
-from zoo.tasks.base import SPLITS, Batch, Split, Task
+from zoo.tasks.base import IGNORED, SPLITS, Batch, Split, Task, sources
 
 MOST = 1000  # rows that anybody looks at
 
@@ -39,7 +39,7 @@ def main(argv: list[str] | None = None) -> None:
         print(f"{args.split} {i}: {segment.name}, {segment.num_examples} examples, {chance}")
         batch = task.sample(args.split, i, range(args.show))
         for row in range(args.show):
-            print("\n".join(wrap(show(batch, row), 100, initial_indent="  ", subsequent_indent="    ")))
+            print("\n".join(wrap(show(task, batch, row), 100, initial_indent="  ", subsequent_indent="    ")))
 
 
 def build(name: str, settings: list[str], seed: int) -> Task:
@@ -58,11 +58,12 @@ def build(name: str, settings: list[str], seed: int) -> Task:
     return make(given["task"], Task)
 
 
-def show(batch: Batch, row: int) -> str:
+def show(task: Task, batch: Batch, row: int) -> str:
     """One row, its tokens marked."""
-    inputs, positions, answers, sources = (column[row].tolist() for column in batch)
-    asked = dict(zip(positions, answers, strict=True))
-    keys = {inputs[source] for source in sources}
+    inputs, places = batch.inputs[row].tolist(), sources(task, batch)
+    answers = {answer for answer in batch.answers[row].tolist() if answer != IGNORED}
+    asked = dict(zip(batch.positions[row].tolist(), batch.answers[row].tolist(), strict=True))
+    keys = set() if places is None else {inputs[place] for place in places[row].tolist()}
     words = []
     for t, token in enumerate(inputs):
         if t in asked:
@@ -75,11 +76,12 @@ def show(batch: Batch, row: int) -> str:
 
 
 def export(task: Task, split: Split, out: Path) -> None:
-    """All examples of a split as SEGMENT/inputs, positions, answers, sources in one compressed .npz."""
+    """All examples of a split as SEGMENT/inputs, positions, answers and its groups in one compressed .npz."""
     arrays = {}
     for i, segment in enumerate(task.segments(split)):
         batch = task.sample(split, i, range(segment.num_examples))
-        arrays |= {f"{segment.name}/{field}": part.numpy() for field, part in batch._asdict().items()}
+        fields = dict(zip(Batch._fields, batch.tensors, strict=False)) | dict(batch.groups)
+        arrays |= {f"{segment.name}/{name}": part.numpy() for name, part in fields.items()}
     np.savez_compressed(out, **arrays)
 
 

@@ -1,17 +1,22 @@
 """The one contract every task obeys: examples as a pure function of (config, seed, split, example index).
 
-Laws, tested for every task: each scored answer can be found in its own past and there is one right
-answer; an oracle scores 100 % and guessing scores `chance`; the same config and seed give the same
-bytes on every device, whatever the batch; train, validation and test never meet.
+Laws (`zoo.tasks.laws`), run over every task: there is one right answer, and an exact program (`oracle`) finds
+it in what stands before it; guessing scores `chance`; the same config and seed give the same bytes on every
+device, whatever the batch; train, validation and test never meet.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
+
+from zoo.kernels.linear_cross_entropy.reference import IGNORED
+from zoo.tasks.groups import Distance, Group
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
@@ -19,18 +24,23 @@ Data = Literal["fixed", "stream"]
 DATA: tuple[Data, ...] = ("fixed", "stream")
 Order = Literal["sequential", "shuffled", "interleaved"]
 ORDERS: tuple[Order, ...] = ("sequential", "shuffled", "interleaved")
+Kind = Literal["recall", "computation", "text"]
+
+
+__all__ = ["IGNORED", "Batch", "Kind", "Segment", "Split", "Task", "concatenated", "joined", "sources"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Segment:
     """Examples of one shape.  Every batch is drawn from one segment, so shapes are static.
 
-    slice: what names this segment in the metrics, e.g. {"seq_len": 64, "num_kv_pairs": 4}.
+    slice: what names this segment in the metrics: whole numbers and words without "," and "=", e.g.
+        {"seq_len": 64, "num_kv_pairs": 4} or {"seq_len": 64, "task": "single_1"}.
     """
 
     seq_len: int
     num_examples: int
-    slice: dict[str, int]
+    slice: dict[str, int | str]
 
     @property
     def name(self) -> str:
@@ -39,12 +49,40 @@ class Segment:
 
 
 class Batch(NamedTuple):
-    """B examples of length T with A scored answers each; everything else in a row is not scored."""
+    """B examples of length T with places for A answers each; everything else in a row is not scored.
+
+    A row asks at least once.  Where it has fewer answers than A, the rest are IGNORED.
+    """
 
     inputs: Int[Tensor, "B T"]
-    positions: Int[Tensor, "B A"]  # where the answer is asked for; the prediction is read off here
-    answers: Int[Tensor, "B A"]  # the one right token
-    sources: Int[Tensor, "B A"]  # where in the row's past the asked key stands (the latest such place)
+    positions: Int[Tensor, "B A"]  # where the prediction is read off; any place where the answer is IGNORED
+    answers: Int[Tensor, "B A"]  # the one right token, or IGNORED
+    groups: Mapping[str, Int[Tensor, "B A"]] = {}  # as `Task.groups` declares them: to which each belongs
+
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What a training step sees of it."""
+        return self.inputs, self.positions, self.answers
+
+    @classmethod
+    def of(cls, *tensors: Tensor) -> "Batch":
+        """Of `tensors` alone: without groups."""
+        inputs, positions, answers = tensors
+        return cls(inputs, positions, answers)
+
+
+def joined(function: Callable[..., Tensor], *batches: Batch) -> Batch:
+    """`function` of the batches' tensors, field by field and group by group."""
+    inputs, positions, answers = (
+        function(*field) for field in zip(*(batch.tensors for batch in batches), strict=True)
+    )
+    groups = {name: function(*(batch.groups[name] for batch in batches)) for name in batches[0].groups}
+    return Batch(inputs, positions, answers, groups)
+
+
+def concatenated(batches: Sequence[Batch]) -> Batch:
+    """Their rows, one after the other."""
+    return batches[0] if len(batches) == 1 else joined(lambda *parts: torch.cat(parts), *batches)
 
 
 class Task(ABC):
@@ -54,12 +92,18 @@ class Task(ABC):
     order: how the batches of the training segments follow each other.  sequential: segment by segment;
         shuffled: permuted, anew each epoch, from the seed; interleaved: a round robin in proportion to the
         segments' batch counts, the same each epoch.
+    kind: recall: an answer is read from an earlier place; computation: it is worked out; text: it is written.
+    groups: how its answers are told apart in the scores, by name.  Recall declares {"distance": Distance()}.
+    load: the key of a slice that says how much a row asks to be kept, a whole number; None: there is none.
     """
 
     seed: int
     vocab_size: int
     data: Data
     order: Order
+    kind: Kind = "recall"
+    groups: Mapping[str, Group] = MappingProxyType({})
+    load: str | None = None
 
     @abstractmethod
     def segments(self, split: Split) -> list[Segment]:
@@ -78,3 +122,16 @@ class Task(ABC):
     @abstractmethod
     def chance(self, segment: Segment) -> float:
         """Expected accuracy of the best guess that has seen the task but not the row."""
+
+    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
+        """The right answers, worked out from a row up to each position alone.
+
+        What it says of a place that asks nothing is not looked at.  A text has none.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no oracle.")
+
+
+def sources(task: Task, batch: Batch) -> Int[Tensor, "B A"] | None:
+    """Where in the row each answer is read from; None: a task that does not read one back."""
+    groups = [name for name, group in task.groups.items() if isinstance(group, Distance)]
+    return batch.positions - batch.groups[groups[0]] if groups else None

@@ -106,4 +106,9 @@ class BatchStream:
         examples = torch.cat([torch.arange(batch.start, batch.stop) for batch in batches])
         block = self.task.sample(self.split, segment, examples, self.device)
         sizes = [len(batch) for batch in batches]
-        return [Batch(*parts) for parts in zip(*(column.split(sizes) for column in block), strict=True)]
+        fields = zip(*(field.split(sizes) for field in block.tensors), strict=True)
+        groups = {name: values.split(sizes) for name, values in block.groups.items()}
+        return [
+            Batch.of(*tensors)._replace(groups={name: parts[i] for name, parts in groups.items()})
+            for i, tensors in enumerate(fields)
+        ]

@@ -17,6 +17,7 @@ class Limited(Task):
         at_least("max_examples", max_examples, 1)
         self.task, self.max_examples = task, max_examples
         self.seed, self.vocab_size, self.data, self.order = task.seed, task.vocab_size, task.data, task.order
+        self.kind, self.groups, self.load = task.kind, task.groups, task.load
 
     def segments(self, split: Split) -> list[Segment]:
         return [
@@ -35,3 +36,6 @@ class Limited(Task):
 
     def chance(self, segment: Segment) -> float:
         return self.task.chance(segment)
+
+    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
+        return self.task.oracle(inputs, positions)

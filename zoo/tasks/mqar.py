@@ -13,9 +13,8 @@ On purpose not as there: `filler: safe` (below); no rule that the vocabulary exc
 random number comes from a counter, so a row depends on (seed, split, segment, index) alone.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 import torch
 from jaxtyping import Int
@@ -23,28 +22,25 @@ from torch import Tensor
 
 from zoo.checks import at_least, one_of
 from zoo.counter_rng import below, bits, stream
-from zoo.tasks.base import DATA, ORDERS, SPLITS, Batch, Data, Order, Segment, Split, Task
+from zoo.tasks.base import Batch, Data, Order, Segment
+from zoo.tasks.groups import Distance
+from zoo.tasks.mixture import Load, Mixture
 from zoo.tasks.sampling import distinct, outside, power_law_places
 
 Filler = Literal["safe", "random", "blank"]
 KEYS, VALUES, GAPS, FILLER = range(4)
-CHUNK = {"cpu": 2**18}  # tokens made at a time, so that the intermediates stay in the cache
-CHUNK_ELSEWHERE = 2**25
 
 
 @dataclass(frozen=True, kw_only=True)
-class Load:
-    """One segment of a mixture, as the config states it."""
+class Pairs(Load):
+    """A segment whose rows show so many pairs."""
 
-    seq_len: int
     num_kv_pairs: int
-    num_examples: int
 
 
-class MQAR(Task):
-    """Args:
+class MQAR(Mixture):
+    """Args, beside those of Mixture:
 
-    seed: of all the data.
     vocab_size: V; token 0 is neither key nor value.
     power_a: 0.01 in every figure: short gaps preferred, about as 1/i; 1: uniform.
     num_passes: how often the pairs are shown (Arora et al. 2024, "Just read twice").
@@ -52,38 +48,20 @@ class MQAR(Task):
         no value of the row, so no filler token can create or overwrite an answer; random: uniform over
         the vocabulary, keys and values included (the reference's random_non_queries=True; the answer stays
         the one bound in the context); blank: token 0 (random_non_queries=False).
-    data, order: of training, see Task.
-    train, valid, test: the segments, each with seq_len, num_kv_pairs, num_examples.
     """
 
-    def __init__(
-        self,
-        *,
-        seed: int,
-        vocab_size: int,
-        power_a: float,
-        num_passes: int,
-        filler: Filler,
-        data: Data,
-        order: Order,
-        train: Iterable[Load | Mapping[str, int]],
-        valid: Iterable[Load | Mapping[str, int]],
-        test: Iterable[Load | Mapping[str, int]],
-    ):
+    load_kind, load = Pairs, "num_kv_pairs"
+
+    def __init__(self, *, power_a: float, num_passes: int, filler: Filler, **mixture: Any):
         at_least("task.num_passes", num_passes, 1)
         one_of("task.filler", filler, get_args(Filler))
-        one_of("task.data", data, DATA)
-        one_of("task.order", order, ORDERS)
         if not power_a > 0:
             raise ValueError(
                 f"task.power_a (={power_a}) must be positive; 0.01 is the paper's, 1 is uniform."
             )
-        self.seed, self.vocab_size, self.power_a = seed, vocab_size, power_a
-        self.num_passes, self.filler, self.data, self.order = num_passes, filler, data, order
-        mixtures = zip(SPLITS, (train, valid, test), strict=True)
-        self._loads = {split: [_load(split, entry) for entry in mixture] for split, mixture in mixtures}
-        for split in SPLITS:
-            self._validate(split)
+        self.power_a, self.num_passes, self.filler = power_a, num_passes, filler
+        self.groups = {"distance": Distance()}
+        super().__init__(**mixture)
 
     @classmethod
     def one_load(
@@ -104,7 +82,7 @@ class MQAR(Task):
     ) -> "MQAR":
         """The task whose splits have one segment each, all of the same shape."""
         train, valid, test = (
-            [Load(seq_len=seq_len, num_kv_pairs=num_kv_pairs, num_examples=count)]
+            [Pairs(seq_len=seq_len, num_kv_pairs=num_kv_pairs, num_examples=count)]
             for count in (train_examples, valid_examples, test_examples)
         )
         return cls(
@@ -120,42 +98,17 @@ class MQAR(Task):
             test=test,
         )
 
-    def segments(self, split: Split) -> list[Segment]:
-        return [
-            Segment(
-                seq_len=load.seq_len,
-                num_examples=load.num_examples,
-                slice={"seq_len": load.seq_len, "num_kv_pairs": load.num_kv_pairs},
-            )
-            for load in self._loads[split]
-        ]
-
     def chance(self, segment: Segment) -> float:
         """One of the values, whichever: 1 / (V - V//2).  (With the row's values known it would be 1/n.)"""
         return 1 / (self.vocab_size - self.vocab_size // 2)
 
-    def sample(
-        self,
-        split: Split,
-        segment: int,
-        examples: Int[Tensor, " B"] | range,
-        device: torch.device | str = "cpu",
-    ) -> Batch:
-        """Answers and positions are in the order of the pairs: answer j belongs to pair j."""
-        if isinstance(examples, range):
-            examples = torch.arange(examples.start, examples.stop, examples.step)
-        examples = examples.to(device)
-        load = self._loads[split][segment]
-        path = (self.seed, SPLITS.index(split), segment, load.seq_len, load.num_kv_pairs)
-        rows = max(1, CHUNK.get(examples.device.type, CHUNK_ELSEWHERE) // load.seq_len)
-        parts = [self._rows(load, path, chunk) for chunk in examples.split(rows)]
-        return (
-            parts[0]
-            if len(parts) == 1
-            else Batch(*(torch.cat(column) for column in zip(*parts, strict=True)))
-        )
+    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
+        """What follows the key among the pairs: all of them are asked for, so there are as many."""
+        keys, values = inputs[:, : 2 * positions.shape[1]].unflatten(1, (-1, 2)).unbind(2)
+        asked = inputs.gather(1, positions)
+        return values.gather(1, (asked[:, :, None] == keys[:, None]).int().argmax(2))
 
-    def _rows(self, load: Load, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
+    def _rows(self, load: Pairs, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         n, half = load.num_kv_pairs, self.vocab_size // 2
         context = 2 * n * self.num_passes
         keys = distinct(stream(*path, KEYS), examples, n, half - 1) + 1
@@ -170,7 +123,7 @@ class MQAR(Task):
         positions = gaps.mul_(2).add_(context)
         inputs.scatter_(1, positions, keys)
         latest = torch.arange(context - 2 * n, context, 2, device=examples.device)
-        return Batch(inputs, positions, answers=values, sources=latest.expand_as(positions))
+        return Batch(inputs, positions, answers=values, groups={"distance": positions - latest})
 
     def _fill(self, key: int, examples: Tensor, count: int, pairs: Int[Tensor, "B K"]) -> Tensor | int:
         if self.filler == "blank":
@@ -179,20 +132,10 @@ class MQAR(Task):
             return below(bits(key, examples, count), self.vocab_size)
         return outside(below(bits(key, examples, count), self.vocab_size - pairs.shape[1]), pairs)
 
-    def _validate(self, split: Split) -> None:
-        if not self._loads[split]:
-            raise ValueError(
-                f"task.{split} has no segments: give at least one {{seq_len, num_kv_pairs, num_examples}}."
-            )
-        for i, load in enumerate(self._loads[split]):
-            where = f"task.{split}[{i}]"
-            at_least(f"{where}.num_examples", load.num_examples, 1)
-            at_least(f"{where}.num_kv_pairs", load.num_kv_pairs, 1)
-            if load.seq_len % 2:
-                raise ValueError(f"{where}.seq_len (={load.seq_len}) must be even; use {load.seq_len + 1}.")
-            self._fits(where, load)
-
-    def _fits(self, where: str, load: Load) -> None:
+    def _fits(self, where: str, load: Pairs) -> None:
+        at_least(f"{where}.num_kv_pairs", load.num_kv_pairs, 1)
+        if load.seq_len % 2:
+            raise ValueError(f"{where}.seq_len (={load.seq_len}) must be even; use {load.seq_len + 1}.")
         n, passes, keys = load.num_kv_pairs, self.num_passes, self.vocab_size // 2 - 1
         factor = 2 * (passes + 1)
         if factor * n > load.seq_len:
@@ -206,17 +149,3 @@ class MQAR(Task):
                 f"task.vocab_size (={self.vocab_size}) has {max(keys, 0)} keys, too few for "
                 f"{where}.num_kv_pairs (={n}); use at least {2 * n + 2}."
             )
-
-
-def _load(split: Split, entry: Load | Mapping[str, int]) -> Load:
-    if isinstance(entry, Load):
-        return entry
-    names = [field.name for field in fields(Load)]
-    if not isinstance(entry, Mapping) or sorted(entry) != sorted(names):
-        raise ValueError(f"a segment of task.{split} must be {{{', '.join(names)}}}; it is {entry}.")
-    for name in names:
-        if type(entry[name]) is not int:
-            raise ValueError(
-                f"{name} (={entry[name]!r}) of a segment of task.{split} must be a whole number."
-            )
-    return Load(**entry)

@@ -69,7 +69,7 @@ def reference_rows(
     positions = context + 2 * gaps
     inputs.scatter_(1, positions, keys)
     sources = torch.arange(context - 2 * n, context, 2).expand_as(positions)
-    return Batch(inputs, positions, values, sources)
+    return Batch(inputs, positions, values, {"distance": positions - sources})
 
 
 def _per_row(rows: int, draw: Callable[[], np.ndarray]) -> Int[Tensor, "B n"]:

@@ -13,8 +13,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from zoo.checks import one_of
-from zoo.tasks.base import Batch, Split
-from zoo.tasks.mqar import MQAR, Load
+from zoo.tasks.base import Batch, Split, joined
+from zoo.tasks.mqar import MQAR, Pairs
 from zoo.tasks.mqar_numpy_compat import reference_filler, reference_rows, segment_seeds
 
 SEEDS = 2**32
@@ -27,7 +27,9 @@ class ReferenceMQAR(MQAR):
     Rows that it does not have (the validation's, and those beyond a segment's number of examples) are MQAR's.
     """
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, num_passes: int = 1, **settings: Any) -> None:
+        if num_passes != 1:
+            raise ValueError(f"task.num_passes (={num_passes}) must be 1: the reference has one pass.")
         super().__init__(num_passes=1, **settings)
         one_of("task.filler", self.filler, ("random", "blank"))
         if not 0 <= self.seed < SEEDS:
@@ -47,8 +49,10 @@ class ReferenceMQAR(MQAR):
             return ours
         theirs = self._segment(SPLITS.index(split), segment)
         there = (examples < len(theirs.inputs)).nonzero()[:, 0].cpu()
-        rows = [column[examples.cpu()[there]].to(device, torch.int64) for column in theirs]
-        return Batch(*(own.index_put((there.to(device),), row) for own, row in zip(ours, rows, strict=True)))
+        at, of = there.to(device), examples.cpu()[there]
+        return joined(
+            lambda own, their: own.index_put((at,), their[of].to(device, torch.int64)), ours, theirs
+        )
 
     def _segment(self, split: int, segment: int) -> Batch:
         loads = tuple(tuple(self._loads[name]) for name in SPLITS)
@@ -61,7 +65,7 @@ def _rows(
     vocab_size: int,
     power_a: float,
     filler: str,
-    loads: Sequence[Sequence[Load]],
+    loads: Sequence[Sequence[Pairs]],
     split: int,
     segment: int,
 ) -> Batch:
@@ -79,4 +83,4 @@ def _rows(
         shapes = [(each.num_examples, each.seq_len) for part in loads for each in part]
         drawn = reference_filler(shapes[: split * len(loads[0]) + segment + 1], vocab_size, seed)
         batch = batch._replace(inputs=torch.where(batch.inputs == 0, drawn, batch.inputs))
-    return Batch(*(column.int() for column in batch))
+    return joined(Tensor.int, batch)

@@ -59,7 +59,7 @@ class Learner(Loop):
         return optimizer
 
     def _loss(self, *batch: Tensor) -> Tensor:
-        return answers_loss(self.model, Batch(*batch))
+        return answers_loss(self.model, Batch.of(*batch))
 
     def batches(self) -> Iterator[tuple[int, Batch]]:
         return self.journal.batches()
@@ -70,7 +70,8 @@ class Learner(Loop):
         step = self.journal.position.step
         self._seed(self.journal.draws_at(step))
         assert self.stepper is not None
-        self.took(step + 1, segment, batch.answers.numel(), self.stepper(batch, self.journal.lr_at(step)))
+        loss = self.stepper(batch.tensors, self.journal.lr_at(step))
+        self.took(step + 1, segment, batch.answers, loss)
 
     def rows(self, item: tuple[int, Batch]) -> int:
         return item[1].inputs.shape[0]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from zoo import interrupts
+from zoo.tasks.base import IGNORED
 from zoo.training.train_state import Journal
 
 LOOK_EVERY = {"cpu": 1}  # steps between two looks at the losses; each look waits for a GPU
@@ -38,7 +39,9 @@ class Loop(pl.LightningModule):
         self.automatic_optimization = False  # the whole step is ours
         self.pace = pace
         self._saved = time.monotonic()
-        self._unread: list[tuple[int, int, int, Tensor]] = []  # step, segment, answers, losses on the device
+        self._unread: list[
+            tuple[int, int, Tensor, Tensor]
+        ] = []  # step, segment, answers, losses: on the device
 
     def at_work(self) -> list[Journal]:
         """Of those that have steps left, all at the same step."""
@@ -52,8 +55,8 @@ class Loop(pl.LightningModule):
         """Examples in what `batches` yields, of each cell."""
         raise NotImplementedError
 
-    def hear(self, step: int, segment: int, answers: int, loss: Any) -> None:
-        """What a step has come to, as numbers."""
+    def hear(self, step: int, segment: int, answers: Any, loss: Any) -> None:
+        """What a step has come to, as numbers: how many answers it had, and their mean loss."""
         raise NotImplementedError
 
     def write(self) -> None:
@@ -65,8 +68,8 @@ class Loop(pl.LightningModule):
 
     # steps ---------------------------------------------------------------------------------------------
 
-    def took(self, step: int, segment: int, answers: int, loss: Tensor) -> None:
-        """One more step, counted from 1; loss: of one cell, or [P], on the device."""
+    def took(self, step: int, segment: int, answers: Tensor, loss: Tensor) -> None:
+        """One more step, counted from 1.  answers: [B A] or [P B A]; loss: of one cell, or [P]; unread."""
         self._unread.append((step, segment, answers, loss))
         if len(self._unread) >= look_every(loss.device):
             self.read_losses()
@@ -77,8 +80,11 @@ class Loop(pl.LightningModule):
         if not unread:
             return
         losses = torch.stack([loss for *_, loss in unread]).tolist()
-        for (step, segment, answers, _), loss in zip(unread, losses, strict=True):
-            self.hear(step, segment, answers, loss)
+        counts = [(answers != IGNORED).sum((-2, -1)).expand_as(loss) for *_, answers, loss in unread]
+        for (step, segment, *_), count, loss in zip(
+            unread, torch.stack(counts).tolist(), losses, strict=True
+        ):
+            self.hear(step, segment, count, loss)
 
     def on_train_start(self) -> None:
         interrupts.listen()

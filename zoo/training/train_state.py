@@ -147,9 +147,8 @@ class Journal:
     def score(self, split: str, segment: int, batch: Batch, losses: Tensor, best: Tensor) -> None:
         """The cross-entropy of each answer of a batch [B * A], and the most likely token in its place."""
         name = self.streams[split].segments[segment].name
-        right = best.view_as(batch.answers) == batch.answers
-        distances = batch.positions - batch.sources
-        self._tallies.setdefault(name, Tally()).add(losses.view_as(right), right, distances)
+        groups = self.streams[split].task.groups
+        self._tallies.setdefault(name, Tally(groups)).add(batch, losses, best)
 
     def end_validation(self) -> bool:
         """Whether training should end here; Diverged where a loss is not finite."""

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from zoo.kernels.choice import Op
 from zoo.kernels.linear_cross_entropy.chunked import answer_scores, linear_cross_entropy_chunked
-from zoo.kernels.linear_cross_entropy.reference import linear_cross_entropy_reference
+from zoo.kernels.linear_cross_entropy.reference import IGNORED, linear_cross_entropy_reference
 
 OP = Op(
     "linear_cross_entropy",
@@ -17,11 +17,15 @@ OP = Op(
 def linear_cross_entropy(
     x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], target: Int[Tensor, " N"]
 ) -> Float[Tensor, ""]:
-    """Mean cross-entropy, in nats, of `target` under softmax(x weight^T).  First derivatives only."""
+    """Mean cross-entropy, in nats, of `target` under softmax(x weight^T).  First derivatives only.
+
+    The mean is over the rows whose target is not IGNORED.
+    """
     return OP.run("chunked", x, weight, target)
 
 
 __all__ = [
+    "IGNORED",
     "OP",
     "answer_scores",
     "linear_cross_entropy",

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from zoo.kernels.folding import all_members_first
+from zoo.kernels.linear_cross_entropy.reference import IGNORED
 from zoo.kernels.precision import autocast
 
 CHUNK = {"cpu": 2**21}  # logits at once: 8 MB of float32, which stay in the cache
@@ -23,21 +24,31 @@ IN_TURN = ("cpu",)  # where stacked members take turns: the cache holds the logi
 def linear_cross_entropy_chunked(
     x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], target: Int[Tensor, " N"]
 ) -> Float[Tensor, ""]:
-    """Mean cross-entropy, in nats.  First derivatives only, by backward()."""
-    return _LinearCrossEntropy.apply(x, weight, target)[0]
+    """Mean cross-entropy, in nats, of the rows not IGNORED.  First derivatives only, by backward()."""
+    mean = _LinearCrossEntropy.apply(x, weight, target)[0]
+    return mean if x.device.type in IN_TURN else mean * rows_to_targets(target, mean.dtype)
+
+
+def rows_to_targets(target: Int[Tensor, " N"], dtype: torch.dtype) -> Float[Tensor, ""]:
+    """How many rows there are for each that is not IGNORED; 1 exactly where all are asked."""
+    return target.shape[0] / (target != IGNORED).sum(dtype=dtype)
 
 
 def answer_scores(
     x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], target: Int[Tensor, " N"]
 ) -> tuple[Float[Tensor, " N"], Int[Tensor, " N"]]:
-    """Without gradients: the cross-entropy of each answer, in nats, and the most likely token."""
+    """Without gradients: the cross-entropy of each answer, in nats, and the most likely token.
+
+    The loss of what is IGNORED is 0.
+    """
     losses, best = [], []
+    ignored, target = target == IGNORED, target.clamp(min=0)
     for rows in _chunks(x, weight):
         logits = (x[rows] @ weight.T).to(torch.promote_types(x.dtype, torch.float32))
         picked = logits.gather(1, target[rows, None])[:, 0]
         losses.append(logits.logsumexp(1) - picked)
         best.append(logits.argmax(1))
-    return torch.cat(losses), torch.cat(best)
+    return torch.cat(losses).masked_fill_(ignored, 0), torch.cat(best)
 
 
 def _chunks(x: Tensor, weight: Tensor) -> list[slice]:
@@ -48,18 +59,15 @@ def _chunks(x: Tensor, weight: Tensor) -> list[slice]:
 class _LinearCrossEntropy(Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # pyright: ignore
-        x, weight = autocast(x), autocast(weight)
-        if x.ndim == 3:
-            return _of_members(x, weight, target)
-        dx, dw = torch.empty_like(x), torch.empty_like(weight)
-        losses = x.new_empty(x.shape[0], dtype=torch.promote_types(x.dtype, torch.float32))
-        chunks, mean = _chunks(x, weight), 1 / x.shape[0]
-        buffer = x.new_empty(min(chunks[0].stop, x.shape[0]), weight.shape[0])
-        for rows in chunks:
-            p = buffer[: x[rows].shape[0]]
-            losses[rows] = _to_probabilities(x[rows], weight, target[rows], p)
-            torch.addmm(dx[rows], p, weight, beta=0, alpha=mean, out=dx[rows])
-            dw.addmm_(p.T, x[rows], beta=float(rows.start > 0), alpha=mean)
+        x, weight, asked = autocast(x), autocast(weight), target != IGNORED
+        if x.device.type not in IN_TURN:
+            return _masked(x, weight, target, asked)
+        if asked.all():
+            losses, dx, dw = _of_rows(x, weight, target)
+        else:
+            losses, of_asked, dw = _of_rows(x[asked], weight, target[asked])
+            dx = torch.zeros_like(x)
+            dx[asked] = of_asked
         return losses.mean(), dx, dw
 
     @staticmethod
@@ -86,10 +94,34 @@ class _LinearCrossEntropy(Function):
         return tuple(torch.stack(parts) for parts in zip(*outputs, strict=True)), (0, 0, 0)
 
 
+def _masked(x: Tensor, weight: Tensor, target: Tensor, asked: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of all rows, without waiting to learn which are asked: the others count as 0 in the mean."""
+    ignored = ~asked[..., None]
+    of = _of_members if x.ndim == 3 else _of_rows
+    losses, dx, dw = of(x.masked_fill(ignored, 0), weight, target.clamp(min=0))
+    return losses.where(asked, 0).mean(-1), dx.masked_fill_(ignored, 0), dw
+
+
+def _of_rows(
+    x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], target: Int[Tensor, " N"]
+) -> tuple[Float[Tensor, " N"], Float[Tensor, "N D"], Float[Tensor, "V D"]]:
+    """The losses, and the gradients of their mean."""
+    dx, dw = torch.empty_like(x), torch.empty_like(weight)
+    losses = x.new_empty(x.shape[0], dtype=torch.promote_types(x.dtype, torch.float32))
+    chunks, mean = _chunks(x, weight), 1 / x.shape[0]
+    buffer = x.new_empty(min(chunks[0].stop, x.shape[0]), weight.shape[0])
+    for rows in chunks:
+        p = buffer[: x[rows].shape[0]]
+        losses[rows] = _to_probabilities(x[rows], weight, target[rows], p)
+        torch.addmm(dx[rows], p, weight, beta=0, alpha=mean, out=dx[rows])
+        dw.addmm_(p.T, x[rows], beta=float(rows.start > 0), alpha=mean)
+    return losses, dx, dw
+
+
 def _of_members(
     x: Float[Tensor, "P N D"], weight: Float[Tensor, "P V D"], target: Int[Tensor, "P N"]
-) -> tuple[Float[Tensor, " P"], Float[Tensor, "P N D"], Float[Tensor, "P V D"]]:
-    """The mean loss of each member and its gradients, by one product for all of them."""
+) -> tuple[Float[Tensor, "P N"], Float[Tensor, "P N D"], Float[Tensor, "P V D"]]:
+    """The losses of each member and the gradients of their mean, by one product for all of them."""
     dx, dw, mean = torch.empty_like(x), torch.zeros_like(weight), 1 / x.shape[1]
     size = max(1, CHUNK.get(x.device.type, CHUNK_ELSEWHERE) // weight.shape[:2].numel())
     losses = []
@@ -98,7 +130,7 @@ def _of_members(
         losses.append(_to_probabilities(own, weight, asked, p))
         out.copy_(p @ weight).mul_(mean)
         dw.baddbmm_(p.mT, own, alpha=mean)
-    return torch.cat(losses, 1).mean(1), dx, dw
+    return torch.cat(losses, 1), dx, dw
 
 
 def _to_probabilities(

@@ -37,6 +37,8 @@ from torch import Tensor
 
 from zoo.kernels.folding import Folding, Gradients
 from zoo.kernels.launching import launch_options, strided, unfit_here
+from zoo.kernels.linear_cross_entropy.chunked import rows_to_targets
+from zoo.kernels.linear_cross_entropy.reference import IGNORED
 from zoo.kernels.linear_cross_entropy.triton_kernels import gradients, losses
 from zoo.kernels.precision import autocast
 from zoo.kernels.tiles import power_of_two, rows_last
@@ -82,7 +84,8 @@ def linear_cross_entropy_triton(
     short = power_of_two(x.shape[-1]) - x.shape[-1]
     if short:  # columns of zeros change nothing; masks in their place would spill registers
         x, weight = F.pad(x, (0, short)), F.pad(weight, (0, short))
-    return _Loss.apply(x[None], weight[None], target[None], autocast(x[:0]).dtype)[0][0]
+    mean = _Loss.apply(x[None], weight[None], target[None], autocast(x[:0]).dtype)[0][0]
+    return mean * rows_to_targets(target, mean.dtype)
 
 
 def unfit(x: Tensor, weight: Tensor, target: Tensor) -> str | None:
@@ -128,7 +131,10 @@ class _Loss(Folding):
         )
         highest = seen[:, 0].amax(1)
         total = ((seen[:, 0] - highest[:, None]).exp() * seen[:, 1]).sum(1)
-        return ((highest - asked) + total.log()).mean(1), torch.stack([highest, total], 1)
+        mine, ignored = (highest - asked) + total.log(), target == IGNORED
+        # exp(l - inf) is 0: what is ignored has no gradient, as it has no right word
+        norms = torch.stack([highest.masked_fill(ignored, torch.inf), total], 1)
+        return mine.masked_fill(ignored, 0).mean(1), norms
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:

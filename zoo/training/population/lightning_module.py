@@ -11,7 +11,7 @@ import torch
 
 from zoo import interrupts
 from zoo.kernels.linear_cross_entropy import answer_scores
-from zoo.tasks.base import Batch
+from zoo.tasks.base import Batch, joined
 from zoo.training.lightning_module import answer_states
 from zoo.training.loop import DOING, Loop, Pace
 from zoo.training.population.optimizer import PopulationAdamW
@@ -98,17 +98,18 @@ class PopulationLearner(Loop):
         segment, batches = item
         self._stepped, step = True, self.at_work()[0].position.step
         seeds = [journal.draws_at(step) for journal in self.journals]
-        losses = self.take(stacked(batches), seeds, [journal.lr_at(step) for journal in self.journals])
-        self.took(step + 1, segment, batches[0].answers.numel(), losses)
+        batch = stacked(batches)
+        losses = self.take(batch, seeds, [journal.lr_at(step) for journal in self.journals])
+        self.took(step + 1, segment, batch.answers, losses)
 
     def rows(self, item: Item) -> int:
         return item[1][0].inputs.shape[0]
 
-    def hear(self, step: int, segment: int, answers: int, loss: list[float]) -> None:
+    def hear(self, step: int, segment: int, answers: list[int], loss: list[float]) -> None:
         """A member whose loss is not finite has diverged."""
         for member in self.active[:]:
             try:
-                self.journals[member].hear(step, segment, answers, loss[member])
+                self.journals[member].hear(step, segment, answers[member], loss[member])
             except Diverged as error:
                 self._has_diverged(member, error)
 
@@ -203,4 +204,4 @@ def stacked(batches: Sequence[Batch]) -> Batch:
     """[P ...] of each field; the batch itself where there is one for all."""
     if len(batches) == 1:
         return batches[0]
-    return Batch(*(torch.stack(field) for field in zip(*batches, strict=True)))
+    return joined(lambda *members: torch.stack(members), *batches)

@@ -93,11 +93,11 @@ class Stack:
 
         def one(weights: dict[str, Tensor], fixed: dict[str, Tensor], *fields: Tensor) -> Any:
             tensors = {f"model.{name}": value for name, value in (weights | fixed).items()}
-            return functional_call(self._called, tensors, (function, Batch(*fields)))
+            return functional_call(self._called, tensors, (function, Batch.of(*fields)))
 
-        apart = tuple(0 if field.ndim == 3 else None for field in batch)
+        apart = tuple(0 if field.ndim == 3 else None for field in batch.tensors)
         in_dims = (dict.fromkeys(weights, 0), dims, *apart)
-        return vmap(one, in_dims, randomness="error")(weights, fixed, *batch)
+        return vmap(one, in_dims, randomness="error")(weights, fixed, *batch.tensors)
 
     @torch.no_grad()
     def collect(self) -> tuple[bool, ...]:

@@ -41,13 +41,13 @@ class PopulationStep:
         """
         self.stack.draws.begin(seeds)
         self.optimizer.set_rates(rates)
-        return self._take(*batch)
+        return self._take(*batch.tensors)
 
     def _step(self, *batch: Tensor) -> Tensor:
         """What a recording holds; it changes `_held` and nothing else."""
         for leaf in self.stack.leaves:
             leaf.grad = None
-        losses = self.stack.map(answers_loss, Batch(*batch))
+        losses = self.stack.map(answers_loss, Batch.of(*batch))
         with torch.autocast(losses.device.type, enabled=False):  # what follows is rounded as the forward was
             losses.sum().backward()
             self.optimizer.step()

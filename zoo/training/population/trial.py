@@ -137,11 +137,11 @@ def alone(begun: Begun, trainer: TrainerConfig) -> Step:
     config = begun.journal.config
 
     def loss(*fields: Tensor) -> Tensor:
-        return answers_loss(model, Batch(*fields))
+        return answers_loss(model, Batch.of(*fields))
 
     take = Stepper(trainer.step, model, make_optimizer(model, config, RATE), loss, config.grad_clip)
     batches = [_rows(begun, i, config.batch_size) for i in _segments(begun)]
-    return lambda segment: take(batches[segment], RATE)
+    return lambda segment: take(batches[segment].tensors, RATE)
 
 
 def together(members: Sequence[Begun], trainer: TrainerConfig) -> Step:

@@ -1,0 +1,72 @@
+"""How the answers of a task are told apart, so that each kind of them has a score of its own."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from jaxtyping import Int
+from torch import Tensor
+
+FARTHEST = 40  # as a power of two: how far back an answer can stand
+
+
+class Group(ABC):
+    """A batch says of each answer a whole number; answers are counted in `size` bins of them."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Bins; known before a row is made, so that counting waits for no device."""
+
+    def bins(self, values: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:
+        """The bin of each value, below `size`; a value beyond the last bin counts there."""
+        return values.clamp(0, self.size - 1)
+
+    @abstractmethod
+    def label(self, bin_: int) -> int | str:
+        """What the bin is called in tables."""
+
+
+@dataclass(frozen=True)
+class Distance(Group):
+    """Tokens from the place that an answer must be read from to where it is asked, 1 or more.
+
+    The bin called d, a power of two, holds those above d / 2 and up to d.
+    """
+
+    @property
+    def size(self) -> int:
+        return FARTHEST
+
+    def bins(self, values: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:
+        return values.double().log2().ceil().long().clamp(max=FARTHEST - 1)
+
+    def label(self, bin_: int) -> int:
+        return 2**bin_
+
+
+@dataclass(frozen=True)
+class Words(Group):
+    """names: of the kinds of answers; a batch's value is the index of one."""
+
+    names: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.names)
+
+    def label(self, bin_: int) -> str:
+        return self.names[bin_]
+
+
+@dataclass(frozen=True)
+class Number(Group):
+    """below: the values are 0 to below - 1, each its own bin: a pair's index, a decile of depth."""
+
+    below: int
+
+    @property
+    def size(self) -> int:
+        return self.below
+
+    def label(self, bin_: int) -> int:
+        return bin_

@@ -1,0 +1,152 @@
+"""The base of tasks that are a mixture of segments, given in the yaml:
+
+    train: [{seq_len: 32, num_kv_pairs: 4, num_examples: 8512}, ...]      valid, test: likewise
+
+A task's own file says what else a segment has (a dataclass that extends Load), which segments cannot be
+(`_fits`), and how rows are made (`_rows`).  Seeds, splits, orders and chunks are done here.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from zlib import crc32
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from zoo.checks import at_least, one_of
+from zoo.tasks.base import DATA, ORDERS, SPLITS, Batch, Data, Order, Segment, Split, Task, concatenated
+
+CHUNK = {"cpu": 2**18}  # tokens made at a time, so that the intermediates stay in the cache
+CHUNK_ELSEWHERE = 2**25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """One segment of a mixture, as the config states it.
+
+    A task adds its own axes: whole numbers, or words as a Literal of those there are.
+    """
+
+    seq_len: int
+    num_examples: int
+
+    def slice(self) -> dict[str, int | str]:
+        """All but the number of examples: what names the segment."""
+        return {name: getattr(self, name) for name in axes(type(self))}
+
+
+def axes(kind: type[Load]) -> list[str]:
+    """What a slice of such segments has, seq_len first."""
+    return [field.name for field in fields(kind) if field.name != "num_examples"]
+
+
+Entries = Iterable[Load | Mapping[str, int | str]]
+
+
+class Mixture(Task):
+    """Args:
+
+    seed: of all the data.
+    vocab_size: how many tokens there are.
+    data, order: of training, see Task.
+    train, valid, test: the segments; their keys are the fields of the task's own `load_kind`.
+    """
+
+    load_kind: ClassVar[type[Load]] = Load
+
+    def __init__(
+        self,
+        *,
+        seed: int,
+        vocab_size: int,
+        data: Data,
+        order: Order,
+        train: Entries,
+        valid: Entries,
+        test: Entries,
+    ):
+        one_of("task.data", data, DATA)
+        one_of("task.order", order, ORDERS)
+        at_least("task.vocab_size", vocab_size, 2)
+        self.seed, self.vocab_size, self.data, self.order = seed, vocab_size, data, order
+        mixtures = zip(SPLITS, (train, valid, test), strict=True)
+        self._loads = {split: [self._load(split, entry) for entry in mixture] for split, mixture in mixtures}
+        for split in SPLITS:
+            loads = self._loads[split]
+            if not loads:
+                raise ValueError(f"task.{split} has no segments: give at least one {self._shape()}.")
+            for i, load in enumerate(loads):
+                at_least(f"task.{split}[{i}].num_examples", load.num_examples, 1)
+                at_least(f"task.{split}[{i}].seq_len", load.seq_len, 1)
+                self._fits(f"task.{split}[{i}]", load)
+            self._apart(split, loads)
+
+    @abstractmethod
+    def _rows(self, load: Any, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
+        """These examples of a segment, on the device of `examples`.
+
+        path: names the segment's random streams: `zoo.counter_rng.stream(*path, PURPOSE)`.
+        """
+
+    def _fits(self, where: str, load: Any) -> None:
+        """ValueError: no such segment can be; where: its place in the config, for the message."""
+
+    def segments(self, split: Split) -> list[Segment]:
+        return [
+            Segment(seq_len=load.seq_len, num_examples=load.num_examples, slice=load.slice())
+            for load in self._loads[split]
+        ]
+
+    def sample(
+        self,
+        split: Split,
+        segment: int,
+        examples: Int[Tensor, " B"] | range,
+        device: torch.device | str = "cpu",
+    ) -> Batch:
+        if isinstance(examples, range):
+            examples = torch.arange(examples.start, examples.stop, examples.step)
+        examples = examples.to(device)
+        load = self._loads[split][segment]
+        path = (self.seed, SPLITS.index(split), segment, *map(_number, load.slice().values()))
+        rows = max(1, CHUNK.get(examples.device.type, CHUNK_ELSEWHERE) // load.seq_len)
+        return concatenated([self._rows(load, path, chunk) for chunk in examples.split(rows)])
+
+    @classmethod
+    def _shape(cls) -> str:
+        return "{" + ", ".join([*axes(cls.load_kind), "num_examples"]) + "}"
+
+    @classmethod
+    def _load(cls, split: Split, entry: Load | Mapping[str, int | str]) -> Load:
+        """The segment that a config's entry states."""
+        if isinstance(entry, Load):
+            return entry
+        kinds = get_type_hints(cls.load_kind)
+        needed = {field.name for field in fields(cls.load_kind) if field.default is MISSING}
+        if not isinstance(entry, Mapping) or not needed <= set(entry) <= set(kinds):
+            raise ValueError(f"a segment of task.{split} must be {cls._shape()}; it is {entry}.")
+        for name, value in entry.items():
+            words = get_args(kinds[name]) if get_origin(kinds[name]) is Literal else ()
+            if words:
+                one_of(f"{name} of a segment of task.{split}", str(value), words)
+            elif type(value) is not int:
+                raise ValueError(f"{name} (={value!r}) of a segment of task.{split} must be a whole number.")
+        return cls.load_kind(**entry)  # pyright: ignore[reportArgumentType]
+
+    @staticmethod
+    def _apart(split: Split, loads: list[Load]) -> None:
+        """ValueError: two segments have one name, and their scores would be one."""
+        slices = [load.slice() for load in loads]
+        for i, one in enumerate(slices):
+            if one in slices[:i]:
+                raise ValueError(
+                    f"task.{split}[{slices.index(one)}] and [{i}] are both {one}: make them one."
+                )
+
+
+def _number(value: int | str) -> int:
+    """A word as the same number everywhere."""
+    return value if isinstance(value, int) else crc32(value.encode())
