@@ -1,18 +1,25 @@
 """Composition, the run id, layer patterns and the nearest names."""
 
 import copy
+import re
+import sys
 import time
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import hydra
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf, open_dict
 
-from tests.command import TOYS
+from tests.command import ROOT, TOYS
+from zoo import run
 from zoo.config.cell import Cell
 from zoo.config.compose import composer
+from zoo.config.hydra_private import WRITTEN_FOR, Loader
 from zoo.config.paths import CONF
+from zoo.launch import sweep
 
 COMPOSER = composer(TOYS)
 MIXERS = [name for name in COMPOSER.options("mixer") if (CONF / "mixer" / f"{name}.yaml").exists()]
@@ -176,3 +183,41 @@ def test_a_folder_of_ones_own_adds_names(tmp_path: Path):
     mine = composer(tmp_path).cell(["mixer=mine"])
     assert mine.mixer == "mine"
     assert mine.config["mixer"]["window"] == 5
+
+
+def test_hydras_private_parts_are_those_of_the_version_that_they_were_written_for():
+    """Of another version: read hydra_private.py beside it, then raise WRITTEN_FOR and pyproject.toml."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert hydra.__version__ == WRITTEN_FOR == "1.3.8", "hydra_private.py was written for another hydra-core"
+    assert f"hydra-core=={WRITTEN_FOR}" in project["dependencies"]
+
+
+def test_one_module_alone_touches_hydras_private_parts():
+    files = [
+        path
+        for top in ("zoo", "hydra_plugins", "analysis", "benchmarks")
+        for path in (ROOT / top).rglob("*.py")
+    ]
+    touching = [path.name for path in files if re.search(r"(from|import) hydra\._", path.read_text())]
+    assert touching == ["hydra_private.py"]
+
+
+@pytest.mark.parametrize("words", [["mixer=sliding_window"], ["-m", "mixer=sliding_window", "seed=0,1"]])
+def test_a_command_composes_each_choice_of_yamls_once(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A cell: for itself and for the other layer of its pattern.  A sweep: for its sweeper as well."""
+    composed: list[list[str]] = []
+    load = Loader.load_configuration
+
+    def noted(self: Loader, config_name: str, overrides: list[str], **how: Any) -> Any:
+        composed.append(overrides)
+        return load(self, config_name, overrides, **how)
+
+    monkeypatch.setattr(Loader, "load_configuration", noted)
+    monkeypatch.setattr(run, "run_one", lambda composer, words: composer.cell(words))
+    monkeypatch.setattr(sweep, "run_sweep", lambda composer, batch, workers: [*map(composer.cell, batch)])
+    monkeypatch.setattr(sys, "argv", ["zoo.run", *words])
+    assert run.main() == 0
+    bases = [["mixer=sliding_window"], ["mixer=base_conv"]]
+    assert composed == ([words[1:]] if words[0] == "-m" else []) + bases

@@ -11,15 +11,15 @@ if __name__ == "__main__":
 
 import hydra
 import yaml
-from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 
 from zoo import terminal
 from zoo.config import command_line
-from zoo.config.compose import Composer
+from zoo.config.compose import ROOT, Composer
 from zoo.config.help import help_text
+from zoo.config.hydra_private import command_line_parser
 from zoo.config.paths import CONF
 from zoo.launch import rerun
 from zoo.launch.display import CellDisplay
@@ -50,14 +50,13 @@ def _uninterrupted() -> int:
     """Every other way that a command ends, in words and as a code."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come through, to be said in one line
     words = command_line.readable(sys.argv[1:])
-    args = get_args_parser().parse_args(words)
+    args = command_line_parser().parse_args(words)
     try:
         if args.help:
             print(help_text(command_line.composer_of(args), args.overrides, console().width))
             return terminal.OK
         with interrupts.at_once():
-            sys.argv = [sys.argv[0], *command_line.one_cell(args, command_line.deferred(args, words))]
-            _hydra(args)
+            _run(args, words)
     except (HydraException, yaml.YAMLError) as error:
         return terminal.say(command_line.mistakes(args, error), terminal.USAGE)
     except ValueError as error:
@@ -73,19 +72,25 @@ def _uninterrupted() -> int:
     return terminal.OK
 
 
-def _hydra(args: Namespace) -> None:
-    """Hydra parses, composes and, with -m, sweeps; `one` runs a single cell."""
-
+def _run(args: Namespace, argv: list[str]) -> None:
+    """A cell; with -m a sweep, through Hydra's sweeper and launcher; else what Hydra itself is asked."""
+    composer, own = command_line.composer_of(args), command_line.asks_hydra(args)
+    if not (args.multirun or own):
+        return run_one(composer, command_line.one_cell(args, args.overrides))
     errors: list[Exception] = []
 
     def one(cfg: DictConfig) -> None:
-        del cfg  # composed again below, with the checks that every cell goes through
+        del cfg  # composed again, with the checks that every cell goes through
         try:
-            run_one(command_line.composer_of(args), HydraConfig.get().overrides.task)
+            run_one(composer, HydraConfig.get().overrides.task)
         except (ValueError, CellFailed, DiskFull) as error:
             errors.append(error)  # past Hydra, which would print it its own way
 
-    hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(one)()
+    if own:
+        sys.argv = [sys.argv[0], *command_line.one_cell(args, command_line.deferred(args, argv))]
+        hydra.main(version_base="1.3", config_path=str(CONF), config_name=ROOT)(one)()
+    else:
+        composer.sweep(command_line.deferred(args, args.overrides), one)
     if errors:
         raise errors[0]
 

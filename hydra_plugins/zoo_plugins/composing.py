@@ -19,13 +19,11 @@ class ComposingLauncher(Launcher, ABC):
         self.hydra_context = hydra_context
 
     def composer(self) -> "Composer":
-        from hydra._internal.config_loader_impl import ConfigLoaderImpl
-
-        from zoo.config.compose import (
-            Composer,  # here, because Hydra imports plugins in every program that uses it
-        )
+        # here, because Hydra imports plugins in every program that uses it
+        from zoo.config.compose import Composer
+        from zoo.config.hydra_private import Loader
 
         assert self.hydra_context is not None
         loader = self.hydra_context.config_loader
-        assert isinstance(loader, ConfigLoaderImpl)
+        assert isinstance(loader, Loader)
         return Composer(loader)

@@ -1,17 +1,17 @@
 """sweeps/*.yaml as the config group `sweep`, in our program alone."""
 
-from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigLoadError, ConfigResult
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
+from zoo.config.hydra_private import YamlFolder
 from zoo.config.paths import CONF, SWEEPS, SWEEPS_PATH
 
 GROUP = "sweep"
 
 
-class SweepFiles(FileConfigSource):
+class SweepFiles(YamlFolder):
     """A folder of yamls without the level that names their group."""
 
     @staticmethod

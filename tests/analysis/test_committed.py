@@ -4,12 +4,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hydra._internal.utils import get_args_parser
 
 from analysis.drawing.style import SCREEN
 from analysis.figures import gallery
 from analysis.statistics import bounds
 from zoo.config import command_line
+from zoo.config.hydra_private import command_line_parser
 from zoo.results.table import load
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +46,7 @@ def test_what_a_long_sweep_has_so_far_is_of_the_sweep_as_it_stands(sweep: str) -
 
 def cells_of(sweep: str) -> set[str]:
     """Run ids of a sweep file's cells."""
-    args = get_args_parser().parse_args(["-m", f"sweep={sweep}"])
+    args = command_line_parser().parse_args(["-m", f"sweep={sweep}"])
     composer = command_line.composer_of(args)
     batch, _ = command_line.spanned(composer, args)
     return {composer.cell(words).run_id for words in batch}

@@ -13,7 +13,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hydra._internal.utils import get_args_parser
 
 from analysis.drawing import style
 from analysis.report import __main__ as command_line
@@ -24,6 +23,7 @@ from analysis.statistics.axes import AXES
 from tests.analysis import fake
 from zoo.config.command_line import composer_of, one_cell
 from zoo.config.compose import composer
+from zoo.config.hydra_private import command_line_parser
 from zoo.config.paths import CONF
 from zoo.results import store, table
 
@@ -156,7 +156,7 @@ def test_the_words_of_a_record_are_one_cell_again_for_a_mixer_of_ones_own_too(
     ]
     for record in (mine.words | {"run_id": mine.run_id}, one):
         (*_, words) = command(record["overrides"], record.get("config_dir", "")).partition("zoo.run ")
-        args = get_args_parser().parse_args(shlex.split(words))
+        args = command_line_parser().parse_args(shlex.split(words))
         assert composer_of(args).cell(one_cell(args, args.overrides)).run_id == record["run_id"]
     assert "config_dir" not in composer().cell(["mixer=based"]).words
 

@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from zoo.checks import unknown
 from zoo.config.compose import Composer, composer, first_line, nameless, parse
 from zoo.config.grids import cells
+from zoo.config.hydra_private import command_line_parser
 
 SWEEPER = "hydra_plugins.zoo_plugins.grid.GridSweeper"
 LAUNCHER = "hydra/launcher"
@@ -41,14 +42,22 @@ def composer_of(args: Namespace) -> Composer:
     return composer(Path(args.config_dir) if args.config_dir else None)
 
 
+def asks_hydra(args: Namespace) -> bool:
+    """Whether it is for Hydra to answer: one of its flags (--cfg, --info), or for one cell a word of its own.
+
+    A cell, and a sweep, are composed without it, and once.
+    """
+    ours = ("overrides", "multirun", "config_dir")
+    flags = {key: value for key, value in vars(args).items() if key not in ours}
+    others = flags != {key: command_line_parser().get_default(key) for key in flags}
+    return others or (not args.multirun and any(map(_is_hydras, args.overrides)))
+
+
 def mistakes(args: Namespace, error: HydraException | yaml.YAMLError) -> str:
     """Our own words for what Hydra refused, a line each."""
     if isinstance(error, yaml.YAMLError):
         return yaml_mistake(error)
     try:
-        swept = [line for line in args.overrides if parse(line).is_sweep_override()]
-        if swept and not args.multirun:
-            return "\n".join(f"{line} names several values: add -m to run a cell for each." for line in swept)
         found = composer_of(args).mistakes(args.overrides) or _sweeper_mistakes(args)
     except (HydraException, ValueError) as another:
         return first_line(another)
@@ -89,7 +98,13 @@ def spanned(composer: Composer, args: Namespace) -> tuple[list[list[str]], DictC
 
 def one_cell(args: Namespace, argv: list[str]) -> list[str]:
     """Without -m a sweep must be down to one cell, as the words of a record are; its words for argv."""
-    if args.multirun or args.cfg:
+    if args.multirun:
+        return argv
+    swept = [line for line in args.overrides if parse(line).is_sweep_override()]
+    if swept:
+        said = (f"{line} names several values: add -m to run a cell for each." for line in swept)
+        raise ValueError("\n".join(said))
+    if args.cfg:
         return argv
     _refuse_launcher(args)
     if "sweep" not in map(_key, args.overrides):

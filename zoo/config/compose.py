@@ -1,33 +1,28 @@
 """From command-line overrides to a cell, as Hydra composes it, but each set of group choices only once.
 
 Plain Hydra takes tens of milliseconds a cell, and its own sweeper composes every cell twice.  Here the
-files are read and merged once for each set of group choices; the value overrides of a point are then
-applied to a copy by Hydra's own function, and its cells get their seeds and learning rates from a template
-(zoo/config/template.py), so that the outcome is the same (tests/test_config.py).
+files are read and merged once for each set of group choices.  The value overrides of a point are then
+applied to a copy by Hydra's own function, and all its cells get their seeds and learning rates from one
+template (zoo/config/template.py), so that the outcome is the same (tests/test_config.py).
 """
 
 import copy
 import os
-from collections.abc import Iterable
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.config_repository import CachingConfigRepository
-from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
-from hydra._internal.defaults_list import Overrides
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
-from hydra.core.plugins import Plugins
-from hydra.core.utils import setup_globals
 from hydra.errors import HydraException, OverrideParseException
-from hydra.types import RunMode
+from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from zoo.checks import unknown
+from zoo.config import hydra_private
 from zoo.config.bounds import refusal
 from zoo.config.cell import VARIED, Cell
 from zoo.config.paths import CONF, SWEEPS_PATH
@@ -40,17 +35,33 @@ KEYS += ("rerun", "keep_weights")
 NEEDED = (*GROUPS, *KEYS)
 
 
+@dataclass(frozen=True)
+class Point:
+    """Cells that differ in seed and lr alone.  said: what these are where no word gives them."""
+
+    template: Template
+    said: dict[str, Any]
+    choices: dict[str, str]
+
+    def config(self, given: dict[str, Any]) -> dict[str, Any]:
+        return self.template.filled(self.said | given)
+
+    @cached_property
+    def name(self) -> str:
+        """The run id with seed and lr set aside, wherever else they are referred to."""
+        return Cell(self.config({"seed": 0, "lr": 1}), self.choices).run_id
+
+
 class Composer:
     """Composes cells from the yamls on one search path."""
 
-    def __init__(self, loader: ConfigLoaderImpl) -> None:
+    def __init__(self, loader: hydra_private.Loader) -> None:
         self.loader = loader
-        self.repository = CachingConfigRepository(loader.repository)
+        self.repository = hydra_private.reading_once(loader)
         self.config_dir = _config_dir(loader)
         self._bases: dict[tuple[str, ...], tuple[DictConfig, dict[str, str]]] = {}
         self._known_keys: dict[tuple[str, ...], frozenset[str]] = {}
-        self._points: dict[tuple[str, ...], str] = {}
-        self._templates: dict[Any, tuple[Template | None, dict[str, str]] | None] = {}
+        self._points: dict[tuple[str, ...], Point | None] = {}
 
     def cell(self, overrides: Iterable[str]) -> Cell:
         """The cell that `python -m zoo.run OVERRIDES` would run.
@@ -59,39 +70,46 @@ class Composer:
         """
         overrides = tuple(overrides)
         try:
-            return _apart(self._from_template(overrides) or self._composed(overrides))
+            return _apart(self._of_point(overrides) or self._by_itself(overrides))
         except (HydraException, OmegaConfBaseException) as error:
             raise ValueError(self._explained(error, overrides)) from error
 
-    def _composed(self, overrides: tuple[str, ...]) -> Cell:
-        mistakes = self.mistakes(overrides)
-        if mistakes:
+    def _of_point(self, overrides: tuple[str, ...]) -> Cell | None:
+        """None: its config follows its seed or lr in another way than holding them."""
+        parsed = [parse(line) for line in overrides]
+        varied = {o.key_or_group: o for o in parsed if o.key_or_group in VARIED}
+        if not all(map(_is_plain, varied.values())):
+            return None
+        shared = _shared(overrides)
+        if shared not in self._points:
+            self._points[shared] = self._point(shared)
+        point = self._points[shared]
+        if point is None:
+            return None
+        config = point.config({key: override.value() for key, override in varied.items()})
+        return Cell(config, dict(point.choices), overrides, point.name, self.config_dir)
+
+    def _by_itself(self, overrides: tuple[str, ...]) -> Cell:
+        self._refuse(overrides)
+        stand_in = Cell(*self._resolved([*_shared(overrides), "seed=0", "lr=1"]))
+        return Cell(*self._resolved(overrides), overrides, stand_in.run_id, self.config_dir)
+
+    def _point(self, shared: tuple[str, ...]) -> "Point | None":
+        """All cells with these words, whatever their seed and lr."""
+        self._refuse(shared)
+        cfg, choices = self.config(shared)
+        if any(OmegaConf.is_missing(cfg, key) or OmegaConf.is_interpolation(cfg, key) for key in VARIED):
+            return None
+        said = {key: cfg[key] for key in VARIED}
+        try:
+            made = template(lambda values: self._expanded(_with(cfg, values)))
+        except (OmegaConfBaseException, ValueError):  # said better of the words themselves
+            return None
+        return None if made is None else Point(made, said, choices)
+
+    def _refuse(self, overrides: tuple[str, ...]) -> None:
+        if mistakes := self.mistakes(overrides):
             raise ValueError("\n".join(mistakes))
-        return Cell(*self._resolved(overrides), overrides, self._point(overrides), self.config_dir)
-
-    def _from_template(self, overrides: tuple[str, ...]) -> Cell | None:
-        """What composing would give, for a cell that differs in plain seeds and rates from one met before."""
-        varied = {o.key_or_group: o for o in map(parse, overrides) if o.key_or_group in VARIED}
-        shared = tuple(line for line in overrides if parse(line).key_or_group not in VARIED)
-        like = (shared, tuple(sorted(varied)))
-        if not varied or not all(map(_is_plain, varied.values())) or like not in self._templates:
-            self._templates.setdefault(like, None)  # from the second on: a cell alone is composed once
-            return None
-        found = self._templates[like] or self._template(*like)
-        self._templates[like] = found
-        made, choices = found
-        if made is None:
-            return None
-        config = made.filled({key: override.value() for key, override in varied.items()})
-        return Cell(config, dict(choices), overrides, self._point(overrides), self.config_dir)
-
-    def _template(
-        self, shared: tuple[str, ...], keys: tuple[str, ...]
-    ) -> tuple[Template | None, dict[str, str]]:
-        if self.mistakes(shared):
-            return None, {}
-        made = template(lambda words: self._resolved([*shared, *words])[0], keys)
-        return made, self.config(shared)[1]
 
     def _explained(self, error: Exception, overrides: tuple[str, ...]) -> str:
         """A key inside a {...} value has no override of its own: OmegaConf names it."""
@@ -141,24 +159,20 @@ class Composer:
     def config(self, overrides: Iterable[str]) -> tuple[DictConfig, dict[str, str]]:
         """The composed config before interpolation, the caller's own copy, and the group choices."""
         parsed = [parse(line) for line in overrides]
-        values = Overrides(self.repository, parsed).config_overrides
+        values = hydra_private.values(self.repository, parsed)
         groups = tuple(line for line, o in zip(overrides, parsed, strict=True) if o not in values)
         base, choices = self._base(groups)
         cfg = copy.deepcopy(base)
-        ConfigLoaderImpl._apply_overrides_to_config(values, cfg)
+        hydra_private.apply(values, cfg)
         return cfg, choices
 
     def _resolved(self, overrides: Iterable[str]) -> tuple[dict[str, Any], dict[str, str]]:
         cfg, choices = self.config(overrides)
         return self._expanded(cfg), choices
 
-    def _point(self, overrides: tuple[str, ...]) -> str:
-        """The name of the cell with its seed and lr set aside, wherever else they are referred to."""
-        shared = tuple(line for line in overrides if parse(line).key_or_group not in VARIED)
-        if shared not in self._points:
-            stand_in = Cell(*self._resolved([*shared, "seed=0", "lr=1"]))
-            self._points[shared] = stand_in.run_id
-        return self._points[shared]
+    def sweep(self, words: Sequence[str], task: TaskFunction) -> None:
+        """Run the sweep as its sweeper and launcher do; task: of a cell, for launchers that are not ours."""
+        hydra_private.sweep(self.loader, ROOT, words, task)
 
     def hydras(self, overrides: Iterable[str]) -> DictConfig:
         """Hydra's own part of a sweep's config: hydra.sweeper and hydra.launcher as these words leave them.
@@ -213,9 +227,23 @@ class Composer:
         """What `mixer=NAME` would give under this config, without the settings of the chosen mixer."""
         if name not in self.options("mixer"):
             raise ValueError(unknown("layer", name, ["mixer", *self.options("mixer")]) + " [model.layers]")
+        chosen = cfg._get_node("mixer")
         with open_dict(cfg):
             cfg["mixer"] = self._base((f"mixer={name}",))[0].mixer
-        return OmegaConf.to_container(cfg.mixer, resolve=True)  # pyright: ignore
+            other = OmegaConf.to_container(cfg.mixer, resolve=True)
+            cfg._set_item_impl("mixer", chosen)
+        return other  # pyright: ignore
+
+
+def _shared(overrides: Iterable[str]) -> tuple[str, ...]:
+    """The words that all cells of a point have."""
+    return tuple(line for line in overrides if parse(line).key_or_group not in VARIED)
+
+
+def _with(cfg: DictConfig, values: Mapping[str, Any]) -> DictConfig:
+    for key, value in values.items():
+        cfg[key] = value
+    return cfg
 
 
 def _apart(cell: Cell) -> Cell:
@@ -235,19 +263,15 @@ def compose(overrides: Iterable[str], config_dir: Path | None = None) -> Cell:
 
 def composer(config_dir: Path | None = None) -> Composer:
     """A composer over our conf/ and, where given, one more folder laid out like it."""
-    Plugins.instance()  # registers hydra's own config sources
-    setup_globals()
-    path = ConfigSearchPathImpl()
-    path.append("hydra", "pkg://hydra.conf")
-    path.append("main", f"file://{CONF}")
-    path.append("zoo", SWEEPS_PATH)
+    path = [("hydra", "pkg://hydra.conf"), ("main", f"file://{CONF}"), ("zoo", SWEEPS_PATH)]
     if config_dir is not None:
-        path.append("command-line", f"file://{config_dir.resolve()}")
-    path.append("schema", "structured://")
-    return Composer(ConfigLoaderImpl(path))
+        if not config_dir.is_dir():
+            raise ValueError(f"--config-dir (={config_dir}) must be a folder with yamls of your own.")
+        path.append(("command-line", f"file://{config_dir.resolve()}"))
+    return Composer(hydra_private.loader([*path, ("schema", "structured://")]))
 
 
-def _config_dir(loader: ConfigLoaderImpl) -> str:
+def _config_dir(loader: hydra_private.Loader) -> str:
     """--config-dir as a command repeats it: from where we are if it lies below, else whole; "" without."""
     entries = [e.path for e in loader.get_search_path().get_path() if e.provider == "command-line"]
     if not entries:
@@ -284,7 +308,7 @@ def _is_plain(override: Override) -> bool:
     return (
         override.type == OverrideType.CHANGE
         and override.package is None
-        and (type(value) in (int, float) or (type(value) is str and "${" not in value))
+        and (type(value) in (int, float) or (type(value) is str and "${" not in value and value != "???"))
     )
 
 

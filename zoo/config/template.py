@@ -1,6 +1,6 @@
-"""The configs of cells that differ in a few plain values: composed twice, then filled in."""
+"""The configs of cells that differ in seed and learning rate alone: resolved twice, then filled in."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,28 +24,28 @@ class Template:
         return _filled(self.tree, values)
 
 
-def template(resolve: Callable[[list[str]], dict[str, Any]], keys: Sequence[str]) -> Template | None:
-    """What `resolve`, which composes a config from "key=value" words, makes of any values of `keys`.
+def template(resolve: Callable[[dict[str, Any]], dict[str, Any]]) -> Template | None:
+    """What `resolve`, which gives the config with these values, makes of any seed and lr.
 
     None where a config depends on a value in another way than holding it ("run-${seed}").
     """
-    first, second = (resolve([f"{key}={PROBES[key][i]}" for key in keys]) for i in (0, 1))
+    first, second = (resolve({key: probes[i] for key, probes in PROBES.items()}) for i in (0, 1))
     try:
-        return Template(_compared(first, second, keys))
+        return Template(_compared(first, second))
     except LookupError:
         return None
 
 
-def _compared(first: Any, second: Any, keys: Sequence[str]) -> Any:
+def _compared(first: Any, second: Any) -> Any:
     """One tree of both; LookupError where they differ in anything but a probe."""
     if isinstance(first, dict) and isinstance(second, dict) and first.keys() == second.keys():
-        return {key: _compared(first[key], second[key], keys) for key in first}
+        return {key: _compared(first[key], second[key]) for key in first}
     if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
-        return [_compared(one, other, keys) for one, other in zip(first, second, strict=True)]
+        return [_compared(one, other) for one, other in zip(first, second, strict=True)]
     if first == second:
         return first
-    for key in keys:
-        if (first, second) == PROBES[key]:
+    for key, probes in PROBES.items():
+        if (first, second) == probes:
             return Hole(key)
     raise LookupError
 
