@@ -1,10 +1,11 @@
 """conf/optim and conf/trainer, checked."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from zoo.checks import at_least, one_of
+from zoo.checks import at_least, positive
+from zoo.config.arguments import mistakes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +26,7 @@ class OptimConfig:
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "eval_batch_size", "max_epochs"):
-            whole(f"optim.{name}", getattr(self, name))
+            at_least(f"optim.{name}", getattr(self, name), 1)
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(
                 f"optim.betas (={list(self.betas)}) must be two numbers of at least 0 and below 1."
@@ -35,8 +36,6 @@ class OptimConfig:
             raise ValueError(
                 f"optim.grad_clip (={self.grad_clip}) must be positive, or null for no clipping."
             )
-        one_of("optim.schedule", self.schedule, ("cosine", "constant"))
-        one_of("optim.schedule_every", self.schedule_every, ("step", "epoch"))
         if not 0 <= self.warmup < 1:
             raise ValueError(
                 f"optim.warmup (={self.warmup}) must be at least 0 and below 1: a share of all steps."
@@ -46,20 +45,10 @@ class OptimConfig:
 
 
 def settings(group: str, kind: type[Any], config: Mapping[str, Any]) -> Any:
-    """`kind(**config)` but for `about`; a misspelt or missing key in one line."""
-    config = {key: value for key, value in config.items() if key != "about"}
-    valid = {field.name for field in fields(kind)}
-    needed = {field.name for field in fields(kind) if field.default is MISSING}
-    for problem, names in (("unknown", config.keys() - valid), ("missing", needed - config.keys())):
-        if names:
-            raise ValueError(f"{problem} key {group}.{min(names)}: the keys are {', '.join(sorted(valid))}.")
-    return kind(**config)
-
-
-def whole(name: str, value: Any) -> None:
-    """Refuse what is no positive whole number."""
-    if type(value) is not int or value < 1:
-        raise ValueError(f"{name} (={value!r}) must be a whole number of at least 1.")
+    """`kind` of a section of the config.  ValueError, a line for each mistake."""
+    if wrong := mistakes(group, config, kind):
+        raise ValueError("\n".join(wrong))
+    return kind(**{key: value for key, value in config.items() if key != "about"})
 
 
 Form = Literal["auto", "eager", "graph", "compile"]  # of a training step
@@ -83,16 +72,11 @@ class TrainerConfig:
     checkpoint_seconds: float = 60.0  # cells of before there was one lack it
 
     def __post_init__(self) -> None:
-        one_of("trainer.accelerator", self.accelerator, ("cpu", "gpu"))
-        one_of("trainer.precision", self.precision, get_args(Precision))
-        one_of("trainer.step", self.step, get_args(Form))
         if self.step == "graph" and self.accelerator == "cpu":
             raise ValueError("trainer.step (=graph) needs trainer.accelerator=gpu: use trainer.step=auto.")
-        whole("trainer.threads", self.threads)
-        whole("trainer.checkpoint_every", self.checkpoint_every)
-        seconds = self.checkpoint_seconds
-        if not (isinstance(seconds, int | float) and seconds > 0):
-            raise ValueError(f"trainer.checkpoint_seconds (={seconds!r}) must be a positive number.")
+        at_least("trainer.threads", self.threads, 1)
+        at_least("trainer.checkpoint_every", self.checkpoint_every, 1)
+        positive("trainer.checkpoint_seconds", self.checkpoint_seconds)
 
     @property
     def device(self) -> str:

@@ -1,17 +1,14 @@
 """A cell checked before anything trains: every name, type and range, each mistake in one line."""
 
-import inspect
 import math
-import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from zoo.checks import unknown
-from zoo.config import about
+from zoo.config import about, arguments
 from zoo.config.bounds import out_of_bounds
 from zoo.config.cell import Cell
 from zoo.config.compose import GROUPS
-from zoo.config.settings import OptimConfig, TrainerConfig
 from zoo.kernels.choice import Kernels, contradiction
 
 SUPPLIED = {"block": ("mixer",)}  # arguments that the program gives, not the config
@@ -45,7 +42,7 @@ def _top_level(cell: Cell) -> list[str]:
     config = cell.config
     valid = [*TOP, *GROUPS]
     found = [unknown("key", key, valid) for key in config if key not in valid]
-    found += [line for key, hint in TOP.items() for line in _typed(key, config[key], hint)]
+    found += [line for key, hint in TOP.items() for line in arguments.ill_typed(key, config[key], hint)]
     if found:
         return found
     given = {key: config[key] for key in POSITIVE if config[key] != "auto"}
@@ -92,15 +89,13 @@ def _decay(cell: Cell) -> list[str]:
 
 def _settings(cell: Cell) -> list[str]:
     """Of optimizer and trainer.  Beside `_built`: cells of one point may differ in where they run."""
-    kinds = {"optim": OptimConfig, "trainer": TrainerConfig}
-    found = [line for group, kind in kinds.items() for line in arguments(group, cell.config[group], kind)]
-    if found:
-        return found
-    try:
-        _ = cell.optim, cell.trainer
-    except ValueError as error:
-        return [str(error)]
-    return []
+    found: list[str] = []
+    for part in ("optim", "trainer"):
+        try:
+            getattr(cell, part)
+        except ValueError as error:
+            found += str(error).splitlines()
+    return found
 
 
 def _sections(cell: Cell) -> list[str]:
@@ -110,7 +105,7 @@ def _sections(cell: Cell) -> list[str]:
     found = [line for group in ("task", "block", "mixer") for line in section(group, config[group])]
     found += [line for layer in _other_layers(cell) for line in section("model.layers", layer)]
     model = {key: value for key, value in config["model"].items() if key != "layers"}
-    found += arguments("model", model, SequenceModel, ("blocks", "vocab_size", "seed"))
+    found += arguments.mistakes("model", model, SequenceModel, ("blocks", "vocab_size", "seed"))
     return found
 
 
@@ -146,7 +141,7 @@ def section(path: str, settings: Mapping[str, Any]) -> list[str]:
     given = {key: value for key, value in settings.items() if key not in ("_target_", "_partial_")}
     inner = {key: value for key, value in given.items() if isinstance(value, dict) and "_target_" in value}
     found = [line for key, value in inner.items() for line in section(f"{path}.{key}", value)]
-    return found + arguments(path, given, made, SUPPLIED.get(path, ()), "_partial_" in settings)
+    return found + arguments.mistakes(path, given, made, SUPPLIED.get(path, ()), "_partial_" in settings)
 
 
 def _contract(path: str) -> Any:
@@ -155,92 +150,6 @@ def _contract(path: str) -> Any:
 
     kinds = {"task": parts.Task, "block": parts.Block, "mixer": parts.Mixer, "model.layers": parts.Mixer}
     return kinds.get(path, parts.PARTS)
-
-
-def arguments(
-    path: str,
-    given: Mapping[str, Any],
-    target: Callable[..., Any],
-    supplied: Sequence[str] = (),
-    partial: bool = False,
-) -> list[str]:
-    """Unknown, missing (unless `partial`) and ill-typed arguments of `target`: dotted keys below `path`.
-
-    `about` is for people and other parts of the program: no argument.
-    """
-    given = {key: value for key, value in given.items() if key != "about"}
-    parameters, hints = _parameters(target)
-    wanted = [name for name in parameters if name not in supplied]
-    needed = [] if partial else [n for n in wanted if parameters[n].default is inspect.Parameter.empty]
-    missing = [name for name in needed if name not in given]
-    found = [
-        unknown("key", f"{path}.{key}", [f"{path}.{n}" for n in wanted]) for key in given if key not in wanted
-    ]
-    found += [f"{path}.{name} must be given: {_name(target)} has no default for it." for name in missing]
-    for key in given:
-        if key in wanted and key in hints:
-            found += _typed(f"{path}.{key}", given[key], hints[key])
-    return found
-
-
-def _parameters(target: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], dict[str, Any]]:
-    """What it takes, by name, and of which types; a class's `**rest` is what the class above takes."""
-    own, hints = dict(inspect.signature(target).parameters), get_type_hints(_function(target))
-    rest = [name for name, parameter in own.items() if parameter.kind is inspect.Parameter.VAR_KEYWORD]
-    if not rest or not inspect.isclass(target):
-        return own, hints
-    above, theirs = _parameters(target.__mro__[1])
-    return above | {name: own[name] for name in own if name not in rest}, theirs | hints
-
-
-def _function(target: Callable[..., Any]) -> Callable[..., Any]:
-    return target.__init__ if inspect.isclass(target) else target
-
-
-def _typed(path: str, value: Any, hint: Any) -> list[str]:
-    return [] if _fits(value, hint) else [f"{path} (={value!r}) must be {_words(hint)}."]
-
-
-PLAIN = {
-    int: (lambda v: type(v) is int, "an integer"),
-    float: (lambda v: type(v) in (int, float), "a number"),
-    bool: (lambda v: type(v) is bool, "true or false"),
-    str: (lambda v: type(v) is str, "a word"),
-    types.NoneType: (lambda v: v is None, "null"),
-}
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a config value can be an argument of this type; types that no yaml holds are let through."""
-    if hint in PLAIN:
-        return PLAIN[hint][0](value)
-    kind, inner = get_origin(hint), get_args(hint)
-    if kind is Literal:
-        return value in inner
-    if kind in (Union, types.UnionType):
-        return any(_fits(value, option) for option in inner)
-    if inspect.isclass(kind) and issubclass(kind, Mapping):
-        return isinstance(value, dict)
-    if inspect.isclass(kind) and issubclass(kind, Iterable):
-        return isinstance(value, list) and (not inner or all(_fits(item, inner[0]) for item in value))
-    return True
-
-
-def _words(hint: Any) -> str:
-    if hint in PLAIN:
-        return PLAIN[hint][1]
-    kind, inner = get_origin(hint), get_args(hint)
-    if kind is Literal:
-        return "one of " + ", ".join(map(str, inner))
-    if kind in (Union, types.UnionType):
-        return " or ".join(dict.fromkeys(_words(option) for option in inner))
-    if inspect.isclass(kind) and issubclass(kind, Mapping):
-        return "a {key: value} of settings"
-    return "a list" + (f" with each entry {_words(inner[0])}" if inner and inner[0] in PLAIN else "")
-
-
-def _name(target: Any) -> str:
-    return getattr(target, "__qualname__", str(target))
 
 
 def _built(cell: Cell) -> list[str]:

@@ -10,6 +10,7 @@ import yaml
 from hydra.core.override_parser.types import Override, OverrideType
 
 from zoo.checks import unknown
+from zoo.config import arguments
 from zoo.config.bounds import out_of_bounds
 from zoo.config.compose import Composer, composer, parse
 from zoo.config.paths import CONF
@@ -107,11 +108,10 @@ def _changed(group: str, settings: Mapping[str, Any], changes: Sequence[Override
 def _check_settings(settings: dict[str, Any]) -> None:
     from zoo.evaluation.base import Evaluation
     from zoo.instantiate import make, target
-    from zoo.launch.preflight import arguments
 
     made = target(settings.get("_target_"), Evaluation, EVALUATION)
     given = {key: value for key, value in settings.items() if key != "_target_"}
-    _refuse(arguments(EVALUATION, given, made) or out_of_bounds({EVALUATION: given}))
+    _refuse(arguments.mistakes(EVALUATION, given, made) or out_of_bounds({EVALUATION: given}))
     make(settings, Evaluation)  # its own rules
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from zoo.config import arguments
 from zoo.config.cell import Cell
 
 OURS = {
@@ -38,10 +39,12 @@ class SlurmSettings:
 
     def check(self) -> None:
         """ValueError, one line a mistake: types, ranges, settings that contradict each other."""
-        from zoo.launch.preflight import arguments
-
         given = {name: getattr(self, name) for name in SlurmSettings.__dataclass_fields__}
-        wrong = arguments("hydra.launcher", given, SlurmSettings) or self._ranges() or self._contradictions()
+        wrong = (
+            arguments.mistakes("hydra.launcher", given, SlurmSettings)
+            or self._ranges()
+            or self._contradictions()
+        )
         if wrong:
             raise ValueError("\n".join(wrong))
 

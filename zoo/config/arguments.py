@@ -1,0 +1,122 @@
+"""The settings of a yaml held against the arguments of what they are to build, each mistake in one line.
+
+Types are checked by pydantic, and strictly.  A yaml holds what JSON does, so values are read as JSON: a list
+may become a tuple, and neither "3" nor 3.0 an integer.  Which keys are unknown or missing is said here:
+pydantic knows no nearest key.
+"""
+
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, get_type_hints
+
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from zoo.checks import unknown
+
+LENIENT = (
+    "needs_python_object"  # of pydantic's errors: no yaml holds such a thing, and its class may take another
+)
+LIST, SETTINGS = "a list", "a {key: value} of settings"
+WORDS = {  # what pydantic misses, by the kind of its error
+    **{"int_type": "an integer", "float_type": "a number", "bool_type": "true or false"},
+    **{"string_type": "a word", "none_required": "null", "dict_type": SETTINGS, "dataclass_type": SETTINGS},
+    **dict.fromkeys(("list_type", "tuple_type", "set_type", "iterable_type"), LIST),
+    "callable_type": "a part: {_target_: my_module.MyClass}",
+}
+
+
+def mistakes(
+    path: str,
+    given: Mapping[str, Any],
+    target: Callable[..., Any],
+    supplied: Sequence[str] = (),
+    partial: bool = False,
+) -> list[str]:
+    """Unknown, missing (unless `partial`) and ill-typed arguments of `target`: dotted keys below `path`.
+
+    supplied: arguments that the program gives.  `about` is for people and other parts of the program: no
+    argument.  What names a `_target_` is for `zoo.instantiate` to judge.
+    """
+    given = {key: value for key, value in given.items() if key != "about"}
+    parameters, hints = _parameters(target)
+    wanted = [name for name in parameters if name not in supplied]
+    needed = [] if partial else [n for n in wanted if parameters[n].default is inspect.Parameter.empty]
+    missing = [name for name in needed if name not in given]
+    name = getattr(target, "__qualname__", str(target))
+    found = [
+        unknown("key", f"{path}.{key}", [f"{path}.{n}" for n in wanted]) for key in given if key not in wanted
+    ]
+    found += [f"{path}.{key} must be given: {name} has no default for it." for key in missing]
+    for key, value in given.items():
+        if key in wanted and key in hints and not (isinstance(value, Mapping) and "_target_" in value):
+            found += ill_typed(f"{path}.{key}", value, hints[key])
+    return found
+
+
+@cache
+def _parameters(target: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], dict[str, Any]]:
+    """What it takes, by name, and of which types; a class's `**rest` is what the class above takes."""
+    own = dict(inspect.signature(target).parameters)
+    hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)
+    rest = [name for name, parameter in own.items() if parameter.kind is inspect.Parameter.VAR_KEYWORD]
+    if not rest or not inspect.isclass(target):
+        return own, hints
+    above, theirs = _parameters(target.__mro__[1])
+    return above | {name: own[name] for name in own if name not in rest}, theirs | hints
+
+
+def ill_typed(path: str, value: Any, hint: Any) -> list[str]:
+    """A line for each value, here or further inside, that is not of the type; [] where all are."""
+    adapter = _adapter(hint)
+    if adapter is None:
+        return []
+    try:
+        adapter.validate_json(json.dumps(value, default=str))
+    except ValidationError as error:
+        return _lines(path, value, error.errors(include_url=False), _takes_null(adapter))
+    return []
+
+
+@cache
+def _adapter(hint: Any) -> TypeAdapter[Any] | None:
+    try:
+        return TypeAdapter(hint, config=ConfigDict(strict=True, arbitrary_types_allowed=True))
+    except PydanticUserError:  # a type that pydantic has no rule for: its class says what is wrong
+        return None
+
+
+def _takes_null(adapter: TypeAdapter[Any]) -> bool:
+    try:
+        adapter.validate_json("null")
+    except ValidationError:
+        return False
+    return True
+
+
+def _lines(path: str, value: Any, errors: list[ErrorDetails], or_null: bool) -> list[str]:
+    """One for each place: of a union, pydantic names every type that the value there is not."""
+    if any(error["type"] == LENIENT for error in errors):
+        return []
+    found: dict[str, list[str]] = {}
+    values = {"": value}
+    for error in errors:
+        place = "".join(f"[{part}]" for part in error["loc"] if type(part) is int)
+        values.setdefault(place, error["input"])
+        found.setdefault(place, []).append(_missed(error))
+    if or_null and "" in found:
+        found[""].append("null")
+    deepest = {place: words for place, words in found.items() if place} or found
+    return [
+        f"{path}{place} (={values[place]!r}) must be {' or '.join(dict.fromkeys(words))}."
+        for place, words in deepest.items()
+    ]
+
+
+def _missed(error: ErrorDetails) -> str:
+    if error["type"] == "literal_error":  # "'a', 'b' or 'c'"
+        choices = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ")  # pyright: ignore
+        return f"one of {choices}" if ", " in choices else choices
+    return WORDS.get(error["type"], f"as pydantic says: {error['msg']}")
