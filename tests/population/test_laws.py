@@ -21,7 +21,7 @@ from zoo.training import train_state
 
 @pytest.fixture(autouse=True)
 def _decoding_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoo.training.train.decode_tokens_per_second", lambda *given: None)
+    monkeypatch.setattr("zoo.training.outcome.decode_tokens_per_second", lambda *given: None)
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +96,7 @@ def test_a_member_that_diverges_leaves_its_neighbours_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look_every: int
 ):
     """look_every: as on a GPU, where it trains on for some steps before anybody sees it."""
-    monkeypatch.setattr("zoo.training.loop.LOOK_EVERY", {"cpu": look_every})
+    monkeypatch.setattr("zoo.training.cohort.LOOK_EVERY", {"cpu": look_every})
     cells = [tiny(**WILD, seed=seed, lr=lr) for seed, lr in ((0, 1e-2), (1, 1e300), (2, 3e-3))]
     alone, together = alone_and_together(cells, tmp_path)
     assert [outcome.status for outcome in together.outcomes] == ["ok", "diverged", "ok"]

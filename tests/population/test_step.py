@@ -13,19 +13,19 @@ from tests.training.recording import Called, checkpoint, same
 from tests.training.tiny import STEPS, tiny
 from zoo.kernels.linear_cross_entropy import chunked
 from zoo.tasks.base import Batch
-from zoo.training.population.lightning_module import stacked
+from zoo.training.cohort import stacked
 from zoo.training.population.optimizer import PopulationAdamW
 from zoo.training.population.stack import Stack
 from zoo.training.population.step import PopulationStep
 from zoo.training.train import begin
-from zoo.training.train_state import Journal
+from zoo.training.train_state import Begun
 
 READS = ("aten._local_scalar_dense.default", "aten.nonzero.default", "aten.equal.default")
 
 
 @pytest.fixture(autouse=True)
 def _decoding_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoo.training.train.decode_tokens_per_second", lambda *given: None)
+    monkeypatch.setattr("zoo.training.outcome.decode_tokens_per_second", lambda *given: None)
 
 
 class Unread(TorchDispatchMode):
@@ -36,15 +36,14 @@ class Unread(TorchDispatchMode):
         return func(*args, **kwargs or {})
 
 
-def made(tmp_path: Path, size: int = 3, **changes: Any) -> tuple[PopulationStep, list[Journal]]:
+def made(tmp_path: Path, size: int = 3, **changes: Any) -> tuple[PopulationStep, list[Begun]]:
     begun = [begin(tiny(seed=seed, **changes), tmp_path) for seed in range(size)]
     stack = Stack([one.model for one in begun])
-    journals = [one.journal for one in begun]
-    return PopulationStep(stack, PopulationAdamW(stack, [journal.config for journal in journals])), journals
+    return PopulationStep(stack, PopulationAdamW(stack, [one.cell.optim for one in begun])), begun
 
 
-def batches(journals: list[Journal], steps: int) -> list[Batch]:
-    items = islice(zip(*(journal.batches() for journal in journals), strict=True), steps)
+def batches(members: list[Begun], steps: int) -> list[Batch]:
+    items = islice(zip(*(begun.batches() for begun in members), strict=True), steps)
     return [stacked([batch for _, batch in item]) for item in items]
 
 
@@ -54,8 +53,8 @@ def take(step: PopulationStep, batches: list[Batch]) -> None:
 
 
 def test_a_row_that_is_frozen_stays_whatever_its_gradient(tmp_path: Path):
-    step, journals = made(tmp_path)
-    first, *others = batches(journals, 3)
+    step, members = made(tmp_path)
+    first, *others = batches(members, 3)
     take(step, [first])
     step.optimizer.freeze(1)
     before = step.stack.weights.clone()
@@ -67,8 +66,8 @@ def test_a_row_that_is_frozen_stays_whatever_its_gradient(tmp_path: Path):
 
 def test_a_step_reads_nothing_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(chunked, "IN_TURN", ())  # the head as on a GPU
-    step, journals = made(tmp_path)
-    first, *others = batches(journals, 4)
+    step, members = made(tmp_path)
+    first, *others = batches(members, 4)
     take(step, [first])  # which parameters have a gradient is seen once
     with Unread():
         take(step, others)
@@ -102,10 +101,10 @@ def test_what_is_not_recorded_says_why(
     changes: dict[str, Any], asked: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("zoo.training.cuda_graphs.RECORDERS", {"cpu": Called})
-    step, journals = made(tmp_path, **changes)
+    step, members = made(tmp_path, **changes)
     step = PopulationStep(step.stack, step.optimizer, asked)
     before = step.stack.weights.clone()
-    take(step, batches(journals, 1))
+    take(step, batches(members, 1))
     assert step.form == form and not torch.equal(step.stack.weights, before)
 
 
@@ -113,7 +112,7 @@ def test_a_recording_asked_for_that_cannot_be_made_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("zoo.training.cuda_graphs.RECORDERS", {"cpu": Called})
-    step, journals = made(tmp_path, block="zoology")
+    step, members = made(tmp_path, block="zoology")
     step = PopulationStep(step.stack, step.optimizer, "graph")
     with pytest.raises(ValueError, match="cannot record this step: a step draws random numbers"):
-        take(step, batches(journals, 1))
+        take(step, batches(members, 1))

@@ -20,7 +20,7 @@ from zoo.launch.grouping import Apart, Group, Together, groups, left
 from zoo.launch.run_population import run_population
 from zoo.results import lease, store
 from zoo.results.outcome import Progress
-from zoo.training import train_state
+from zoo.training import cohort
 from zoo.training.train import train
 
 
@@ -30,12 +30,12 @@ class Stop(BaseException):
 
 @pytest.fixture(autouse=True)
 def _every_step_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(train_state, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(cohort, "REPORT_EVERY", 0.0)
 
 
 @pytest.fixture(autouse=True)
 def _decoding_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoo.training.train.decode_tokens_per_second", lambda *given: None)
+    monkeypatch.setattr("zoo.training.outcome.decode_tokens_per_second", lambda *given: None)
 
 
 def cells(place: Path, **changes: Any) -> list[Cell]:
@@ -113,9 +113,9 @@ def in_the_middle_of(function: str, at: int, monkeypatch: pytest.MonkeyPatch) ->
 
 
 MOMENTS = {
-    "before any checkpoint": ("zoo.training.population.train.save", 1),
-    "one is ahead": ("zoo.training.population.train.save", 5),
-    "two are ahead": ("zoo.training.population.train.save", 9),
+    "before any checkpoint": ("zoo.training.checkpoint.save", 1),
+    "one is ahead": ("zoo.training.checkpoint.save", 5),
+    "two are ahead": ("zoo.training.checkpoint.save", 9),
     "nobody has begun but one": ("zoo.results.store.begin", 2),
     "one has a record": ("zoo.results.store.finish", 2),
 }

@@ -39,7 +39,7 @@ def twice(choice: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
         if at.step == STEPS - 3:
             raise Stop
 
-    monkeypatch.setattr("zoo.training.train_state.REPORT_EVERY", 0.0)
+    monkeypatch.setattr("zoo.training.cohort.REPORT_EVERY", 0.0)
     with pytest.raises(Stop):
         train(cell, folder, stop)
     train(cell, folder)

@@ -18,7 +18,7 @@ from zoo import interrupts
 from zoo.config.cell import Cell
 from zoo.interrupts import Terminated
 from zoo.results.outcome import Outcome, Progress
-from zoo.training import train_state
+from zoo.training import cohort, train_state
 from zoo.training.train import train
 
 SETTINGS = {
@@ -34,7 +34,7 @@ class Stop(Exception):
 
 @pytest.fixture(autouse=True)
 def _every_step_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(train_state, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(cohort, "REPORT_EVERY", 0.0)
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:

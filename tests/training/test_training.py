@@ -20,7 +20,7 @@ from zoo.kernels.linear_cross_entropy import linear_cross_entropy
 from zoo.model import build_model
 from zoo.results.outcome import Progress
 from zoo.tasks.batches import BatchStream
-from zoo.training import lightning_module, loop
+from zoo.training import cohort, lightning_module
 from zoo.training.lightning_module import answers_loss
 from zoo.training.train import check, train
 
@@ -150,7 +150,7 @@ def test_a_loss_that_is_not_finite_ends_the_cell_with_its_step(
         return answers_loss(model, batch) * (math.nan if len(calls) >= 10 else 1)
 
     monkeypatch.setattr(lightning_module, "answers_loss", poisoned)
-    monkeypatch.setattr(loop, "LOOK_EVERY", {"cpu": look_every})  # as on a GPU
+    monkeypatch.setattr(cohort, "LOOK_EVERY", {"cpu": look_every})  # as on a GPU
     cell = tiny(optim__schedule="constant", optim__warmup=0.0, lr=0.002)
     outcome = train(cell, tmp_path)
     assert outcome.status == "diverged"

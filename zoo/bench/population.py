@@ -14,7 +14,8 @@ from zoo.config.cell import Cell
 from zoo.config.settings import TrainerConfig
 from zoo.training.population.trial import Step, alone, in_turn, shares, together
 from zoo.training.process import keep_freed_memory
-from zoo.training.train import Begun, begin, prepared, weights_dtype
+from zoo.training.train import begin, prepared, weights_dtype
+from zoo.training.train_state import Begun
 
 SIZES = {"cpu": (4, 16), "cuda": (4, 16, 64)}
 ALTERNATIVE = "alone"
@@ -37,7 +38,7 @@ def population(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
         Timed(implementation=name, times=[t / size for t in step], units=1, floor=floor)
         for (name, (size, _)), step in zip(steps.items(), times, strict=True)
     ]
-    size, count = cell.optim.batch_size, members[0].journal.total_steps
+    size, count = cell.optim.batch_size, members[0].total_steps
     sizes = (
         f"d_model={cell.config['d_model']} task={cell.choices['task']} batch={size}; {count:,} steps a cell"
     )

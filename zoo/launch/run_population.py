@@ -91,8 +91,6 @@ def _train(group: Group, tell: Tell, here: dict[str, Any]) -> Apart | None:
         uneven = _uneven(members)
         if uneven:
             return uneven
-        for begun in members:
-            begun.journal.share = 1 / len(members)
         share_streams(every)
         apart = _hopeless(members, trainer) if group.to_measure else None
         if apart is None:
@@ -135,7 +133,7 @@ def _uneven(members: Sequence[Any]) -> Apart | None:
     """Where a kill left some further than others: those that stand at one step go on as one."""
     places: dict[tuple[int, bool, bool], list[int]] = {}
     for i, begun in enumerate(members):
-        position = begun.journal.position
+        position = begun.position
         place = (position.step, position.to_validate, position.early_stopped)
         places.setdefault(place, []).append(i)
     if len(places) == 1:

@@ -1,104 +1,107 @@
-"""What one cell and a population do alike while they train: read losses, save, stop where nothing is lost."""
+"""Training as Lightning sees it: steps, evaluations, checkpoints, and ends where nothing is lost.
+
+Where cells stand (`zoo.training.train_state.Position`) is ours, not Lightning's: a resumed cell is a fresh
+fit over the batches that remain, so nothing depends on how a Lightning version restores its loops.
+"""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import pytorch_lightning as pl
-import torch
-from torch import Tensor
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+from torch import Tensor, nn
 
 from zoo import interrupts
-from zoo.tasks.base import IGNORED
-from zoo.training.train_state import Journal
+from zoo.config.settings import TrainerConfig
+from zoo.kernels.linear_cross_entropy import answer_scores
+from zoo.results.outcome import Outcome
+from zoo.tasks.base import Batch
+from zoo.training.cohort import Cohort, Item, stacked
+from zoo.training.loggers import closed
+from zoo.training.outcome import outcome
+from zoo.training.train_state import Begun, State
 
-LOOK_EVERY = {"cpu": 1}  # steps between two looks at the losses; each look waits for a GPU
-LOOK_EVERY_ELSEWHERE = 50
+Ran = Callable[[], dict[str, str]]
+Ended = Callable[[int, Outcome], None]
 DOING = {"valid": "validating", "test": "testing"}
 
 
-class Pace(Protocol):
-    """When to save: after so many steps, or so many seconds (`zoo.config.settings.TrainerConfig`)."""
-
-    @property
-    def checkpoint_every(self) -> int: ...
-    @property
-    def checkpoint_seconds(self) -> float: ...
+class AllEnded(Exception):
+    """No cell has a step left."""
 
 
 class Loop(pl.LightningModule):
-    """The hooks of Lightning that do not depend on how a step is taken.
+    """All of it but how a step is taken.
 
-    Saved is at every epoch's end, at the `pace`, and on Ctrl-C and SIGTERM, which end the work at the next
-    step of training, batch of an evaluation or end of an epoch.
+    pace: how often to save; beside that, at every epoch's end, and on Ctrl-C and SIGTERM, which end the work
+    at the next step of training, batch of an evaluation or end of an epoch.
+    ran: tells which implementations of the ops have run.
+    ended: hears each member's outcome when it has one.
     """
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, cohort: Cohort, pace: TrainerConfig, ran: Ran, ended: Ended) -> None:
         super().__init__()
         self.automatic_optimization = False  # the whole step is ours
-        self.pace = pace
-        self._saved = time.monotonic()
-        self._unread: list[
-            tuple[int, int, Tensor, Tensor]
-        ] = []  # step, segment, answers, losses: on the device
+        self.cohort, self.pace, self.ran, self._ended = cohort, pace, ran, ended
+        self._saved, self._stepped = time.monotonic(), False
 
-    def at_work(self) -> list[Journal]:
-        """Of those that have steps left, all at the same step."""
+    # how a step is taken -----------------------------------------------------------------------------------
+
+    @property
+    def computing(self) -> nn.Module:
+        """What is put into training or evaluation."""
         raise NotImplementedError
 
-    def batches(self) -> Iterator[Any]:
-        """The rest of the epoch at hand, however long."""
+    @property
+    def step_form(self) -> str:
+        """See zoo.training.step."""
         raise NotImplementedError
 
-    def rows(self, item: Any) -> int:
-        """Examples in what `batches` yields, of each cell."""
+    def take(self, batch: Batch, draws: list[int], rates: list[float]) -> Tensor:
+        """One step; losses on the device, [P] or of one cell.
+
+        batch: fields stacked [P B ...], or [B ...] of one that all share.  draws, rates: each member's.
+        """
         raise NotImplementedError
 
-    def hear(self, step: int, segment: int, answers: Any, loss: Any) -> None:
-        """What a step has come to, as numbers: how many answers it had, and their mean loss."""
+    def answer_states(self, batch: Batch) -> Sequence[Tensor]:
+        """The last hidden states [B * A, D] of each member, where answers are asked for."""
         raise NotImplementedError
 
-    def write(self) -> None:
-        """The checkpoints of all that are at work."""
+    def saved_states(self) -> Iterator[tuple[Begun, State, State | None]]:
+        """Each cell at work, with the states of its model and optimizer as it would have them alone."""
         raise NotImplementedError
 
-    def evaluate(self, split: str, item: Any) -> None:
-        raise NotImplementedError
+    def halt(self, member: int) -> None:
+        """No step may move it any more."""
 
-    # steps ---------------------------------------------------------------------------------------------
+    def park(self, member: int) -> None:
+        """It has diverged: what its weights are no longer matters."""
 
-    def took(self, step: int, segment: int, answers: Tensor, loss: Tensor) -> None:
-        """One more step, counted from 1.  answers: [B A] or [P B A]; loss: of one cell, or [P]; unread."""
-        self._unread.append((step, segment, answers, loss))
-        if len(self._unread) >= look_every(loss.device):
-            self.read_losses()
+    # steps -------------------------------------------------------------------------------------------------
 
-    def read_losses(self) -> None:
-        """Fetch what the device has computed."""
-        unread, self._unread = self._unread, []
-        if not unread:
-            return
-        losses = torch.stack([loss for *_, loss in unread]).tolist()
-        counts = [(answers != IGNORED).sum((-2, -1)).expand_as(loss) for *_, answers, loss in unread]
-        for (step, segment, *_), count, loss in zip(
-            unread, torch.stack(counts).tolist(), losses, strict=True
-        ):
-            self.hear(step, segment, count, loss)
+    @property
+    def form(self) -> str | None:
+        """How steps are taken, for the record; None: none was."""
+        return self.step_form if self._stepped else None
 
-    def on_train_start(self) -> None:
-        interrupts.listen()
+    def training_step(self, item: Item, index: int) -> None:
+        del index
+        segment, batch = item[0], stacked(item[1])
+        self._stepped, step = True, self.cohort.first.position.step
+        draws = [begun.draws_at(step) for begun in self.cohort.members]
+        rates = [begun.lr_at(step) for begun in self.cohort.members]
+        self.cohort.took(step + 1, segment, batch.answers, self.take(batch, draws, rates))
+        self._take_leave()
 
-    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(self, outputs: Any, batch: Item, batch_idx: int) -> None:
         del outputs, batch_idx
-        flush = all([journal.stepped(self.rows(batch)) for journal in self.at_work()])
-        if flush:
-            self.read_losses()
-        for journal in self.at_work():
-            if flush:
-                journal.flush()
-            journal.clock()
-            journal.tell("training")
+        self.cohort.stepped(batch[1][0].inputs.shape[0])
+        self._take_leave()
+        self.cohort.count_time(training=True)
+        self.cohort.tell("training")
         if self._due():
             self.save()
         interrupts.check()
@@ -106,16 +109,41 @@ class Loop(pl.LightningModule):
     def _due(self) -> bool:
         if interrupts.told() or time.monotonic() - self._saved >= self.pace.checkpoint_seconds:
             return True
-        first = self.at_work()[0]
+        first = self.cohort.first
         return first.position.step % self.pace.checkpoint_every == 0 and not first.ends_epoch
 
     def save(self) -> None:
-        self.read_losses()
+        """A checkpoint of each cell at work."""
+        self.cohort.read_losses()
+        self._take_leave()
+        self.cohort.count_time()
         with interrupts.after():
-            self.write()
+            for begun, model, optimizer in self.saved_states():
+                begun.save(model, optimizer, self.ran(), self.form)
         self._saved = time.monotonic()
 
-    # epochs and evaluations ----------------------------------------------------------------------------
+    def _take_leave(self) -> None:
+        """Of the members that have ended since."""
+        left, self.cohort.left = self.cohort.left, []
+        diverged = [member for member in left if self.cohort.members[member].diverged is not None]
+        for member in left:
+            self.halt(member)
+        for member in diverged:
+            self.conclude(member, self.ran())
+        if not self.cohort.active:
+            raise AllEnded
+        for member in diverged:
+            self.park(member)
+
+    def conclude(self, member: int, ran: dict[str, str]) -> None:
+        begun = self.cohort.members[member]
+        begun.write_metrics()
+        self._ended(member, outcome(begun, ran, self.form))
+
+    # epochs and evaluations --------------------------------------------------------------------------------
+
+    def on_train_start(self) -> None:
+        interrupts.listen()
 
     def on_validation_start(self) -> None:
         interrupts.listen()
@@ -123,17 +151,55 @@ class Loop(pl.LightningModule):
     def on_test_start(self) -> None:
         interrupts.listen()
 
-    def validation_step(self, item: Any, index: int) -> None:
+    def on_train_epoch_start(self) -> None:
+        self.computing.train()
+        self.cohort.count_time()
+
+    def on_train_epoch_end(self) -> None:
+        self.save()
+        self.cohort.tell("training", now=True)
+        self.cohort.end_epoch()
+        self._take_leave()
+        interrupts.check()
+
+    def on_validation_epoch_start(self) -> None:
+        self.computing.eval()
+        self.cohort.begin_evaluation()
+
+    def on_validation_epoch_end(self) -> None:
+        self.computing.train()
+        self.cohort.end_validation()
+        self._take_leave()
+
+    def on_test_epoch_start(self) -> None:
+        self.computing.eval()
+        self.cohort.begin_evaluation()
+
+    def on_test_epoch_end(self) -> None:
+        self.cohort.end_test()
+
+    def validation_step(self, item: Item, index: int) -> None:
         del index
         if interrupts.told():
             self.save()
             interrupts.check()
-        self.evaluate("valid", item)
+        self._evaluate("valid", item)
 
-    def test_step(self, item: Any, index: int) -> None:
+    def test_step(self, item: Item, index: int) -> None:
         del index
         interrupts.check()  # what the test needs lies in the last checkpoint
-        self.evaluate("test", item)
+        self._evaluate("test", item)
+
+    def _evaluate(self, split: str, item: Item) -> None:
+        """States of all at once, the head one by one: the logits of one fit, and those of all may not."""
+        segment, batches = item
+        states = self.answer_states(stacked(batches))
+        for member in self.cohort.active:
+            batch = batches[member % len(batches)]
+            weight = self.cohort.members[member].model.head_weight.to(states[member].device)
+            scores = answer_scores(states[member], weight, batch.answers.flatten())
+            self.cohort.count(split, segment, member, batch, *scores)
+        self.cohort.tell(DOING[split])
 
 
 class Batches:
@@ -146,19 +212,53 @@ class Batches:
         return iter(self.batches())
 
 
-def fit(loop: Loop, trainer: pl.Trainer, validation: Iterable[Any]) -> None:
-    """What is left of training, from the validation of the last epoch on if that was cut off."""
-    with _stoppable():
-        if loop.at_work()[0].position.to_validate:
-            trainer.validate(loop, validation, verbose=False)
-            loop.on_train_epoch_end()
-        if loop.at_work()[0].steps_left:
-            trainer.fit(loop, Batches(loop.batches), validation)
+def run(loop: Loop) -> None:
+    """What is left of training, then the test of those that have not diverged."""
+    cohort, first = loop.cohort, loop.cohort.first
+    with closed([logger for begun in cohort.members for logger in begun.loggers]):
+        trainer = _lightning(first)
+        try:
+            with _stoppable():
+                _fit(loop, trainer)
+        except AllEnded:
+            trainer = _lightning(first)  # one that has raised is not used again
+        cohort.begin_test()
+        if cohort.sound:
+            with _stoppable():
+                trainer.test(loop, Batches(lambda: cohort.evaluated("test")), verbose=False)
+        cohort.count_time()
+    ran = loop.ran()  # before the first outcome measures decoding, which is not training
+    for member in cohort.sound:
+        loop.conclude(member, ran)
 
 
-def test(loop: Loop, trainer: pl.Trainer, batches: Iterable[Any]) -> None:
-    with _stoppable():
-        trainer.test(loop, batches, verbose=False)
+def _lightning(begun: Begun) -> pl.Trainer:
+    """For the epochs that are left; checkpoints, metrics and the display are not its job here."""
+    trainer = begun.cell.trainer
+    return pl.Trainer(
+        accelerator=trainer.accelerator,
+        devices=1,
+        precision=trainer.layers,
+        max_epochs=begun.cell.optim.max_epochs - begun.epochs,
+        logger=begun.loggers or False,
+        default_root_dir=begun.folder,
+        plugins=[LightningEnvironment()],  # one library requeues on a cluster, and it is not this one
+        num_sanity_val_steps=0,
+        enable_checkpointing=False,
+        enable_model_summary=False,
+        enable_progress_bar=False,
+        inference_mode=False,  # a mixer may keep what it made in evaluation for training
+    )
+
+
+def _fit(loop: Loop, trainer: pl.Trainer) -> None:
+    """From the validation of the last epoch on, if that was cut off."""
+    valid = Batches(lambda: loop.cohort.evaluated("valid"))
+    if loop.cohort.first.position.to_validate:
+        trainer.validate(loop, valid, verbose=False)
+        loop.on_train_epoch_end()
+    if loop.cohort.first.steps_left:
+        trainer.fit(loop, Batches(loop.cohort.batches), valid)
 
 
 @contextmanager
@@ -170,8 +270,3 @@ def _stoppable() -> Iterator[None]:
         except SystemExit:
             interrupts.check()
             raise
-
-
-def look_every(device: torch.device) -> int:
-    """Steps between two looks at the losses."""
-    return LOOK_EVERY.get(device.type, LOOK_EVERY_ELSEWHERE)

@@ -1,34 +1,25 @@
-"""What one cell writes down while it trains: its losses and scores, where it stands, how long it took.
-
-Knows neither the model nor Lightning: who trains the cell, alone or among others, tells it what happened.
-"""
+"""A cell that trains: what is saved of it (`Position`), and what is built again from its config (`Begun`)."""
 
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pytorch_lightning.loggers import Logger
-from torch import Tensor
 
-from zoo.config.settings import OptimConfig
-from zoo.evaluation.scores import TRAIN_EVERY, Tally, pooled_row_accuracy
-from zoo.results.metrics_csv import Row, score_rows, train_rows
-from zoo.results.outcome import AtDistance, Progress, Score
-from zoo.tasks.base import Batch
+from zoo.config.cell import Cell
+from zoo.evaluation.scores import Tally, pooled_row_accuracy
+from zoo.model import SequenceModel
+from zoo.results.metrics_csv import Row, write_csv
+from zoo.results.outcome import Progress, Score
+from zoo.tasks.base import Batch, Task
 from zoo.tasks.batches import BatchStream
+from zoo.training import checkpoint
 from zoo.training.lr_schedule import lr_factor
 
-REPORT_EVERY = 0.5  # seconds
-
-
-class Diverged(Exception):
-    """The loss of `step` (counted from 1) was not finite."""
-
-    def __init__(self, step: int, lr: float) -> None:
-        super().__init__(f"the loss was not finite at step {step}, learning rate {lr:.3g}")
-        self.step, self.lr = step, lr
+CHECKPOINT, METRICS = "last.ckpt", "metrics.csv"
+State = dict[str, Any]
 
 
 @dataclass
@@ -51,147 +42,101 @@ class Position:
     def valid_scores(self) -> dict[str, Score]:
         return {name: Score(**score) for name, score in self.valid.items()}
 
+    def validated(self, scores: dict[str, Score], early_stop: float | None) -> bool:
+        """Whether their losses are finite; beyond `early_stop`, a mean over rows, no step is left."""
+        self.valid = {name: asdict(score) for name, score in scores.items()}
+        self.to_validate = False
+        finite = all(math.isfinite(score.loss) for score in scores.values())
+        if finite and early_stop is not None:
+            self.early_stopped = pooled_row_accuracy(scores) > early_stop
+        return finite
 
-class Journal:
-    """streams: of each split.  report: hears where the cell stands, at most every REPORT_EVERY seconds.
 
-    share: which part of the time that passes is this cell's; one of P that train together has 1 / P.
+@dataclass
+class Begun:
+    """A cell before its first step, or its next.
+
+    streams: of each split.  optimizer_state: of its checkpoint, where it has one.  began: when it was, by
+    `time.perf_counter`.  loss: of its latest step.  tallies: of its latest evaluation, by slice.
+    diverged: the step, counted from 1, whose loss was not finite.
     """
 
-    def __init__(
-        self,
-        streams: dict[str, BatchStream],
-        config: OptimConfig,
-        *,
-        lr: float,
-        seed: int,
-        report: Callable[[Progress], None],
-        loggers: Sequence[Logger] = (),
-    ) -> None:
-        self.streams, self.config, self.lr, self.seed = streams, config, lr, seed
-        self.report, self.loggers = report, loggers
-        self.position = Position()
-        self.total_steps = config.max_epochs * len(streams["train"])
-        self.test: dict[str, Score] = {}
-        self.distances: dict[str, list[AtDistance]] = {}  # of the test
-        self.share = 1.0
-        self._tallies: dict[str, Tally] = {}
-        self._loss: float | None = None
-        self._timed = self._reported = self._marked = time.perf_counter()
+    cell: Cell
+    folder: Path
+    task: Task
+    model: SequenceModel
+    streams: dict[str, BatchStream]
+    began: float
+    report: Callable[[Progress], None]
+    loggers: Sequence[Logger] = ()
+    position: Position = field(default_factory=Position)
+    optimizer_state: State | None = None
+    loss: float | None = None
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    diverged: int | None = None
 
-    def resume(self, position: Position) -> None:
-        position.wall_seconds += self.wall_seconds()  # spent so far: on loading
-        self.position = position
-        self.tell(f"resumed at step {position.step}", now=True)
+    @property
+    def epoch_steps(self) -> int:
+        return len(self.streams["train"])
 
-    # training ------------------------------------------------------------------------------------------
+    @property
+    def total_steps(self) -> int:
+        return self.cell.optim.max_epochs * self.epoch_steps
 
     @property
     def steps_left(self) -> bool:
         return self.position.step < self.total_steps and not self.position.early_stopped
 
     @property
-    def epochs_left(self) -> int:
-        return self.config.max_epochs - self.position.step // len(self.streams["train"])
+    def epochs(self) -> int:
+        """Done."""
+        return self.position.step // self.epoch_steps
 
     @property
     def ends_epoch(self) -> bool:
-        return self.position.step % len(self.streams["train"]) == 0
+        return self.position.step % self.epoch_steps == 0
 
     def batches(self) -> Iterator[tuple[int, Batch]]:
         """The rest of the epoch that `position` is in."""
-        stream, per_epoch = self.streams["train"], len(self.streams["train"])
-        stream.load_state_dict(
-            {"epoch": self.position.step // per_epoch, "batch": self.position.step % per_epoch}
-        )
-        return iter(stream)
+        batch = self.position.step % self.epoch_steps
+        self.streams["train"].load_state_dict({"epoch": self.epochs, "batch": batch})
+        return iter(self.streams["train"])
 
     def lr_at(self, step: int) -> float:
-        return self.lr * lr_factor(self.config, step, self.total_steps)
+        return self.cell.lr * lr_factor(self.cell.optim, step, self.total_steps)
 
     def draws_at(self, step: int) -> int:
         """The seed of dropout and its like: a function of the step alone, so no generator state to save."""
-        return (self.seed << 32) + step
+        return (self.cell.seed << 32) + step
 
-    def hear(self, step: int, segment: int, answers: int, loss: float) -> None:
-        """The loss of a step (from 1), the mean over its answers; Diverged where it is not finite."""
-        self._loss = loss
-        self.position.pending.append((self.streams["train"].segments[segment].name, answers, loss))
-        if not math.isfinite(loss):
-            self.position.step = step
-            self.flush()
-            raise Diverged(step, self.lr_at(step - 1))
-
-    def stepped(self, examples: int) -> bool:
-        """One more step is done; whether the losses so far should now be heard and flushed."""
+    def stepped(self, examples: int) -> None:
+        """One more step is done."""
         self.position.step += 1
         self.position.examples += examples
         self.position.to_validate = self.ends_epoch
-        return self.ends_epoch or self.position.step % TRAIN_EVERY == 0
 
-    def flush(self) -> None:
-        self._add(train_rows(self.position.step, self.position.pending))
-        self.position.pending = []
+    def scores(self) -> dict[str, Score]:
+        return {name: tally.score() for name, tally in self.tallies.items()}
 
-    def _add(self, rows: list[Row]) -> None:
+    def log(self, rows: list[Row]) -> None:
+        """Rows for metrics.csv, at the step that the cell is at; its loggers hear them too."""
         self.position.rows += rows
         for logger in self.loggers:
             values = {f"{split}/{name}/{metric}": value for _, split, name, metric, value in rows}
             logger.log_metrics(values, step=self.position.step)
 
-    # evaluation ----------------------------------------------------------------------------------------
-
-    def begin_evaluation(self) -> None:
-        self._tallies = {}
-
-    def score(self, split: str, segment: int, batch: Batch, losses: Tensor, best: Tensor) -> None:
-        """The cross-entropy of each answer of a batch [B * A], and the most likely token in its place."""
-        name = self.streams[split].segments[segment].name
-        groups = self.streams[split].task.groups
-        self._tallies.setdefault(name, Tally(groups)).add(batch, losses, best)
-
-    def end_validation(self) -> bool:
-        """Whether training should end here; Diverged where a loss is not finite."""
-        scores = {name: tally.score() for name, tally in self._tallies.items()}
-        position = self.position
-        position.valid = {name: asdict(score) for name, score in scores.items()}
-        position.to_validate = False
-        self._add(score_rows(position.step, "valid", scores))
-        if not all(math.isfinite(score.loss) for score in scores.values()):
-            raise Diverged(position.step, self.lr_at(position.step - 1))
-        threshold = self.config.early_stop
-        if threshold is not None and pooled_row_accuracy(scores) > threshold:
-            position.early_stopped = True
-        return position.early_stopped
-
-    def end_test(self) -> None:
-        self.test = {name: tally.score() for name, tally in self._tallies.items()}
-        self.distances = {name: tally.by_distance() for name, tally in self._tallies.items()}
-        self._add(score_rows(self.position.step, "test", self.test))
-
-    # time, and what the outside hears --------------------------------------------------------------------
-
-    def begin_training(self) -> None:
-        """Time from here on is spent on training, until the last `clock`."""
-        self._marked = time.perf_counter()
-
-    def clock(self) -> None:
-        now = time.perf_counter()
-        self.position.train_seconds += (now - self._marked) * self.share
-        self._marked = now
-
-    def wall_seconds(self) -> float:
-        """Spent on the cell so far, over every resumption."""
-        now = time.perf_counter()
-        self.position.wall_seconds += (now - self._timed) * self.share
-        self._timed = now
-        return self.position.wall_seconds
-
-    def tell(self, message: str, now: bool = False) -> None:
-        if not now and time.perf_counter() - self._reported < REPORT_EVERY:
-            return
-        self._reported = time.perf_counter()
-        position, scores = self.position, self.position.valid_scores
+    def tell(self, message: str) -> None:
+        scores = self.position.valid_scores
         accuracy = pooled_row_accuracy(scores) if scores else None
-        epochs = position.step // len(self.streams["train"])
-        self.report(Progress(position.step, self.total_steps, epochs, self._loss, accuracy, message))
+        place = (self.position.step, self.total_steps, self.epochs)
+        self.report(Progress(*place, self.loss, accuracy, message))
+
+    def save(self, model: State, optimizer: State | None, ran: dict[str, str], form: str | None) -> None:
+        """The checkpoint, with these states, and metrics.csv.  ran, form: what the steps were taken with."""
+        self.position.kernels, self.position.step_form = ran, form or self.position.step_form
+        contents = {"position": asdict(self.position), "model": model, "optimizer": optimizer}
+        checkpoint.save(self.folder / CHECKPOINT, self.cell.run_id, contents)
+        self.write_metrics()
+
+    def write_metrics(self) -> None:
+        write_csv(self.folder / METRICS, self.position.rows)

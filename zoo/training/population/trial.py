@@ -14,14 +14,15 @@ from zoo.config.settings import TrainerConfig
 from zoo.kernels.choice import Refused
 from zoo.results.outcome import reason
 from zoo.tasks.base import Batch
+from zoo.training.cohort import stacked
 from zoo.training.lightning_module import answers_loss
 from zoo.training.optimizer import make_optimizer
-from zoo.training.population.lightning_module import stacked
 from zoo.training.population.optimizer import PopulationAdamW
 from zoo.training.population.stack import Stack, Unstackable
 from zoo.training.population.step import PopulationStep
 from zoo.training.step import Stepper
-from zoo.training.train import Begun, weights_dtype
+from zoo.training.train import weights_dtype
+from zoo.training.train_state import Begun
 
 ROWS = 2  # of a batch, to compare
 CHECKED = 4  # members: what vmap does with four it does with more
@@ -61,7 +62,7 @@ def _most_exact_disagreement(members: Sequence[Begun], trainer: TrainerConfig) -
 def _disagreement(members: Sequence[Begun], dtype: torch.dtype) -> str:
     models = [copy.deepcopy(begun.model).to(dtype).train() for begun in members]
     stack = Stack(copy.deepcopy(models))
-    seeds = [begun.journal.draws_at(0) for begun in members]
+    seeds = [begun.draws_at(0) for begun in members]
     for segment in range(len(members[0].task.segments("train"))):
         batches = [_rows(begun, segment, ROWS) for begun in members]
         stack.draws.begin(seeds)
@@ -95,7 +96,7 @@ def _close_gradients(a: Tensor | None, b: Tensor | None) -> bool:
 
 
 def _rows(begun: Begun, segment: int, rows: int) -> Batch:
-    stream = begun.journal.streams["train"]
+    stream = begun.streams["train"]
     return stream.task.sample("train", segment, range(rows), stream.device)
 
 
@@ -134,7 +135,7 @@ def fitting(members: Sequence[Begun], trainer: TrainerConfig) -> int:
 def alone(begun: Begun, trainer: TrainerConfig) -> Step:
     """The training steps of a copy of one cell."""
     model = copy.deepcopy(begun.model).to(trainer.device, weights_dtype(trainer)).train()
-    config = begun.journal.config
+    config = begun.cell.optim
 
     def loss(*fields: Tensor) -> Tensor:
         return answers_loss(model, Batch.of(*fields))
@@ -149,26 +150,26 @@ def together(members: Sequence[Begun], trainer: TrainerConfig) -> Step:
     stack = Stack(
         [copy.deepcopy(b.model).to(trainer.device, weights_dtype(trainer)).train() for b in members]
     )
-    optimizer = PopulationAdamW(stack, [begun.journal.config for begun in members])
+    optimizer = PopulationAdamW(stack, [begun.cell.optim for begun in members])
     take, seeds, rates = (
         PopulationStep(stack, optimizer, trainer.step),
         [0] * len(members),
         [RATE] * len(members),
     )
-    rows = members[0].journal.config.batch_size
-    shared = all(begun.journal.streams is members[0].journal.streams for begun in members)
+    rows = members[0].cell.optim.batch_size
+    shared = all(begun.streams is members[0].streams for begun in members)
     those = members[:1] if shared else members
     batches = [stacked([_rows(b, i, rows) for b in those]) for i in _segments(members[0])]
     return lambda segment: take(batches[segment], seeds, rates)
 
 
 def _segments(begun: Begun) -> range:
-    return range(len(begun.journal.streams["train"].segments))
+    return range(len(begun.streams["train"].segments))
 
 
 def shares(begun: Begun) -> list[float]:
     """Which part of the training batches is of each segment."""
-    plan = [segment for segment, _ in begun.journal.streams["train"].plan(0)]
+    plan = [segment for segment, _ in begun.streams["train"].plan(0)]
     return [plan.count(i) / len(plan) for i in _segments(begun)]
 
 
