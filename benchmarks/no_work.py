@@ -41,7 +41,7 @@ def untrained(cell: Cell, folder: Path, report: Callable[[Progress], None] | Non
         epochs=0,
         early_stopped=False,
         scores={},
-        distances={},
+        groups={},
         coverage=None,
         state_seq_len=64,
         state_model=nothing,

@@ -26,7 +26,7 @@ def test_it_reads_like_the_folder(home: Path, capsys: pytest.CaptureFixture[str]
     assert archive.main([str(home)]) == 0
     packed = home.with_suffix(".zip")
     assert capsys.readouterr().out == f"2 cells: {packed}\n"
-    for load in (table.load, table.load_metrics, table.load_distances):
+    for load in (table.load, table.load_metrics, table.load_groups):
         pd.testing.assert_frame_equal(load(packed), load(home))
     assert not [name for name in zipfile.ZipFile(packed).namelist() if "ckpt" in name]
 

@@ -91,5 +91,5 @@ def test_a_results_folder_of_another_version(zoo: Zoo, tmp_path: Path):
     (folder / "result.json").write_text(json.dumps({"schema": 0, "run_id": folder.name}))
     code, _, err = zoo("-m", *words)
     assert (code, len(err.splitlines())) == (2, 1)
-    assert f"{folder / 'result.json'} has schema 0, this version reads schema 2: keep it, and" in err
+    assert f"{folder / 'result.json'} has schema 0, this version reads schema 2 and 3: keep it, and" in err
     assert [path.name for path in folder.iterdir()] == ["result.json"]

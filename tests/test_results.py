@@ -12,7 +12,7 @@ from zoo.config.compose import composer
 from zoo.instantiate import build_task
 from zoo.launch.run_cell import record
 from zoo.results import store, table
-from zoo.results.outcome import AtDistance, Outcome, Score
+from zoo.results.outcome import InGroup, Outcome, Score
 from zoo.state import StateSize
 
 COMPOSER = composer()
@@ -47,7 +47,7 @@ def outcome(status: Any = "ok") -> Outcome:
         peak_memory_bytes=5,
         decode_tokens_per_second=None if status == "diverged" else 20.0,
         operations=1e6,
-        distances={} if status == "diverged" else {name: [AtDistance(8, 3, 2)] for name in NAMES},
+        groups={} if status == "diverged" else {name: [InGroup("distance", 8, 3, 2)] for name in NAMES},
         kernels={},
         step_form="eager",
     )
@@ -130,17 +130,17 @@ def test_an_unfinished_or_failed_cell_is_no_result(three: Path):
     [
         (lambda path: path.write_text(path.read_text()[:100]), "is not complete JSON", AGAIN),
         (lambda path: path.write_text("9" * 5000), "is not complete JSON", AGAIN),
-        (lambda path: path.write_text("[]"), "has schema None, this version reads schema 2", AGAIN),
+        (lambda path: path.write_text("[]"), "has schema None, this version reads schema 2 and 3", AGAIN),
         (lambda path: path.write_text("[" * 100000), "is not complete JSON", AGAIN),
         (lambda path: path.write_bytes(b"\xff\xfe\x00"), "is no text", ""),
         (
             lambda path: path.write_text('{"schema": 99, "versions": {"zoo-recall": "9.1"}}'),
-            "has schema 99, this version reads schema 2",
+            "has schema 99, this version reads schema 2 and 3",
             "keep it, and read it with zoo-recall 9.1 or later (this is ",
         ),
         (
             lambda path: path.write_text('{"schema": 1, "git_revision": "0123456789abcdef"}'),
-            "has schema 1, this version reads schema 2",
+            "has schema 1, this version reads schema 2 and 3",
             "keep it, and read it with the version that wrote it (revision 0123456789ab).",
         ),
     ],

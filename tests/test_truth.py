@@ -18,7 +18,7 @@ from zoo.launch import rerun
 from zoo.launch.sweep import run_sweep
 from zoo.mixers.base import Mixer
 from zoo.model import SequenceModel, build_model
-from zoo.results import lease, source, store
+from zoo.results import lease, source
 from zoo.results.record import parse
 from zoo.results.store import is_done
 from zoo.state import StateSize
@@ -306,4 +306,3 @@ def test_what_cannot_be_done_again_is_refused(mine: Zoo, tmp_path: Path, monkeyp
         rerun.prepare(cell)
     shutil.rmtree(cell.place)
     assert cell.run_id == cell_of(tmp_path).run_id and cell.point == cell_of(tmp_path).point
-    assert store.SCHEMA == 2

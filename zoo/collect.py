@@ -151,7 +151,7 @@ class Table:
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
     """A record as one row: dotted column -> scalar or None."""
-    inner = ("mixer_settings", "task_settings", "slices", "distances")
+    inner = ("mixer_settings", "task_settings", "slices", "groups")
     row = dict(results_table.flat("", {key: value for key, value in record.items() if key not in inner}))
     row |= dict(results_table.flat("mixer", record["mixer_settings"]))
     row |= dict(results_table.flat("task", record["task_settings"]))

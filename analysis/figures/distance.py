@@ -4,7 +4,7 @@ from analysis.drawing.by_series import Axis, draw
 from analysis.drawing.style import Style
 from analysis.figures.gallery import Picture, Study
 from analysis.records import cells
-from analysis.statistics import distance, learning_rate
+from analysis.statistics import groups, learning_rate
 from analysis.statistics.points import points
 
 FEWEST = 100  # answers at a distance, all seeds together; fewer say nothing
@@ -16,7 +16,7 @@ def figure(study: Study, style: Style) -> Picture:
     table = cells.identify(study.table)
     asked = cells.slices(table, "test")[-1]
     chosen = learning_rate.choose(table)
-    found = distance.by_distance(study.distances, table, chosen)
+    found = groups.by_group(study.groups, "distance", table, chosen)
     found = found.loc[(found["slice"] == asked) & (found["answers"] >= FEWEST)]
     found = found.drop(columns=["seeds", "diverged"])
     if found.empty:

@@ -21,7 +21,7 @@ from analysis.drawing import page
 from analysis.drawing.style import Style, rc
 from analysis.records import readable
 from analysis.records.readable import as_csv
-from zoo.results.store import Reading, curves, distances
+from zoo.results.store import Reading, curves, groups
 
 # A sweep's pictures, and those of its toy form mini_NAME where that has no line of its own.
 PICTURES = {
@@ -73,8 +73,9 @@ class Study:
         return found
 
     @cached_property
-    def distances(self) -> pd.DataFrame:
-        return distances(readable.readable(self.home).records)
+    def groups(self) -> pd.DataFrame:
+        """As `zoo.results.load_groups`, of the records that can be read."""
+        return groups(readable.readable(self.home).records)
 
     @cached_property
     def _read(self) -> tuple[pd.DataFrame, list[str]]:

@@ -9,7 +9,7 @@ series.csv       the area under each series' own frontier; the state it needs to
 equal_state.csv  accuracy of each series at equal states
 pairs.csv        every two series at equal state, seed by seed
 capacity.csv     pairs recalled by each point, exponents.csv: how that grows with the state
-distances.csv    accuracy against how far back the key stands
+distances.csv    accuracy against how far back the key stands; groups.csv: of the other kinds of answers
 
 Loads that have no common axis are judged each by itself.  Exit code: 0; 1 when there was nothing to judge; 3
 when some records could not be read or a cell scores above what is possible (`analysis.statistics.bounds`).
@@ -17,6 +17,7 @@ when some records could not be read or a cell scores above what is possible (`an
 
 import argparse
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -27,9 +28,8 @@ from rich.table import Table
 from analysis.drawing import page
 from analysis.records import cells
 from analysis.records.readable import as_csv, kept, once, readable
-from analysis.statistics import bounds, capacity, equal, learning_rate, paired
+from analysis.statistics import bounds, capacity, equal, groups, learning_rate, paired
 from analysis.statistics.area import area
-from analysis.statistics.distance import by_distance
 from analysis.statistics.frontier import takes_part
 from analysis.statistics.points import points
 from analysis.statistics.seeds import solved
@@ -72,13 +72,20 @@ def statistics(table: pd.DataFrame, recall: float = capacity.RECALL) -> dict[str
     return {key: frame for key, frame in tables.items() if len(frame)}
 
 
-def distances(counted: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """`by_distance` of every load, with what its points are.  counted: of `zoo.results.load_distances`."""
-    frames = []
-    for load in cells.loads(cells.named(table)).values():
-        rows = by_distance(counted, load, learning_rate.choose(load))
-        frames.append(load.drop_duplicates("point")[["point", *ABOUT]].merge(rows, on="point"))
-    return pd.concat(frames, ignore_index=True)
+def kinds(counted: pd.DataFrame, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """`by_group` of every load, with what its points are: "distances", and "groups" of all other groups.
+
+    counted: of `zoo.results.load_groups`.
+    """
+    found: dict[str, list[pd.DataFrame]] = {}
+    loads = cells.loads(cells.named(table)).values()
+    for name, load in product(groups.names(counted), loads):
+        rows = groups.by_group(counted, name, load, learning_rate.choose(load))
+        if name != "distance":
+            rows = rows.rename(columns={name: "value"}).assign(group=name)
+        rows = load.drop_duplicates("point")[["point", *ABOUT]].merge(rows, on="point")
+        found.setdefault("distances" if name == "distance" else "groups", []).append(rows)
+    return {name: pd.concat(frames, ignore_index=True) for name, frames in found.items()}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -87,8 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
         table, unread, notes, records = readable(options.results)
         table, twice = once(kept(table, options.where))
         tables = statistics(table, options.recall)
-        if len(counted := store.distances(records)):
-            tables["distances"] = distances(counted, table)
+        tables |= kinds(store.groups(records), table)
         paths = _write(tables, page.folder(options.results, "statistics", options.out))
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

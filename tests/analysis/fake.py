@@ -98,7 +98,7 @@ def _record(run_id: str, point: Point, lr: float, seed: int, noise: float) -> di
         "decode_tokens_per_second": 2e8 / point.resident if point.causal else None, "operations": 1e9,
         "mixer_settings": {"d_model": point.d_model} | point.settings,
         "task_settings": {"vocab_size": 128, "filler": "safe", "power_a": 0.01},
-        "distances": [] if diverged else _distances(skill),
+        "groups": [] if diverged else _distances(skill),
         "slices": [
             _score(point, split, place, skill, diverged)
             for split in ("valid", "test")
@@ -128,7 +128,8 @@ def _distances(skill: float) -> list[dict[str, Any]]:
         {
             "split": "test",
             "slice": f"seq_len={seq_len},num_kv_pairs={num_kv_pairs}",
-            "distance": 2**i,
+            "group": "distance",
+            "value": 2**i,
             "answers": 100,
             "right": int(100 / (1 + np.exp(i - 4 - 2 * skill))),
         }

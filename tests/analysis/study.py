@@ -51,7 +51,7 @@ def record(
         "operations": 1.0, "decode_tokens_per_second": 1.0,
         "state_mixer_resident": state, "mixer_settings": {"d_model": d_model} | settings,
         "task_settings": {"vocab_size": 8192},
-        "distances": [_bin(*of, 2**i, accuracy) for of in asked for i in (2, 3, 4) if scored],
+        "groups": [_bin(*of, 2**i, accuracy) for of in asked for i in (2, 3, 4) if scored],
         "slices": [
             {"split": split, "slice": {"seq_len": tokens, "num_kv_pairs": pairs}}
             | {"rows": 10, "answers": 10 * pairs, "coverage": coverage} | scores
@@ -88,4 +88,5 @@ def write(folder: Path, records: list[dict[str, Any]]) -> Path:
 def _bin(seq_len: int, num_kv_pairs: int, distance: int, accuracy: float | None) -> dict[str, Any]:
     name = f"seq_len={seq_len},num_kv_pairs={num_kv_pairs}"
     right = round(100 * (accuracy or 0.0))
-    return {"split": "test", "slice": name, "distance": distance, "answers": 100, "right": right}
+    of = {"split": "test", "slice": name, "group": "distance", "value": distance}
+    return of | {"answers": 100, "right": right}

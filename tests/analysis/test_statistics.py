@@ -64,12 +64,12 @@ def test_distances_are_of_points_at_their_rate() -> None:
     one = table.loc[(table["mixer"] == "attention") & (table["seed"] == 0), "run_id"].unique()
     counted = pd.DataFrame(
         [
-            {"run_id": run_id, "split": "test", "slice": "seq_len=32,num_kv_pairs=4", "distance": 8}
-            | {"answers": 10, "right": 9}
+            {"run_id": run_id, "split": "test", "slice": "seq_len=32,num_kv_pairs=4", "group": "distance"}
+            | {"value": 8, "answers": 10, "right": 9}
             for run_id in one
         ]
     )
-    found = __main__.distances(counted, table)
+    found = __main__.kinds(counted, table)["distances"]
     assert found["series"].tolist() == ["Attention"] and found["answers"].item() == 10
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.damages.damage import ESCAPES, Damage, rewrite, victim
-from zoo.results.record import Distance, Record, Slice
+from zoo.results.record import Kind, Record, Slice
 
 # value -> whether a field that holds it makes the record useless, whatever the field's type
 VALUES: dict[str, tuple[Any, bool]] = {
@@ -54,7 +54,7 @@ def of_fields() -> Iterator[Damage]:
 
 
 def _paths() -> Iterator[tuple[tuple[str | int, ...], bool]]:
-    for outer, of in (((), Record), (("slices", 0), Slice), (("distances", 0), Distance)):
+    for outer, of in (((), Record), (("slices", 0), Slice), (("groups", 0), Kind)):
         for key in of.__annotations__:
             yield (*outer, key), key in of.__required_keys__
     yield ("slices", 0, "slice", "seq_len"), False
@@ -100,7 +100,7 @@ def of_records() -> Iterator[Damage]:
     }
     for name, change in texts.items():
         yield Damage(f"result:{name}", partial(_retext, name="result.json", change=change), True)
-    for value in (1, 3, 99, -1, 2.0, "two", ESCAPES, None, True, [2], 10**400):
+    for value in (1, 2, 4, 99, -1, 2.0, "two", ESCAPES, None, True, [2], 10**400):
         edit = partial(_edit, path=("schema",), change=partial(_put, value))
         yield Damage(f"schema:{str(value)[:9]!r}", edit, True)
     doubled = partial(rewrite, change=lambda record: record["slices"].append(record["slices"][0]))
@@ -108,7 +108,7 @@ def of_records() -> Iterator[Damage]:
     yield Damage("slices:none", partial(rewrite, change=lambda record: record["slices"].clear()), True)
     yield Damage("slices:one_split", partial(rewrite, change=lambda record: record["slices"].pop()), True)
     yield Damage("slices:many", partial(rewrite, change=_many_slices))
-    yield Damage("distances:none", partial(rewrite, change=lambda record: record["distances"].clear()))
+    yield Damage("groups:none", partial(rewrite, change=lambda record: record["groups"].clear()))
     yield Damage("run_id:another", partial(rewrite, change=lambda record: record.update(run_id="based-x")))
 
 

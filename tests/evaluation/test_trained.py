@@ -16,9 +16,10 @@ from tests.evaluation.conftest import CELLS
 from tests.population.together import trained_together
 from tests.training.tiny import tiny
 from zoo import archive
-from zoo.evaluation.task_scores import Distance, Scores
+from zoo.evaluation.task_scores import Distance, Groups, Scores
 from zoo.results import weights
 from zoo.results.home import WEIGHTS
+from zoo.results.record import Kind
 from zoo.tasks.batches import BatchStream
 
 NAMES = ("accuracy", "row_accuracy", "exact_rows", "loss", "answers", "rows")
@@ -33,11 +34,9 @@ def test_it_scores_on_its_own_task_what_its_record_says(name: str, trained: dict
         wanted = [entry for entry in held.record["slices"] if entry["split"] == split]
         names = [",".join(f"{k}={v}" for k, v in entry["slice"].items()) for entry in wanted]
         assert found == [(n, *(entry[k] for k in NAMES)) for n, entry in zip(names, wanted, strict=True)]
-    bins = Distance(split="test", batch_size=None).table(held)
-    assert (
-        bins[["split", "slice", "distance", "answers", "right"]].to_dict("records")
-        == held.record["distances"]
-    )
+    bins, near = (of(split="test", batch_size=None).table(held) for of in (Groups, Distance))
+    assert bins[[*Kind.__annotations__]].to_dict("records") == held.record["groups"]
+    assert near["distance"].tolist() == bins["value"].tolist() and near["right"].equals(bins["right"])
 
 
 def test_shared_weights_are_stored_once_and_are_shared_again(trained: dict[str, Path]) -> None:

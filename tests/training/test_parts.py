@@ -18,9 +18,9 @@ from zoo.config.settings import OptimConfig, settings
 from zoo.evaluation.scores import Tally, pooled_row_accuracy, rows_at_once
 from zoo.model import build_model
 from zoo.results.metrics_csv import train_rows
-from zoo.results.outcome import AtDistance, Score
+from zoo.results.outcome import InGroup, Score
 from zoo.tasks.base import IGNORED, Batch
-from zoo.tasks.groups import Distance
+from zoo.tasks.groups import Distance, Words
 from zoo.training.loggers import OURS
 from zoo.training.lr_schedule import lr_factor
 from zoo.training.optimizer import make_optimizer
@@ -98,21 +98,22 @@ def test_an_epoch_schedule_never_exceeds_the_peak_after_a_warm_up_inside_an_epoc
 def scored(answers: list[list[int]], best: list[list[int]], losses: list[float], far: list[list[int]]) -> Any:
     """What a Tally adds; inputs and positions say nothing to it."""
     asked = torch.tensor(answers)
-    batch = Batch(asked, asked, asked, {"distance": torch.tensor(far)})
+    batch = Batch(asked, asked, asked, {"distance": torch.tensor(far), "kind": 2 * (asked > 2)})
     return batch, torch.tensor(losses), torch.tensor(best).flatten()
 
 
 def test_a_tally_counts_over_batches_of_unequal_size_what_is_not_ignored():
-    tally, no = Tally({"distance": Distance()}), IGNORED
+    tally, no = Tally({"distance": Distance(), "kind": Words(("kept", "lost", "new"))}), IGNORED
     first = [[1, 2, no], [4, no, 5]], [[1, 2, 3], [4, 4, 0]], [1.0, 3.0, 0.0, 5.0, 0.0, 7.0]
     tally.add(*scored(*first, far=[[1, 2, -7], [4, 0, 5]]))
     tally.add(*scored([[7, 8]], [[8, 7]], [0.0, 2.0], far=[[3, 8]]))
     assert tally.score() == Score(
         accuracy=0.5, row_accuracy=0.5, exact_rows=1 / 3, loss=3.0, answers=6, rows=3
     )
-    near, two, four, eight = tally.by_distance()
-    assert (near, two) == (AtDistance(1, 1, 1), AtDistance(2, 1, 1))
-    assert (four, eight) == (AtDistance(4, 2, 1), AtDistance(8, 2, 0))
+    near, two, four, eight, *rest = tally.by_group()
+    assert (near, two) == (InGroup("distance", 1, 1, 1), InGroup("distance", 2, 1, 1))
+    assert (four, eight) == (InGroup("distance", 4, 2, 1), InGroup("distance", 8, 2, 0))
+    assert rest == [InGroup("kind", "kept", 2, 2), InGroup("kind", "new", 4, 1)]
 
 
 def test_the_pooled_accuracy_weighs_rows():

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zoo.results.outcome import AtDistance, Score
+from zoo.results.outcome import InGroup, Score
 from zoo.tasks.base import IGNORED, Batch
 from zoo.tasks.groups import Group
 
@@ -63,14 +63,14 @@ class Tally:
             rows=int(rows),
         )
 
-    def by_distance(self) -> list[AtDistance]:
-        """The bins that hold an answer, from near to far."""
-        if "distance" not in self._counts:
-            return []
-        counts = self._counts["distance"].view(-1, 2).tolist()
-        return [
-            AtDistance(2**i, wrong + right, right) for i, (wrong, right) in enumerate(counts) if wrong + right
-        ]
+    def by_group(self) -> list[InGroup]:
+        """Of each group the bins that hold an answer, in their order."""
+        found = []
+        for name, counts in self._counts.items():
+            for bin_, (wrong, right) in enumerate(counts.view(-1, 2).tolist()):
+                if wrong + right:
+                    found.append(InGroup(name, self.groups[name].label(bin_), wrong + right, right))
+        return found
 
 
 def _plus(before: Tensor | None, more: Tensor) -> Tensor:

@@ -37,17 +37,33 @@ class Scores(Evaluation):
         return {"split": self.split, "slice": segment.name} | segment.slice
 
 
-class Distance(Scores):
-    """One row a slice and distance: of its `answers` whose key stands in (distance / 2, distance] tokens
-    before the query, how many are `right`; `accuracy` is right / answers."""
+class Groups(Scores):
+    """One row a slice, group and value of it: `answers`, `right`, and `accuracy`, the share of these."""
 
     def table(self, trained: Trained) -> pd.DataFrame:
-        rows = [
-            self._named(segment) | asdict(bin_) | {"accuracy": bin_.right / bin_.answers}
+        if not trained.task.groups:
+            raise ValueError(
+                f"{type(trained.task).__name__} does not tell its answers apart: it has no groups."
+            )
+        return pd.DataFrame(self._rows(trained))
+
+    def _rows(self, trained: Trained) -> list[dict[str, Any]]:
+        return [
+            self._named(segment) | asdict(kind) | {"accuracy": kind.right / kind.answers}
             for segment, tally in tallies(trained, self.split, self.batch_size)
-            for bin_ in tally.by_distance()
+            for kind in tally.by_group()
         ]
-        return pd.DataFrame(rows)
+
+
+class Distance(Groups):
+    """One row a slice and distance: of its `answers` that are read from (distance / 2, distance] tokens back,
+    how many are `right`; `accuracy` is right / answers."""
+
+    def table(self, trained: Trained) -> pd.DataFrame:
+        if "distance" not in trained.task.groups:
+            raise ValueError(f"{type(trained.task).__name__} reads no answer back: it has no distances.")
+        rows = [row for row in self._rows(trained) if row.pop("group") == "distance"]
+        return pd.DataFrame(rows).rename(columns={"value": "distance"})
 
 
 def tallies(trained: Trained, split: Split, batch_size: int | None) -> list[tuple[Segment, Tally]]:

@@ -62,7 +62,7 @@ def record(cell: Cell, outcome: Outcome) -> dict[str, Any]:
     config = cell.config
     outcome_ = asdict(outcome)
     scores, coverage = outcome_.pop("scores"), outcome_.pop("coverage") or {}
-    distances = outcome_.pop("distances")
+    groups = outcome_.pop("groups")
     model, mixer = outcome_.pop("state_model"), outcome_.pop("state_mixer")
     return {
         "run_id": cell.run_id,
@@ -79,8 +79,8 @@ def record(cell: Cell, outcome: Outcome) -> dict[str, Any]:
         **{f"state_mixer_{key}": value for key, value in mixer.items()},
         **outcome_,
         "slices": _slices(cell, scores, coverage),
-        "distances": [
-            {"split": "test", "slice": name} | counts for name, bins in distances.items() for counts in bins
+        "groups": [
+            {"split": "test", "slice": name} | counts for name, kinds in groups.items() for counts in kinds
         ],
     }
 

@@ -1,6 +1,6 @@
 """The records of cells: what lies in a results folder, and how it is read."""
 
 from zoo.results.evaluations import load_evaluations
-from zoo.results.table import load, load_distances, load_metrics
+from zoo.results.table import load, load_groups, load_metrics
 
-__all__ = ["load", "load_distances", "load_evaluations", "load_metrics"]
+__all__ = ["load", "load_evaluations", "load_groups", "load_metrics"]

@@ -37,10 +37,11 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class AtDistance:
-    """Answers whose key stands more than distance / 2 and at most `distance` tokens before the query."""
+class InGroup:
+    """Answers of one kind: those to which the task's `group` gives this `value`."""
 
-    distance: int  # a power of two
+    group: str
+    value: int | str
     answers: int
     right: int
 
@@ -63,7 +64,7 @@ class Outcome:
     coverage: (
         dict[str, float] | None
     )  # test slice -> answers in the stack's view; None: a stack that sees all
-    distances: dict[str, list[AtDistance]]  # test slice -> its answers by how far back the key stands
+    groups: dict[str, list[InGroup]]  # test slice -> its answers, told apart as the task does
     state_seq_len: int  # the longest test length: the two sizes are the most that is kept in it
     state_model: StateSize  # summed over layers
     state_mixer: StateSize  # one layer of the chosen mixer

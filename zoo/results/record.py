@@ -26,7 +26,7 @@ from typing import (
 
 from zoo.foreign import all_visible, visible
 
-SCHEMA = 2  # of result.json; raise it when a key changes its meaning
+SCHEMA = 3  # of result.json; raise it when a key changes its meaning
 ASIDE = "move its folder away, and the same command makes the cell again"
 RUN_ID = re.compile(r"\w[\w.=+-]*")  # the name of a folder: no path
 _PLAIN = re.compile(r"[ -\[\]-~\n]*")  # text without a word that could need an escape
@@ -60,8 +60,9 @@ Rate = Annotated[float, Within(5e-324, 1e100)]
 Share = Annotated[float, Within(0, 1)]
 Name = Annotated[str, Fits(lambda word: len(word) <= LONGEST, f"a word of at most {LONGEST} characters")]
 RunId = Annotated[str, Fits(RUN_ID.fullmatch, "letters, digits and . _ = + - alone")]
+Word = Annotated[str, Fits(re.compile(r"\w[\w.+-]{0,39}").fullmatch, "a plain word")]
 SliceOf = Annotated[
-    dict[str, Size], Fits(lambda word: re.fullmatch(r"\w{1,40}", word), "named by plain words")
+    dict[str, Size | Word], Fits(lambda word: re.fullmatch(r"\w{1,40}", word), "named by plain words")
 ]
 
 
@@ -79,14 +80,34 @@ class Slice(TypedDict):
     rows: Count
 
 
+class Kind(TypedDict):
+    """Answers of a slice to which a group of the task gives one value (`outcome.InGroup`).
+
+    Of the group "distance" (`zoo.tasks.groups.Distance`) they are read from (value / 2, value] tokens back.
+    """
+
+    split: Literal["valid", "test"]
+    slice: Name
+    group: Word
+    value: Count | Word
+    answers: Count
+    right: Count
+
+
 class Distance(TypedDict):
-    """Answers of a slice whose key stands in (distance / 2, distance] before the query."""
+    """In schema 2: what is now a Kind of the group "distance"."""
 
     split: Literal["valid", "test"]
     slice: Name
     distance: Positive
     answers: Count
     right: Count
+
+
+class Schema2(TypedDict):
+    """What such a record has in place of `groups`."""
+
+    distances: list[Distance]
 
 
 class TaskSettings(TypedDict, total=False):
@@ -144,7 +165,7 @@ class Record(TypedDict, total=False):
     step_form: str | None
     weights: str | None
     slices: Required[list[Slice]]
-    distances: Required[list[Distance]]
+    groups: Required[list[Kind]]
     overrides: list[str]
     versions: dict[str, str | None]
     git_revision: str | None
@@ -167,13 +188,16 @@ def parse(text: str, where: object) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where} is not complete JSON ({visible(str(error))}): {ASIDE}.") from None
     schema = found.get("schema") if isinstance(found, dict) else None
-    if type(schema) is not int or schema != SCHEMA:
+    if type(schema) is not int or schema not in (2, SCHEMA):
         raise ValueError(_of_another_schema(schema, found, where))
     if _depth(found) > DEEPEST:
         raise ValueError(f"{where} is nested more than {DEEPEST} deep: {ASIDE}.")
     if not _PLAIN.fullmatch(text):
         found = all_visible(found)
-    wrong = mistake(found, Record) or next(_contradictions(found), None)
+    wrong = mistake(found, Schema2) if schema == 2 else None
+    if schema == 2 and not wrong:
+        found = _of_this_schema(found)
+    wrong = wrong or mistake(found, Record) or next(_contradictions(found), None)
     if wrong:
         raise ValueError(f"{where}: {wrong}; {ASIDE}.")
     return found
@@ -184,10 +208,20 @@ def mistake(value: Any, hint: Any) -> str | None:
     return next(_checker(hint)(value, ""), None)
 
 
+def _of_this_schema(found: dict[str, Any]) -> dict[str, Any]:
+    """A record of schema 2: its answers were told apart by distance alone."""
+    groups = [
+        {"split": old["split"], "slice": old["slice"], "group": "distance", "value": old["distance"]}
+        | {"answers": old["answers"], "right": old["right"]}
+        for old in found.pop("distances")
+    ]
+    return found | {"groups": groups}
+
+
 def _of_another_schema(schema: Any, found: Any, where: object) -> str:
     """What to do: the version that wrote a newer or older record reads it; what is none is moved away."""
     found_schema = None if schema is None else _short(schema)
-    said = f"{where} has schema {found_schema}, this version reads schema {SCHEMA}"
+    said = f"{where} has schema {found_schema}, this version reads schema 2 and {SCHEMA}"
     if type(schema) is not int:
         return f"{said}: it is no record of a cell; {ASIDE}."
     versions = found.get("versions")
@@ -218,8 +252,8 @@ def _contradictions(record: dict[str, Any]) -> Iterator[str]:
         seen.add(name)
     if {name[0] for name in seen} != {"valid", "test"}:
         yield "slices must hold the valid and the test split"
-    if any(entry["right"] > entry["answers"] for entry in record["distances"]):
-        yield "distances must have no more right answers than answers"
+    if any(entry["right"] > entry["answers"] for entry in record["groups"]):
+        yield "groups must have no more right answers than answers"
 
 
 # How a type becomes a check: value, path -> what is wrong, a line each.

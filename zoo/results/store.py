@@ -70,10 +70,10 @@ def curve(folder: Home) -> pd.DataFrame:
     return found.assign(**names) if len(found) else found
 
 
-def distances(found: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """What `load_distances` gives, from records that were read already."""
-    columns = ["run_id", "split", "slice", "distance", "answers", "right"]
-    rows = [{"run_id": record["run_id"]} | row for record in found for row in record["distances"]]
+def groups(found: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """What `load_groups` gives, from records that were read already."""
+    columns = ["run_id", "split", "slice", "group", "value", "answers", "right"]
+    rows = [{"run_id": record["run_id"]} | row for record in found for row in record["groups"]]
     return pd.DataFrame(rows, columns=columns)
 
 

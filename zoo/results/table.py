@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from zoo.results.reading import Reading
-from zoo.results.store import curves, distances, records
+from zoo.results.store import curves, groups, records
 
 KEYS = (
     "run_id", "point", "status", "mixer", "label", "family", "task", "d_model", "n_layers", "seed", "lr",
@@ -72,7 +72,7 @@ def _rows(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield cell | entry | {"slice": slice_name(entry["slice"])} | entry["slice"]
 
 
-def slice_name(slice_: dict[str, int]) -> str:
+def slice_name(slice_: dict[str, int | str]) -> str:
     """As tables have it: "seq_len=64,num_kv_pairs=4"."""
     return ",".join(f"{key}={value}" for key, value in slice_.items())
 
@@ -98,10 +98,11 @@ def load_metrics(results: Path) -> pd.DataFrame:
     return found
 
 
-def load_distances(results: Path) -> pd.DataFrame:
-    """The answers of every cell that did not diverge, by how far back their key stands.
+def load_groups(results: Path) -> pd.DataFrame:
+    """The answers of every cell that did not diverge, told apart as their task does.
 
-    run_id, split, slice; distance: answers with distance / 2 < query's position - key's position <= distance;
-    answers, right: how many of them, and how many of these are right.  The errors of `load`.
+    run_id, split, slice; group: the name of a group of the task; value: a word or a number of it (of
+    "distance": those that are read from more than value / 2 and at most `value` tokens back); answers,
+    right: how many there are, and how many of these are right.  The errors of `load`.
     """
-    return distances(records(results))
+    return groups(records(results))

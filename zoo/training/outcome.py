@@ -33,7 +33,7 @@ def outcome(begun: Begun, ran: dict[str, str], form: str | None) -> Outcome:
         epochs=begun.epochs,
         early_stopped=position.early_stopped,
         scores={"valid": position.valid_scores, "test": begun.scores()} if sound else {},
-        distances={name: tally.by_distance() for name, tally in tested.items()},
+        groups={name: tally.by_group() for name, tally in tested.items()},
         coverage=None if model.sees_all(seq_len) else coverage(task, "test", model.visible),
         state_seq_len=seq_len,
         state_model=peak(model.state_size, seq_len),

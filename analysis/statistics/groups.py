@@ -1,4 +1,4 @@
-"""Accuracy against how far back the key stands that is asked for."""
+"""Accuracy of each kind of answer, as a group of the task tells them apart: by distance, depth or name."""
 
 import numpy as np
 import pandas as pd
@@ -7,28 +7,33 @@ from analysis.statistics.seeds import resamples, written
 from analysis.statistics.uncertainty import percentiles
 
 
-def by_distance(
-    distances: pd.DataFrame, table: pd.DataFrame, chosen: pd.DataFrame, split: str = "test"
+def names(counted: pd.DataFrame) -> list[str]:
+    """The groups there are; counted: of `zoo.results.load_groups`."""
+    return list(dict.fromkeys(counted["group"]))
+
+
+def by_group(
+    counted: pd.DataFrame, name: str, table: pd.DataFrame, chosen: pd.DataFrame, split: str = "test"
 ) -> pd.DataFrame:
-    """One row a point, slice and distance: accuracy, low, high (95 %, seeds drawn again; NaN with one seed),
-    answers, seeds, diverged, seed_accuracies.
+    """One row a point, slice and value of the group, in a column of its `name`: accuracy, low, high (95 %,
+    seeds drawn again; NaN with one seed), answers, seeds, diverged, seed_accuracies.
 
     accuracy is pooled: right answers over answers of all seeds at the chosen learning rate.  A diverged seed
     counts as wrong on as many answers as the others were asked on average.
-    distances: of `zoo.results.load_distances`; a distance stands for those above its half.
+    counted: of `zoo.results.load_groups`; a distance stands for those above its half.
     """
     cells = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
-    of_split = distances.loc[distances["split"] == split]
+    of_split = counted.loc[(counted["split"] == split) & (counted["group"] == name)]
     counted = of_split.merge(cells[["run_id", "point"]], on="run_id", validate="many_to_one")
     size = cells["point"].value_counts().to_dict()
-    rows = [row for point, group in counted.groupby("point") for row in _of_point(point, group, size[point])]
-    columns = ["point", "slice", "distance", "accuracy", "low", "high", "answers", "seeds", "diverged"]
+    rows = [row for point, own in counted.groupby("point") for row in _of_point(point, own, size[point])]
+    columns = ["point", "slice", "value", "accuracy", "low", "high", "answers", "seeds", "diverged"]
     columns.append("seed_accuracies")
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=columns).rename(columns={"value": name})
 
 
 def _of_point(point: object, counted: pd.DataFrame, seeds: int) -> list[dict[str, object]]:
-    wide = counted.pivot(index="run_id", columns=["slice", "distance"], values=["answers", "right"])
+    wide = counted.pivot(index="run_id", columns=["slice", "value"], values=["answers", "right"])
     wide = wide.fillna(0).sort_index(axis=1)
     answers, right = wide["answers"].to_numpy(float), wide["right"].to_numpy(float)
     lost = seeds - len(wide)
@@ -38,10 +43,10 @@ def _of_point(point: object, counted: pd.DataFrame, seeds: int) -> list[dict[str
     asked = answers[drawn].sum(axis=1)
     shares = np.where(asked > 0, right[drawn].sum(axis=1) / np.maximum(asked, 1), np.nan)
     rows = []
-    for i, (slice_, distance) in enumerate(wide["answers"].columns):
+    for i, (slice_, value) in enumerate(wide["answers"].columns):
         low, high = percentiles(shares[:, i]) if seeds > 1 else (np.nan, np.nan)
         rows.append(
-            {"point": point, "slice": slice_, "distance": distance}
+            {"point": point, "slice": slice_, "value": value}
             | {"accuracy": right[:, i].sum() / answers[:, i].sum(), "low": low, "high": high}
             | {"answers": int(wide["answers"].iloc[:, i].sum()), "seeds": seeds, "diverged": lost}
             | {"seed_accuracies": written(right[:, i] / np.maximum(answers[:, i], 1))}
