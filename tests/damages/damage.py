@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from zoo.results.record import parse
+
 SOURCE = Path(__file__).resolve().parents[2] / "docs" / "results" / "mini_zoology_fig2.zip"
 SECRET = "of no concern to a reader of records"  # what a file beside the home holds
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\r\x9b31m\u202e\x00"  # what a terminal obeys
@@ -27,12 +29,17 @@ class Damage:
 
 
 def make(home: Path) -> Path:
-    """Four finished cells of a real sweep, two mixers of two widths each; whole, in a new folder."""
+    """Four finished cells of a real sweep, two mixers of two widths each; whole, in a new folder.
+
+    The victim's record is of this schema, those of the others are of the one before.
+    """
     with zipfile.ZipFile(SOURCE) as file:
         for name in file.namelist():
             if name.endswith("/result.json") and _chosen(json.loads(file.read(name))):
                 folder = name.partition("/")[0]
                 file.extractall(home, [each for each in file.namelist() if each.startswith(f"{folder}/")])
+    path = victim(home) / "result.json"
+    path.write_text(json.dumps(parse(path.read_text(), path)))
     return home
 
 

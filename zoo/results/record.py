@@ -215,7 +215,7 @@ def _of_this_schema(found: dict[str, Any]) -> dict[str, Any]:
         | {"answers": old["answers"], "right": old["right"]}
         for old in found.pop("distances")
     ]
-    return found | {"groups": groups}
+    return found | {"schema": SCHEMA, "groups": groups}
 
 
 def _of_another_schema(schema: Any, found: Any, where: object) -> str:
