@@ -82,7 +82,6 @@ class Mixture(Task):
                 at_least(f"task.{split}[{i}].num_examples", load.num_examples, 1)
                 at_least(f"task.{split}[{i}].seq_len", load.seq_len, 1)
                 self._fits(f"task.{split}[{i}]", load)
-            self._apart(split, loads)
 
     @abstractmethod
     def _rows(self, load: Any, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
@@ -135,16 +134,6 @@ class Mixture(Task):
             elif type(value) is not int:
                 raise ValueError(f"{name} (={value!r}) of a segment of task.{split} must be a whole number.")
         return cls.load_kind(**entry)  # pyright: ignore[reportArgumentType]
-
-    @staticmethod
-    def _apart(split: Split, loads: list[Load]) -> None:
-        """ValueError: two segments have one name, and their scores would be one."""
-        slices = [load.slice() for load in loads]
-        for i, one in enumerate(slices):
-            if one in slices[:i]:
-                raise ValueError(
-                    f"task.{split}[{slices.index(one)}] and [{i}] are both {one}: make them one."
-                )
 
 
 def _number(value: int | str) -> int:
