@@ -1,0 +1,151 @@
+"""The forgetting curve: how well a language model repeats a text that it has just read, by its length.
+
+Liu et al. 2024, "Forgetting Curve: A Reliable Method for Evaluating Memorization Capability for Long-context
+Models", section 3.  For a length l and a text S of l tokens, cut at random from a corpus:
+
+    copy    bos S bos S eos        what came before is the text itself
+    lm      bos I bos S eos        what came before is another text of l tokens from the corpus
+
+Under teacher forcing the most likely next token is compared with S at the last ceil(l / 2) tokens of the
+second text; its first half shows the model that it is to copy.  The source of every scored token lies l + 1
+tokens back, and a model that is asked about l must take 2 l + 3 tokens.
+
+On purpose not as in the authors' code: I never overlaps S and is drawn anew each time (theirs is always the
+end of the corpus); bos and eos are the corpus's own; S can come from anywhere in the corpus.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from zoo.checks import at_least
+from zoo.counter_rng import below, bits, stream
+
+COPY, LM = "copy", "lm"
+SELF = "corpus"  # the name of the corpus itself, as the source of irrelevant texts
+BITS = 22  # what `below` can count to
+
+Predict = Callable[[Int[Tensor, "B T"], Int[Tensor, " A"]], Int[Tensor, "B A"]]
+"""(inputs, positions) -> the most likely token after each of these positions, the same ones in every row."""
+
+
+def forgetting_curve(
+    predict: Predict,
+    ids: Int[Tensor, " N"],
+    lengths: Iterable[int],
+    *,
+    bos: int,
+    eos: int,
+    seed: int,
+    repeats: int = 10,
+    irrelevant: Mapping[str, Int[Tensor, " M"]] | None = None,
+    rows_at_once: int = 1,
+) -> pd.DataFrame:
+    """One row a text: columns length, kind ("copy" or "lm"), prefix, repeat, accuracy, tokens.
+
+    ids: the corpus.  bos, eos: what opens and ends a text.
+    irrelevant: by name, where the other text of an lm row is taken from, each a level of the factor `prefix`;
+        None: from the corpus, as far from S as not to overlap it.  A copy row's prefix is "".
+    rows_at_once: sequences in one call of `predict`.
+    The same texts S stand in the copy and lm rows of a (length, repeat), whatever the other lengths are.
+    ValueError, one line: a corpus shorter than 3 l tokens, other texts shorter than l, lengths below 2.
+    """
+    asked = sorted(set(lengths))
+    _check(ids, asked, irrelevant or {}, repeats)
+    ask = _Asked(predict, ids, bos, eos, rows_at_once)
+    return pd.concat([_at(length, ask, irrelevant, seed, repeats) for length in asked], ignore_index=True)
+
+
+def grid(longest: int, count: int = 32, spacing: str = "geometric", shortest: int = 8) -> list[int]:
+    """`count` lengths from `shortest` to `longest`, rounded down, without doubles: linear or geometric."""
+    at_least("shortest", shortest, 2)
+    at_least("longest", longest, shortest)
+    steps = torch.linspace(0, 1, count, dtype=torch.float64)
+    if spacing == "linear":
+        values = shortest + steps * (longest - shortest)
+    else:
+        values = shortest * (longest / shortest) ** steps
+    return sorted({*(values + 1e-9).long().tolist()})
+
+
+def scored(length: int) -> Int[Tensor, " A"]:
+    """The positions after which the last ceil(length / 2) tokens of the second text are asked for."""
+    first = length + 2 + length // 2
+    return torch.arange(first, 2 * length + 2) - 1
+
+
+def _at(
+    length: int, ask: "_Asked", others: Mapping[str, Int[Tensor, " M"]] | None, seed: int, repeats: int
+) -> pd.DataFrame:
+    starts, apart = _cuts(ask.ids, length, seed, repeats)
+    texts = _windows(ask.ids, starts, length)
+    before = {"": texts}
+    if others is None:
+        before[SELF] = _windows(ask.ids, apart, length)
+    for i, (name, other) in enumerate((others or {}).items()):
+        room = torch.full((repeats,), len(other) - length + 1)
+        before[name] = _windows(other, _uniform(stream(seed, length, 1 + i), room), length)
+    rows = [
+        {"length": length, "kind": LM if name else COPY, "prefix": name, "repeat": i, "accuracy": accuracy}
+        for name, first in before.items()
+        for i, accuracy in enumerate(ask.accuracies(first, texts))
+    ]
+    return pd.DataFrame(rows).assign(tokens=len(scored(length)))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    predict: Predict
+    ids: Int[Tensor, " N"]
+    bos: int
+    eos: int
+    rows_at_once: int
+
+    def accuracies(self, first: Int[Tensor, "R L"], texts: Int[Tensor, "R L"]) -> list[float]:
+        """The part of each row's scored tokens that the model says."""
+        bos, eos = (texts.new_full((len(texts), 1), mark) for mark in (self.bos, self.eos))
+        inputs = torch.cat([bos, first, bos, texts, eos], dim=1)
+        positions = scored(texts.shape[1])
+        said = torch.cat([self.predict(part, positions).cpu() for part in inputs.split(self.rows_at_once)])
+        return (said == inputs[:, positions + 1]).double().mean(1).tolist()
+
+
+def _cuts(ids: Tensor, length: int, seed: int, repeats: int) -> tuple[Tensor, Tensor]:
+    """Where the texts S begin, and where an other one does that does not overlap S; uniform both."""
+    room = len(ids) - length + 1
+    starts = _uniform(stream(seed, length, 0), torch.full((repeats,), room))
+    before = (starts - length + 1).clamp(min=0)  # so many starts end before S
+    after = (room - (starts + length)).clamp(min=0)
+    others = _uniform(stream(seed, length, -1), before + after)
+    return starts, torch.where(others < before, others, others - before + starts + length)
+
+
+def _uniform(key: int, counts: Int[Tensor, " R"]) -> Int[Tensor, " R"]:
+    """Row i uniform below counts[i], which may be beyond what `below` counts to."""
+    draws = bits(key, torch.arange(len(counts)), 2)
+    high, low = below(draws[:, 0], 2**BITS), below(draws[:, 1], 2**BITS)
+    return ((high * 2**BITS + low).double() / 2 ** (2 * BITS) * counts).long()
+
+
+def _windows(ids: Tensor, starts: Tensor, length: int) -> Int[Tensor, "R L"]:
+    return ids[starts[:, None] + torch.arange(length)].long()
+
+
+def _check(ids: Tensor, lengths: Sequence[int], irrelevant: Mapping[str, Tensor], repeats: int) -> None:
+    at_least("repeats", repeats, 1)
+    if not lengths:
+        raise ValueError("lengths is empty: name at least one.")
+    at_least("the shortest length", lengths[0], 2)
+    longest = lengths[-1]
+    if len(ids) < 3 * longest:
+        raise ValueError(
+            f"the corpus ({len(ids)} tokens) must hold 3 x {longest} tokens: "
+            f"use lengths up to {len(ids) // 3}, or more text."
+        )
+    for name, other in irrelevant.items():
+        if len(other) < longest:
+            raise ValueError(f"the other text {name!r} ({len(other)} tokens) must hold {longest} tokens.")

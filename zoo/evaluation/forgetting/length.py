@@ -1,0 +1,155 @@
+"""From a forgetting curve to how far a model remembers: its fine and its coarse memory length.
+
+Liu et al. 2024, section 3.3: the fine length is the longest text that is copied with an accuracy of .99, the
+coarse one the longest that is copied better, by more than .01, than the same text is guessed after another
+one.  Both take the longest length of all, not the first failure: short texts are copied badly, because a
+model does not yet know that it is to copy.  A length that is the longest measured is only a lower bound.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from zoo.evaluation.forgetting.curve import COPY, LM
+
+FINE, COARSE = 0.99, 0.01
+SIGNIFICANT = 0.01
+DIP_ENDS = 64  # tokens: from here on a first failure is a failure, and no dip
+
+
+@dataclass(frozen=True)
+class Length:
+    """In tokens; 0: nothing is remembered.  censored: the longest length measured, so the true one is more.
+
+    low, high: the 95 % interval by a bootstrap over the repeats.
+    """
+
+    tokens: int
+    censored: bool
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        return f"{'>' if self.censored else ''}{self.tokens}"
+
+
+@dataclass(frozen=True)
+class MemoryLengths:
+    """fine, coarse: as published.  coarse_tested: a length counts where copying is also better by a paired,
+    one-sided t-test (p < .01); ten repeats of a short text differ by more than .01 by chance alone.
+    fine_unbroken: the last length of the first unbroken run of fine ones, from 64 tokens on.
+    dip: 1 - the copy accuracy at the shortest length.
+    """
+
+    fine: Length
+    coarse: Length
+    coarse_tested: Length
+    fine_unbroken: Length
+    dip: float
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """copy, lm: accuracies [length, repeat], of the same texts."""
+
+    lengths: np.ndarray
+    copy: np.ndarray
+    lm: np.ndarray
+
+
+def memory_lengths(
+    table: pd.DataFrame, prefix: str | None = None, resamples: int = 1000, seed: int = 0
+) -> MemoryLengths:
+    """From the rows of `forgetting_curve`.
+
+    prefix: the source of irrelevant texts that copying is held against; None: all, by their mean.
+    """
+    curve = _curve(table, prefix)
+    rng = np.random.default_rng(seed)
+    picks = rng.integers(0, curve.copy.shape[1], (resamples, curve.copy.shape[1]))
+    drawn = [_Curve(curve.lengths, curve.copy[:, pick], curve.lm[:, pick]) for pick in picks]
+    return MemoryLengths(
+        *(_length(curve, drawn, rule) for rule in (_fine, _coarse, _coarse_tested, _fine_unbroken)),
+        dip=float(1 - curve.copy[0].mean()),
+    )
+
+
+@dataclass(frozen=True)
+class PrefixEffect:
+    """Whether the source of the irrelevant text matters: two tests and their p.  degenerate: all accuracies
+    are equal, and p is 1 by convention."""
+
+    f: float
+    f_p: float
+    h: float
+    h_p: float
+    degenerate: bool
+
+
+def prefix_effect(table: pd.DataFrame, length: int) -> PrefixEffect:
+    """One-way ANOVA and Kruskal-Wallis over the lm rows of a length, by prefix (appendix A of the paper).
+
+    ValueError: fewer than two prefixes.
+    """
+    rows = table.query(f"kind == '{LM}' and length == {length}")
+    groups = [np.asarray(group["accuracy"]) for _, group in rows.groupby("prefix")]
+    if len(groups) < 2:
+        raise ValueError(f"two sources of irrelevant text or more are needed at length {length}.")
+    if np.ptp(np.concatenate(groups)) == 0:
+        return PrefixEffect(0.0, 1.0, 0.0, 1.0, degenerate=True)
+    anova, kruskal = stats.f_oneway(*groups), stats.kruskal(*groups)
+    return PrefixEffect(
+        float(anova.statistic), float(anova.pvalue), float(kruskal.statistic), float(kruskal.pvalue), False
+    )
+
+
+def _curve(table: pd.DataFrame, prefix: str | None) -> _Curve:
+    lm = table.query(f"kind == '{LM}'" if prefix is None else f"kind == '{LM}' and prefix == @prefix")
+    copy, guessed = _by_repeat(table.query(f"kind == '{COPY}'")), _by_repeat(lm)
+    if not copy.index.equals(guessed.index) or not copy.columns.equals(guessed.columns):
+        raise ValueError("every length and repeat must have a copy row and an lm row.")
+    return _Curve(copy.index.to_numpy(), copy.to_numpy(), guessed.to_numpy())
+
+
+def _by_repeat(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.pivot_table(index="length", columns="repeat", values="accuracy", aggfunc="mean")
+
+
+def _length(curve: _Curve, drawn: list[_Curve], rule: Callable[[_Curve], np.ndarray]) -> Length:
+    """What a rule (curve -> which lengths pass) says of the curve, and of its resamples."""
+    tokens = _last(curve.lengths, rule(curve))
+    low, high = np.quantile(
+        [_last(one.lengths, rule(one)) for one in drawn], [0.025, 0.975], method="nearest"
+    )
+    return Length(tokens, bool(tokens == curve.lengths[-1]), int(low), int(high))
+
+
+def _last(lengths: np.ndarray, passed: np.ndarray) -> int:
+    return int(lengths[passed].max(initial=0))
+
+
+def _fine(curve: _Curve) -> np.ndarray:
+    return curve.copy.mean(1) >= FINE
+
+
+def _coarse(curve: _Curve) -> np.ndarray:
+    return curve.copy.mean(1) - curve.lm.mean(1) > COARSE
+
+
+def _coarse_tested(curve: _Curve) -> np.ndarray:
+    gain = curve.copy - curve.lm
+    repeats = gain.shape[1]
+    if repeats < 2:
+        return np.zeros(len(gain), dtype=bool)
+    mean, error = gain.mean(1), gain.std(1, ddof=1) / np.sqrt(repeats)
+    t = np.divide(mean, error, out=np.where(mean > 0, np.inf, -np.inf), where=error > 0)
+    return _coarse(curve) & (stats.t.sf(t, repeats - 1) < SIGNIFICANT)
+
+
+def _fine_unbroken(curve: _Curve) -> np.ndarray:
+    fine, late = _fine(curve), curve.lengths >= DIP_ENDS
+    begun = np.cumsum(fine & late) > 0
+    return fine & late & (np.cumsum(begun & ~fine) == 0)
