@@ -40,6 +40,12 @@ def below(random: Int[Tensor, "*n"], count: int) -> Int[Tensor, "*n"]:
     return _shift(random, 23).mul_(count).bitwise_right_shift_(41)
 
 
+def index(key: int, examples: Int[Tensor, " B"], count: int | Int[Tensor, " B"]) -> Int[Tensor, " B"]:
+    """One integer an example, uniform in 0..count-1, for counts up to 2**40, from 44 bits."""
+    high, low = below(bits(key, examples, 2), 2**22).unbind(1)
+    return ((high * 2.0**-22 + low * 2.0**-44) * count).long()
+
+
 def uniform(random: Int[Tensor, "*n"]) -> Float[Tensor, "*n"]:
     """float64 strictly between 0 and 1: the middle of one of 2**52 equal cells (2**53 could round to 1)."""
     return _shift(random, 12).double().add_(0.5).mul_(2.0**-52)

@@ -23,11 +23,10 @@ from jaxtyping import Int
 from torch import Tensor
 
 from zoo.checks import at_least
-from zoo.counter_rng import below, bits, stream
+from zoo.counter_rng import index, stream
 
 COPY, LM = "copy", "lm"
 SELF = "corpus"  # the name of the corpus itself, as the source of irrelevant texts
-BITS = 22  # what `below` can count to
 
 Predict = Callable[[Int[Tensor, "B T"], Int[Tensor, " A"]], Int[Tensor, "B A"]]
 """(inputs, positions) -> the most likely token after each of these positions, the same ones in every row."""
@@ -87,8 +86,8 @@ def _at(
     if others is None:
         before[SELF] = _windows(ask.ids, apart, length)
     for i, (name, other) in enumerate((others or {}).items()):
-        room = torch.full((repeats,), len(other) - length + 1)
-        before[name] = _windows(other, _uniform(stream(seed, length, 1 + i), room), length)
+        starts = index(stream(seed, length, 1 + i), torch.arange(repeats), len(other) - length + 1)
+        before[name] = _windows(other, starts, length)
     rows = [
         {"length": length, "kind": LM if name else COPY, "prefix": name, "repeat": i, "accuracy": accuracy}
         for name, first in before.items()
@@ -117,18 +116,11 @@ class _Asked:
 def _cuts(ids: Tensor, length: int, seed: int, repeats: int) -> tuple[Tensor, Tensor]:
     """Where the texts S begin, and where an other one does that does not overlap S; uniform both."""
     room = len(ids) - length + 1
-    starts = _uniform(stream(seed, length, 0), torch.full((repeats,), room))
+    starts = index(stream(seed, length, 0), torch.arange(repeats), room)
     before = (starts - length + 1).clamp(min=0)  # so many starts end before S
     after = (room - (starts + length)).clamp(min=0)
-    others = _uniform(stream(seed, length, -1), before + after)
+    others = index(stream(seed, length, -1), torch.arange(repeats), before + after)
     return starts, torch.where(others < before, others, others - before + starts + length)
-
-
-def _uniform(key: int, counts: Int[Tensor, " R"]) -> Int[Tensor, " R"]:
-    """Row i uniform below counts[i], which may be beyond what `below` counts to."""
-    draws = bits(key, torch.arange(len(counts)), 2)
-    high, low = below(draws[:, 0], 2**BITS), below(draws[:, 1], 2**BITS)
-    return ((high * 2**BITS + low).double() / 2 ** (2 * BITS) * counts).long()
 
 
 def _windows(ids: Tensor, starts: Tensor, length: int) -> Int[Tensor, "R L"]:

@@ -1,0 +1,102 @@
+"""The corpora by name, each made once a process; docstrings, which take a minute to collect, once a user."""
+
+import functools
+import hashlib
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Literal, get_args
+from zipfile import BadZipFile
+
+import numpy as np
+
+from zoo.checks import one_of, unknown
+from zoo.tasks.corpora.base import Corpus, repetition
+from zoo.tasks.corpora.files import files
+from zoo.tasks.corpora.installed import PACKAGES, docstrings, stdlib, versions
+from zoo.tasks.corpora.seeded import Seeded
+
+Source = Literal["seeded", "docstrings", "stdlib"]
+SETTINGS = ("source", "files", "packages", "seeded")
+
+
+def load(settings: Mapping[str, Any], seed: int) -> Corpus:
+    """source: seeded (its language from `seed`, the rest in `seeded`), docstrings (of `packages`) or stdlib.
+    files: UTF-8 files in place of all that.
+
+    Warns where the text repeats itself.  ValueError, one line: unknown settings, text that cannot be had.
+    """
+    for name in settings:
+        if name not in SETTINGS:
+            raise ValueError(unknown("key", f"corpus.{name}", [f"corpus.{known}" for known in SETTINGS]))
+    if settings.get("files"):
+        return _load("files", tuple(settings["files"]))
+    source = settings.get("source")
+    one_of("corpus.source", str(source), get_args(Source))
+    if source == "seeded":
+        return _seeded(seed, settings.get("seeded") or {})
+    return _load(str(source), tuple(settings.get("packages") or PACKAGES) if source == "docstrings" else ())
+
+
+def _seeded(seed: int, settings: Mapping[str, Any]) -> Corpus:
+    known = [field.name for field in fields(Seeded) if field.name != "seed"]
+    for name in settings:
+        if name not in known:
+            raise ValueError(
+                unknown("key", f"corpus.seeded.{name}", [f"corpus.seeded.{key}" for key in known])
+            )
+    return _language(seed, tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in settings.items()))
+
+
+@functools.lru_cache(maxsize=2)
+def _language(seed: int, settings: tuple[tuple[str, Any], ...]) -> Corpus:
+    return Seeded(seed=seed, **dict(settings)).corpus()
+
+
+@functools.lru_cache(maxsize=2)
+def _load(source: str, of: tuple[str, ...]) -> Corpus:
+    makers = {"files": files, "docstrings": _kept, "stdlib": lambda _: stdlib()}
+    corpus = makers[source](of)
+    if warning := repetition(corpus.documents).warning:
+        warnings.warn(f"corpus {source}: {warning}", stacklevel=2)
+    return corpus
+
+
+def _kept(packages: tuple[str, ...]) -> Corpus:
+    """Docstrings from the user's cache, where they lie under a name that says what they came from."""
+    path = _cache() / f"docstrings-{hashlib.sha256(repr(versions(packages)).encode()).hexdigest()[:16]}.npz"
+    if (corpus := _read(path, versions(packages))) is None:
+        corpus = docstrings(packages)
+        _write(path, corpus)
+    return corpus
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zoo" / "corpora"
+
+
+def _read(path: Path, made_from: dict[str, str]) -> Corpus | None:
+    """None: it is not there, or not what was written."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            text, ends, digest = stored["text"].tobytes(), stored["ends"].tolist(), str(stored["sha256"])
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+        return None
+    documents = [text[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+    corpus = Corpus("docstrings", documents, made_from)
+    return corpus if corpus.sha256 == digest else None
+
+
+def _write(path: Path, corpus: Corpus) -> None:
+    """A cache that cannot be written costs the next process a minute, and nothing else."""
+    part = path.with_name(f".{path.stem}.{os.getpid()}.npz")
+    text = np.frombuffer(b"".join(corpus.documents), np.uint8)
+    ends = np.cumsum([len(document) for document in corpus.documents])
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(part, text=text, ends=ends, sha256=np.str_(corpus.sha256))
+        os.replace(part, path)
+    except OSError:
+        part.unlink(missing_ok=True)
