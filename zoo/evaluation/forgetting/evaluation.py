@@ -1,0 +1,120 @@
+"""The forgetting curve of a trained cell: `python -m zoo.evaluate RUNS evaluation=forgetting_curve`."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, get_args
+
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from zoo.checks import at_least, one_of
+from zoo.evaluation.base import Evaluation
+from zoo.evaluation.forgetting.curve import Predict, forgetting_curve, grid
+from zoo.evaluation.trained import Trained
+from zoo.tasks.base import Split
+from zoo.tasks.corpora.base import BOS, EOS
+from zoo.tasks.corpora.load import load
+from zoo.tasks.text import Text
+
+PIECE = 2048  # tokens that a model with exact decoding reads at a time
+HEAD_AT_ONCE = 1024  # positions whose logits are held
+
+Spacing = Literal["geometric", "linear"]
+
+
+class ForgettingCurve(Evaluation):
+    """One row a text, as `zoo.evaluation.forgetting.curve.forgetting_curve` says.
+
+    corpus: as of task=text; {}: the cell's own task, its `split`.  Of another corpus all of it is used.
+    longest: tokens of the longest text; null: as long as the longest test window holds twice.
+    shortest, count, spacing: of the grid of lengths.  repeats: texts a length.
+    rows_at_once: sequences that are read at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        corpus: Mapping[str, Any],
+        split: Split,
+        longest: int | None,
+        shortest: int,
+        count: int,
+        spacing: Spacing,
+        repeats: int,
+        rows_at_once: int,
+    ) -> None:
+        one_of("evaluation.spacing", spacing, get_args(Spacing))
+        at_least("evaluation.shortest", shortest, 2)
+        at_least("evaluation.count", count, 1)
+        at_least("evaluation.repeats", repeats, 1)
+        at_least("evaluation.rows_at_once", rows_at_once, 1)
+        if longest is not None:
+            at_least("evaluation.longest", longest, shortest)
+        self.split: Split = split
+        self.corpus, self.longest, self.shortest = corpus, longest, shortest
+        self.count, self.spacing, self.repeats, self.rows_at_once = count, spacing, repeats, rows_at_once
+
+    def table(self, trained: Trained) -> pd.DataFrame:
+        ids = self._ids(trained)
+        longest = self.longest or max(segment.seq_len for segment in trained.task.segments("test")) // 2
+        trained.model.check_length(2 * longest + 3)
+        return forgetting_curve(
+            predictor(trained),
+            ids,
+            grid(longest, self.count, self.spacing, min(self.shortest, longest)),
+            bos=BOS,
+            eos=EOS,
+            seed=trained.task.seed,
+            repeats=self.repeats,
+            rows_at_once=self.rows_at_once,
+        )
+
+    def _ids(self, trained: Trained) -> Int[Tensor, " N"]:
+        task = trained.task
+        if self.corpus.get("source") or self.corpus.get("files"):
+            if task.vocab_size <= EOS:
+                raise ValueError(
+                    f"a model of {task.vocab_size} tokens knows no bytes: train it on task=text."
+                )
+            return load(self.corpus, task.seed).whole
+        if not isinstance(task, Text):
+            raise ValueError(
+                "a forgetting curve needs text: train on task=text, or name evaluation.corpus.files."
+            )
+        return task.ids(self.split)
+
+
+def predictor(trained: Trained) -> Predict:
+    """The model's most likely next tokens; no more than HEAD_AT_ONCE logits of a row are held.
+
+    A model with exact decoding reads PIECE tokens at a time, and keeps its state between; others read all.
+    """
+
+    def predict(inputs: Int[Tensor, "B T"], positions: Int[Tensor, " A"]) -> Int[Tensor, "B A"]:
+        inputs, positions = inputs.to(trained.device), positions.to(trained.device)
+        with trained.at_work():
+            states = [
+                trained.model.logits(part).argmax(-1)
+                for hidden in _hidden(trained, inputs, positions)
+                for part in hidden.split(HEAD_AT_ONCE, dim=1)
+            ]
+        return torch.cat(states, dim=1)
+
+    return predict
+
+
+def _hidden(
+    trained: Trained, inputs: Int[Tensor, "B T"], positions: Int[Tensor, " A"]
+) -> Iterator[Float[Tensor, "B a D"]]:
+    """The states at these positions, which rise, in pieces from left to right."""
+    model = trained.model
+    if not model.exact_decode:
+        yield model(inputs, positions.expand(len(inputs), -1))
+        return
+    state = None
+    for start in range(0, inputs.shape[1], PIECE):
+        hidden, state = model.extend(inputs[:, start : start + PIECE], state)
+        here = positions[(positions >= start) & (positions < start + PIECE)] - start
+        if len(here):
+            yield hidden[:, here]

@@ -1,0 +1,68 @@
+"""How well a model of text predicts it: perplexity and bits a byte."""
+
+import math
+
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.checks import at_least
+from zoo.evaluation.base import Evaluation
+from zoo.evaluation.trained import Trained
+from zoo.kernels.linear_cross_entropy import answer_scores
+from zoo.tasks.base import Batch, Segment, Split
+from zoo.tasks.batches import BatchStream
+from zoo.tasks.corpora.base import BOS
+from zoo.tasks.text import Text
+
+
+class Perplexity(Evaluation):
+    """One row a slice: tokens, loss (nats a token), perplexity, bits_per_byte.
+
+    bits_per_byte: all bits of the slice, those of BOS and EOS with them, over its bytes.
+    """
+
+    def __init__(self, *, split: Split, batch_size: int) -> None:
+        at_least("evaluation.batch_size", batch_size, 1)
+        self.split: Split = split
+        self.batch_size = batch_size
+
+    def table(self, trained: Trained) -> pd.DataFrame:
+        rows = []
+        for segment, parts in losses(trained, self.split, self.batch_size):
+            nats = torch.cat([loss.flatten() for _, loss in parts])
+            bytes_ = sum(int((batch.answers < BOS).sum()) for batch, _ in parts)
+            loss = float(nats.mean())
+            rows.append(
+                {
+                    "split": self.split,
+                    "slice": segment.name,
+                    **segment.slice,
+                    "tokens": len(nats),
+                    "loss": loss,
+                }
+                | {"perplexity": math.exp(loss), "bits_per_byte": float(nats.sum()) / math.log(2) / bytes_}
+            )
+        return pd.DataFrame(rows)
+
+
+def losses(
+    trained: Trained, split: Split, batch_size: int
+) -> list[tuple[Segment, list[tuple[Batch, Float[Tensor, "B T"]]]]]:
+    """For each segment of a split: its batches, with the loss of every token in nats."""
+    stream = BatchStream(text_of(trained), split, batch_size, trained.device)
+    parts: list[list[tuple[Batch, Tensor]]] = [[] for _ in stream.segments]
+    for segment, batch in stream:
+        with trained.at_work():
+            states = trained.model(batch.inputs).flatten(0, 1)
+            nats, _ = answer_scores(states, trained.model.head_weight, batch.answers.flatten())
+        parts[segment].append((batch, nats.view_as(batch.answers).double()))
+    return list(zip(stream.segments, parts, strict=True))
+
+
+def text_of(trained: Trained) -> Text:
+    """The task, where it is one.  ValueError, one line: it is not."""
+    if not isinstance(trained.task, Text):
+        raise ValueError("this is asked of models of text: train on task=text.")
+    return trained.task
