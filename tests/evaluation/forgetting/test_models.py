@@ -1,0 +1,181 @@
+"""The curve of a trained cell, and of a Hugging Face model: one curve where their weights are the same."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from zoo.config.compose import composer
+from zoo.evaluation import huggingface
+from zoo.evaluation.ar_hits import ArHits, frequency, grams, last_seen
+from zoo.evaluation.forgetting import evaluation
+from zoo.evaluation.forgetting.curve import forgetting_curve
+from zoo.evaluation.forgetting.evaluation import ForgettingCurve, predictor
+from zoo.evaluation.perplexity import Perplexity
+from zoo.evaluation.trained import Trained
+from zoo.model import SequenceModel, model_from_config
+from zoo.tasks.text import Text
+
+CORPUS = {"source": "seeded", "seeded": {"documents": 12, "length": 300, "distances": [40]}}
+SETTINGS = {"seed": 0, "data": "fixed", "order": "sequential", "windows": "random", "corpus": CORPUS}
+SHAPES = {split: [{"seq_len": 40, "num_examples": 9}] for split in ("train", "valid", "test")}
+ASK = {"corpus": {}, "split": "test", "longest": 20, "shortest": 4, "count": 4, "spacing": "geometric"}
+
+
+@pytest.fixture(scope="module")
+def task() -> Text:
+    return Text(**SETTINGS, **SHAPES)
+
+
+def held(task: Text, mixer: str = "attention") -> Trained:
+    config = composer().cell([f"mixer={mixer}", "task=text", "d_model=32", "mixer.num_heads=2"]).config
+    trainer = {"accelerator": "cpu", "precision": "32-true"}
+    model = model_from_config(config, task.vocab_size).eval()
+    return Trained(model, task, {"trainer": trainer, "kernels": "auto"}, {})
+
+
+def test_a_cell_reads_in_pieces_what_it_reads_at_once(task: Text, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = ForgettingCurve(**ASK, repeats=3, rows_at_once=2)
+    trained = held(task)
+    whole = ask.table(trained)
+    monkeypatch.setattr(evaluation, "PIECE", 7)
+    monkeypatch.setattr(evaluation, "HEAD_AT_ONCE", 3)
+    pd.testing.assert_frame_equal(ask.table(trained), whole)
+    assert whole["accuracy"].between(0, 1).all() and set(whole["length"]) == {4, 6, 11, 20}
+
+    positions = torch.arange(5, 40, 3)
+    inputs = task.sample("test", 0, range(3)).inputs
+    said = predictor(trained)(inputs, positions)
+    assert said.equal(trained.model.logits(trained.model(inputs)).argmax(-1)[:, positions])
+
+
+def test_perplexity_and_its_parts(task: Text) -> None:
+    """The parts of AR hits recombine to the loss, and the loss is the definition's."""
+    trained = held(task)
+    [row] = Perplexity(split="test", batch_size=4).table(trained).to_dict("records")
+    batch = task.sample("test", 0, range(9))
+    logits = trained.model.logits(trained.model(batch.inputs)).double()
+    nats = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch.answers.flatten())
+    assert row["loss"] == pytest.approx(nats.item(), rel=1e-6) and row["tokens"] == 9 * 40
+    assert row["perplexity"] == pytest.approx(nats.exp().item(), rel=1e-5)
+    bits = nats.item() / 0.6931471805599453 * 360 / (batch.answers < 256).sum().item()
+    assert row["bits_per_byte"] == pytest.approx(bits, rel=1e-6)
+
+    parts = ArHits(split="test", batch_size=4, gram=3, cutoffs=[1, 100]).table(trained)
+    for _, part in parts.groupby("cutoff"):
+        assert part["tokens"].sum() == 360
+        assert (part["tokens"] * part["loss"].fillna(0)).sum() / 360 == pytest.approx(row["loss"])
+    hits = parts.query("part == 'hit'").set_index("cutoff")["tokens"]
+    assert hits[1] <= hits[100] and set(parts["part"]) == {"hit", "seen", "new"}
+
+
+def test_ar_hits_by_hand() -> None:
+    """abcXabcYab with grams of two: ab, bc come again 4 back, then ab once more."""
+    ids = torch.tensor([list(b"abcXabcYab")])
+    whole = grams(ids, 2)
+    assert whole.tolist() == [[(a << 9) | b for a, b in zip(b"abcXabcYa", b"bcXabcYab", strict=True)]]
+    assert last_seen(whole).tolist() == [[0, 0, 0, 0, 4, 4, 0, 0, 4]]
+    assert last_seen(torch.tensor([[-1, -1, 7, 7]])).tolist() == [[0, 0, 0, 1]]
+    known, counts = torch.tensor([3, 8]).numpy(), torch.tensor([5, 6]).numpy()
+    assert frequency(torch.tensor([8, 9, 3, 0]), known, counts).tolist() == [6, 0, 5, 0]
+
+
+def test_refusals(task: Text) -> None:
+    trained = held(task)
+    short = trained.model
+    ask = ForgettingCurve(**ASK | {"longest": 500}, repeats=3, rows_at_once=2)
+    with pytest.raises(ValueError, match=r"must hold 3 x 500 tokens: use lengths up to \d+, or more text"):
+        ask.table(trained)
+    short.positions = torch.nn.Parameter(torch.zeros(42, 32))
+    with pytest.raises(
+        ValueError, match=r"\(=42\) must cover the sequences: raise it to 43"
+    ):
+        ForgettingCurve(**ASK, repeats=3, rows_at_once=2).table(trained)
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random Llama over bytes and its tokenizer, as `save_pretrained` leaves them."""
+    transformers = pytest.importorskip("transformers")
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    folder = tmp_path_factory.mktemp("llama")
+    letters = {chr(i) if i < 256 else f"<{i}>": i for i in range(259)}
+    words = Tokenizer(models.WordLevel(letters, unk_token="<258>"))
+    words.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words, bos_token="<256>", eos_token="<257>", unk_token="<258>"
+    )
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=259,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=85,
+        max_position_embeddings=64,
+        rms_norm_eps=1e-5,
+        tie_word_embeddings=True,
+        initializer_range=0.2,
+        bos_token_id=256,
+        eos_token_id=257,
+    )
+    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def same_weights(theirs: torch.nn.Module) -> SequenceModel:
+    """Our transformer with the weights of a Llama."""
+    words = ["mixer=attention", "task=text", "d_model=32", "mixer.num_heads=2", "model.layers=[mixer]"]
+    ours = model_from_config(composer().cell([*words, "block=transformer_pp"]).config, 259).eval()
+    weights = {name.removeprefix("model."): value for name, value in theirs.state_dict().items()}
+    renamed = {"embedding": weights["embed_tokens.weight"], "final_norm.weight": weights["norm.weight"]}
+    for i in range(2):
+        layer = {key.removeprefix(f"layers.{i}."): value for key, value in weights.items()}
+        qkv = [layer[f"self_attn.{name}_proj.weight"] for name in "qkv"]
+        gate_up = [layer[f"mlp.{name}_proj.weight"] for name in ("gate", "up")]
+        renamed |= {
+            f"blocks.{i}.norm.weight": layer["input_layernorm.weight"],
+            f"blocks.{i}.mixer.qkv.proj.weight": torch.cat(qkv),
+            f"blocks.{i}.mixer.out_proj.weight": layer["self_attn.o_proj.weight"],
+            f"blocks.{i}.mlp_norm.weight": layer["post_attention_layernorm.weight"],
+            f"blocks.{i}.mlp.gate_up_proj.weight": torch.cat(gate_up),
+            f"blocks.{i}.mlp.down_proj.weight": layer["mlp.down_proj.weight"],
+        }
+    ours.load_state_dict(renamed)
+    return ours
+
+
+def test_one_curve_for_one_set_of_weights(task: Text, llama: Path) -> None:
+    theirs = huggingface.load(llama)
+    settings = {"bos": theirs.bos, "eos": theirs.eos, "seed": 0, "repeats": 4, "rows_at_once": 3}
+    assert (theirs.bos, theirs.eos, theirs.longest) == (256, 257, 64)
+    assert theirs.ids("aé").tolist() == [97, 233]
+    ours = replace(held(task), model=same_weights(theirs.model))
+    inputs = task.sample("test", 0, range(4)).inputs
+    logits = theirs.model(inputs).logits
+    torch.testing.assert_close(ours.model.logits(ours.model(inputs)), logits, atol=1e-4, rtol=1e-4)
+    curves = [
+        forgetting_curve(predict, task.ids("test"), [5, 12, 20], **settings)
+        for predict in (huggingface.predictor(theirs), predictor(ours))
+    ]
+    pd.testing.assert_frame_equal(*curves)
+
+
+def test_folders_that_hold_no_model(llama: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"has no config.json: download the whole model into it"):
+        huggingface.load(tmp_path)
+    broken = tmp_path / "broken"
+    shutil.copytree(llama, broken)
+    [weights] = broken.glob("*.safetensors")
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(ValueError, match=r"which cannot be loaded \("):
+        huggingface.load(broken)
+    weights.rename(broken / "model.bin")
+    with pytest.raises(ValueError, match=r"has no \*.safetensors: save the model with save_pretrained"):
+        huggingface.load(broken)

@@ -1,0 +1,76 @@
+"""A causal language model in a folder of Hugging Face files, asked as a trained cell is.
+
+transformers is found where it is installed (extra `hf`), and reads safetensors from the folder alone: nothing
+is downloaded, no code from the folder is executed, no pickle is opened.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from zoo.evaluation.forgetting.curve import Predict
+
+HEAD_AT_ONCE = 1024  # positions whose logits are held
+MISSING = "transformers is not installed: pip install 'zoo-recall[hf]'."
+
+
+@dataclass(frozen=True)
+class HuggingFace:
+    """bos, eos: what opens and ends a text.  longest: positions that the model has; None: it does not say."""
+
+    model: Any
+    tokenizer: Any
+    bos: int
+    eos: int
+    longest: int | None
+
+    def ids(self, text: str) -> Int[Tensor, " N"]:
+        """Without marks before or after."""
+        return torch.tensor(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def load(folder: str | Path) -> HuggingFace:
+    """ValueError, one line with the fix: no transformers, no such folder, files that are missing or broken,
+    no token that ends a text."""
+    try:
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+    except ImportError:
+        raise ValueError(MISSING) from None
+    path = Path(folder)
+    if not (path / "config.json").is_file():
+        raise ValueError(f"hf names {path}, which has no config.json: download the whole model into it.")
+    if not list(path.glob("*.safetensors")):
+        raise ValueError(f"hf names {path}, which has no *.safetensors: save the model with save_pretrained.")
+    here: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        model = AutoModelForCausalLM.from_pretrained(path, use_safetensors=True, **here).eval()
+        tokenizer = AutoTokenizer.from_pretrained(path, **here)
+    except Exception as error:  # whatever a broken download makes of it
+        raise ValueError(f"hf names {path}, which cannot be loaded ({_first_line(error)}).") from error
+    eos = tokenizer.eos_token_id
+    bos = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else eos
+    if bos is None:
+        raise ValueError(f"hf names {path}, whose tokenizer has no token that opens or ends a text.")
+    longest = getattr(model.config, "max_position_embeddings", None)
+    return HuggingFace(model, tokenizer, bos, eos if eos is not None else bos, longest)
+
+
+def predictor(held: HuggingFace) -> Predict:
+    """Its most likely next tokens, with no more than HEAD_AT_ONCE logits of a row at once."""
+    backbone, head = held.model.base_model, held.model.get_output_embeddings()
+
+    @torch.no_grad()
+    def predict(inputs: Int[Tensor, "B T"], positions: Int[Tensor, " A"]) -> Int[Tensor, "B A"]:
+        device = head.weight.device
+        hidden = backbone(inputs.to(device), use_cache=False).last_hidden_state[:, positions.to(device)]
+        return torch.cat([head(part).argmax(-1) for part in hidden.split(HEAD_AT_ONCE, dim=1)], dim=1)
+
+    return predict
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
