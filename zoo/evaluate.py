@@ -30,12 +30,14 @@ HELP = """Ask trained cells something new, without training them again.
 
 evaluation=NAME        conf/evaluation/NAME.yaml: NAMES
 evaluation.KEY=VALUE   a setting of it
+hf=FOLDER              in place of RUNS: a Hugging Face causal language model (evaluation=forgetting_curve)
 task=NAME              ask about conf/task/NAME.yaml, with the cell's seed; else: about its own task
 task.KEY=VALUE         a setting of that task
 
 The answers lie beside each record, in evaluations/; zoo.results.load_evaluations reads them.  What is there
 is not asked again.  Cells that diverged or are not finished are passed over.
 Exit code: 0; 1 when a cell could not be asked; 2 when the command cannot be run, and nothing was; 130."""
+HF = "hf="
 WEIGHTLESS = "train them with keep_weights=true rerun=true, or name the runs that have weights"
 
 
@@ -53,10 +55,13 @@ class Asked:
 def main(argv: Sequence[str] | None = None) -> int:
     """Ask; 0, 1 where a cell could not be asked, 2 with what is wrong with the command, or 130."""
     args = _parser().parse_args(argv)
+    models = [Path(word.removeprefix(HF)) for word in args.words if word.startswith(HF)]
     runs = [Path(word) for word in args.words if _is_path(word)]
-    words = [word for word in args.words if not _is_path(word)]
+    words = [word for word in args.words if not _is_path(word) and not word.startswith(HF)]
     try:
         asking = question(words, args.config_dir)
+        if models:
+            return _of_hugging_face(models, runs[0] if runs else Path("results"), asking)
         asked = _asked(runs, asking)
         return _answer(asked, asking)
     except HydraException as error:
@@ -86,7 +91,35 @@ def _parser() -> ArgumentParser:
 
 def _is_path(word: str) -> bool:
     """The name of a run may hold a =."""
-    return "=" not in word or Path(word).exists()
+    return not word.startswith(HF) and ("=" not in word or Path(word).exists())
+
+
+def _of_hugging_face(models: Sequence[Path], results: Path, asking: Question) -> int:
+    """Ask models in folders of Hugging Face files; their tables lie in RESULTS/hf-NAME/evaluations."""
+    from zoo.evaluation import huggingface
+    from zoo.evaluation.base import Evaluation
+    from zoo.evaluation.forgetting.evaluation import ForgettingCurve
+    from zoo.evaluation.forgetting.length import in_words
+    from zoo.instantiate import make
+
+    evaluation = make(asking.settings, Evaluation)
+    if not isinstance(evaluation, ForgettingCurve):
+        raise ValueError(
+            f"evaluation={asking.name} asks cells of zoo; hf= takes evaluation=forgetting_curve."
+        )
+    for model in models:
+        folder = results / f"hf-{model.resolve().name}"
+        settings = {"evaluation": asking.settings}
+        path = evaluations.place(folder, asking.name, settings, str(model.resolve()))
+        if path.exists():
+            print(f"{shown(path)} is there already")
+            continue
+        table = evaluation.table_of(huggingface.load(model))
+        folder.mkdir(parents=True, exist_ok=True)
+        head = {"evaluation": asking.name, "run_id": folder.name, "weights": "", "settings": settings}
+        evaluations.write(path, head | {"machine": machine()}, table)
+        print(f"{shown(path)}  {len(table)} rows\n{in_words(table)}")
+    return OK
 
 
 def _asked(runs: Sequence[Path], asking: Question) -> list[Asked]:

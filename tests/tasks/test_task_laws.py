@@ -79,6 +79,9 @@ def test_each_answer_stands_in_its_own_past(name: str, split: Split):
 def test_an_oracle_is_right_and_sees_nothing_after_a_position(name: str, split: Split):
     task = task_of(name)
     for batch in few(task, split):
+        if task.kind == "text":  # what is written is its own oracle: each answer is the token that follows
+            assert batch.answers[:, :-1].equal(batch.inputs[:, 1:]) and (batch.positions.diff() == 1).all()
+            continue
         asked = batch.answers != IGNORED
         assert asked.any(dim=1).all(), "a row that asks nothing"
         for column in {0, asked.shape[1] // 2, asked.shape[1] - 1}:

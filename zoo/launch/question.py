@@ -1,5 +1,6 @@
 """`evaluation=NAME evaluation.KEY=VALUE task=NAME task.KEY=VALUE`, read and checked before any model is."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,7 @@ from zoo.config import arguments
 from zoo.config.bounds import out_of_bounds
 from zoo.config.compose import Composer, composer, parse
 from zoo.config.paths import CONF
+from zoo.results.table import flat
 
 EVALUATION, TASK = "evaluation", "task"
 
@@ -95,13 +97,16 @@ def _check_word(override: Override) -> None:
 
 def _changed(group: str, settings: Mapping[str, Any], changes: Sequence[Override]) -> dict[str, Any]:
     """The settings with other values; ValueError, one line: there is no such key."""
-    found = dict(settings)
+    found = copy.deepcopy(dict(settings))
     for override in changes:
-        key = override.key_or_group.removeprefix(f"{group}.")
-        if key not in settings or key.startswith("_"):
-            valid = [f"{group}.{name}" for name in settings if not name.startswith("_")]
+        *path, last = override.key_or_group.removeprefix(f"{group}.").split(".")
+        inner: Any = found
+        for step in path:
+            inner = inner.get(step) if isinstance(inner, dict) else None
+        if not isinstance(inner, dict) or last not in inner or last.startswith("_"):
+            valid = [key for key, _ in flat(group, dict(settings)) if "._" not in key]
             raise ValueError(unknown("key", override.key_or_group, valid))
-        found[key] = override.value()
+        inner[last] = override.value()
     return found
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
+from zoo import evaluate
 from zoo.config.compose import composer
 from zoo.evaluation import huggingface
 from zoo.evaluation.ar_hits import ArHits, frequency, grams, last_seen
@@ -90,9 +91,7 @@ def test_refusals(task: Text) -> None:
     with pytest.raises(ValueError, match=r"must hold 3 x 500 tokens: use lengths up to \d+, or more text"):
         ask.table(trained)
     short.positions = torch.nn.Parameter(torch.zeros(42, 32))
-    with pytest.raises(
-        ValueError, match=r"\(=42\) must cover the sequences: raise it to 43"
-    ):
+    with pytest.raises(ValueError, match=r"\(=42\) must cover the sequences: raise it to 43"):
         ForgettingCurve(**ASK, repeats=3, rows_at_once=2).table(trained)
 
 
@@ -155,6 +154,8 @@ def test_one_curve_for_one_set_of_weights(task: Text, llama: Path) -> None:
     theirs = huggingface.load(llama)
     settings = {"bos": theirs.bos, "eos": theirs.eos, "seed": 0, "repeats": 4, "rows_at_once": 3}
     assert (theirs.bos, theirs.eos, theirs.longest) == (256, 257, 64)
+    with torch.device("meta"):
+        assert torch.linspace(0, 1, 2).is_meta, "loading has left torch as it was"
     assert theirs.ids("aé").tolist() == [97, 233]
     ours = replace(held(task), model=same_weights(theirs.model))
     inputs = task.sample("test", 0, range(4)).inputs
@@ -179,3 +180,29 @@ def test_folders_that_hold_no_model(llama: Path, tmp_path: Path) -> None:
     weights.rename(broken / "model.bin")
     with pytest.raises(ValueError, match=r"has no \*.safetensors: save the model with save_pretrained"):
         huggingface.load(broken)
+
+
+def test_the_command(llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`python -m zoo.evaluate hf=FOLDER evaluation=forgetting_curve evaluation.corpus.files=[...]`, once."""
+    book, results = tmp_path / "book.txt", tmp_path / "results"
+    book.write_bytes(Text(**SETTINGS, **SHAPES).corpus.documents[0].replace(b"\x80", b"x"))
+    words = [f"hf={llama}", str(results), "evaluation=forgetting_curve"]
+    asked = [*words, f"evaluation.corpus.files=[{book}]", "evaluation.longest=20", "evaluation.repeats=2"]
+    assert evaluate.main(asked) == 0
+    said = capsys.readouterr().out
+    assert "rows\nfine 0 (0 to 0), coarse" in said
+    [path] = results.glob("hf-*/evaluations/forgetting_curve-*.csv")
+    assert set(pd.read_csv(path, comment="#")["kind"]) == {"copy", "lm"}
+    assert evaluate.main(asked) == 0 and "is there already" in capsys.readouterr().out
+
+    for wrong, message in [
+        (words, "name the text: evaluation.corpus.files=[book.txt]."),
+        (
+            [*asked, "evaluation.longest=40"],
+            "needs 2 x 40 + 3 positions, and the model has 64: use up to 30",
+        ),
+        ([*asked, "evaluation.corpus.flies=[a]"], "did you mean evaluation.corpus.files?"),
+        ([f"hf={tmp_path}", *asked[1:]], "has no config.json: download the whole model into it."),
+        ([words[0], "evaluation=scores"], "hf= takes evaluation=forgetting_curve."),
+    ]:
+        assert evaluate.main(wrong) == 2 and message in capsys.readouterr().err

@@ -9,8 +9,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zoo.checks import at_least, one_of
+from zoo.evaluation import huggingface
 from zoo.evaluation.base import Evaluation
 from zoo.evaluation.forgetting.curve import Predict, forgetting_curve, grid
+from zoo.evaluation.huggingface import HuggingFace
 from zoo.evaluation.trained import Trained
 from zoo.tasks.base import Split
 from zoo.tasks.corpora.base import BOS, EOS
@@ -59,13 +61,36 @@ class ForgettingCurve(Evaluation):
         ids = self._ids(trained)
         longest = self.longest or max(segment.seq_len for segment in trained.task.segments("test")) // 2
         trained.model.check_length(2 * longest + 3)
+        return self._curve(predictor(trained), ids, longest, BOS, EOS, trained.task.seed)
+
+    def table_of(self, held: HuggingFace) -> pd.DataFrame:
+        """The same of a Hugging Face model, on `corpus`: documents by its tokenizer, one after the other.
+
+        ValueError, one line: no corpus is named, or the model has too few positions.
+        """
+        if not (self.corpus.get("source") or self.corpus.get("files")):
+            raise ValueError("name the text: evaluation.corpus.files=[book.txt].")
+        longest = self.longest or ((held.longest or 2051) - 3) // 2
+        if held.longest is not None and 2 * longest + 3 > held.longest:
+            raise ValueError(
+                f"evaluation.longest (={longest}) needs 2 x {longest} + 3 positions, and the model has "
+                f"{held.longest}: use up to {(held.longest - 3) // 2}."
+            )
+        texts = (document.decode("utf-8", "replace") for document in load(self.corpus, 0).documents)
+        ids = torch.cat([held.ids(text) for text in texts])
+        return self._curve(huggingface.predictor(held), ids, longest, held.bos, held.eos, 0)
+
+    def _curve(
+        self, predict: Predict, ids: Int[Tensor, " N"], longest: int, bos: int, eos: int, seed: int
+    ) -> pd.DataFrame:
+        lengths = grid(longest, self.count, self.spacing, min(self.shortest, longest))
         return forgetting_curve(
-            predictor(trained),
+            predict,
             ids,
-            grid(longest, self.count, self.spacing, min(self.shortest, longest)),
-            bos=BOS,
-            eos=EOS,
-            seed=trained.task.seed,
+            lengths,
+            bos=bos,
+            eos=eos,
+            seed=seed,
             repeats=self.repeats,
             rows_at_once=self.rows_at_once,
         )

@@ -77,6 +77,16 @@ def memory_lengths(
     )
 
 
+def in_words(table: pd.DataFrame) -> str:
+    """One line: both lengths with their intervals."""
+    found = memory_lengths(table)
+    fine, coarse = (f"{one} ({one.low} to {one.high})" for one in (found.fine, found.coarse))
+    return (
+        f"fine {fine}, coarse {coarse} tokens; better by a paired test up to {found.coarse_tested}; "
+        f"dip {found.dip:.2f}"
+    )
+
+
 @dataclass(frozen=True)
 class PrefixEffect:
     """Whether the source of the irrelevant text matters: two tests and their p.  degenerate: all accuracies
