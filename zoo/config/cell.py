@@ -15,6 +15,7 @@ SCHEMA = 1  # raise it when the meaning of a cell changes: every run id changes 
 # keys that say where and how to run, not what
 MACHINE_ONLY = ("results", "logger", "kernels", "population", "rerun", "keep_weights")
 MACHINE_ONLY_TRAINER = ("accelerator", "step", "threads", "checkpoint_every", "checkpoint_seconds")
+EMPTY = {"callbacks": []}  # of a trainer: settings that decide something only where they are not so
 LATER = {
     ("zoo.mixers.attention.Attention", "dropout"): 0.0
 }  # settings added since, and what they were before
@@ -115,7 +116,8 @@ class Cell:
             config[group] = {k: v for k, v in config[group].items() if k != "about"}
         config["mixer"] = _as_named_before(config["mixer"])
         config["model"]["layers"] = [_as_named_before(layer) for layer in config["model"]["layers"]]
-        config["trainer"] = {k: v for k, v in config["trainer"].items() if k not in MACHINE_ONLY_TRAINER}
+        trainer = {k: v for k, v in config["trainer"].items() if k not in MACHINE_ONLY_TRAINER}
+        config["trainer"] = {k: v for k, v in trainer.items() if k not in EMPTY or v != EMPTY[k]}
         return config | {"mixer_name": self.mixer, "schema": SCHEMA}
 
     @cached_property

@@ -62,6 +62,7 @@ class TrainerConfig:
     checkpoint_every, checkpoint_seconds: steps, and time, between two checkpoints; whichever is less.
     precision: bf16-head makes the products of the training loss's head in bfloat16 and all else in float32.
     step: how a training step is taken, see zoo.training.step.
+    callbacks: Lightning callbacks of the user's own, each with a `_target_`, see zoo.training.callbacks.
     """
 
     accelerator: Literal["cpu", "gpu"]
@@ -70,6 +71,7 @@ class TrainerConfig:
     threads: int
     checkpoint_every: int
     checkpoint_seconds: float = 60.0  # cells of before there was one lack it
+    callbacks: Sequence[Mapping[str, Any]] = ()  # as above
 
     def __post_init__(self) -> None:
         if self.step == "graph" and self.accelerator == "cpu":

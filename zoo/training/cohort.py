@@ -126,6 +126,10 @@ class Cohort:
                 begun.diverged = begun.position.step
         self._end(lambda begun: begun.diverged is not None)
 
+    def stop_early(self) -> None:
+        for begun in self.at_work():
+            begun.position.early_stopped = True
+
     def end_epoch(self) -> None:
         """Who stops early has ended."""
         self._end(lambda begun: begun.position.early_stopped)

@@ -87,14 +87,18 @@ class Loop(pl.LightningModule):
         """How steps are taken, for the record; None: none was."""
         return self.step_form if self._stepped else None
 
-    def training_step(self, item: Item, index: int) -> None:
+    def training_step(self, item: Item, index: int) -> Tensor:
         del index
         segment, batch = item[0], stacked(item[1])
         self._stepped, step = True, self.cohort.first.position.step
         draws = [begun.draws_at(step) for begun in self.cohort.members]
         rates = [begun.lr_at(step) for begun in self.cohort.members]
-        self.cohort.took(step + 1, segment, batch.answers, self.take(batch, draws, rates))
+        losses = self.take(batch, draws, rates)
+        self.cohort.took(step + 1, segment, batch.answers, losses)
         self._take_leave()
+        # what `trainer.global_step` reads; Lightning counts steps of optimizers that it has wrapped
+        self.trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress.total.completed = step + 1
+        return losses
 
     def on_train_batch_end(self, outputs: Any, batch: Item, batch_idx: int) -> None:
         del outputs, batch_idx
@@ -170,6 +174,8 @@ class Loop(pl.LightningModule):
         self.computing.train()
         self.cohort.end_validation()
         self._take_leave()
+        if self.pace.callbacks:
+            self.log_dict(self.cohort.first.monitored(), logger=False)
 
     def on_test_epoch_start(self) -> None:
         self.computing.eval()
@@ -241,6 +247,7 @@ def _lightning(begun: Begun) -> pl.Trainer:
         precision=trainer.layers,
         max_epochs=begun.cell.optim.max_epochs - begun.epochs,
         logger=begun.loggers or False,
+        callbacks=[*begun.callbacks],
         default_root_dir=begun.folder,
         plugins=[LightningEnvironment()],  # one library requeues on a cluster, and it is not this one
         num_sanity_val_steps=0,
@@ -259,6 +266,9 @@ def _fit(loop: Loop, trainer: pl.Trainer) -> None:
         loop.on_train_epoch_end()
     if loop.cohort.first.steps_left:
         trainer.fit(loop, Batches(loop.cohort.batches), valid)
+    if trainer.should_stop:  # a callback's wish
+        loop.cohort.stop_early()
+        loop.save()
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from zoo.results.outcome import Outcome, Progress
 from zoo.tasks.base import SPLITS, Task
 from zoo.tasks.batches import BatchStream
 from zoo.training import checkpoint
+from zoo.training.callbacks import make_callbacks
 from zoo.training.lightning_module import Learner
 from zoo.training.loggers import check_logger, make_logger
 from zoo.training.loop import run
@@ -34,6 +35,7 @@ def check(cell: Cell) -> None:
     """ValueError, in one line, for a cell that cannot train.  No weight is made: the model is on "meta"."""
     _ = cell.lr, cell.optim, cell.trainer  # each says what is wrong with it
     check_logger(cell)
+    make_callbacks(cell)
     task = build_task(cell.config)
     _check_slices(task)
     with torch.device("meta"):
@@ -65,6 +67,7 @@ def train(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
     outcomes: list[Outcome] = []
     with prepared(cell) as (trainer, choice):
         begun = begin(cell, folder, report)
+        begun.callbacks = make_callbacks(cell)
         count_earlier(choice, begun)
         run(Learner(begun, trainer, choice.record, lambda _, outcome: outcomes.append(outcome)))
     return outcomes[0]

@@ -6,12 +6,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pytorch_lightning import Callback
 from pytorch_lightning.loggers import Logger
 
 from zoo.config.cell import Cell
 from zoo.evaluation.scores import Tally, pooled_row_accuracy
 from zoo.model import SequenceModel
-from zoo.results.metrics_csv import Row, write_csv
+from zoo.results.metrics_csv import Row, score_rows, write_csv
 from zoo.results.outcome import Progress, Score
 from zoo.tasks.base import Batch, Task
 from zoo.tasks.batches import BatchStream
@@ -69,6 +70,7 @@ class Begun:
     began: float
     report: Callable[[Progress], None]
     loggers: Sequence[Logger] = ()
+    callbacks: Sequence[Callback] = ()
     position: Position = field(default_factory=Position)
     optimizer_state: State | None = None
     loss: float | None = None
@@ -117,6 +119,17 @@ class Begun:
 
     def scores(self) -> dict[str, Score]:
         return {name: tally.score() for name, tally in self.tallies.items()}
+
+    def monitored(self) -> dict[str, float]:
+        """What a callback may watch: the last validation, over all answers and slice by slice."""
+        scores = self.position.valid_scores
+        rows = score_rows(self.position.step, "valid", scores)
+        answers = sum(score.answers for score in scores.values())
+        whole = {
+            f"valid/{name}": sum(getattr(score, name) * score.answers for score in scores.values()) / answers
+            for name in ("accuracy", "loss")
+        }
+        return whole | {f"valid/{name}/{metric}": value for _, _, name, metric, value in rows}
 
     def log(self, rows: list[Row]) -> None:
         """Rows for metrics.csv, at the step that the cell is at; its loggers hear them too."""

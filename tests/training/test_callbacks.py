@@ -1,0 +1,113 @@
+"""trainer.callbacks: a user's own Lightning callbacks run in training, and are checked before it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+
+from tests.training.tiny import STEPS, tiny
+from zoo.config.cell import Cell
+from zoo.evaluation.trained import load
+from zoo.launch.grouping import groups
+from zoo.launch.preflight import Validator
+from zoo.launch.run_cell import run_cell
+from zoo.training.train import train
+
+HERE = "tests.training.test_callbacks"
+EARLY = "pytorch_lightning.callbacks.EarlyStopping"
+
+
+class Watch(pl.Callback):
+    """Notes what it sees, every so many steps."""
+
+    seen: list[Any] = []  # noqa: RUF012  of the latest one built
+
+    def __init__(self, every: int = 1) -> None:
+        if every < 1:
+            raise ValueError(f"every (={every}) must be at least 1")
+        self.every = every
+        Watch.seen = []
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        assert torch.isfinite(outputs["loss"])
+        if trainer.global_step % self.every == 0:
+            self.seen.append(trainer.global_step)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        self.seen.append(sorted(trainer.callback_metrics)[:2])
+
+    def on_test_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        self.seen.append("tested")
+
+
+def called(*words: str, **changes: Any) -> Cell:
+    return tiny(**changes, trainer__callbacks=f"[{', '.join(words)}]")
+
+
+WATCH = f"{{_target_: {HERE}.Watch, every: 7}}"
+
+
+def test_a_callback_sees_the_training_and_changes_no_number(tmp_path: Path):
+    plain, watched = tmp_path / "plain", tmp_path / "watched"
+    for folder, cell in ((plain, tiny()), (watched, called(WATCH))):
+        folder.mkdir()
+        train(cell, folder)
+    monitored = ["valid/accuracy", "valid/loss"]
+    assert Watch.seen == [7, monitored, STEPS, monitored, "tested"]
+    assert (plain / "metrics.csv").read_bytes() == (watched / "metrics.csv").read_bytes()
+
+
+def test_callbacks_name_another_cell_and_no_callbacks_the_one_of_before():
+    cell = tiny()
+    before = {k: v for k, v in cell.config["trainer"].items() if k != "callbacks"}
+    assert Cell(cell.config | {"trainer": before}, cell.choices).run_id == cell.run_id
+    assert called(WATCH).run_id != cell.run_id != called(WATCH, WATCH).run_id
+
+
+def test_a_callback_that_stops_training_early_ends_it_for_good(tmp_path: Path):
+    word = f"{{_target_: {EARLY}, monitor: valid/loss, mode: max, patience: 1}}"
+    cell = called(word, optim__max_epochs=5)
+    outcome = train(cell, tmp_path)
+    assert outcome.early_stopped and outcome.epochs < 5 and outcome.scores["test"]
+    assert train(cell, tmp_path).steps == outcome.steps
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("{every: 1}", "trainer.callbacks[0]._target_ (=None) must name a Callback"),
+        ("{_target_: os.system}", "trainer.callbacks[0]._target_ (=os.system) must name a Callback"),
+        (
+            "{_target_: no_such.Thing}",
+            "trainer.callbacks[0]._target_ (=no_such.Thing) cannot be imported: No",
+        ),
+        ("{_target_: zoo.tasks.mqar.MQAR}", "(=zoo.tasks.mqar.MQAR) is no Callback"),
+        (f"{{_target_: {HERE}.Watch, evry: 2}}", "did you mean trainer.callbacks[0].every"),
+        (f"{{_target_: {HERE}.Watch, every: x}}", "trainer.callbacks[0].every (='x') must be an integer"),
+        (f"{{_target_: {HERE}.Watch, every: 0}}", "every (=0) must be at least 1"),
+        ("{_target_: pytorch_lightning.callbacks.ModelCheckpoint}", "zoo writes its own checkpoints"),
+        ("{_target_: pytorch_lightning.callbacks.RichProgressBar}", "zoo has its own display"),
+        ("3", "trainer.callbacks[0] (=3) must be a {key: value} of settings"),
+    ],
+)
+def test_a_wrong_callback_is_refused_in_one_line_before_any_work(word: str, said: str):
+    (line,) = Validator().problems(called(word))
+    assert said in line and "\n" not in line
+
+
+def test_cells_with_callbacks_train_alone():
+    cells = [called(WATCH, lr=lr, population="auto") for lr in (1e-3, 2e-3)]
+    assert [len(group.cells) for group in groups(cells, 1)] == [1, 1]
+    (line,) = Validator().problems(called(WATCH, population=4))
+    assert "population (=4) has more: use population=1" in line
+
+
+def test_what_a_record_names_as_a_callback_is_never_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    cell = called(WATCH, results=str(tmp_path), optim__max_epochs=1)
+    run_cell(cell, lambda at: None)
+    monkeypatch.setattr(Watch, "__init__", lambda self, every: pytest.fail("it was built"))
+    assert load(cell.folder).config["trainer"]["callbacks"]

@@ -1,0 +1,38 @@
+"""A user's own Lightning callbacks (`trainer.callbacks`), which run beside our loop."""
+
+from typing import Any
+
+from pytorch_lightning import Callback
+from pytorch_lightning.callbacks import Checkpoint, ProgressBar
+
+from zoo.config.arguments import mistakes
+from zoo.config.cell import Cell
+from zoo.instantiate import check, make, target
+from zoo.results.outcome import reason
+
+REFUSED = {Checkpoint: "writes its own checkpoints", ProgressBar: "has its own display"}
+
+
+def make_callbacks(cell: Cell) -> list[Callback]:
+    """Each built once.  ValueError, one line: its name, its settings, or a population of them."""
+    asked = cell.trainer.callbacks
+    if asked and cell.population not in (1, "auto"):
+        raise ValueError(
+            f"trainer.callbacks see one cell in a process, population (={cell.population}) has more: "
+            "use population=1."
+        )
+    return [_made(f"trainer.callbacks[{i}]", dict(settings)) for i, settings in enumerate(asked)]
+
+
+def _made(path: str, settings: dict[str, Any]) -> Callback:
+    check(settings, Callback, path)
+    kind = target(settings["_target_"], Callback, path)
+    for refused, why in REFUSED.items():
+        if issubclass(kind, refused):
+            raise ValueError(f"{path} (={settings['_target_']}) cannot be used: zoo {why}.")
+    if wrong := mistakes(path, {key: value for key, value in settings.items() if key != "_target_"}, kind):
+        raise ValueError(wrong[0])
+    try:
+        return make(settings, Callback)
+    except Exception as error:  # whatever its constructor raises
+        raise ValueError(f"{path} (={settings['_target_']}) cannot be built: {reason(error)}.") from error
