@@ -160,7 +160,8 @@ def _task_prints(config: dict[str, Any]) -> list[Any]:
     task = make(config, Task)
     prints: list[Any] = [(split, segment) for split in SPLITS for segment in task.segments(split)]
     for split in SPLITS:
-        prints += [_bytes(column) for column in task.sample(split, 0, range(2))]
+        batch = task.sample(split, 0, range(2))
+        prints += [_bytes(column) for column in (*batch.tensors, *batch.groups.values())]
     stream = BatchStream(task, "train", 1000)
     return [*prints, [stream.plan(epoch) for epoch in (0, 1)]]
 
@@ -174,7 +175,7 @@ CONTEXTS = (
     ("block=zoology",),
     ("block.mlp=rwkv_channel_mix",),
 )
-# block.layer is filled in; tests/population/, tests/evaluation/ and test_resuming.py show what others do
+# block.layer is filled in; tests/population/, tests/evaluation/ and tests/training/ show what others do
 ELSEWHERE = (
     "mixer.",
     "task.",
@@ -184,6 +185,7 @@ ELSEWHERE = (
     "model.layers",
     "population",
     "keep_weights",
+    "trainer.callbacks",
     "trainer.checkpoint_seconds",
 )
 
