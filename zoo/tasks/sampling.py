@@ -61,3 +61,20 @@ def outside(draws: Int[Tensor, "B S"], taken: Int[Tensor, "B K"]) -> Int[Tensor,
     """
     free_before = taken.sort().values - torch.arange(taken.shape[1], device=taken.device)
     return draws + torch.searchsorted(free_before, draws, right=True)
+
+
+def last_seen(tokens: Int[Tensor, "B N"]) -> Int[Tensor, "B N"]:
+    """Of each place the latest earlier one of its row that holds the same; -1: none."""
+    ordered, place = tokens.sort(stable=True)
+    before = torch.full_like(place, -1)
+    before[:, 1:] = torch.where(ordered[:, 1:] == ordered[:, :-1], place[:, :-1], -1)
+    return torch.empty_like(place).scatter_(1, place, before)
+
+
+def first_seen(tokens: Int[Tensor, "B N"]) -> Int[Tensor, "B N"]:
+    """Of each place the first one of its row that holds the same: itself, or an earlier one."""
+    ordered, place = tokens.sort(stable=True)
+    run = torch.ones_like(place, dtype=torch.bool)
+    run[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    start = torch.where(run, torch.arange(place.shape[1], device=place.device), 0).cummax(1).values
+    return torch.empty_like(place).scatter_(1, place, place.gather(1, start))

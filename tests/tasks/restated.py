@@ -1,0 +1,198 @@
+"""Copying, circuits, state tracking and MAD once more: what a row asks for, read off it slowly.
+
+A restatement takes a row's tokens and gives {position: (answer, {group: value})}; it asserts the layout.
+"""
+
+from collections import Counter
+from itertools import permutations
+
+Asked = dict[int, tuple[int, dict[str, int]]]
+
+
+def copy(row: list[int], letters: int = 26) -> Asked:
+    dollar, bar, end = letters, letters + 1, letters + 2
+    asked, i = {}, 0
+    while i < len(row):
+        assert row[i] == dollar
+        string = []
+        while (at := i + 1 + len(string)) < len(row) and row[at] != bar:
+            string.append(row[at])
+        assert all(0 <= letter < letters for letter in string)
+        size = len(string)
+        whole = [dollar, *string, bar, *string, end]
+        assert row[i : i + len(whole)] == whole[: len(row) - i]
+        if i + len(whole) <= len(row):
+            for j, answer in enumerate([*string, end]):
+                asked[i + 1 + size + j] = (answer, {"distance": size, "part": int(j == size)})
+        i += len(whole)
+    return asked
+
+
+def selective(row: list[int], noise: int, marks: list[int], count: int) -> Asked:
+    """marks: what stands at the end; the answers belong to its last `count` places."""
+    body, tail = row[: -len(marks)], row[-len(marks) :]
+    assert tail == marks
+    data = [(place, token) for place, token in enumerate(body) if token != noise]
+    assert len(data) == count
+    first = len(row) - count
+    return {first + j: (token, {"distance": first + j - place}) for j, (place, token) in enumerate(data)}
+
+
+def selective_copy(row: list[int], vocab_size: int, count: int) -> Asked:
+    return selective(row, 0, [vocab_size - 1] * count, count)
+
+
+def mad_selective_copying(row: list[int], vocab_size: int, count: int) -> Asked:
+    blank, copy_token = vocab_size - 2, vocab_size - 1
+    assert row[-count - 2] < blank, "the last data token stands right before the copy token"
+    return selective(row, blank, [copy_token] + [blank] * count, count)
+
+
+def induction(row: list[int], vocab_size: int) -> Asked:
+    special = vocab_size - 1
+    first, last = [i for i, token in enumerate(row) if token == special]
+    assert last == len(row) - 1
+    return {last: (row[first + 1], {"distance": last - first})}
+
+
+def parity(row: list[int]) -> Asked:
+    *tokens, end = row
+    assert end == 2 and set(tokens) <= {0, 1}
+    odd = False
+    for token in tokens:
+        odd = odd != (token == 1)
+    return {len(tokens): (int(odd), {})}
+
+
+def majority(row: list[int]) -> Asked:
+    *tokens, end = row
+    assert end == 2 and set(tokens) <= {0, 1}
+    return {len(tokens): (int(sum(tokens) / len(tokens) > 0.5), {})}
+
+
+def tokens_read(position: int) -> int:
+    """1 | 2 | 3-4 | 5-8 | ..."""
+    return len(bin(position)) - 2 if position else 0
+
+
+def cum_majority(row: list[int]) -> Asked:
+    asked, lead = {}, 0
+    for t, token in enumerate(row):
+        lead += 1 if token else -1
+        asked[t] = (int(lead >= 0), {"tokens": tokens_read(t)})
+    return asked
+
+
+def vocab_majority(row: list[int]) -> Asked:
+    *tokens, end = row
+    assert end == 0 and min(tokens) >= 1
+    (winner, most), *others = Counter(tokens).most_common()
+    assert all(count < most for _, count in others), "a tie"
+    return {len(tokens): (winner, {})}
+
+
+def elements(name: str) -> list[tuple[int, ...]]:
+    """The group's permutations; of Z_m its rotations."""
+    kind, n = name[0], int(name[1:])
+    if kind == "Z":
+        return [tuple((i + shift) % n for i in range(n)) for shift in range(n)]
+    everything = list(permutations(range(n)))
+    return everything if kind == "S" else [p for p in everything if cycles_parity(p) == 0]
+
+
+def cycles_parity(p: tuple[int, ...]) -> int:
+    """n minus the number of cycles, modulo 2."""
+    seen: set[int] = set()
+    cycles = 0
+    for start in range(len(p)):
+        cycles += start not in seen
+        while start not in seen:
+            seen.add(start)
+            start = p[start]
+    return (len(p) - cycles) % 2
+
+
+def word_problem(row: list[int], group: str) -> Asked:
+    """Things on places, moved by one element after the other."""
+    moves = elements(group)
+    things = list(range(len(moves[0])))
+    asked = {}
+    for t, token in enumerate(row):
+        things = [moves[token][thing] for thing in things]
+        asked[t] = (moves.index(tuple(things)), {"tokens": tokens_read(t)})
+    return asked
+
+
+def flip_flop(row: list[int], depth: int | None = None) -> Asked:
+    """depth: with undo, how many earlier bits are kept; None: without."""
+    write, read, ignore, undo = 2, 3, 4, 5
+    turns = list(zip(row[::2], row[1::2], strict=True))
+    assert turns[0][0] == write and turns[-1][0] == read
+    history: list[list[int]] = []  # [bit, the turn that last showed it]
+    asked: Asked = {}
+    for i, (act, bit) in enumerate(turns):
+        assert bit in (0, 1)
+        if act == write:
+            history = [*history, [bit, i]]
+            history = history[-(depth or 0) - 1 :]
+        elif act == read:
+            value, shown = history[-1]
+            assert bit == value
+            groups = {"distance": 2 * i - (2 * shown + 1)}
+            asked[2 * i] = (value, groups | ({} if depth is None else {"depth": len(history) - 1}))
+            history[-1][1] = i
+        elif act == undo:
+            assert depth is not None and len(history) > 1, "an undo that finds nothing"
+            history.pop()
+        else:
+            assert act == ignore
+    return asked
+
+
+def in_context_recall(row: list[int], keys: int, values: int) -> Asked:
+    """keys, values: how many of each; above them is noise."""
+    asked: Asked = {}
+    shown: dict[int, tuple[int, int]] = {}
+    for at in range(0, len(row), 2):
+        key, value = row[at], row[at + 1]
+        if key >= keys + values:
+            assert value >= keys + values
+            continue
+        assert key < keys <= value < keys + values
+        if key in shown:
+            assert shown[key][0] == value
+            asked[at] = (value, {"distance": at - shown[key][1]})
+        shown[key] = (value, at)
+    assert len(row) - 2 in asked
+    return asked
+
+
+def fuzzy_recall(row: list[int], keys: int, pad: int, shortest_key: int) -> Asked:
+    asked: Asked = {}
+    shown: dict[tuple[int, ...], tuple[list[int], int]] = {}
+    i = 0
+    while row[i] == pad:
+        i += 1
+    while i < len(row):
+        start = i
+        while i < len(row) and row[i] < keys:
+            i += 1
+        key, after = tuple(row[start:i]), i
+        while i < len(row) and row[i] >= keys:
+            assert row[i] != pad
+            i += 1
+        value = row[after:i]
+        assert shortest_key <= len(key) <= 3 and 1 <= len(value) <= 3
+        assert len(set(key)) == len(key) and len(set(value)) == len(value)
+        if key in shown:
+            assert shown[key][0] == value
+            for j, token in enumerate(value):
+                asked[after + j - 1] = (token, {"distance": start - shown[key][1]})
+        shown[key] = (value, start)
+    assert len(row) - 2 in asked, "the last pair is one of those before"
+    return asked
+
+
+def compression(row: list[int], vocab_size: int) -> list[int]:
+    assert row[-1] == vocab_size - 1 and max(row[:-1]) < vocab_size - 1
+    return list(row)

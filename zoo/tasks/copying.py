@@ -1,0 +1,154 @@
+"""Copying: a string once more, and the data among noise once more.
+
+Copy: Jelassi et al. 2024, "Repeat after me: transformers are better than state space models at copying".  A row
+is packed with examples `$ a_1 .. a_l | a_1 .. a_l .`, letters uniform, l uniform in shortest..longest.  Asked
+are the second string and its end; an example that the row's end cuts off is shown and not asked.
+
+SelectiveCopy: Gu & Dao 2023, "Mamba", section 4.1.1, after Jing et al. 2019.  m data tokens at random places, in
+order, in between noise, then m markers; at marker j the j-th data token.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from zoo.checks import at_least
+from zoo.counter_rng import below, bits, stream
+from zoo.tasks.base import IGNORED, Batch, Segment
+from zoo.tasks.groups import Distance, Words
+from zoo.tasks.mixture import Load, Mixture
+from zoo.tasks.programs import answered
+from zoo.tasks.sampling import distinct
+
+LENGTHS, LETTERS = range(2)
+PLACES, DATA_TOKENS = range(2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strings(Load):
+    """A segment of rows packed with strings of `shortest` to `longest` letters."""
+
+    shortest: int
+    longest: int
+
+
+class Copy(Mixture):
+    """Args, beside those of Mixture:
+
+    letters: how many there are, ids 0 and up; then come $, | and the end.
+
+    A row of 2 l + 3 tokens with shortest = longest = l is one string: its exact rows are the string accuracy.
+    """
+
+    load_kind, load = Strings, "longest"
+    groups = {"distance": Distance(), "part": Words(("letter", "end"))}
+
+    def __init__(self, *, letters: int, **mixture: Any):
+        at_least("task.letters", letters, 2)
+        self.letters, self.start, self.bar, self.end = letters, letters, letters + 1, letters + 2
+        super().__init__(vocab_size=letters + 3, **mixture)
+
+    def _fits(self, where: str, load: Strings) -> None:
+        at_least(f"{where}.shortest", load.shortest, 1)
+        at_least(f"{where}.longest", load.longest, load.shortest)
+        if load.seq_len < 2 * load.longest + 3:
+            raise ValueError(
+                f"{where}.seq_len (={load.seq_len}) must hold a string twice and three signs: "
+                f"2 * longest (={load.longest}) + 3; use {2 * load.longest + 3}."
+            )
+
+    def chance(self, segment: Segment) -> float:
+        """One letter whichever, or always the end where that is more: about 1 answer in l + 1."""
+        shortest, longest = int(segment.slice["shortest"]), int(segment.slice["longest"])
+        ends = 2 / (shortest + longest + 2)
+        return max(ends, (1 - ends) / self.letters)
+
+    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
+        return answered(self._next, inputs, positions)
+
+    def _next(self, past: list[int]) -> int:
+        if self.bar not in past:
+            return self.end
+        bar = len(past) - 1 - past[::-1].index(self.bar)
+        string = past[bar - past[bar::-1].index(self.start) + 1 : bar]
+        said = len(past) - 1 - bar
+        return string[said] if said < len(string) else self.end
+
+    def _rows(self, load: Strings, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
+        time, most = load.seq_len, -(-load.seq_len // (2 * load.shortest + 3))
+        kinds = load.longest - load.shortest + 1
+        lengths = below(bits(stream(*path, LENGTHS), examples, most), kinds) + load.shortest
+        ends = (2 * lengths + 3).cumsum(1)
+        t = torch.arange(time, device=examples.device).expand(len(examples), time)
+        which = torch.searchsorted(ends, t.contiguous(), right=True)
+        length = lengths.gather(1, which)
+        inside = t - (ends.gather(1, which) - 2 * length - 3)  # places since the example's $
+        letters = below(bits(stream(*path, LETTERS), examples, time), self.letters)
+        again = letters.gather(1, (t - length - 1).clamp(min=0))
+        inputs = torch.where(inside > length, again, letters)
+        inputs.masked_fill_(inside == 0, self.start)
+        inputs.masked_fill_(inside == length + 1, self.bar)
+        inputs.masked_fill_(inside == 2 * length + 2, self.end)
+        asked = (inside > length) & (inside < 2 * length + 2) & (ends.gather(1, which) <= time)
+        answers = torch.where(asked, inputs.roll(-1, 1), IGNORED)
+        groups = {"distance": length, "part": (inside == 2 * length + 1).long()}
+        return Batch(inputs, t, answers, groups)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selected(Load):
+    """A segment whose rows hold so many data tokens."""
+
+    num_tokens: int
+
+
+class SelectiveCopy(Mixture):
+    """vocab_size: noise is token 0, the marker the last; all between are data."""
+
+    load_kind, load = Selected, "num_tokens"
+    groups = {"distance": Distance()}
+
+    def _fits(self, where: str, load: Selected) -> None:
+        at_least("task.vocab_size", self.vocab_size, 4)
+        at_least(f"{where}.num_tokens", load.num_tokens, 1)
+        room(where, load, 2 * load.num_tokens)
+
+    def chance(self, segment: Segment) -> float:
+        """One of the data tokens, whichever."""
+        del segment
+        return 1 / (self.vocab_size - 2)
+
+    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
+        return answered(self._next, inputs, positions)
+
+    def _next(self, past: list[int]) -> int:
+        data = [token for token in past if 0 < token < self.vocab_size - 1]
+        return data[past.count(self.vocab_size - 1) - 1]
+
+    def _rows(self, load: Selected, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
+        m, content = load.num_tokens, load.seq_len - load.num_tokens
+        places = distinct(stream(*path, PLACES), examples, m, content).sort().values
+        data = below(bits(stream(*path, DATA_TOKENS), examples, m), self.vocab_size - 2) + 1
+        inputs = examples.new_zeros(len(examples), load.seq_len).scatter_(1, places, data)
+        inputs[:, content:] = self.vocab_size - 1
+        return at_the_end(inputs, data, places)
+
+
+def room(where: str, load: Selected, needed: int) -> None:
+    """Refuse a row that is too short for its data and the places to say it again."""
+    if load.seq_len < needed:
+        raise ValueError(
+            f"{where}.seq_len (={load.seq_len}) is too short for num_tokens (={load.num_tokens}): use {needed}."
+        )
+
+
+def at_the_end(
+    inputs: Int[Tensor, "B T"], data: Int[Tensor, "B m"], places: Int[Tensor, "B m"]
+) -> Batch:
+    """The batch that asks for the data, which stand at these places, at its last m positions."""
+    m, time = data.shape[1], inputs.shape[1]
+    positions = torch.arange(time - m, time, device=inputs.device).expand_as(data)
+    return Batch(inputs, positions, data, {"distance": positions - places})

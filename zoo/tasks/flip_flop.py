@@ -1,0 +1,156 @@
+"""Flip-flops: one bit kept through noise; and with undo, some bits of history.
+
+Liu et al. 2023, "Exposing attention glitches with flip-flop language modeling": a row is pairs of an instruction
+(write, ignore, read) and a bit; after a read stands the bit that was last written.  The first instruction
+writes, the last reads; in between an instruction is ignored with probability p, else it is either.  Asked at
+every read.  1 - accuracy on rows of p = .98 is their glitch rate.
+
+Undo (ours): a fourth instruction takes the last write back.  The memory holds the current bit and at most `depth`
+earlier ones, the oldest forgotten first; an undo that finds none is an ignore instead.  The bit after an
+undo, as after an ignore, is noise.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from zoo.checks import at_least
+from zoo.counter_rng import below, bits, stream, uniform
+from zoo.tasks.base import IGNORED, Batch, Segment
+from zoo.tasks.groups import Distance, Number
+from zoo.tasks.mixture import Load, Mixture
+from zoo.tasks.programs import answered
+
+WRITE, READ, IGNORE, UNDO = range(2, 6)  # after the bits, 0 and 1
+INSTRUCTIONS, BITS = range(2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noisy(Load):
+    """A segment of which so many instructions in a hundred are ignored."""
+
+    ignore_percent: int
+
+
+class FlipFlop(Mixture):
+    """seq_len of a segment: two tokens an instruction."""
+
+    load_kind: type[Load] = Noisy
+    groups = {"distance": Distance()}
+    acts = (WRITE, READ)  # equally likely where nothing is ignored
+
+    def __init__(self, **mixture: Any):
+        super().__init__(vocab_size=2 + len(self.acts) + 1, **mixture)
+
+    def _fits(self, where: str, load: Any) -> None:
+        at_least(f"{where}.seq_len", load.seq_len, 4)
+        if load.seq_len % 2:
+            raise ValueError(f"{where}.seq_len (={load.seq_len}) must be even; use {load.seq_len + 1}.")
+        if not 0 <= load.ignore_percent < 100:
+            raise ValueError(
+                f"{where}.ignore_percent (={load.ignore_percent}) must be at least 0 and below 100."
+            )
+
+    def chance(self, segment: Segment) -> float:
+        """Either bit."""
+        del segment
+        return 0.5
+
+    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
+        return answered(_last_written, inputs, positions)
+
+    def _rows(self, load: Any, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
+        act, said = self._drawn(load, path, examples)
+        turn = torch.arange(act.shape[1], device=act.device)
+        written = torch.where(act == WRITE, turn, 0).cummax(1).values
+        said = torch.where(act == READ, said.gather(1, written), said)
+        shown = torch.where(act != IGNORE, turn, 0).cummax(1).values.roll(1, 1)  # before this turn
+        return _asked_at_reads(act, said, shown)
+
+    def _drawn(self, load: Any, path: tuple[int, ...], examples: Tensor) -> tuple[Tensor, Tensor]:
+        """Instructions and random bits [B turns]."""
+        turns, share = load.seq_len // 2, load.ignore_percent / 100
+        u = uniform(bits(stream(*path, INSTRUCTIONS), examples, turns))
+        act = ((u - share) / (1 - share) * len(self.acts)).long().clamp(max=len(self.acts) - 1)
+        act = torch.where(u < share, IGNORE, torch.tensor(self.acts, device=u.device)[act.clamp(min=0)])
+        act[:, 0], act[:, -1] = WRITE, READ
+        return act, below(bits(stream(*path, BITS), examples, turns), 2)
+
+
+def _asked_at_reads(act: Tensor, said: Tensor, shown: Tensor, **groups: Tensor) -> Batch:
+    """shown: of a turn that reads, the latest turn whose bit is the answer."""
+    positions = torch.arange(0, 2 * act.shape[1], 2, device=act.device).expand_as(act)
+    answers = torch.where(act == READ, said, IGNORED)
+    distance = (positions - 2 * shown - 1).clamp(min=1)
+    return Batch(torch.stack([act, said], 2).flatten(1), positions, answers, {"distance": distance, **groups})
+
+
+def _last_written(past: list[int]) -> int:
+    """The bit after the last write."""
+    turn = max((i for i in range(0, len(past) - 1, 2) if past[i] == WRITE), default=0)
+    return past[turn + 1] if len(past) > 1 else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remembering(Noisy):
+    """A segment of which so many writes can be undone."""
+
+    depth: int
+
+
+class Undo(FlipFlop):
+    """seq_len of a segment: two tokens an instruction."""
+
+    load_kind, load = Remembering, "depth"
+    acts = (WRITE, READ, UNDO)
+
+    def __init__(self, **mixture: Any):
+        super().__init__(**mixture)
+        deepest = max(load.depth for loads in self._loads.values() for load in loads)  # pyright: ignore
+        self.groups = {"distance": Distance(), "depth": Number(deepest + 1)}
+
+    def _fits(self, where: str, load: Any) -> None:
+        super()._fits(where, load)
+        at_least(f"{where}.depth", load.depth, 1)
+
+    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
+        return answered(_last_kept, inputs, positions)
+
+    def _rows(self, load: Any, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
+        act, said = self._drawn(load, path, examples)
+        held, written, shown = _undone(act, load.depth)
+        said = torch.where(act == READ, said.gather(1, written), said)
+        return _asked_at_reads(act, said, shown, depth=held)
+
+
+def _undone(act: Int[Tensor, "B n"], depth: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each turn: writes that can be undone, the turn that wrote the current bit, and the one that last showed
+    it before this one.  Undos that find nothing become ignores, in place.
+    """
+    top = floor = torch.full_like(act[:, :1], -1)  # of the stack of writes, and what is left of it
+    wrote, showed = torch.zeros_like(act), torch.zeros_like(act)  # at each height of the stack
+    kept = []
+    for turn, now in enumerate(act.split(1, 1)):
+        now[(now == UNDO) & (top == floor)] = IGNORE
+        top = top + (now == WRITE).long() - (now == UNDO).long()
+        floor = torch.maximum(floor, top - depth).clamp(min=0)
+        wrote.scatter_(1, top, torch.where(now == WRITE, turn, wrote.gather(1, top)))
+        before = showed.gather(1, top)
+        showed.scatter_(1, top, torch.where((now == WRITE) | (now == READ), turn, before))
+        kept.append((top - floor, wrote.gather(1, top), before))
+    held, written, shown = (torch.cat(column, 1) for column in zip(*kept, strict=True))
+    return held, written, shown
+
+
+def _last_kept(past: list[int]) -> int:
+    """The bit of the last write that was not undone."""
+    stack = [0]
+    for instruction, said in zip(past[::2], past[1::2], strict=False):
+        if instruction == WRITE:
+            stack.append(said)
+        elif instruction == UNDO:
+            stack.pop()
+    return stack[-1]

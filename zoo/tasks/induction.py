@@ -1,0 +1,46 @@
+"""Induction heads: what followed the special token the one time it stood in the row?
+
+Gu & Dao 2023, "Mamba", section 4.1.2, after Olsson et al. 2022: random tokens, among them one special token
+followed by some x, and the special token again at the end; say x.  With 20 tokens and 31 places it is the
+task of Fu et al. 2022, "Hungry Hungry Hippos" (induction_safari).
+"""
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from zoo.checks import at_least
+from zoo.counter_rng import below, bits, stream
+from zoo.tasks.base import Batch, Segment
+from zoo.tasks.groups import Distance
+from zoo.tasks.mixture import Load, Mixture
+from zoo.tasks.programs import answered
+
+TOKENS, PLACE = range(2)
+
+
+class Induction(Mixture):
+    """vocab_size: the last token is the special one."""
+
+    groups = {"distance": Distance()}
+
+    def _fits(self, where: str, load: Load) -> None:
+        at_least("task.vocab_size", self.vocab_size, 3)
+        at_least(f"{where}.seq_len", load.seq_len, 3)
+
+    def chance(self, segment: Segment) -> float:
+        """One of the tokens that are not special, whichever."""
+        del segment
+        return 1 / (self.vocab_size - 1)
+
+    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
+        return answered(lambda past: past[past.index(self.vocab_size - 1) + 1], inputs, positions)
+
+    def _rows(self, load: Load, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
+        time, special = load.seq_len, self.vocab_size - 1
+        inputs = below(bits(stream(*path, TOKENS), examples, time), special)
+        place = below(bits(stream(*path, PLACE), examples, 1), time - 2)
+        answers = inputs.gather(1, place + 1)
+        inputs.scatter_(1, place, special)[:, -1] = special
+        positions = torch.full_like(place, time - 1)
+        return Batch(inputs, positions, answers, {"distance": positions - place})

@@ -1,0 +1,124 @@
+"""MAD's other three: selective copying, compression, memorisation (Poli et al. 2024, "Mechanistic design and
+scaling of hybrid architectures", as athms/mad-lab makes its rows).
+
+    selective copying   m data tokens among blanks, the copy token, m blanks; at blank j the j-th data token
+    compression         random tokens and a closing one; from its vector alone, all of them by a decoder
+    memorisation        key, slot, key, slot, ...; at each slot the key's value, by a map that never changes
+
+The blanks fall in front of the data tokens, each in front of any of them alike; so the last data token stands
+right before the copy token.
+"""
+
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from zoo.checks import at_least
+from zoo.counter_rng import below, bits, stream
+from zoo.tasks.base import Batch, Segment
+from zoo.tasks.copying import DATA_TOKENS, PLACES, Selected, at_the_end, room
+from zoo.tasks.groups import Distance
+from zoo.tasks.mixture import Load, Mixture
+from zoo.tasks.programs import answered
+from zoo.tasks.sampling import distinct
+
+TOKENS = 0
+MAP = 0x3A9  # names the stream of the memorised map; no segment's path is (seed, this)
+
+
+class SelectiveCopying(Mixture):
+    """vocab_size: the last token is the copy token, the one before the blank, all others are data."""
+
+    load_kind, load = Selected, "num_tokens"
+    groups = {"distance": Distance()}
+
+    def _fits(self, where: str, load: Selected) -> None:
+        at_least("task.vocab_size", self.vocab_size, 4)
+        at_least(f"{where}.num_tokens", load.num_tokens, 1)
+        room(where, load, 2 * load.num_tokens + 2)
+
+    def chance(self, segment: Segment) -> float:
+        """One of the data tokens, whichever."""
+        del segment
+        return 1 / (self.vocab_size - 2)
+
+    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
+        return answered(self._next, inputs, positions)
+
+    def _next(self, past: list[int]) -> int:
+        copy = past.index(self.vocab_size - 1)
+        return [token for token in past[:copy] if token < self.vocab_size - 2][len(past) - copy - 2]
+
+    def _rows(self, load: Selected, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
+        m, blank = load.num_tokens, self.vocab_size - 2
+        data = below(bits(stream(*path, DATA_TOKENS), examples, m), blank)
+        before = below(bits(stream(*path, PLACES), examples, load.seq_len - 2 * m - 1), m)
+        blanks = torch.zeros_like(data).scatter_add_(1, before, torch.ones_like(before))
+        places = blanks.cumsum(1) + torch.arange(m, device=data.device)
+        inputs = data.new_full((len(data), load.seq_len), blank).scatter_(1, places, data)
+        inputs[:, -m - 1] = blank + 1
+        return at_the_end(inputs, data, places)
+
+
+class Compression(Mixture):
+    """vocab_size: the last token closes a row.  Answer i is token i, the closing one included."""
+
+    kind = "computation"
+    decoder = True
+
+    def _fits(self, where: str, load: Load) -> None:
+        at_least("task.vocab_size", self.vocab_size, 3)
+        at_least(f"{where}.seq_len", load.seq_len, 2)
+
+    def chance(self, segment: Segment) -> float:
+        """One of the tokens at each place, and the closing one where it always is."""
+        return (1 + (segment.seq_len - 1) / (self.vocab_size - 1)) / segment.seq_len
+
+    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
+        del positions  # all at the end
+        return inputs
+
+    def _rows(self, load: Load, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
+        inputs = below(bits(stream(*path, TOKENS), examples, load.seq_len), self.vocab_size - 1)
+        inputs[:, -1] = self.vocab_size - 1
+        return Batch(inputs, torch.full_like(inputs, load.seq_len - 1), inputs)
+
+
+class Memorisation(Mixture):
+    """vocab_size: the last token is the slot; half of the others are keys, half values."""
+
+    kind = "computation"
+
+    def __init__(self, *, vocab_size: int, **mixture: Any):
+        at_least("task.vocab_size", vocab_size, 5)
+        self.num_keys = (vocab_size - 1) // 2
+        super().__init__(vocab_size=vocab_size, **mixture)
+
+    @cached_property
+    def values(self) -> Int[Tensor, " K"]:
+        """Of each key: different ones, the same in all splits."""
+        pool = self.vocab_size - 1 - self.num_keys
+        first = torch.zeros(1, dtype=torch.int64)
+        return distinct(stream(self.seed, MAP), first, self.num_keys, pool)[0] + self.num_keys
+
+    def _fits(self, where: str, load: Load) -> None:
+        if load.seq_len % 2:
+            raise ValueError(f"{where}.seq_len (={load.seq_len}) must be even; use {load.seq_len + 1}.")
+
+    def chance(self, segment: Segment) -> float:
+        """One of the values, whichever."""
+        del segment
+        return 1 / self.num_keys
+
+    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
+        values = self.values.tolist()
+        return answered(lambda past: values[past[-2]], inputs, positions)
+
+    def _rows(self, load: Load, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
+        keys = below(bits(stream(*path, TOKENS), examples, load.seq_len // 2), self.num_keys)
+        inputs = torch.stack([keys, torch.full_like(keys, self.vocab_size - 1)], 2).flatten(1)
+        positions = torch.arange(1, load.seq_len, 2, device=keys.device).expand_as(keys)
+        return Batch(inputs, positions, self.values.to(keys.device)[keys])

@@ -1,0 +1,16 @@
+"""Oracles as programs: the right answer from a row up to where it is asked, in plain Python."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+
+def answered(
+    program: Callable[[list[int]], int], inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]
+) -> Int[Tensor, "B A"]:
+    """What `program` says of each row up to and with each position; it is shown nothing after that."""
+    rows = zip(inputs.tolist(), positions.tolist(), strict=True)
+    said = [[program(row[: position + 1]) for position in asked] for row, asked in rows]
+    return torch.tensor(said, device=inputs.device).view_as(positions)
