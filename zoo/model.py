@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from zoo.blocks.base import Block, Stream
 from zoo.checks import covers
 from zoo.config.cell import Cell
+from zoo.decoder import Decoder
 from zoo.instantiate import build_task, make
 from zoo.mixers.base import Mixer, Shared
 from zoo.state import StateSize, total
@@ -29,11 +30,12 @@ class ModelState(NamedTuple):
 
 def build_model(cell: Cell) -> "SequenceModel":
     """The model of a cell, with its task's vocabulary.  Under torch.device("meta") it costs no memory."""
-    return model_from_config(cell.config, build_task(cell.config).vocab_size)
+    task = build_task(cell.config)
+    return model_from_config(cell.config, task.vocab_size, task.decoder)
 
 
-def model_from_config(config: Mapping[str, Any], vocab_size: int) -> "SequenceModel":
-    """From plain dicts: `seed`, `block` and `model` as in a Cell's config.
+def model_from_config(config: Mapping[str, Any], vocab_size: int, decoder: bool = False) -> "SequenceModel":
+    """From plain dicts: `seed`, `block` and `model` as in a Cell's config.  decoder: see Task.
 
     Every part draws its initial weights from a generator of its own, seeded by (seed, the part's name), so
     the embedding and each layer start the same whatever stands beside them.  Nothing re-initialises a mixer.
@@ -47,7 +49,7 @@ def model_from_config(config: Mapping[str, Any], vocab_size: int) -> "SequenceMo
         with seeded(seed, f"blocks.{i}"):
             blocks.append(make(placed(block, i), Block, mixer=mixer))
     share([block.mixer for block in blocks])
-    return SequenceModel(blocks, vocab_size=vocab_size, seed=seed, **model)
+    return SequenceModel(blocks, vocab_size=vocab_size, seed=seed, decoder=decoder, **model)
 
 
 def without_about(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,7 +84,8 @@ class SequenceModel(nn.Module):
 
     tie_embedding: the head reads out with the embedding's matrix (no bias either way).
     learned_positions: how many absolute positions are learned and added to the embedding; 0: none.
-    init_std: standard deviation of the embedding, the positions and an untied head.
+    init_std: standard deviation of the embedding, the positions, an untied head and a decoder's matrices.
+    decoder: answers go through a Decoder in front of the final norm.
     bf16_head: the training loss rounds the products of the head to bfloat16 (trainer.precision=bf16-head).
     """
 
@@ -97,6 +100,7 @@ class SequenceModel(nn.Module):
         tie_embedding: bool = True,
         learned_positions: int = 0,
         init_std: float = 0.02,
+        decoder: bool = False,
     ) -> None:
         super().__init__()
         if not blocks:
@@ -116,6 +120,8 @@ class SequenceModel(nn.Module):
         self.head = None if tie_embedding else table("head", vocab_size)
         self.blocks = nn.ModuleList(blocks)
         self.final_norm = blocks[-1].new_final_norm()
+        with seeded(seed, "decoder"):
+            self.decoder = Decoder(blocks[-1], init_std) if decoder else None
 
     @property
     def mixers(self) -> list[Mixer]:
@@ -149,7 +155,10 @@ class SequenceModel(nn.Module):
         for block in self.blocks:
             stream = block(stream)
         hidden = stream.sum()
-        return self.final_norm(hidden if positions is None else _picked(hidden, positions))
+        if positions is not None:
+            hidden = _picked(hidden, positions)
+            hidden = hidden if self.decoder is None else self.decoder(hidden)
+        return self.final_norm(hidden)
 
     def extend(
         self, inputs: Int[Tensor, "B T"], state: ModelState | None = None

@@ -22,8 +22,8 @@ def copy(row: list[int], letters: int = 26) -> Asked:
         whole = [dollar, *string, bar, *string, end]
         assert row[i : i + len(whole)] == whole[: len(row) - i]
         if i + len(whole) <= len(row):
-            for j, answer in enumerate([*string, end]):
-                asked[i + 1 + size + j] = (answer, {"distance": size, "part": int(j == size)})
+            for j, answer in enumerate(string):
+                asked[i + 1 + size + j] = (answer, {"distance": size})
         i += len(whole)
     return asked
 

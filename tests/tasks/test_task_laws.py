@@ -57,7 +57,8 @@ def test_shapes_types_and_ranges(name: str, split: Split):
         for tokens in (batch.inputs, batch.answers[batch.answers != IGNORED]):
             assert tokens.min() >= 0 and tokens.max() < task.vocab_size
         assert batch.positions.min() >= 0 and batch.positions.max() < segment.seq_len
-        assert all(len(set(row)) == len(row) for row in batch.positions.tolist()), "a position scored twice"
+        for row in batch.positions.tolist():
+            assert len(set(row)) == (1 if task.decoder else len(row)), "a position scored twice"
 
 
 @each_task
@@ -67,7 +68,8 @@ def test_each_answer_stands_in_its_own_past(name: str, split: Split):
         places = sources(task_of(name), batch)
         if places is None:
             return
-        assert (places >= 0).all() and (places < batch.positions).all()
+        unasked = batch.answers == IGNORED
+        assert (((places >= 0) & (places < batch.positions)) | unasked).all()
         parts = (*batch.tensors, places)
         for row, positions, answers, starts in zip(*(part.tolist() for part in parts), strict=True):
             for position, answer, start in zip(positions, answers, starts, strict=True):
@@ -137,13 +139,18 @@ def test_guessing_scores_chance(name: str):
     task = task_of(name)
     for i, segment in enumerate(task.segments("test")):
         chance = task.chance(segment)
-        answers = task.sample("test", i, range(2)).answers.shape[1]
-        batch = task.sample("test", i, range(10_000 // answers))
-        counts = batch.answers[batch.answers != IGNORED].bincount().double()
-        total = counts.sum()
-        agree = (counts * (counts - 1)).sum() / (total * (total - answers))
+        asked = (task.sample("test", i, range(100)).answers != IGNORED).sum() / 100
+        rows = min(int(10_000 / asked), 2**22 // segment.seq_len)
+        answers = task.sample("test", i, range(rows)).answers
+        row, _ = (answers != IGNORED).nonzero(as_tuple=True)
+        said = answers[answers != IGNORED]
+        counts = said.bincount().double()
+        in_row = (row * task.vocab_size + said).unique(return_counts=True)[1].double()
+        pairs = len(said) ** 2 - row.bincount().double().square().sum()
+        agree = (counts.square().sum() - in_row.square().sum()) / pairs
+        most = counts.max() / len(said)
         assert agree <= 1.06 * chance, f"{segment.name}: guessing scores {agree:.3g}, more than {chance:.3g}"
-        assert chance <= counts.max() / total, f"{segment.name}: no single guess scores {chance:.3g}"
+        assert chance <= 1.06 * most, f"{segment.name}: no single guess scores {chance:.3g}"
 
 
 @each_task
@@ -155,7 +162,8 @@ def test_coverage_is_a_share_and_everything_is_covered_by_the_whole_past(name: s
         return torch.eye(length, dtype=torch.bool)
 
     task = task_of(name)
-    if coverage(task, "test", all_of, examples=1) is None:
+    longest = max(segment.seq_len for segment in task.segments("test"))
+    if longest > 8192 or coverage(task, "test", all_of, examples=1) is None:  # a view is of longest ** 2
         return
     names = [segment.name for segment in task.segments("test")]
     assert coverage(task, "test", all_of, examples=FEW) == dict.fromkeys(names, 1.0)

@@ -56,7 +56,7 @@ class Steps:
         self.form, self.kind, self.threads = form, kind, threads
         self.config = cell.optim
         self.task = build_task(cell.config)
-        self.model = model_from_config(cell.config, self.task.vocab_size).to(kind)
+        self.model = model_from_config(cell.config, self.task.vocab_size, self.task.decoder).to(kind)
         self.model.bf16_head = form.precision == "bf16-head"
         make = make_optimizer if form.answers_only else plain_optimizer
         self.optimizer = make(self.model, self.config, cell.lr)

@@ -150,7 +150,9 @@ def config_of(folder: Home, record: dict[str, Any]) -> dict[str, Any]:
 
 def _model(config: dict[str, Any], task: Task) -> SequenceModel:
     wide = config["trainer"]["precision"] == "64-true"
-    return model_from_config(config, task.vocab_size).to(torch.float64 if wide else torch.float32)
+    return model_from_config(config, task.vocab_size, task.decoder).to(
+        torch.float64 if wide else torch.float32
+    )
 
 
 def _folder(results: Path, run_id: str | None) -> Home:

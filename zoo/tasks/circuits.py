@@ -1,19 +1,20 @@
-"""Circuits: parity, majority and their running forms, as HazyResearch/zoology has them (zoology/data/circuits.py).
+"""Circuits: parity, majority and their running forms, as HazyResearch/zoology has them
+(zoology/data/circuits.py).
 
     parity, majority       seq_len - 1 random bits and a closing 2; asked there
     cum_majority           seq_len random bits; asked at every one of them, for those so far
     vocab_majority         seq_len - 1 tokens, uniform over 1..V-1, and a closing 0; asked there
 
-(The running parity is zoo.tasks.state_tracking.WordProblem with the group Z2.)  Ties as there: `majority` says
-0, `cum_majority` 1; in `vocab_majority` the smallest of the winners gets one token more, in place of the first
-token that is another, so no row has a tie.  A row of few bits is one of few: below about 30 of them the
-splits share rows.
+(The running parity is zoo.tasks.state_tracking.WordProblem with the group Z2.)  Ties as there: `majority`
+says 0, `cum_majority` 1; in `vocab_majority` the smallest of the winners gets one token more, in place of the
+first token that is another, and no row has a tie.  A row of few bits is one of few: below about 30 of them
+the splits share rows.
 """
 
 from abc import abstractmethod
 from functools import cache
 from math import comb, exp, lgamma, log
-from typing import Any
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ from zoo.checks import at_least
 from zoo.counter_rng import below, bits, stream
 from zoo.tasks.base import Batch, Segment
 from zoo.tasks.groups import Words
-from zoo.tasks.mixture import Load, Mixture
+from zoo.tasks.mixture import Load, Mixture, OwnVocabulary
 from zoo.tasks.programs import answered
 
 END = 2
@@ -42,13 +43,10 @@ def tie(count: int) -> float:
     return 0.0 if count % 2 else comb(count, count // 2) / 2**count
 
 
-class _OfBits(Mixture):
+class _OfBits(OwnVocabulary):
     """What bits say, asked once, at the closing token."""
 
-    kind = "computation"
-
-    def __init__(self, **mixture: Any):
-        super().__init__(vocab_size=3, **mixture)
+    kind, tokens = "computation", 3
 
     def _fits(self, where: str, load: Load) -> None:
         at_least(f"{where}.seq_len", load.seq_len, 2)
@@ -97,14 +95,11 @@ class Majority(_OfBits):
         return (2 * ones > count).long()
 
 
-class CumMajority(Mixture):
+class CumMajority(OwnVocabulary):
     """At every bit: whether at least half of the bits so far are ones."""
 
-    kind = "computation"
-    groups = {"tokens": TOKENS_READ}
-
-    def __init__(self, **mixture: Any):
-        super().__init__(vocab_size=2, **mixture)
+    kind, tokens = "computation", 2
+    groups = MappingProxyType({"tokens": TOKENS_READ})
 
     def chance(self, segment: Segment) -> float:
         """One, which also has the ties."""

@@ -1,14 +1,15 @@
 """Copying: a string once more, and the data among noise once more.
 
-Copy: Jelassi et al. 2024, "Repeat after me: transformers are better than state space models at copying".  A row
-is packed with examples `$ a_1 .. a_l | a_1 .. a_l .`, letters uniform, l uniform in shortest..longest.  Asked
-are the second string and its end; an example that the row's end cuts off is shown and not asked.
+Copy: Jelassi et al. 2024, "Repeat after me: transformers are better than state space models at copying".  A
+row is packed with examples `$ a_1 .. a_l | a_1 .. a_l .`, letters uniform, l uniform in shortest..longest.
+Asked are the letters of the second string; an example that the row's end cuts off is shown and not asked.
 
-SelectiveCopy: Gu & Dao 2023, "Mamba", section 4.1.1, after Jing et al. 2019.  m data tokens at random places, in
-order, in between noise, then m markers; at marker j the j-th data token.
+SelectiveCopy: Gu & Dao 2023, "Mamba", section 4.1.1, after Jing et al. 2019.  m data tokens at random places,
+in order, in between noise, then m markers; at marker j the j-th data token.
 """
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -18,8 +19,8 @@ from torch import Tensor
 from zoo.checks import at_least
 from zoo.counter_rng import below, bits, stream
 from zoo.tasks.base import IGNORED, Batch, Segment
-from zoo.tasks.groups import Distance, Words
-from zoo.tasks.mixture import Load, Mixture
+from zoo.tasks.groups import Distance
+from zoo.tasks.mixture import Load, Mixture, OwnVocabulary
 from zoo.tasks.programs import answered
 from zoo.tasks.sampling import distinct
 
@@ -35,8 +36,8 @@ class Strings(Load):
     longest: int
 
 
-class Copy(Mixture):
-    """Args, beside those of Mixture:
+class Copy(OwnVocabulary):
+    """Args, beside those of a mixture:
 
     letters: how many there are, ids 0 and up; then come $, | and the end.
 
@@ -44,12 +45,13 @@ class Copy(Mixture):
     """
 
     load_kind, load = Strings, "longest"
-    groups = {"distance": Distance(), "part": Words(("letter", "end"))}
+    groups = MappingProxyType({"distance": Distance()})
 
     def __init__(self, *, letters: int, **mixture: Any):
         at_least("task.letters", letters, 2)
         self.letters, self.start, self.bar, self.end = letters, letters, letters + 1, letters + 2
-        super().__init__(vocab_size=letters + 3, **mixture)
+        self.tokens = letters + 3
+        super().__init__(**mixture)
 
     def _fits(self, where: str, load: Strings) -> None:
         at_least(f"{where}.shortest", load.shortest, 1)
@@ -61,21 +63,17 @@ class Copy(Mixture):
             )
 
     def chance(self, segment: Segment) -> float:
-        """One letter whichever, or always the end where that is more: about 1 answer in l + 1."""
-        shortest, longest = int(segment.slice["shortest"]), int(segment.slice["longest"])
-        ends = 2 / (shortest + longest + 2)
-        return max(ends, (1 - ends) / self.letters)
+        """One letter, whichever."""
+        del segment
+        return 1 / self.letters
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         return answered(self._next, inputs, positions)
 
     def _next(self, past: list[int]) -> int:
-        if self.bar not in past:
-            return self.end
         bar = len(past) - 1 - past[::-1].index(self.bar)
         string = past[bar - past[bar::-1].index(self.start) + 1 : bar]
-        said = len(past) - 1 - bar
-        return string[said] if said < len(string) else self.end
+        return string[len(past) - 1 - bar]
 
     def _rows(self, load: Strings, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         time, most = load.seq_len, -(-load.seq_len // (2 * load.shortest + 3))
@@ -92,10 +90,9 @@ class Copy(Mixture):
         inputs.masked_fill_(inside == 0, self.start)
         inputs.masked_fill_(inside == length + 1, self.bar)
         inputs.masked_fill_(inside == 2 * length + 2, self.end)
-        asked = (inside > length) & (inside < 2 * length + 2) & (ends.gather(1, which) <= time)
+        asked = (inside > length) & (inside <= 2 * length) & (ends.gather(1, which) <= time)
         answers = torch.where(asked, inputs.roll(-1, 1), IGNORED)
-        groups = {"distance": length, "part": (inside == 2 * length + 1).long()}
-        return Batch(inputs, t, answers, groups)
+        return Batch(inputs, t, answers, {"distance": length})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +106,7 @@ class SelectiveCopy(Mixture):
     """vocab_size: noise is token 0, the marker the last; all between are data."""
 
     load_kind, load = Selected, "num_tokens"
-    groups = {"distance": Distance()}
+    groups = MappingProxyType({"distance": Distance()})
 
     def _fits(self, where: str, load: Selected) -> None:
         at_least("task.vocab_size", self.vocab_size, 4)
@@ -141,13 +138,12 @@ def room(where: str, load: Selected, needed: int) -> None:
     """Refuse a row that is too short for its data and the places to say it again."""
     if load.seq_len < needed:
         raise ValueError(
-            f"{where}.seq_len (={load.seq_len}) is too short for num_tokens (={load.num_tokens}): use {needed}."
+            f"{where}.seq_len (={load.seq_len}) is too short for num_tokens "
+            f"(={load.num_tokens}): use {needed}."
         )
 
 
-def at_the_end(
-    inputs: Int[Tensor, "B T"], data: Int[Tensor, "B m"], places: Int[Tensor, "B m"]
-) -> Batch:
+def at_the_end(inputs: Int[Tensor, "B T"], data: Int[Tensor, "B m"], places: Int[Tensor, "B m"]) -> Batch:
     """The batch that asks for the data, which stand at these places, at its last m positions."""
     m, time = data.shape[1], inputs.shape[1]
     positions = torch.arange(time - m, time, device=inputs.device).expand_as(data)

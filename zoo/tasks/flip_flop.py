@@ -1,17 +1,18 @@
 """Flip-flops: one bit kept through noise; and with undo, some bits of history.
 
-Liu et al. 2023, "Exposing attention glitches with flip-flop language modeling": a row is pairs of an instruction
-(write, ignore, read) and a bit; after a read stands the bit that was last written.  The first instruction
-writes, the last reads; in between an instruction is ignored with probability p, else it is either.  Asked at
-every read.  1 - accuracy on rows of p = .98 is their glitch rate.
+Liu et al. 2023, "Exposing attention glitches with flip-flop language modeling": a row is pairs of an
+instruction (write, ignore, read) and a bit; after a read stands the bit that was last written.  The first
+instruction writes, the last reads; in between an instruction is ignored with probability p, else it is
+either.  Asked at every read.  1 - accuracy on rows of p = .98 is their glitch rate.
 
-Undo (ours): a fourth instruction takes the last write back.  The memory holds the current bit and at most `depth`
-earlier ones, the oldest forgotten first; an undo that finds none is an ignore instead.  The bit after an
-undo, as after an ignore, is noise.
+Undo (ours): a fourth instruction takes the last write back.  The memory holds the current bit and at most
+`depth` earlier ones, the oldest forgotten first; an undo that finds none is an ignore instead.  The bit after
+an undo, as after an ignore, is noise.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Int
@@ -21,7 +22,7 @@ from zoo.checks import at_least
 from zoo.counter_rng import below, bits, stream, uniform
 from zoo.tasks.base import IGNORED, Batch, Segment
 from zoo.tasks.groups import Distance, Number
-from zoo.tasks.mixture import Load, Mixture
+from zoo.tasks.mixture import Load, OwnVocabulary
 from zoo.tasks.programs import answered
 
 WRITE, READ, IGNORE, UNDO = range(2, 6)  # after the bits, 0 and 1
@@ -35,15 +36,12 @@ class Noisy(Load):
     ignore_percent: int
 
 
-class FlipFlop(Mixture):
+class FlipFlop(OwnVocabulary):
     """seq_len of a segment: two tokens an instruction."""
 
-    load_kind: type[Load] = Noisy
-    groups = {"distance": Distance()}
-    acts = (WRITE, READ)  # equally likely where nothing is ignored
-
-    def __init__(self, **mixture: Any):
-        super().__init__(vocab_size=2 + len(self.acts) + 1, **mixture)
+    load_kind: ClassVar[type[Load]] = Noisy
+    groups = MappingProxyType({"distance": Distance()})
+    acts, tokens = (WRITE, READ), 5  # equally likely where nothing is ignored
 
     def _fits(self, where: str, load: Any) -> None:
         at_least(f"{where}.seq_len", load.seq_len, 4)
@@ -105,7 +103,7 @@ class Undo(FlipFlop):
     """seq_len of a segment: two tokens an instruction."""
 
     load_kind, load = Remembering, "depth"
-    acts = (WRITE, READ, UNDO)
+    acts, tokens = (WRITE, READ, UNDO), 6
 
     def __init__(self, **mixture: Any):
         super().__init__(**mixture)
@@ -127,8 +125,8 @@ class Undo(FlipFlop):
 
 
 def _undone(act: Int[Tensor, "B n"], depth: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each turn: writes that can be undone, the turn that wrote the current bit, and the one that last showed
-    it before this one.  Undos that find nothing become ignores, in place.
+    """Of each turn: writes that can be undone, the turn that wrote the current bit, and the one that last
+    showed it before this one.  Undos that find nothing become ignores, in place.
     """
     top = floor = torch.full_like(act[:, :1], -1)  # of the stack of writes, and what is left of it
     wrote, showed = torch.zeros_like(act), torch.zeros_like(act)  # at each height of the stack

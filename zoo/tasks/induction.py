@@ -5,6 +5,8 @@ followed by some x, and the special token again at the end; say x.  With 20 toke
 task of Fu et al. 2022, "Hungry Hungry Hippos" (induction_safari).
 """
 
+from types import MappingProxyType
+
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -22,7 +24,7 @@ TOKENS, PLACE = range(2)
 class Induction(Mixture):
     """vocab_size: the last token is the special one."""
 
-    groups = {"distance": Distance()}
+    groups = MappingProxyType({"distance": Distance()})
 
     def _fits(self, where: str, load: Load) -> None:
         at_least("task.vocab_size", self.vocab_size, 3)

@@ -18,6 +18,7 @@ class Limited(Task):
         self.task, self.max_examples = task, max_examples
         self.seed, self.vocab_size, self.data, self.order = task.seed, task.vocab_size, task.data, task.order
         self.kind, self.groups, self.load = task.kind, task.groups, task.load
+        self.decoder = task.decoder
 
     def segments(self, split: Split) -> list[Segment]:
         return [

@@ -10,6 +10,7 @@ right before the copy token.
 """
 
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -33,7 +34,7 @@ class SelectiveCopying(Mixture):
     """vocab_size: the last token is the copy token, the one before the blank, all others are data."""
 
     load_kind, load = Selected, "num_tokens"
-    groups = {"distance": Distance()}
+    groups = MappingProxyType({"distance": Distance()})
 
     def _fits(self, where: str, load: Selected) -> None:
         at_least("task.vocab_size", self.vocab_size, 4)
@@ -74,8 +75,9 @@ class Compression(Mixture):
         at_least(f"{where}.seq_len", load.seq_len, 2)
 
     def chance(self, segment: Segment) -> float:
-        """One of the tokens at each place, and the closing one where it always is."""
-        return (1 + (segment.seq_len - 1) / (self.vocab_size - 1)) / segment.seq_len
+        """One of the tokens whichever, or the closing one, which ends every row."""
+        closing = 1 / segment.seq_len
+        return max(closing, (1 - closing) / (self.vocab_size - 1))
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         del positions  # all at the end

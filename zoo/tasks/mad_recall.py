@@ -1,17 +1,18 @@
-"""MAD's recall: in context, among noise, and fuzzy (Poli et al. 2024, "Mechanistic design and scaling of hybrid
-architectures", as athms/mad-lab makes its rows).
+"""MAD's recall: in context, among noise, and fuzzy (Poli et al. 2024, "Mechanistic design and scaling of
+hybrid architectures", as athms/mad-lab makes its rows).
 
-A row is pairs of key and value, keys drawn with replacement, each key of a row with one value; where a key comes
-again, and at the last pair, whose key is one of those before, its value is asked for.  So the answers
+A row is pairs of key and value, keys drawn with replacement, each key of a row with one value; where a key
+comes again, and at the last pair, whose key is one of those before, its value is asked for.  So the answers
 stand in the row, after the places that ask: this is no task for a mixer that sees the future.
 
-On purpose not as there: a row has seq_len tokens with the last value, which nobody reads; a fuzzy row asks at its
-end for one of its pairs, each as likely (there a chosen pair is put in at a random place, and sometimes not at
-all); one pair of a noisy row is never noise (there it may be none, once in seq_len / 2 rows).  Training there
-asks for every next token, test for these answers alone.
+On purpose not as there: a row has seq_len tokens with the last value, which nobody reads; a fuzzy row asks at
+its end for one of its pairs, each as likely (there a chosen pair is put in at a random place, and sometimes
+not at all); one pair of a noisy row is never noise (there it may be none, once in seq_len / 2 rows).
+Training there asks for every next token, test for these answers alone.
 """
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -39,10 +40,11 @@ class Mixed(Load):
 
 
 class InContextRecall(Mixture):
-    """vocab_size: the first half of what is not noise are keys, the second values; then noise_tokens of noise."""
+    """vocab_size: the first half of what is not noise are keys, the second values; then noise_tokens of
+    noise."""
 
     load_kind = Mixed
-    groups = {"distance": Distance()}
+    groups = MappingProxyType({"distance": Distance()})
 
     def __init__(self, *, noise_tokens: int, vocab_size: int, **mixture: Any):
         at_least("task.noise_tokens", noise_tokens, 0)
@@ -58,7 +60,9 @@ class InContextRecall(Mixture):
         if not 0 <= load.noise_percent <= 100:
             raise ValueError(f"{where}.noise_percent (={load.noise_percent}) must be between 0 and 100.")
         if load.noise_percent and not self.noise_tokens:
-            raise ValueError(f"{where}.noise_percent (={load.noise_percent}) needs task.noise_tokens, e.g. 16.")
+            raise ValueError(
+                f"{where}.noise_percent (={load.noise_percent}) needs task.noise_tokens, e.g. 16."
+            )
 
     def chance(self, segment: Segment) -> float:
         """One of the values, whichever."""
@@ -77,7 +81,9 @@ class InContextRecall(Mixture):
 
         shown = torch.zeros_like(values, dtype=torch.bool)
         shown = torch.nn.functional.pad(shown, (0, 1)).scatter_(1, keys.masked_fill(noise, k)[:, :-1], True)
-        lots = bits(stream(*path, PROBE), examples, k).masked_fill(~shown[:, :-1], torch.iinfo(torch.int64).min)
+        lots = bits(stream(*path, PROBE), examples, k).masked_fill(
+            ~shown[:, :-1], torch.iinfo(torch.int64).min
+        )
         keys[:, -1] = lots.argmax(1)
 
         pair = torch.arange(n, device=examples.device)
@@ -112,7 +118,7 @@ class FuzzyRecall(Mixture):
     """
 
     load_kind = Fuzzy
-    groups = {"distance": Distance()}
+    groups = MappingProxyType({"distance": Distance()})
 
     def _fits(self, where: str, load: Fuzzy) -> None:
         if not 2 * LONGEST + 1 <= self.vocab_size <= LARGEST:

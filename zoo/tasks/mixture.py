@@ -136,6 +136,18 @@ class Mixture(Task):
         return cls.load_kind(**entry)  # pyright: ignore[reportArgumentType]
 
 
+class OwnVocabulary(Mixture):
+    """A mixture that says itself how many tokens it has: `tokens`, set before this is called."""
+
+    tokens: int
+
+    def __init__(
+        self, *, seed: int, data: Data, order: Order, train: Entries, valid: Entries, test: Entries
+    ) -> None:
+        splits = {"train": train, "valid": valid, "test": test}
+        super().__init__(seed=seed, vocab_size=self.tokens, data=data, order=order, **splits)
+
+
 def _number(value: int | str) -> int:
     """A word as the same number everywhere."""
     return value if isinstance(value, int) else crc32(value.encode())

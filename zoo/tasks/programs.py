@@ -6,11 +6,23 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from zoo.tasks.base import IGNORED
+
 
 def answered(
     program: Callable[[list[int]], int], inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]
 ) -> Int[Tensor, "B A"]:
-    """What `program` says of each row up to and with each position; it is shown nothing after that."""
+    """What `program` says of each row up to and with each position; it is shown nothing after that.
+
+    IGNORED where it stumbles (a LookupError or ValueError), as over a past that no row of the task has.
+    """
     rows = zip(inputs.tolist(), positions.tolist(), strict=True)
-    said = [[program(row[: position + 1]) for position in asked] for row, asked in rows]
+    said = [[_says(program, row[: position + 1]) for position in asked] for row, asked in rows]
     return torch.tensor(said, device=inputs.device).view_as(positions)
+
+
+def _says(program: Callable[[list[int]], int], past: list[int]) -> int:
+    try:
+        return program(past)
+    except (LookupError, ValueError):
+        return IGNORED

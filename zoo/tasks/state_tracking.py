@@ -1,12 +1,14 @@
 """State tracking: word problems of groups, and with them the running sum modulo m and the running parity.
 
-Merrill, Petty & Sabharwal 2024, "The illusion of state in state-space models": elements g_1 .. g_T of a group,
-uniform; at every t the product g_1 g_2 ... g_t.  S5 and A5 are as hard as any regular language; Z_m is counting
-modulo m (Grazzi et al. 2024: m = 2 needs negative eigenvalues of a linear recurrence, m = 3 complex ones or more
-than one reflection).  Every answer's prefix is a shorter row: to train on T tokens is to train on all up to T.
+Merrill, Petty & Sabharwal 2024, "The illusion of state in state-space models": elements g_1 .. g_T of a
+group, uniform; at every t the product g_1 g_2 ... g_t.  S5 and A5 are as hard as any regular language; Z_m is
+counting modulo m (Grazzi et al. 2024: m = 2 needs negative eigenvalues of a linear recurrence, m = 3 complex
+ones or more than one reflection).  Every answer's prefix is a shorter row: to train on T tokens is to train
+on all up to T.
 """
 
 from functools import reduce
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -16,25 +18,26 @@ from torch import Tensor
 from zoo.counter_rng import below, bits, stream
 from zoo.tasks.base import Batch, Segment
 from zoo.tasks.circuits import TOKENS_READ, tokens_read
-from zoo.tasks.mixture import Load, Mixture
+from zoo.tasks.mixture import Load, OwnVocabulary
 from zoo.tasks.permutations import table
 from zoo.tasks.programs import answered
 
 ELEMENTS = 0
 
 
-class WordProblem(Mixture):
-    """Args, beside those of Mixture:
+class WordProblem(OwnVocabulary):
+    """Args, beside those of a mixture:
 
     group: S2 to S6, A3 to A6, or Z2 to Z720; a token is one of its elements, the neutral one is 0.
     """
 
     kind = "computation"
-    groups = {"tokens": TOKENS_READ}
+    groups = MappingProxyType({"tokens": TOKENS_READ})
 
     def __init__(self, *, group: str, **mixture: Any):
         self.table = table(group)
-        super().__init__(vocab_size=len(self.table), **mixture)
+        self.tokens = len(self.table)
+        super().__init__(**mixture)
 
     def chance(self, segment: Segment) -> float:
         """Every product is uniform over the group."""

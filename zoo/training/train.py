@@ -39,7 +39,7 @@ def check(cell: Cell) -> None:
     task = build_task(cell.config)
     _check_slices(task)
     with torch.device("meta"):
-        model = model_from_config(cell.config, task.vocab_size)
+        model = model_from_config(cell.config, task.vocab_size, task.decoder)
     model.check_length(_longest(task, *SPLITS))
     numbers = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
     if numbers > MOST_NUMBERS:
@@ -101,7 +101,7 @@ def begin(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
     saved = checkpoint.load(folder / CHECKPOINT, cell.run_id)
     optim, trainer = cell.optim, cell.trainer
     task = build_task(cell.config)
-    model = model_from_config(cell.config, task.vocab_size)
+    model = model_from_config(cell.config, task.vocab_size, task.decoder)
     model = model.to(weights_dtype(trainer))  # that of the checkpoint
     model.bf16_head = trainer.precision == "bf16-head"
     model.check_length(_longest(task, *SPLITS))

@@ -1,0 +1,38 @@
+"""A decoder: from the vector of a row, read off as often as there are answers, to one vector an answer.
+
+As in MAD's compression task (Poli et al. 2024): answer i gets the i-th sinusoidal position added, then norm,
+Linear, GELU, norm, Linear, GELU, all as wide as the model.  There the head is a matrix and a bias of its own;
+here it is the model's.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.blocks.base import Block
+
+SLOWEST = 10_000.0  # the longest wavelength, over 2 pi
+
+
+class Decoder(nn.Module):
+    """block: whose kind of norm it takes.  init_std: of its matrices; its biases start at 0."""
+
+    def __init__(self, block: Block, init_std: float) -> None:
+        super().__init__()
+        first, second = (nn.Linear(block.d_model, block.d_model) for _ in range(2))
+        for layer in (first, second):
+            nn.init.normal_(layer.weight, std=init_std)
+            nn.init.zeros_(layer.bias)
+        self.layers = nn.Sequential(block.new_norm(), first, nn.GELU(), block.new_norm(), second, nn.GELU())
+
+    def forward(self, hidden: Float[Tensor, "B A D"]) -> Float[Tensor, "B A D"]:
+        places = sinusoids(hidden.shape[1], hidden.shape[2], hidden.device)
+        return self.layers(hidden + places.to(hidden.dtype))
+
+
+def sinusoids(count: int, width: int, device: torch.device) -> Float[Tensor, "A D"]:
+    """Row i: sines of i at wavelengths from 2 pi to SLOWEST times that, then cosines of the same."""
+    half = -(-width // 2)
+    steps = torch.arange(half, device=device) / max(half - 1, 1)
+    angles = torch.arange(count, device=device)[:, None] * SLOWEST**-steps
+    return torch.cat([angles.sin(), angles.cos()], 1)[:, :width]
