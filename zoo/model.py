@@ -13,9 +13,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from zoo.blocks.base import Block, Stream
+from zoo.blocks.decoder import Decoder
 from zoo.checks import covers
 from zoo.config.cell import Cell
-from zoo.decoder import Decoder
 from zoo.instantiate import build_task, make
 from zoo.mixers.base import Mixer, Shared
 from zoo.state import StateSize, total

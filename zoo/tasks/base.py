@@ -95,7 +95,7 @@ class Task(ABC):
     kind: recall: an answer is read from an earlier place; computation: it is worked out; text: it is written.
     groups: how its answers are told apart in the scores, by name.  Recall declares {"distance": Distance()}.
     load: the key of a slice that says how much a row asks to be kept, a whole number; None: there is none.
-    decoder: all answers are read off one position, and a decoder (zoo.decoder) tells them apart.
+    decoder: all answers are read off one position, and a decoder (zoo.blocks.decoder) tells them apart.
     """
 
     seed: int
