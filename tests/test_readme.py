@@ -28,6 +28,7 @@ BY_OTHERS = {
     ),
     "python -m zoo.archive results/": "tests/test_archive.py",
     "PYTHONPATH=. python -m zoo.run --config-dir my_conf mixer=my_mixer": "tests/test_add_a_mixer.py",
+    "PYTHONPATH=. python -m zoo.tasks my_task --laws --config-dir my_conf": "tests/tasks/test_looking.py",
     "ZOO_LAWS_OF=my_conf PYTHONPATH=. python -m pytest tests/test_mixer_laws.py": "tests/test_add_a_mixer.py",
 }
 RUNS = [c for c in COMMANDS if c.startswith("python -m zoo.run") and c not in BY_OTHERS]

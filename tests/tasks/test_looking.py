@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from zoo.config.paths import CONF
 from zoo.tasks.__main__ import build, main
+from zoo.tasks.laws import LAWS
 
 
 def test_a_row_shows_its_pairs_and_its_queries(capsys: pytest.CaptureFixture[str]):
@@ -42,6 +44,7 @@ def test_a_split_is_written_as_arrays(tmp_path: Path):
     [
         (["mqra"], "unknown task mqra; did you mean mqar"),
         (["mqar", "filer=safe"], "unknown setting filer; did you mean filler"),
+        (["mqar", "--config-dir", "nowhere"], "--config-dir (=nowhere) must be a folder"),
         (["mqar", "filler=saef"], "task.filler (='saef') must be one of safe, random, blank."),
     ],
 )
@@ -49,3 +52,24 @@ def test_a_mistake_is_one_line(argv: list[str], words: str):
     with pytest.raises(SystemExit) as stop:
         main(argv)
     assert words in str(stop.value) and "\n" not in str(stop.value)
+
+
+def test_all_tasks_are_listed_and_one_of_ones_own_is_under_the_laws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "my_conf" / "task").mkdir(parents=True)
+    ours = (CONF / "task" / "mqar_single.yaml").read_text()
+    own = ours.replace("zoo.tasks.mqar.MQAR.one_load", "my_task.Mine.one_load")
+    (tmp_path / "my_conf" / "task" / "my_task.yaml").write_text(own)
+    code = "class Mine(MQAR):\n    def chance(self, segment):\n        return 0.5\n"
+    (tmp_path / "my_task.py").write_text(f"from zoo.tasks.mqar import MQAR\n\n{code}")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    mine = ["--config-dir", str(tmp_path / "my_conf")]
+    main(mine)
+    listed = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()[::2]]
+    assert {"mqar", "mqar_based", "my_task"} <= set(listed)
+    with pytest.raises(SystemExit) as stop:
+        main(["my_task", "--laws", *mine, "num_kv_pairs=2"])
+    said = capsys.readouterr().out.splitlines()
+    assert stop.value.code == 1 and said[0] == f"my_task: keeps {len(LAWS) - 1} of {len(LAWS)} laws"
+    assert said[1].startswith("guessing scores chance: seq_len=64,num_kv_pairs=2: no single guess scores 0.5")

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 FARTHEST = 40  # as a power of two: how far back an answer can stand
@@ -20,6 +20,10 @@ class Group(ABC):
     def bins(self, values: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:
         """The bin of each value, below `size`; a value beyond the last bin counts there."""
         return values.clamp(0, self.size - 1)
+
+    def holds(self, values: Int[Tensor, "*n"]) -> Bool[Tensor, "*n"]:
+        """Which of the values are some of the group."""
+        return (values >= 0) & (values < self.size)
 
     @abstractmethod
     def label(self, bin_: int) -> int | str:
@@ -39,6 +43,9 @@ class Distance(Group):
 
     def bins(self, values: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:
         return values.double().log2().ceil().long().clamp(max=FARTHEST - 1)
+
+    def holds(self, values: Int[Tensor, "*n"]) -> Bool[Tensor, "*n"]:
+        return values >= 1
 
     def label(self, bin_: int) -> int:
         return 2**bin_

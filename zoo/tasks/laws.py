@@ -1,0 +1,280 @@
+"""Laws that every task obeys, whoever wrote it: each looks at a task and says what is wrong with it.
+
+    python -m zoo.tasks --laws mqar
+    PYTHONPATH=. python -m zoo.tasks --laws my_task --config-dir my_conf
+
+No law names a task.  They look at a few rows of each segment: all of them take a fraction of a second.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from operator import itemgetter
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from zoo.tasks.base import (
+    DATA,
+    IGNORED,
+    ORDERS,
+    SPLITS,
+    Batch,
+    Segment,
+    Split,
+    Task,
+    concatenated,
+    joined,
+    sources,
+)  # fmt: skip
+from zoo.tasks.batches import BatchStream
+
+FEW = 8  # rows of a segment that most laws look at
+GUESSED = 10_000  # answers of a segment whose guesses are counted
+TOKENS = 2**20  # of a segment, at most, for that
+SIGMAS = 5  # by which a count may miss what is expected
+FAR = (2**31, 2**40 - 1)  # examples far away
+WORD = re.compile(r"\w[\w.+-]{0,39}")  # in a slice
+
+
+class Subject:
+    """A task under test.  made: the task of a seed; a new one each time it is called."""
+
+    def __init__(self, made: Callable[[int], Task]) -> None:
+        self.made, self.task = made, made(0)
+        self.of = cache(self._of)
+
+    def _of(self, split: Split, seed: int = 0) -> list[tuple[Segment, Batch]]:
+        """A few rows of each segment of a split."""
+        task = self.task if seed == 0 else self.made(seed)
+        return [(s, task.sample(split, i, range(FEW))) for i, s in enumerate(task.segments(split))]
+
+    def every(self) -> Iterator[tuple[Split, int, Segment, Batch]]:
+        for split in SPLITS:
+            for i, (segment, batch) in enumerate(self.of(split)):
+                yield split, i, segment, batch
+
+
+Law = Callable[[Subject], Iterator[str]]
+
+
+def broken(made: Callable[[int], Task]) -> list[str]:
+    """A line on each law that the task breaks: its name, and what was seen first.
+
+    made: the task of a seed; a new one each time it is called.
+    """
+    subject = Subject(made)
+    found = []
+    for law in LAWS:
+        said = next(law(subject), None)
+        if said:
+            found.append(f"{name(law)}: {said}")
+    return found
+
+
+def name(law: Law) -> str:
+    """In words: "the same bytes whatever the batch"."""
+    return law.__name__.replace("_", " ")
+
+
+def segments_are_named_apart_and_by_plain_words(subject: Subject) -> Iterator[str]:
+    task = subject.task
+    if task.data not in DATA or task.order not in ORDERS:
+        yield f"data (={task.data}) and order (={task.order}) must be of {DATA} and {ORDERS}"
+    for split in SPLITS:
+        names = [segment.name for segment in task.segments(split)]
+        if len(set(names)) < len(names) or not names:
+            yield f"{split} has no segments, or two of one name: {names}"
+        for segment in task.segments(split):
+            if not all(map(WORD.fullmatch, map(str, (*segment.slice, *segment.slice.values())))):
+                yield f"a slice must be of numbers and plain words, and is {segment.slice}"
+            if task.load is not None and type(segment.slice.get(task.load)) is not int:
+                yield f"the slice {segment.name} lacks {task.load}, a whole number, which is the task's load"
+            if not 0 < task.chance(segment) <= 1:
+                yield f"chance (={task.chance(segment)}) of {segment.name} must be in (0, 1]"
+
+
+def shapes_and_types(subject: Subject) -> Iterator[str]:
+    for split, _, segment, batch in subject.every():
+        where = f"{split} {segment.name}"
+        if batch.inputs.shape != (FEW, segment.seq_len):
+            yield f"{where}: inputs are {tuple(batch.inputs.shape)}, not {(FEW, segment.seq_len)}"
+        if batch.groups.keys() != subject.task.groups.keys():
+            yield f"{where}: groups are {[*batch.groups]}, and {[*subject.task.groups]} are declared"
+        columns = (batch.positions, batch.answers, *batch.groups.values())
+        if len({part.shape for part in columns}) > 1 or {part.dtype for part in columns} != {torch.int64}:
+            yield f"{where}: positions, answers and groups must be int64 of one shape"
+        if not (batch.answers != IGNORED).any(dim=1).all():
+            yield f"{where}: a row asks nothing"
+
+
+def ranges(subject: Subject) -> Iterator[str]:
+    task = subject.task
+    for split, _, segment, batch in subject.every():
+        where, asked = f"{split} {segment.name}", batch.answers != IGNORED
+        for what, tokens in (("inputs", batch.inputs), ("answers", batch.answers[asked])):
+            if tokens.min() < 0 or tokens.max() >= task.vocab_size:
+                yield f"{where}: {what} must be tokens, 0 to {task.vocab_size - 1}"
+        if batch.positions.min() < 0 or batch.positions.max() >= segment.seq_len:
+            yield f"{where}: positions must be in the row"
+        if not task.decoder and _asked_twice(batch.positions, asked):
+            yield f"{where}: a position is asked twice"
+        for key, group in task.groups.items():
+            if not group.holds(batch.groups[key][asked]).all():
+                yield f"{where}: the group {key} has a value that is none of {group}"
+
+
+def _asked_twice(positions: Int[Tensor, "B A"], asked: Bool[Tensor, "B A"]) -> bool:
+    apart = -1 - torch.arange(positions.shape[1])  # places that ask nothing count as other places
+    ordered = positions.where(asked, apart).sort(dim=1).values
+    return bool((ordered.diff(dim=1) == 0).any())
+
+
+def each_answer_is_read_from_its_own_past(subject: Subject) -> Iterator[str]:
+    """Of recall: from its source on, the answer is seen before it is asked for."""
+    for split, _, segment, batch in subject.every():
+        places = sources(subject.task, batch)
+        if places is None:
+            if subject.task.kind == "recall":
+                yield 'recall must have the group "distance"'
+            return
+        rows, columns = (batch.answers != IGNORED).nonzero(as_tuple=True)
+        for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+            start, stop = int(places[row, column]), int(batch.positions[row, column])
+            if not 0 <= start < stop:
+                yield f"{split} {segment.name}: asked at {stop}, an answer is said to be read from {start}"
+            elif batch.answers[row, column] not in batch.inputs[row, start:stop]:
+                yield f"{split} {segment.name}: asked at {stop}, an answer does not stand at {start} or later"
+
+
+def an_oracle_is_right_and_sees_nothing_after_a_position(subject: Subject) -> Iterator[str]:
+    """The rest of a row is scrambled after the first, a middle and the last of its answers.
+
+    A text is its own oracle: what it asks for is the next token.
+    """
+    task, generator = subject.task, torch.Generator().manual_seed(0)
+    for split, _, segment, batch in subject.every():
+        asked = batch.answers != IGNORED
+        if task.kind == "text":
+            follows = batch.inputs.gather(1, (batch.positions + 1).clamp(max=segment.seq_len - 1))
+            if not ((follows == batch.answers) | (batch.positions + 1 >= segment.seq_len) | ~asked).all():
+                yield f"{split} {segment.name}: an answer is not the token that follows"
+            continue
+        noise = torch.randint(task.vocab_size, batch.inputs.shape, generator=generator)
+        for column in {0, asked.shape[1] // 2, asked.shape[1] - 1}:
+            later = torch.arange(segment.seq_len) > batch.positions[:, [column]]
+            said = task.oracle(torch.where(later, noise, batch.inputs), batch.positions)[:, column]
+            if not ((said == batch.answers[:, column]) | ~asked[:, column]).all():
+                yield f"{split} {segment.name}: the oracle is wrong, or sees what stands after a position"
+
+
+def the_same_bytes_whatever_the_batch(subject: Subject) -> Iterator[str]:
+    again = subject.made(0)
+    for split, i, segment, whole in subject.every():
+        if not same(again.sample(split, i, range(FEW)), whole):
+            yield f"{split} {segment.name}: the same config and seed differ"
+        parts = [again.sample(split, i, part) for part in (range(1), range(1, 3), range(3, FEW))]
+        order = torch.randperm(FEW, generator=torch.Generator().manual_seed(i))
+        mixed = subject.task.sample(split, i, order)
+        if not same(concatenated(parts), whole) or not same(mixed, joined(itemgetter(order), whole)):
+            yield f"{split} {segment.name}: a row depends on the batch that it is made in"
+
+
+def same(a: Batch, b: Batch) -> bool:
+    """To the last bit."""
+    groups = a.groups.keys() == b.groups.keys() and all(a.groups[n].equal(b.groups[n]) for n in a.groups)
+    return groups and all(x.equal(y) for x, y in zip(a.tensors, b.tensors, strict=True))
+
+
+def sampling_touches_no_global_generator(subject: Subject) -> Iterator[str]:
+    before = torch.get_rng_state()
+    subject.made(0).sample("train", 0, range(2))
+    if not torch.get_rng_state().equal(before):
+        yield "torch's own generator was drawn from"
+
+
+def examples_far_away_are_to_be_had(subject: Subject) -> Iterator[str]:
+    for split, i, segment, near in subject.every():
+        far = subject.task.sample(split, i, torch.tensor(FAR))
+        if len({tuple(row) for batch in (near, far) for row in _rows(batch)}) < FEW + len(FAR):
+            yield f"{split} {segment.name}: two examples are the same row"
+
+
+def splits_and_seeds_never_meet(subject: Subject) -> Iterator[str]:
+    seen: dict[tuple[int, ...], str] = {}
+    for seed in (0, 1):
+        for split in SPLITS:
+            for segment, batch in subject.of(split, seed):
+                where = f"{split} {segment.name} of seed {seed}"
+                for row in _rows(batch):
+                    if seen.setdefault(tuple(row), where) != where:
+                        yield f"{where} has a row of {seen[tuple(row)]}"
+
+
+def _rows(batch: Batch) -> list[list[int]]:
+    """With what is asked: a short row of few tokens is another with other questions."""
+    return torch.cat([batch.inputs, batch.positions, batch.answers], dim=1).tolist()
+
+
+def guessing_scores_chance(subject: Subject) -> Iterator[str]:
+    """A guess from the answers' own law, or learned place by place from other rows, scores no more than
+    `chance`; and some such guess scores that."""
+    task = subject.task
+    for i, segment in enumerate(task.segments("test")):
+        chance, few = task.chance(segment), subject.of("test")[i][1].answers
+        asked = (few != IGNORED).sum().item() / len(few)
+        rows = 2 + min(int(GUESSED / asked), TOKENS // segment.seq_len)
+        answers = task.sample("test", i, range(rows)).answers
+        agree, pairs = agreement(answers)
+        learned, most = learned_guess(answers)
+        room = SIGMAS * (chance * len(answers)) ** -0.5  # of a share of the rows, each counted as one answer
+        if agree > chance * (1 + SIGMAS * (chance * pairs) ** -0.5) or learned > chance * (1 + room):
+            yield f"{segment.name}: guesses score {agree:.3g} and {learned:.3g}, more than {chance:.3g}"
+        if chance > max(most, learned) * (1 + room):
+            yield f"{segment.name}: no single guess scores {chance:.3g}, at most {max(most, learned):.3g}"
+
+
+def agreement(answers: Int[Tensor, "B A"]) -> tuple[float, float]:
+    """(how often two answers of different rows agree, in how many pairs)."""
+    row, _ = (answers != IGNORED).nonzero(as_tuple=True)
+    said = answers[answers != IGNORED]
+    counts = said.bincount().double()
+    in_row = (row * len(counts) + said).unique(return_counts=True)[1].double()
+    pairs = len(said) ** 2 - row.bincount().double().square().sum().item()
+    return ((counts.square().sum() - in_row.square().sum()) / pairs).item(), pairs / 2
+
+
+def learned_guess(answers: Int[Tensor, "B A"]) -> tuple[float, float]:
+    """(what the most frequent answer at each place of one half of the rows scores on the other half, the
+    share of the most frequent answer of all)."""
+    one, other = answers.tensor_split(2)
+    asked = (one != IGNORED).any(dim=0)
+    guess = torch.stack([place[place != IGNORED].mode().values for place in one[:, asked].T])
+    right = (other[:, asked] == guess).sum() / (other[:, asked] != IGNORED).sum().clamp(min=1)
+    said = answers[answers != IGNORED]
+    return right.item(), (said.bincount().max() / len(said)).item()
+
+
+def batches_are_the_examples_of_the_task(subject: Subject) -> Iterator[str]:
+    for split in SPLITS:
+        stream = BatchStream(subject.task, split, batch_size=4, block=8)
+        plan = stream.plan(0)
+        for (segment, batch), (planned, examples) in zip(stream, plan[:2], strict=False):
+            if segment != planned or not same(batch, subject.task.sample(split, segment, examples)):
+                yield f"a batch of {split} is not of the examples {examples}"
+
+
+LAWS: tuple[Law, ...] = (
+    segments_are_named_apart_and_by_plain_words,
+    shapes_and_types,
+    ranges,
+    each_answer_is_read_from_its_own_past,
+    an_oracle_is_right_and_sees_nothing_after_a_position,
+    the_same_bytes_whatever_the_batch,
+    sampling_touches_no_global_generator,
+    examples_far_away_are_to_be_had,
+    splits_and_seeds_never_meet,
+    guessing_scores_chance,
+    batches_are_the_examples_of_the_task,
+)
