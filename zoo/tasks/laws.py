@@ -236,13 +236,18 @@ def guessing_scores_chance(subject: Subject) -> Iterator[str]:
 
 
 def agreement(answers: Int[Tensor, "B A"]) -> tuple[float, float]:
-    """(how often two answers of different rows agree, in how many pairs)."""
+    """(how often two answers of different rows agree; of how many pairs that is the share).
+
+    Answers of one row that agree stand and fall together: n such answers are counted as one.
+    """
     row, _ = (answers != IGNORED).nonzero(as_tuple=True)
     said = answers[answers != IGNORED]
     counts = said.bincount().double()
     in_row = (row * len(counts) + said).unique(return_counts=True)[1].double()
     pairs = len(said) ** 2 - row.bincount().double().square().sum().item()
-    return ((counts.square().sum() - in_row.square().sum()) / pairs).item(), pairs / 2
+    together = in_row.square().sum().item() / len(said)
+    share = (counts.square().sum() - in_row.square().sum()) / pairs
+    return share.item(), pairs / 2 / together**2
 
 
 def learned_guess(answers: Int[Tensor, "B A"]) -> tuple[float, float]:
