@@ -162,7 +162,7 @@ def _task_prints(config: dict[str, Any]) -> list[Any]:
     for split in SPLITS:
         batch = task.sample(split, 0, range(2))
         prints += [_bytes(column) for column in (*batch.tensors, *batch.groups.values())]
-    stream = BatchStream(task, "train", 1000)
+    stream = BatchStream(task, "train", 20)
     return [*prints, [stream.plan(epoch) for epoch in (0, 1)]]
 
 

@@ -18,7 +18,9 @@ from zoo.checks import covers
 from zoo.config.cell import Cell
 from zoo.instantiate import build_task, make
 from zoo.mixers.base import Mixer, Shared
+from zoo.stacked import StackedEnds, spherical
 from zoo.state import StateSize, total
+from zoo.tasks.base import Task
 
 
 class ModelState(NamedTuple):
@@ -30,12 +32,18 @@ class ModelState(NamedTuple):
 
 def build_model(cell: Cell) -> "SequenceModel":
     """The model of a cell, with its task's vocabulary.  Under torch.device("meta") it costs no memory."""
-    task = build_task(cell.config)
-    return model_from_config(cell.config, task.vocab_size, task.decoder)
+    return model_for(build_task(cell.config), cell.config)
 
 
-def model_from_config(config: Mapping[str, Any], vocab_size: int, decoder: bool = False) -> "SequenceModel":
-    """From plain dicts: `seed`, `block` and `model` as in a Cell's config.  decoder: see Task.
+def model_for(task: Task, config: Mapping[str, Any]) -> "SequenceModel":
+    """From plain dicts, with the vocabulary of a task and the ends that it asks for."""
+    return model_from_config(config, task.vocab_size, task.decoder, task.stacked)
+
+
+def model_from_config(
+    config: Mapping[str, Any], vocab_size: int, decoder: bool = False, stacked: bool = False
+) -> "SequenceModel":
+    """From plain dicts: `seed`, `block` and `model` as in a Cell's config.  decoder, stacked: see Task.
 
     Every part draws its initial weights from a generator of its own, seeded by (seed, the part's name), so
     the embedding and each layer start the same whatever stands beside them.  Nothing re-initialises a mixer.
@@ -49,7 +57,8 @@ def model_from_config(config: Mapping[str, Any], vocab_size: int, decoder: bool 
         with seeded(seed, f"blocks.{i}"):
             blocks.append(make(placed(block, i), Block, mixer=mixer))
     share([block.mixer for block in blocks])
-    return SequenceModel(blocks, vocab_size=vocab_size, seed=seed, decoder=decoder, **model)
+    ends = {"vocab_size": vocab_size, "decoder": decoder, "stacked": stacked}
+    return SequenceModel(blocks, seed=seed, **ends, **model)
 
 
 def without_about(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,10 +95,12 @@ class SequenceModel(nn.Module):
     learned_positions: how many absolute positions are learned and added to the embedding; 0: none.
     init_std: standard deviation of the embedding, the positions, an untied head and a decoder's matrices.
     decoder: answers go through a Decoder in front of the final norm.
+    stacked: of a task whose inputs are two tokens each, see zoo.stacked: the embedding is not trained.
     bf16_head: the training loss rounds the products of the head to bfloat16 (trainer.precision=bf16-head).
     """
 
     bf16_head: bool = False
+    embedding: Tensor
 
     def __init__(
         self,
@@ -97,6 +108,7 @@ class SequenceModel(nn.Module):
         *,
         vocab_size: int,
         seed: int,
+        stacked: bool = False,
         tie_embedding: bool = True,
         learned_positions: int = 0,
         init_std: float = 0.02,
@@ -115,7 +127,17 @@ class SequenceModel(nn.Module):
             with seeded(seed, name):
                 return nn.Parameter(torch.randn(rows, d_model) * init_std)
 
-        self.embedding = table("embedding", vocab_size)
+        if stacked and not tie_embedding:
+            raise ValueError(
+                "model.tie_embedding (=False) must be true: this task's embeddings are its answers."
+            )
+        self.stacked = None
+        if stacked:
+            with seeded(seed, "embedding"):
+                self.register_buffer("embedding", spherical(vocab_size, d_model))
+                self.stacked = StackedEnds(d_model)
+        else:
+            self.embedding = table("embedding", vocab_size)
         self.positions = table("positions", learned_positions) if learned_positions else None
         self.head = None if tie_embedding else table("head", vocab_size)
         self.blocks = nn.ModuleList(blocks)
@@ -141,6 +163,8 @@ class SequenceModel(nn.Module):
 
     @property
     def head_weight(self) -> Float[Tensor, "V D"]:
+        if self.stacked is not None:
+            return self.embedding[len(self.embedding) // 2 :]
         return self.embedding if self.head is None else self.head
 
     def forward(
@@ -158,7 +182,7 @@ class SequenceModel(nn.Module):
         if positions is not None:
             hidden = _picked(hidden, positions)
             hidden = hidden if self.decoder is None else self.decoder(hidden)
-        return self.final_norm(hidden)
+        return self._read(hidden)
 
     def extend(
         self, inputs: Int[Tensor, "B T"], state: ModelState | None = None
@@ -170,7 +194,12 @@ class SequenceModel(nn.Module):
         for block, layer in zip(self._layers, before.layers, strict=True):
             stream, layer = block.extend(stream, layer)
             after.append(layer)
-        return self.final_norm(stream.sum()), ModelState(tuple(after), before.seen + inputs.shape[1])
+        return self._read(stream.sum()), ModelState(tuple(after), before.seen + inputs.shape[1])
+
+    def _read(self, hidden: Float[Tensor, "*any D"]) -> Float[Tensor, "*any D"]:
+        """What the head sees of the last block's stream."""
+        hidden = self.final_norm(hidden)
+        return hidden if self.stacked is None else self.stacked.out(hidden)
 
     def logits(self, hidden: Float[Tensor, "*any D"]) -> Float[Tensor, "*any V"]:
         return hidden @ self.head_weight.T
@@ -203,7 +232,10 @@ class SequenceModel(nn.Module):
 
     def embed(self, inputs: Tensor, start: int = 0) -> Tensor:
         """What goes into the first block: the embedding, with the learned positions from `start` on."""
-        hidden = nn.functional.embedding(inputs, self.embedding)
+        if self.stacked is None:
+            hidden = nn.functional.embedding(inputs, self.embedding)
+        else:
+            hidden = self.stacked.embed(inputs, self.embedding)
         if self.positions is None:
             return hidden
         stop = start + inputs.shape[1]

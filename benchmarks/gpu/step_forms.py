@@ -23,7 +23,7 @@ from zoo.config.cell import Cell
 from zoo.config.compose import compose
 from zoo.instantiate import build_task
 from zoo.kernels.choice import kernels
-from zoo.model import model_from_config
+from zoo.model import build_model
 from zoo.tasks.base import Batch
 from zoo.training.lightning_module import answers_loss
 from zoo.training.optimizer import make_optimizer
@@ -101,7 +101,7 @@ def step_of(
 ) -> tuple[Stepper, Callable[[], object]]:
     """A fresh model's step, which trains; it knows its form once it has been called."""
     optim = cell.optim
-    model = model_from_config(cell.config, build_task(cell.config).vocab_size).to(kind)
+    model = build_model(cell).to(kind)
     optimizer = make_optimizer(model, optim, cell.lr)
     loss = partial(_loss, model)
     stepper = Stepper(form, model, optimizer, loss, optim.grad_clip)

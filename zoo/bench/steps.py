@@ -17,7 +17,7 @@ from zoo.bench.plain import all_logits_loss, plain_optimizer
 from zoo.config.cell import Cell
 from zoo.instantiate import build_task
 from zoo.kernels.choice import kernels
-from zoo.model import model_from_config
+from zoo.model import model_for
 from zoo.tasks.base import Batch
 from zoo.training.lightning_module import answers_loss
 from zoo.training.optimizer import make_optimizer
@@ -56,7 +56,7 @@ class Steps:
         self.form, self.kind, self.threads = form, kind, threads
         self.config = cell.optim
         self.task = build_task(cell.config)
-        self.model = model_from_config(cell.config, self.task.vocab_size, self.task.decoder).to(kind)
+        self.model = model_for(self.task, cell.config).to(kind)
         self.model.bf16_head = form.precision == "bf16-head"
         make = make_optimizer if form.answers_only else plain_optimizer
         self.optimizer = make(self.model, self.config, cell.lr)

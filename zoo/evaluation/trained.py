@@ -18,7 +18,7 @@ from zoo.foreign import visible
 from zoo.instantiate import build_task
 from zoo.kernels.choice import kernels
 from zoo.kernels.linear_cross_entropy import answer_scores
-from zoo.model import SequenceModel, model_from_config
+from zoo.model import SequenceModel, model_for
 from zoo.results import weights
 from zoo.results.home import WEIGHTS, Home, cells, opened, shown, text
 from zoo.results.outcome import Score, reason
@@ -150,9 +150,7 @@ def config_of(folder: Home, record: dict[str, Any]) -> dict[str, Any]:
 
 def _model(config: dict[str, Any], task: Task) -> SequenceModel:
     wide = config["trainer"]["precision"] == "64-true"
-    return model_from_config(config, task.vocab_size, task.decoder).to(
-        torch.float64 if wide else torch.float32
-    )
+    return model_for(task, config).to(torch.float64 if wide else torch.float32)
 
 
 def _folder(results: Path, run_id: str | None) -> Home:

@@ -105,7 +105,8 @@ def _sections(cell: Cell) -> list[str]:
     found = [line for group in ("task", "block", "mixer") for line in section(group, config[group])]
     found += [line for layer in _other_layers(cell) for line in section("model.layers", layer)]
     model = {key: value for key, value in config["model"].items() if key != "layers"}
-    found += arguments.mistakes("model", model, SequenceModel, ("blocks", "vocab_size", "seed", "decoder"))
+    supplied = ("blocks", "vocab_size", "seed", "decoder", "stacked")
+    found += arguments.mistakes("model", model, SequenceModel, supplied)
     return found
 
 

@@ -94,6 +94,9 @@ class Task(ABC):
         segments' batch counts, the same each epoch.
     kind: recall: an answer is read from an earlier place; computation: it is worked out; text: it is written.
     groups: how its answers are told apart in the scores, by name.  Recall declares {"distance": Distance()}.
+    spoken: answers of a recall task that are read from no place of a row: "none of them", the end.
+    stacked: a place of a row holds two tokens side by side, left + M * right with M = vocab_size/2; right 0
+        is nothing.  Answers are below M, and the model's embeddings are not trained (zoo.stacked).
     load: the key of a slice that says how much a row asks to be kept, a whole number; None: there is none.
     decoder: all answers are read off one position, and a decoder (zoo.blocks.decoder) tells them apart.
     """
@@ -105,6 +108,8 @@ class Task(ABC):
     kind: Kind = "recall"
     groups: Mapping[str, Group] = MappingProxyType({})
     load: str | None = None
+    spoken: tuple[int, ...] = ()
+    stacked: bool = False
     decoder: bool = False
 
     @abstractmethod

@@ -110,12 +110,16 @@ def shapes_and_types(subject: Subject) -> Iterator[str]:
 
 
 def ranges(subject: Subject) -> Iterator[str]:
-    task = subject.task
+    task, half = subject.task, subject.task.vocab_size // 2
+    inputs, answers = (half * (half + 1), half) if task.stacked else (task.vocab_size, task.vocab_size)
     for split, _, segment, batch in subject.every():
         where, asked = f"{split} {segment.name}", batch.answers != IGNORED
-        for what, tokens in (("inputs", batch.inputs), ("answers", batch.answers[asked])):
-            if tokens.min() < 0 or tokens.max() >= task.vocab_size:
-                yield f"{where}: {what} must be tokens, 0 to {task.vocab_size - 1}"
+        for what, tokens, most in (
+            ("inputs", batch.inputs, inputs),
+            ("answers", batch.answers[asked], answers),
+        ):
+            if tokens.min() < 0 or tokens.max() >= most:
+                yield f"{where}: {what} must be tokens, 0 to {most - 1}"
         if batch.positions.min() < 0 or batch.positions.max() >= segment.seq_len:
             yield f"{where}: positions must be in the row"
         if not task.decoder and _asked_twice(batch.positions, asked):
@@ -139,12 +143,15 @@ def each_answer_is_read_from_its_own_past(subject: Subject) -> Iterator[str]:
             if subject.task.kind == "recall":
                 yield 'recall must have the group "distance"'
             return
-        rows, columns = (batch.answers != IGNORED).nonzero(as_tuple=True)
+        task, answers = subject.task, batch.answers
+        seen = batch.inputs // (task.vocab_size // 2) - 1 if task.stacked else batch.inputs
+        spoken = torch.isin(answers, torch.tensor([IGNORED, *task.spoken]))
+        rows, columns = (answers != IGNORED).nonzero(as_tuple=True)
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
             start, stop = int(places[row, column]), int(batch.positions[row, column])
             if not 0 <= start < stop:
                 yield f"{split} {segment.name}: asked at {stop}, an answer is said to be read from {start}"
-            elif batch.answers[row, column] not in batch.inputs[row, start:stop]:
+            elif not spoken[row, column] and answers[row, column] not in seen[row, start:stop]:
                 yield f"{split} {segment.name}: asked at {stop}, an answer does not stand at {start} or later"
 
 

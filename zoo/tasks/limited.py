@@ -18,7 +18,7 @@ class Limited(Task):
         self.task, self.max_examples = task, max_examples
         self.seed, self.vocab_size, self.data, self.order = task.seed, task.vocab_size, task.data, task.order
         self.kind, self.groups, self.load = task.kind, task.groups, task.load
-        self.decoder = task.decoder
+        self.decoder, self.spoken, self.stacked = task.decoder, task.spoken, task.stacked
 
     def segments(self, split: Split) -> list[Segment]:
         return [

@@ -8,7 +8,7 @@ A task's own file says what else a segment has (a dataclass that extends Load), 
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 from zlib import crc32
 
@@ -73,15 +73,18 @@ class Mixture(Task):
         at_least("task.vocab_size", vocab_size, 2)
         self.seed, self.vocab_size, self.data, self.order = seed, vocab_size, data, order
         mixtures = zip(SPLITS, (train, valid, test), strict=True)
-        self._loads = {split: [self._load(split, entry) for entry in mixture] for split, mixture in mixtures}
+        self._loads = {
+            split: [self._sized(split, self._load(split, entry)) for entry in mixture]
+            for split, mixture in mixtures
+        }
         for split in SPLITS:
             loads = self._loads[split]
             if not loads:
                 raise ValueError(f"task.{split} has no segments: give at least one {self._shape()}.")
             for i, load in enumerate(loads):
                 at_least(f"task.{split}[{i}].num_examples", load.num_examples, 1)
-                at_least(f"task.{split}[{i}].seq_len", load.seq_len, 1)
                 self._fits(f"task.{split}[{i}]", load)
+                at_least(f"task.{split}[{i}].seq_len", load.seq_len, 1)
 
     @abstractmethod
     def _rows(self, load: Any, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
@@ -92,6 +95,19 @@ class Mixture(Task):
 
     def _fits(self, where: str, load: Any) -> None:
         """ValueError: no such segment can be; where: its place in the config, for the message."""
+
+    def _length(self, load: Any) -> int:
+        """Tokens of a row.  Where that follows from the rest, a task says it here, and its segments do not
+        state it: their seq_len has a default, 0."""
+        return load.seq_len
+
+    def _sized(self, split: Split, load: Load) -> Load:
+        length = self._length(load)
+        if load.seq_len not in (0, length):
+            raise ValueError(
+                f"seq_len (={load.seq_len}) of a segment of task.{split} must be {length}: leave it out."
+            )
+        return replace(load, seq_len=length)
 
     def segments(self, split: Split) -> list[Segment]:
         return [

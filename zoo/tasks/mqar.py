@@ -13,55 +13,36 @@ On purpose not as there: `filler: safe` (below); no rule that the vocabulary exc
 random number comes from a counter, so a row depends on (seed, split, segment, index) alone.
 """
 
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.checks import at_least, one_of
-from zoo.counter_rng import below, bits, stream
+from zoo.checks import at_least
+from zoo.counter_rng import stream
 from zoo.tasks.base import Batch, Data, Order, Segment
+from zoo.tasks.context import AskedLater, Filler, Pairs, asked_behind, fill
 from zoo.tasks.groups import Distance
-from zoo.tasks.mixture import Load, Mixture
-from zoo.tasks.sampling import distinct, outside, power_law_places
+from zoo.tasks.sampling import distinct, power_law_places
 
-Filler = Literal["safe", "random", "blank"]
 KEYS, VALUES, GAPS, FILLER = range(4)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pairs(Load):
-    """A segment whose rows show so many pairs."""
-
-    num_kv_pairs: int
-
-
-class MQAR(Mixture):
-    """Args, beside those of Mixture:
+class MQAR(AskedLater):
+    """Args, beside those of AskedLater:
 
     vocab_size: V; token 0 is neither key nor value.
-    power_a: 0.01 in every figure: short gaps preferred, about as 1/i; 1: uniform.
     num_passes: how often the pairs are shown (Arora et al. 2024, "Just read twice").
-    filler: what stands where neither pair nor query does.  safe: uniform over the tokens that are no key and
-        no value of the row, so no filler token can create or overwrite an answer; random: uniform over
-        the vocabulary, keys and values included (the reference's random_non_queries=True; the answer stays
-        the one bound in the context); blank: token 0 (random_non_queries=False).
     """
 
     load_kind, load = Pairs, "num_kv_pairs"
 
-    def __init__(self, *, power_a: float, num_passes: int, filler: Filler, **mixture: Any):
+    def __init__(self, *, num_passes: int, **settings: Any):
         at_least("task.num_passes", num_passes, 1)
-        one_of("task.filler", filler, get_args(Filler))
-        if not power_a > 0:
-            raise ValueError(
-                f"task.power_a (={power_a}) must be positive; 0.01 is the paper's, 1 is uniform."
-            )
-        self.power_a, self.num_passes, self.filler = power_a, num_passes, filler
+        self.num_passes = num_passes
         self.groups = {"distance": Distance()}
-        super().__init__(**mixture)
+        super().__init__(**settings)
 
     @classmethod
     def one_load(
@@ -116,21 +97,11 @@ class MQAR(Mixture):
         places = (load.seq_len - context) // 2
         gaps = power_law_places(stream(*path, GAPS), examples, n, places, self.power_a)
 
-        inputs = examples.new_empty(len(examples), load.seq_len)
-        pairs = torch.stack([keys, values], -1).flatten(1)
-        inputs[:, :context] = pairs.repeat(1, self.num_passes)
-        inputs[:, context:] = self._fill(stream(*path, FILLER), examples, load.seq_len - context, pairs)
-        positions = gaps.mul_(2).add_(context)
-        inputs.scatter_(1, positions, keys)
+        pairs, size = torch.stack([keys, values], -1).flatten(1), load.seq_len - context
+        filling = fill(self.filler, stream(*path, FILLER), examples, size, pairs, self.vocab_size)
+        inputs, positions = asked_behind(pairs.repeat(1, self.num_passes), filling, keys[..., None], gaps)
         latest = torch.arange(context - 2 * n, context, 2, device=examples.device)
         return Batch(inputs, positions, answers=values, groups={"distance": positions - latest})
-
-    def _fill(self, key: int, examples: Tensor, count: int, pairs: Int[Tensor, "B K"]) -> Tensor | int:
-        if self.filler == "blank":
-            return 0
-        if self.filler == "random":
-            return below(bits(key, examples, count), self.vocab_size)
-        return outside(below(bits(key, examples, count), self.vocab_size - pairs.shape[1]), pairs)
 
     def _fits(self, where: str, load: Pairs) -> None:
         at_least(f"{where}.num_kv_pairs", load.num_kv_pairs, 1)

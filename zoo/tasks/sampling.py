@@ -29,6 +29,11 @@ def distinct(key: int, examples: Int[Tensor, " B"], count: int, pool: int) -> In
     return draws
 
 
+def permutation(key: int, examples: Int[Tensor, " B"], count: int) -> Int[Tensor, "B count"]:
+    """0..count-1 in an order of each example's own, all equally likely (numbers of one stream never tie)."""
+    return bits(key, examples, count).argsort(1)
+
+
 def _first_of_their_kind(draws: Int[Tensor, "B S"]) -> Bool[Tensor, "B S"]:
     ordered, place = draws.sort(stable=True)
     first = torch.ones_like(draws, dtype=torch.bool)

@@ -14,7 +14,7 @@ from zoo.evaluation.scores import rows_at_once
 from zoo.instantiate import build_task
 from zoo.kernels.choice import Choice, contradiction, kernels, lacking
 from zoo.kernels.served import check_served
-from zoo.model import SequenceModel, model_from_config
+from zoo.model import SequenceModel, model_for
 from zoo.results.outcome import Outcome, Progress
 from zoo.tasks.base import SPLITS, Task
 from zoo.tasks.batches import BatchStream
@@ -39,7 +39,7 @@ def check(cell: Cell) -> None:
     task = build_task(cell.config)
     _check_slices(task)
     with torch.device("meta"):
-        model = model_from_config(cell.config, task.vocab_size, task.decoder)
+        model = model_for(task, cell.config)
     model.check_length(_longest(task, *SPLITS))
     numbers = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
     if numbers > MOST_NUMBERS:
@@ -101,7 +101,7 @@ def begin(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
     saved = checkpoint.load(folder / CHECKPOINT, cell.run_id)
     optim, trainer = cell.optim, cell.trainer
     task = build_task(cell.config)
-    model = model_from_config(cell.config, task.vocab_size, task.decoder)
+    model = model_for(task, cell.config)
     model = model.to(weights_dtype(trainer))  # that of the checkpoint
     model.bf16_head = trainer.precision == "bf16-head"
     model.check_length(_longest(task, *SPLITS))

@@ -1,0 +1,231 @@
+"""Rows of the recall tasks as their definitions say, to the byte as they were, and refusals in one line."""
+
+import hashlib
+import re
+from typing import Any
+
+import pytest
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+
+from tests.tasks import recall_rows
+from zoo.config.paths import CONF
+from zoo.tasks.base import IGNORED, SPLITS, Batch, Task
+
+ROWS = 150
+
+
+def task_with(name: str, segment: dict[str, Any], **settings: Any) -> Task:
+    """The task of conf/task/NAME.yaml with other settings, and one segment alone."""
+    config = OmegaConf.merge(OmegaConf.load(CONF / "task" / f"{name}.yaml"), settings)
+    for split in SPLITS:
+        config[split] = [segment | {"num_examples": 8}]
+    return instantiate(OmegaConf.create({"seed": 0, "task": config}).task, _convert_="all")
+
+
+def asked_of(batch: Batch, row: int) -> recall_rows.Asked:
+    """What a row is asked, in the order of the batch."""
+    groups = [
+        {name: int(values[row, i]) for name, values in batch.groups.items()}
+        for i in range(batch.answers.shape[1])
+    ]
+    places = zip(batch.positions[row].tolist(), batch.answers[row].tolist(), groups, strict=True)
+    return [(position, answer, group) for position, answer, group in places if answer != IGNORED]
+
+
+def pairs(seq_len: int, n: int) -> dict[str, int]:
+    return {"seq_len": seq_len, "num_kv_pairs": n}
+
+
+def sets(seq_len: int, first: int, second: int) -> dict[str, int]:
+    return {"seq_len": seq_len, "first_set": first, "second_set": second}
+
+
+def strings(seq_len: int, shortest: int, longest: int, strings: int) -> dict[str, int]:
+    return {"seq_len": seq_len, "shortest": shortest, "longest": longest, "strings": strings}
+
+
+CASES: list[tuple[str, dict[str, int], dict[str, Any]]] = [
+    ("ar_single", pairs(32, 4), {}),
+    ("ar_single", pairs(33, 16), {"vocab_size": 33}),
+    ("ar_single_safari", pairs(42, 20), {}),
+    ("ar_single_safari", pairs(8, 3), {"vocab_size": 5}),
+    ("mqar_update", pairs(64, 8), {}),
+    ("mqar_update", pairs(24, 4), {"vocab_size": 16}),
+    ("mqar_update", pairs(64, 12), {"num_updates": 0}),
+    ("mqar_update", pairs(128, 25), {"num_updates": 14}),
+    ("mqar_compositional", pairs(64, 9), {}),
+    ("mqar_compositional", pairs(24, 4), {"vocab_size": 13}),
+    ("mqar_compositional", pairs(128, 16), {}),
+    ("mqar_unseen", pairs(64, 8), {}),
+    ("mqar_unseen", pairs(64, 16), {"vocab_size": 67, "unseen": 0.6}),
+    ("noisy_ar", pairs(64, 8), {}),
+    ("noisy_ar", pairs(64, 16), {"vocab_size": 36, "noise_tokens": 2, "noise": 0.8}),
+    ("noisy_ar", pairs(32, 4), {"noise": 1.0}),
+    ("mqar_stacked", pairs(16, 8), {}),
+    ("mqar_stacked", pairs(18, 6), {"num_passes": 2, "vocab_size": 12}),
+    ("set_disjoint", sets(23, 4, 16), {}),
+    ("set_disjoint", sets(23, 16, 4), {"vocab_size": 24}),
+    ("set_disjoint_twice", sets(45, 16, 4), {}),
+    ("ngram_ar", strings(220, 5, 20, 20), {}),
+    ("ngram_ar", strings(100, 4, 12, 3), {"ngram": 2, "vocab_size": 7}),
+    ("ngram_ar", strings(64, 10, 20, 5), {"answer_length": 3}),
+    ("ngram_ar", strings(44, 20, 20, 1), {"ngram": 1}),
+    ("ngram_ar_prefix", strings(220, 5, 20, 20), {}),
+    ("ngram_ar_prefix", strings(100, 4, 12, 3), {"ngram": 2, "vocab_size": 7, "answer_length": 2}),
+    ("phonebook", {"seq_len": 101, "num_entries": 8}, {}),
+    ("phonebook", {"seq_len": 56, "num_entries": 3}, {"vocab_size": 15}),
+]
+
+
+@pytest.mark.parametrize(("name", "segment", "settings"), CASES)
+def test_every_row_is_as_the_definition_says(name: str, segment: dict[str, int], settings: dict[str, Any]):
+    task = task_with(name, segment, **settings)
+    batch = task.sample("train", 0, range(ROWS))
+    read = getattr(recall_rows, name.removesuffix("_twice").removesuffix("_prefix"))
+    known = {key: value for key, value in vars(task).items() if not key.startswith("_")}
+    for row, tokens in enumerate(batch.inputs.tolist()):
+        read(tokens, asked_of(batch, row), **known, **segment)
+
+
+FILLED = ("ar_single", "mqar_update", "mqar_compositional", "mqar_unseen", "noisy_ar")
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_filler_changes_nothing_else(name: str):
+    """Blank is token 0; random is any token, and what is asked and bound stays."""
+    segment, count = pairs(36 if name == "mqar_compositional" else 32, 4), 400
+    kinds = {
+        kind: task_with(name, segment, filler=kind).sample("test", 0, range(count))
+        for kind in ("safe", "random", "blank")
+    }
+    blank, rest = kinds["blank"].inputs, kinds["blank"].inputs == 0
+    for batch in kinds.values():
+        assert batch.inputs[~rest].equal(blank[~rest]) and batch.positions.equal(kinds["blank"].positions)
+        assert batch.answers.equal(kinds["blank"].answers)
+    drawn = kinds["random"].inputs.where(rest, -1)
+    hits = (drawn[:, :, None] == blank[:, None, :8]).any(2).sum() / rest.sum()
+    assert 0.6 < hits * 256 / 8 < 1.4, "of random filler as much binds as chance has it"
+
+
+GOLDEN = {
+    "ar_single": "3cec075a4871cb78",
+    "ar_single_safari": "93840dd155639224",
+    "mqar_passes": "ca1fa359b70c2832",
+    "mqar_update": "e27b3c1810755d34",
+    "mqar_compositional": "af34c07c0cb05221",
+    "mqar_unseen": "24bf882b4b690901",
+    "noisy_ar": "23d735673385fabf",
+    "mqar_stacked": "db27aee38165c207",
+    "set_disjoint": "b25c036757062495",
+    "set_disjoint_twice": "4478e23a0e596991",
+    "ngram_ar": "b6108114d1d7f63f",
+    "ngram_ar_prefix": "16e0acccadca6adf",
+    "phonebook": "62a70ea01474578a",
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden_rows(name: str):
+    """A row once drawn is drawn so for ever: records name a task and a seed."""
+    config = OmegaConf.create({"seed": 0, "task": OmegaConf.load(CONF / "task" / f"{name}.yaml")}).task
+    task, digest = instantiate(config, _convert_="all"), hashlib.sha256()
+    for split in SPLITS:
+        for segment in range(len(task.segments(split))):
+            batch = task.sample(split, segment, range(8))
+            for part in (*batch.tensors, *batch.groups.values()):
+                digest.update(part.contiguous().numpy().tobytes())
+    assert digest.hexdigest()[:16] == GOLDEN[name]
+
+
+BAD: list[tuple[str, dict[str, int], dict[str, Any], str]] = [
+    (
+        "ar_single",
+        pairs(32, 16),
+        {},
+        r"2 \* num_kv_pairs \(=16\) \+ 1 must be at most seq_len \(=32\); use up to 15",
+    ),
+    ("ar_single", pairs(32, 15), {"vocab_size": 30}, r"has 14 keys, too few for .*\(=15\); use at least 31"),
+    ("ar_single", pairs(32, 0), {}, r"num_kv_pairs \(=0\) must be at least 1"),
+    ("ar_single", pairs(32, 4), {"filler": "saef"}, r"task\.filler \(='saef'\) must be one of safe"),
+    ("ar_single_safari", pairs(40, 20), {}, r"seq_len \(=40\) .* must be 42: leave it out"),
+    ("ar_single_safari", pairs(42, 20), {"vocab_size": 2}, r"\(=2\) has 0 keys"),
+    (
+        "mqar_update",
+        pairs(32, 8),
+        {},
+        r"4 \* num_kv_pairs \(=8\) \+ 8 must be .*; use up to 6 pairs or 40 tokens",
+    ),
+    ("mqar_update", pairs(33, 4), {}, r"seq_len \(=33\) must be even; use 34"),
+    ("mqar_update", pairs(32, 3), {}, r"task\.num_updates \(=4\) must be at most .*num_kv_pairs \(=3\)"),
+    ("mqar_update", pairs(32, 4), {"num_updates": -1}, r"task\.num_updates \(=-1\) must be at least 0"),
+    (
+        "mqar_update",
+        pairs(32, 4),
+        {"vocab_size": 14},
+        r"too few tokens for 4 keys and 8 values .*use at least 16",
+    ),
+    ("mqar_update", pairs(32, 4), {"power_a": 0.0}, r"task\.power_a \(=0\.0\) must be positive"),
+    ("mqar_compositional", pairs(64, 8), {}, r"num_kv_pairs \(=8\) must be a square; use 4 or 9"),
+    ("mqar_compositional", pairs(64, 16), {}, r"6 \* num_kv_pairs \(=16\) must be at most .* 96 tokens"),
+    (
+        "mqar_compositional",
+        pairs(64, 9),
+        {"vocab_size": 24},
+        r"too few tokens for .* 9 values .*; use at least 27",
+    ),
+    ("mqar_unseen", pairs(64, 17), {}, r"4 \* num_kv_pairs \(=17\).*use up to 16 pairs or 68 tokens"),
+    ("mqar_unseen", pairs(64, 16), {"vocab_size": 66}, r"has 31 keys, too few for .*; use at least 67"),
+    ("mqar_unseen", pairs(64, 8), {"unseen": 1.5}, r"task\.unseen \(=1\.5\) must be between 0 and 1"),
+    ("noisy_ar", pairs(64, 8), {"noise": -0.1}, r"task\.noise \(=-0\.1\) must be between 0 and 1"),
+    ("noisy_ar", pairs(64, 8), {"noise_tokens": 0}, r"task\.noise_tokens \(=0\) must be at least 1"),
+    ("noisy_ar", pairs(64, 8), {"vocab_size": 33}, r"less 16 for noise has 7 keys, .*; use at least 34"),
+    ("mqar_stacked", pairs(17, 8), {}, r"seq_len \(=17\) of a segment of task.train must be 16"),
+    ("mqar_stacked", pairs(16, 8), {"vocab_size": 257}, r"vocab_size \(=257\) must be even.*; use 258"),
+    ("mqar_stacked", pairs(16, 8), {"vocab_size": 14}, r"has 7 keys, too few .*; use at least 16"),
+    ("set_disjoint", sets(22, 4, 16), {}, r"seq_len \(=22\) .* must be 23"),
+    ("set_disjoint", sets(19, 0, 16), {}, r"first_set \(=0\) must be at least 1"),
+    (
+        "set_disjoint",
+        sets(23, 4, 16),
+        {"vocab_size": 23},
+        r"has 19 elements, too few .*\(=20\); use at least 24",
+    ),
+    ("phonebook", {"seq_len": 100, "num_entries": 8}, {}, r"seq_len \(=100\) .* must be 101"),
+    ("phonebook", {"seq_len": 47, "num_entries": 2}, {}, r"num_entries \(=2\) must be at least 3"),
+    (
+        "phonebook",
+        {"seq_len": 101, "num_entries": 8},
+        {"vocab_size": 15},
+        r"has 3 names, too few .*: raise it",
+    ),
+    ("ngram_ar", strings(42, 20, 20, 1), {}, r"a question on 20 letters takes up to 43 tokens.*use up to 19"),
+    ("ngram_ar", strings(43, 3, 20, 1), {}, r"shortest \(=3\) must be at least 4"),
+    ("ngram_ar", strings(43, 20, 19, 1), {}, r"longest \(=19\) must be at least 20"),
+    ("ngram_ar", strings(43, 20, 20, 0), {}, r"strings \(=0\) must be at least 1"),
+    ("ngram_ar", strings(43, 20, 20, 1), {"vocab_size": 5}, r"vocab_size \(=5\) must be at least 6"),
+    (
+        "ngram_ar",
+        strings(43, 20, 20, 1),
+        {"vocab_size": 6, "ngram": 2},
+        r"4 \* letters \(=2\) \*\* ngram \(=2\) = 16",
+    ),
+    (
+        "ngram_ar",
+        strings(43, 20, 20, 1),
+        {"answer_length": 0},
+        r"task\.answer_length \(=0\) must be at least 1",
+    ),
+    ("ngram_ar", strings(43, 20, 20, 1), {"form": "infix"}, r"task\.form \(='infix'\) must be one of suffix"),
+]
+
+
+@pytest.mark.parametrize(("name", "segment", "settings", "words"), BAD)
+def test_what_cannot_be_is_refused_in_one_line(
+    name: str, segment: dict[str, int], settings: dict[str, Any], words: str
+):
+    with pytest.raises(InstantiationException) as error:
+        task_with(name, segment, **settings)
+    cause = str(error.value.__cause__)
+    assert re.search(words, cause) and "\n" not in cause, cause

@@ -1,0 +1,102 @@
+"""What the rows of recall tasks share: a context that binds, questions behind it, filler elsewhere."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from zoo.checks import at_least, one_of
+from zoo.counter_rng import below, bits
+from zoo.tasks.groups import Number
+from zoo.tasks.mixture import Load, Mixture
+from zoo.tasks.sampling import outside
+
+Filler = Literal["safe", "random", "blank"]
+DEPTH = Number(10)  # in which tenth of the context an answer stands, 0 the oldest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairs(Load):
+    """A segment whose rows show so many pairs."""
+
+    num_kv_pairs: int
+
+
+class AskedLater(Mixture):
+    """Tasks whose questions follow the context at gaps drawn from a power law.
+
+    Args, beside those of Mixture:
+
+    power_a: 0.01 in every figure: short gaps preferred, about as 1/i; 1: uniform.
+    filler: what stands where neither context nor question does, see `fill`.
+    """
+
+    def __init__(self, *, power_a: float, filler: Filler, **mixture: Any):
+        one_of("task.filler", filler, get_args(Filler))
+        if not power_a > 0:
+            raise ValueError(
+                f"task.power_a (={power_a}) must be positive; 0.01 is the paper's, 1 is uniform."
+            )
+        self.power_a = power_a
+        self.filler: Filler = filler
+        super().__init__(**mixture)
+
+
+def check_room(where: str, load: Pairs, each: int, more: int = 0) -> None:
+    """ValueError: rows of so many tokens for each pair, and `more` besides, do not fit their length."""
+    n, length = load.num_kv_pairs, load.seq_len
+    at_least(f"{where}.num_kv_pairs", n, 1)
+    if length % 2:
+        raise ValueError(f"{where}.seq_len (={length}) must be even; use {length + 1}.")
+    if each * n + more > length:
+        besides = f" + {more}" if more else ""
+        raise ValueError(
+            f"{where} does not fit: {each} * num_kv_pairs (={n}){besides} must be at most seq_len "
+            f"(={length}); use up to {max(0, length - more) // each} pairs or {each * n + more} tokens."
+        )
+
+
+def fill(
+    filler: Filler, key: int, examples: Int[Tensor, " B"], count: int, taken: Int[Tensor, "B K"], words: int
+) -> Int[Tensor, "B count"]:
+    """Tokens without a meaning.
+
+    safe: uniform over the tokens below `words` that are not `taken` (distinct in a row), so that none can
+    create or overwrite an answer; random: uniform over all of them (the reference's random_non_queries=True;
+    the answer stays the one bound in the context); blank: token 0 (random_non_queries=False).
+    """
+    if filler == "blank":
+        return examples.new_zeros(1, 1).expand(len(examples), count)
+    if filler == "random":
+        return below(bits(key, examples, count), words)
+    return outside(below(bits(key, examples, count), words - taken.shape[1]), taken)
+
+
+def asked_behind(
+    context: Int[Tensor, "B C"],
+    filling: Int[Tensor, "B F"],
+    questions: Int[Tensor, "B n w"],
+    gaps: Int[Tensor, "B n"],
+) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B n"]]:
+    """The row of T = C + F tokens whose question j begins at C + (w+1) gaps[j], and where the questions end.
+
+    At least one token of filler follows each question: never the answer.
+    """
+    inputs, width = torch.cat([context, filling], 1), questions.shape[-1]
+    starts = context.shape[1] + (width + 1) * gaps
+    for i in range(width):
+        inputs.scatter_(1, starts + i, questions[..., i])
+    return inputs, starts + width - 1
+
+
+def last_place(tokens: Int[Tensor, "B S"], wanted: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
+    """Where each wanted token stands for the last time; 0 where it does not."""
+    places = torch.arange(tokens.shape[1], device=tokens.device)
+    return ((tokens[:, None] == wanted[..., None]) * places).amax(-1)
+
+
+def tenth(place: Int[Tensor, "*n"], of: int) -> Int[Tensor, "*n"]:
+    """The depth of place 0 <= i < of, see DEPTH."""
+    return place * 10 // of

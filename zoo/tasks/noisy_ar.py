@@ -1,0 +1,91 @@
+"""MQAR some of whose pairs are noise: two tokens of a vocabulary apart, bound to nothing and never asked for.
+
+A row is one of MQAR with one pass over n places for pairs; then each place, with probability `noise`, holds
+two tokens drawn uniformly from the last `noise_tokens` of the vocabulary instead.  One place, uniform, always
+stays, so that every row asks for something.  Where a pair went, its question went too: filler stands there.
+Keys come from 1..W/2-1 and values from W/2..W-1, with W = V - noise_tokens.
+
+After the noisy recall of MAD (Poli et al. 2024, arXiv 2403.17844), on the rows of MQAR.
+"""
+
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from zoo.checks import at_least
+from zoo.counter_rng import below, bits, stream, uniform
+from zoo.tasks.base import IGNORED, Batch, Segment
+from zoo.tasks.context import DEPTH, AskedLater, Pairs, asked_behind, check_room, fill, tenth
+from zoo.tasks.groups import Distance
+from zoo.tasks.sampling import distinct, power_law_places
+
+KEYS, VALUES, NOISY, KEPT, NOISE, GAPS, FILLER = range(7)
+
+
+class NoisyMQAR(AskedLater):
+    """Args, beside those of AskedLater:
+
+    vocab_size: V, noise included.
+    noise: the probability that a pair is replaced; .2, .4, .6 and .8 are asked in MAD.
+    noise_tokens: how many there are; 16 in MAD.
+    """
+
+    load_kind, load = Pairs, "num_kv_pairs"
+    groups = MappingProxyType({"distance": Distance(), "depth": DEPTH})
+
+    def __init__(self, *, noise: float, noise_tokens: int, **settings: Any):
+        at_least("task.noise_tokens", noise_tokens, 1)
+        if not 0 <= noise <= 1:
+            raise ValueError(f"task.noise (={noise}) must be between 0 and 1: it is a probability.")
+        self.noise, self.noise_tokens = noise, noise_tokens
+        super().__init__(**settings)
+
+    @property
+    def _words(self) -> int:
+        """How many tokens are no noise."""
+        return self.vocab_size - self.noise_tokens
+
+    def chance(self, segment: Segment) -> float:
+        """One of the values, whichever."""
+        return 1 / (self._words - self._words // 2)
+
+    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
+        """What follows the key among the pairs: there are as many places for pairs as for questions."""
+        keys, values = inputs[:, : 2 * positions.shape[1]].unflatten(1, (-1, 2)).unbind(2)
+        asked = inputs.gather(1, positions)
+        return values.gather(1, (keys[:, None] == asked[..., None]).int().argmax(-1))
+
+    def _rows(self, load: Pairs, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
+        n, words, half = load.num_kv_pairs, self._words, self._words // 2
+        keys = distinct(stream(*path, KEYS), examples, n, half - 1) + 1
+        values = distinct(stream(*path, VALUES), examples, n, words - half) + half
+        kept = uniform(bits(stream(*path, NOISY), examples, n)) >= self.noise
+        kept.scatter_(1, below(bits(stream(*path, KEPT), examples, 1), n), True)
+
+        pairs = torch.stack([keys, values], -1)
+        noise = words + below(bits(stream(*path, NOISE), examples, 2 * n), self.noise_tokens)
+        context = pairs.where(kept[..., None], noise.view_as(pairs)).flatten(1)
+        size = load.seq_len - 2 * n
+        gaps = power_law_places(stream(*path, GAPS), examples, n, size // 2, self.power_a)
+        filling = fill(self.filler, stream(*path, FILLER), examples, size, pairs.flatten(1), words)
+        questions = keys.where(kept, filling.gather(1, 2 * gaps))
+        inputs, positions = asked_behind(context, filling, questions[..., None], gaps)
+
+        pair = torch.arange(n, device=examples.device)
+        groups = MappingProxyType(
+            {"distance": positions - 2 * pair, "depth": tenth(pair, n).expand_as(positions)}
+        )
+        return Batch(inputs, positions, values.where(kept, IGNORED), groups)
+
+    def _fits(self, where: str, load: Pairs) -> None:
+        n, keys = load.num_kv_pairs, self._words // 2 - 1
+        check_room(where, load, each=4)
+        if keys < n:
+            raise ValueError(
+                f"task.vocab_size (={self.vocab_size}) less {self.noise_tokens} for noise has {max(keys, 0)} "
+                f"keys, too few for {where}.num_kv_pairs (={n}); "
+                f"use at least {2 * n + 2 + self.noise_tokens}."
+            )
