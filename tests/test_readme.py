@@ -28,7 +28,9 @@ BY_OTHERS = {
     ),
     "python -m zoo.archive results/": "tests/test_archive.py",
     "PYTHONPATH=. python -m zoo.run --config-dir my_conf mixer=my_mixer": "tests/test_add_a_mixer.py",
-    "PYTHONPATH=. python -m zoo.tasks my_task --laws --config-dir my_conf": "tests/tasks/test_looking.py",
+    "PYTHONPATH=. python -m zoo.tasks first_token --config-dir my_conf --show 1": "tests/test_add_a_task.py",
+    "PYTHONPATH=. python -m zoo.tasks first_token --config-dir my_conf --laws": "tests/test_add_a_task.py",
+    "PYTHONPATH=. python -m zoo.run --config-dir my_conf task=first_token": "tests/test_add_a_task.py",
     "ZOO_LAWS_OF=my_conf PYTHONPATH=. python -m pytest tests/test_mixer_laws.py": "tests/test_add_a_mixer.py",
 }
 RUNS = [c for c in COMMANDS if c.startswith("python -m zoo.run") and c not in BY_OTHERS]

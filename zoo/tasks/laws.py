@@ -242,6 +242,18 @@ def guessing_scores_chance(subject: Subject) -> Iterator[str]:
             yield f"{segment.name}: no single guess scores {chance:.3g}, at most {max(most, learned):.3g}"
 
 
+def no_answer_stands_where_it_is_asked_for(subject: Subject) -> Iterator[str]:
+    """Of recall: the token at the place of the question is the answer no more often than by chance."""
+    task = subject.task
+    for split, i, segment, _ in subject.every() if task.kind == "recall" else ():
+        rows = task.sample(split, i, range(2 + min(512, TOKENS // segment.seq_len)))
+        asked = rows.answers != IGNORED
+        seen = (rows.inputs.gather(1, rows.positions) == rows.answers)[asked].double().mean().item()
+        chance = task.chance(segment)
+        if seen > chance * (1 + SIGMAS * (chance * int(asked.sum())) ** -0.5):
+            yield f"{split} {segment.name}: {seen:.3g} of the answers stand where they are asked for"
+
+
 def agreement(answers: Int[Tensor, "B A"]) -> tuple[float, float]:
     """(how often two answers of different rows agree; of how many pairs that is the share).
 
@@ -288,5 +300,6 @@ LAWS: tuple[Law, ...] = (
     examples_far_away_are_to_be_had,
     splits_and_seeds_never_meet,
     guessing_scores_chance,
+    no_answer_stands_where_it_is_asked_for,
     batches_are_the_examples_of_the_task,
 )
