@@ -31,7 +31,7 @@ from zoo.bench.machine import processor
 from zoo.config.compose import compose
 from zoo.config.paths import CONF
 from zoo.config.settings import OptimConfig
-from zoo.instantiate import build_task
+from zoo.instantiate import task_of
 from zoo.model import build_model
 from zoo.tasks.base import Batch
 from zoo.tasks.batches import BatchStream
@@ -134,7 +134,7 @@ def stepped(row: str, size: str) -> float:
     if row != PLAIN:
         keep_freed_memory()  # as zoo.training.train does
     d_model, *_, batch_size = SIZES[size]
-    batches = iter(BatchStream(build_task(here.config), "train", batch_size))
+    batches = iter(BatchStream(task_of(here), "train", batch_size))
     step = plain_step(d_model) if row == PLAIN else real_step(here)
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     times: list[float] = []

@@ -8,7 +8,7 @@ from typing import Any
 
 from zoo.config.cell import Cell
 from zoo.config.paths import CONF
-from zoo.instantiate import build_task
+from zoo.instantiate import task_of
 from zoo.launch import process_pool
 from zoo.launch.grouping import Group
 from zoo.launch.run_cell import record
@@ -71,7 +71,7 @@ def idle(group: Group, pipe: Connection, here: dict[str, Any]) -> None:
 
 def scores(cell: Cell) -> dict[str, dict[str, Score]]:
     """One for every slice that a record of this cell has."""
-    task, score = build_task(cell.config), Score(0.5, 0.5, 0.5, 1.0, 1000, 100)
+    task, score = task_of(cell), Score(0.5, 0.5, 0.5, 1.0, 1000, 100)
     return {split: {s.name: score for s in task.segments(split)} for split in ("valid", "test")}
 
 

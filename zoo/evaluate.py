@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 from hydra.errors import HydraException
 
+from zoo.config.cell import Cell
 from zoo.config.compose import first_line
 from zoo.foreign import visible
 from zoo.launch.question import Question, names, question
@@ -46,7 +47,7 @@ class Asked:
     """A question to one cell.  task: settings; None: its own.  path: where the answer goes."""
 
     folder: Path
-    config: dict[str, Any]
+    cell: Cell
     task: dict[str, Any] | None
     head: dict[str, Any]
     path: Path
@@ -166,12 +167,12 @@ def _has_weights(folder: Path, record: dict[str, Any]) -> bool:
 
 
 def _one(folder: Path, record: dict[str, Any], asking: Question) -> Asked:
-    from zoo.evaluation.trained import config_of  # torch: seconds
+    from zoo.evaluation.trained import cell_of  # torch: seconds
 
-    config = config_of(folder, record)
-    task = asking.task_of(config)
+    cell = cell_of(folder, record)
+    task = asking.task_of(cell)
     if task is not None:
-        _check_vocabulary(folder, config, task)
+        _check_vocabulary(folder, cell, task)
     settings = {"evaluation": asking.settings} | ({"task": task} if task else {})
     head = {
         "evaluation": asking.name,
@@ -181,13 +182,13 @@ def _one(folder: Path, record: dict[str, Any], asking: Question) -> Asked:
         "machine": machine(),
     }
     path = evaluations.place(folder, asking.name, settings, record["weights"])
-    return Asked(folder, config, task, head, path)
+    return Asked(folder, cell, task, head, path)
 
 
-def _check_vocabulary(folder: Path, config: dict[str, Any], task: dict[str, Any]) -> None:
-    from zoo.instantiate import build_task
+def _check_vocabulary(folder: Path, cell: Cell, task: dict[str, Any]) -> None:
+    from zoo.instantiate import task_of
 
-    known, asked = build_task(config).vocab_size, build_task(config | {"task": task}).vocab_size
+    known, asked = task_of(cell).vocab_size, task_of(cell.with_task(task)).vocab_size
     if asked > known:
         raise ValueError(
             f"task.vocab_size (={asked}) must be at most {known}, the tokens that {shown(folder)} knows."
@@ -225,16 +226,16 @@ def _table(one: Asked, asking: Question) -> Any:
 
     from zoo.evaluation.base import Evaluation
     from zoo.evaluation.trained import load
-    from zoo.instantiate import build_task, make
+    from zoo.instantiate import make, task_of
     from zoo.training.process import surroundings
 
     evaluation = make(asking.settings, Evaluation)
     trained = load(one.folder)
-    if one.config["trainer"]["accelerator"] == "gpu" and torch.cuda.is_available():
+    if one.cell.trainer.accelerator == "gpu" and torch.cuda.is_available():
         trained.model.cuda()
     if one.task is not None:
-        trained = replace(trained, task=build_task(one.config | {"task": one.task}))
-    with surroundings(one.config["trainer"]["threads"]):
+        trained = replace(trained, task=task_of(one.cell.with_task(one.task)))
+    with surroundings(one.cell.trainer.threads):
         return evaluation.table(trained)
 
 

@@ -19,6 +19,7 @@ import hydra.utils
 
 from zoo.blocks.base import Block
 from zoo.checks import unknown
+from zoo.config.cell import Cell
 from zoo.mixers.base import Mixer
 from zoo.mixers.feature_maps import FeatureMap
 from zoo.tasks.base import Task
@@ -111,6 +112,12 @@ def _words(contract: Contract) -> str:
 def _reason(error: BaseException) -> str:
     line = " ".join(str(error).split())
     return line if isinstance(error, ImportError) else f"{type(error).__name__}: {line}"
+
+
+@functools.lru_cache(maxsize=64)
+def task_of(cell: Cell) -> Task:
+    """The task of a cell, built once: it holds nothing that use would change."""
+    return build_task(cell.config)
 
 
 def build_task(config: Mapping[str, Any]) -> Task:

@@ -6,6 +6,7 @@ B batch, T time, D model width, V vocabulary.
 import hashlib
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -16,7 +17,8 @@ from zoo.blocks.base import Block, Stream
 from zoo.blocks.decoder import Decoder
 from zoo.checks import covers
 from zoo.config.cell import Cell
-from zoo.instantiate import build_task, make
+from zoo.config.settings import TrainerConfig
+from zoo.instantiate import make, task_of
 from zoo.mixers.base import Mixer, Shared
 from zoo.stacked import StackedEnds, spherical
 from zoo.state import StateSize, total
@@ -31,8 +33,20 @@ class ModelState(NamedTuple):
 
 
 def build_model(cell: Cell) -> "SequenceModel":
-    """The model of a cell, with its task's vocabulary.  Under torch.device("meta") it costs no memory."""
-    return model_for(build_task(cell.config), cell.config)
+    """The model of a cell, with its initial weights, in its precision, and with its task's vocabulary."""
+    return model_for(task_of(cell), cell.config).to(weights_dtype(cell.trainer))
+
+
+def weights_dtype(trainer: TrainerConfig) -> torch.dtype:
+    """Of the weights, and so of a checkpoint."""
+    return torch.float64 if trainer.precision == "64-true" else torch.float32
+
+
+@lru_cache(maxsize=8)
+def outline(cell: Cell) -> "SequenceModel":
+    """The model without weights, on the meta device: for its shapes, and what it says of itself."""
+    with torch.device("meta"):
+        return build_model(cell)
 
 
 def model_for(task: Task, config: Mapping[str, Any]) -> "SequenceModel":

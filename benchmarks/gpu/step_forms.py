@@ -21,7 +21,7 @@ from zoo.bench.rows import Row, Timed, compared, markdown, write
 from zoo.bench.timing import in_turn, peak_bytes
 from zoo.config.cell import Cell
 from zoo.config.compose import compose
-from zoo.instantiate import build_task
+from zoo.instantiate import task_of
 from zoo.kernels.choice import kernels
 from zoo.model import build_model
 from zoo.tasks.base import Batch
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     cell = compose(words)
     trainer = cell.trainer
     machine = measured(trainer.device, trainer.threads, (torch.float32, torch.bfloat16))
-    segments = range(len(build_task(cell.config).segments("train")))
+    segments = range(len(task_of(cell).segments("train")))
     chosen = sorted({segments[0], segments[-1]}) if args.segments == "ends" else segments
     rows = [
         row
@@ -63,7 +63,7 @@ def measure(cell: Cell, machine: Machine, segment: int, forms: Sequence[str], ro
     """One segment of the training mixture.  The first form is the alternative."""
     optim = cell.optim
     trainer = cell.trainer
-    task = build_task(cell.config)
+    task = task_of(cell)
     batch = task.sample("train", segment, range(optim.batch_size), machine.kind)
     mixed = trainer.layers == "bf16-mixed"
     made = dict(_that_step(cell, machine.kind, forms, batch, mixed))
@@ -77,7 +77,7 @@ def measure(cell: Cell, machine: Machine, segment: int, forms: Sequence[str], ro
         for name, run in made.items()
     ]
     shape = task.segments("train")[segment].name.replace(",", " ")
-    sizes = f"d_model={cell.config['d_model']} {shape} batch={optim.batch_size} {trainer.precision}"
+    sizes = f"d_model={cell.d_model} {shape} batch={optim.batch_size} {trainer.precision}"
     return compared("steps", cell.mixer, sizes, "steps", timed, next(iter(made)), machine)
 
 

@@ -7,7 +7,7 @@ from zoo.bench.machine import Machine
 from zoo.bench.rows import Row, Timed, compared
 from zoo.bench.timing import in_turn
 from zoo.config.cell import Cell
-from zoo.instantiate import build_task
+from zoo.instantiate import task_of
 from zoo.tasks.batches import BatchStream
 from zoo.tasks.mqar import MQAR
 from zoo.tasks.mqar_numpy_compat import reference_rows
@@ -18,7 +18,7 @@ BY_BATCH, NUMPY = "batch by batch", "numpy, row by row, without filler"
 
 def data(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
     """An epoch of training rows, for the segments together."""
-    task, size = build_task(cell.config), cell.optim.batch_size
+    task, size = task_of(cell), cell.optim.batch_size
     segments = task.segments("train")
     total = sum(segment.num_examples for segment in segments)
     runs: dict[str, Callable[[], object]] = {

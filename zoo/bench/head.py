@@ -12,7 +12,7 @@ from zoo.bench.machine import Machine
 from zoo.bench.rows import Row, Timed, compared
 from zoo.bench.timing import in_turn
 from zoo.config.cell import Cell
-from zoo.instantiate import build_task
+from zoo.instantiate import task_of
 from zoo.kernels.linear_cross_entropy import linear_cross_entropy, linear_cross_entropy_reference
 
 EVERYWHERE = "all positions"
@@ -20,7 +20,7 @@ EVERYWHERE = "all positions"
 
 def head(cell: Cell, machine: Machine, segment: int, rounds: int) -> list[Row]:
     """The chunked head on the answers' states against the logits of those, and of every position."""
-    task, width = build_task(cell.config), cell.d_model
+    task, width = task_of(cell), cell.d_model
     shape = task.segments("train")[segment]
     size = cell.optim.batch_size
     batch = task.sample("train", segment, range(size), machine.kind)

@@ -106,7 +106,7 @@ def decode(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row]
         )
         for name in runs
     ]
-    sizes = f"d_model={cell.config['d_model']} seq_len={seq_len} batch={BATCH}"
+    sizes = f"d_model={cell.d_model} seq_len={seq_len} batch={BATCH}"
     return compared("decode", cell.mixer, sizes, "tokens", timed, AGAIN, machine)
 
 

@@ -12,9 +12,10 @@ from zoo.bench.machine import Machine
 from zoo.bench.rows import Floor, Row, Timed, compared
 from zoo.config.cell import Cell
 from zoo.config.settings import TrainerConfig
+from zoo.model import weights_dtype
 from zoo.training.population.trial import Step, alone, in_turn, shares, together
 from zoo.training.process import keep_freed_memory
-from zoo.training.train import begin, prepared, weights_dtype
+from zoo.training.train import begin, prepared
 from zoo.training.train_state import Begun
 
 SIZES = {"cpu": (4, 16), "cuda": (4, 16, 64)}
@@ -39,9 +40,7 @@ def population(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
         for (name, (size, _)), step in zip(steps.items(), times, strict=True)
     ]
     size, count = cell.optim.batch_size, members[0].total_steps
-    sizes = (
-        f"d_model={cell.config['d_model']} task={cell.choices['task']} batch={size}; {count:,} steps a cell"
-    )
+    sizes = f"d_model={cell.d_model} task={cell.task} batch={size}; {count:,} steps a cell"
     return compared("population", cell.mixer, sizes, "member-steps", timed, ALTERNATIVE, machine)
 
 
@@ -52,7 +51,7 @@ def dtype_of(trainer: TrainerConfig) -> torch.dtype:
 
 def _seeds(cell: Cell, count: int) -> list[Cell]:
     """The cell with one seed after another, for its weights and its data."""
-    task = cell.config["task"]
+    task = cell.task_settings
     return [
         replace(cell, config=cell.config | {"seed": seed, "task": task | {"seed": seed}})
         for seed in range(count)

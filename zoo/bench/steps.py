@@ -15,9 +15,9 @@ from zoo.bench.flops import flops
 from zoo.bench.machine import now
 from zoo.bench.plain import all_logits_loss, plain_optimizer
 from zoo.config.cell import Cell
-from zoo.instantiate import build_task
+from zoo.instantiate import task_of
 from zoo.kernels.choice import kernels
-from zoo.model import model_for
+from zoo.model import build_model
 from zoo.tasks.base import Batch
 from zoo.training.lightning_module import answers_loss
 from zoo.training.optimizer import make_optimizer
@@ -55,8 +55,8 @@ class Steps:
             keep_freed_memory()
         self.form, self.kind, self.threads = form, kind, threads
         self.config = cell.optim
-        self.task = build_task(cell.config)
-        self.model = model_for(self.task, cell.config).to(kind)
+        self.task = task_of(cell)
+        self.model = build_model(cell).to(kind)
         self.model.bf16_head = form.precision == "bf16-head"
         make = make_optimizer if form.answers_only else plain_optimizer
         self.optimizer = make(self.model, self.config, cell.lr)

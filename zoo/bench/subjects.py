@@ -19,7 +19,7 @@ from zoo.bench.steps import FORMS
 from zoo.bench.train import dtype_of, train
 from zoo.checks import one_of
 from zoo.config.cell import Cell
-from zoo.instantiate import build_task
+from zoo.instantiate import task_of
 from zoo.kernels.choice import ops
 
 ON_CPU, ELSEWHERE = ("zoo", "zoo bf16-head", "zoo bf16-mixed", "plain"), ("zoo", "zoo bf16-mixed", "plain")
@@ -86,7 +86,7 @@ def _head(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
     return [
         row
         for cell in cells
-        for i in range(len(build_task(cell.config).segments("train")))
+        for i in range(len(task_of(cell).segments("train")))
         for row in head(cell, machine, i, asked.rounds)
     ]
 

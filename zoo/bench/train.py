@@ -9,7 +9,7 @@ from zoo.bench.machine import Machine
 from zoo.bench.rows import Floor, Row, Timed, compared
 from zoo.bench.steps import FORMS, Asked, processes
 from zoo.config.cell import Cell
-from zoo.instantiate import build_task
+from zoo.instantiate import task_of
 
 MOST_APART = 1e-3  # relative distance of two float32 losses of one step; beyond it something else is computed
 
@@ -34,7 +34,7 @@ def train(cell: Cell, machine: Machine, forms: Sequence[str], alternative: str, 
     Every form trains from the same weights on the same batches, a step of each in turn; the losses are
     compared.  ValueError: forms of one precision do not agree.
     """
-    segments = build_task(cell.config).segments("train")
+    segments = task_of(cell).segments("train")
     with processes(cell, forms, machine.kind, machine.threads) as ask:
         found = measured(ask, len(segments), rounds, alternative)
     _agree(found, alternative)
@@ -51,7 +51,7 @@ def train(cell: Cell, machine: Machine, forms: Sequence[str], alternative: str, 
         for row in compared(
             "train",
             cell.mixer,
-            f"d_model={cell.config['d_model']} {name}",
+            f"d_model={cell.d_model} {name}",
             "examples",
             [_timed(form, found, alternative, count, size, machine) for form in forms],
             alternative,

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ LATER = {
 VARIED = ("lr", "seed")  # cells that differ in these alone make one point of a plot
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # one object, one cell: what is built of it is kept by it
 class Cell:
     """One training run, fully described.
 
@@ -59,6 +59,10 @@ class Cell:
         return self.config["d_model"]
 
     @property
+    def n_layers(self) -> int:
+        return self.config["n_layers"]
+
+    @property
     def kernels(self) -> str:
         return self.config["kernels"]
 
@@ -81,6 +85,29 @@ class Cell:
     def trainer(self) -> TrainerConfig:
         """As `optim`."""
         return settings("trainer", TrainerConfig, self.config["trainer"])
+
+    @property
+    def task(self) -> str:
+        """Stem of the task's yaml."""
+        return self.choices["task"]
+
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        """What the task is built from."""
+        return self.config["task"]
+
+    def with_task(self, settings: dict[str, Any]) -> "Cell":
+        """The same cell, but for its task."""
+        return replace(self, config=self.config | {"task": settings})
+
+    @property
+    def results(self) -> str:
+        """The folder of records that it belongs to."""
+        return self.config["results"]
+
+    @property
+    def logger(self) -> dict[str, Any]:
+        return self.config["logger"]
 
     @cached_property
     def about(self) -> dict[str, Any]:
@@ -133,7 +160,7 @@ class Cell:
     @property
     def place(self) -> Path:
         """Where the record of this cell belongs."""
-        return Path(self.config["results"]) / self.run_id
+        return Path(self.results) / self.run_id
 
     @property
     def stage(self) -> Path:

@@ -9,7 +9,7 @@ FFT does another number of them, so this is an order of magnitude, not a measure
 from dataclasses import dataclass
 
 from zoo.config.cell import Cell
-from zoo.instantiate import build_task
+from zoo.instantiate import task_of
 from zoo.model import SequenceModel
 from zoo.tasks.base import SPLITS, Split, Task
 
@@ -24,9 +24,9 @@ class Cost:
     operations: float
 
 
-def cost(cell: Cell, model: SequenceModel, task: Task | None = None) -> Cost:
+def cost(cell: Cell, model: SequenceModel) -> Cost:
     """model: may be on the meta device; only its shapes are read."""
-    task, optim = task or build_task(cell.config), cell.optim
+    task, optim = task_of(cell), cell.optim
     epochs, batch_size = optim.max_epochs, optim.batch_size
     done = {split: 0.0 for split in SPLITS}
     steps = 0

@@ -70,7 +70,7 @@ def tallies(trained: Trained, split: Split, batch_size: int | None) -> list[tupl
     """Every example of a split, counted as in the cell's own test; batch_size None: as many rows at once."""
     task, device = trained.task, trained.device
     longest = max(segment.seq_len for part in ("valid", "test") for segment in task.segments(part))
-    usual = rows_at_once(trained.config["optim"]["eval_batch_size"], longest, device.type)
+    usual = rows_at_once(trained.cell.optim.eval_batch_size, longest, device.type)
     stream = BatchStream(task, split, batch_size or usual, device)
     counts = [Tally(task.groups) for _ in stream.segments]
     for segment, batch in stream:

@@ -15,10 +15,10 @@ from zoo.checks import at_least, nearest
 from zoo.config.cell import Cell
 from zoo.evaluation.scores import Tally
 from zoo.foreign import visible
-from zoo.instantiate import build_task
+from zoo.instantiate import task_of
 from zoo.kernels.choice import kernels
 from zoo.kernels.linear_cross_entropy import answer_scores
-from zoo.model import SequenceModel, model_for
+from zoo.model import SequenceModel, build_model, outline
 from zoo.results import weights
 from zoo.results.home import WEIGHTS, Home, cells, opened, shown, text
 from zoo.results.outcome import Score, reason
@@ -30,13 +30,18 @@ from zoo.tasks.base import Batch, Task
 class Trained:
     """What `zoo.load` gives.  The model is in evaluation mode and on the CPU; `model.cuda()` moves all of it.
 
-    config: as the record's config.yaml has it, plain nested dicts.  record: result.json.
+    cell: as the record's config.yaml has it.  record: result.json.
     """
 
     model: SequenceModel
     task: Task
-    config: dict[str, Any]
+    cell: Cell
     record: dict[str, Any]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Plain nested dicts."""
+        return self.cell.config
 
     @property
     def device(self) -> torch.device:
@@ -87,12 +92,12 @@ class Trained:
 
         On a CPU a cell that a GPU trained takes what suits a CPU.
         """
-        trainer = self.config["trainer"]
-        elsewhere = self.device.type == "cpu" and trainer["accelerator"] == "gpu"
-        mixed = trainer["precision"] == "bf16-mixed"
+        trainer = self.cell.trainer
+        elsewhere = self.device.type == "cpu" and trainer.accelerator == "gpu"
+        mixed = trainer.precision == "bf16-mixed"
         with (
             torch.no_grad(),
-            kernels("auto" if elsewhere else self.config["kernels"]),
+            kernels("auto" if elsewhere else self.cell.kernels),
             torch.autocast(self.device.type, torch.bfloat16, enabled=mixed),
         ):
             yield
@@ -108,18 +113,17 @@ def load(results: str | Path, run_id: str | None = None) -> Trained:
     folder = _folder(Path(results), run_id)
     record = record_of(folder)
     kept = weights.read(folder, record.get("weights"))
-    config = config_of(folder, record)
+    cell = cell_of(folder, record)
     try:
-        task = build_task(config)
-        with torch.device("meta"):
-            weights.check_fit(kept, _model(config, task), folder / WEIGHTS)
-        model = _model(config, task)
+        task = task_of(cell)
+        weights.check_fit(kept, outline(cell), folder / WEIGHTS)
+        model = build_model(cell)
         weights.put(kept, model)
     except ValueError as error:
         raise ValueError(visible(str(error))) from None
     except Exception as error:  # whatever a constructor raises: the yaml is from elsewhere, or from before
         raise ValueError(f"{shown(folder)} cannot be built: {visible(reason(error))}.") from error
-    return Trained(model.eval(), task, config, record)
+    return Trained(model.eval(), task, cell, record)
 
 
 def record_of(folder: Home) -> dict[str, Any]:
@@ -132,25 +136,21 @@ def record_of(folder: Home) -> dict[str, Any]:
     return record
 
 
-def config_of(folder: Home, record: dict[str, Any]) -> dict[str, Any]:
-    """config.yaml, which must be that of the record: its run id is a hash of it.  ValueError, one line."""
+def cell_of(folder: Home, record: dict[str, Any]) -> Cell:
+    """Of config.yaml, which must be the record's: its run id is a hash of it.  ValueError, one line."""
     path = shown(folder / "config.yaml")
     content = text(folder, "config.yaml")
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(content)):
             raise ValueError("it holds an alias, which no config of zoo does")
         config = yaml.safe_load(content)
-        run_id = Cell(config, {"mixer": record["mixer"]}).run_id
+        cell = Cell(config, {"mixer": record["mixer"], "task": record.get("task", "")})
+        run_id = cell.run_id
     except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is no config of a cell ({visible(reason(error))}).") from None
     if run_id != record["run_id"]:
         raise ValueError(f"{path} is the config of {visible(run_id)}, its record of {record['run_id']}.")
-    return config
-
-
-def _model(config: dict[str, Any], task: Task) -> SequenceModel:
-    wide = config["trainer"]["precision"] == "64-true"
-    return model_for(task, config).to(torch.float64 if wide else torch.float32)
+    return cell
 
 
 def _folder(results: Path, run_id: str | None) -> Home:

@@ -2,20 +2,16 @@
 
 from typing import Any
 
-import torch
-
 from zoo.config.cell import Cell
-from zoo.instantiate import build_task
-from zoo.model import SequenceModel, build_model
+from zoo.instantiate import task_of
+from zoo.model import SequenceModel, outline
 from zoo.state import peak
 from zoo.tasks.coverage import coverage
 
 
 def describe(cell: Cell) -> dict[str, str]:
     """Label -> text, in the order of printing.  No weight is made."""
-    with torch.device("meta"):
-        model = build_model(cell)
-    task = build_task(cell.config)
+    model, task = outline(cell), task_of(cell)
     seq_len = max(segment.seq_len for segment in task.segments("test"))
     size = peak(model.state_size, seq_len)
     paper = "not published" if size.paper is None else f"{size.paper:,}"

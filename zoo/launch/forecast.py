@@ -8,18 +8,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import RenderableType
 from rich.table import Table
 
 from zoo.config.cell import Cell
 from zoo.evaluation.flops import Cost, cost
-from zoo.instantiate import build_task
+from zoo.instantiate import task_of
 from zoo.launch.grouping import in_words
 from zoo.launch.remaining import duration
 from zoo.launch.sweep import count
 from zoo.launch.time_estimate import ROUGH, Clock
-from zoo.model import build_model
+from zoo.model import outline
 from zoo.results import store
 from zoo.state import StateSize, peak
 from zoo.terminal import slim
@@ -99,10 +98,8 @@ def _points(cells: Sequence[Cell], settings: Mapping[str, str], clocks: Mapping[
 
 def _point(cells: list[Cell], settings: str, clock: Clock) -> Point:
     cell = cells[0]
-    with torch.device("meta"):
-        model = build_model(cell)
-    task = build_task(cell.config)
-    asked = cost(cell, model, task)
+    model, task = outline(cell), task_of(cell)
+    asked = cost(cell, model)
     times = {kind: clock.seconds(cell, asked, kind) for kind in KINDS}
     return Point(
         cells=tuple(cells),

@@ -13,6 +13,7 @@ from hydra.core.override_parser.types import Override, OverrideType
 from zoo.checks import unknown
 from zoo.config import arguments
 from zoo.config.bounds import out_of_bounds
+from zoo.config.cell import Cell
 from zoo.config.compose import Composer, composer, parse
 from zoo.config.paths import CONF
 from zoo.results.table import flat
@@ -34,8 +35,8 @@ class Question:
     changes: tuple[Override, ...]
     config_dir: Path | None
 
-    def task_of(self, config: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The settings of the task that a cell with this config is asked about; None: its own.
+    def task_of(self, cell: Cell) -> dict[str, Any] | None:
+        """The settings of the task that a cell is asked about; None: its own.
 
         ValueError, a line for each mistake: an unknown task, key or type, a number out of bounds.
         """
@@ -43,8 +44,8 @@ class Question:
 
         if self.task is None and not self.changes:
             return None
-        words = [f"{TASK}={self.task}", f"seed={config['seed']}"]
-        base = self._composer.cell(words).config[TASK] if self.task else config[TASK]
+        words = [f"{TASK}={self.task}", f"seed={cell.seed}"]
+        base = (self._composer.cell(words) if self.task else cell).task_settings
         task = _changed(TASK, base, self.changes)
         _refuse(out_of_bounds({TASK: task}) or section(TASK, task))
         return task

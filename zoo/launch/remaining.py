@@ -193,18 +193,14 @@ class Remaining:
 
 def forecasts(cells: Sequence[Cell]) -> Iterator[tuple[str, Forecast]]:
     """Point -> what `zoo.plan` says of its cells.  ValueError or OSError: an earlier record is damaged."""
-    import torch
-
     from zoo.evaluation.flops import cost
     from zoo.launch.time_estimate import Clock
-    from zoo.model import build_model
+    from zoo.model import outline
 
     clocks = {folder: Clock(folder) for folder in {cell.folder.parent for cell in cells}}
     for cell in {cell.point: cell for cell in cells}.values():
-        with torch.device("meta"):
-            model = build_model(cell)
         clock, kind = clocks[cell.folder.parent], cell.trainer.accelerator
-        seconds, source = clock.seconds(cell, cost(cell, model), kind)
+        seconds, source = clock.seconds(cell, cost(cell, outline(cell)), kind)
         yield cell.point, Forecast(seconds, source in ("point", "mixer"))
 
 

@@ -89,9 +89,9 @@ def _slices(
     cell: Cell, scores: dict[str, dict[str, Any]], coverage: dict[str, float]
 ) -> list[dict[str, Any]]:
     """One entry for each slice of valid and test; without scores where the cell diverged before any."""
-    from zoo.instantiate import build_task  # torch: seconds, as above
+    from zoo.instantiate import task_of  # torch: seconds, as above
 
-    task = build_task(cell.config)
+    task = task_of(cell)
     empty = {
         "accuracy": None,
         "row_accuracy": None,

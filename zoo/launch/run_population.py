@@ -118,7 +118,7 @@ def _told(like: Cell, run_id: str) -> Cell | None:
     path = like.folder.parent / run_id / "config.yaml"
     if not path.exists():
         return None
-    cell = replace(like, config=yaml.safe_load(path.read_text()) | {"results": like.config["results"]})
+    cell = replace(like, config=yaml.safe_load(path.read_text()) | {"results": like.results})
     return cell if cell.run_id == run_id else None
 
 

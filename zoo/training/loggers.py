@@ -24,7 +24,7 @@ ONE_RUN = "zoo.run_id"  # the tag by which MLflow finds the run of a cell again
 
 def check_logger(cell: Cell) -> None:
     """ValueError in one line: the package that the logger `requires` is missing, or nobody is logged in."""
-    settings = cell.config["logger"]
+    settings = cell.logger
     choice, package = cell.choices["logger"], settings.get("requires")
     if package and importlib.util.find_spec(package) is None:
         install = settings.get("install", package)
@@ -47,7 +47,7 @@ def _check_wandb(choice: str) -> None:
 def make_logger(cell: Cell, folder: Path) -> Logger | None:
     """None for csv.  Others write under the cell's folder, unless their settings say where else."""
     check_logger(cell)
-    settings = cell.config["logger"]
+    settings = cell.logger
     kind = _kind(settings)
     if kind is None:
         return None

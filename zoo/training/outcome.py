@@ -46,7 +46,7 @@ def outcome(begun: Begun, ran: dict[str, str], form: str | None) -> Outcome:
         wall_seconds=position.wall_seconds,
         examples_per_second=position.examples / position.train_seconds if position.examples else None,
         decode_tokens_per_second=decode_tokens_per_second(model, seq_len, device) if sound else None,
-        operations=cost(begun.cell, model, task).operations,
+        operations=cost(begun.cell, model).operations,
         peak_memory_bytes=_peak_memory(device),
         kernels=ran,
         step_form=form or position.step_form,

@@ -11,10 +11,10 @@ import torch
 from zoo.config.cell import Cell
 from zoo.config.settings import OptimConfig, TrainerConfig
 from zoo.evaluation.scores import rows_at_once
-from zoo.instantiate import build_task
+from zoo.instantiate import task_of
 from zoo.kernels.choice import Choice, contradiction, kernels, lacking
 from zoo.kernels.served import check_served
-from zoo.model import SequenceModel, model_for
+from zoo.model import SequenceModel, build_model, outline
 from zoo.results.outcome import Outcome, Progress
 from zoo.tasks.base import SPLITS, Task
 from zoo.tasks.batches import BatchStream
@@ -36,10 +36,9 @@ def check(cell: Cell) -> None:
     _ = cell.lr, cell.optim, cell.trainer  # each says what is wrong with it
     check_logger(cell)
     make_callbacks(cell)
-    task = build_task(cell.config)
+    task = task_of(cell)
     _check_slices(task)
-    with torch.device("meta"):
-        model = model_for(task, cell.config)
+    model = outline(cell)
     model.check_length(_longest(task, *SPLITS))
     numbers = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
     if numbers > MOST_NUMBERS:
@@ -100,9 +99,8 @@ def begin(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
     began = time.perf_counter()
     saved = checkpoint.load(folder / CHECKPOINT, cell.run_id)
     optim, trainer = cell.optim, cell.trainer
-    task = build_task(cell.config)
-    model = model_for(task, cell.config)
-    model = model.to(weights_dtype(trainer))  # that of the checkpoint
+    task = task_of(cell)
+    model = build_model(cell)
     model.bf16_head = trainer.precision == "bf16-head"
     model.check_length(_longest(task, *SPLITS))
     check_served(cell.kernels, lambda: _glance(model, task))
@@ -146,11 +144,6 @@ def _glance(model: SequenceModel, task: Task) -> None:
     """Over one row of no interest."""
     model.eval()(torch.zeros(1, _shortest(task), dtype=torch.long))
     model.train()
-
-
-def weights_dtype(trainer: TrainerConfig) -> torch.dtype:
-    """Of the weights."""
-    return torch.float64 if trainer.precision == "64-true" else torch.float32
 
 
 def _shortest(task: Task) -> int:

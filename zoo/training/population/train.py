@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from zoo.config.settings import TrainerConfig
+from zoo.model import weights_dtype
 from zoo.training.cohort import Cohort
 from zoo.training.loop import Ended, Ran, run
 from zoo.training.population.lightning_module import PopulationLearner
 from zoo.training.population.optimizer import PopulationAdamW
 from zoo.training.population.stack import Stack, copy_extra_state
-from zoo.training.train import weights_dtype
 from zoo.training.train_state import Begun
 
 
@@ -48,6 +48,6 @@ def share_streams(members: Sequence[Begun]) -> None:
     """Members of equal tasks see the same batches: make them once."""
     for i, begun in enumerate(members):
         for other in members[:i]:
-            if other.cell.config["task"] == begun.cell.config["task"]:
+            if other.cell.task_settings == begun.cell.task_settings:
                 begun.streams = other.streams
                 break

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from zoo.config.settings import TrainerConfig
 from zoo.kernels.choice import Refused
+from zoo.model import weights_dtype
 from zoo.results.outcome import reason
 from zoo.tasks.base import Batch
 from zoo.training.cohort import stacked
@@ -21,7 +22,6 @@ from zoo.training.population.optimizer import PopulationAdamW
 from zoo.training.population.stack import Stack, Unstackable
 from zoo.training.population.step import PopulationStep
 from zoo.training.step import Stepper
-from zoo.training.train import weights_dtype
 from zoo.training.train_state import Begun
 
 ROWS = 2  # of a batch, to compare
