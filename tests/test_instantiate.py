@@ -1,15 +1,20 @@
 """What a `_target_` may name: a class of the kind that its place asks for; nothing else is called."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from zoo.config.compose import compose
+from tests.command import SMALL
+from zoo.config.compose import compose, composer
 from zoo.instantiate import check, make, target
 from zoo.launch.preflight import Validator
 from zoo.mixers.base import Mixer
+from zoo.model import SequenceModel
+from zoo.run import run_one
 from zoo.tasks.base import Task
+from zoo.tasks.mqar import MQAR
 
 BASED = compose(["mixer=based", "d_model=16"]).config["mixer"]
 CALLED = "tests.test_instantiate.called"
@@ -91,3 +96,22 @@ def test_a_module_that_cannot_be_imported_is_one_line(
 def test_a_cell_with_another_target_is_refused_in_one_line(path: str):
     (line,) = Validator().problems(compose([f"{path}=shutil.rmtree"]))
     assert line.startswith(f"{path} (=shutil.rmtree) must name a ")
+
+
+def test_a_cell_on_its_way_to_a_record_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Its task; and its model, after an outline without weights that its checks and its description share."""
+    built: list[str] = []
+    for kind in (MQAR, SequenceModel):
+        monkeypatch.setattr(kind, "__init__", _noted(kind.__init__, kind.__name__, built))
+    monkeypatch.chdir(tmp_path)
+    run_one(composer(), [*SMALL, "mixer=sliding_window", "max_examples=4"])
+    assert sorted(built) == ["MQAR", "SequenceModel", "SequenceModel"]
+
+
+def _noted(function: Any, name: str, built: list[str]) -> Any:
+    @functools.wraps(function)
+    def noted(*args: Any, **given: Any) -> None:
+        built.append(name)
+        function(*args, **given)
+
+    return noted

@@ -176,7 +176,7 @@ def test_flops_by_hand():
             kept = sum(2 * 16 * (n * (j + 1) // 16) for j in range(16)) / 16
             operations += times * examples * 2 * (n * (working + kept) + answers * 128 * 16)
             steps += 3 * examples // 8 if split == "train" else 0
-    found = flops.cost(cell, model, task)
+    found = flops.cost(cell, model)
     assert found.steps == steps
     assert found.operations == pytest.approx(operations)
 

@@ -190,7 +190,7 @@ def test_a_run_that_cannot_be_held_is_one_line(name: str, one: Path) -> None:
 def test_a_part_that_is_none_is_not_called(one: Path) -> None:
     """Even under a hash that fits: parts are built by zoo.instantiate alone."""
     from zoo.config.cell import Cell
-    from zoo.evaluation.trained import config_of
+    from zoo.evaluation.trained import cell_of
 
     record = json.loads((one / "result.json").read_text())
     _config(one, "zoo.mixers.attention.Attention", "os.getcwd")
@@ -198,7 +198,7 @@ def test_a_part_that_is_none_is_not_called(one: Path) -> None:
 
     cell = Cell(yaml.safe_load((one / "config.yaml").read_text()), {"mixer": "attention"})
     _record(one, run_id=cell.run_id)
-    assert config_of(one, record | {"run_id": cell.run_id})
+    assert cell_of(one, record | {"run_id": cell.run_id})
     with pytest.raises(ValueError, match=r"_target_ \(=os.getcwd\) must name a Mixer"):
         zoo.load(one)
 
