@@ -188,7 +188,10 @@ def _one(folder: Path, record: dict[str, Any], asking: Question) -> Asked:
 def _check_vocabulary(folder: Path, cell: Cell, task: dict[str, Any]) -> None:
     from zoo.instantiate import task_of
 
-    known, asked = task_of(cell).vocab_size, task_of(cell.with_task(task)).vocab_size
+    own, other = task_of(cell), task_of(cell.with_task(task))
+    known, asked = own.vocab_size, other.vocab_size
+    if own.stacked != other.stacked or (own.stacked and asked != known):
+        raise ValueError(f"task (={type(other).__name__}) must have inputs as {shown(folder)} knows them.")
     if asked > known:
         raise ValueError(
             f"task.vocab_size (={asked}) must be at most {known}, the tokens that {shown(folder)} knows."

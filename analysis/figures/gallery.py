@@ -36,6 +36,10 @@ PICTURES = {
     "zoology_fig2": ("zoology_fig2",),
     "se_attn_ablations": ("se_attn_ablations", "frontier", "distance"),
     "state_scaling": ("state_scaling", "loads", "heat_map"),
+    "zoology_update": ("frontier", "distance"),
+    "zoology_compositional": ("frontier", "distance"),
+    "zoology_continuous": ("frontier", "distance"),
+    "jrt_disjoint": ("frontier", "distance"),
 }
 MINI = "mini_"
 GROWING = ("based_fig2_cpu",)  # sweeps that still run: no pictures of their archives are committed

@@ -24,8 +24,11 @@ def study(sweep: str) -> gallery.Study:
     return gallery.Study(ROOT / "docs" / "results" / f"{sweep}.zip")
 
 
-def test_every_mini_sweep_has_results() -> None:
-    assert {path.stem for path in (ROOT / "sweeps").glob("mini_*.yaml")} == {path.stem for path in ARCHIVES}
+def test_every_mini_sweep_has_results_or_says_that_it_was_not_run() -> None:
+    minis = {path.stem: path.read_text() for path in (ROOT / "sweeps").glob("mini_*.yaml")}
+    assert {name for name, text in minis.items() if "not run yet" not in text} == {
+        path.stem for path in ARCHIVES
+    }
 
 
 @pytest.mark.parametrize("sweep", [path.stem for path in ARCHIVES])

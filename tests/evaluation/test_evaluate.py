@@ -157,6 +157,7 @@ def test_a_cell_that_cannot_be_asked_does_not_stop_the_others(
             ["{one}", "evaluation=scores", "task.vocab_size=30"],
             "task.vocab_size (=30) must be at most 24, the tokens",
         ),
+        (["{one}", "evaluation=scores", "task=mqar_stacked"], "task (=StackedMQAR) must have inputs as"),
         (["{one}", "evaluation=scores", "task.filler=none"], "task.filler (='none') must be one of safe"),
         (
             ["{one}", "evaluation=scores", "task.test=[{seq_len: 9}]"],
