@@ -129,7 +129,7 @@ def test_a_channel_mix_widens_what_is_in_view(mlp: str):
     model = model_from_config(config([window | {"d_model": WIDTH}], block), VOCAB)
     t = torch.arange(9)
     age = t[:, None] - t
-    assert torch.equal(model.visible(9), (age >= 0) & (age <= 3))
+    assert torch.equal(model.visible(torch.eye(9, dtype=torch.bool)), (age >= 0) & (age <= 3))
 
 
 def test_a_layers_channel_mix_starts_by_its_depth():

@@ -139,7 +139,7 @@ def test_a_prefix_gives_the_same_outputs_as_the_whole(case: Case):
 
 def test_an_output_depends_on_what_is_visible_and_on_nothing_else(case: Case):
     mixer, length = mixer_of(case), 24
-    visible = mixer.visible(length)
+    visible = mixer.visible(torch.eye(length, dtype=torch.bool))
     reached = torch.zeros_like(visible)
     bounded = not visible.equal(torch.ones_like(visible).tril())
     for seed in range(30):  # a reader that selects (top-k) sees different parts of different inputs
@@ -153,6 +153,16 @@ def test_an_output_depends_on_what_is_visible_and_on_nothing_else(case: Case):
     assert not (reached & ~visible).any(), "an output depends on inputs that visible() denies"
     assert (reached.diagonal()).all(), "an output does not depend on its own input"
     assert not bounded or reached.equal(visible), "visible() promises more than the mixer sees"
+    asked = torch.rand(5, length, generator=torch.Generator().manual_seed(0)) < 0.2
+    union = torch.stack([visible[row].any(0) for row in asked])
+    assert mixer.visible(asked).equal(union), "a set of outputs sees other inputs than its members do"
+
+
+def test_the_view_of_one_output_is_cheap_in_a_long_sequence(case: Case):
+    """A matrix of all outputs by all inputs would be 4 GiB."""
+    length = 65_536
+    last = torch.arange(length) == length - 1
+    assert mixer_of(case).visible(last)[-1]
 
 
 @torch.no_grad()

@@ -100,7 +100,7 @@ def test_the_models_state_is_what_its_layers_hold(name: str):
 @pytest.mark.parametrize("name", NAMES)
 def test_an_output_sees_exactly_the_tokens_that_visible_says(name: str):
     model, length = model_of(name), 16
-    visible = model.visible(length)
+    visible = model.visible(torch.eye(length, dtype=torch.bool))
     embedded = torch.nn.functional.embedding(ids(length)[:1], model.embedding).detach().requires_grad_()
     reached = torch.zeros_like(visible)
     hidden = _from_embedding(model, embedded)
@@ -127,9 +127,9 @@ def test_visible_composes_the_layers_views():
     }
     one, two = (model_from_config(config([window] * n), VOCAB) for n in (1, 2))
     t = torch.arange(12)
-    age = t[:, None] - t
-    assert torch.equal(one.visible(12), (age >= 0) & (age < 3))
-    assert torch.equal(two.visible(12), (age >= 0) & (age < 5))
+    age, every = t[:, None] - t, torch.eye(12, dtype=torch.bool)
+    assert torch.equal(one.visible(every), (age >= 0) & (age < 3))
+    assert torch.equal(two.visible(every), (age >= 0) & (age < 5))
     assert not two.sees_all(12) and two.sees_all(3)
     assert model_from_config(config([window, COUNTER]), VOCAB).sees_all(12)
 

@@ -222,17 +222,16 @@ class SequenceModel(nn.Module):
         """The memory of one sequence after `seq_len` tokens, summed over layers."""
         return total(block.state_size(seq_len) for block in self._layers)
 
-    def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
-        """[t, s] is True where the output at t can depend on token s through some path up the layers."""
-        reach = torch.eye(seq_len)
-        for block in self._layers:
-            reach = (block.visible(seq_len).float() @ reach > 0).float()
-        return reach > 0
+    def visible(self, asked: Bool[Tensor, "*R T"]) -> Bool[Tensor, "*R T"]:
+        """The tokens that the asked outputs can depend on, through some path down the layers."""
+        for block in reversed(self._layers):
+            asked = block.visible(asked)
+        return asked
 
     def sees_all(self, seq_len: int) -> bool:
-        """Whether every output can depend on its whole past in some layer's view alone."""
-        whole = torch.ones(seq_len, seq_len, dtype=torch.bool).tril()
-        return any(bool(mixer.visible(seq_len)[whole].all()) for mixer in self.mixers)
+        """Whether the last output, which has the most to see, can depend on all inputs of some layer."""
+        last = torch.arange(seq_len) == seq_len - 1
+        return any(bool(mixer.visible(last).all()) for mixer in self.mixers)
 
     def check_length(self, seq_len: int) -> None:
         """Refuse sequences that the learned positions do not reach, or that a mixer cannot take."""

@@ -226,8 +226,8 @@ Image(page.png(figure), width=760)
 # at all on what lies behind: no training brings that back, and this is what the column `coverage` in the
 # records says of each slice. Linear attention depends on everything, but all of it has to share one matrix.
 #
-# The red line is `mixer.visible(n)`, what each mixer declares that it can see. Everything above it is
-# white: nothing looks ahead.
+# The red line is `mixer.visible`, asked for each output alone: what the mixer declares that it can see.
+# Everything above it is white: nothing looks ahead.
 
 
 # %%
@@ -241,7 +241,7 @@ def influence(mixer) -> Tensor:
 figure, images = page.new(9.0, 3.2), []
 box, ticks = (0.5, TOKENS + 0.5, 0.5, TOKENS + 0.5), [1, 5, 10, 15, 20]
 for ax, (name, mixer) in zip(figure.subplots(1, 3, sharey=True), MIXERS.items(), strict=True):
-    found, seen = influence(mixer), mixer.visible(TOKENS)
+    found, seen = influence(mixer), mixer.visible(torch.eye(TOKENS) > 0)
     assert seen.equal(found > 1e-12)  # what is below is rounding
     images.append(ax.imshow(found.log10().clamp(min=-3).flip(0), cmap="Greys", vmin=-3, vmax=0, extent=box))
     edges = seen.double().repeat_interleave(50, 0).repeat_interleave(50, 1)

@@ -15,7 +15,7 @@ def test_the_first_tokens_do_not_see_the_last():
 
 
 def test_a_token_sees_its_group_and_its_shifted_group():
-    seen = S2Attn(8, 2, group_size=8).visible(24)
+    seen = S2Attn(8, 2, group_size=8).visible(torch.eye(24, dtype=torch.bool))
     assert [row.nonzero().flatten().tolist()[0] for row in seen] == [0] * 8 + [4] * 4 + [8] * 4 + [12] * 4 + [
         16
     ] * 4

@@ -6,10 +6,10 @@ from functools import cache
 import pytest
 import torch
 from omegaconf import OmegaConf
-from torch import Tensor
 
 from tests.tasks.test_task_laws import task_of
 from zoo.config.paths import CONF
+from zoo.mixers.sliding_window import SlidingWindow
 from zoo.model import make
 from zoo.tasks.base import Split, Task
 from zoo.tasks.coverage import coverage
@@ -130,10 +130,7 @@ TOLERANCE = 0.004
 
 @cache
 def slices(reach: int) -> dict[str, float]:
-    def visible(length: int) -> Tensor:
-        return torch.ones(length, length, dtype=torch.bool).tril().triu(-reach)
-
-    shares = coverage(task_of("mqar_based", most=1000), "test", visible)
+    shares = coverage(task_of("mqar_based", most=1000), "test", SlidingWindow(1, 1, reach + 1).visible)
     assert shares is not None
     return shares
 
@@ -153,6 +150,12 @@ def test_published_sliding_window_points_follow_from_coverage_alone(
     assert mean(window) == pytest.approx(least, abs=TOLERANCE)
     assert mean(window + 2) == pytest.approx(most, abs=TOLERANCE)
     assert mean(window) - TOLERANCE <= published <= mean(window + 2) + TOLERANCE
+
+
+def test_views_that_are_made_few_at_a_time_cover_the_same(monkeypatch: pytest.MonkeyPatch):
+    whole = slices(64)
+    monkeypatch.setattr("zoo.tasks.coverage.HELD", 7 * 256)
+    assert slices.__wrapped__(64) == whole
 
 
 def test_coverage_of_the_single_slices_at_64():

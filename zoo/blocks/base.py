@@ -6,7 +6,6 @@ B batch, T time, D model width.
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
-import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
@@ -85,12 +84,11 @@ class Block(nn.Module, ABC):
         """The memory of one sequence after `seq_len` tokens."""
         return total(part.state_size(seq_len) for part in self.remembering)
 
-    def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
-        """[t, s] is True where the block's output at t can depend on its input at s."""
-        reach = torch.eye(seq_len)
-        for part in self.remembering:
-            reach = (part.visible(seq_len).float() + torch.eye(seq_len)) @ reach  # the residual passes by
-        return reach > 0
+    def visible(self, asked: Bool[Tensor, "*R T"]) -> Bool[Tensor, "*R T"]:
+        """The inputs that the block's asked outputs can depend on."""
+        for part in reversed(self.remembering):
+            asked = asked | part.visible(asked)  # the residual passes by
+        return asked
 
     @property
     def remembering(self) -> list[Mixer]:

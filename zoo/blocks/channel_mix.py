@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from zoo.mixers.base import Mixer, Seq
@@ -32,8 +32,8 @@ class _LooksBack(Mixer[State]):
         del seq_len
         return StateSize(paper=0, resident=self.d_model, touched=self.d_model)
 
-    def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
-        return torch.ones(seq_len, seq_len, dtype=torch.bool).tril().triu(-1)
+    def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
+        return torch.arange(1, seq_len + 1)
 
 
 class ChannelMix(_LooksBack):

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from typing import Generic, Self, TypeVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from zoo.state import StateSize
@@ -53,13 +53,20 @@ class Mixer(nn.Module, ABC, Generic[State]):
     def check_length(self, seq_len: int) -> None:
         """ValueError where it cannot take `seq_len` tokens.  The default takes any number."""
 
-    def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
-        """[t, s] is True where output t can depend on input s, whatever the inputs and weights are.
+    def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
+        """The last output that can depend on each input, whatever the inputs and weights are; from the
+        input's own on, all up to it can.  Places behind the end are allowed, they mean the end.
 
-        The default is everything up to t.  A mixer with a bounded view says so here; how many answers
-        lie in view (the coverage) then bounds what a trained model can score.
+        The default is the end.  A mixer with a bounded view says so here, or in `visible` where its view has
+        gaps; how many answers lie in view (the coverage) then bounds what a trained model can score.
         """
-        return torch.ones(seq_len, seq_len, dtype=torch.bool).tril()
+        return torch.full((seq_len,), seq_len - 1)
+
+    def visible(self, asked: Bool[Tensor, "*R T"]) -> Bool[Tensor, "*R T"]:
+        """The inputs that the asked outputs can depend on; each row asks for itself."""
+        last = asked.shape[-1] - 1
+        count = asked.cumsum(-1, dtype=torch.int32)
+        return asked | (count[..., self.read_until(last + 1).clamp(max=last)] > count)
 
 
 class Linked(Mixer[State]):

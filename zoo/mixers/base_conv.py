@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from zoo.checks import at_least, multiple, one_of
@@ -82,5 +82,5 @@ class BaseConv(Mixer[State]):
         paper = self.channels * (seq_len if self.long else self.reach)
         return StateSize(paper=paper, resident=held, touched=held)
 
-    def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
-        return super().visible(seq_len).triu(1 - self.reach)
+    def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
+        return torch.arange(seq_len) + self.reach - 1

@@ -101,14 +101,16 @@ class BigBird(Mixer[State]):
 
     def _seen(self, t: Int[Tensor, "T"], s: Int[Tensor, "S"]) -> Bool[Tensor, "T S"]:
         age = t[:, None] - s
-        always = (s < self.num_global) | torch.isin(s, torch.tensor(self.columns, dtype=s.dtype))
-        return (age >= 0) & ((age < self.window) | always)
+        return (age >= 0) & ((age < self.window) | self._always(s))
+
+    def _always(self, s: Int[Tensor, "S"]) -> Bool[Tensor, "S"]:
+        return (s < self.num_global) | torch.isin(s, torch.tensor(self.columns, dtype=s.dtype))
 
     def state_size(self, seq_len: int) -> StateSize:
         held = 2 * self.qkv.kv_dim * len(self._kept(seq_len))
         paper = 2 * self.d_model * (self.window + self.num_global + self.num_random)
         return StateSize(paper=paper, resident=held, touched=held)
 
-    def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
+    def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
         t = torch.arange(seq_len)
-        return self._seen(t, t)
+        return torch.where(self._always(t), seq_len, t + self.window) - 1

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from zoo.checks import at_least, positive
@@ -98,6 +98,6 @@ class LlamaXL(Mixer[State]):
         held = 2 * self.qkv.kv_dim * (seq_len if seq_len < size else size + seq_len % size)
         return StateSize(paper=None, resident=held, touched=held)
 
-    def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
+    def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
         segment = torch.arange(seq_len) // self.segment_len
-        return super().visible(seq_len) & (segment[:, None] <= segment + 1)
+        return (segment + 2) * self.segment_len - 1

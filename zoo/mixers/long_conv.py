@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from zoo.checks import at_least, one_of
@@ -65,5 +65,5 @@ class LongConv(Mixer[State]):
         held = self.d_model * min(seq_len, self.max_len - 1)
         return StateSize(paper=self.d_model * seq_len, resident=held, touched=held)
 
-    def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
-        return super().visible(seq_len).triu(1 - self.max_len)
+    def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
+        return torch.arange(seq_len) + self.max_len - 1

@@ -96,8 +96,8 @@ class Nystromformer(Mixer[State]):
         held = self.d_model * seq_len
         return StateSize(paper=2 * self.d_model * self.num_landmarks, resident=held, touched=held)
 
-    def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
-        return torch.ones(seq_len, seq_len, dtype=torch.bool)
+    def visible(self, asked: Bool[Tensor, "*R T"]) -> Bool[Tensor, "*R T"]:
+        return asked.any(-1, keepdim=True).expand_as(asked)
 
 
 def segment_means(length: int, count: int) -> Float[Tensor, "M T"]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from zoo.checks import multiple
@@ -76,10 +76,9 @@ class S2Attn(Mixer[State]):
         held = self.qkv.kv_dim * (seq_len % self.group_size + shifted)
         return StateSize(paper=None, resident=held, touched=held)
 
-    def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
-        t = torch.arange(seq_len)
-        group, shifted = t // self.group_size, (t + self.group_size // 2) // self.group_size
-        return super().visible(seq_len) & ((group[:, None] == group) | (shifted[:, None] == shifted))
+    def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
+        t, size, half = torch.arange(seq_len), self.group_size, self.group_size // 2
+        return torch.maximum((t // size + 1) * size, ((t + half) // size + 1) * size - half) - 1
 
 
 def in_groups(

@@ -22,7 +22,8 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from zoo.checks import one_of
@@ -130,9 +131,21 @@ class SEAttn(Mixer[State]):
         frozen = self.index_sets * retrieved if self.rule.freezes and open_chunk else 0
         return StateSize(None, resident, touched, frozen)
 
-    def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
+    def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
         if self.rule.scores and self.rule.selection in ("prev", "chunk"):
-            return super().visible(seq_len)  # the choice reads tokens that attention may not
-        chunks = spans.fixed_chunks(self.eval_chunk_size, 0, seq_len, torch.device("cpu"))
-        mask = spans.span_mask(self.choice.reachable(chunks), chunks, seq_len, self.block_size)
-        return mask if mask.ndim == 2 else mask.flatten(0, 1).any(0)
+            return super().read_until(seq_len)  # the choice reads tokens that attention may not
+        blocks = self.capacity if self.rule.scores else 0
+        last_start = (torch.arange(seq_len) // self.block_size + blocks) * self.block_size
+        return (last_start // self.eval_chunk_size + 1) * self.eval_chunk_size - 1
+
+    def visible(self, asked: Bool[Tensor, "*R T"]) -> Bool[Tensor, "*R T"]:
+        """With random blocks it has gaps."""
+        own, length, size = super().visible(asked), asked.shape[-1], self.eval_chunk_size
+        if not self.rule.retrieves or self.rule.scores:
+            return own
+        chunks = spans.fixed_chunks(size, 0, length, torch.device("cpu"))
+        asking = F.pad(asked, (0, -length % size)).unflatten(-1, (-1, size)).any(-1)
+        some = asking.reshape(-1, len(chunks.starts)).any(0)
+        drawn = self.choice.drawn(chunks._replace(numbers=chunks.numbers[some], starts=chunks.starts[some]))
+        blocks = (asking[..., some].float() @ drawn.float() > 0).repeat_interleave(self.block_size, dim=-1)
+        return own | F.pad(blocks, (0, length - blocks.shape[-1]))

@@ -6,7 +6,8 @@ B batch, T time, S tokens kept, D model width, H query heads, G key/value heads,
 from functools import partial
 from typing import NamedTuple
 
-from jaxtyping import Bool, Float
+import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from zoo.checks import at_least
@@ -63,5 +64,5 @@ class SlidingWindow(Mixer[State]):
         held = 2 * self.qkv.kv_dim * min(seq_len, self.window - 1)
         return StateSize(paper=2 * self.d_model * min(seq_len, self.window), resident=held, touched=held)
 
-    def visible(self, seq_len: int) -> Bool[Tensor, "T T"]:
-        return super().visible(seq_len).triu(1 - self.window)
+    def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
+        return torch.arange(seq_len) + self.window - 1

@@ -156,14 +156,10 @@ class SpanChoice(nn.Module):
         rule, (_, first_block, num_blocks) = self.rule, view
         return spans.admissible_blocks(starts, rule.block_size, first_block, num_blocks, rule.max_blocks)
 
-    def reachable(self, chunks: spans.Chunks) -> Bool[Tensor, "1 I T U"] | None:
-        """The blocks that each token of a whole sequence may retrieve, whatever the inputs are."""
+    def drawn(self, chunks: spans.Chunks) -> Bool[Tensor, "R U"]:
+        """The blocks of a whole sequence that each of these chunks draws, in any index set."""
         view = View(chunks, 0, len(chunks.tokens) // self.rule.block_size)
-        if not self.rule.retrieves:
-            return None
-        if self.rule.scores:
-            return self._admissible(chunks.starts[chunks.of_token], view)[None, None]
-        return spans.from_ids(self._drawn(view), view.num_blocks).index_select(2, chunks.of_token)
+        return spans.from_ids(self._drawn(view), view.num_blocks).flatten(0, 1).any(0)
 
 
 def _precise(x: Tensor) -> Tensor:

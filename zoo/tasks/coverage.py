@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 
-from jaxtyping import Bool
+import torch
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from zoo.tasks.base import IGNORED, Split, Task, sources
 
-Visible = Callable[[int], Bool[Tensor, "T T"]]  # seq_len -> [t, s]: can output t depend on input s
+Visible = Callable[[Bool[Tensor, "R T"]], Bool[Tensor, "R T"]]  # asked outputs -> what they can depend on
+HELD = 2**24  # entries of a view at once
 
 
 def coverage(task: Task, split: Split, visible: Visible, examples: int = 1000) -> dict[str, float] | None:
@@ -24,6 +26,18 @@ def coverage(task: Task, split: Split, visible: Visible, examples: int = 1000) -
         if places is None:
             return None
         asked = batch.answers != IGNORED
-        seen = visible(segment.seq_len)[batch.positions[asked], places[asked]]
+        seen = _seen(visible, batch.positions[asked], places[asked], segment.seq_len)
         shares[segment.name] = seen.double().mean().item()
     return shares
+
+
+def _seen(
+    visible: Visible, positions: Int[Tensor, "N"], sources: Int[Tensor, "N"], seq_len: int
+) -> Bool[Tensor, "N"]:
+    """Whether the output at each position can depend on its source; the view of a position is made once."""
+    places, row = positions.unique(return_inverse=True)
+    found, every = torch.zeros_like(positions, dtype=torch.bool), max(1, HELD // seq_len)
+    for i, part in enumerate(places.split(every)):
+        view, here = visible(part[:, None] == torch.arange(seq_len)), row // every == i
+        found[here] = view[row[here] % every, sources[here]]
+    return found

@@ -60,7 +60,7 @@ def _running_sums(q: Float[Tensor, "B H T C"], chunks: Chunks) -> Float[Tensor, 
 def parts_of_rows(rows: int, num_blocks: int) -> list[slice]:
     """So many at a time that their scores are not too many to hold."""
     every = max(1, HELD // max(1, num_blocks))
-    return [slice(row, row + every) for row in range(0, rows, every)]
+    return [slice(row, row + every) for row in range(0, max(1, rows), every)]
 
 
 def relevance(
