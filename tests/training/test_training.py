@@ -17,6 +17,7 @@ from tests.training.tiny import STEPS, tiny
 from zoo.config.cell import Cell
 from zoo.instantiate import build_task
 from zoo.kernels.linear_cross_entropy import linear_cross_entropy
+from zoo.launch.run_cell import record
 from zoo.model import build_model
 from zoo.results.outcome import Progress
 from zoo.tasks.batches import BatchStream
@@ -53,6 +54,20 @@ def test_the_state_of_an_open_chunk_counts(tmp_path: Path):
     outcome = train(tiny(mixer="se_attn_no_mem", mixer__chunk_size=8, optim__max_epochs=1), tmp_path)
     assert outcome.state_seq_len == 16
     assert outcome.state_mixer.resident == outcome.state_mixer.touched == 2 * 16 * 7
+
+
+def test_a_timing_of_decoding_that_fails_costs_its_number_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fails(*given: Any) -> float:
+        raise torch.OutOfMemoryError("no room for 32 sequences\nTried to allocate 20 GiB")
+
+    monkeypatch.setattr("zoo.training.outcome.decode_tokens_per_second", fails)
+    cell = tiny(optim__max_epochs=1)
+    written = record(cell, train(cell, tmp_path))
+    assert written["status"] == "ok" and written["slices"][0]["accuracy"] is not None
+    assert written["decode_tokens_per_second"] is None
+    assert written["decode_missing"] == "OutOfMemoryError: no room for 32 sequences"
 
 
 def test_one_cell_leaves_a_whole_record(tmp_path: Path):

@@ -77,7 +77,7 @@ class Outcome:
     examples_per_second: float | None  # while training, evaluation left out; None: no step was taken
     decode_tokens_per_second: (
         float | None
-    )  # see zoo.evaluation.decode_speed; None: diverged, or no exact decoding
+    )  # see zoo.evaluation.decode_speed; None: diverged, no exact decoding, or `decode_missing`
     operations: float  # of the whole cell as planned, counted from shapes (zoo.evaluation.flops)
     peak_memory_bytes: int  # of the process on a CPU; allocated on the device on a GPU
     kernels: dict[str, str]  # op -> implementation that ran
@@ -85,6 +85,7 @@ class Outcome:
         str | None
     )  # how steps were taken, and why not otherwise (zoo.training.step); None: none were taken
     weights: str | None = None  # SHA-256 of weights.safetensors; None: none are kept
+    decode_missing: str | None = None  # the error with which the timing of decoding ended; None: with none
 
 
 @dataclass(frozen=True)

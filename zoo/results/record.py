@@ -159,6 +159,7 @@ class Record(TypedDict, total=False):
     wall_seconds: Required[Amount]
     examples_per_second: Required[Amount | None]
     decode_tokens_per_second: Required[Amount | None]
+    decode_missing: str | None
     operations: Required[Amount]
     peak_memory_bytes: Required[Count]
     kernels: dict[str, str]

@@ -41,8 +41,9 @@ def load(results: Path) -> pd.DataFrame:
     steps, diverged_step: training steps made; the step whose loss was not finite (else NaN).
     wall_seconds, examples_per_second, peak_memory_bytes, accelerator, precision: of training.
     operations: of the whole cell, counted from its shapes (`zoo.evaluation.flops`).
-    decode_tokens_per_second: measured at the end (`zoo.evaluation.decode_speed`); NaN where diverged or not
-    exact. mixer.<key>: one column a setting of any mixer present, dotted as on the command line; NaN where a
+    decode_tokens_per_second: measured at the end (`zoo.evaluation.decode_speed`); NaN where diverged, not
+        exact, or failed (the record's `decode_missing` says how).
+    mixer.<key>: one column a setting of any mixer present, dotted as on the command line; NaN where a
         mixer has no such setting.  task.<key>: the same of the task, but for its segments.
     split: "valid" or "test".
     slice: "seq_len=64,num_kv_pairs=4", with one column for each of its keys.

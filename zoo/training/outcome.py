@@ -5,10 +5,12 @@ import sys
 
 import torch
 
+from zoo import interrupts
 from zoo.evaluation.decode_speed import decode_tokens_per_second
 from zoo.evaluation.flops import cost, working_parameters
+from zoo.model import SequenceModel
 from zoo.results import weights
-from zoo.results.outcome import Outcome
+from zoo.results.outcome import Outcome, reason
 from zoo.state import peak
 from zoo.tasks.coverage import coverage
 from zoo.training.train_state import Begun
@@ -24,6 +26,7 @@ def outcome(begun: Begun, ran: dict[str, str], form: str | None) -> Outcome:
     sound = begun.diverged is None
     model.to(device)  # Lightning leaves it on the CPU
     tested = begun.tallies if sound else {}
+    speed, missing = _decode_speed(model, seq_len, device) if sound else (None, None)
     return Outcome(
         status="ok" if sound else "diverged",
         diverged_step=begun.diverged,
@@ -45,13 +48,23 @@ def outcome(begun: Begun, ran: dict[str, str], form: str | None) -> Outcome:
         exact_decode=model.exact_decode,
         wall_seconds=position.wall_seconds,
         examples_per_second=position.examples / position.train_seconds if position.examples else None,
-        decode_tokens_per_second=decode_tokens_per_second(model, seq_len, device) if sound else None,
+        decode_tokens_per_second=speed,
+        decode_missing=missing,
         operations=cost(begun.cell, model).operations,
         peak_memory_bytes=_peak_memory(device),
         kernels=ran,
         step_form=form or position.step_form,
         weights=weights.keep(sound and begun.cell.keep_weights, begun.folder, model),
     )
+
+
+def _decode_speed(model: SequenceModel, seq_len: int, device: str) -> tuple[float | None, str | None]:
+    """And why there is none.  The cell is trained and tested by now: no error of a timing may undo that."""
+    try:
+        return decode_tokens_per_second(model, seq_len, device), None
+    except Exception as error:
+        interrupts.check()  # some library's answer to an interrupt
+        return None, reason(error)
 
 
 def _peak_memory(device: str) -> int:
