@@ -153,9 +153,10 @@ def test_published_sliding_window_points_follow_from_coverage_alone(
 
 
 def test_views_that_are_made_few_at_a_time_cover_the_same(monkeypatch: pytest.MonkeyPatch):
-    whole = slices(64)
+    given = task_of("mqar_based", most=1000), "test", SlidingWindow(1, 1, 65).visible, 20
+    whole = coverage(*given)
     monkeypatch.setattr("zoo.tasks.coverage.HELD", 7 * 256)
-    assert slices.__wrapped__(64) == whole
+    assert coverage(*given) == whole
 
 
 def test_coverage_of_the_single_slices_at_64():
