@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tests.registry import WIDTH, cases, held, mixer_yaml
 from zoo.blocks.base import Block, Stream
 from zoo.instantiate import make
-from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.base import Beside, Linked, Mixer, Seq
 from zoo.model import SequenceModel, model_from_config, placed, seeded
 from zoo.state import StateSize, peak
 
@@ -112,7 +112,7 @@ def test_an_output_sees_exactly_the_tokens_that_visible_says(name: str):
 
 
 def _from_embedding(model: SequenceModel, embedded: Tensor) -> Tensor:
-    stream = Stream(embedded, None, embedded)
+    stream = Stream(embedded, None, {"embedding": embedded})
     for block in model.blocks:
         stream = block(stream)
     return model.final_norm(stream.sum())
@@ -132,6 +132,49 @@ def test_visible_composes_the_layers_views():
     assert torch.equal(two.visible(every), (age >= 0) & (age < 5))
     assert not two.sees_all(12) and two.sees_all(3)
     assert model_from_config(config([window, COUNTER]), VOCAB).sees_all(12)
+
+
+class Gist(Linked):
+    """A toy with a side channel of its own: leaves its inputs as `gist`, or adds those of a layer below."""
+
+    def __init__(self, d_model: int, leave: bool) -> None:
+        super().__init__()
+        self.reads, self.leaves = ((), ("gist",)) if leave else (("gist",), ())
+
+    def extend_linked(self, x: Seq, state: tuple | None, read: Beside) -> tuple[Seq, tuple, Beside]:
+        return x + read.get("gist", 0), (), {name: x for name in self.leaves}
+
+    def state_size(self, seq_len: int) -> StateSize:
+        return StateSize(paper=None, resident=0, touched=0)
+
+
+def gist(leave: bool) -> dict[str, Any]:
+    return {"_target_": "tests.test_model.Gist", "d_model": WIDTH, "leave": leave}
+
+
+@torch.no_grad()
+def test_what_a_layer_leaves_is_read_above_by_name():
+    """No file of zoo knows this name."""
+    model = model_from_config(config([gist(True), COUNTER, gist(False)]), VOCAB).double().eval()
+    first, _, last = (block.norm for block in model.blocks)
+    seen: list[Tensor] = []
+    for norm in (first, last):
+        norm.register_forward_hook(lambda module, given, out: seen.append(out))
+    whole = model(ids(9))
+    stream = model.start(ids(9))
+    for block in model.blocks:
+        stream = block(stream)
+    assert torch.equal(stream.hidden, seen[0] + seen[1]) and {*stream.beside} == {"embedding", "gist"}
+    head, state = model.extend(ids(9)[:, :4])
+    tail, _ = model.extend(ids(9)[:, 4:], state)
+    assert same(torch.cat([head, tail], dim=1), whole)
+
+
+@pytest.mark.parametrize("layers", [[gist(False)], [gist(False), gist(True)]], ids=["none", "above"])
+def test_what_nothing_below_leaves_is_refused(layers: list[dict[str, Any]]):
+    words = r"Gist \(layer 0 of model\.layers\) reads 'gist', and what is left below it is embedding: put"
+    with pytest.raises(ValueError, match=words):
+        model_from_config(config(layers), VOCAB)
 
 
 @pytest.mark.parametrize("name", NAMES)

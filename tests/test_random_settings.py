@@ -106,8 +106,8 @@ def pieces_are_the_whole(mixer: Mixer, x: Tensor, whole: Tensor, cut: int) -> No
 
 def below(mixer: Linked, x: Tensor) -> Tensor:
     """The outputs above a layer that left other values than the mixer's own: its part in them moves too."""
-    value = mixer.extend_linked(x, None, None)[2].detach()
-    return mixer.extend_linked(x, None, value.flip(1))[0]
+    left = mixer.extend_linked(x, None, {})[2]
+    return mixer.extend_linked(x, None, {name: value.detach().flip(1) for name, value in left.items()})[0]
 
 
 def everything_moves(mixer: Mixer, whole: Tensor) -> None:

@@ -19,7 +19,7 @@ from zoo.checks import covers
 from zoo.config.cell import Cell
 from zoo.config.settings import TrainerConfig
 from zoo.instantiate import make, task_of
-from zoo.mixers.base import Mixer, Shared
+from zoo.mixers.base import EMBEDDING, Mixer, Shared
 from zoo.stacked import StackedEnds, spherical
 from zoo.state import StateSize, total
 from zoo.tasks.base import Task
@@ -70,7 +70,9 @@ def model_from_config(
             mixer = make(placed(layer, i), Mixer)
         with seeded(seed, f"blocks.{i}"):
             blocks.append(make(placed(block, i), Block, mixer=mixer))
-    share([block.mixer for block in blocks])
+    mixers = [block.mixer for block in blocks]
+    check_reads(mixers)
+    share(mixers)
     ends = {"vocab_size": vocab_size, "decoder": decoder, "stacked": stacked}
     return SequenceModel(blocks, seed=seed, **ends, **model)
 
@@ -83,6 +85,18 @@ def without_about(settings: Mapping[str, Any]) -> dict[str, Any]:
 def placed(settings: Mapping[str, Any], index: int) -> dict[str, Any]:
     """The settings of a part at layer `index`: a setting called `layer` is that index."""
     return dict(settings) | ({"layer": index} if "layer" in settings else {})
+
+
+def check_reads(mixers: Iterable[Mixer]) -> None:
+    """ValueError: a layer reads what nothing below it leaves, nor it itself."""
+    left = {EMBEDDING}
+    for i, mixer in enumerate(mixers):
+        left.update(mixer.leaves)
+        if missing := sorted({*mixer.reads} - left):
+            raise ValueError(
+                f"{type(mixer).__name__} (layer {i} of model.layers) reads {missing[0]!r}, and what is left "
+                f"below it is {', '.join(sorted(left))}: put a layer that leaves it further down."
+            )
 
 
 def share(mixers: Iterable[Mixer]) -> None:
@@ -188,8 +202,7 @@ class SequenceModel(nn.Module):
 
         positions: where states are wanted, as many in every row; None: everywhere.
         """
-        embedding = self.embed(inputs, start=0)
-        stream = Stream(embedding, None, embedding)
+        stream = self.start(inputs)
         for block in self.blocks:
             stream = block(stream)
         hidden = stream.sum()
@@ -203,8 +216,7 @@ class SequenceModel(nn.Module):
     ) -> tuple[Float[Tensor, "B T D"], ModelState]:
         """As `forward`, going on from `state` (None: the start): the mixers' split law for the whole."""
         before = state or ModelState((None,) * len(self.blocks), 0)
-        embedding = self.embed(inputs, before.seen)
-        stream, after = Stream(embedding, None, embedding), []
+        stream, after = self.start(inputs, before.seen), []
         for block, layer in zip(self._layers, before.layers, strict=True):
             stream, layer = block.extend(stream, layer)
             after.append(layer)
@@ -243,8 +255,13 @@ class SequenceModel(nn.Module):
             except ValueError as error:
                 raise ValueError(f"{type(mixer).__name__}: {error}") from None
 
-    def embed(self, inputs: Tensor, start: int = 0) -> Tensor:
-        """What goes into the first block: the embedding, with the learned positions from `start` on."""
+    def start(self, inputs: Int[Tensor, "B T"], seen: int = 0) -> Stream:
+        """What goes into the first block, after `seen` tokens."""
+        embedding = self._embed(inputs, seen)
+        return Stream(embedding, None, {EMBEDDING: embedding})
+
+    def _embed(self, inputs: Tensor, start: int) -> Tensor:
+        """The embedding, with the learned positions from `start` on."""
         if self.stacked is None:
             hidden = nn.functional.embedding(inputs, self.embedding)
         else:

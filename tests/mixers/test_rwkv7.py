@@ -6,7 +6,7 @@ import torch
 from tests.definitions.rwkv7 import with_value
 from tests.independence import difference
 from zoo.config.compose import compose
-from zoo.mixers.rwkv7 import RWKV7
+from zoo.mixers.rwkv7 import RWKV7, VALUE
 from zoo.model import build_model
 
 
@@ -22,11 +22,11 @@ def moved(**settings: int) -> RWKV7:
 def test_layers_above_read_the_lowest_layers_values():
     lower, upper = moved(), moved(layer=1)
     x = torch.randn(2, 37, 8, dtype=torch.float64, requires_grad=True)
-    low, _, value = lower.extend_linked(x, None, None)
-    y, _, passed = upper.extend_linked(low, None, value)
+    low, _, left = lower.extend_linked(x, None, {})
+    y, _, passed = upper.extend_linked(low, None, left)
     low_again, v_0 = with_value(lower, x, None)
     y_again, _ = with_value(upper, low_again, v_0)
-    assert passed is value, "all layers read the lowest one's, not their neighbour's"
+    assert passed[VALUE] is left[VALUE], "all layers read the lowest one's, not their neighbour's"
     wanted = [x, *lower.parameters(), *upper.parameters()]
     ours, theirs = (torch.autograd.grad(out.sin().sum(), wanted) for out in (y, y_again))
     assert difference(y.detach(), y_again.detach()) < 1e-10
@@ -49,10 +49,10 @@ def test_a_model_passes_the_lowest_layers_values_up(decoding: bool):
 def test_a_value_from_below_changes_what_comes_out_at_any_cut():
     mixer = moved(layer=1)
     x, value = torch.randn(2, 20, 8, dtype=torch.float64), torch.randn(2, 20, 8, dtype=torch.float64)
-    whole, _, _ = mixer.extend_linked(x, None, value)
+    whole, _, _ = mixer.extend_linked(x, None, {VALUE: value})
     assert not torch.allclose(whole, mixer(x))
-    head, state, _ = mixer.extend_linked(x[:, :7], None, value[:, :7])
-    tail, _, _ = mixer.extend_linked(x[:, 7:], state, value[:, 7:])
+    head, state, _ = mixer.extend_linked(x[:, :7], None, {VALUE: value[:, :7]})
+    tail, _, _ = mixer.extend_linked(x[:, 7:], state, {VALUE: value[:, 7:]})
     torch.testing.assert_close(torch.cat([head, tail], dim=1), whole)
 
 

@@ -52,14 +52,14 @@ def test_every_call_has_a_memory_of_its_own():
 @torch.no_grad()
 def test_what_it_reads_beside_the_stream_is_the_models_input(monkeypatch):
     model, inputs, seen = built(), torch.randint(20, (2, 7)), []
-    original = SharedAttention.extend_with_embedding
+    original = SharedAttention.extend_linked
 
-    def spied(mixer, x, embedding, state):
-        y, after = original(mixer, x, embedding, state)
-        seen.append((x, embedding, y, mixer))
-        return y, after
+    def spied(mixer, x, state, read):
+        y, *after = original(mixer, x, state, read)
+        seen.append((x, read["embedding"], y, mixer))
+        return y, *after
 
-    monkeypatch.setattr(SharedAttention, "extend_with_embedding", spied)
+    monkeypatch.setattr(SharedAttention, "extend_linked", spied)
     model(inputs)
     assert len(seen) == 3
     for x, embedding, y, mixer in seen:

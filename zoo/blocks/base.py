@@ -10,7 +10,7 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 
 from zoo.checks import one_of
-from zoo.mixers.base import Linked, Mixer, ReadsEmbedding, Seq
+from zoo.mixers.base import Beside, Mixer, Seq
 from zoo.state import StateSize, total
 
 NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
@@ -18,15 +18,11 @@ EPS = 1e-5
 
 
 class Stream(NamedTuple):
-    """What passes between blocks: the latest output, not yet added, and the sum of all before it.
-
-    Beside them go, for the mixers that ask, the embedded input and the values of the lowest linked layer.
-    """
+    """What passes between blocks: the latest output, not yet added, and the sum of all before it."""
 
     hidden: Seq
     residual: Seq | None  # None in front of the first block
-    embedding: Seq
-    value: Tensor | None = None
+    beside: Beside  # what mixers have left for those above
 
     def sum(self) -> Tensor:
         return self.hidden if self.residual is None else self.residual + self.hidden
@@ -64,21 +60,18 @@ class Block(nn.Module, ABC):
 
     def forward(self, stream: Stream) -> Stream:
         residual = self._collect(stream)
-        x, value = self.norm(residual), stream.value
-        if isinstance(self.mixer, Linked | ReadsEmbedding):
-            mixed, _, value = self._extend_mixer(x, stream, None)
-        else:
-            mixed = self.mixer(x)
-        return self._joined(*self.after(self._as_wide(mixed, x), residual), stream, value)
+        x = self.norm(residual)
+        mixed, left = self.mixer.forward_linked(x, self._read(stream))
+        return Stream(*self.after(self._as_wide(mixed, x), residual), stream.beside | left)
 
     def extend(self, stream: Stream, state: BlockState | None) -> tuple[Stream, BlockState]:
         """As `forward`, going on from the block's state (None: the start of a sequence)."""
         before = state or BlockState(None)
         residual = self._collect(stream)
         x = self.norm(residual)
-        mixed, mixer_state, value = self._extend_mixer(x, stream, before.mixer)
+        mixed, mixer_state, left = self.mixer.extend_linked(x, before.mixer, self._read(stream))
         hidden, residual, mlp_state = self.extend_after(self._as_wide(mixed, x), residual, before.mlp)
-        return self._joined(hidden, residual, stream, value), BlockState(mixer_state, mlp_state)
+        return Stream(hidden, residual, stream.beside | left), BlockState(mixer_state, mlp_state)
 
     def state_size(self, seq_len: int) -> StateSize:
         """The memory of one sequence after `seq_len` tokens."""
@@ -104,14 +97,8 @@ class Block(nn.Module, ABC):
         del state
         return *self.after(mixed, residual), None
 
-    def _extend_mixer(self, x: Seq, stream: Stream, state: Any) -> tuple[Seq, Any, Tensor | None]:
-        match self.mixer:
-            case Linked():
-                return self.mixer.extend_linked(x, state, stream.value)
-            case ReadsEmbedding():
-                return *self.mixer.extend_with_embedding(x, stream.embedding, state), stream.value
-            case _:
-                return *self.mixer.extend(x, state), stream.value
+    def _read(self, stream: Stream) -> Beside:
+        return {name: stream.beside[name] for name in self.mixer.reads if name in stream.beside}
 
     def _as_wide(self, mixed: Seq, x: Seq) -> Seq:
         """A width of one would be added to the stream without a word."""
@@ -121,9 +108,6 @@ class Block(nn.Module, ABC):
                 "a mixer's output must be as long and as wide as its input."
             )
         return mixed
-
-    def _joined(self, hidden: Seq, residual: Seq, stream: Stream, value: Tensor | None) -> Stream:
-        return Stream(hidden, residual, stream.embedding, value)
 
     def _collect(self, stream: Stream) -> Tensor:
         return self.embed_dropout(stream.hidden) if stream.residual is None else stream.sum()

@@ -21,6 +21,8 @@ from torch import Tensor, nn
 from zoo.state import StateSize
 
 Seq = Float[Tensor, "B T D"]
+Beside = dict[str, Tensor]  # what layers leave to those above beside the stream, by name
+EMBEDDING = "embedding"  # [B T D], left by the model: the tokens as they entered the first layer
 State = TypeVar("State", bound=tuple)
 
 
@@ -37,6 +39,8 @@ class Mixer(nn.Module, ABC, Generic[State]):
 
     causal: bool = True
     exact_decode: bool = True
+    reads: tuple[str, ...] = ()  # of other layers: see Linked
+    leaves: tuple[str, ...] = ()
 
     @abstractmethod
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
@@ -45,6 +49,16 @@ class Mixer(nn.Module, ABC, Generic[State]):
     def forward(self, x: Seq) -> Seq:
         """Mix a whole sequence: the training path.  Override where something faster exists."""
         return self.extend(x)[0]
+
+    def extend_linked(self, x: Seq, state: State | None, read: Beside) -> tuple[Seq, State, Beside]:
+        """`extend` in a model: see Linked."""
+        del read
+        return *self.extend(x, state), {}
+
+    def forward_linked(self, x: Seq, read: Beside) -> tuple[Seq, Beside]:
+        """`forward` in a model: see Linked."""
+        del read
+        return self(x), {}
 
     @abstractmethod
     def state_size(self, seq_len: int) -> StateSize:
@@ -70,30 +84,25 @@ class Mixer(nn.Module, ABC, Generic[State]):
 
 
 class Linked(Mixer[State]):
-    """A mixer whose upper layers also read the values of the lowest (RWKV-7's value residual).
+    """A mixer that reads from other layers beside its input, or leaves something to those above it, by name.
 
-    The model passes them up beside the residual stream.  They are the same tokens', so they are no memory.
+    reads: what the layers below leave, or the model's EMBEDDING.
+    leaves: from here on, all layers above that read the name find it.
+    What it both reads and leaves may be missing, as it is for the lowest of its kind; any other name that is
+    missing is an error when the model is built.  All belongs to the tokens of this call, so it is no memory.
     """
 
     @abstractmethod
-    def extend_linked(self, x: Seq, state: State | None, value: Tensor | None) -> tuple[Seq, State, Tensor]:
-        """As `extend`; `value` [B T *] is what the lowest linked layer left, None there and where the mixer
-        stands alone.  The third result is what goes up: the given values, or the mixer's own."""
+    def extend_linked(self, x: Seq, state: State | None, read: Beside) -> tuple[Seq, State, Beside]:
+        """As `extend`; read: what `reads` names, nothing where the mixer stands alone.  The third result is
+        what `leaves` names."""
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        return self.extend_linked(x, state, None)[:2]
+        return self.extend_linked(x, state, {})[:2]
 
-
-class ReadsEmbedding(Mixer[State]):
-    """A mixer that reads the model's embedded input beside the stream (Zamba's shared block)."""
-
-    @abstractmethod
-    def extend_with_embedding(self, x: Seq, embedding: Seq, state: State | None) -> tuple[Seq, State]:
-        """As `extend`; `embedding` [B T D] are the same tokens as they entered the first layer."""
-
-    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Alone, a mixer has nothing but its input to read as the embedding."""
-        return self.extend_with_embedding(x, x, state)
+    def forward_linked(self, x: Seq, read: Beside) -> tuple[Seq, Beside]:
+        y, _, left = self.extend_linked(x, None, read)
+        return y, left
 
 
 class Shared(Mixer[State]):

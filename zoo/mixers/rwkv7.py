@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from zoo.checks import at_least
 from zoo.kernels.dplr_delta_rule import dplr_delta_rule
-from zoo.mixers.base import Linked, Seq
+from zoo.mixers.base import Beside, Linked, Seq
 from zoo.mixers.delta_heads import unit
 from zoo.mixers.group_norm import HeadsGroupNorm
 from zoo.mixers.heads import heads_of
@@ -26,6 +26,7 @@ from zoo.mixers.undecayed import undecayed
 from zoo.state import StateSize
 
 LOG_LEAST = -math.exp(-0.5)  # no channel keeps less than exp(this) = 0.545 of its past in a step
+VALUE = "rwkv7_value"  # of the lowest layer [B T D]
 POWERS = (0.2, 0.9, 0.7, 0.7, 0.9, 0.2)  # of the lowest layer's shares 1 - (i / D)^p for r, w, k, v, a, g
 
 
@@ -43,6 +44,8 @@ class RWKV7(Linked[State]):
     token and channel.  Alone, or as the lowest of its kind, such a layer has only its own v.
     Differs on purpose: kappa is brought to length 1 by a norm that is smooth around zero.
     """
+
+    reads = leaves = (VALUE,)
 
     def __init__(
         self,
@@ -81,12 +84,12 @@ class RWKV7(Linked[State]):
         nn.init.zeros_(self.out_proj.weight)
         undecayed(self.k_k, self.k_a, self.r_k)
 
-    def extend_linked(self, x: Seq, state: State | None, value: Tensor | None) -> tuple[Seq, State, Tensor]:
+    def extend_linked(self, x: Seq, state: State | None, read: Beside) -> tuple[Seq, State, Beside]:
         S, last = (None, None) if state is None else state
         (x_r, x_w, x_k, x_v, x_a, x_g), last = self.shift(x, last)
         own = self.value(x_v)
-        lowest = own if value is None else value
-        v = own if self.share is None else own + (lowest - own) * torch.sigmoid(self.share(x_v))
+        left = {VALUE: own} | read
+        v = own if self.share is None else own + (left[VALUE] - own) * torch.sigmoid(self.share(x_v))
         r, k, v, w, a = self._heads(self.receptance(x_r), self.key(x_k), v, self.decay(x_w), self.rate(x_a))
         k_k, k_a, r_k = self._heads(self.k_k[None], self.k_a[None], self.r_k[None])
         a, kappa = torch.sigmoid(a), unit(k * k_k)
@@ -94,7 +97,7 @@ class RWKV7(Linked[State]):
         y, S = dplr_delta_rule(r, k, v, -kappa, a * kappa, LOG_LEAST * torch.sigmoid(w), S)
         now = ((r * k * r_k).sum(-1, keepdim=True) * v).transpose(1, 2).flatten(2)
         y = (self.norm(y) + now) * self.gate(x_g)
-        return self.out_proj(y.to(x.dtype)), State(S, last), lowest
+        return self.out_proj(y.to(x.dtype)), State(S, last), left
 
     def _heads(self, *parts: Float[Tensor, "*B T D"]) -> list[Float[Tensor, "*B H T C"]]:
         """In float32 at least."""

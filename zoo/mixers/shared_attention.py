@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.kernels.attention import attention
-from zoo.mixers.base import ReadsEmbedding, Seq, Shared
+from zoo.mixers.base import EMBEDDING, Beside, Linked, Seq, Shared
 from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize
 
@@ -23,7 +23,7 @@ class State(NamedTuple):
     v: Float[Tensor, "B G S C"]
 
 
-class SharedAttention(Shared[State], ReadsEmbedding[State]):
+class SharedAttention(Shared[State], Linked[State]):
     """y = W_call Attention([x, norm(embedding)]), 2 D wide inside; all but W_call is shared by the calls.
 
     Weights are shared, memory is not: every call keeps keys and values of its own, 2 D wide each.
@@ -33,6 +33,7 @@ class SharedAttention(Shared[State], ReadsEmbedding[State]):
     """
 
     share_group = "shared_attention"
+    reads = (EMBEDDING,)
 
     def __init__(
         self,
@@ -62,13 +63,14 @@ class SharedAttention(Shared[State], ReadsEmbedding[State]):
             )
         self.norm, self.qkv, self.attn_proj = first.norm, first.qkv, first.attn_proj
 
-    def extend_with_embedding(self, x: Seq, embedding: Seq, state: State | None) -> tuple[Seq, State]:
-        both = torch.cat([x, self.norm(embedding).to(x.dtype)], dim=-1)
+    def extend_linked(self, x: Seq, state: State | None, read: Beside) -> tuple[Seq, State, Beside]:
+        """Alone, it has nothing but its input to read as the embedding."""
+        both = torch.cat([x, self.norm(read.get(EMBEDDING, x)).to(x.dtype)], dim=-1)
         q, k, v = self.qkv(both, offset=0 if state is None else state.k.shape[2])
         if state is not None:
             k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
         y = attention(q, k, v, slopes=self.qkv.slopes).transpose(1, 2).flatten(2)
-        return self.out_proj(self.attn_proj(y)), State(k, v)
+        return self.out_proj(self.attn_proj(y)), State(k, v), {}
 
     def state_size(self, seq_len: int) -> StateSize:
         held = 2 * self.qkv.kv_dim * seq_len

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.blocks.base import Block, Stream
+from zoo.blocks.base import Block
 from zoo.kernels.choice import kernels
 from zoo.model import SequenceModel
 
@@ -81,7 +81,7 @@ def _sees_future(model: SequenceModel, seq_len: int, seed: int) -> int | None:
     tokens = _tokens(model, seq_len, seed)
     other = tokens.clone()
     other[:, cut:] = (other[:, cut:] + 1) % len(model.embedding)
-    streams = [_start(model, inputs) for inputs in (tokens, other)]
+    streams = [model.start(inputs) for inputs in (tokens, other)]
     for i, block in enumerate(_blocks(model)):
         if not block.mixer.causal:
             return None
@@ -90,11 +90,6 @@ def _sees_future(model: SequenceModel, seq_len: int, seed: int) -> int | None:
         if (one - two)[:, :cut].abs().max() > TOLERANCE * one.abs().max():  # never, where they are NaN
             return i
     return None
-
-
-def _start(model: SequenceModel, tokens: Tensor) -> Stream:
-    embedding = model.embed(tokens)
-    return Stream(embedding, None, embedding)
 
 
 def _tokens(model: SequenceModel, seq_len: int, seed: int) -> Tensor:
