@@ -32,12 +32,12 @@ def coverage(task: Task, split: Split, visible: Visible, examples: int = 1000) -
 
 
 def _seen(
-    visible: Visible, positions: Int[Tensor, "N"], sources: Int[Tensor, "N"], seq_len: int
+    visible: Visible, positions: Int[Tensor, "N"], keys: Int[Tensor, "N"], seq_len: int
 ) -> Bool[Tensor, "N"]:
     """Whether the output at each position can depend on its source; the view of a position is made once."""
     places, row = positions.unique(return_inverse=True)
     found, every = torch.zeros_like(positions, dtype=torch.bool), max(1, HELD // seq_len)
     for i, part in enumerate(places.split(every)):
         view, here = visible(part[:, None] == torch.arange(seq_len)), row // every == i
-        found[here] = view[row[here] % every, sources[here]]
+        found[here] = view[row[here] % every, keys[here]]
     return found
