@@ -53,7 +53,7 @@ bench: setup  ## the tables of benchmarks/ (an hour on an idle machine)
 	$(BIN)/python -m benchmarks.compose --out benchmarks/tables/compose.md
 	$(BIN)/python -m benchmarks.scale --out benchmarks/tables/scale.md
 	$(BIN)/python -m benchmarks.launcher --out benchmarks/tables/launcher.md
-	$(BIN)/python -m benchmarks.kernels_offline --jobs 2 --out results/kernels_offline.md
+	$(BIN)/python -m benchmarks.kernels_offline --jobs 2 --note --out results/kernels_offline.md
 	$(BIN)/python -m benchmarks.report --out benchmarks/tables/report.md
 
 docs: setup  ## what is made by running: docs/mixers.md, state.md, independence.md, the notebooks' outputs (minutes)

@@ -1,13 +1,15 @@
 """Compile every Triton kernel for GPUs that are not here, and read what the compiler made of it.
 
-    python -m benchmarks.kernels_offline [--op NAME ...] [--arch 90 80] [--few] [--jobs N] [--out FILE]
+    python -m benchmarks.kernels_offline [--op NAME ...] [--arch 90 80] [--few] [--jobs N] [--out FILE] [--note]
 
 Our own wrappers run on tensors without memory (device "meta") and each launch stops after its compilation,
 so what is compiled is what a GPU would be given.  Exit code 1 where a kernel spills registers, multiplies
 matrices without a tensor-core instruction or wants more shared memory than there is.  Nothing here is a time.
+--note writes down the source of each op that was found fit: make test compiles an op whose source is another.
 """
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -25,10 +27,12 @@ from pathlib import Path
 from typing import Any
 
 from zoo.kernels.choice import TRITON, names_with
+from zoo.kernels.verdicts import source
 
 SHARED = {80: 163 * 1024, 90: 227 * 1024}  # bytes a block can have
 MMA = {80: "HMMA", 90: "HGMMA"}
 BLOCKS = ("OWN", "OTHER", "CHUNK", "BLOCK")  # constants that say how a kernel is cut
+NOTE = Path(__file__).parent / "tables" / "kernels_compiled.json"
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ def main() -> int:
     parser.add_argument("--few", action="store_true", help="a quick choice of the configurations")
     parser.add_argument("--jobs", type=int, default=1, help="ops at the same time (default: 1)")
     parser.add_argument("--out", type=Path, help="also write the table to this file")
+    parser.add_argument("--note", action="store_true", help="where all are fit, note their source")
     args = parser.parse_args()
     names = names_with(TRITON)
     if unknown := sorted(set(args.op or []) - set(names)):
@@ -79,7 +84,25 @@ def main() -> int:
         args.out.write_text(text + "\n")
     wrong = [f"{k.op} {k.kernel} ({k.case}, {k.dtype}, sm_{k.arch}): {w}" for k in found for w in k.wrong]
     print("\n".join(wrong), file=sys.stderr, end="\n" if wrong else "")
-    return 1 if wrong or not found else 0
+    if wrong or not found:
+        return 1
+    if args.note:
+        noted = {op: made_of(op) if op in {k.op for k in found} else text for op, text in notes().items()}
+        NOTE.write_text(json.dumps(noted, indent=2) + "\n")
+    return 0
+
+
+def notes() -> dict[str, str]:
+    """Of every op: what its kernels were made of when they were last found fit; "" where they never were."""
+    found = json.loads(NOTE.read_text()) if NOTE.exists() else {}
+    return {op: found.get(op, "") for op in names_with(TRITON)}
+
+
+def made_of(op: str) -> str:
+    """A hash of the op's source and of all of ours that it imports, and the compiler."""
+    import triton
+
+    return f"{source(f'zoo.kernels.{op}.triton')}, triton {triton.__version__}"
 
 
 def compiled(archs: list[int], few: bool, names: list[str], jobs: int) -> Iterator[Compiled]:

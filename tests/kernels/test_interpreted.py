@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -53,8 +54,23 @@ def test_a_population_trains_through_triton(tmp_path: Path):
 
 
 @pytest.mark.xdist_group("triton_compiler")
+@pytest.mark.timeout(1800)
 def test_compiles_for_a_gpu_that_is_not_here(tmp_path: Path):
-    """Without a spill, with tensor-core instructions, within shared memory.  The whole table: make bench."""
-    done = run(tmp_path, "benchmarks.kernels_offline", "--few", "--arch", "90")
+    """Without a spill, with tensor-core instructions, within shared memory: one op, and those whose source was
+    not found fit before (docs/kernels.md).  The whole table: make bench."""
+    from benchmarks.kernels_offline import made_of, notes
+
+    ops = ["block_summaries", *(op for op, noted in notes().items() if noted != made_of(op))]
+    compiles(tmp_path, ops)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_every_op_compiles_for_a_gpu_that_is_not_here(tmp_path: Path):
+    compiles(tmp_path, WITH_TRITON)
+
+
+def compiles(cache: Path, ops: Iterable[str]) -> None:
+    done = run(cache, "benchmarks.kernels_offline", "--few", "--arch", "90", "--op", *ops)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert all(f"| {op} |" in done.stdout for op in WITH_TRITON)
+    assert all(f"| {op} |" in done.stdout for op in ops)
