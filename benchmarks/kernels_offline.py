@@ -1,6 +1,6 @@
 """Compile every Triton kernel for GPUs that are not here, and read what the compiler made of it.
 
-    python -m benchmarks.kernels_offline [--op NAME ...] [--arch 90 80] [--few] [--jobs N] [--out FILE] [--note]
+  python -m benchmarks.kernels_offline [--op NAME ...] [--arch 90 80] [--few] [--jobs N] [--note] [--out FILE]
 
 Our own wrappers run on tensors without memory (device "meta") and each launch stops after its compilation,
 so what is compiled is what a GPU would be given.  Exit code 1 where a kernel spills registers, multiplies

@@ -1,11 +1,18 @@
 """A sweep that is disturbed again and again, and what must hold of its folder each time."""
 
+import io
 import json
 import subprocess
+import sys
 import time
+from contextlib import redirect_stderr
 from pathlib import Path
 
-from tests.command import DONE, SMALL, finish, start
+import pytest
+
+from tests.command import DONE, SMALL, TOYS, start
+from tests.toys.faulty import PACE
+from zoo import run
 from zoo.results import lease, store
 
 CELLS = ("mixer=faulty", "mixer.seconds=0.05", "max_examples=64", "optim.eval_batch_size=64")
@@ -23,6 +30,16 @@ class Sweep:
     def start(self, python_path: str = "") -> subprocess.Popen[str]:
         return start(*self.words, cwd=self.place, python_path=python_path)
 
+    def run(self) -> tuple[int, str]:
+        """Exit code and errors; in this process and as fast as it goes, for nothing disturbs it."""
+        errors = io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stderr(errors):
+            patch.setenv(PACE, "0")
+            patch.chdir(self.place)
+            patch.setattr(sys, "argv", ["zoo.run", "--config-dir", str(TOYS), *self.words])
+            code = run.main()
+        return code, errors.getvalue()
+
     def folders(self) -> list[Path]:
         return sorted(self.place.glob("results/faulty-*"))
 
@@ -33,9 +50,11 @@ class Sweep:
     def failed(self) -> set[Path]:
         return {folder for folder in self.folders() if (folder / "error.txt").exists()}
 
-    def until_at_work(self, process: subprocess.Popen[str]) -> None:
+    def until_at_work(self, process: subprocess.Popen[str], done: int = 0) -> None:
+        """On some cell, with so many behind it."""
         end = time.monotonic() + PATIENCE_S
-        while not self.at_work() and process.poll() is None and time.monotonic() < end:
+        while not (self.at_work() and sum(map(store.is_done, self.folders())) >= done):
+            assert process.poll() is None and time.monotonic() < end
             time.sleep(0.01)
 
     def look(self) -> None:
@@ -57,8 +76,7 @@ class Sweep:
 
     def complete(self, undisturbed: "Sweep") -> None:
         """The command once more, to its end: as if nothing had happened."""
-        code, _, err = finish(self.start(), PATIENCE_S)
-        assert (code, err) == (0, "")
+        assert self.run() == (0, "")
         self.look()
         folders = self.folders()
         assert [folder.name for folder in folders] == [folder.name for folder in undisturbed.folders()]

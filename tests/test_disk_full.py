@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import SMALL, finish, start
-from tests.disturbed import PATIENCE_S, Sweep, litter
-from tests.toys.faulty import PACE
+from tests.command import SMALL, Zoo
+from tests.disturbed import Sweep, litter
 from zoo.results import store
 
 CELLS = 6
@@ -29,6 +28,12 @@ def small(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", place], check=True)
 
 
+@pytest.fixture
+def zoo(small: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Zoo:
+    monkeypatch.chdir(small)
+    return Zoo(monkeypatch, capfd)
+
+
 def make_room(place: Path) -> None:
     subprocess.run(["mount", "-o", "remount,size=8m", place], check=True)
 
@@ -40,14 +45,11 @@ def check_end(code: int, err: str, place: Path) -> None:
     assert litter(place) == []
 
 
-def test_a_sweep_meets_the_end_of_its_disk(tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv(PACE, "0")
+def test_a_sweep_meets_the_end_of_its_disk(tmp_path: Path, small: Path):
     (tmp_path / "large").mkdir()
     undisturbed, sweep = Sweep(tmp_path / "large", CELLS), Sweep(small, CELLS)
-    code, _, err = finish(undisturbed.start(), PATIENCE_S)
-    assert (code, err) == (0, "")
-    code, _, err = finish(sweep.start(), PATIENCE_S)
-    check_end(code, err, small)
+    assert undisturbed.run() == (0, "")
+    check_end(*sweep.run(), small)
     sweep.look()
     assert 0 < len(sweep.finished) < CELLS
     assert [*small.glob("results/*/error.txt")] == []
@@ -55,22 +57,22 @@ def test_a_sweep_meets_the_end_of_its_disk(tmp_path: Path, small: Path, monkeypa
     sweep.complete(undisturbed)
 
 
-def test_a_cell_meets_the_end_of_its_disk(small: Path):
+def test_a_cell_meets_the_end_of_its_disk(zoo: Zoo, small: Path):
     (small / "ballast").write_bytes(bytes(300 << 10))  # no room for a checkpoint
     words = (*SMALL, WINDOW, "d_model=32")
-    code, _, err = finish(start(*words, cwd=small), PATIENCE_S)
+    code, _, err = zoo(*words)
     check_end(code, err, small)
     (folder,) = small.glob("results/sliding_window-*")
     assert not store.is_done(folder) and not (folder / "claim.json").exists()
     (small / "ballast").unlink()
-    code, _, err = finish(start(*words, cwd=small), PATIENCE_S)
+    code, _, err = zoo(*words)
     assert (code, err) == (0, "") and store.is_done(folder)
 
 
-def test_a_disk_that_is_full_already(small: Path):
+def test_a_disk_that_is_full_already(zoo: Zoo, small: Path):
     with (small / "ballast").open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
         while True:
             file.write(bytes(4096))
-    code, out, err = finish(start("-m", *SMALL, WINDOW, cwd=small), PATIENCE_S)
+    code, out, err = zoo("-m", *SMALL, WINDOW)
     assert code in (1, 2) and len(err.splitlines()) == 1, err
     assert "No space left on device" in err and "ok" not in out

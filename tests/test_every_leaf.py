@@ -187,6 +187,7 @@ ELSEWHERE = (
     "keep_weights",
     "trainer.callbacks",
     "trainer.checkpoint_seconds",
+    "trainer.step",
 )
 
 

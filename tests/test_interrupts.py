@@ -26,7 +26,7 @@ COMMANDS = {
 }
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 SAID = "interrupted; the same command goes on where this one stopped\n"
-TRIES, MOMENTS = 8, 40
+TRIES, MOMENTS = 4, 40
 
 
 @pytest.fixture

@@ -75,10 +75,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
 
 
 def at_once(sweep: Sweep) -> Sweep:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(PACE, "0")
-        code, _, err = finish(sweep.start(), PATIENCE_S)
-    assert (code, err) == (0, "")
+    assert sweep.run() == (0, "")
     return sweep
 
 
@@ -108,28 +105,33 @@ def kill_at(sweep: Sweep, whom: Sequence[str], chance: random.Random) -> None:
         process = sweep.start()
         sweep.until_at_work(process)
         time.sleep(chance.uniform(0, 1.5))
-        failed = sweep.failed()
-        kill(sweep, process, who, chance)
-        sweep.look()
-        assert "worker" in who or sweep.failed() <= failed, "what was killed with its driver has not failed"
+        kill_now(sweep, process, who, chance)
 
 
-def test_kills_at_three_random_moments(tmp_path: Path, undisturbed: Sweep, monkeypatch: pytest.MonkeyPatch):
-    sweep = Sweep(tmp_path, FEW)
-    kill_at(sweep, ("driver", "all", "worker"), random.Random(0))
-    assert len(sweep.finished) == FEW - 1
+def kill_now(sweep: Sweep, process: subprocess.Popen[str], who: str, chance: random.Random) -> None:
+    failed = sweep.failed()
+    kill(sweep, process, who, chance)
+    sweep.look()
+    assert "worker" in who or sweep.failed() <= failed, "what was killed with its driver has not failed"
+
+
+def test_kills_at_random_moments(tmp_path: Path, undisturbed: Sweep):
+    """Of all processes; of a worker, then the driver.  Of the driver alone: tests/test_launcher.py."""
+    sweep, chance = Sweep(tmp_path, FEW), random.Random(0)
+    kill_at(sweep, ("all",), chance)
+    process = sweep.start()
+    sweep.until_at_work(process, done=1)
+    kill_now(sweep, process, "worker", chance)
     left_at_the_very_end(next(iter(sweep.finished)))
-    monkeypatch.setenv(PACE, "0")
     sweep.complete(undisturbed)
 
 
-def test_kills_of_populations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_kill_of_populations(tmp_path: Path):
     """In float32, where the last bits of a member depend on how many train as one."""
     for name in ("undisturbed", "killed"):
         (tmp_path / name).mkdir()
     sweep = Sweep(tmp_path / "killed", FEW, "population=3")
-    kill_at(sweep, ("driver", "worker"), random.Random(1))
-    monkeypatch.setenv(PACE, "0")
+    kill_at(sweep, ("driver",), random.Random(1))
     sweep.complete(at_once(Sweep(tmp_path / "undisturbed", FEW, "population=3")))
     assert {store.read(folder)["population"]["size"] for folder in sweep.folders()} == {2, 3}
 
@@ -159,5 +161,4 @@ def test_kills_at_twenty_random_moments(
     chance = random.Random(seed)
     kill_at(sweep, chance.choices(("driver", "all", "worker first"), k=20), chance)
     assert len(sweep.finished) < MANY, "all was done before the last kill: give it more cells"
-    monkeypatch.setenv(PACE, "0")
     sweep.complete(undisturbed)

@@ -19,6 +19,7 @@ SHOWN = {
     "anatomy_of_a_state": (3, ["32 of 32 scalars are alive", "40 of 48 scalars are alive"]),
     "pareto": (4, ["**51 cells**", "frontier_share", "[]"]),
 }
+LONG, SHORT = "{train_examples: 4800,", "{train_examples: 64,"  # what is trained here shows no number
 
 
 @named
@@ -27,6 +28,8 @@ def test_runs_and_shows_what_it_promises(
 ):
     monkeypatch.setenv("ZOO_RESULTS", str(fake.write(tmp_path_factory.mktemp("results"), seeds=1)))
     opened = nbformat.read(notebook, as_version=4)
+    for cell in opened.cells:
+        cell.source = cell.source.replace(LONG, SHORT)
     NotebookClient(opened, timeout=600, kernel_name="python3").execute(cwd=str(HOME))
     outputs = [output for cell in opened.cells if cell.cell_type == "code" for output in cell.outputs]
     pictures, words = SHOWN[notebook.stem]

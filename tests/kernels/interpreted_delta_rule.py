@@ -39,8 +39,8 @@ def draw(length: int, K: int, V: int, writes: int = 1, strength: float = 1.0, ba
     [
         (1, 1, 2, 1, 1),
         (63, 5, 3, 1, 0.01),
-        (64, 16, 33, 1, 1),
-        (65, 24, 17, 1, 300),
+        pytest.param(64, 16, 33, 1, 1, marks=pytest.mark.slow),
+        pytest.param(65, 24, 17, 1, 300, marks=pytest.mark.slow),
         (50, 9, 4, 3, 1),
         (70, 70, 20, 1, 0.1),  # the state in two halves
     ],

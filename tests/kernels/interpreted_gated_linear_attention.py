@@ -45,7 +45,7 @@ def draw(
     [
         ((1, 1, 1, 2, 3), 1.0, True),
         ((1, 1, 65, 33, 66), 1.0, True),  # two chunks, two blocks of keys, two of values
-        ((1, 1, 130, 5, 6), 0.05, True),
+        pytest.param((1, 1, 130, 5, 6), 0.05, True, marks=pytest.mark.slow),
         ((2, 1, 70, 16, 16), 80.0, False),
     ],
     ids=str,

@@ -34,8 +34,17 @@ def inputs_of(size: Sizes, started: bool, seed: int = 0) -> list:
     return [*qkv, EPS, kv.requires_grad_(), z.requires_grad_()]
 
 
-@pytest.mark.parametrize("started", [False, True])
-@pytest.mark.parametrize("size", [(2, 1, 37, 3, 5), (1, 1, 128, 16, 16), (1, 1, 150, 5, 33)], ids=str)
+@pytest.mark.parametrize(
+    ("size", "started"),
+    [
+        ((2, 1, 37, 3, 5), False),
+        ((1, 1, 150, 5, 33), True),
+        pytest.param((2, 1, 37, 3, 5), True, marks=pytest.mark.slow),
+        pytest.param((1, 1, 150, 5, 33), False, marks=pytest.mark.slow),
+        *(pytest.param((1, 1, 128, 16, 16), started, marks=pytest.mark.slow) for started in (False, True)),
+    ],
+    ids=str,
+)
 def test_outputs_states_and_gradients(size: Sizes, started: bool):
     as_near_as_torch(taylor_scan_triton, taylor_scan_reference, inputs_of(size, started))
 
@@ -45,7 +54,7 @@ def test_many_channels_and_columns():
     as_near_as_torch(taylor_scan_triton, taylor_scan_reference, inputs_of((1, 1, 66, 17, 33), True))
 
 
-@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("started", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_spans_side_by_side(monkeypatch: pytest.MonkeyPatch, started: bool):
     """Few heads: what each span of chunks adds comes first, forward and from the end."""
     monkeypatch.setattr(launch, "PROGRAMS", 3)
@@ -61,7 +70,7 @@ def test_one_token(started: bool):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("cut", [1, 40, 64, 99])
+@pytest.mark.parametrize("cut", [1, 64, 99])
 def test_a_state_is_all_that_a_head_leaves(cut: int):
     """In two parts, the second token by token at its end."""
     q, k, v, *_ = inputs_of((1, 1, 100, 4, 6), False)
@@ -85,9 +94,11 @@ def test_a_state_alone_can_be_asked_for_its_gradients():
         torch.testing.assert_close(mine, true, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("in_dims", [(0, 0, 0, None, 0, 0), (0, None, 2, None, None, 0)])
-@pytest.mark.parametrize(("batch", "length"), [(2, 1), (1, 66)])
-def test_stacked_members_are_more_of_the_batch(in_dims: tuple[int | None, ...], batch: int, length: int):
+@pytest.mark.parametrize(
+    ("batch", "length", "in_dims"),
+    [(2, 1, (0, 0, 0, None, 0, 0)), (1, 66, (0, None, 2, None, None, 0))],
+)
+def test_stacked_members_are_more_of_the_batch(batch: int, length: int, in_dims: tuple[int | None, ...]):
     members_as_alone(taylor_scan_triton, inputs_of((batch, 1, length, 2, 3), True), in_dims)
 
 

@@ -24,16 +24,18 @@ FACTOR, FLOOR = 8, 4e-6  # times torch's own error, and of the largest number be
 @cache
 def served() -> list[Case]:
     """Whose mixer calls an op that has a Triton form, in training or token by token."""
-    return [case for case in cases() if _ops_of(case) & set(names_with(TRITON))]
+    return [case for case in cases() if ops_of(case)]
 
 
-def _ops_of(case: Case) -> set[str]:
+@cache
+def ops_of(case: Case) -> frozenset[str]:
+    """The ops with a Triton form that it calls."""
     mixer = build(case)
     with torch.no_grad(), kernels("auto") as used:
         _, state = mixer.extend(tokens(8))
         mixer.extend(tokens(1), state)
         mixer(tokens(8))
-    return set(used.ran)
+    return frozenset(used.ran) & set(names_with(TRITON))
 
 
 def tokens(length: int, seed: int = 0, batch: int = 1) -> Tensor:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.command import Zoo
 from tests.slurm.cluster import Cluster, why_not
 
 
@@ -31,3 +32,12 @@ def cluster(session_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluste
         monkeypatch.setenv(key, value)
     assert "ZOO_TOYS_HEALED" not in os.environ
     return session_cluster
+
+
+@pytest.fixture
+def zoo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], cluster: Cluster
+) -> Iterator[Zoo]:
+    monkeypatch.chdir(tmp_path)
+    yield Zoo(monkeypatch, capfd)
+    cluster.ask("scancel", "--user=root")

@@ -1,7 +1,6 @@
 """What stands in the queue: arrays within the limits, nothing twice, and nothing at all after a mistake."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,15 +12,6 @@ from zoo.launch.slurm import submit
 
 LATER = "hydra.launcher.additional_parameters={begin: now+1hour}"
 WORDS = ("-m", *SMALL, "mixer=faulty", "hydra/launcher=slurm", LATER, "hydra.launcher.wait=false")
-
-
-@pytest.fixture
-def zoo(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], cluster: Cluster
-) -> Iterator[Zoo]:
-    monkeypatch.chdir(tmp_path)
-    yield Zoo(monkeypatch, capfd)
-    cluster.ask("scancel", "--user=root")
 
 
 def pending(cluster: Cluster) -> list[str]:

@@ -1,19 +1,22 @@
 """The user's command on a real SLURM: whatever happens to a cell or its job, nothing is lost or lies."""
 
 import json
-import os
 import re
 import subprocess
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 import pytest
 
-from tests.command import OURS, SMALL, finish, start
+from analysis import pareto
+from tests.command import SMALL, Zoo, finish, start
 from tests.slurm.cluster import Cluster
 from tests.toys.faulty import HEALED, PACE
+from zoo.launch.slurm import follow
 from zoo.results import lease, manifest, store, table
 
 SLURM = ("hydra/launcher=slurm", "hydra.launcher.poll_s=1")
@@ -46,11 +49,11 @@ def folder_of(place: Path, way: str, seed: int) -> Path | None:
     return None
 
 
-def test_the_users_command_and_its_picture(tmp_path: Path, cluster: Cluster):
+def test_the_users_command_and_its_picture(zoo: Zoo, tmp_path: Path):
     words = ("-m", "experiment=smoke", "mixer=based,sliding_window", "d_model=16", *SLURM)
     words = (*words, "hydra.launcher.cells_per_job=2", "hydra.launcher.n_workers=2")
     words = (*words, "hydra.launcher.setup_lines=[touch set_up]")
-    code, out, err = run(tmp_path, *words, "hydra.launcher.wait=false")
+    code, out, err = zoo(*words, "hydra.launcher.wait=false")
     assert (code, err) == (0, "")
     assert "2 cells: 0 done already, 2 to run" in out and "1 jobs submitted" in out
     assert re.search(r"^code [0-9a-f]{10}", out, re.MULTILINE)
@@ -60,7 +63,7 @@ def test_the_users_command_and_its_picture(tmp_path: Path, cluster: Cluster):
     about = json.loads(submission.read_text())
     assert len(about["git_revision"]) == 40
     assert ("with uncommitted changes: the records say so" in out) is (about["git_clean"] is False)
-    code, out, err = run(tmp_path, *words)  # follows what is in the queue
+    code, out, err = zoo(*words)  # follows what is in the queue
     assert (code, err) == (0, "") and "submitted" not in out
     assert "accuracy on the test split" in out
     frame = table.load(tmp_path / "results")
@@ -68,16 +71,14 @@ def test_the_users_command_and_its_picture(tmp_path: Path, cluster: Cluster):
     records = [store.read(folder) for folder in tmp_path.glob("results/*-*")]
     assert {record["git_revision"] for record in records} == {about["git_revision"]}
     assert (tmp_path / "set_up").exists()
-    draw = [sys.executable, "-m", "analysis.pareto", "results"]
-    done = subprocess.run(draw, cwd=tmp_path, env=os.environ | OURS, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    pareto.main(["results"])
     assert [*tmp_path.rglob("*.png")] and [*tmp_path.rglob("*.pdf")]
 
 
 def test_a_driver_here_and_one_on_slurm_share_a_sweep(
     tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv(PACE, "0.5")
+    monkeypatch.setenv(PACE, "0.3")
     grid = (*ALONE, "seed=0,1,2,3")
     drivers = [start(*grid, "hydra.launcher.n_workers=1", cwd=tmp_path)]
     limits = ("hydra.launcher.cells_per_job=4", "hydra.launcher.n_workers=1")
@@ -94,37 +95,86 @@ def test_a_driver_here_and_one_on_slurm_share_a_sweep(
     assert all(out.count(": ok  test") == 4 for _, out, _ in ends)
 
 
+@contextmanager
+def meanwhile(act: Callable[[], object]) -> Iterator[None]:
+    """`act` in a thread of its own, while the command runs in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(act)
+        yield
+        done.result(PATIENCE_S)
+
+
 def test_cancelled_or_out_of_time_once_too_often(
-    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    zoo: Zoo, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
     """Neither looks finished; what the second run needs is there, whoever runs it."""
+    monkeypatch.setattr(follow, "SETTLE_S", 2.0)  # no network between us
     limits = ("hydra.launcher.timeout_min=5", "hydra.launcher.max_num_timeout=0")
-    process = start(*ALONE, "seed=0,1", *SLURM, *limits, cwd=tmp_path)
-    until(lambda: saved(tmp_path, 0) and saved(tmp_path, 1), process)
-    cluster.ask("scancel", cluster.job(0))
-    cluster.ask("scancel", "--signal=USR2", cluster.job(1))
-    code, out, err = finish(process, PATIENCE_S)
+
+    def blows() -> None:
+        until(lambda: saved(tmp_path, 0) and saved(tmp_path, 1))
+        cluster.ask("scancel", cluster.job(0))
+        cluster.ask("scancel", "--signal=USR2", cluster.job(1))
+
+    with meanwhile(blows):
+        code, out, err = zoo(*ALONE, "seed=0,1", *SLURM, *limits)
     assert (code, err) == (1, "") and out.count("FAILED") == 2
     assert "ended (CANCELLED) before this cell had a result" in out
     assert "timed-out too many times" in out
     assert [*tmp_path.glob("results/*/result.json")] == []
     monkeypatch.setenv(PACE, "0")
-    code, _, err = run(tmp_path, *ALONE, "seed=0,1", "hydra.launcher.n_workers=2")
-    assert (code, err) == (0, "")
+    for seed in (0, 1):
+        code, _, err = zoo(*ALONE[1:], f"seed={seed}")
+        assert (code, err) == (0, "")
     assert [*tmp_path.glob("results/*/error.txt")] == []
 
 
-BLOWS = (("scancel", "--signal=USR2"), ("scancel", "--signal=TERM"), ("scontrol", "requeue"))
+BLOWS = (("scancel", "--signal=USR2"), ("scontrol", "requeue"), ("scancel", "--signal=TERM"))
 LIMITED = ("seed=3", "hydra.launcher.timeout_min=2", "hydra.launcher.signal_delay_s=45")
 CHEAP = ("seed=4", "hydra.launcher.partition=cheap", "hydra.launcher.gres=gpu:1")
 
 
+def send_away(place: Path, cluster: Cluster, blows: Sequence[tuple[str, ...]]) -> None:
+    """The job of each seed once, in its own way, when its good cell can go on from somewhere."""
+    left = dict(enumerate(blows))
+    while left:
+        until(lambda: any(saved(place, seed) for seed in left))
+        seed = next(seed for seed in left if saved(place, seed))
+        cluster.ask(*left.pop(seed), cluster.job(seed))
+
+
+def test_jobs_that_are_sent_away_lose_nothing(
+    zoo: Zoo, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+):
+    """Two jobs, each of a good cell and one that dies; then the bad cells are healed.
+
+    SIGUSR2 is what SLURM sends before the time limit and, on some sites, a preemption; a requeue sends
+    SIGTERM and no more.
+    """
+    monkeypatch.setattr(follow, "SETTLE_S", 2.0)  # no network between us
+    grid = ("seed=0,1", "mixer.way=none,kill")
+    slurm = (*ALONE, *grid, *SLURM, "hydra.launcher.cells_per_job=2", "hydra.launcher.n_workers=2")
+    with meanwhile(lambda: send_away(tmp_path, cluster, BLOWS[:2])):
+        code, out, err = zoo(*slurm)
+    assert (code, err) == (1, "")
+    assert lives(tmp_path, 0) == [(2, True)] * 2
+    check_failures(tmp_path, out, ("kill",), 2)
+    monkeypatch.setenv(HEALED, "1")
+    monkeypatch.setenv(PACE, "0")
+    code, out, err = zoo(*slurm)
+    assert (code, err) == (0, "") and "4 cells: 2 done already, 2 to run" in out
+    for seed, way in product((0, 1), ("none", "kill")):
+        code, _, err = zoo(*ALONE[1:], f"seed={seed}", f"mixer.way={way}", "results=undisturbed")
+        assert (code, err) == (0, "")
+    same_numbers(tmp_path / "results", tmp_path / "undisturbed", 4)
+
+
+@pytest.mark.slow
 def test_nothing_is_lost_whatever_happens(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
     """Three jobs, each of a good cell and three bad ones; every job is also sent away once, in its own way.
 
-    SIGUSR2 is what SLURM sends before the time limit and, on some sites, a preemption; SIGTERM alone, what
-    others send; a requeue sends that and no more.  A fourth job lives through its time limit, a fifth is
-    preempted by a partition above its own.  Once the bad cells are healed, all jobs lose their node.
+    A fourth job lives through its time limit, a fifth is preempted by a partition above its own.  Once the
+    bad cells are healed, all jobs lose their node.
     """
     monkeypatch.setenv(PACE, "6")
     limited = start(*ALONE, *SLURM, *LIMITED, "hydra.launcher.wait=false", cwd=tmp_path)
@@ -133,11 +183,7 @@ def test_nothing_is_lost_whatever_happens(tmp_path: Path, cluster: Cluster, monk
     grid = ("-m", *SMALL, *LONG, "mixer=faulty", "seed=0,1,2", f"mixer.way={','.join(WAYS)}")
     slurm = (*grid, *SLURM, "hydra.launcher.cells_per_job=4", "hydra.launcher.n_workers=4")
     process = start(*slurm, cwd=tmp_path)
-    left = dict(enumerate(BLOWS))
-    while left:
-        until(lambda: any(saved(tmp_path, seed) for seed in left), process)
-        seed = next(seed for seed in left if saved(tmp_path, seed))
-        cluster.ask(*left.pop(seed), cluster.job(seed))
+    send_away(tmp_path, cluster, BLOWS)
     until(lambda: saved(tmp_path, 4), cheap)
     cluster.ask("sbatch", "-p", "high", "--gres=gpu:1", "--output=/dev/null", "--wrap=sleep 1")
     for submitted, expected in ((limited, 0), (cheap, 0), (process, 1)):
@@ -145,7 +191,7 @@ def test_nothing_is_lost_whatever_happens(tmp_path: Path, cluster: Cluster, monk
         assert (code, err) == (expected, "")
     assert lives(tmp_path, 0) == [(2, True)] * 3
     assert lives(tmp_path, 4) == [(2, True)]
-    check_failures(tmp_path, out)
+    check_failures(tmp_path, out, WAYS[1:], 3)
     monkeypatch.setenv(HEALED, "1")
     monkeypatch.setenv(PACE, "0.5")
     lose_the_node(tmp_path, cluster, *slurm)
@@ -160,7 +206,7 @@ def test_nothing_is_lost_whatever_happens(tmp_path: Path, cluster: Cluster, monk
     for words in (grid, (*ALONE, "seed=3,4")):
         code, _, err = run(tmp_path, *words, "results=undisturbed", "hydra.launcher.n_workers=4")
         assert (code, err) == (0, "")
-    same_numbers(tmp_path / "results", tmp_path / "undisturbed")
+    same_numbers(tmp_path / "results", tmp_path / "undisturbed", 14)
 
 
 def lose_the_node(place: Path, cluster: Cluster, *slurm: str) -> None:
@@ -179,24 +225,26 @@ def saved(place: Path, seed: int, way: str = "none") -> bool:
     return folder is not None and (folder / "last.ckpt").exists()
 
 
-def check_failures(place: Path, out: str) -> None:
-    """The nine that fail say how, each in its folder and in the table, and no other does."""
+def check_failures(place: Path, out: str, ways: Sequence[str], seeds: int) -> None:
+    """Those that fail say how, each in its folder and in the table, and no other does."""
     says = {"raise": "RuntimeError: this mixer", "exit": "SystemExit", "kill": "killed by SIGKILL"}
     assert "failed; the same command tries them again" in out
-    for seed in range(3):
+    for seed in range(seeds):
         good = folder_of(place, "none", seed)
         assert good and store.is_done(good) and not (good / "error.txt").exists()
-        for way, word in says.items():
+        for way in ways:
             folder = folder_of(place, way, seed)
             assert folder and not store.is_done(folder)
-            assert word in (folder / "error.txt").read_text()
+            assert says[way] in (folder / "error.txt").read_text()
             assert f"seed={seed} mixer.way={way}: FAILED" in out
-    assert out.count("FAILED") == 9
+    assert out.count("FAILED") == seeds * len(ways)
 
 
-def same_numbers(here: Path, undisturbed: Path) -> None:
+def same_numbers(here: Path, undisturbed: Path, cells: int) -> None:
     folders = sorted(undisturbed.glob("faulty-*"))
-    assert [f.name for f in folders] == sorted(f.name for f in here.glob("faulty-*")) and len(folders) == 14
+    assert [f.name for f in folders] == sorted(f.name for f in here.glob("faulty-*")) and len(
+        folders
+    ) == cells
     for folder in folders:
         assert store.read(here / folder.name)["slices"] == store.read(folder)["slices"]
         assert (here / folder.name / "metrics.csv").read_bytes() == (folder / "metrics.csv").read_bytes()
