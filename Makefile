@@ -4,7 +4,7 @@ BIN := .venv/bin
 .DEFAULT_GOAL := help
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup demo test test-slow slurm-test lint bench docs figures notebooks clean
+.PHONY: help setup demo check test test-slow slurm-test lint bench docs figures notebooks clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -21,13 +21,19 @@ demo: setup  ## a small sweep on the CPU, its Pareto plot, and expected against 
 	$(BIN)/python -m analysis.pareto results/demo
 	$(BIN)/python -m analysis.expected results/demo sweeps/demo.expected.csv
 
+check: setup  ## lint, types, the laws of what changed against main, a smoke cell (a minute)
+	$(BIN)/python -m tests.check
+
 test: setup  ## the tests (minutes, no GPU)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow and not gpu'
 
-test-slow: setup  ## the tests that train to a score
+test-slow: setup  ## the tests that train to a score, and the exhaustive forms of others
 	$(BIN)/python -m pytest -m slow
 
-slurm-test: setup  ## the tests on a real SLURM of one node, which is installed first (Debian, root)
+slurm-check: setup  ## lint, types, the laws of what changed against main, a smoke cell (a minute)
+	$(BIN)/python -m tests.check
+
+test: setup  ## the tests on a real SLURM of one node, which is installed first (Debian, root)
 	bash .ci/slurm
 	$(BIN)/python -m pytest tests/slurm -ra
 

@@ -60,12 +60,17 @@ def _targets(value: Any) -> Iterator[str]:
 @cache
 def digest(target: str) -> str:
     """Of the module that defines `target` (a class, or a class method), and of all that it imports."""
+    return hashlib.sha256("\n".join(sorted(files(target).values())).encode()).hexdigest()[:12]
+
+
+def files(target: str) -> dict[Path, str]:
+    """Each of these files with the hash of its code."""
     parts = target.split(".")
     modules = (".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1))
     first = next((path for module in modules if (path := _file(module))), None)
     found: dict[Path, str] = {}
     _follow(first, parts[0], found)
-    return hashlib.sha256("\n".join(sorted(found.values())).encode()).hexdigest()[:12]
+    return found
 
 
 def _follow(path: Path | None, package: str, found: dict[Path, str]) -> None:

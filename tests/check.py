@@ -1,0 +1,99 @@
+"""A look before a commit: lint, types, the laws of what changed against main, a smoke cell.  `make check`
+
+Where git cannot say what changed, and where nothing did, all of it is looked at.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.command import ROOT
+from tests.registry import mixer_yaml
+from zoo.config.paths import CONF
+from zoo.results.source import files
+
+MOST = 12  # mixers whose variants are looked at too
+PYTHON = (sys.executable, "-m")
+LAWS = "tests/test_mixer_laws.py"
+TASKS = ("zoo/tasks/", "conf/task/", "tests/tasks/")
+EVERYWHERE = ("tests/registry.py", "tests/conftest.py", LAWS, "constraints.txt", "pyproject.toml")
+
+
+def main() -> int:
+    """0 where all is well."""
+    began, paths = time.monotonic(), changed()
+    words = [path for path in paths if path.endswith(".py")]
+    bin_of = Path(sys.executable).parent
+    with TemporaryDirectory() as place, ThreadPoolExecutor(2) as two:
+        lint = [[bin_of / "ruff", "format", "--check", "."], [bin_of / "ruff", "check", "."]]
+        smoke = [*PYTHON, "zoo.run", "mixer=sliding_window", "experiment=smoke", f"results={place}"]
+        lanes = [*lint, [bin_of / "pyright", *words]], [*laws(paths), smoke]
+        failed = [found for lane in two.map(run, lanes) for found in lane]
+    print(
+        f"{len(paths) or 'all'} files, {time.monotonic() - began:.0f} s: {'; '.join(failed) or 'all is well'}"
+    )
+    return 1 if failed else 0
+
+
+def run(commands: Iterable[list[str | Path]]) -> list[str]:
+    """Those that failed, and what they say."""
+    failed = []
+    for command in commands:
+        done = subprocess.run([str(word) for word in command], cwd=ROOT, capture_output=True, text=True)
+        if done.returncode:
+            failed.append(f"{Path(command[0]).name} {' '.join(map(str, command[1:4]))}")
+            print(done.stdout[-4000:], done.stderr[-2000:], flush=True)
+    return failed
+
+
+def changed() -> list[str]:
+    """Files that differ from where this branch left main, as they stand now."""
+    main = next((name for name in ("main", "origin/main") if git("rev-parse", "-q", "--verify", name)), None)
+    base = git("merge-base", "HEAD", main) if main else []
+    if not base:
+        return []
+    found = git("diff", "--name-only", base[0]) + git("ls-files", "--others", "--exclude-standard")
+    return sorted(path for path in set(found) if (ROOT / path).is_file())
+
+
+def git(*words: str) -> list[str]:
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.split("\n")[:-1] if done.returncode == 0 else []
+
+
+def laws(paths: list[str]) -> list[list[str]]:
+    """The laws of the mixers and of the tasks that one of the files belongs to."""
+    names = mixers(paths)
+    found = [[*PYTHON, "pytest", LAWS, "-k", " or ".join(cases(names))]] if names else []
+    if not paths or any(path.startswith(TASKS) for path in paths):
+        found.append([*PYTHON, "pytest", "tests/tasks/test_task_laws.py"])
+    return found
+
+
+def cases(names: list[str]) -> list[str]:
+    """As they stand in the tests' names; of many mixers under their own settings alone."""
+    return [f"[{name}{end}" for name in names for end in ("]" if len(names) > MOST else "][")]
+
+
+def mixers(paths: list[str]) -> list[str]:
+    every = sorted(path.stem for path in (CONF / "mixer").glob("*.yaml"))
+    if not paths or set(paths) & set(EVERYWHERE):
+        return every
+    return [name for name in every if set(paths) & set(made_of(name))]
+
+
+def made_of(name: str) -> list[str]:
+    """The files of a mixer; an op's are all in its folder, for it chooses among them as it runs."""
+    found = [f"conf/mixer/{name}.yaml"]
+    for path in files(mixer_yaml(name)["_target_"]):
+        op = path.parent.parent.name == "kernels" and path.name == "__init__.py"
+        found += [str(one.relative_to(ROOT)) for one in (path.parent.glob("*.py") if op else [path])]
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
