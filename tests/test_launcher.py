@@ -160,7 +160,7 @@ def test_two_drivers_of_one_sweep_share_it(tmp_path: Path):
         for path in tmp_path.glob("results/*/claim.json"):
             if found := lease.holder(path.parent):
                 holders.setdefault(path.parent.name, set()).add(found.pid)
-        time.sleep(0.01)
+        time.sleep(0.05)
     ends = [finish(driver) for driver in drivers]
     assert [code for code, _, _ in ends] == [0, 0], ends
     assert {name: len(pids) for name, pids in holders.items()} == {f.name: 1 for f in folders(tmp_path)}

@@ -13,6 +13,7 @@ from zoo.mixers.base import Mixer
 
 LONG, SHORT = 4096, 300  # tokens: of a yaml's own setting at the scales of LENGTHENED, of all else
 SCALES, LENGTHENED = (1e-3, 1e-2, 0.1, 1, 10, 100, 1000), (1, 100)  # of the inputs
+FEW = (1e-3, 1, 100, 1000)  # of these; the last of LENGTHENED among them
 CASES = cases()
 PRECISIONS = ("float32", "bfloat16")
 
@@ -32,11 +33,22 @@ def _roomy(node: Any) -> Any:
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_outputs_and_gradients_are_finite(case: Case, precision: str):
+    check_all(case, precision, FEW, LENGTHENED[-1:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_at_every_scale(case: Case, precision: str):
+    check_all(case, precision, SCALES, LENGTHENED)
+
+
+def check_all(case: Case, precision: str, scales: tuple[float, ...], lengthened: tuple[float, ...]) -> None:
     with torch.random.fork_rng():
         mixer = built(case)
-    for scale in SCALES:
+    for scale in scales:
         own = case == replace(case, changes={})
-        check_finite(mixer, scale, precision, LONG if own and scale in LENGTHENED else SHORT)
+        check_finite(mixer, scale, precision, LONG if own and scale in lengthened else SHORT)
 
 
 def check_finite(mixer: Mixer, scale: float, precision: str, length: int) -> None:

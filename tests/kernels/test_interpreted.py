@@ -34,37 +34,41 @@ def run(cache: Path, *words: str, **environment: str) -> subprocess.CompletedPro
 
 
 @pytest.fixture(scope="module")
-def ends(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bool]]:
-    """File -> whether each of its tests has failed; one process for all files that are asked for."""
-    wanted = [item.callspec.params["of"] for item in request.session.items if "ends" in item.fixturenames]
+def ends(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """File -> how each of its tests has failed, or ""; one process for all files that are asked for."""
+    tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    wanted = [str(test.callspec.params["of"]) for test in tests if "ends" in test.fixturenames]
     return interpreted(tmp_path_factory.mktemp("triton"), wanted, "not slow")
 
 
-def interpreted(place: Path, wanted: Iterable[str], marks: str) -> dict[str, list[bool]]:
+def interpreted(place: Path, wanted: Iterable[str], marks: str) -> dict[str, list[str]]:
     pytest.importorskip("triton", "3.7")  # with numpy 2.4, older ones cannot loop up to a kernel's argument
     report, files = place / "report.xml", [str(HERE / f"interpreted_{of}.py") for of in wanted]
-    words = ["-q", "-p", "no:cacheprovider", "-m", marks, f"--junit-xml={report}", f"--basetemp={place}/tmp"]
+    words = ["-q", "-p", "no:cacheprovider", "-m", marks, f"--basetemp={place}/tmp"]
+    words += [f"--junit-xml={report}", "-o", "junit_family=xunit1"]
     done = run(place / "cache", "pytest", *words, *files, TRITON_INTERPRET="1")
-    print(done.stdout, done.stderr)
-    found: dict[str, list[bool]] = {}
+    assert report.exists(), done.stdout + done.stderr
+    found: dict[str, list[str]] = {}
     for case in ElementTree.parse(report).iter("testcase"):
         of = case.get("classname", "").partition("interpreted_")[2]
-        found.setdefault(of, []).append(any(end.tag in ("failure", "error") for end in case))
+        said = [end.text or "failed" for end in case if end.tag in ("failure", "error")]
+        found.setdefault(of, []).append("\n".join(said))
     return found
 
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("of", [*WITH_TRITON, "laws", "population"])
-def test_agrees_with_float64_in_the_interpreter(of: str, ends: dict[str, list[bool]]):
+def test_agrees_with_float64_in_the_interpreter(of: str, ends: dict[str, list[str]]):
     """Each op by itself, and through them the laws of every mixer that calls one, and a population."""
-    assert len(ends[of]) > 0 and not any(ends[of])
+    assert ends[of] and not any(ends[of]), "\n".join(ends[of])
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_slow_ones_agree_in_the_interpreter(tmp_path: Path):
     found = interpreted(tmp_path, [*WITH_TRITON, "laws"], "slow")
-    assert len(found) > 1 and not any(any(ends) for ends in found.values())
+    failed = [said for ends in found.values() for said in ends if said]
+    assert len(found) > 1 and not failed, "\n".join(failed)
 
 
 @pytest.mark.xdist_group("triton_compiler")
