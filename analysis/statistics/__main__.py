@@ -10,6 +10,7 @@ equal_state.csv  accuracy of each series at equal states
 pairs.csv        every two series at equal state, seed by seed
 capacity.csv     pairs recalled by each point, exponents.csv: how that grows with the state
 distances.csv    accuracy against how far back the key stands; groups.csv: of the other kinds of answers
+group_means.csv  the mean of such a group over its answers (micro) and over its kinds (macro)
 
 Loads that have no common axis are judged each by itself.  Exit code: 0; 1 when there was nothing to judge; 3
 when some records could not be read or a cell scores above what is possible (`analysis.statistics.bounds`).
@@ -73,7 +74,8 @@ def statistics(table: pd.DataFrame, recall: float = capacity.RECALL) -> dict[str
 
 
 def kinds(counted: pd.DataFrame, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """`by_group` of every load, with what its points are: "distances", and "groups" of all other groups.
+    """`by_group` of every load, with what its points are: "distances", and "groups" of all other groups with
+    their "group_means".
 
     counted: of `zoo.results.load_groups`.
     """
@@ -83,8 +85,12 @@ def kinds(counted: pd.DataFrame, table: pd.DataFrame) -> dict[str, pd.DataFrame]
         rows = groups.by_group(counted, name, load, learning_rate.choose(load))
         if name != "distance":
             rows = rows.rename(columns={name: "value"}).assign(group=name)
-        rows = load.drop_duplicates("point")[["point", *ABOUT]].merge(rows, on="point")
-        found.setdefault("distances" if name == "distance" else "groups", []).append(rows)
+        about = load.drop_duplicates("point")[["point", *ABOUT]]
+        if name != "distance":
+            found.setdefault("group_means", []).append(about.merge(groups.means(rows), on="point"))
+        found.setdefault("distances" if name == "distance" else "groups", []).append(
+            about.merge(rows, on="point")
+        )
     return {name: pd.concat(frames, ignore_index=True) for name, frames in found.items()}
 
 

@@ -32,6 +32,19 @@ def by_group(
     return pd.DataFrame(rows, columns=columns).rename(columns={"value": name})
 
 
+def means(grouped: pd.DataFrame) -> pd.DataFrame:
+    """One row a point, slice and group: micro, right answers over answers, and macro, the mean of the
+    accuracies of the group's values.  Of the group `answer` macro is the class mean that MAD calls accuracy.
+
+    grouped: rows of `by_group` with their `group`, points of one load.
+    """
+    right = grouped["accuracy"] * grouped["answers"]
+    found = grouped.assign(right=right).groupby(["point", "slice", "group"], sort=False)
+    sums = found.agg(right=("right", "sum"), answers=("answers", "sum"), macro=("accuracy", "mean"))
+    sums["micro"], sums["values"] = sums["right"] / sums["answers"], found.size()
+    return sums.drop(columns="right").reset_index()
+
+
 def _of_point(point: object, counted: pd.DataFrame, seeds: int) -> list[dict[str, object]]:
     wide = counted.pivot(index="run_id", columns=["slice", "value"], values=["answers", "right"])
     wide = wide.fillna(0).sort_index(axis=1)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.statistics.groups import by_group
+from analysis.statistics.groups import by_group, means
 
 CHOSEN = pd.DataFrame({"point": ["p", "q"], "lr": [0.1, 0.1]})
 SLICE = "seq_len=64,num_kv_pairs=8"
@@ -53,3 +53,11 @@ def test_words_are_told_apart_beside_distances() -> None:
     found = by_group(counted, "kind", cells(1), CHOSEN)
     assert found.set_index("kind")["accuracy"].to_dict() == {"new": 0.5, "kept": 1.0}
     assert by_group(counted, "distance", cells(1), CHOSEN)["distance"].tolist() == [8]
+
+
+def test_macro_counts_every_kind_alike_and_micro_every_answer() -> None:
+    counted = pd.DataFrame(counts("p0.10", (3, 8, 4), (7, 2, 2)))
+    found = by_group(counted, "distance", cells(1), CHOSEN).rename(columns={"distance": "value"})
+    row = means(found.assign(group="answer")).iloc[0]
+    assert row["macro"] == pytest.approx((0.5 + 1.0) / 2) and row["micro"] == pytest.approx(6 / 10)
+    assert (row["point"], row["slice"], row["values"], row["answers"]) == ("p", SLICE, 2, 10)

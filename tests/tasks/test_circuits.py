@@ -106,6 +106,7 @@ def test_a_row_asks_what_its_restatement_says(says: Any, name: str, build: Calla
         for a, answer in enumerate(batch.answers[b].tolist()):
             if answer != IGNORED:
                 groups = {name: int(values[b, a]) for name, values in batch.groups.items()}
+                assert groups.pop("answer", answer) == answer
                 found[int(batch.positions[b, a])] = (answer, groups)
                 assert oracle[b, a] == answer
         assert found == says(row)

@@ -20,9 +20,10 @@ from torch import Tensor
 from zoo.checks import at_least
 from zoo.counter_rng import below, bits, stream
 from zoo.tasks.base import Batch, Segment
+from zoo.tasks.by_answer import ByAnswer
 from zoo.tasks.copying import DATA_TOKENS, PLACES, Selected, at_the_end, room
 from zoo.tasks.groups import Distance
-from zoo.tasks.mixture import Load, Mixture
+from zoo.tasks.mixture import Load
 from zoo.tasks.programs import answered
 from zoo.tasks.sampling import distinct
 
@@ -30,7 +31,7 @@ TOKENS = 0
 MAP = 0x3A9  # names the stream of the memorised map; no segment's path is (seed, this)
 
 
-class SelectiveCopying(Mixture):
+class SelectiveCopying(ByAnswer):
     """vocab_size: the last token is the copy token, the one before the blank, all others are data."""
 
     load_kind, load = Selected, "num_tokens"
@@ -64,7 +65,7 @@ class SelectiveCopying(Mixture):
         return at_the_end(inputs, data, places)
 
 
-class Compression(Mixture):
+class Compression(ByAnswer):
     """vocab_size: the last token closes a row.  Answer i is token i, the closing one included."""
 
     kind = "computation"
@@ -89,7 +90,7 @@ class Compression(Mixture):
         return Batch(inputs, torch.full_like(inputs, load.seq_len - 1), inputs)
 
 
-class Memorisation(Mixture):
+class Memorisation(ByAnswer):
     """vocab_size: the last token is the slot; half of the others are keys, half values."""
 
     kind = "computation"

@@ -22,8 +22,9 @@ from torch import Tensor
 from zoo.checks import at_least
 from zoo.counter_rng import below, bits, stream, uniform
 from zoo.tasks.base import IGNORED, Batch, Segment
+from zoo.tasks.by_answer import ByAnswer
 from zoo.tasks.groups import Distance
-from zoo.tasks.mixture import Load, Mixture
+from zoo.tasks.mixture import Load
 from zoo.tasks.programs import answered
 from zoo.tasks.sampling import first_seen, last_seen
 
@@ -39,7 +40,7 @@ class Mixed(Load):
     noise_percent: int
 
 
-class InContextRecall(Mixture):
+class InContextRecall(ByAnswer):
     """vocab_size: the first half of what is not noise are keys, the second values; then noise_tokens of
     noise."""
 
@@ -111,7 +112,7 @@ class Fuzzy(Load):
     shortest_key: int
 
 
-class FuzzyRecall(Mixture):
+class FuzzyRecall(ByAnswer):
     """Keys and values of up to three different tokens each, padded in front; training has short keys as well.
 
     vocab_size: the first half are keys, the second values, the last token is the padding.
