@@ -62,8 +62,9 @@ bench: setup  ## the tables of benchmarks/ (an hour on an idle machine)
 	$(BIN)/python -m benchmarks.kernels_offline --jobs 2 --note --out results/kernels_offline.md
 	$(BIN)/python -m benchmarks.report --out benchmarks/tables/report.md
 
-docs: setup  ## what is made by running: docs/mixers.md, state.md, independence.md, the notebooks' outputs (minutes)
+docs: setup  ## what is made by running: docs/mixers.md, tasks.md, state.md, independence.md, the notebooks' outputs (minutes)
 	$(BIN)/python -m zoo.mixers --markdown > docs/mixers.md
+	$(BIN)/python -m zoo.tasks --markdown > docs/tasks.md
 	$(BIN)/python -m zoo.plan 'mixer=glob(*)' --markdown > docs/state.md
 	$(BIN)/python -m tests.independence > docs/independence.md
 	$(BIN)/jupytext --update --to notebook analysis/notebooks/*.py

@@ -10,6 +10,7 @@ from tests.registry import build, cases, mixer_yaml
 from zoo import plan
 from zoo.config.paths import CONF
 from zoo.mixers import __main__ as listing
+from zoo.tasks import __main__ as tasks
 
 NAMES = sorted(path.stem for path in (CONF / "mixer").glob("*.yaml"))
 NAME = r"[A-Z][\w.-]*"
@@ -22,6 +23,11 @@ SOURCES = "".join(path.read_text() for path in (ROOT / "zoo").rglob("*.py"))
 def test_the_list_of_mixers(capsys: pytest.CaptureFixture[str]):
     listing.main(["--markdown"])
     _holds("mixers.md", capsys, "python -m zoo.mixers --markdown > docs/mixers.md")
+
+
+def test_the_list_of_tasks(capsys: pytest.CaptureFixture[str]):
+    tasks.main(["--markdown"])
+    _holds("tasks.md", capsys, "python -m zoo.tasks --markdown > docs/tasks.md")
 
 
 def test_the_table_of_states(capsys: pytest.CaptureFixture[str]):

@@ -13,7 +13,6 @@ broken or a setting is wrong.
 import argparse
 import sys
 from functools import partial
-from itertools import takewhile
 from pathlib import Path
 from textwrap import shorten, wrap
 from typing import Any
@@ -26,7 +25,7 @@ from zoo.config.bounds import out_of_bounds
 from zoo.config.paths import CONF
 from zoo.instantiate import make
 from zoo.launch.preflight import section
-from zoo.tasks import laws
+from zoo.tasks import laws, markdown
 from zoo.tasks.base import IGNORED, SPLITS, Batch, Split, Task, sources
 
 MOST = 1000  # rows that anybody looks at
@@ -42,6 +41,10 @@ def main(argv: list[str] | None = None) -> None:
         files = _files(args.config_dir)
         if args.laws:
             sys.exit(_laws(files, [args.task] if args.task else list(files), args.settings))
+        if args.markdown:
+            return print(
+                markdown.page({name: build(name, [], 0, files, most=ENOUGH) for name in files}, files)
+            )
         if not args.task:
             return _list(files)
         task = build(args.task, args.settings, args.seed, files)
@@ -98,8 +101,7 @@ def _list(files: dict[str, Path]) -> None:
     for name, path in files.items():
         task = build(name, [], 0, files, most=ENOUGH)
         segment = task.segments("test")[0]
-        comment = takewhile(lambda line: line.startswith("#"), path.read_text().splitlines())
-        said = shorten(" ".join(line.lstrip("# ") for line in comment), 100, placeholder=" ...")
+        said = shorten(markdown.comment(path), 100, placeholder=" ...")
         print(f"{name}: {task.kind}; {segment.name}, chance {task.chance(segment):.2g}\n    {said}")
 
 
@@ -156,6 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", help="also write the whole split to this .npz")
     parser.add_argument("--laws", action="store_true", help="run the laws of tasks on it, or on all")
+    parser.add_argument("--markdown", action="store_true", help="docs/tasks.md")
     parser.add_argument("--config-dir", help="a folder with task/NAME.yaml of your own; its code is run")
     return parser
 

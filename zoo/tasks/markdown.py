@@ -1,0 +1,69 @@
+"""docs/tasks.md: a row a task, from its yaml and its rows."""
+
+import re
+from itertools import takewhile
+from pathlib import Path
+
+from zoo.tasks.base import IGNORED, Task
+
+SENTENCE = re.compile(r"(?<!\bal)(?<!\be\.g)\.\s")
+FEW = 8  # rows that the oracle is held against
+
+HEAD = """# The tasks
+
+`python -m zoo.tasks --markdown` makes this page from `conf/task/`. Each yaml there begins with its source and
+with what differs from it. `python -m zoo.tasks NAME --show 2` prints rows. The laws of `zoo/tasks/laws.py` hold
+for all of them.
+
+- **kind**: `recall` is read back from an earlier place, `computation` is worked out, `text` is written.
+- **answers**: the most that a row asks for. **groups**: how scores are told apart.
+- **chance**: what the best guess scores that knows the task and not the row, over the test slices.
+- **oracle**: what an exact program scores on test rows. It sees a row up to the place where it is asked.
+
+| task | asks | kind | tokens | test slices | answers | groups | chance | oracle |
+|---|---|---|--:|---|--:|---|--:|--:|"""
+
+
+def page(tasks: dict[str, Task], files: dict[str, Path]) -> str:
+    """The whole page; tasks and yamls by name."""
+    return "\n".join([HEAD, *(_row(name, task, files[name]) for name, task in tasks.items())])
+
+
+def comment(path: Path) -> str:
+    """What a yaml says before its first setting, in one line."""
+    lines = takewhile(lambda line: line.startswith("#"), path.read_text().splitlines())
+    return " ".join(" ".join(line.lstrip("# ") for line in lines).split())
+
+
+def _row(name: str, task: Task, path: Path) -> str:
+    segments = task.segments("test")
+    chances = sorted({f"{task.chance(segment):.2g}" for segment in segments}, key=float)
+    answers = [task.sample("test", i, range(1)).answers.shape[1] for i in range(len(segments))]
+    slices = segments[0].name if len(segments) == 1 else f"{segments[0].name} to {segments[-1].name}"
+    cells = (
+        f"`{name}`",
+        _first_sentence(comment(path)).replace("|", "\\|"),
+        task.kind,
+        f"{task.vocab_size:,}",
+        f"{len(segments)}: {slices}",
+        f"{max(answers):,}",
+        ", ".join(task.groups) or "-",
+        " to ".join(dict.fromkeys((chances[0], chances[-1]))),
+        "-" if task.kind == "text" else f"{_oracle(task):.0%}",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _first_sentence(text: str) -> str:
+    """Up to the first full stop that ends a sentence ("et al. 2023" has none)."""
+    return SENTENCE.split(text, maxsplit=1)[0].removesuffix(".").strip()
+
+
+def _oracle(task: Task) -> float:
+    right = asked = 0
+    for i in range(len(task.segments("test"))):
+        batch = task.sample("test", i, range(FEW))
+        here = batch.answers != IGNORED
+        right += int((task.oracle(batch.inputs, batch.positions) == batch.answers)[here].sum())
+        asked += int(here.sum())
+    return right / asked
