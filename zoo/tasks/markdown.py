@@ -12,8 +12,8 @@ FEW = 8  # rows that the oracle is held against
 HEAD = """# The tasks
 
 `python -m zoo.tasks --markdown` makes this page from `conf/task/`. Each yaml there begins with its source and
-with what differs from it. `python -m zoo.tasks NAME --show 2` prints rows. The laws of `zoo/tasks/laws.py` hold
-for all of them.
+with what differs from it. `python -m zoo.tasks NAME --show 2` prints rows. The laws of `zoo/tasks/laws.py`
+hold for all of them.
 
 - **kind**: `recall` is read back from an earlier place, `computation` is worked out, `text` is written.
 - **answers**: the most that a row asks for. **groups**: how scores are told apart.
