@@ -94,6 +94,9 @@ def test_as_many_pairs_are_noise_as_expected_and_one_always_stays():
     assert chi2((alone.answers != IGNORED).int().argmax(1), torch.ones(4)) > ALPHA
     noise = alone.inputs[:, :8]
     assert chi2(noise[noise >= 256] - 256, torch.ones(16)) > ALPHA
+    blank = rows("noisy_ar", pairs(32, 4), 1000, filler="blank")
+    spoken = (blank.inputs[:, 8:] != 0).sum(1)
+    assert spoken.equal((blank.answers != IGNORED).sum(1)), "the question goes where its pair went"
 
 
 def test_each_pass_and_the_questions_have_an_order_of_their_own():
