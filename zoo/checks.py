@@ -49,3 +49,8 @@ def _likeness(name: str, candidate: str) -> tuple[float, float]:
     whole = SequenceMatcher(None, name.lower(), candidate.lower()).ratio()
     last = SequenceMatcher(None, name.lower().split(".")[-1], candidate.lower().split(".")[-1]).ratio()
     return max(whole, last), whole
+
+
+def one_line(error: BaseException) -> str:
+    """What the error says, or its kind where it says nothing."""
+    return " ".join(str(error).split()) or type(error).__name__

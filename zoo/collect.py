@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
+from zoo.checks import one_line
 from zoo.foreign import inert
 from zoo.results import store
 from zoo.results import table as results_table
@@ -185,7 +186,7 @@ def _parquet(stem: Path, table: Table) -> str:
         with beside(path) as part, duckdb.connect(config={"threads": 1}) as connection:
             connection.execute(f"COPY ({rows}) TO {_quoted(str(part))} {kind}")
     except duckdb.Error as error:
-        raise ValueError(f"{stem}.csv is written, {path} cannot be: {str(error).splitlines()[0]}") from None
+        raise ValueError(f"{stem}.csv is written, {path} cannot be: {one_line(error)}") from None
     return f" and {path.name}"
 
 

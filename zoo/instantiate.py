@@ -18,10 +18,11 @@ from typing import Any
 import hydra.utils
 
 from zoo.blocks.base import Block
-from zoo.checks import unknown
+from zoo.checks import one_line, unknown
 from zoo.config.cell import Cell
 from zoo.mixers.base import Mixer
 from zoo.mixers.feature_maps import FeatureMap
+from zoo.results.outcome import reason
 from zoo.tasks.base import Task
 from zoo.tasks.limited import Limited
 
@@ -70,7 +71,8 @@ def target(name: Any, contract: Contract, path: str) -> Any:
     try:
         found = _imported(name)
     except (Exception, SystemExit) as error:  # whatever a module does when it is imported
-        raise ValueError(f"{rule} cannot be imported: {_reason(error)}") from error
+        why = one_line(error) if isinstance(error, ImportError) else reason(error)
+        raise ValueError(f"{rule} cannot be imported: {why}") from error
     if not _is_a(found, contract):
         raise ValueError(
             f"{rule} is no {_words(contract)}: it must be a subclass, such as my_module.MyClass."
@@ -107,11 +109,6 @@ def _is_a(found: Any, contract: Contract) -> bool:
 def _words(contract: Contract) -> str:
     kinds = contract if isinstance(contract, tuple) else (contract,)
     return " or ".join(kind.__name__ for kind in kinds)
-
-
-def _reason(error: BaseException) -> str:
-    line = " ".join(str(error).split())
-    return line if isinstance(error, ImportError) else f"{type(error).__name__}: {line}"
 
 
 @functools.lru_cache(maxsize=64)

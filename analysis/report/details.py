@@ -15,6 +15,7 @@ import yaml
 from analysis.drawing.curves import learning_curves, training_losses
 from analysis.report.commands import command
 from analysis.report.sources import Sources
+from zoo.checks import one_line
 from zoo.results.home import text
 from zoo.results.table import flat
 
@@ -43,7 +44,7 @@ def config_of(found: Sources, run_id: str) -> dict[str, Any]:
         config = yaml.load(found.text(run_id, "config.yaml"), _Words)
         return dict(flat("", config)) if isinstance(config, dict) else {}
     except (yaml.YAMLError, RecursionError) as error:
-        found.problem(run_id, f"config.yaml is no config of a cell ({' '.join(str(error).split()):.200}).")
+        found.problem(run_id, f"config.yaml is no config of a cell ({one_line(error):.200}).")
         return {}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.records.readable import sound
+from zoo.checks import one_line
 from zoo.results import store
 from zoo.results.home import text
 
@@ -77,8 +78,8 @@ def read(homes: Sequence[Path]) -> Sources:
             _read(home, found, seen)
         except (ValueError, OSError, zipfile.BadZipFile) as error:
             if home == outer:  # asked for by its own name
-                raise ValueError(_one_line(error)) from None
-            found.problems.append(Problem(home.name, _one_line(error).replace(f"{home.parent}/", "")))
+                raise ValueError(one_line(error)) from None
+            found.problems.append(Problem(home.name, one_line(error).replace(f"{home.parent}/", "")))
     if not found.records:
         raise ValueError(_nothing(" and ".join(map(str, homes)), found))
     return found
@@ -108,7 +109,7 @@ def _read(home: Path, found: Sources, seen: Seen) -> None:
             elif isinstance(folder, Path) and (folder / "error.txt").is_file():
                 found.failures.append(_failure(folder))
         except (ValueError, OSError, zipfile.BadZipFile) as error:
-            why = _one_line(error).replace(f"{home}/{folder.name}/", "")
+            why = one_line(error).replace(f"{home}/{folder.name}/", "")
             found.problems.append(Problem(folder.name, why))
 
 
@@ -154,7 +155,3 @@ def _nothing(home: str, found: Sources) -> str:
             "(run their command again)."
         )
     return f"results folder {home} holds no finished cell: run `python -m zoo.run` first."
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

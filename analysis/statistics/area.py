@@ -5,7 +5,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.statistics.frontier import takes_part
-from analysis.statistics.uncertainty import percentiles, resampled_points
+from analysis.statistics.seeds import percentiles
+from analysis.statistics.uncertainty import resampled_points
 
 Floats = NDArray[np.float64]
 

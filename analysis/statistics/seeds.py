@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 RESAMPLES = 10_000
 APART = 0.3  # seeds that differ by more have no mean that says anything: some took off and some did not
 SOLVED = 0.99  # accuracy from which a task counts as solved
-NORMAL_95 = 1.959964
 BOOTSTRAP, RANGE, NONE = "bootstrap 95 %", "min to max", "one seed"
 
 
@@ -26,9 +25,7 @@ def interval(scores: NDArray[np.float64]) -> tuple[float, float, str]:
         return np.nan, np.nan, NONE
     if len(scores) <= 3:
         return float(scores[0]), float(scores[-1]), RANGE
-    resampled = scores[resamples(len(scores))].mean(axis=1)
-    low, high = np.quantile(resampled, [0.025, 0.975])
-    return float(low), float(high), BOOTSTRAP
+    return *percentiles(scores[resamples(len(scores))].mean(axis=1)), BOOTSTRAP
 
 
 def written(scores: NDArray[np.float64]) -> str:
@@ -52,9 +49,23 @@ def settled(rows: pd.DataFrame) -> pd.Series:
     return pd.Series([not apart(word) for word in rows["seed_accuracies"]], index=rows.index, dtype=bool)
 
 
-def resamples(count: int) -> NDArray[np.int64]:
-    """[RESAMPLES count]: which of so many seeds each resample of the bootstrap takes, always the same."""
-    return np.random.default_rng(0).choice(count, (RESAMPLES, count))
+def resamples(
+    count: int, draws: int = RESAMPLES, rng: np.random.Generator | None = None
+) -> NDArray[np.int64]:
+    """[draws count]: which of so many seeds each resample of the bootstrap takes; without `rng` the same
+    ones always."""
+    return (rng or np.random.default_rng(0)).integers(count, size=(draws, count))
+
+
+def percentiles(draws: NDArray[np.float64]) -> tuple[float, float]:
+    """The middle 95 % of those draws that have a value (NaN: none of them does, or all agree to the last bit
+    because there was one seed to draw from).
+    """
+    known = draws[np.isfinite(draws)]
+    if not len(known):
+        return np.nan, np.nan
+    low, high = np.quantile(known, [0.025, 0.975])
+    return float(low), float(high)
 
 
 def solved(scores: NDArray[np.float64], threshold: float = SOLVED) -> tuple[float, float, float]:
@@ -65,8 +76,7 @@ def solved(scores: NDArray[np.float64], threshold: float = SOLVED) -> tuple[floa
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:
     """Wilson's 95 % interval of a share (Wilson 1927): 3 of 3 leave 0.44 to 1, 0 of 3 leave 0 to 0.56."""
-    square = NORMAL_95**2
-    centre = (successes + square / 2) / (trials + square)
-    spread = successes * (trials - successes) / trials + square / 4
-    half = NORMAL_95 * float(np.sqrt(spread)) / (trials + square)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    from scipy.stats import binomtest  # a second, which few pictures need
+
+    found = binomtest(successes, trials).proportion_ci(0.95, method="wilson")
+    return float(found.low), float(found.high)

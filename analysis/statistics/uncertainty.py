@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from analysis.records.cells import seed_scores
 from analysis.statistics.frontier import contends, non_dominated
+from analysis.statistics.seeds import resamples
 
 Floats = NDArray[np.float64]
 RESAMPLES = 2_000
@@ -23,8 +24,7 @@ def at_chosen(table: pd.DataFrame, chosen: pd.DataFrame, split: str, of: list[st
 def resampled(scores: Floats, rng: np.random.Generator, draws: int = RESAMPLES) -> Floats:
     """Means over seeds of scores [seeds, ...] drawn with replacement: [draws, ...].  What stands in one row
     is drawn together."""
-    rows = rng.integers(len(scores), size=(draws, len(scores)))
-    return scores[rows].mean(axis=1)
+    return scores[resamples(len(scores), draws, rng)].mean(axis=1)
 
 
 def resampled_points(points: pd.DataFrame, scores: pd.DataFrame, draws: int = RESAMPLES) -> Floats:
@@ -37,17 +37,6 @@ def resampled_points(points: pd.DataFrame, scores: pd.DataFrame, draws: int = RE
     of_point = {name: group["accuracy"].to_numpy(float) for name, group in wanted.groupby("point")}
     columns = [resampled(of_point[name], rng, draws) for name in points["point"]]
     return np.stack(columns, axis=1) if columns else np.empty((draws, 0))
-
-
-def percentiles(draws: Floats) -> tuple[float, float]:
-    """The middle 95 % of those draws that have a value (NaN: none of them does, or all agree to the last bit
-    because there was one seed to draw from).
-    """
-    known = draws[np.isfinite(draws)]
-    if not len(known):
-        return np.nan, np.nan
-    low, high = np.quantile(known, [0.025, 0.975])
-    return float(low), float(high)
 
 
 def on_frontier(points: pd.DataFrame, scores: pd.DataFrame, x: str = "state_resident") -> pd.Series:

@@ -10,6 +10,7 @@ from torch import Tensor
 from benchmarks.gpu.ahead import Job
 from benchmarks.gpu.calls import Call, call_of
 from benchmarks.gpu.ranking import disagreement
+from zoo.checks import one_line
 from zoo.kernels.proof import poisoned
 
 REPLAY_S, MOST_CALLS = 0.002, 32  # calls in one graph: starting it then takes little of its time
@@ -90,7 +91,7 @@ def on(job: Job) -> Card | str:
 
 
 def _said(error: Exception) -> str:
-    said = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+    said = f"{type(error).__name__}: {one_line(error)[:120]}"
     try:
         torch.cuda.synchronize()
     except RuntimeError:

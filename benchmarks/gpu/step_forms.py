@@ -19,6 +19,7 @@ from zoo.bench.layers import larger
 from zoo.bench.machine import Machine, measured
 from zoo.bench.rows import Row, Timed, compared, markdown, write
 from zoo.bench.timing import in_turn, peak_bytes
+from zoo.checks import one_line
 from zoo.config.cell import Cell
 from zoo.config.compose import compose
 from zoo.instantiate import task_of
@@ -90,7 +91,7 @@ def _that_step(
         try:
             run()
         except Exception as error:
-            said = " ".join(str(error).split())[:200]
+            said = one_line(error)[:200]
             print(f"not timed: {form}: {type(error).__name__}: {said}", file=sys.stderr)
             continue
         yield form if stepper.form == form else f"{form}: {stepper.form}", run

@@ -5,7 +5,8 @@ import pytest
 
 from analysis.statistics.area import area, under
 from analysis.statistics.frontier import non_dominated
-from analysis.statistics.uncertainty import on_frontier, percentiles, resampled
+from analysis.statistics.seeds import percentiles
+from analysis.statistics.uncertainty import on_frontier, resampled
 from tests.analysis import handmade
 
 SURE = [("a", 1.0, [0.1, 0.1, 0.1]), ("a", 2.0, [0.5, 0.5, 0.5]), ("a", 4.0, [0.3, 0.3, 0.3])]

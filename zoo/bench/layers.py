@@ -19,6 +19,7 @@ from zoo.bench.flops import flops
 from zoo.bench.machine import Machine, now
 from zoo.bench.rows import Floor, Row, Timed, compared
 from zoo.bench.timing import in_turn, peak_bytes
+from zoo.checks import one_line
 from zoo.config.cell import Cell
 from zoo.kernels.choice import REFERENCE, contradiction, kernels, lacking
 from zoo.kernels.served import check_served
@@ -134,7 +135,7 @@ def _can(asked: str, place: Place, run: Callable[[], object]) -> bool:
             check_served(asked, run)
             seconds = _under(asked, run, place)
     except (ValueError, torch.OutOfMemoryError) as error:
-        print(f"not timed: kernels={asked}: {' '.join(str(error).split())[:200]}", file=sys.stderr)
+        print(f"not timed: kernels={asked}: {one_line(error)[:200]}", file=sys.stderr)
         return False
     if seconds > MOST_S and asked != "auto":
         print(f"not timed: kernels={asked}: one sequence takes {seconds:.1f} s", file=sys.stderr)

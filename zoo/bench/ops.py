@@ -17,6 +17,7 @@ from zoo.bench.machine import Machine
 from zoo.bench.op_subject import Subject
 from zoo.bench.rows import Floor, Row, Timed, compared
 from zoo.bench.timing import in_turn, peak_bytes
+from zoo.checks import one_line
 from zoo.kernels.choice import Op, ops
 
 DTYPE = {"cpu": torch.float32, "cuda": torch.bfloat16}
@@ -81,7 +82,7 @@ def _that_run(subject: Subject, inputs: Sequence[Any], backward: bool) -> Iterat
         try:
             run()
         except Exception as error:
-            said = " ".join(str(error).split())[:200]
+            said = one_line(error)[:200]
             print(f"not timed: {subject.name}, {name}: {type(error).__name__}: {said}", file=sys.stderr)
             continue
         yield name, run

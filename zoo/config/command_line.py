@@ -9,7 +9,7 @@ import yaml
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from zoo.checks import unknown
+from zoo.checks import one_line, unknown
 from zoo.config.compose import Composer, composer, first_line, nameless, parse
 from zoo.config.grids import cells
 from zoo.config.hydra_private import command_line_parser
@@ -68,7 +68,7 @@ def yaml_mistake(error: yaml.YAMLError) -> str:
     """The file, the line and what is wrong there."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
-        return f"cannot read a yaml: {' '.join(str(error).split())}"
+        return f"cannot read a yaml: {one_line(error)}"
     return f"{mark.name}, line {mark.line + 1}: {getattr(error, 'problem', None) or 'no yaml'}."
 
 

@@ -6,6 +6,8 @@ import importlib.util
 import os
 import warnings
 
+from zoo.checks import one_line
+
 # what must import for an implementation to run
 MODULES = {"triton": "triton", "flash_attn": "flash_attn", "mamba_ssm": "mamba_ssm", "fla": "fla"}
 COMPILED = {"mamba_ssm": "selective_scan_cuda"}  # its own import lets the lack of it pass
@@ -24,7 +26,7 @@ def absent(name: str) -> str | None:
             if module in COMPILED:
                 importlib.import_module(COMPILED[module])
     except (ImportError, OSError) as error:  # compiled for another torch, or a library that is not there
-        return f"{module} cannot be imported: {' '.join(str(error).split())}"
+        return f"{module} cannot be imported: {one_line(error)}"
     return None
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from zoo.checks import one_line
 from zoo.kernels.agreement import Truth, distances, results, same_bits_twice, truth, upstreams_of
 from zoo.kernels.choice import REFERENCE, Op
 from zoo.kernels.proof_request import Answer, Request
@@ -170,7 +171,7 @@ def _replayed(graph: Any, calls: int) -> float:
 
 
 def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    return f"{type(error).__name__}: {one_line(error)[:200]}"
 
 
 def answered(request: Request) -> Answer:

@@ -4,12 +4,13 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from zoo.checks import unknown
+from zoo.checks import one_line, unknown
 from zoo.config import about, arguments
 from zoo.config.bounds import out_of_bounds
 from zoo.config.cell import Cell
 from zoo.config.compose import GROUPS
 from zoo.kernels.choice import Kernels, contradiction
+from zoo.results.outcome import reason
 
 SUPPLIED = {"block": ("mixer",)}  # arguments that the program gives, not the config
 TOP = {
@@ -160,11 +161,5 @@ def _built(cell: Cell) -> list[str]:
     try:
         check(cell)
     except Exception as error:  # whatever a constructor raises now, it would raise in every attempt
-        return [reason(error) if isinstance(error, ValueError) else f"cannot be built: {reason(error)}"]
+        return [one_line(error) if isinstance(error, ValueError) else f"cannot be built: {reason(error)}"]
     return []
-
-
-def reason(error: Exception) -> str:
-    """The error in one line; a ValueError of ours is one already."""
-    line = " ".join(str(error).split())
-    return line if isinstance(error, ValueError) and line else f"{type(error).__name__}: {line}"

@@ -18,6 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.markup import escape
 from rich.table import Table
 
+from zoo.checks import one_line
 from zoo.config.about import about, mistakes
 from zoo.config.command_line import yaml_mistake
 from zoo.config.paths import CONF
@@ -83,7 +84,7 @@ def _loaded(path: Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise ValueError(yaml_mistake(error)) from None
     except (OSError, OmegaConfBaseException) as error:
-        raise ValueError(f"{path}: {str(error).splitlines()[0]}") from None
+        raise ValueError(f"{path}: {one_line(error)}") from None
     if not isinstance(mixer, dict):
         raise ValueError(f"{path} must hold {{key: value}} lines.")
     return all_visible(mixer)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISREG
 
+from zoo.checks import one_line
 from zoo.foreign import visible
 
 Home = Path | zipfile.Path  # a results folder or a folder in it; on disk, or in an archive
@@ -134,7 +135,7 @@ def _readable(path: object) -> Iterator[None]:
 
 
 def _words(error: Exception) -> str:
-    return visible(" ".join(str(error).split()))[:120] or type(error).__name__
+    return visible(one_line(error))[:120]
 
 
 def _too_large(size: int, most: int) -> str:

@@ -24,6 +24,7 @@ from typing import Any
 
 import pandas as pd
 
+from zoo.checks import one_line
 from zoo.foreign import visible
 from zoo.results.atomic import replacing, room
 from zoo.results.home import WEIGHTS, Home, cells, folders, shown, text
@@ -57,9 +58,7 @@ def curve(folder: Home) -> pd.DataFrame:
     try:
         found = pd.read_csv(io.StringIO(content))
     except ValueError as error:
-        raise ValueError(
-            f"{shown(folder / 'metrics.csv')} is no table ({' '.join(str(error).split())})."
-        ) from None
+        raise ValueError(f"{shown(folder / 'metrics.csv')} is no table ({one_line(error)}).") from None
     kinds = "".join(found[name].dtype.kind if name in found else "-" for name in ("step", "value"))
     if tuple(found.columns) != CURVE or kinds not in ("if", "ii"):
         raise ValueError(

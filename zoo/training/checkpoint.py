@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from zoo.checks import one_line
 from zoo.results.atomic import replacing
 
 FORMAT = 2  # raise it when the contents change
@@ -29,7 +30,9 @@ def load(path: Path, run_id: str) -> dict[str, Any] | None:
         _check_sums(path)
         contents = torch.load(path, map_location="cpu", weights_only=True)
     except DAMAGED as error:
-        raise ValueError(f"{path} is not a complete checkpoint ({_first_line(error)}): {again}") from None
+        raise ValueError(
+            f"{path} is not a complete checkpoint ({one_line(error)[:100].rstrip('.')}): {again}"
+        ) from None
     if not isinstance(contents, dict) or contents.get("format") not in READ:
         raise ValueError(f"{path} is not a checkpoint of this version: {again}")
     if contents["run_id"] != run_id:
@@ -42,7 +45,3 @@ def _check_sums(path: Path) -> None:
     with zipfile.ZipFile(path) as file:
         if damaged := file.testzip():
             raise ValueError(f"{damaged} does not match its check sum")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")[:100]
