@@ -124,6 +124,16 @@ def test_fuzzy_motifs_are_uniform_over_sizes_and_orders():
     assert chi2((first < 4).long().cumprod(1).sum(1) - 1, torch.ones(3)) > ALPHA
 
 
+def test_the_last_pair_of_a_fuzzy_row_is_any_of_those_before():
+    batch = rows(FuzzyRecall, {"seq_len": 24, "shortest_key": 3}, 3000, vocab_size=64)
+    turns = []
+    for row in batch.inputs.tolist():
+        keys = [row[t : t + 3] for t in range(22) if row[t] < 31 and (t == 0 or row[t - 1] >= 31)]
+        if len(keys) == 4:
+            turns.append(keys.index(keys[-1]))
+    assert chi2(torch.tensor(turns), torch.ones(3)) > ALPHA
+
+
 def test_places_of_the_same_are_found():
     tokens = torch.tensor([[3, 1, 3, 3, 1, 7]])
     assert last_seen(tokens).tolist() == [[-1, -1, 0, 2, 1, -1]]
