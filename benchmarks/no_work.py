@@ -1,10 +1,10 @@
 """Cells without work, for the benchmarks of all that lies around a training: a grid, outcomes, records."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from zoo.config.cell import Cell
 from zoo.config.paths import CONF
@@ -13,8 +13,8 @@ from zoo.launch import process_pool
 from zoo.launch.grouping import Group
 from zoo.launch.run_cell import record
 from zoo.results.environment import machine
-from zoo.results.outcome import Outcome, Progress, Score
-from zoo.state import StateSize
+from zoo.results.outcome import Progress, Score
+from zoo.results.record import Outcome
 
 MIXERS = sorted(path.stem for path in (CONF / "mixer").glob("*.yaml"))[:10]
 WIDTHS = (32, 64, 128, 256)
@@ -31,34 +31,35 @@ def grid(cells: int) -> list[str]:
 
 def untrained(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = None) -> Outcome:
     """In the place of `zoo.training.train.train`."""
-    nothing = StateSize(paper=None, resident=0, touched=0)
-    return Outcome(
-        status="ok",
-        diverged_step=None,
-        diverged_lr=None,
-        steps=0,
-        total_steps=0,
-        epochs=0,
-        early_stopped=False,
-        scores={},
-        groups={},
-        coverage=None,
-        state_seq_len=64,
-        state_model=nothing,
-        state_mixer=nothing,
-        layers=[],
-        parameters=0,
-        parameters_without_embedding=0,
-        causal=True,
-        exact_decode=True,
-        wall_seconds=0.0,
-        examples_per_second=None,
-        decode_tokens_per_second=None,
-        operations=0.0,
-        peak_memory_bytes=0,
-        kernels={},
-        step_form=None,
-    )
+    nothing = {"paper": None, "resident": 0, "touched": 0, "aux_ints": 0}
+    found = {
+        "status": "ok",
+        "steps": 0,
+        "diverged_step": None,
+        "slices": slices(cell),
+        "groups": [],
+        "causal": True,
+        "exact_decode": True,
+        "parameters": 0,
+        **{f"{what}_{key}": size for what in ("state", "state_mixer") for key, size in nothing.items()},
+        "state_seq_len": 64,
+        "wall_seconds": 0.0,
+        "examples_per_second": None,
+        "decode_tokens_per_second": None,
+        "operations": 0.0,
+        "peak_memory_bytes": 0,
+    }
+    return cast(Outcome, found)
+
+
+def slices(cell: Cell) -> list[dict[str, Any]]:
+    """What a record of this cell has."""
+    task, score = task_of(cell), asdict(Score(0.5, 0.5, 0.5, 1.0, 1000, 100))
+    return [
+        {"split": split, "slice": segment.slice, "coverage": 1.0} | score
+        for split in ("valid", "test")
+        for segment in task.segments(split)
+    ]
 
 
 def idle(group: Group, pipe: Connection, here: dict[str, Any]) -> None:
@@ -69,12 +70,6 @@ def idle(group: Group, pipe: Connection, here: dict[str, Any]) -> None:
     work(group, pipe, here)
 
 
-def scores(cell: Cell) -> dict[str, dict[str, Score]]:
-    """One for every slice that a record of this cell has."""
-    task, score = task_of(cell), Score(0.5, 0.5, 0.5, 1.0, 1000, 100)
-    return {split: {s.name: score for s in task.segments(split)} for split in ("valid", "test")}
-
-
 class Records:
     """What the cells would leave; made once for each point, because that takes a while."""
 
@@ -83,7 +78,6 @@ class Records:
 
     def of(self, cell: Cell) -> dict[str, Any]:
         if cell.point not in self._points:
-            outcome = replace(untrained(cell, cell.folder), scores=scores(cell))
-            self._points[cell.point] = record(cell, outcome) | machine()
+            self._points[cell.point] = record(cell, untrained(cell, cell.folder)) | machine()
         own = {"run_id": cell.run_id, "overrides": list(cell.overrides)}
         return self._points[cell.point] | own | {key: cell.config[key] for key in ("seed", "lr")}

@@ -252,9 +252,9 @@ def _run(cell: Cell, place: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         cell.folder.parent,
         shapes,
         metrics,
-        outcome.parameters,
-        outcome.early_stopped,
-        outcome.state_model,
+        outcome["parameters"],
+        outcome["early_stopped"],
+        [value for key, value in outcome.items() if key.startswith("state_")],
     ]
 
 

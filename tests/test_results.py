@@ -3,7 +3,7 @@
 import math
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 import pytest
@@ -12,45 +12,43 @@ from zoo.config.compose import composer
 from zoo.instantiate import build_task
 from zoo.launch.run_cell import record
 from zoo.results import store, table
-from zoo.results.outcome import InGroup, Outcome, Score
-from zoo.state import StateSize
+from zoo.results.columns import KEYS, documented
+from zoo.results.outcome import UNSCORED
+from zoo.results.record import Outcome, mistake
 
 COMPOSER = composer()
 SLICES = build_task(COMPOSER.cell([]).config).segments("test")
 NAMES = [segment.name for segment in SLICES]
 AGAIN = "move its folder away, and the same command makes the cell again"
-SIZE = StateSize(paper=None, resident=30, touched=20, aux_ints=1)
+SCORE = {"accuracy": 0.5, "row_accuracy": 0.4, "exact_rows": 0.3, "loss": 0.2, "answers": 100, "rows": 10}
 
 
 def outcome(status: Any = "ok") -> Outcome:
-    scores = {name: Score(0.5, 0.4, 0.3, 0.2, 100, 10) for name in NAMES}
-    return Outcome(
-        status=status,
-        diverged_step=7 if status == "diverged" else None,
-        diverged_lr=0.1 if status == "diverged" else None,
-        steps=7,
-        total_steps=9,
-        epochs=1,
-        early_stopped=False,
-        scores={} if status == "diverged" else {"valid": scores, "test": scores},
-        coverage={name: 0.25 for name in NAMES},
-        state_seq_len=128,
-        state_model=SIZE,
-        state_mixer=SIZE,
-        layers=["A", "B"],
-        parameters=1000,
-        parameters_without_embedding=100,
-        causal=True,
-        exact_decode=True,
-        wall_seconds=1.5,
-        examples_per_second=None if status == "diverged" else 10.0,
-        peak_memory_bytes=5,
-        decode_tokens_per_second=None if status == "diverged" else 20.0,
-        operations=1e6,
-        groups={} if status == "diverged" else {name: [InGroup("distance", 8, 3, 2)] for name in NAMES},
-        kernels={},
-        step_form="eager",
-    )
+    diverged = status == "diverged"
+    sizes = {"paper": None, "resident": 30, "touched": 20, "aux_ints": 1}
+    found: dict[str, Any] = {
+        "status": status,
+        "steps": 7,
+        "diverged_step": 7 if diverged else None,
+        "slices": [
+            {"split": split, "slice": segment.slice, "coverage": 0.25} | (UNSCORED if diverged else SCORE)
+            for split in ("valid", "test")
+            for segment in SLICES
+        ],
+        "groups": [],
+        "causal": True,
+        "exact_decode": True,
+        "parameters": 1000,
+        **{f"{what}_{key}": size for what in ("state", "state_mixer") for key, size in sizes.items()},
+        "state_seq_len": 128,
+        "wall_seconds": 1.5,
+        "examples_per_second": None if diverged else 10.0,
+        "decode_tokens_per_second": None if diverged else 20.0,
+        "operations": 1e6,
+        "peak_memory_bytes": 5,
+    }
+    assert mistake(found, Outcome) is None
+    return cast(Outcome, found)
 
 
 def write(folder: Path, *overrides: str, status: str = "ok") -> Path:
@@ -104,12 +102,14 @@ def test_a_diverged_cell_stays_in_the_data_at_the_same_point(three: Path):
     assert math.isnan(attention[attention.status == "ok"].diverged_step.iloc[0])
 
 
-def test_every_documented_column_is_there(three: Path):
+def test_the_columns_are_those_of_the_schema_and_the_document_says_what_each_means(three: Path):
     frame = table.load(three)
-    assert list(frame.columns[: len(table.KEYS) + 2]) == [*table.KEYS, "split", "slice"]
-    documented = table.load.__doc__ or ""
+    assert list(frame.columns[: len(KEYS) + 2]) == [*KEYS, "split", "slice"]
     plain = [column for column in frame if "." not in column and column not in ("seq_len", "num_kv_pairs")]
-    assert [column for column in plain if column not in documented] == []
+    assert [column for column in plain if f"| `{column}` |" not in documented()] == []
+    assert not [line for line in documented().splitlines() if line.endswith("|  |")]
+    said = (Path(__file__).parent.parent / "docs" / "numbers.md").read_text()
+    assert documented() in said, f"docs/numbers.md must hold this table:\n{documented()}"
 
 
 def test_curves(three: Path):

@@ -14,6 +14,7 @@ from zoo.foreign import inert
 from zoo.results import store
 from zoo.results import table as results_table
 from zoo.results.atomic import beside
+from zoo.results.columns import KEYS, REAL
 from zoo.results.home import shown
 from zoo.results.reading import Reading, left_out
 from zoo.terminal import USAGE, say
@@ -27,16 +28,14 @@ Columns are named as in result.json, inner keys behind a dot (versions.torch), l
   mixer.<key>, task.<key>           a setting, as on the command line; empty where there is none
   <split>.<slice>.<metric>          test.seq_len=64,num_kv_pairs=4.accuracy; also row_accuracy, exact_rows,
                                     loss, coverage, answers, rows.  Empty where a cell has no such slice
-What each means: `zoo.results.load`, which has the same numbers with a row for each slice.  A diverged cell is
-a row (status is "diverged", its accuracies are empty).  A cell that failed or is not through is none; it is
-counted, and failed ones are named.  Parquet needs duckdb: pip install 'zoo-recall[query]'.
+What each means: docs/numbers.md; `zoo.results.load` has the same with a row for each slice.  A diverged cell
+is a row (status is "diverged", its accuracies are empty).  A cell that failed or is not through is none; it
+is counted, and failed ones are named.  Parquet needs duckdb: pip install 'zoo-recall[query]'.
 A word that a spreadsheet would compute ("=HYPERLINK(..)") has a ' before it, in both files.
 
 Exit code: 0; 2 when nothing was written; 3 when it was, without records that cannot be read."""
 
-FIRST = results_table.KEYS  # the order of the columns that every table begins with
 KIND = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
-REAL = ("lr", *results_table.MAY_BE_NAN)  # whatever this folder's values happen to look like
 NAMED = 20  # failed cells, in the report
 
 
@@ -139,7 +138,7 @@ class Table:
             yield [inert(values[place]) if place < len(values) else None for place in places]
 
     def columns(self) -> list[str]:
-        """Those of `results.KEYS`, the mixers' settings, then the rest as they were met, slices last."""
+        """Those of every table, the mixers' settings, then the rest as they were met, slices last."""
         return sorted(self.kinds, key=_rank)
 
     def kind(self, name: str) -> str:
@@ -164,8 +163,8 @@ def flat(record: dict[str, Any]) -> dict[str, Any]:
 
 def _rank(name: str) -> tuple[int, int]:
     """Sorting keeps the order in which columns of one rank were met."""
-    if name in FIRST:
-        return 0, FIRST.index(name)
+    if name in KEYS:
+        return 0, KEYS.index(name)
     if name.startswith(("mixer.", "task.")):
         return 1, 0
     return (3, 0) if name.startswith(("valid.", "test.")) else (2, 0)

@@ -54,7 +54,7 @@ def test_members_of_a_population_keep_each_their_own(tmp_path: Path) -> None:
         folder.mkdir()
     outcomes = trained_together(cells, folders)
     for cell, folder, outcome in zip(cells, folders, outcomes, strict=True):
-        kept = weights.read(folder, outcome.weights)
+        kept = weights.read(folder, outcome["weights"])
         saved = torch.load(folder / "last.ckpt", weights_only=True)["model"]
         assert kept.keys() == saved.keys() and all(torch.equal(kept[k], saved[k]) for k in kept), (
             cell.overrides

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.command import ROOT
-from tests.training.tiny import tiny
+from tests.training.tiny import scores, tiny
 from zoo.kernels.choice import Op, contradiction, kernels, lacking, ops
 from zoo.kernels.served import check_served, unserved
 from zoo.launch.preflight import Validator
@@ -72,10 +72,14 @@ def test_a_cell_s_record_names_what_ran_and_its_name_does_not(tmp_path: Path):
         (folder := tmp_path / cell.config["kernels"]).mkdir()
         outcomes.append(train(cell, folder))
     auto, reference = outcomes
-    assert auto.kernels == {"attention": "sdpa", "linear_cross_entropy": "chunked", "short_conv": "shifted"}
-    assert reference.kernels == dict.fromkeys(auto.kernels, "reference")
-    for name, score in auto.scores["test"].items():
-        assert score.loss == pytest.approx(reference.scores["test"][name].loss, rel=1e-3)
+    assert auto["kernels"] == {
+        "attention": "sdpa",
+        "linear_cross_entropy": "chunked",
+        "short_conv": "shifted",
+    }
+    assert reference["kernels"] == dict.fromkeys(auto["kernels"], "reference")
+    for name, score in scores(auto, "test").items():
+        assert score["loss"] == pytest.approx(scores(reference, "test")[name]["loss"], rel=1e-3)
 
 
 @pytest.mark.parametrize("asked", ["triton", "package"])

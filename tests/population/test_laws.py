@@ -99,14 +99,14 @@ def test_a_member_that_diverges_leaves_its_neighbours_alone(
     monkeypatch.setattr("zoo.training.cohort.LOOK_EVERY", {"cpu": look_every})
     cells = [tiny(**WILD, seed=seed, lr=lr) for seed, lr in ((0, 1e-2), (1, 1e300), (2, 3e-3))]
     alone, together = alone_and_together(cells, tmp_path)
-    assert [outcome.status for outcome in together.outcomes] == ["ok", "diverged", "ok"]
+    assert [outcome["status"] for outcome in together.outcomes] == ["ok", "diverged", "ok"]
     assert_same_ends(alone, together)
 
 
 def test_all_members_may_diverge(tmp_path: Path):
     cells = [tiny(**WILD, lr=lr) for lr in (1e300, 1e302)]
     alone, together = alone_and_together(cells, tmp_path)
-    assert {outcome.status for outcome in together.outcomes} == {"diverged"}
+    assert {outcome["status"] for outcome in together.outcomes} == {"diverged"}
     assert_same_ends(alone, together)
 
 
@@ -120,8 +120,8 @@ def test_a_member_that_stops_early_leaves_its_neighbours_alone(
     common = {"trainer__precision": "64-true", "optim__early_stop": 0.99, "optim__max_epochs": 3}
     cells = [tiny(**common, seed=s, lr=lr) for s, lr in ((0, 1e-3), (1, 3e-2), (2, 1e-5), (0, 1e-1))]
     alone, together = alone_and_together(cells, tmp_path)
-    steps = [outcome.steps for outcome in together.outcomes]
-    assert len(set(steps)) > 1 and any(outcome.early_stopped for outcome in together.outcomes)
+    steps = [outcome["steps"] for outcome in together.outcomes]
+    assert len(set(steps)) > 1 and any(outcome["early_stopped"] for outcome in together.outcomes)
     assert_same_ends(alone, together)
 
 

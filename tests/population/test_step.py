@@ -82,7 +82,7 @@ def test_a_recorded_population_ends_as_one_that_is_not(tmp_path: Path, monkeypat
     trained_together(cells, eager)
     monkeypatch.setattr(Called, "replayed", 0)
     monkeypatch.setattr("zoo.training.cuda_graphs.RECORDERS", {"cpu": Called})
-    assert {outcome.step_form for outcome in trained_together(cells, recorded)} == {"graph"}
+    assert {outcome["step_form"] for outcome in trained_together(cells, recorded)} == {"graph"}
     assert Called.replayed == STEPS
     for mine, theirs in zip(recorded, eager, strict=True):
         assert same(checkpoint(mine), checkpoint(theirs))

@@ -3,14 +3,14 @@
 import csv
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from zoo.config.cell import Cell
-from zoo.results.outcome import Outcome
+from zoo.results.record import Outcome
 from zoo.training.population.train import train_population
 from zoo.training.train import begin, prepared, train
 
@@ -65,7 +65,7 @@ def _metrics(folder: Path) -> list[tuple[Any, ...]]:
 
 
 def _told(outcome: Outcome) -> dict[str, Any]:
-    return {key: value for key, value in asdict(outcome).items() if key not in MEASURED}
+    return {key: value for key, value in outcome.items() if key not in MEASURED}
 
 
 def _assert_close(a: Any, b: Any, tolerance: float, name: str) -> None:

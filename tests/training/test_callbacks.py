@@ -7,7 +7,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
-from tests.training.tiny import STEPS, tiny
+from tests.training.tiny import STEPS, scores, tiny
 from zoo.config.cell import Cell
 from zoo.evaluation.trained import load
 from zoo.launch.grouping import groups
@@ -72,8 +72,8 @@ def test_a_callback_that_stops_training_early_ends_it_for_good(tmp_path: Path):
     word = f"{{_target_: {EARLY}, monitor: valid/loss, mode: max, patience: 1}}"
     cell = called(word, optim__max_epochs=5)
     outcome = train(cell, tmp_path)
-    assert outcome.early_stopped and outcome.epochs < 5 and outcome.scores["test"]
-    assert train(cell, tmp_path).steps == outcome.steps
+    assert outcome["early_stopped"] and outcome["epochs"] < 5 and scores(outcome, "test")
+    assert train(cell, tmp_path)["steps"] == outcome["steps"]
 
 
 @pytest.mark.parametrize(

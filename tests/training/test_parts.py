@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.training.tiny import tiny
+from tests.training.tiny import scores, tiny
 from zoo.config.cell import Cell
 from zoo.config.settings import OptimConfig, settings
 from zoo.evaluation.scores import Tally, pooled_row_accuracy, rows_at_once
@@ -171,8 +171,8 @@ def test_a_logger_gets_every_row_and_the_cells_folder(tmp_path: Path, monkeypatc
     monkeypatch.setitem(sys.modules, "fake_logger", module)
     outcome = train(logged({"_target_": "fake_logger.Fake", "requires": "json", "name": "x"}), tmp_path)
     values = {key: value for step, metrics in calls if step == 14 for key, value in metrics.items()}
-    for name, score in outcome.scores["test"].items():
-        assert values[f"test/{name}/accuracy"] == score.accuracy
+    for name, score in scores(outcome, "test").items():
+        assert values[f"test/{name}/accuracy"] == score["accuracy"]
 
 
 def test_the_shipped_loggers_name_real_classes_and_settings():

@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,12 @@ import torch
 
 from tests.population.together import MEASURED
 from tests.registry import Case, cases
-from tests.training.tiny import STEPS, tiny
+from tests.training.tiny import STEPS, scores, tiny
 from zoo import interrupts
 from zoo.config.cell import Cell
 from zoo.interrupts import Terminated
-from zoo.results.outcome import Outcome, Progress
+from zoo.results.outcome import Progress
+from zoo.results.record import Outcome
 from zoo.training import cohort, train_state
 from zoo.training.train import train
 
@@ -78,7 +78,7 @@ def test_a_killed_cell_ends_as_if_left_alone(tmp_path: Path, name: str):
         with pytest.raises(Stop):
             train(cell, folder, stop_at(step, message, raise_stop))
         outcome = train(cell, folder)
-        assert outcome.status == "ok" and outcome.steps == STEPS
+        assert outcome["status"] == "ok" and outcome["steps"] == STEPS
         assert_same_end(cell, undisturbed, folder)
 
 
@@ -126,7 +126,7 @@ def test_a_finished_cell_only_tests_again(tmp_path: Path):
     before = (tmp_path / "metrics.csv").read_bytes()
     seen: list[Progress] = []
     again = train(tiny(), tmp_path, seen.append)
-    assert told(again) == told(first) and again.step_form == "eager" and again.kernels
+    assert told(again) == told(first) and again["step_form"] == "eager" and again["kernels"]
     assert {p.message for p in seen} <= {f"resumed at step {STEPS}", "testing"}
     assert (tmp_path / "metrics.csv").read_bytes() == before
 
@@ -136,7 +136,7 @@ def position(folder: Path) -> dict[str, Any]:
 
 
 def told(outcome: Outcome) -> dict[str, Any]:
-    return {key: value for key, value in asdict(outcome).items() if key not in MEASURED}
+    return {key: value for key, value in outcome.items() if key not in MEASURED}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -232,11 +232,11 @@ def test_early_stop_ends_the_cell_and_stays_ended(tmp_path: Path, monkeypatch: p
         train(cell, tmp_path, stop_at(7, "testing", raise_stop))
     seen: list[Progress] = []
     outcome = train(cell, tmp_path, seen.append)
-    assert outcome.early_stopped and outcome.steps == 7 and outcome.epochs == 1
-    assert outcome.total_steps == STEPS and outcome.scores["test"]
+    assert outcome["early_stopped"] and outcome["steps"] == 7 and outcome["epochs"] == 1
+    assert outcome["total_steps"] == STEPS and scores(outcome, "test")
     assert "training" not in {p.message for p in seen}
     higher = train(tiny(optim__early_stop=0.999), fresh(tmp_path / "higher"))
-    assert not higher.early_stopped and higher.steps == STEPS
+    assert not higher["early_stopped"] and higher["steps"] == STEPS
 
 
 @pytest.mark.parametrize("damage", ["empty", "half", "short", "text", "flipped"])

@@ -13,7 +13,7 @@ from tests.training.test_resuming import DRAWING, Stop, fresh, raise_stop, stop_
 from tests.training.tiny import STEPS, segment, tiny
 from zoo.config.cell import Cell
 from zoo.config.settings import OptimConfig
-from zoo.results.outcome import Outcome
+from zoo.results.record import Outcome
 from zoo.training import cohort, cuda_graphs
 from zoo.training.cuda_graphs import WARM_UPS, Graphs, Kept, Unrecordable, said
 from zoo.training.lr_schedule import lr_factor
@@ -36,7 +36,7 @@ def eagerly(cell: Cell, folder: Path) -> Outcome:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuda_graphs, "RECORDERS", {})
         outcome = train(cell, fresh(folder))
-    assert outcome.step_form == "eager"
+    assert outcome["step_form"] == "eager"
     return outcome
 
 
@@ -59,7 +59,7 @@ def test_a_recorded_cell_is_the_eager_one(tmp_path: Path, recorder: type[Called]
     cell, eager, recorded = tiny(**SETTINGS[name]), tmp_path / "eager", tmp_path / "recorded"
     eagerly(cell, eager)
     outcome = train(cell, fresh(recorded))
-    assert outcome.step_form == "graph"
+    assert outcome["step_form"] == "graph"
     assert recorder.recorded == (3 if name == "a short last batch" else 2) and recorder.replayed == STEPS
     assert_same(eager, recorded)
     rate = cell.config["lr"] * lr_factor(OptimConfig(**cell.config["optim"]), STEPS - 1, STEPS)
@@ -78,15 +78,15 @@ def test_a_recorded_cell_resumes_as_itself_or_eagerly(
             train(cell, folder, stop_at(where, "training", raise_stop))
         if where == 11:
             monkeypatch.setattr(cuda_graphs, "RECORDERS", {})
-        assert train(cell, folder).step_form == ("eager" if where == 11 else "graph")
+        assert train(cell, folder)["step_form"] == ("eager" if where == 11 else "graph")
         assert_same(eager, folder)
 
 
 def test_a_divergence_is_seen_at_its_step(tmp_path: Path, recorder: type[Called]):
     cell = tiny(lr=1e38, optim__grad_clip=None, optim__warmup=0.0)
     eager, recorded = eagerly(cell, tmp_path / "eager"), train(cell, fresh(tmp_path / "recorded"))
-    assert recorded.status == eager.status == "diverged"
-    assert recorded.diverged_step == eager.diverged_step == 2
+    assert recorded["status"] == eager["status"] == "diverged"
+    assert recorded["diverged_step"] == eager["diverged_step"] == 2
     found = [(tmp_path / name / "metrics.csv").read_bytes() for name in ("eager", "recorded")]
     assert found[0] == found[1]
 
@@ -100,7 +100,7 @@ def test_what_cannot_be_recorded_is_taken_eagerly_and_says_why(
     cell = tiny(mixer=case.name, **changes) if case else tiny(block__embed_dropout=0.2)
     why = "counts its steps outside of tensors" if case else "draws random numbers"
     eagerly(cell, tmp_path / "eager")
-    form = train(cell, fresh(tmp_path / "asked")).step_form
+    form = train(cell, fresh(tmp_path / "asked"))["step_form"]
     assert form is not None and form.startswith("eager (") and why in form
     assert recorder.recorded == recorder.replayed == 0
     assert_same(tmp_path / "eager", tmp_path / "asked")
@@ -108,7 +108,7 @@ def test_what_cannot_be_recorded_is_taken_eagerly_and_says_why(
 
 def test_a_cell_that_takes_no_step_names_the_form_of_those_before(tmp_path: Path, recorder: type[Called]):
     train(tiny(), tmp_path)
-    assert train(tiny(trainer__step="eager"), tmp_path).step_form == "graph"
+    assert train(tiny(trainer__step="eager"), tmp_path)["step_form"] == "graph"
 
 
 # the parts
@@ -222,7 +222,7 @@ def test_a_compiled_cell_is_near_the_eager_one(tmp_path: Path):
     one = {"task__train": f"[{segment(8, 2, 16)}]", "optim__max_epochs": 1}
     eagerly(tiny(**one), tmp_path / "eager")
     outcome = train(tiny(trainer__step="compile", **one), fresh(tmp_path / "compiled"))
-    assert outcome.step_form == "compile" and outcome.steps == 4
+    assert outcome["step_form"] == "compile" and outcome["steps"] == 4
     eager, compiled = (checkpoint(tmp_path / name)["model"] for name in ("eager", "compiled"))
     for name, value in eager.items():
         torch.testing.assert_close(compiled[name], value, rtol=1e-3, atol=1e-4)

@@ -36,7 +36,7 @@ def assert_same(a: Path, b: Path) -> None:
 def test_a_replayed_cell_is_the_eager_one(tmp_path: Path, name: str):
     for form in ("eager", "graph"):
         cell = tiny(trainer="gpu", trainer__step=form, **SETTINGS[name])
-        assert train(cell, fresh(tmp_path / form)).step_form == form
+        assert train(cell, fresh(tmp_path / form))["step_form"] == form
     assert_same(tmp_path / "eager", tmp_path / "graph")
 
 
@@ -54,13 +54,13 @@ def test_a_killed_cell_goes_on_in_a_graph(tmp_path: Path, monkeypatch: pytest.Mo
 def test_auto_takes_a_graph_and_a_divergence_is_seen_at_its_step(tmp_path: Path):
     cell = tiny(trainer="gpu", lr=1e38, optim__grad_clip=None, optim__warmup=0.0)
     outcome = train(cell, tmp_path)
-    assert outcome.step_form == "graph"
-    assert outcome.status == "diverged" and outcome.diverged_step == 2
+    assert outcome["step_form"] == "graph"
+    assert outcome["status"] == "diverged" and outcome["diverged_step"] == 2
 
 
 def test_dropout_is_taken_eagerly(tmp_path: Path):
     outcome = train(tiny(trainer="gpu", block__embed_dropout=0.2), tmp_path)
-    assert outcome.step_form == "eager (a step draws random numbers (dropout))"
+    assert outcome["step_form"] == "eager (a step draws random numbers (dropout))"
 
 
 def stepper(asked: str, loss: Any) -> Stepper:
@@ -102,7 +102,7 @@ def test_graphs_of_several_shapes_share_weights_and_memory():
 @pytest.mark.slow
 def test_a_compiled_step_is_replayed_too(tmp_path: Path):
     cell = tiny(trainer="gpu", trainer__step="compile", optim__max_epochs=1)
-    assert train(cell, fresh(tmp_path / "compiled")).step_form == "compile graph"
+    assert train(cell, fresh(tmp_path / "compiled"))["step_form"] == "compile graph"
     train(tiny(trainer="gpu", optim__max_epochs=1), fresh(tmp_path / "plain"))
     plain, compiled = (checkpoint(tmp_path / name)["model"] for name in ("plain", "compiled"))
     for name, value in plain.items():

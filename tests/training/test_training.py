@@ -4,7 +4,6 @@ import csv
 import json
 import math
 import random
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,14 @@ import torch
 import torch.nn.functional as F
 
 from tests.command import DONE
-from tests.training.tiny import STEPS, tiny
+from tests.training.tiny import STEPS, scores, tiny
 from zoo.config.cell import Cell
 from zoo.instantiate import build_task
 from zoo.kernels.linear_cross_entropy import linear_cross_entropy
 from zoo.launch.run_cell import record
 from zoo.model import build_model
 from zoo.results.outcome import Progress
+from zoo.results.record import Outcome, mistake
 from zoo.tasks.batches import BatchStream
 from zoo.training import cohort, lightning_module
 from zoo.training.lightning_module import answers_loss
@@ -52,8 +52,8 @@ def test_loss_and_gradients_are_those_of_all_logits_and_a_mask():
 def test_the_state_of_an_open_chunk_counts(tmp_path: Path):
     """After 16 tokens every chunk is closed, and nothing at all is kept."""
     outcome = train(tiny(mixer="se_attn_no_mem", mixer__chunk_size=8, optim__max_epochs=1), tmp_path)
-    assert outcome.state_seq_len == 16
-    assert outcome.state_mixer.resident == outcome.state_mixer.touched == 2 * 16 * 7
+    assert outcome["state_seq_len"] == 16
+    assert outcome.get("state_mixer_touched") == outcome["state_mixer_resident"] == 2 * 16 * 7
 
 
 def test_a_timing_of_decoding_that_fails_costs_its_number_alone(
@@ -73,16 +73,18 @@ def test_a_timing_of_decoding_that_fails_costs_its_number_alone(
 def test_one_cell_leaves_a_whole_record(tmp_path: Path):
     seen: list[Progress] = []
     outcome = train(tiny(), tmp_path, seen.append)
-    assert outcome.status == "ok" and outcome.diverged_step is None
-    assert outcome.steps == outcome.total_steps == STEPS and outcome.epochs == 2
-    assert outcome.state_seq_len == 16
-    assert outcome.parameters == sum(p.numel() for p in build_model(tiny()).parameters())
-    assert outcome.parameters - outcome.parameters_without_embedding == 24 * 16
-    assert outcome.wall_seconds > 0 and (outcome.examples_per_second or 0) > 0
-    assert outcome.peak_memory_bytes > 10**7
-    assert json.loads(json.dumps(asdict(outcome)))["scores"]["test"]
+    assert outcome["status"] == "ok" and outcome["diverged_step"] is None
+    assert outcome["steps"] == outcome["total_steps"] == STEPS and outcome["epochs"] == 2
+    assert outcome["state_seq_len"] == 16
+    assert outcome["parameters"] == sum(p.numel() for p in build_model(tiny()).parameters())
+    assert outcome["parameters"] - outcome["parameters_without_embedding"] == 24 * 16
+    assert outcome["wall_seconds"] > 0 and (outcome["examples_per_second"] or 0) > 0
+    assert outcome["peak_memory_bytes"] > 10**7
+    assert json.loads(json.dumps(outcome)) == outcome and mistake(outcome, Outcome) is None
     sizes = {
-        (s, n): (score.rows, score.answers) for s, by in outcome.scores.items() for n, score in by.items()
+        (split, name): (score["rows"], score["answers"])
+        for split in ("valid", "test")
+        for name, score in scores(outcome, split).items()
     }
     assert sizes == {
         ("valid", "seq_len=8,num_kv_pairs=2"): (6, 12),
@@ -104,8 +106,8 @@ def test_metrics_are_tidy_and_agree_with_the_outcome(tmp_path: Path):
     }  # fmt: skip
     for row in rows:
         if int(row["step"]) == STEPS and row["split"] != "train":
-            score = asdict(outcome.scores[row["split"]][row["slice"]])
-            assert float(row["value"]) == score[row["metric"]]
+            score = scores(outcome, row["split"])[row["slice"]]
+            assert float(row["value"]) == score[row["metric"]]  # pyright: ignore
     trained = [int(r["value"]) for r in rows if r["split"] == "train" and r["metric"] == "answers"]
     assert sum(trained) == 2 * (4 * 4 * 2 + 3 * 4 * 3)
 
@@ -117,18 +119,18 @@ def test_the_test_split_is_scored_as_a_person_would(tmp_path: Path):
     for i, segment in enumerate(task.segments("test")):
         batch, score = (
             task.sample("test", i, range(segment.num_examples)),
-            outcome.scores["test"][segment.name],
+            scores(outcome, "test")[segment.name],
         )
         with torch.no_grad():
             logits = model.logits(model(batch.inputs)).gather(
                 1, batch.positions[..., None].expand(-1, -1, 24)
             )
         right = logits.argmax(-1) == batch.answers
-        assert score.accuracy == pytest.approx(right.double().mean().item())
-        assert score.row_accuracy == pytest.approx(right.double().mean(1).mean().item())
-        assert score.exact_rows == pytest.approx(right.all(1).double().mean().item())
+        assert score["accuracy"] == pytest.approx(right.double().mean().item())
+        assert score["row_accuracy"] == pytest.approx(right.double().mean(1).mean().item())
+        assert score["exact_rows"] == pytest.approx(right.all(1).double().mean().item())
         loss = F.cross_entropy(logits.flatten(0, 1), batch.answers.flatten()).item()
-        assert score.loss == pytest.approx(loss, rel=1e-5)
+        assert score["loss"] == pytest.approx(loss, rel=1e-5)
 
 
 def test_the_same_cell_gives_the_same_bytes_and_another_seed_others(tmp_path: Path):
@@ -168,18 +170,18 @@ def test_a_loss_that_is_not_finite_ends_the_cell_with_its_step(
     monkeypatch.setattr(cohort, "LOOK_EVERY", {"cpu": look_every})  # as on a GPU
     cell = tiny(optim__schedule="constant", optim__warmup=0.0, lr=0.002)
     outcome = train(cell, tmp_path)
-    assert outcome.status == "diverged"
-    assert outcome.diverged_step == outcome.steps == 10 and outcome.diverged_lr == 0.002
-    assert outcome.scores == {}
+    assert outcome["status"] == "diverged"
+    assert outcome["diverged_step"] == outcome["steps"] == 10 and outcome["diverged_lr"] == 0.002
+    assert scores(outcome, "test") == scores(outcome, "valid") == {} and len(outcome["slices"]) == 4
     last = [row for row in rows_of(tmp_path) if row["step"] == "10"]
     assert last and any(math.isnan(float(row["value"])) for row in last)
-    json.dumps(asdict(outcome))
+    assert mistake(outcome, Outcome) is None
 
 
 def test_a_real_divergence_is_seen(tmp_path: Path):
     outcome = train(tiny(lr=1e38, optim__grad_clip=None, optim__warmup=0.0), tmp_path)
-    assert outcome.status == "diverged" and outcome.diverged_step == 2
-    assert outcome.diverged_lr == pytest.approx(1e38, rel=0.05)
+    assert outcome["status"] == "diverged" and outcome["diverged_step"] == 2
+    assert outcome["diverged_lr"] == pytest.approx(1e38, rel=0.05)
 
 
 def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path):
@@ -223,7 +225,7 @@ def test_the_leaves_of_optim_and_trainer_are_all_accounted_for():
     elsewhere = {"eval_batch_size", "early_stop"}  # the next test; test_resuming.py
     assert set(config["optim"]) == set(WEIGHTS_CHANGE) | elsewhere
     pace = {"checkpoint_every", "checkpoint_seconds"}
-    assert set(config["trainer"]) == {"accelerator", "precision", "step", "threads"} | pace
+    assert set(config["trainer"]) == {"accelerator", "precision", "step", "threads", "callbacks"} | pace
 
 
 def test_eval_batch_size_cuts_the_evaluation_and_not_its_numbers(
@@ -240,8 +242,8 @@ def test_eval_batch_size_cuts_the_evaluation_and_not_its_numbers(
     (tmp_path / "other").mkdir()
     small, large = train(tiny(), tmp_path), train(tiny(optim__eval_batch_size=100), tmp_path / "other")
     assert sizes == [("train", 4), ("valid", 4), ("test", 4), ("train", 4), ("valid", 100), ("test", 100)]
-    for name, score in small.scores["test"].items():
-        assert score.loss == pytest.approx(large.scores["test"][name].loss, rel=1e-6)
+    for name, score in scores(small, "test").items():
+        assert score["loss"] == pytest.approx(scores(large, "test")[name]["loss"], rel=1e-6)
 
 
 def test_precision_is_followed(tmp_path: Path, plain: dict[str, torch.Tensor]):

@@ -6,6 +6,8 @@ from typing import Any
 from tests.registry import cases
 from zoo.config.cell import Cell
 from zoo.config.compose import Composer, composer
+from zoo.results.record import Outcome, Slice
+from zoo.results.table import slice_name
 
 STEPS = 14
 
@@ -34,6 +36,12 @@ def tiny(**changes: Any) -> Cell:
     settings = SETTINGS | {key.replace("__", "."): value for key, value in changes.items()}
     words = [f"{key}={'null' if value is None else value}" for key, value in settings.items()]
     return _composer().cell(words)
+
+
+def scores(outcome: Outcome, split: str) -> dict[str, Slice]:
+    """By the name of the slice; without those that are not scored."""
+    entries = [entry for entry in outcome["slices"] if entry["split"] == split and entry["answers"]]
+    return {slice_name(entry["slice"]): entry for entry in entries}
 
 
 @cache

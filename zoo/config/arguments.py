@@ -25,6 +25,9 @@ WORDS = {  # what pydantic misses, by the kind of its error
     **{"string_type": "a word", "none_required": "null", "dict_type": SETTINGS, "dataclass_type": SETTINGS},
     **dict.fromkeys(("list_type", "tuple_type", "set_type", "iterable_type"), LIST),
     "callable_type": "a part: {_target_: my_module.MyClass}",
+    **{"finite_number": "a finite number", "string_too_long": "a word of at most {max_length} characters"},
+    **{"greater_than_equal": "at least {ge}", "greater_than": "more than {gt}"},
+    **{"less_than_equal": "at most {le}", "value_error": "{error}"},
 }
 
 
@@ -105,7 +108,7 @@ def _lines(path: str, value: Any, errors: list[ErrorDetails], or_null: bool) -> 
     for error in errors:
         place = "".join(f"[{part}]" for part in error["loc"] if type(part) is int)
         values.setdefault(place, error["input"])
-        found.setdefault(place, []).append(_missed(error))
+        found.setdefault(place, []).append(missed(error))
     if or_null and "" in found:
         found[""].append("null")
     deepest = {place: words for place, words in found.items() if place} or found
@@ -115,8 +118,10 @@ def _lines(path: str, value: Any, errors: list[ErrorDetails], or_null: bool) -> 
     ]
 
 
-def _missed(error: ErrorDetails) -> str:
+def missed(error: ErrorDetails) -> str:
+    """What must be there, by an error of pydantic's."""
     if error["type"] == "literal_error":  # "'a', 'b' or 'c'"
         choices = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ")  # pyright: ignore
         return f"one of {choices}" if ", " in choices else choices
-    return WORDS.get(error["type"], f"as pydantic says: {error['msg']}")
+    words = WORDS.get(error["type"], f"as pydantic says: {error['msg']}")
+    return words.format(**error.get("ctx", {})) if "ctx" in error else words

@@ -2,8 +2,7 @@
 
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
 from zoo import interrupts
 from zoo.config.cell import Cell
@@ -11,7 +10,8 @@ from zoo.config.yaml_text import as_yaml
 from zoo.results import lease, store
 from zoo.results.atomic import DiskFull, room
 from zoo.results.environment import machine
-from zoo.results.outcome import Outcome, Progress, reason
+from zoo.results.outcome import Progress, reason
+from zoo.results.record import Outcome, TaskSettings, Who
 from zoo.results.source import source
 
 
@@ -58,51 +58,29 @@ def run_cell(
 
 
 def record(cell: Cell, outcome: Outcome) -> dict[str, Any]:
-    """What result.json holds, but for where it ran: who the cell is, what it scored, what it remembers."""
+    """What result.json holds, but for where it ran."""
+    return {**who(cell), **outcome}
+
+
+def who(cell: Cell) -> Who:
+    """Which cell it is, as its record says."""
     config = cell.config
-    outcome_ = asdict(outcome)
-    scores, coverage = outcome_.pop("scores"), outcome_.pop("coverage") or {}
-    groups = outcome_.pop("groups")
-    model, mixer = outcome_.pop("state_model"), outcome_.pop("state_mixer")
     return {
         "run_id": cell.run_id,
         "point": cell.point,
         "mixer": cell.mixer,
-        **{key: cell.about[key] for key in ("label", "family", "knob")},
+        "label": cell.about["label"],
+        "family": cell.about["family"],
+        "knob": cell.about["knob"],
         "mixer_settings": {k: v for k, v in cell.mixer_settings.items() if k != "_target_"},
         "task": cell.choices["task"],
-        "task_settings": {k: v for k, v in config["task"].items() if not isinstance(v, list | dict)},
-        **{key: config[key] for key in ("d_model", "n_layers", "seed", "lr")},
+        "task_settings": cast(
+            TaskSettings, {k: v for k, v in config["task"].items() if not isinstance(v, list | dict)}
+        ),
+        "d_model": cell.d_model,
+        "n_layers": config["n_layers"],
+        "seed": cell.seed,
+        "lr": config["lr"],
         "accelerator": cell.trainer.accelerator,
         "precision": cell.trainer.precision,
-        **{f"state_{key}": value for key, value in model.items()},
-        **{f"state_mixer_{key}": value for key, value in mixer.items()},
-        **outcome_,
-        "slices": _slices(cell, scores, coverage),
-        "groups": [
-            {"split": "test", "slice": name} | counts for name, kinds in groups.items() for counts in kinds
-        ],
     }
-
-
-def _slices(
-    cell: Cell, scores: dict[str, dict[str, Any]], coverage: dict[str, float]
-) -> list[dict[str, Any]]:
-    """One entry for each slice of valid and test; without scores where the cell diverged before any."""
-    from zoo.instantiate import task_of  # torch: seconds, as above
-
-    task = task_of(cell)
-    empty = {
-        "accuracy": None,
-        "row_accuracy": None,
-        "exact_rows": None,
-        "loss": None,
-        "answers": 0,
-        "rows": 0,
-    }
-    return [
-        {"split": split, "slice": segment.slice, "coverage": coverage.get(segment.name, 1.0)}
-        | (scores.get(split, {}).get(segment.name) or empty)
-        for split in ("valid", "test")
-        for segment in task.segments(split)
-    ]

@@ -16,7 +16,8 @@ from zoo.launch.run_cell import record
 from zoo.results import lease, store
 from zoo.results.atomic import DiskFull, room
 from zoo.results.environment import machine
-from zoo.results.outcome import Outcome, Progress, reason
+from zoo.results.outcome import Progress, reason
+from zoo.results.record import Outcome
 from zoo.results.source import source
 
 Tell = Callable[[tuple[int, Progress] | Together], None]

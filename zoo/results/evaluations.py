@@ -10,15 +10,17 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import pandas as pd
+from pydantic import with_config
+from typing_extensions import TypedDict
 
 from zoo.foreign import all_visible, visible
 from zoo.results.atomic import replacing
 from zoo.results.home import Home, shown, text
 from zoo.results.reading import Reading
-from zoo.results.record import RunId, mistake
+from zoo.results.record import STRICT, RunId, mistake
 from zoo.results.table import flat
 
 FOLDER = "evaluations"
@@ -26,6 +28,7 @@ SCHEMA = 1  # of the first line
 Settings = Mapping[str, Any]
 
 
+@with_config(STRICT)
 class Head(TypedDict):
     """The first line.  settings: `evaluation` and, where it is not the cell's own, `task`."""
 

@@ -18,14 +18,17 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, TypedDict
+from typing import Annotated
+
+from pydantic import Field, with_config
+from typing_extensions import TypedDict
 
 from zoo.config.cell import Cell
 from zoo.foreign import all_visible, visible
 from zoo.results import store
 from zoo.results.environment import machine
 from zoo.results.home import shown, text
-from zoo.results.record import RUN_ID, Fits, Within, mistake
+from zoo.results.record import STRICT, RunId, mistake
 
 HOME = ".sweeps"  # in the results folder
 SCHEMA = 1  # raise it when a key changes its meaning
@@ -62,6 +65,7 @@ def write(cells: Iterable[Cell]) -> list[str]:
     return [manifest.sweep_id for _, manifest in made]
 
 
+@with_config(STRICT)
 class Stored(TypedDict):
     """The file of a manifest."""
 
@@ -69,8 +73,8 @@ class Stored(TypedDict):
     command: str
     git_revision: str | None
     git_clean: bool | None
-    since: Annotated[float, Within(0, 1e11)]
-    cells: Annotated[dict[str, str], Fits(RUN_ID.fullmatch, "named by run ids")]
+    since: Annotated[float, Field(ge=0, le=1e11)]
+    cells: dict[RunId, str]
 
 
 def read_all(home: Path, unread: list[str]) -> dict[str, Manifest]:

@@ -6,87 +6,73 @@ whatever reads it afterwards finds what they say.  Fields that are not named her
 
 import json
 import re
-import types
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NotRequired,
-    Required,
-    TypedDict,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, Literal, Required
 
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic_core import ErrorDetails
+from typing_extensions import Doc, TypedDict
+
+from zoo.config.arguments import missed
 from zoo.foreign import all_visible, visible
 
 SCHEMA = 3  # of result.json; raise it when a key changes its meaning
 ASIDE = "move its folder away, and the same command makes the cell again"
-RUN_ID = re.compile(r"\w[\w.=+-]*")  # the name of a folder: no path
 _PLAIN = re.compile(r"[ -\[\]-~\n]*")  # text without a word that could need an escape
 DEEPEST = 16  # how far settings may be nested
 LONGEST = 200  # characters of a name
+STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
 
-@dataclass(frozen=True)
-class Within:
-    """Limits of a number, both ends allowed."""
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Fits:
+def _fits(form: str, words: str) -> AfterValidator:
     """A word of a certain form."""
 
-    rule: Callable[[str], object]
-    words: str
+    def check(word: str) -> str:
+        if not re.fullmatch(form, word):
+            raise ValueError(words)
+        return word
+
+    return AfterValidator(check)
 
 
 EXACT = 2**53  # integers up to here are the same in JSON, in a float and in a browser
-Seed = Annotated[int, Within(-(2**63), 2**63 - 1)]
-Count = Annotated[int, Within(0, EXACT)]
-Size = Annotated[int, Within(0, 2**20)]  # bounds are computed number by number
-Positive = Annotated[int, Within(1, EXACT)]
-Amount = Annotated[float, Within(0, 1e100)]
-Rate = Annotated[float, Within(5e-324, 1e100)]
-Share = Annotated[float, Within(0, 1)]
-Name = Annotated[str, Fits(lambda word: len(word) <= LONGEST, f"a word of at most {LONGEST} characters")]
-RunId = Annotated[str, Fits(RUN_ID.fullmatch, "letters, digits and . _ = + - alone")]
-Word = Annotated[str, Fits(re.compile(r"\w[\w.+-]{0,39}").fullmatch, "a plain word")]
-SliceOf = Annotated[
-    dict[str, Size | Word], Fits(lambda word: re.fullmatch(r"\w{1,40}", word), "named by plain words")
-]
+Seed = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+Count = Annotated[int, Field(ge=0, le=EXACT)]
+Size = Annotated[int, Field(ge=0, le=2**20)]  # bounds are computed number by number
+Positive = Annotated[int, Field(ge=1, le=EXACT)]
+Amount = Annotated[float, Field(ge=0, le=1e100)]
+Rate = Annotated[float, Field(gt=0, le=1e100)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Name = Annotated[str, Field(max_length=LONGEST)]
+RunId = Annotated[str, _fits(r"\w[\w.=+-]*", "letters, digits and . _ = + - alone")]  # a folder: no path
+Word = Annotated[str, _fits(r"\w[\w.+-]{0,39}", "a plain word")]
+Key = Annotated[str, _fits(r"\w{1,40}", "a plain word")]
+Split = Literal["valid", "test"]
 
 
 class Slice(TypedDict):
-    """How one split of one slice went (`outcome.Score`); None: the cell diverged before any score."""
+    """How one split of one slice went; None: the cell diverged before any score."""
 
-    split: Literal["valid", "test"]
-    slice: SliceOf
-    coverage: Share
-    accuracy: Share | None
-    row_accuracy: Share | None
-    exact_rows: Share | None
-    loss: Amount | None
-    answers: Count
-    rows: Count
+    split: Annotated[Split, Doc("the last validation, or the test at the end")]
+    slice: Annotated[dict[Key, Size | Word], Doc('"seq_len=64,num_kv_pairs=4", and a column for each key')]
+    coverage: Annotated[Share, Doc("the part of the answers that the model can see at all; 1: no bound")]
+    accuracy: Annotated[Share | None, Doc("right answers over answers")]
+    row_accuracy: Annotated[Share | None, Doc("mean over rows of the part of a row's answers that is right")]
+    exact_rows: Annotated[Share | None, Doc("rows with every answer right, over rows")]
+    loss: Annotated[Amount | None, Doc("mean cross-entropy of an answer, in nats")]
+    answers: Annotated[Count, Doc("how many were asked")]
+    rows: Annotated[Count, Doc("examples")]
 
 
 class Kind(TypedDict):
-    """Answers of a slice to which a group of the task gives one value (`outcome.InGroup`).
+    """Answers of a slice to which a group of the task gives one value.
 
     Of the group "distance" (`zoo.tasks.groups.Distance`) they are read from (value / 2, value] tokens back.
     """
 
-    split: Literal["valid", "test"]
+    split: Split
     slice: Name
     group: Word
     value: Count | Word
@@ -97,13 +83,14 @@ class Kind(TypedDict):
 class Distance(TypedDict):
     """In schema 2: what is now a Kind of the group "distance"."""
 
-    split: Literal["valid", "test"]
+    split: Split
     slice: Name
     distance: Positive
     answers: Count
     right: Count
 
 
+@with_config(STRICT)
 class Schema2(TypedDict):
     """What such a record has in place of `groups`."""
 
@@ -116,66 +103,85 @@ class TaskSettings(TypedDict, total=False):
     vocab_size: Size
 
 
-class Record(TypedDict, total=False):
-    """result.json.  What each field means: `zoo.results.load` and `zoo.results.outcome.Outcome`."""
+class Who(TypedDict, total=False):
+    """Which cell it is."""
 
-    schema: Required[int]
-    run_id: Required[RunId]
-    point: Required[Name]
-    status: Required[Literal["ok", "diverged"]]
-    mixer: Required[Name]
-    label: Required[Name]
-    family: Required[Name]
-    knob: dict[str, Any] | None
-    mixer_settings: Required[dict[str, Any]]
-    task: Required[Name]
-    task_settings: Required[TaskSettings]
-    d_model: Required[Positive]
-    n_layers: Required[Positive]
-    seed: Required[Seed]
-    lr: Required[Rate]
-    accelerator: Required[Name]
-    precision: Required[Name]
-    causal: Required[bool]
-    exact_decode: Required[bool]
-    parameters: Required[Count]
-    parameters_without_embedding: Count
-    layers: list[str]
-    state_paper: Required[Count | None]
-    state_resident: Required[Count]
-    state_touched: Required[Count]
-    state_aux_ints: Required[Count]
-    state_mixer_paper: Required[Count | None]
-    state_mixer_resident: Required[Count]
-    state_mixer_touched: Count
-    state_mixer_aux_ints: Count
-    state_seq_len: Required[Positive]
-    steps: Required[Count]
-    total_steps: Count
-    epochs: Count
-    early_stopped: bool
-    diverged_step: Required[Count | None]
-    diverged_lr: Amount | None
-    wall_seconds: Required[Amount]
-    examples_per_second: Required[Amount | None]
-    decode_tokens_per_second: Required[Amount | None]
-    decode_missing: str | None
-    operations: Required[Amount]
-    peak_memory_bytes: Required[Count]
-    kernels: dict[str, str]
-    step_form: str | None
-    weights: str | None
-    slices: Required[list[Slice]]
-    groups: Required[list[Kind]]
-    overrides: list[str]
-    versions: dict[str, str | None]
-    git_revision: str | None
-    git_clean: bool | None
-    platform: str
-    cores: Count | None
-    config_dir: str | None
-    population: NotRequired[dict[str, Any]]
-    source: NotRequired[dict[str, str]]
+    run_id: Required[Annotated[RunId, Doc("the mixer and a hash of the config")]]
+    point: Required[Annotated[Name, Doc("equal for cells that differ in nothing but seed and lr")]]
+    mixer: Required[Annotated[Name, Doc("stem of the mixer's yaml")]]
+    label: Required[Annotated[Name, Doc("the mixer's name in pictures")]]
+    family: Required[Annotated[Name, Doc("the mixer's colour in pictures")]]
+    knob: Annotated[dict[str, Any] | None, Doc("the setting that joins points to a line")]
+    mixer_settings: Required[Annotated[dict[str, Any], Doc("columns mixer.<key>")]]
+    task: Required[Annotated[Name, Doc("stem of the task's yaml")]]
+    task_settings: Required[Annotated[TaskSettings, Doc("columns task.<key>, without segments")]]
+    d_model: Required[Annotated[Positive, Doc("width of the residual stream")]]
+    n_layers: Required[Annotated[Positive, Doc("how many layers")]]
+    seed: Required[Annotated[Seed, Doc("of weights and data")]]
+    lr: Required[Annotated[Rate, Doc("peak learning rate")]]
+    accelerator: Required[Annotated[Name, Doc("cpu or gpu")]]
+    precision: Required[Annotated[Name, Doc("as `trainer.precision`")]]
+
+
+class Outcome(TypedDict, total=False):
+    """What training it came to: to the end ("ok"), or to a loss that is not finite ("diverged").
+
+    An interrupted or failed cell raises instead, so an Outcome is never a false success.
+    """
+
+    status: Required[Annotated[Literal["ok", "diverged"], Doc("diverged: its loss was not finite")]]
+    steps: Required[Annotated[Count, Doc("training steps made")]]
+    total_steps: Annotated[Count, Doc("training steps planned")]
+    epochs: Annotated[Count, Doc("epochs done")]
+    early_stopped: Annotated[bool, Doc("whether `optim.early_stop` or a callback ended it")]
+    diverged_step: Required[Annotated[Count | None, Doc("the first step (from 1) whose loss was not finite")]]
+    diverged_lr: Annotated[Amount | None, Doc("the learning rate of that step")]
+    slices: Required[Annotated[list[Slice], Doc("columns split to rows: a row each in `load`")]]
+    groups: Required[Annotated[list[Kind], Doc("`load_groups`")]]
+    causal: Required[Annotated[bool, Doc("false: the mixer sees the future")]]
+    exact_decode: Required[Annotated[bool, Doc("false: decoding is not what was trained")]]
+    layers: Annotated[list[str], Doc("class names, the first layer first")]
+    parameters: Required[Annotated[Count, Doc("of the whole model")]]
+    parameters_without_embedding: Annotated[Count, Doc("nor an untied head")]
+    state_paper: Required[Annotated[Count | None, Doc("as published figures count; none where none was")]]
+    state_resident: Required[Annotated[Count, Doc("scalars that decoding keeps, summed over layers")]]
+    state_touched: Required[Annotated[Count, Doc("those of them that one decode step reads")]]
+    state_aux_ints: Required[Annotated[Count, Doc("integers kept beside them")]]
+    state_mixer_paper: Required[Annotated[Count | None, Doc("the same of one layer of the chosen mixer")]]
+    state_mixer_resident: Required[Annotated[Count, Doc("the same of one layer of the chosen mixer")]]
+    state_mixer_touched: Annotated[Count, Doc("the same of one layer of the chosen mixer")]
+    state_mixer_aux_ints: Annotated[Count, Doc("the same of one layer of the chosen mixer")]
+    state_seq_len: Required[Annotated[Positive, Doc("the longest test sequence: sizes are the most in it")]]
+    wall_seconds: Required[Annotated[Amount, Doc("all of it, over every resumption")]]
+    examples_per_second: Required[Annotated[Amount | None, Doc("of training alone; none: no step was taken")]]
+    decode_tokens_per_second: Required[Annotated[Amount | None, Doc("none: diverged, not exact, or missing")]]
+    decode_missing: Annotated[str | None, Doc("the error that timing decoding ended with; none: with none")]
+    operations: Required[Annotated[Amount, Doc("of the cell as planned, counted (`zoo.evaluation.flops`)")]]
+    peak_memory_bytes: Required[Annotated[Count, Doc("of the process on a CPU, of the allocator on a GPU")]]
+    kernels: Annotated[dict[str, str], Doc("which implementation of each op ran")]
+    step_form: Annotated[str | None, Doc("how steps were taken (`zoo.training.step`); none: none were")]
+    weights: Annotated[str | None, Doc("SHA-256 of weights.safetensors; none: none are kept")]
+
+
+class Where(TypedDict, total=False):
+    """What made it."""
+
+    overrides: Annotated[list[str], Doc("the words of the command")]
+    config_dir: Annotated[str | None, Doc("--config-dir")]
+    source: Annotated[dict[str, str], Doc("a hash of each part's code")]
+    versions: Annotated[dict[str, str | None], Doc("of packages")]
+    git_revision: Annotated[str | None, Doc("of the checkout")]
+    git_clean: Annotated[bool | None, Doc("whether nothing in it was changed")]
+    platform: Annotated[str, Doc("the machine")]
+    cores: Annotated[Count | None, Doc("of its CPU")]
+    population: Annotated[dict[str, Any], Doc("the cells that it trained with, and their time")]
+
+
+@with_config(STRICT)
+class Record(Who, Outcome, Where):
+    """result.json."""
+
+    schema: int
 
 
 def parse(text: str, where: object) -> dict[str, Any]:
@@ -191,7 +197,7 @@ def parse(text: str, where: object) -> dict[str, Any]:
     schema = found.get("schema") if isinstance(found, dict) else None
     if type(schema) is not int or schema not in (2, SCHEMA):
         raise ValueError(_of_another_schema(schema, found, where))
-    if _depth(found) > DEEPEST:
+    if _too_deep(found):
         raise ValueError(f"{where} is nested more than {DEEPEST} deep: {ASIDE}.")
     if not _PLAIN.fullmatch(text):
         found = all_visible(found)
@@ -206,16 +212,35 @@ def parse(text: str, where: object) -> dict[str, Any]:
 
 def mistake(value: Any, hint: Any) -> str | None:
     """What first keeps a value of a JSON from being of a type, in words; None: it is."""
-    return next(_checker(hint)(value, ""), None)
+    try:
+        _adapter(hint).validate_python(value)
+    except ValidationError as error:
+        return _in_words(value, error.errors(include_url=False)[0])
+    return None
+
+
+@cache
+def _adapter(hint: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(hint)
+
+
+def _in_words(value: Any, error: ErrorDetails) -> str:
+    """Where, and what must be there; pydantic's path also names the types that it tried."""
+    path, missing = "", error["type"] == "missing"
+    for part in error["loc"][:-1] if missing else error["loc"]:
+        if isinstance(value, dict) and part in value:
+            path, value = f"{path}.{part}" if path else str(part), value[part]
+        elif isinstance(value, list) and isinstance(part, int):
+            path, value = f"{path}[{part}]", value[part]
+    if missing:
+        return f"{path or 'the record'} lacks {error['loc'][-1]!r}"
+    return f"{path[:LONGEST]} (={_short(error['input'])}) must be {missed(error)}"
 
 
 def _of_this_schema(found: dict[str, Any]) -> dict[str, Any]:
     """A record of schema 2: its answers were told apart by distance alone."""
-    groups = [
-        {"split": old["split"], "slice": old["slice"], "group": "distance", "value": old["distance"]}
-        | {"answers": old["answers"], "right": old["right"]}
-        for old in found.pop("distances")
-    ]
+    distances = found.pop("distances")
+    groups = [{"group": "distance", "value": old.pop("distance")} | old for old in distances]
     return found | {"schema": SCHEMA, "groups": groups}
 
 
@@ -257,118 +282,6 @@ def _contradictions(record: dict[str, Any]) -> Iterator[str]:
         yield "groups must have no more right answers than answers"
 
 
-# How a type becomes a check: value, path -> what is wrong, a line each.
-Check = Callable[[Any, str], Iterator[str]]
-
-
-@cache
-def _checker(hint: Hashable) -> Check:
-    kind, inner = get_origin(hint), get_args(hint)
-    if kind is Annotated:
-        return _limited(*inner)
-    if kind in (Required, NotRequired):
-        return _checker(inner[0])
-    if kind in (Union, types.UnionType):
-        return _either([option for option in inner if option is not types.NoneType], types.NoneType in inner)
-    if kind is list:
-        return _each(_checker(inner[0]))
-    if kind is dict:
-        return _values(_checker(inner[1]))
-    return _fields(hint) if hasattr(hint, "__required_keys__") else _plain(hint, inner)
-
-
-def _fields(hint: Any) -> Check:
-    checks = {key: _checker(of) for key, of in get_type_hints(hint, include_extras=True).items()}
-
-    def check(value: Any, path: str) -> Iterator[str]:
-        if not isinstance(value, dict):
-            yield _must(path, value, "a {key: value} of fields")
-            return
-        for key, inner in checks.items():
-            if key in value:
-                yield from inner(value[key], f"{path}.{key}" if path else key)
-            elif key in hint.__required_keys__:
-                yield f"{path or 'the record'} lacks {key!r}"
-
-    return check
-
-
-def _each(inner: Check) -> Check:
-    def check(value: Any, path: str) -> Iterator[str]:
-        if not isinstance(value, list):
-            yield _must(path, value, "a list")
-            return
-        for i, item in enumerate(value):
-            yield from inner(item, f"{path}[{i}]")
-
-    return check
-
-
-def _values(inner: Check) -> Check:
-    def check(value: Any, path: str) -> Iterator[str]:
-        if not isinstance(value, dict):
-            yield _must(path, value, "a {key: value}")
-            return
-        for key, item in value.items():
-            yield from inner(item, f"{path}.{key}")
-
-    return check
-
-
-def _either(options: list[Any], or_null: bool) -> Check:
-    checks = [_checker(option) for option in options]
-
-    def check(value: Any, path: str) -> Iterator[str]:
-        if value is None and or_null:
-            return
-        found = [next(inner(value, path), None) for inner in checks]
-        if all(found):
-            yield f"{found[0]} or null" if or_null else str(found[0])
-
-    return check
-
-
-def _limited(hint: Any, limit: Within | Fits) -> Check:
-    plain = _checker(hint)
-
-    def within(value: Any, path: str) -> Iterator[str]:
-        assert isinstance(limit, Within)
-        if next(plain(value, path), None) or not limit.low <= value <= limit.high:  # as NaN is
-            words = f"{_KINDS[hint][1]} from {limit.low:g} to {limit.high:g}"
-            yield _must(path, value, words)
-
-    def fits(value: Any, path: str) -> Iterator[str]:
-        assert isinstance(limit, Fits)
-        if wrong := next(plain(value, path), None):
-            yield wrong
-        elif not all(map(limit.rule, value if isinstance(value, dict) else [value])):
-            yield _must(path, value, limit.words)
-
-    return within if isinstance(limit, Within) else fits
-
-
-_KINDS: Mapping[Any, tuple[tuple[type, ...], str]] = {
-    int: ((int,), "an integer"),
-    float: ((int, float), "a number"),
-    bool: ((bool,), "true or false"),
-    str: ((str,), "a word"),
-}
-
-
-def _plain(hint: Any, inner: tuple[Any, ...]) -> Check:
-    if hint is Any:
-        return lambda value, path: iter(())
-    if get_origin(hint) is Literal:
-        words = f"one of {', '.join(inner)}"
-        return lambda value, path: iter(() if value in inner else (_must(path, value, words),))
-    kinds, words = _KINDS[hint]
-    return lambda value, path: iter(() if type(value) in kinds else (_must(path, value, words),))
-
-
-def _must(path: str, value: Any, words: str) -> str:
-    return f"{path[:LONGEST]} (={_short(value)}) must be {words}"
-
-
 def _short(value: Any, most: int = 60) -> str:
     try:
         text = visible(json.dumps(value, ensure_ascii=False))
@@ -377,15 +290,6 @@ def _short(value: Any, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def _depth(value: Any) -> int:
-    """How far a value is nested; no further than DEEPEST + 1 is looked."""
-    depth, level = 0, [value]
-    while level and depth <= DEEPEST:
-        depth += 1
-        level = [
-            inner
-            for item in level
-            if isinstance(item, dict | list)
-            for inner in (item.values() if isinstance(item, dict) else item)
-        ]
-    return depth
+def _too_deep(value: Any, left: int = DEEPEST) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return inner is not None and (left == 0 or any(_too_deep(item, left - 1) for item in inner))

@@ -7,49 +7,18 @@ from typing import Any
 
 import pandas as pd
 
+from zoo.results.columns import KEYS, REAL
 from zoo.results.reading import Reading
 from zoo.results.store import curves, groups, records
-
-KEYS = (
-    "run_id", "point", "status", "mixer", "label", "family", "task", "d_model", "n_layers", "seed", "lr",
-    "causal", "exact_decode", "parameters", "state_paper", "state_resident", "state_touched",
-    "state_aux_ints", "state_mixer_paper", "state_mixer_resident", "state_seq_len", "steps", "diverged_step",
-    "wall_seconds", "examples_per_second", "decode_tokens_per_second", "operations", "peak_memory_bytes",
-    "accelerator", "precision",
-)  # fmt: skip
-
-
-MAY_BE_NAN = (
-    *("state_paper", "state_mixer_paper", "diverged_step", "examples_per_second"),
-    "decode_tokens_per_second",
-    *("accuracy", "row_accuracy", "exact_rows", "loss"),
-)
 
 
 def load(results: Path) -> pd.DataFrame:
     """Every finished cell of a folder or archive, one row for each of its (cell, split, slice); tidy.
 
-    run_id, status: which cell; "ok" or "diverged" (its loss was not finite; its accuracies are NaN).
-    point: equal for cells that differ in nothing but seed and lr.
-    mixer, label, family: stem of the mixer's yaml, its name and colour in pictures.
-    task: stem of the task's yaml.  d_model, n_layers, seed, lr: as in the config.
-    causal, exact_decode: False marks a mixer that sees the future, or whose decoding is not its training.
-    parameters: of the whole model.
-    state_paper, state_resident, state_touched, state_aux_ints: scalars per sequence, summed over layers,
-        the most in state_seq_len tokens (`zoo.state.peak`); state_paper is NaN where none was published.
-    state_mixer_paper, state_mixer_resident: the same for one layer of the chosen mixer.
-    steps, diverged_step: training steps made; the step whose loss was not finite (else NaN).
-    wall_seconds, examples_per_second, peak_memory_bytes, accelerator, precision: of training.
-    operations: of the whole cell, counted from its shapes (`zoo.evaluation.flops`).
-    decode_tokens_per_second: measured at the end (`zoo.evaluation.decode_speed`); NaN where diverged, not
-        exact, or failed (the record's `decode_missing` says how).
-    mixer.<key>: one column a setting of any mixer present, dotted as on the command line; NaN where a
-        mixer has no such setting.  task.<key>: the same of the task, but for its segments.
-    split: "valid" or "test".
-    slice: "seq_len=64,num_kv_pairs=4", with one column for each of its keys.
-    accuracy, loss: right answers over `answers` in `rows` examples; mean cross-entropy of an answer, in nats.
-    row_accuracy, exact_rows: mean over rows of the part of a row that is right; rows that are all right.
-    coverage: the part of the answers that the model can see at all (1.0 where nothing bounds it).
+    The columns of `zoo.results.columns.KEYS`, then split and slice, then a column for each setting of any
+    mixer (mixer.<key>, dotted as on the command line; NaN where a mixer has no such setting) and task
+    (task.<key>, but for its segments), for each key of a slice, and for its scores.  What each means:
+    docs/numbers.md.  What a record has none of is NaN.
 
     A record that is damaged or foreign is left out with a warning, a line each.  ValueError, one line with
     the fix: no such folder, or nothing finished in it.
@@ -61,7 +30,7 @@ def table(found: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """What `load` returns, from records that were read already; at least one."""
     rows = [row for record in found for row in _rows(record)]
     frame = pd.DataFrame(rows)
-    frame = frame.astype({column: float for column in MAY_BE_NAN})
+    frame = frame.astype({column: float for column in REAL if column in frame})
     first = [*KEYS, "split", "slice"]
     return frame.reindex(columns=[*first, *(column for column in frame if column not in first)])
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from zoo import interrupts
 from zoo.config.settings import TrainerConfig
 from zoo.kernels.linear_cross_entropy import answer_scores
-from zoo.results.outcome import Outcome
+from zoo.results.record import Outcome
 from zoo.tasks.base import Batch
 from zoo.training.cohort import Cohort, Item, stacked
 from zoo.training.loggers import closed

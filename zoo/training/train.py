@@ -15,7 +15,8 @@ from zoo.instantiate import task_of
 from zoo.kernels.choice import Choice, contradiction, kernels, lacking
 from zoo.kernels.served import check_served
 from zoo.model import SequenceModel, build_model, outline
-from zoo.results.outcome import Outcome, Progress
+from zoo.results.outcome import Progress
+from zoo.results.record import Outcome
 from zoo.tasks.base import SPLITS, Task
 from zoo.tasks.batches import BatchStream
 from zoo.training import checkpoint

@@ -1,0 +1,66 @@
+"""The columns of tables, read off the schema of a record: names, order, kinds, and what each means.
+
+docs/numbers.md holds what `documented` says; a test compares them.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Required, get_args, get_origin, get_type_hints
+
+from typing_extensions import Doc
+
+from zoo.results.record import Record, Slice
+
+
+@dataclass(frozen=True)
+class Column:
+    """kinds: types of its values, None's among them.  needed: every record has it."""
+
+    name: str
+    kinds: frozenset[Any]
+    means: str
+    needed: bool
+
+    @property
+    def single(self) -> bool:
+        """It holds one value, neither a list nor a {key: value}."""
+        return self.kinds <= {int, float, bool, str, type(None)}
+
+    @property
+    def real(self) -> bool:
+        """A table has it as a floating-point number: no other has room for what is missing."""
+        return self.single and (float in self.kinds or {int, type(None)} <= self.kinds)
+
+
+def _columns(schema: Any) -> dict[str, Column]:
+    """Of a TypedDict, in its order."""
+    hints = get_type_hints(schema, include_extras=True)
+    return {name: _column(name, hint) for name, hint in hints.items() if name != "schema"}
+
+
+def _column(name: str, hint: Any) -> Column:
+    needed = get_origin(hint) is Required
+    hint = get_args(hint)[0] if needed else hint
+    means = next((part.documentation for part in get_args(hint)[1:] if isinstance(part, Doc)), "")
+    return Column(name, frozenset(_kinds(hint)), means, needed)
+
+
+def _kinds(hint: Any) -> list[Any]:
+    kind, inner = get_origin(hint), get_args(hint)
+    if kind is Annotated:
+        return _kinds(inner[0])
+    if kind is None:
+        return [hint]
+    if all(isinstance(option, str) for option in inner):  # of a Literal
+        return [str]
+    return [kind] if kind in (list, dict) else [found for option in inner for found in _kinds(option)]
+
+
+RECORD, SLICE = _columns(Record), _columns(Slice)
+KEYS = tuple(column.name for column in RECORD.values() if column.needed and column.single)  # of every table
+REAL = tuple(column.name for column in (*RECORD.values(), *SLICE.values()) if column.real)
+
+
+def documented() -> str:
+    """A table in Markdown, a row a column."""
+    rows = [f"| `{column.name}` | {column.means} |" for column in (*RECORD.values(), *SLICE.values())]
+    return "\n".join(["| column | meaning |", "|---|---|", *rows])
