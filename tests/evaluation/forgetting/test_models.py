@@ -7,9 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+import yaml
 
 from zoo import evaluate
 from zoo.config.compose import composer
+from zoo.config.paths import CONF
 from zoo.evaluation import huggingface
 from zoo.evaluation.ar_hits import ArHits, frequency, grams, last_seen
 from zoo.evaluation.forgetting import evaluation
@@ -20,7 +22,8 @@ from zoo.evaluation.trained import Trained
 from zoo.model import SequenceModel, model_from_config
 from zoo.tasks.text import Text
 
-CORPUS = {"source": "seeded", "seeded": {"documents": 12, "length": 300, "distances": [40]}}
+CORPUS = yaml.safe_load((CONF / "task" / "text.yaml").read_text())["corpus"]
+CORPUS["seeded"] |= {"documents": 12, "length": 300, "distances": [40]}
 SETTINGS = {"seed": 0, "data": "fixed", "order": "sequential", "windows": "random", "corpus": CORPUS}
 SHAPES = {split: [{"seq_len": 40, "num_examples": 9}] for split in ("train", "valid", "test")}
 ASK = {"corpus": {}, "split": "test", "longest": 20, "shortest": 4, "count": 4, "spacing": "geometric"}

@@ -2,18 +2,28 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import yaml
 
+from zoo.config.paths import CONF
 from zoo.tasks.corpora.base import BOS, EOS, Corpus, repetition
 from zoo.tasks.corpora.files import files
 from zoo.tasks.corpora.installed import docstrings, versions
 from zoo.tasks.corpora.load import load
 from zoo.tasks.corpora.seeded import FIRST, Seeded
 
-SMALL = Seeded(seed=3, letters=8, documents=64, length=600, repeat_every=0)
+USUAL = yaml.safe_load((CONF / "task" / "text.yaml").read_text())["corpus"]["seeded"]
+
+
+def language(**changes: Any) -> Seeded:
+    return Seeded(**USUAL | changes)
+
+
+SMALL = language(seed=3, letters=8, documents=64, length=600, repeat_every=0)
 
 
 def test_a_split_is_documents_between_marks_and_no_document_is_in_two() -> None:
@@ -43,8 +53,8 @@ def test_the_chain_has_the_entropy_that_it_says() -> None:
 
 
 def test_repeats_stand_where_they_are_planted() -> None:
-    language = Seeded(seed=0, documents=8, length=512, repeat_len=16, repeat_every=64, distances=(32, 100))
-    documents = language.corpus().documents
+    planted = language(seed=0, documents=8, length=512, repeat_len=16, repeat_every=64, distances=(32, 100))
+    documents = planted.corpus().documents
     for place in range(100, 512 - 16, 64):
         for text in documents:
             span = text[place : place + 16]
@@ -53,8 +63,8 @@ def test_repeats_stand_where_they_are_planted() -> None:
 
 def test_same_seed_same_bytes() -> None:
     golden = "eedae9"
-    one, other = Seeded(seed=1, documents=4), Seeded(seed=2, documents=4)
-    assert one.corpus().sha256 == Seeded(seed=1, documents=4).corpus().sha256 != other.corpus().sha256
+    one, other = language(seed=1, documents=4), language(seed=2, documents=4)
+    assert one.corpus().sha256 == language(seed=1, documents=4).corpus().sha256 != other.corpus().sha256
     assert one.corpus().sha256.startswith(golden)
 
 
@@ -95,13 +105,17 @@ def test_text_that_repeats_itself_is_warned_of() -> None:
     [
         ({"source": "pg19"}, r"corpus.source \(='pg19'\) must be one of seeded, docstrings, stdlib"),
         (
-            {"source": "seeded", "seeded": {"leters": 3}},
+            {"source": "seeded", "seeded": {"leters": 3} | USUAL},
             "corpus.seeded.leters; did you mean corpus.seeded.letters",
         ),
-        ({"sorce": "seeded"}, "unknown key corpus.sorce; did you mean corpus.source"),
-        ({"source": "seeded", "seeded": {"letters": 500}}, r"letters \(=500\) must be at most 191"),
         (
-            {"source": "seeded", "seeded": {"repeat_len": 99}},
+            {"source": "seeded", "seeded": {"letters": 8}},
+            "corpus.seeded lacks follow: conf/",
+        ),
+        ({"sorce": "seeded"}, "unknown key corpus.sorce; did you mean corpus.source"),
+        ({"source": "seeded", "seeded": USUAL | {"letters": 500}}, r"letters \(=500\) must be at most 191"),
+        (
+            {"source": "seeded", "seeded": USUAL | {"repeat_len": 99}},
             r"repeat_len \(=99\) must be at most the smallest",
         ),
         (

@@ -30,13 +30,13 @@ class Seeded:
     """
 
     seed: int
-    letters: int = 64
-    follow: float = 0.5
-    documents: int = 256
-    length: int = 4096
-    repeat_len: int = 32
-    repeat_every: int = 128
-    distances: Sequence[int] = (64, 256, 1024)
+    letters: int
+    follow: float
+    documents: int
+    length: int
+    repeat_len: int
+    repeat_every: int
+    distances: Sequence[int]
 
     def __post_init__(self) -> None:
         at_least("letters", self.letters, 2)

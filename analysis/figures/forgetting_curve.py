@@ -1,0 +1,80 @@
+"""How well text that was just read is repeated, by its length: a panel a model, copying beside guessing."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.drawing import page
+from analysis.drawing.style import GREY, INK, Style, looks, small
+from analysis.figures.gallery import Picture, Study
+from analysis.records import cells
+from analysis.statistics import learning_rate
+from analysis.statistics.points import in_words
+from zoo.evaluation.forgetting.curve import COPY, LM
+from zoo.evaluation.forgetting.length import Length, memory_lengths
+
+MARKED = {"fine": "-", "coarse": "--"}  # lengths that are drawn as vertical lines
+ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_resident"]
+
+
+def figure(study: Study, style: Style) -> Picture:
+    """Of the answers to evaluation=forgetting_curve; the seeds of a setting are pooled."""
+    table = cells.identify(study.table)
+    chosen = learning_rate.choose(table)
+    own = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
+    asked = study.evaluations("forgetting_curve")
+    found = asked.drop(columns="mixer").merge(own[["run_id", *ABOUT]], on="run_id")
+    if found.duplicated(["run_id", "length", "prefix", "repeat"]).any():
+        raise ValueError("forgetting_curve was asked in several ways: keep one of them, in evaluations/.")
+    found["repeat"] = found["run_id"] + "/" + found["repeat"].astype(str)
+    lengths = pd.DataFrame([_lengths(rows) for _, rows in found.groupby("point")])
+    lengths = lengths.merge(found.drop_duplicates("point")[ABOUT], on="point").sort_values("state_resident")
+    rows = found.groupby(["point", "kind", "length"], as_index=False)["accuracy"].agg(
+        accuracy="mean", spread="std", texts="size"
+    )
+    says = [
+        "Accuracy on the second half of a text of x tokens, read for the second time (dark) or after another "
+        "text (pale); bands: one standard deviation over texts and seeds. Solid line: the longest text "
+        "copied at 99 %, dashed: the longest copied better than guessed, by .01; >: the longest asked."
+    ]
+    return Picture(_draw(rows, lengths, says[0], style), rows, says, {"lengths": lengths})
+
+
+def _lengths(rows: pd.DataFrame) -> dict[str, Any]:
+    """One point: each memory length in words, its tokens and its interval."""
+    found, result = memory_lengths(rows), {"point": rows["point"].iloc[0]}
+    for name in ("fine", "coarse", "coarse_tested", "fine_unbroken"):
+        length: Length = getattr(found, name)
+        result |= {name: str(length), f"{name}_tokens": length.tokens}
+        result |= {f"{name}_low": length.low, f"{name}_high": length.high}
+    return result | {"dip": found.dip, "seeds": rows["run_id"].nunique()}
+
+
+def _draw(rows: pd.DataFrame, lengths: pd.DataFrame, caption: str, style: Style) -> Figure:
+    figure, axes, _ = page.multiples(len(lengths), style, most=style.across)
+    style_of = looks(lengths)
+    for ax, row in zip(axes, lengths.to_dict("records"), strict=True):
+        colour = style_of[row["series"]].colour
+        of_point = rows.loc[rows["point"] == row["point"]]
+        for kind, shade in ((LM, GREY), (COPY, colour)):
+            _curve(ax, of_point.loc[of_point["kind"] == kind], shade)
+        for name, line in MARKED.items():
+            if row[f"{name}_tokens"]:
+                ax.axvline(row[f"{name}_tokens"], color=INK, linewidth=0.8, linestyle=line)
+        ax.set_title(
+            f"{in_words(row)}\nfine {row['fine']}, coarse {row['coarse']}", fontsize=small(), color=colour
+        )
+        ax.set_xscale("log", base=2)
+        ax.set_ylim(-0.02, 1.02)
+    page.finish(figure, [], caption, style, x_label="Tokens of the text", y_label="Accuracy")
+    return figure
+
+
+def _curve(ax: Axes, rows: pd.DataFrame, colour: str) -> None:
+    x, y, spread = (rows[name].to_numpy(float) for name in ("length", "accuracy", "spread"))
+    ax.plot(x, y, color=colour, linewidth=1.6)
+    band = np.nan_to_num(spread)
+    ax.fill_between(x, np.clip(y - band, 0, 1), np.clip(y + band, 0, 1), color=colour, alpha=0.2, linewidth=0)
