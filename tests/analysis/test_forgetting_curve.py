@@ -1,0 +1,63 @@
+"""The picture of forgetting curves: seeds pooled, both lengths marked, a panel a setting."""
+
+from dataclasses import dataclass
+
+import matplotlib
+import pandas as pd
+import pytest
+
+from analysis.drawing.style import SCREEN, rc
+from analysis.figures import forgetting_curve as picture
+from tests.analysis import study
+
+LENGTHS = (8, 16, 32, 64)
+
+
+@dataclass
+class Asked:
+    table: pd.DataFrame
+    found: pd.DataFrame
+
+    def evaluations(self, name: str) -> pd.DataFrame:
+        assert name == "forgetting_curve"
+        return self.found
+
+
+def curve(run_id: str, remembers: int) -> list[dict]:
+    """Copies perfectly up to a length; guesses one in five."""
+    return [
+        {"run_id": run_id, "mixer": "?", "length": length, "kind": kind, "repeat": repeat, "tokens": 4}
+        | {"prefix": "" if kind == "copy" else "corpus"}
+        | {"accuracy": 1.0 if kind == "copy" and length <= remembers else 0.2}
+        for length in LENGTHS
+        for kind in ("copy", "lm")
+        for repeat in range(3)
+    ]
+
+
+@pytest.fixture
+def asked() -> Asked:
+    """A mixer whose two seeds remember 16 and 32 tokens, and one that remembers all."""
+    records = [study.record("fades", 0.5, seed=seed, state=10) for seed in (0, 1)]
+    records.append(study.record("keeps", 0.5, state=99))
+    rows = [curve(r["run_id"], far) for r, far in zip(records, (16, 32, 64), strict=True)]
+    return Asked(study.table(records), pd.DataFrame(sum(rows, [])))  # noqa: RUF017
+
+
+def test_a_panel_a_setting_with_both_lengths(asked: Asked) -> None:
+    with matplotlib.rc_context(rc(SCREEN)):
+        found = picture.figure(asked, SCREEN)  # type: ignore[arg-type]
+    lengths = found.tables["lengths"].set_index("mixer")
+    assert lengths["fine"].to_dict() == {"fades": "16", "keeps": ">64"}
+    assert lengths["coarse"].to_dict() == {"fades": "32", "keeps": ">64"}  # one of two seeds still copies
+    assert lengths["seeds"].to_dict() == {"fades": 2, "keeps": 1}
+    fades, keeps = found.figure.axes
+    assert [line.get_xdata()[0] for line in fades.lines[2:]] == [16, 32]
+    assert "fine >64, coarse >64" in keeps.get_title()
+    assert found.rows.query("kind == 'copy' and length == 32")["accuracy"].tolist() == [0.6, 1.0]
+
+
+def test_two_questions_are_no_curve(asked: Asked) -> None:
+    asked.found = pd.concat([asked.found] * 2)
+    with pytest.raises(ValueError, match="asked in several ways"):
+        picture.figure(asked, SCREEN)  # type: ignore[arg-type]
