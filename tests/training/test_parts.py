@@ -83,6 +83,9 @@ def test_warm_up_rises_to_the_peak_and_the_cosine_falls_from_it():
 
 def test_constant_is_constant_after_the_warm_up():
     assert {lr_factor(optim(warmup=0.25, schedule="constant"), step, 40) for step in range(9, 40)} == {1.0}
+    held = [lr_factor(optim(warmup=0.25, schedule="wsd"), step, 40) for step in range(40)]
+    assert held[:10] == [(step + 1) / 10 for step in range(10)] and set(held[10:37]) == {1.0}
+    assert held[36:] == [1.0, 0.75, 0.5, 0.25]
 
 
 def test_an_epoch_schedule_never_exceeds_the_peak_after_a_warm_up_inside_an_epoch():

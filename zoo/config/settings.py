@@ -19,7 +19,7 @@ class OptimConfig:
     weight_decay: float
     decay_all: bool
     grad_clip: float | None
-    schedule: Literal["cosine", "constant"]
+    schedule: Literal["cosine", "constant", "wsd"]
     schedule_every: Literal["step", "epoch"]
     warmup: float
     early_stop: float | None
