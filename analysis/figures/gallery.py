@@ -21,6 +21,7 @@ from analysis.drawing import page
 from analysis.drawing.style import Style, rc
 from analysis.records import readable
 from analysis.records.readable import as_csv
+from zoo.results.evaluations import load_evaluations
 from zoo.results.store import Reading, curves, groups
 
 # A sweep's pictures, and those of its toy form mini_NAME where that has no line of its own.
@@ -80,6 +81,10 @@ class Study:
     def groups(self) -> pd.DataFrame:
         """As `zoo.results.load_groups`, of the records that can be read."""
         return groups(readable.readable(self.home).records)
+
+    def evaluations(self, name: str) -> pd.DataFrame:
+        """As `zoo.results.load_evaluations`: what cells were asked after their training."""
+        return load_evaluations(self.home, name)
 
     @cached_property
     def _read(self) -> tuple[pd.DataFrame, list[str]]:
