@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from analysis.drawing import page
 from analysis.drawing.style import GREY, INK, Style, looks, small
@@ -36,9 +37,9 @@ def figure(study: Study, style: Style) -> Picture:
         accuracy="mean", spread="std", texts="size"
     )
     says = [
-        "Accuracy on the second half of a text of x tokens, read for the second time (dark) or after another "
-        "text (pale); bands: one standard deviation over texts and seeds. Solid line: the longest text "
-        "copied at 99 %, dashed: the longest copied better than guessed, by .01; >: the longest asked."
+        "Accuracy on the second half of a text of x tokens, read for the second time (colour) or after "
+        "another text (grey); bands: one standard deviation over texts and seeds. Solid line: longest text "
+        "copied at 99 %, dashed: longest copied better than guessed, by .01; >: longest asked."
     ]
     return Picture(_draw(rows, lengths, says[0], style), rows, says, {"lengths": lengths})
 
@@ -59,7 +60,7 @@ def _draw(rows: pd.DataFrame, lengths: pd.DataFrame, caption: str, style: Style)
     for ax, row in zip(axes, lengths.to_dict("records"), strict=True):
         colour = style_of[row["series"]].colour
         of_point = rows.loc[rows["point"] == row["point"]]
-        for kind, shade in ((LM, GREY), (COPY, colour)):
+        for kind, shade in ((COPY, colour), (LM, GREY)):
             _curve(ax, of_point.loc[of_point["kind"] == kind], shade)
         for name, line in MARKED.items():
             if row[f"{name}_tokens"]:
@@ -68,6 +69,7 @@ def _draw(rows: pd.DataFrame, lengths: pd.DataFrame, caption: str, style: Style)
             f"{in_words(row)}\nfine {row['fine']}, coarse {row['coarse']}", fontsize=small(), color=colour
         )
         ax.set_xscale("log", base=2)
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
         ax.set_ylim(-0.02, 1.02)
     page.finish(figure, [], caption, style, x_label="Tokens of the text", y_label="Accuracy")
     return figure
