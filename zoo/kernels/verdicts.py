@@ -23,7 +23,7 @@ from zoo.kernels.available import MODULES
 
 ZOO = Path(__file__).parents[1]
 ENDS = ("right", "wrong", "crashes", "hangs")
-CHOOSING = ("zoo.kernels.choice",)  # which implementation runs, and nothing of what it computes
+CHOOSING = ("zoo.kernels.choice", "zoo.kernels.available")  # what runs, and nothing of what it computes
 
 
 @dataclass(frozen=True)
