@@ -2,9 +2,9 @@
 
   python -m zoo.archive results/mini_based_fig2 --out docs/results/mini_based_fig2.zip
 
-It holds each cell's config.yaml, env.json, metrics.csv and result.json, about 3 kB a cell, and with
---weights the weights that were kept; checkpoints, failed and unfinished cells stay behind.
-`zoo.results.load` and every command of analysis/ read it like the folder.  The same cells make the same
+It holds each cell's config.yaml, env.json, metrics.csv and result.json, about 3 kB a cell, what the cell was
+asked afterwards (evaluations/), and with --weights the weights that were kept; checkpoints, failed and
+unfinished cells stay behind.  `zoo.results.load` and every command of analysis/ read it like the folder.  The same cells make the same
 bytes.
 Exit code: 0; 2 when nothing was written; 3 when it was, without records or files that cannot be read.
 """
@@ -15,8 +15,9 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from pathlib import Path
 
+from zoo.results import evaluations
 from zoo.results.atomic import beside
-from zoo.results.home import KEPT, WEIGHTS, read_bytes, shown
+from zoo.results.home import KEPT, WEIGHTS, Home, read_bytes, shown
 from zoo.results.reading import Reading, left_out
 from zoo.terminal import USAGE, say
 
@@ -58,8 +59,7 @@ def archive(home: Path, out: Path, weights: bool = False) -> tuple[int, Reading]
     out.parent.mkdir(parents=True, exist_ok=True)
     with beside(out) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as file:
         for run_id in sorted(folders):
-            kept = weights and (folders[run_id] / WEIGHTS).exists()
-            for name in (*KEPT, WEIGHTS) if kept else KEPT:
+            for name in _names(folders[run_id], weights):
                 info = zipfile.ZipInfo(f"{run_id}/{name}", WHEN)
                 info.compress_type = zipfile.ZIP_DEFLATED
                 try:
@@ -69,6 +69,13 @@ def archive(home: Path, out: Path, weights: bool = False) -> tuple[int, Reading]
                 else:
                     file.writestr(info, content, compresslevel=9)
     return len(folders), reading
+
+
+def _names(folder: Home, weights: bool) -> list[str]:
+    """The files of a cell that an archive holds."""
+    kept = [WEIGHTS] if weights and (folder / WEIGHTS).exists() else []
+    answers = [f"{evaluations.FOLDER}/{name}" for name in evaluations.names(folder)]
+    return [*KEPT, *kept, *answers]
 
 
 if __name__ == "__main__":

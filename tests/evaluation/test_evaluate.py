@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import zipfile
 from pathlib import Path
 
 import pandas as pd
@@ -10,7 +11,7 @@ import pytest
 
 from tests.command import ROOT
 from tests.training.tiny import segment
-from zoo import evaluate
+from zoo import archive, evaluate
 from zoo.evaluation.base import Evaluation
 from zoo.evaluation.trained import Trained
 from zoo.results import load, load_evaluations
@@ -64,6 +65,23 @@ def test_answers_lie_beside_the_records_and_are_asked_for_once(
     asked = both[both["task.filler"] == "blank"]
     assert len(both) == len(found) + 2 and set(asked.slice) == {"seq_len=20,num_kv_pairs=4"}
     assert set(asked.rows) == {7} and set(asked.chance) == {1 / 12}
+
+
+def test_an_archive_carries_the_answers(home: Path, tmp_path: Path) -> None:
+    for name in ("scores", "distance"):
+        assert evaluate.main([str(home), f"evaluation={name}"]) == 0
+    (one, *_) = sorted(home.glob("*/evaluations"))
+    (one / "notes.txt").write_text("mine")
+    assert archive.main([str(home), "--out", str(tmp_path / "all.zip")]) == 0
+    for name in ("scores", "distance"):
+        found = load_evaluations(tmp_path / "all.zip", name)
+        pd.testing.assert_frame_equal(found, load_evaluations(home, name), check_exact=True)
+    names = zipfile.ZipFile(tmp_path / "all.zip").namelist()
+    assert len(names) == 2 * (4 + 2) and not [name for name in names if "notes" in name]
+    one.rename(tmp_path / "elsewhere")
+    one.symlink_to(tmp_path / "elsewhere")
+    assert archive.main([str(home), "--out", str(tmp_path / "less.zip")]) == 0
+    assert len(zipfile.ZipFile(tmp_path / "less.zip").namelist()) == len(names) - 2
 
 
 def test_answers_of_weights_that_have_gone_are_not_read(one: Path) -> None:

@@ -24,6 +24,7 @@ from zoo.results.record import STRICT, RunId, mistake
 from zoo.results.table import flat
 
 FOLDER = "evaluations"
+NAME = r"[\w-]{1,60}"  # of an evaluation
 SCHEMA = 1  # of the first line
 Settings = Mapping[str, Any]
 
@@ -64,7 +65,7 @@ def load_evaluations(results: Path, evaluation: str) -> pd.DataFrame:
     reading, wrong = Reading(Path(results)), []
     frames = []
     for folder, record in reading:
-        for name in _files(folder, evaluation):
+        for name in names(folder, evaluation):
             try:
                 head, table = _read(folder / FOLDER, name)
             except ValueError as error:
@@ -84,12 +85,13 @@ def _constant(record: Mapping[str, Any], asked: Settings) -> dict[str, Any]:
     return {"run_id": record["run_id"], "mixer": record["mixer"], **asked}
 
 
-def _files(folder: Home, evaluation: str) -> list[str]:
-    form = re.compile(rf"{re.escape(evaluation)}-[0-9a-f]{{12}}\.csv")
+def names(folder: Home, evaluation: str | None = None) -> list[str]:
+    """The files of a cell's answers to one evaluation, or to all; none where their folder is a link."""
+    form = re.compile(rf"{re.escape(evaluation) if evaluation else NAME}-[0-9a-f]{{12}}\.csv")
     found = folder / FOLDER
-    return (
-        sorted(path.name for path in found.iterdir() if form.fullmatch(path.name)) if found.is_dir() else []
-    )
+    if not found.is_dir() or (isinstance(found, Path) and found.is_symlink()):
+        return []
+    return sorted(path.name for path in found.iterdir() if form.fullmatch(path.name))
 
 
 def _read(folder: Home, name: str) -> tuple[Head, pd.DataFrame]:
