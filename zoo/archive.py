@@ -4,8 +4,8 @@
 
 It holds each cell's config.yaml, env.json, metrics.csv and result.json, about 3 kB a cell, what the cell was
 asked afterwards (evaluations/), and with --weights the weights that were kept; checkpoints, failed and
-unfinished cells stay behind.  `zoo.results.load` and every command of analysis/ read it like the folder.  The same cells make the same
-bytes.
+unfinished cells stay behind.  `zoo.results.load` and every command of analysis/ read it like the folder.
+The same cells make the same bytes.
 Exit code: 0; 2 when nothing was written; 3 when it was, without records or files that cannot be read.
 """
 
