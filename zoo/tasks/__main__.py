@@ -129,10 +129,15 @@ def show(task: Task, batch: Batch, row: int) -> str:
         if t in asked:
             words.append(f"?{token}->{asked[t]}")
         elif token in keys:
-            words.append(f"k{token}")
+            words.append(f"k{_both(token, task.vocab_size // 2) if task.stacked else token}")
         else:
             words.append(f"v{token}" if token in answers else str(token))
     return " ".join(words)
+
+
+def _both(token: int, half: int) -> str:
+    """Two tokens side by side, as "key:value"."""
+    return f"{token % half}:{token // half - 1}"
 
 
 def export(task: Task, split: Split, out: Path) -> None:
