@@ -207,6 +207,7 @@ def _load(name: str, part: pd.DataFrame, split: str, of: list[str] | None, axis:
     reads_less = axis == "resident" and not rows["state_touched"].equals(rows["state_resident"])
     touched = points(part, chosen, split=split, slices=wanted, axis="touched") if reads_less else None
     alone = {each: points(part, chosen, split=split, slices=[each], axis=axis) for each in wanted}
+    part = bounds.of_mqar(part)
     vocabularies = part[bounds.VOCAB_SIZE].unique().tolist() if bounds.VOCAB_SIZE in part else [None]
     return Load(name, wanted, rows, touched, alone, vocabularies[0])
 

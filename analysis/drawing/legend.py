@@ -115,7 +115,7 @@ def common_handles(points: pd.DataFrame, letters: int) -> Handles:
     entries = [
         (~decodable(points), HOLLOW, "not causal or not decodable"),
         (~settled(points), SEEDS, f"each seed, where they differ by > {APART:g}"),
-        (points["chance"].notna(), CHANCE, SAID),
+        (points["chance"].notna(), CHANCE, points["guess"].iloc[0] if "guess" in points else SAID),
     ]
     return [
         Line2D([], [], label=_wrapped(text, letters), **mark) for here, mark, text in entries if any(here)

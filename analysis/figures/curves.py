@@ -9,8 +9,7 @@ from analysis.drawing.figure import caption
 from analysis.drawing.style import Style
 from analysis.figures.gallery import Picture, Study
 from analysis.records import cells
-from analysis.statistics import learning_rate
-from analysis.statistics.chance import chance
+from analysis.statistics import chance, learning_rate
 from analysis.statistics.points import points
 from analysis.statistics.seeds import written
 
@@ -24,7 +23,7 @@ def figure(study: Study, style: Style) -> Picture:
     about = points(table, chosen, split="test", slices=cells.slices(table, "test"))
     drawn = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
     seeds = learning_curves(study.metrics).merge(drawn[["run_id", "point", "seed"]], on="run_id")
-    about = about.assign(chance=chance(cells.slices(table, "valid")))
+    about = chance.told(about, table, cells.slices(table, "valid"))
     rows = _means(seeds).merge(about.drop(columns=["accuracy", "low", "high", "seed_accuracies"]), on="point")
     if rows.empty:
         raise ValueError("No step was validated by all seeds of a point: there is no curve to draw.")

@@ -13,11 +13,11 @@ from analysis.drawing.style import Style, by_family, looks, small
 from analysis.figures.gallery import Picture, Study
 from analysis.records import cells
 from analysis.statistics import scored
-from analysis.statistics.chance import chance
+from analysis.statistics.chance import SAID, chance, said
 from analysis.statistics.points import in_words
 
 MOST = 40  # rows; of more settings, each series shows its best
-GUESS = "chance, 1/n"
+GUESS = {True: "chance, 1/n", False: "chance"}  # whether it is a guess among the row's values
 
 
 def figure(study: Study, style: Style) -> Picture:
@@ -32,7 +32,7 @@ def figure(study: Study, style: Style) -> Picture:
     says = [
         f"Accuracy in per cent at each slice of the test split. {caption(rows, ranges=False)}{left_out}",
     ]
-    return Picture(_draw(shown, cells.slices(study.table, "test"), says[0], style), rows, says, {})
+    return Picture(_draw(shown, study.table, says[0], style), rows, says, {})
 
 
 def _best(rows: pd.DataFrame) -> pd.DataFrame:
@@ -42,8 +42,9 @@ def _best(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.loc[rows["unit"].isin(best)]
 
 
-def _draw(rows: pd.DataFrame, slices: list[str], caption: str, style: Style) -> Figure:
-    wide, names = _table(rows, slices, style.letters)
+def _draw(rows: pd.DataFrame, table: pd.DataFrame, caption: str, style: Style) -> Figure:
+    slices = cells.slices(table, "test")
+    wide, names = _table(rows, table, slices, style.letters)
     figure = page.new(style.width, 0.9 + sum(0.11 + 0.13 * (1 + name.count("\n")) for name in names))
     ax = figure.subplots()
     seaborn.heatmap(
@@ -65,7 +66,9 @@ def _draw(rows: pd.DataFrame, slices: list[str], caption: str, style: Style) -> 
     return figure
 
 
-def _table(rows: pd.DataFrame, slices: list[str], letters: int) -> tuple[pd.DataFrame, list[str]]:
+def _table(
+    rows: pd.DataFrame, table: pd.DataFrame, slices: list[str], letters: int
+) -> tuple[pd.DataFrame, list[str]]:
     """Units by slices, with chance as the last row where it is known; what each row is called."""
     first = rows.drop_duplicates("unit").sort_values(
         ["family", "mixer", "series", "d_model", "state_resident"], key=by_family
@@ -78,8 +81,8 @@ def _table(rows: pd.DataFrame, slices: list[str], letters: int) -> tuple[pd.Data
         " ".join(filter(None, [row["series"], f"d_model={row['d_model']}" if widths else "", row["knobs"]]))
         for row in first.to_dict("records")
     ]
-    guesses = np.array([chance([name]) for name in slices])
+    guesses = np.array([chance(table, [name]) for name in slices])
     if np.isfinite(guesses).all():
-        wide.loc[GUESS] = guesses
-        names.append(GUESS)
+        names.append(GUESS[said(table, slices) == SAID])
+        wide.loc[names[-1]] = guesses
     return wide, [textwrap.fill(name, letters) for name in names]

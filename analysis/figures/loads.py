@@ -1,25 +1,25 @@
-"""Recall against the number of pairs: a panel a mixer, a line a setting, darker with more state."""
+"""Recall against the load (pairs, say): a panel a mixer, a line a setting, darker with more state."""
 
 from analysis.drawing.by_series import Axis, draw
 from analysis.drawing.figure import caption
 from analysis.drawing.style import Style
 from analysis.figures.gallery import Picture, Study
+from analysis.records import cells
 from analysis.statistics import scored
-
-AXIS = Axis("num_kv_pairs", "Key-value pairs")
 
 
 def figure(study: Study, style: Style) -> Picture:
     """Each slice by itself, be it of one cell or of cells trained on one load each."""
     rows = scored.alone(study.table)
-    keys = scored.slice_keys(study.table)
-    if AXIS.column not in keys:
-        raise ValueError(f"These slices have no {AXIS.column} (but {', '.join(keys)}): there is no load.")
-    slices = rows.drop_duplicates("slice").sort_values(AXIS.column).to_dict("records")
-    if len({row[AXIS.column] for row in slices}) < len(slices):
+    axis = cells.load_axis(study.table)
+    slices = rows.drop_duplicates("slice").sort_values(axis).to_dict("records")
+    if len({row[axis] for row in slices}) < len(slices):
         raise ValueError(
-            "A number of pairs was asked for at several lengths, and one line cannot show both: heat_map can."
+            f"A {axis} was asked for at several lengths, and one line cannot show both: heat_map can."
         )
-    pairs = ", ".join(f"({row[AXIS.column]}, {row['seq_len']})" for row in slices)
-    says = [f"(Pairs, tokens): {pairs}. {caption(rows)} Darker: more state."]
-    return Picture(draw(rows, AXIS, "Test accuracy", says[0], style), rows, says, {})
+    lengths = ", ".join(f"({row[axis]}, {row['seq_len']})" for row in slices)
+    what = "Pairs" if axis == cells.PAIRS else cells.axis_in_words(axis)
+    says = [f"({what}, tokens): {lengths}. {caption(rows)} Darker: more state."]
+    base = 2 if slices[0][axis] > 0 else None
+    drawn = draw(rows, Axis(axis, cells.axis_in_words(axis), base), "Test accuracy", says[0], style)
+    return Picture(drawn, rows, says, {})

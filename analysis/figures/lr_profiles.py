@@ -11,8 +11,7 @@ from analysis.drawing.page import Handles
 from analysis.drawing.style import INK, Style, marker_area
 from analysis.figures.gallery import Picture, Study
 from analysis.records import cells
-from analysis.statistics import learning_rate
-from analysis.statistics.chance import chance
+from analysis.statistics import chance, learning_rate
 from analysis.statistics.seeds import interval, written
 
 AXIS = Axis("lr", "Learning rate", base=10, text="{:.2g}".format)
@@ -27,7 +26,7 @@ def figure(study: Study, style: Style) -> Picture:
     if all(chosen["single_lr"]):
         raise ValueError("Every point has one learning rate: there is no profile. Sweep several lr=...")
     seeds = cells.seed_scores(table, "valid", cells.slices(table, "valid"))
-    rows = _profiles(table, seeds, chosen).assign(chance=chance(cells.slices(table, "valid")))
+    rows = chance.told(_profiles(table, seeds, chosen), table, cells.slices(table, "valid"))
     flagged = sorted(set(rows.loc[rows["chosen"] & (rows["lr_edge"] != ""), "series"]))
     says = [
         f"Task {rows['task'].iloc[0]}: mean over validation slices and {_span(rows['seeds'].tolist())} seeds "

@@ -15,7 +15,7 @@ from analysis.drawing.figure import caption
 from analysis.drawing.style import GREY, Look, Style, looks, marker_area
 from analysis.drawing.ticks import scale
 from analysis.figures.gallery import Picture, Study
-from analysis.records.cells import slices
+from analysis.records import cells
 from analysis.statistics import bounds, capacity, scored
 from analysis.statistics.axes import AXES
 from analysis.statistics.points import in_words
@@ -29,6 +29,8 @@ STATES = np.geomspace(0.1, 2.0**24, 900)  # scalars, where bounds are computed
 
 def figure(study: Study, style: Style) -> Picture:
     """Loads may be slices of one cell or cells of their own; see `analysis.statistics.capacity`."""
+    if (axis := cells.load_axis(study.table)) != cells.PAIRS:
+        raise ValueError(f"state_scaling counts pairs, and these rows have {axis}: loads draws that.")
     about = scored.means(study.table)
     found = capacity.capacities(study.table).merge(
         about.drop_duplicates("series")[["series", "mixer", "family"]], on="series"
@@ -40,17 +42,18 @@ def figure(study: Study, style: Style) -> Picture:
         f"an arrow: above the largest load or below the smallest. {caption(about)}",
         *_words(fits, found),
     ]
-    loads = sorted(set(study.table["num_kv_pairs"].tolist()))
+    loads = sorted(set(study.table[axis].tolist()))
     return Picture(_draw(found, fits, limits, loads, says[0], style), found, says, {"fits": fits})
 
 
 def _limits(table: pd.DataFrame) -> dict[str, list[tuple[float, float]]]:
     """bound -> (state, pairs): the smallest state at which it lets that many pairs be recalled."""
     limits: dict[str, list[tuple[float, float]]] = {BOUND: [], HEURISTIC: []}
+    table = bounds.of_mqar(table)
     vocabularies = table[bounds.VOCAB_SIZE].unique().tolist() if bounds.VOCAB_SIZE in table else []
-    for name in slices(table, "test") if len(vocabularies) == 1 else []:
+    for name in cells.slices(table, "test") if len(vocabularies) == 1 else []:
         curves = bounds.curves([name], vocabularies[0], STATES)
-        pairs = table.loc[table["slice"] == name, "num_kv_pairs"].tolist()[0]
+        pairs = table.loc[table["slice"] == name, cells.PAIRS].tolist()[0]
         for label, known in limits.items():
             curve = curves.loc[(curves["bound"] == label) & (curves["accuracy"] >= capacity.RECALL)]
             if len(curve):

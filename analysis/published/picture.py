@@ -53,7 +53,7 @@ def dressed(published: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
         " ".join(f"{name.removeprefix('mixer.')}={word(row[name])}" for name in names if word(row[name]))
         for row in published.to_dict("records")
     ]
-    guesses = [guess([name]) for name in published["slice"]]
+    guesses = [guess(ours, [name]) for name in published["slice"]]
     return published.assign(knobs=knobs, chance=guesses).merge(about, on="mixer")
 
 

@@ -15,6 +15,7 @@ NOT_A_KNOB = ("mixer.d_model", "mixer._target_")  # repeated elsewhere in the ta
 PRECISION = "precision"  # the trainer's: it changes what is computed, so no line mixes two
 NOT_A_LOAD = ("task.seed",)
 MISSING = ""
+PAIRS = "num_kv_pairs"
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 
 
@@ -52,6 +53,24 @@ def loads(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def slices(table: pd.DataFrame, split: str) -> list[str]:
     """The slices of a split, from short and few to long and many."""
     return sorted(table.loc[table["split"] == split, "slice"].unique(), key=_numbers)
+
+
+def load_axis(table: pd.DataFrame) -> str:
+    """The key of a slice that says how much a row asks to be kept.  ValueError: there is none, or several."""
+    found = set(table["load_axis"]) if "load_axis" in table else {PAIRS}
+    found = {axis for axis in found if isinstance(axis, str) and axis in table}
+    tasks = ", ".join(sorted(set(map(str, table["task"]))))
+    if len(found) != 1:
+        raise ValueError(f"Task {tasks} has {'several axes' if found else 'no axis'} of load.")
+    (axis,) = found
+    if table.loc[table["split"] == "test", axis].isna().any():
+        raise ValueError(f"A test slice of task {tasks} has no {axis}, its load.")
+    return axis
+
+
+def axis_in_words(axis: str) -> str:
+    """ "Key-value pairs", "Num tokens": below an axis."""
+    return "Key-value pairs" if axis == PAIRS else axis.replace("_", " ").capitalize()
 
 
 def seed_scores(table: pd.DataFrame, split: str, of: list[str]) -> pd.DataFrame:

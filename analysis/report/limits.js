@@ -45,7 +45,7 @@ function chanceLine(view, range) {
 function limitLabels(view, range) {
   const look = { showarrow: false, font: { ...font(10), color: LOOK.grey } };
   const at = chance(view);
-  const right = { ...look, text: `${DATA.chance} (${share(at)})`, xref: "paper", x: 1, xanchor: "right", y: at, yanchor: "top" };
+  const right = { ...look, text: `${view.setting.guess} (${share(at)})`, xref: "paper", x: 1, xanchor: "right", y: at, yanchor: "top" };
   const along = boundsKnown(view) ? view.axis.bounds.map((label) => ({ ...look, ...beside(binding(view, label), range), text: SAID(label) })) : [];
   return [...(at === null ? [] : [right]), ...along.filter((each) => "x" in each)];
 }

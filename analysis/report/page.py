@@ -16,7 +16,6 @@ from analysis.report.details import config_of, details, packed
 from analysis.report.settings import complete, divide
 from analysis.report.sources import Problem, Sources, read
 from analysis.statistics.bounds import in_words, violations
-from analysis.statistics.chance import SAID
 from zoo.results.table import table
 
 SCRIPTS = (
@@ -46,7 +45,6 @@ def report(homes: Sequence[Path], made: str = "") -> tuple[str, Sources]:
         "settings": [payload.setting(setting, found.origin) for setting in settings],
         "axes": payload.axes(),
         "per_cell": payload.PER_CELL,
-        "chance": SAID,
         "csv": payload.CSV,
         "real": payload.REAL,
         "resamples": payload.bootstrap(settings),

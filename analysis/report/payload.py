@@ -13,7 +13,7 @@ from analysis.report.settings import Setting
 from analysis.report.sources import Failure
 from analysis.statistics import bounds
 from analysis.statistics.axes import AXES, BF16, FP32, PER_CELL, Axis
-from analysis.statistics.chance import chance
+from analysis.statistics.chance import chance, said
 from analysis.statistics.seeds import resamples
 
 SPLITS = ("test", "valid")
@@ -92,7 +92,8 @@ def setting(of: Setting, origin: dict[str, int]) -> dict[str, Any]:
             "coverage": {s: _by_slice(of.table, cells, s, names[s], "coverage") for s in SPLITS},
         },
         "bounds": _bounds(of.table, names),
-        "chance": {split: [_plain(chance([name])) for name in names[split]] for split in SPLITS},
+        "guess": said(of.table, names["test"]),
+        "chance": {split: [_plain(chance(of.table, [name])) for name in names[split]] for split in SPLITS},
     }
 
 
@@ -162,6 +163,7 @@ def _bounds(table: pd.DataFrame, names: dict[str, list[str]]) -> dict[str, Any]:
     """states, and by bound and split the accuracy [slice][state] of each; {} where the task has no bound."""
     most = max(table["state_resident"].tolist())
     states = np.round(np.geomspace(0.25, max(4 * most, 1024), STATES), 3)
+    table = bounds.of_mqar(table)
     vocab_size = table[bounds.VOCAB_SIZE].iloc[0] if bounds.VOCAB_SIZE in table else None
     alone = {s: [bounds.curves([name], vocab_size, states) for name in names[s]] for s in SPLITS}
     if any(curve.empty for split in alone.values() for curve in split):

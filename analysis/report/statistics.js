@@ -125,7 +125,7 @@ function median(numbers) {
 /** Causal, exactly decodable points of which a seed finished; no other belongs on the frontier. */
 const takesPart = (point) => point.causal && point.exact_decode && point.diverged < point.seeds;
 
-/** The mean of 1/n over the slices in view, as `analysis.statistics.chance` has it; null where a slice has no n. */
+/** The mean over the slices in view, as `analysis.statistics.chance` has it; null where one does not say it. */
 function chanceOf({ setting, split, slices }) {
   const each = slices.map((slice) => setting.chance[split][slice]);
   return each.length && each.every((value) => value !== null) ? mean(each) : null;

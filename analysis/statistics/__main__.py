@@ -67,10 +67,16 @@ def statistics(table: pd.DataFrame, recall: float = capacity.RECALL) -> dict[str
             frame.insert(0, "load", name)
             found.setdefault(key, []).append(frame)
     tables = {key: pd.concat(frames, ignore_index=True) for key, frames in found.items()}
-    if capacity.PAIRS in table and table[capacity.PAIRS].notna().to_numpy().all():
-        tables["capacity"] = capacity.capacities(table, recall)
-        tables["exponents"] = capacity.fits(table, recall)
+    tables |= _capacities(table, recall)
     return {key: frame for key, frame in tables.items() if len(frame)}
+
+
+def _capacities(table: pd.DataFrame, recall: float) -> dict[str, pd.DataFrame]:
+    try:
+        cells.load_axis(table)
+    except ValueError:  # there is no load whose capacity could be read off
+        return {}
+    return {"capacity": capacity.capacities(table, recall), "exponents": capacity.fits(table, recall)}
 
 
 def kinds(counted: pd.DataFrame, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -147,7 +153,7 @@ def _points(load: pd.DataFrame, shown: pd.DataFrame, scores: pd.DataFrame) -> pd
 
 def _slice(load: pd.DataFrame, chosen: pd.DataFrame, name: str) -> pd.DataFrame:
     shown = points(load, chosen, split="test", slices=[name])
-    of_slice = load.loc[load["slice"] == name].drop_duplicates("point")
+    of_slice = bounds.of_mqar(load).loc[load["slice"] == name].drop_duplicates("point")
     keys = [column for column in ("seq_len", "num_kv_pairs", bounds.VOCAB_SIZE) if column in load]
     return bounds.recall(shown.merge(of_slice[["point", *keys]], on="point"))
 

@@ -23,8 +23,11 @@ VOCAB_SIZE = "task.vocab_size"
 COVERAGE = "coverage and the best guess"
 NEEDED = [
     "run_id", "mixer", "slice", "accuracy", "rows", "coverage", "state_resident", "state_aux_ints", "causal",
-    "exact_decode", VOCAB_SIZE,
+    "exact_decode", VOCAB_SIZE, "task_class",
 ]  # fmt: skip
+OF_MQAR = (
+    "zoo.tasks.mqar.MQAR", "zoo.tasks.mqar.MQAR.one_load", "zoo.tasks.mqar_reference.ReferenceMQAR",
+)  # fmt: skip
 FOUND = ["run_id", "mixer", "slice", "accuracy", "limit", "bound", "p"]
 BITS_OF_A_SCALAR = 32  # the most that is kept; with it a point above the bound is an error
 BITS_OF_AN_INT = 32
@@ -177,8 +180,17 @@ def recall(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(recall_bits=bits, bits_per_scalar=bits / table["state_resident"])
 
 
+def of_mqar(table: pd.DataFrame) -> pd.DataFrame:
+    """The table without the vocabulary of tasks that are not MQAR: another task's rows hold other secrets."""
+    if VOCAB_SIZE not in table or "task_class" not in table:
+        return table
+    others = [not (pd.isna(name) or name in OF_MQAR) for name in table["task_class"]]
+    return table.assign(**{VOCAB_SIZE: table[VOCAB_SIZE].mask(others)}) if any(others) else table
+
+
 def loads(table: pd.DataFrame) -> dict[Load, pd.Series]:
     """load -> which rows ask it, by their slice and task.vocab_size; rows that do not say are in none."""
+    table = of_mqar(table)
     if VOCAB_SIZE not in table:
         return {}
     kinds = {kind: _load(*kind) for kind in zip(table["slice"], table[VOCAB_SIZE].astype(float), strict=True)}

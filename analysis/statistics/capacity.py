@@ -21,7 +21,6 @@ Floats = NDArray[np.float64]
 RECALL = 0.9
 STATES = 3  # distinct states that a fit needs; a line through two is none
 OCTAVES = 1.0  # that they must span, as log2: nearly equal states differ for other reasons
-PAIRS = "num_kv_pairs"
 UNIT = ["series", "d_model", "knobs"]
 
 
@@ -42,7 +41,7 @@ def capacities(table: pd.DataFrame, recall: float = RECALL) -> pd.DataFrame:
     pairs: recalled at `recall`; NaN where censored, which says "below" (the smallest load is missed) or
     "above" (the largest is recalled), else "".  low, high: 95 %, seeds drawn again; 0 and inf where draws are
     censored, NaN with one seed.  state: scalars, at that many pairs; where censored, at the load next to it.
-    table: of `zoo.results.load`.  Raises ValueError where no test slice has num_kv_pairs.
+    pairs: what the task's load axis counts.  table: of `zoo.results.load`; ValueError as `cells.load_axis`.
     """
     rows = []
     for unit in _units(table):
@@ -121,22 +120,21 @@ def lines(xs: Floats, ys: Floats) -> tuple[Floats, Floats]:
 
 
 def _units(table: pd.DataFrame) -> list[_Unit]:
-    if PAIRS not in table or table.loc[table["split"] == "test", PAIRS].isna().any():
-        raise ValueError(f"A test slice has no {PAIRS}: a capacity is a number of pairs.")
+    axis = cells.load_axis(table)
     table = cells.named(table)
     table = table.loc[decodable(table)]
-    scored = [row for load in cells.loads(table).values() for row in _scored(load)]
+    scored = [row for load in cells.loads(table).values() for row in _scored(load, axis)]
     units: dict[tuple, list] = {}
     for name, *scores in scored:
         units.setdefault(name, []).append(scores)
     return [_unit(name, scores) for name, scores in sorted(units.items()) if scores]
 
 
-def _scored(load: pd.DataFrame) -> list[tuple]:
+def _scored(load: pd.DataFrame, axis: str) -> list[tuple]:
     """(unit, pairs, state, accuracy [1 + draws], seeds) of each point and test slice of one load."""
     chosen = learning_rate.choose(load)
     slices = cells.slices(load, "test")
-    pairs = dict(zip(load["slice"], load[PAIRS].astype(float), strict=True))
+    pairs = dict(zip(load["slice"], load[axis].astype(float), strict=True))
     each = [
         at_chosen(load, chosen, "test", [name]).set_index(["point", "seed"])["accuracy"] for name in slices
     ]

@@ -1,4 +1,8 @@
-"""Chance: what is scored without memory of which key had which value, by a guess among the row's values."""
+"""Chance: what is scored without memory of the row.
+
+Where a row shows n pairs of key and value, a guess among its n values; elsewhere the best guess that has not
+seen the row, as the task says it (`zoo.tasks.base.Task.chance`).
+"""
 
 import re
 
@@ -7,12 +11,35 @@ import pandas as pd
 
 MARGIN = 0.02  # above chance, within which a point counts as one at chance
 SAID = "chance, 1/n: one of the row's n values"
+OTHERWISE = "chance: the best guess that has not seen the row"
 
 
-def chance(slices: list[str]) -> float:
-    """The mean over the slices of 1/n, where n is num_kv_pairs; NaN where one of them does not say it."""
-    pairs = [re.search(r"\bnum_kv_pairs=(\d+)", name) for name in slices]
-    return float(np.mean([1 / int(found[1]) if found else np.nan for found in pairs]))
+def chance(table: pd.DataFrame, slices: list[str]) -> float:
+    """The mean over the slices; NaN where one of them does not say it.  table: has a column slice."""
+    return float(np.mean([_of(table, name) for name in slices]))
+
+
+def said(table: pd.DataFrame, slices: list[str]) -> str:
+    """What chance is in these slices, for a legend."""
+    return SAID if all(_of_pairs(name) == _of(table, name) for name in slices) else OTHERWISE
+
+
+def told(rows: pd.DataFrame, table: pd.DataFrame, slices: list[str]) -> pd.DataFrame:
+    """The rows with a column chance, and one that says which guess it is, where that is not SAID."""
+    words = said(table, slices)
+    rows = rows.drop(columns="guess", errors="ignore").assign(chance=chance(table, slices))
+    return rows if words == SAID else rows.assign(guess=words)
+
+
+def _of(table: pd.DataFrame, name: str) -> float:
+    known = table.loc[table["slice"] == name, "chance"].to_numpy(float) if "chance" in table else np.array([])
+    return float(np.fmax.reduce([_of_pairs(name), *known[:1]]))
+
+
+def _of_pairs(name: str) -> float:
+    """1/n, where n is num_kv_pairs; NaN: the slice has none."""
+    pairs = re.search(r"\bnum_kv_pairs=(\d+)", name)
+    return 1 / int(pairs[1]) if pairs else np.nan
 
 
 def above(points: pd.DataFrame) -> pd.Series:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.statistics.axes import AXES, BF16, FP32, PER_CELL
-from analysis.statistics.chance import chance
+from analysis.statistics.chance import told
 from analysis.statistics.frontier import contends, frontier
 from analysis.statistics.seeds import interval, written
 from analysis.statistics.uncertainty import Floats, at_chosen, on_frontier, resampled_points
@@ -25,7 +25,8 @@ def points(
     accuracy_finished: the same over the seeds that finished; low, high, interval: see
     `analysis.statistics.seeds`;
     seeds, diverged: how many at the chosen lr; seed_accuracies: of each, in words ("0.25 0.5"); coverage: the
-    share of answers in view, 1 without a window; chance: what a guess among the row's values scores;
+    share of answers in view, 1 without a window; chance: what a guess scores (guess: which one, where
+    it is not one among the row's values);
     bytes_fp32, bytes_bf16: of the resident state; decode_tokens_per_second, operations, wall_seconds: the
     median over the seeds that finished, NaN where none did;
     on_frontier: non-dominated on (axis, accuracy) among the rows of this call; frontier_share: how often it
@@ -41,7 +42,8 @@ def points(
     result = result.merge(_measured(table, at_lr), on="point", how="left")
     result["bytes_fp32"] = result["state_resident"] * FP32
     result["bytes_bf16"] = result["state_resident"] * BF16
-    result["split"], result["slice"], result["chance"] = split, slice_name(slices), chance(slices)
+    result["split"], result["slice"] = split, slice_name(slices)
+    result = told(result, table, slices)
     result = result.sort_values(
         ["family", "mixer", "series", "d_model", "state_resident", "point"], ignore_index=True
     )

@@ -118,5 +118,5 @@ def test_mixers_whose_state_is_not_all_their_memory_have_no_capacity() -> None:
 
 def test_a_study_without_pairs_is_refused() -> None:
     table = handmade.study(SLICES_OF_ONE_CELL).drop(columns="num_kv_pairs")
-    with pytest.raises(ValueError, match="A test slice has no num_kv_pairs"):
+    with pytest.raises(ValueError, match="Task mqar has no axis of load"):
         capacities(table)

@@ -4,7 +4,7 @@ docs/numbers.md holds what `documented` says; a test compares them.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Required, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NotRequired, Required, get_args, get_origin, get_type_hints
 
 from typing_extensions import Doc
 
@@ -39,7 +39,7 @@ def _columns(schema: Any) -> dict[str, Column]:
 
 def _column(name: str, hint: Any) -> Column:
     needed = get_origin(hint) is Required
-    hint = get_args(hint)[0] if needed else hint
+    hint = get_args(hint)[0] if get_origin(hint) in (Required, NotRequired) else hint
     means = next((part.documentation for part in get_args(hint)[1:] if isinstance(part, Doc)), "")
     return Column(name, frozenset(_kinds(hint)), means, needed)
 

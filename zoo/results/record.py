@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated, Any, Literal, Required
+from typing import Annotated, Any, Literal, NotRequired, Required
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from pydantic_core import ErrorDetails
@@ -58,6 +58,7 @@ class Slice(TypedDict):
     split: Annotated[Split, Doc("the last validation, or the test at the end")]
     slice: Annotated[dict[Key, Size | Word], Doc('"seq_len=64,num_kv_pairs=4", and a column for each key')]
     coverage: Annotated[Share, Doc("the part of the answers that the model can see at all; 1: no bound")]
+    chance: NotRequired[Annotated[Share | None, Doc("accuracy of the best guess that has not seen the row")]]
     accuracy: Annotated[Share | None, Doc("right answers over answers")]
     row_accuracy: Annotated[Share | None, Doc("mean over rows of the part of a row's answers that is right")]
     exact_rows: Annotated[Share | None, Doc("rows with every answer right, over rows")]
@@ -138,6 +139,7 @@ class Outcome(TypedDict, total=False):
     diverged_lr: Annotated[Amount | None, Doc("the learning rate of that step")]
     slices: Required[Annotated[list[Slice], Doc("columns split to rows: a row each in `load`")]]
     groups: Required[Annotated[list[Kind], Doc("`load_groups`")]]
+    load_axis: Annotated[Name | None, Doc("the key of a slice that is the task's load; none: it has none")]
     causal: Required[Annotated[bool, Doc("false: the mixer sees the future")]]
     exact_decode: Required[Annotated[bool, Doc("false: decoding is not what was trained")]]
     layers: Annotated[list[str], Doc("class names, the first layer first")]

@@ -36,6 +36,7 @@ def outcome(begun: Begun, ran: dict[str, str], form: str | None) -> Outcome:
         "diverged_lr": None if begun.diverged is None else begun.lr_at(begun.diverged - 1),
         "slices": _slices(begun),
         "groups": _groups(begun) if sound else [],
+        "load_axis": begun.task.load,
         **_sizes(begun),
         **_measured(begun),
         "kernels": ran,
@@ -53,6 +54,7 @@ def _slices(begun: Begun) -> list[dict[str, Any]]:
     )
     return [
         {"split": split, "slice": segment.slice, "coverage": (seen or {}).get(segment.name, 1.0)}
+        | {"chance": begun.task.chance(segment)}
         | (UNSCORED if begun.diverged else asdict(scores[split][segment.name]))
         for split in ("valid", "test")
         for segment in begun.task.segments(split)
