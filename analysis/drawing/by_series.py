@@ -126,7 +126,7 @@ def _thinned(names: list[str]) -> list[str]:
 def _scale(ax: Axes, rows: pd.DataFrame, axis: Axis) -> None:
     found = sorted(set(rows[axis.column].tolist()))
     if axis.base is None:
-        found = [0, *found]
+        found = sorted({0, *found})
         room = 0.04 * found[-1] or 1
         ax.set_xlim(0, found[-1] + room)
     else:

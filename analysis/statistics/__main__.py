@@ -29,7 +29,7 @@ from rich.table import Table
 from analysis.drawing import page
 from analysis.records import cells
 from analysis.records.readable import as_csv, kept, once, readable
-from analysis.statistics import bounds, capacity, equal, groups, learning_rate, paired
+from analysis.statistics import bounds, capacity, equal, groups, learning_rate, paired, scored
 from analysis.statistics.area import area
 from analysis.statistics.frontier import takes_part
 from analysis.statistics.points import points
@@ -154,7 +154,7 @@ def _points(load: pd.DataFrame, shown: pd.DataFrame, scores: pd.DataFrame) -> pd
 def _slice(load: pd.DataFrame, chosen: pd.DataFrame, name: str) -> pd.DataFrame:
     shown = points(load, chosen, split="test", slices=[name])
     of_slice = bounds.of_mqar(load).loc[load["slice"] == name].drop_duplicates("point")
-    keys = [column for column in ("seq_len", "num_kv_pairs", bounds.VOCAB_SIZE) if column in load]
+    keys = [column for column in (*scored.slice_keys(load), bounds.VOCAB_SIZE) if column in load]
     return bounds.recall(shown.merge(of_slice[["point", *keys]], on="point"))
 
 

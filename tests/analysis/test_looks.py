@@ -46,9 +46,12 @@ def test_series_of_one_family_have_hues_and_of_two_the_families_colours() -> Non
     assert looks(both)["Based"].colour == looks(both)["Gla"].colour == looks(points("based"))["Based"].colour
 
 
+NONE = pd.DataFrame({"slice": []})
+
+
 def test_chance_is_one_of_the_rows_values() -> None:
-    assert chance(["seq_len=16,num_kv_pairs=2", "seq_len=64,num_kv_pairs=8"]) == (1 / 2 + 1 / 8) / 2
-    assert np.isnan(chance(["length=8"])) and np.isnan(chance([*EIGHT, "length=8"]))
+    assert chance(NONE, ["seq_len=16,num_kv_pairs=2", "seq_len=64,num_kv_pairs=8"]) == (1 / 2 + 1 / 8) / 2
+    assert np.isnan(chance(NONE, ["length=8"])) and np.isnan(chance(NONE, [*EIGHT, "length=8"]))
 
 
 @pytest.mark.parametrize(("accuracy", "on"), [(0.125, False), (0.144, False), (0.146, True), (0.01, False)])

@@ -186,6 +186,9 @@ class Record(Who, Outcome, Where):
     schema: int
 
 
+COLUMNS = frozenset({*Record.__annotations__, *Slice.__annotations__})  # no slice may have such a key
+
+
 def parse(text: str, where: object) -> dict[str, Any]:
     """The Record that `text` holds, every word in it fit to be shown; a plain dict, for it is read by column.
 
@@ -275,7 +278,7 @@ def _contradictions(record: dict[str, Any]) -> Iterator[str]:
         name = (entry["split"], *entry["slice"].items())
         if name in seen:
             yield f"slices[{i}] is there twice"
-        if not entry["slice"] or set(entry["slice"]) & {*Record.__annotations__, *Slice.__annotations__}:
+        if not entry["slice"] or set(entry["slice"]) & COLUMNS:
             yield f"slices[{i}].slice (={_short(entry['slice'])}) must be named by settings of its own"
         seen.add(name)
     if {name[0] for name in seen} != {"valid", "test"}:

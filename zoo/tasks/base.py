@@ -35,7 +35,7 @@ class Segment:
     """Examples of one shape.  Every batch is drawn from one segment, so shapes are static.
 
     slice: what names this segment in the metrics: whole numbers and words without "," and "=", e.g.
-        {"seq_len": 64, "num_kv_pairs": 4} or {"seq_len": 64, "task": "single_1"}.
+        {"seq_len": 64, "num_kv_pairs": 4} or {"seq_len": 64, "subtask": "single_1"}.
     """
 
     seq_len: int

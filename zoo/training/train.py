@@ -16,7 +16,7 @@ from zoo.kernels.choice import Choice, contradiction, kernels, lacking
 from zoo.kernels.served import check_served
 from zoo.model import SequenceModel, build_model, outline
 from zoo.results.outcome import Progress
-from zoo.results.record import Outcome
+from zoo.results.record import COLUMNS, Outcome
 from zoo.tasks.base import SPLITS, Task
 from zoo.tasks.batches import BatchStream
 from zoo.training import checkpoint
@@ -49,9 +49,11 @@ def check(cell: Cell) -> None:
 
 
 def _check_slices(task: Task) -> None:
-    """Two segments of one name would be one row of the record, with two scores."""
+    """Two segments of one name would be one row of the record, with two scores; so would two columns."""
     for split in ("valid", "test"):
         names = [segment.name for segment in task.segments(split)]
+        for key in {key for segment in task.segments(split) for key in segment.slice if key in COLUMNS}:
+            raise ValueError(f"task.{split} has slices with {key!r}, a column of every record: rename it.")
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"task.{split} has two segments of {name}: make them one.")

@@ -1,0 +1,119 @@
+"""Tasks without pairs: their own chance, axis of load and words in slices, from record to picture."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.text import Text
+
+from analysis.drawing.style import SCREEN
+from analysis.figures.gallery import Study, draw
+from analysis.records import cells
+from analysis.statistics import __main__, bounds, learning_rate
+from analysis.statistics.chance import OTHERWISE, SAID, chance, said
+from analysis.statistics.points import points
+from tests.analysis import study
+from zoo.results import load_groups
+
+OTHER = {"_target_": "my_tasks.Copying", "vocab_size": 64}
+Slices = list[dict[str, Any]]
+WORDS: Slices = [{"seq_len": 64, "subtask": "single_1"}, {"seq_len": 64, "subtask": "multi"}]
+TOKENS: Slices = [{"seq_len": 64, "num_tokens": 4}, {"seq_len": 128, "num_tokens": 8}]
+
+
+def other(mixer: str, accuracy: float, asked: Slices, axis: str | None = None, **of: Any) -> dict[str, Any]:
+    """A record of a task in which every guess is right half of the time."""
+    record = study.record(mixer, accuracy, slices=study.SEVEN[: len(asked)], task="copying", **of)
+    for place, entry in enumerate(record["slices"]):
+        entry |= {"slice": asked[place % len(asked)], "chance": 0.5}
+    record["groups"] = [
+        {"split": "test", "slice": ",".join(f"{k}={v}" for k, v in each.items()), "group": group}
+        | {"value": value, "answers": 100, "right": round(100 * accuracy)}
+        for each in asked
+        for group, value in (
+            ("distance", 8),
+            ("kind", "kept"),
+            ("kind", "updated"),
+            ("depth", 0),
+            ("depth", 3),
+        )
+    ]
+    return record | {"task_settings": OTHER, "load_axis": axis}
+
+
+def test_chance_is_the_tasks_own_where_no_pairs_are_shown():
+    table = study.table([other("based", 0.51, WORDS), other("mamba", 0.9, WORDS, state=2000)])
+    names = cells.slices(table, "test")
+    assert chance(table, names) == 0.5 and said(table, names) == OTHERWISE
+    load = cells.identify(table)
+    rows = points(load, learning_rate.choose(load), split="test", slices=names).set_index("mixer")
+    assert rows["chance"].tolist() == [0.5, 0.5] and set(rows["guess"]) == {OTHERWISE}
+    assert rows["on_frontier"].to_dict() == {"based": False, "mamba": True}
+
+
+def test_pairs_are_guessed_among_unless_the_task_is_easier_still():
+    table = study.table([study.record("based", 0.5)])
+    (name,) = cells.slices(table, "test")
+    assert (chance(table, [name]), said(table, [name])) == (1 / 8, SAID)
+    assert chance(table.assign(chance=0.01), [name]) == 1 / 8
+    easier = table.assign(chance=0.3)
+    assert (chance(easier, [name]), said(easier, [name])) == (0.3, OTHERWISE)
+
+
+def test_bounds_are_of_mqar_alone():
+    table = study.table([study.record("based", 1.0, state=1)])
+    assert len(bounds.violations(table)) and bounds.loads(table)
+    for name, bounded in (("zoo.tasks.mqar.MQAR", True), ("zoo.tasks.mqar_update.Update", False)):
+        assert bool(bounds.loads(table.assign(task_class=name))) == bounded
+
+
+@pytest.mark.parametrize(
+    ("asked", "axis", "says"),
+    [
+        (WORDS, None, "Task copying has no axis of load"),
+        (TOKENS, "depth", "Task copying has no axis of load"),
+    ],
+)
+def test_a_task_without_an_axis_of_load_says_so(asked: Slices, axis: str | None, says: str):
+    table = study.table([other("based", 0.9, asked, axis)])
+    with pytest.raises(ValueError, match=says):
+        cells.load_axis(table)
+    assert "capacity" not in __main__.statistics(table)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    records = [
+        other(m, a, TOKENS, "num_tokens", seed=s) for m, a in (("based", 0.7), ("mamba", 0.9)) for s in (0, 1)
+    ]
+    return study.write(tmp_path_factory.mktemp("other") / "study", records)
+
+
+def test_groups_are_read_and_told_apart_by_name(home: Path):
+    assert set(load_groups(home)["group"]) == {"distance", "kind", "depth"}
+    assert __main__.main([str(home)]) == 0
+    found = __main__.kinds(load_groups(home), Study(home).table)
+    assert set(found["distances"]["distance"]) == {8} and set(found["groups"]["value"]) == {
+        "kept",
+        "updated",
+        0,
+        3,
+    }
+
+
+@pytest.mark.parametrize("name", ["frontier", "heat_map", "loads", "groups"])
+def test_pictures_show_the_tasks_own_axis_and_chance(home: Path, name: str):
+    picture = draw(name, Study(home), SCREEN)
+    words = [text.get_text() for text in picture.figure.findobj(Text) if isinstance(text, Text)]
+    shown = " ".join(words).replace("\n", " ")
+    assert "chance" in shown and "1/n" not in shown
+    assert {"loads": "Num tokens", "heat_map": "seq_len above num_tokens", "groups": "updated"}.get(
+        name, ""
+    ) in shown
+
+
+def test_what_is_of_pairs_refuses_them_in_one_line(home: Path):
+    with pytest.raises(ValueError, match="state_scaling counts pairs, and these rows have num_tokens"):
+        draw("state_scaling", Study(home), SCREEN)
+    with pytest.raises(ValueError, match="based_fig2 stands beside what is published on"):
+        draw("based_fig2", Study(home), SCREEN)
