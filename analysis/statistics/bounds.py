@@ -19,11 +19,11 @@ Floats = NDArray[np.float64]
 BITS = {32: "no model: 32 bits a scalar", 16: "no model: 16 bits a scalar", 1: "no model: 1 bit a scalar"}
 HEURISTIC = "capacity of an outer-product memory"
 LABELS = (*BITS.values(), HEURISTIC)
-VOCAB_SIZE = "task.vocab_size"
+VOCAB_SIZE, TASK_CLASS = "task.vocab_size", "task.class"
 COVERAGE = "coverage and the best guess"
 NEEDED = [
     "run_id", "mixer", "slice", "accuracy", "rows", "coverage", "state_resident", "state_aux_ints", "causal",
-    "exact_decode", VOCAB_SIZE, "task_class",
+    "exact_decode", VOCAB_SIZE, TASK_CLASS,
 ]  # fmt: skip
 OF_MQAR = (
     "zoo.tasks.mqar.MQAR", "zoo.tasks.mqar.MQAR.one_load", "zoo.tasks.mqar_reference.ReferenceMQAR",
@@ -182,9 +182,9 @@ def recall(table: pd.DataFrame) -> pd.DataFrame:
 
 def of_mqar(table: pd.DataFrame) -> pd.DataFrame:
     """The table without the vocabulary of tasks that are not MQAR: another task's rows hold other secrets."""
-    if VOCAB_SIZE not in table or "task_class" not in table:
+    if VOCAB_SIZE not in table or TASK_CLASS not in table:
         return table
-    others = [not (pd.isna(name) or name in OF_MQAR) for name in table["task_class"]]
+    others = [not (pd.isna(name) or name in OF_MQAR) for name in table[TASK_CLASS]]
     return table.assign(**{VOCAB_SIZE: table[VOCAB_SIZE].mask(others)}) if any(others) else table
 
 

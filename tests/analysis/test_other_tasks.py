@@ -64,7 +64,7 @@ def test_bounds_are_of_mqar_alone():
     table = study.table([study.record("based", 1.0, state=1)])
     assert len(bounds.violations(table)) and bounds.loads(table)
     for name, bounded in (("zoo.tasks.mqar.MQAR", True), ("zoo.tasks.mqar_update.Update", False)):
-        assert bool(bounds.loads(table.assign(task_class=name))) == bounded
+        assert bool(bounds.loads(table.assign(**{bounds.TASK_CLASS: name}))) == bounded
 
 
 @pytest.mark.parametrize(

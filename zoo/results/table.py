@@ -17,8 +17,8 @@ def load(results: Path) -> pd.DataFrame:
 
     The columns of `zoo.results.columns.KEYS`, then split and slice, then a column for each setting of any
     mixer (mixer.<key>, dotted as on the command line; NaN where a mixer has no such setting) and task
-    (task.<key>, but for its segments), for each key of a slice, and for its scores; load_axis, and task_class:
-    of the task, as its yaml names it.  What each means: docs/numbers.md.  What a record has none of is NaN.
+    (task.<key>, but for its segments; task.class: as its yaml names it), for each key of a slice, and for its
+    scores.  What each means: docs/numbers.md.  What a record has none of is NaN.
 
     A record that is damaged or foreign is left out with a warning, a line each.  ValueError, one line with
     the fix: no such folder, or nothing finished in it.
@@ -38,7 +38,7 @@ def table(found: Sequence[dict[str, Any]]) -> pd.DataFrame:
 def _rows(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
     settings = dict(flat("mixer", record["mixer_settings"])) | dict(flat("task", record["task_settings"]))
     cell = {key: record[key] for key in KEYS} | settings | {"load_axis": _load_axis(record)}
-    cell["task_class"] = record["task_settings"].get("_target_")
+    cell["task.class"] = record["task_settings"].get("_target_")
     for entry in record["slices"]:
         yield cell | {"chance": None} | entry | {"slice": slice_name(entry["slice"])} | entry["slice"]
 
