@@ -35,7 +35,7 @@ def bits(key: int, examples: Int[Tensor, " B"], slots: int) -> Int[Tensor, "B sl
     return _mix_(row + column)
 
 
-def below(random: Int[Tensor, "*n"], count: int) -> Int[Tensor, "*n"]:
+def below(random: Int[Tensor, "*n"], count: int | Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:
     """Integers uniform in 0..count-1 (count <= 2**22), from 41 bits: bias below count * 2**-41."""
     return _shift(random, 23).mul_(count).bitwise_right_shift_(41)
 

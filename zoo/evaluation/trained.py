@@ -55,9 +55,10 @@ class Trained:
         with self.at_work():
             return self.model.logits(self.model(inputs, positions))
 
-    def greedy(self, inputs: Int[Tensor, "B T"], steps: int) -> Int[Tensor, "B S"]:
+    def greedy(self, inputs: Int[Tensor, "B T"], steps: int, end: int | None = None) -> Int[Tensor, "B S"]:
         """The `steps` most likely next tokens, one by one, each from the state that the one before left.
 
+        end: a row that has said it says nothing else; there are fewer columns where all rows have.
         ValueError: the model has no exact decoding, or the sequence would be too long for it.
         """
         at_least("steps", steps, 1)
@@ -66,11 +67,14 @@ class Trained:
                 f"{self.record['mixer']} has no exact decoding: use `logits` of whole sequences."
             )
         self.model.check_length(inputs.shape[1] + steps - 1)
+        last = -1 if end is None else end  # no token is -1
         found, state = [inputs], None
+        over = torch.zeros_like(inputs[:, :1], dtype=torch.bool)
         with self.at_work():
-            for _ in range(steps):
+            while len(found) <= steps and not over.all():
                 hidden, state = self.model.extend(found[-1], state)
-                found.append(self.model.logits(hidden[:, -1:]).argmax(-1))
+                found.append(self.model.logits(hidden[:, -1:]).argmax(-1).masked_fill(over, last))
+                over = found[-1] == last
         return torch.cat(found[1:], dim=1)
 
     def score(self, batch: Batch) -> Score:

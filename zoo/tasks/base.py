@@ -95,6 +95,8 @@ class Task(ABC):
     kind: recall: an answer is read from an earlier place; computation: it is worked out; text: it is written.
     groups: how its answers are told apart in the scores, by name.  Recall declares {"distance": Distance()}.
     spoken: answers of a recall task that are read from no place of a row: "none of them", the end.
+    separator, stop: where the answers of a row are written one after the other: the token between two parts
+        of an answer, and that after the last; None: there is none.
     stacked: a place of a row holds two tokens side by side, left + M * right with M = vocab_size/2; right 0
         is nothing.  Answers are below M, and the model's embeddings are not trained (zoo.stacked).
     load: the key of a slice that says how much a row asks to be kept, a whole number; None: there is none.
@@ -109,6 +111,8 @@ class Task(ABC):
     groups: Mapping[str, Group] = MappingProxyType({})
     load: str | None = None
     spoken: tuple[int, ...] = ()
+    separator: int | None = None
+    stop: int | None = None
     stacked: bool = False
     decoder: bool = False
 

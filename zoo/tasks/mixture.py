@@ -8,8 +8,9 @@ A task's own file says what else a segment has (a dataclass that extends Load), 
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import MISSING, dataclass, fields, replace
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 from zlib import crc32
 
 import torch
@@ -73,18 +74,36 @@ class Mixture(Task):
         at_least("task.vocab_size", vocab_size, 2)
         self.seed, self.vocab_size, self.data, self.order = seed, vocab_size, data, order
         mixtures = zip(SPLITS, (train, valid, test), strict=True)
-        self._loads = {
-            split: [self._sized(split, self._load(split, entry)) for entry in mixture]
-            for split, mixture in mixtures
-        }
-        for split in SPLITS:
-            loads = self._loads[split]
-            if not loads:
-                raise ValueError(f"task.{split} has no segments: give at least one {self._shape()}.")
-            for i, load in enumerate(loads):
-                at_least(f"task.{split}[{i}].num_examples", load.num_examples, 1)
-                self._fits(f"task.{split}[{i}]", load)
-                at_least(f"task.{split}[{i}].seq_len", load.seq_len, 1)
+        self._loads = {split: self._checked(split, mixture) for split, mixture in mixtures}
+
+    def _checked(self, split: Split, mixture: Entries) -> list[Load]:
+        """The segments of a split.  ValueError, one line: there is none, or one that cannot be."""
+        loads = [self._sized(split, self._load(split, entry)) for entry in mixture]
+        if not loads:
+            raise ValueError(f"task.{split} has no segments: give at least one {self._shape()}.")
+        for i, load in enumerate(loads):
+            at_least(f"task.{split}[{i}].num_examples", load.num_examples, 1)
+            self._fits(f"task.{split}[{i}]", load)
+            at_least(f"task.{split}[{i}].seq_len", load.seq_len, 1)
+        return loads
+
+    def loads(self, split: Split) -> list[Load]:
+        """The segments of a split as the config states them."""
+        return self._loads[split]
+
+    def fits(self, load: Load) -> bool:
+        """Whether there can be such a segment."""
+        try:
+            self._checked("test", [load])
+        except ValueError:
+            return False
+        return True
+
+    def tested_on(self, loads: Iterable[Load]) -> Self:
+        """The same task with these segments as its test split."""
+        other = copy(self)
+        other._loads = self._loads | {"test": self._checked("test", loads)}
+        return other
 
     @abstractmethod
     def _rows(self, load: Any, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:

@@ -1,0 +1,99 @@
+"""Two limits of a memory, read off rows in which load and distance vary apart (`evaluation=load_distance`).
+
+capacity: the pairs at which accuracy falls below RECALL when each row is as short as its pairs allow.
+half-life: the distance at which what the fewest pairs gain over the blind (who see other keys, and can guess
+among the values alone) falls to half of what it is at the shortest distance.  Both are read off on a straight
+line over log2, and lie outside of what was measured where nothing falls: "above".
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.statistics.capacity import RECALL, crossing
+
+Floats = NDArray[np.float64]
+DRAWS = 2000
+LEARNED = 0.1  # over the blind: who gains less at its best has nothing to lose half of
+GRID = ["num_kv_pairs", "distance"]
+VALUES = ["accuracy", "error", "blind", "blind_error", "guess"]
+
+
+def answered(answers: pd.DataFrame, table: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
+    """The answers of the cells at their point's chosen learning rate, with `point`.
+
+    answers: of `load_evaluations`.  ValueError: of one cell there are answers to several questions.
+    """
+    cells = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
+    found = answers.merge(cells[["run_id", "point"]], on="run_id", validate="many_to_one")
+    if found.duplicated(["run_id", *GRID]).any():
+        raise ValueError("load_distance was asked in several ways: keep the answers to one, in evaluations/.")
+    return found
+
+
+def surface(found: pd.DataFrame) -> pd.DataFrame:
+    """One row a point, load and distance: the means over its seeds; seeds."""
+    means = {name: (name, "mean") for name in VALUES}
+    return found.groupby(["point", *GRID], as_index=False).agg(**means, seeds=("run_id", "nunique"))
+
+
+def limits(found: pd.DataFrame) -> pd.DataFrame:
+    """One row a point: capacity and half_life, each with NAME_low and NAME_high (95 %); seeds.
+
+    0 and inf: below and above what was measured.  NaN: a half-life of what was never learned.  Intervals:
+    seeds drawn again, and rows within them as their standard error says.
+    """
+    rows = [{"point": point} | _of_point(group) for point, group in found.groupby("point")]
+    return pd.DataFrame(rows)
+
+
+def _of_point(group: pd.DataFrame) -> dict[str, Any]:
+    wide = {name: _stacked(group, name) for name in VALUES}
+    seeds = len(wide["accuracy"])
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(seeds, size=(DRAWS, seeds))
+    hidden = np.where(np.isnan(wide["blind"]), wide["guess"], wide["blind"])
+    seen = _measured_and_drawn(wide["accuracy"], wide["error"], drawn, rng)
+    blind = _measured_and_drawn(hidden, np.nan_to_num(wide["blind_error"]), drawn, rng)
+    loads, distances = (np.log2(sorted(set(group[name].tolist()))) for name in GRID)
+    found = {"capacity": _capacity(seen, loads), "half_life": _half_life(seen - blind, distances)}
+    result: dict[str, Any] = {"seeds": seeds}
+    for name, values in found.items():
+        low, high = np.quantile(values[1:], [0.025, 0.975], method="nearest")
+        result |= {name: values[0], f"{name}_low": low, f"{name}_high": high}
+    return result
+
+
+def _stacked(group: pd.DataFrame, name: str) -> Floats:
+    """[seeds, loads, distances]; NaN where a distance has no room for the pairs."""
+    wide = group.pivot(index=["run_id", "num_kv_pairs"], columns="distance", values=name)
+    runs, loads = (sorted(set(group[key].tolist())) for key in ("run_id", GRID[0]))
+    wide = wide.reindex(pd.MultiIndex.from_product([runs, loads])).sort_index(axis=1)
+    return wide.to_numpy(float).reshape(len(runs), len(loads), -1)
+
+
+def _measured_and_drawn(
+    values: Floats, errors: Floats, drawn: NDArray[np.int64], rng: np.random.Generator
+) -> Floats:
+    """[1 + DRAWS, loads, distances]: the mean over seeds, and what it would be with other seeds and rows."""
+    noise = rng.standard_normal((len(drawn), *values.shape)) * errors
+    again = np.stack(
+        [values[seeds].mean(0) + noisy.mean(0) for seeds, noisy in zip(drawn, noise, strict=True)]
+    )
+    return np.concatenate([values.mean(0, keepdims=True), again])
+
+
+def _capacity(seen: Floats, loads: Floats) -> Floats:
+    first = (~np.isnan(seen[0])).argmax(axis=1)  # the shortest distance of each load
+    return 2.0 ** crossing(loads, seen[:, np.arange(len(loads)), first], RECALL)
+
+
+def _half_life(gain: Floats, distances: Floats) -> Floats:
+    fewest = gain[:, 0]
+    there = ~np.isnan(fewest[0])
+    fewest, start = fewest[:, there], fewest[:, there][:, :1]
+    if fewest[0, 0] < LEARNED:
+        return np.full(len(gain), np.nan)
+    return 2.0 ** crossing(distances[there], fewest / np.maximum(start, 1e-9), 0.5)

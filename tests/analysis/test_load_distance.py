@@ -1,0 +1,92 @@
+"""Capacity and half-life, read off surfaces whose answers are known, and their picture."""
+
+from dataclasses import dataclass
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.drawing.style import SCREEN, rc
+from analysis.figures import load_distance as picture
+from analysis.statistics import learning_rate, load_distance
+from tests.analysis import study
+
+LOADS, DISTANCES = (2, 4, 8, 16), (4, 8, 16, 32, 64, 128)
+
+
+def answers(run_id: str, accuracy, blind: float = 0.1, error: float = 0.0) -> pd.DataFrame:  # type: ignore[no-untyped-def]
+    grid = [(n, d) for n in LOADS for d in DISTANCES if d >= 2 * n]
+    rows = [
+        {"run_id": run_id, "num_kv_pairs": n, "distance": d, "accuracy": accuracy(n, d), "error": error}
+        | {"blind": blind if n < 16 else np.nan, "blind_error": 0.0 if n < 16 else np.nan, "guess": 1 / n}
+        for n, d in grid
+    ]
+    return pd.DataFrame(rows)
+
+
+def limits(*parts: pd.DataFrame) -> dict:
+    return load_distance.limits(pd.concat(parts).assign(point="p")).iloc[0].to_dict()
+
+
+def test_too_much_and_too_long_ago_are_told_apart() -> None:
+    crowded = limits(answers("a", lambda n, d: 1.0 if n <= 4 else 0.5))
+    assert crowded["capacity"] == pytest.approx(2 ** (2 + 0.2)) and crowded["half_life"] == np.inf
+    fading = limits(answers("a", lambda n, d: 1.0 if d < 64 else 0.1))
+    assert fading["capacity"] == np.inf
+    assert fading["half_life"] == pytest.approx(2 ** (5 + 0.5))  # halfway from all of the lead to none of it
+    perfect, deaf = limits(answers("a", lambda n, d: 1.0)), limits(answers("a", lambda n, d: 0.15))
+    assert (perfect["capacity"], perfect["half_life"]) == (np.inf, np.inf)
+    assert deaf["capacity"] == 0 and np.isnan(deaf["half_life"])
+
+
+def test_intervals_are_of_seeds_and_of_rows() -> None:
+    surfaces = [
+        answers(str(seed), lambda n, d, top=top: 1.0 if n <= top else 0.0) for seed, top in enumerate((2, 8))
+    ]
+    both = limits(*surfaces)
+    alone = limits(surfaces[0])
+    assert alone["capacity_low"] == alone["capacity_high"] == alone["capacity"]
+    assert both["seeds"] == 2 and both["capacity_low"] == alone["capacity"]
+    assert both["capacity_high"] == limits(surfaces[1])["capacity"] > both["capacity"]
+    noisy = limits(answers("a", lambda n, d: 0.9 - 0.1 * np.log2(n / 4), error=0.02))
+    assert noisy["capacity"] == pytest.approx(4.0)
+    assert 3 < noisy["capacity_low"] < 3.8 and 4.2 < noisy["capacity_high"] < 5.5
+
+
+@dataclass
+class Asked:
+    table: pd.DataFrame
+    found: pd.DataFrame
+
+    def evaluations(self, name: str) -> pd.DataFrame:
+        assert name == "load_distance"
+        return self.found
+
+
+def asked(*accuracies) -> Asked:  # type: ignore[no-untyped-def]
+    records = [study.record(f"mixer{i}", 0.5, state=10 * i) for i in range(len(accuracies))]
+    found = [answers(r["run_id"], each) for r, each in zip(records, accuracies, strict=True)]
+    return Asked(study.table(records), pd.concat(found, ignore_index=True))
+
+
+def test_the_picture_shows_the_boundary_what_was_not_asked_and_what_is_a_guess() -> None:
+    shown = asked(lambda n, d: 1.0 if n <= 4 else 0.5, lambda n, d: 0.1)
+    with matplotlib.rc_context(rc(SCREEN)):
+        found = picture.figure(shown, SCREEN)  # type: ignore[arg-type]
+    first, second = found.figure.axes[:2]
+    image = first.images[0].get_array()
+    assert image.shape == (4, 6) and np.ma.getmaskarray(image).sum() == 6  # where 2 n tokens do not fit
+    lines = [line for part in first.collections for line in part.get_segments()]
+    assert len(lines) == 4 and {tuple(line[:, 1]) for line in lines} == {(1.5, 1.5)}  # between 4 and 8 pairs
+    assert first.lines[0].get_xdata().size == 0
+    assert second.lines[0].get_xdata().size == 15  # all but those of 16 pairs, whose 1 / n is less
+    assert "half-life beyond the grid" in first.get_title() and "half-life -" in second.get_title()
+    assert set(found.tables["limits"].columns) >= {"capacity", "half_life_high", "seeds", "series"}
+
+
+def test_several_questions_are_no_surface() -> None:
+    shown = asked(lambda n, d: 1.0)
+    chosen = learning_rate.choose(study.table([study.record("mixer0", 0.5)]))
+    with pytest.raises(ValueError, match="asked in several ways"):
+        load_distance.answered(pd.concat([shown.found] * 2), shown.table, chosen)

@@ -1,0 +1,171 @@
+"""What a trained cell is asked beyond its scores: to write, to go on farther, load and distance apart."""
+
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import zoo
+from zoo.evaluation.extrapolation import Extrapolation
+from zoo.evaluation.greedy import Greedy, Written, _judged, continued
+from zoo.evaluation.load_distance import LoadDistance
+from zoo.evaluation.trained import Trained
+from zoo.tasks.around import Around
+from zoo.tasks.base import IGNORED, SPLITS, Batch, Segment, Split, Task
+from zoo.tasks.mqar_probe import MQARProbe, blinded
+from zoo.tasks.ruler_lite import RulerLite
+
+ANS, AND, END = 1, 2, 3
+
+
+class Spelled(Around):
+    """Prompts of two lengths, and an answer of two parts: 4 or 5 tokens of a 24-token vocabulary each."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self.separator, self.stop = AND, END
+
+    def segments(self, split: Split) -> list[Segment]:
+        return [Segment(seq_len=12, num_examples=6, slice={"seq_len": 12})]
+
+    def sample(self, split: Split, segment: int, examples: Any, device: Any = "cpu") -> Batch:
+        inputs, positions, answers = [], [], []
+        for i in map(int, examples):
+            said = [4 + i, 5, AND, 6 + i, END] if i % 2 else [4 + i, AND, 6, END]
+            prompt = [7 + i] * (12 - len(said)) + [ANS]
+            inputs.append(prompt + said[:-1])
+            positions.append([*range(12 - len(said), 12), 0][:5])
+            answers.append([*said, IGNORED][:5])
+        return Batch(*(torch.tensor(field) for field in (inputs, positions, answers)))
+
+
+@pytest.fixture(scope="module")
+def held(trained: dict[str, Path]) -> Trained:
+    return zoo.load(trained["attention"])
+
+
+def test_what_is_written_is_what_whole_sequences_say_until_the_end(held: Trained) -> None:
+    asked = replace(held, task=Spelled(held.task))
+    batch = asked.task.sample("test", 0, range(6))
+    found = sorted(continued(asked, batch, 9, "x"))
+    wanted = []
+    for row, answers in zip(batch.inputs.tolist(), batch.answers.tolist(), strict=True):
+        tokens = row[: row.index(ANS) + 1]
+        said: list[int] = []
+        while len(said) < 9 and END not in said:
+            said.append(int(held.logits(torch.tensor([tokens + said]))[0, -1].argmax()))
+        wanted.append(Written([token for token in answers if token != IGNORED], said))
+    assert found == sorted(wanted)
+
+
+def test_writing_stops_once_every_row_has_said_the_end(held: Trained) -> None:
+    prompts = held.task.sample("test", 0, range(6)).inputs
+    freely = held.greedy(prompts, 6)
+    end = int(freely[0, 2])
+    stopped = held.greedy(prompts, 6, end)
+    lengths = [row.index(end) + 1 if end in row else 6 for row in freely.tolist()]
+    assert stopped.shape[1] == max(lengths) and held.greedy(prompts[:1], 6, end).shape[1] <= 3
+    for row, before, length in zip(stopped.tolist(), freely.tolist(), lengths, strict=True):
+        assert row[:length] == before[:length] and set(row[length:]) <= {end}
+
+
+@pytest.mark.parametrize(
+    ("said", "exact", "matched"),
+    [
+        ([4, 5, AND, 6, END], 1.0, 1.0),
+        ([4, 5, AND, 6], 0.0, 1.0),
+        ([6, AND, 4, 5, END], 0.0, 1.0),  # in another order: found, not exact
+        ([9, 4, 5, END], 0.0, 0.5),
+        ([4, AND, 5, 6, END], 0.0, 0.5),  # 4 and 5 are there, but not one after the other
+        ([9], 0.0, 0.0),
+    ],
+)
+def test_a_part_counts_where_it_stands_whole_anywhere(said: list[int], exact: float, matched: float) -> None:
+    found = _judged(Written([4, 5, AND, 6, END], said), AND, END)
+    assert found == {"exact": exact, "matched": matched, "tokens": float(len(said))}
+
+
+def test_greedy_is_refused_in_one_line_where_nothing_can_be_written(held: Trained) -> None:
+    ask = Greedy(split="test", rows=None, budget=None)
+    with pytest.raises(
+        ValueError, match=r"MQAR \(seq_len=8,num_kv_pairs=2\) do not follow each other"
+    ) as error:
+        ask.table(held)
+    assert "\n" not in str(error.value)
+    inexact = deepcopy(held.model)
+    inexact.mixers[0].exact_decode = False
+    with pytest.raises(ValueError, match="attention has no exact decoding"):
+        ask.table(replace(held, model=inexact, task=Spelled(held.task)))
+    table = ask.table(replace(held, task=Spelled(held.task)))
+    assert list(table.columns) == ["split", "slice", "seq_len", "exact", "matched", "tokens", "rows"]
+    assert table.rows.tolist() == [6]
+
+
+def test_length_and_load_grow_one_at_a_time(held: Trained) -> None:
+    table = Extrapolation(doublings=2, rows=64).table(held)
+    grown = table[["varied", "seq_len", "num_kv_pairs"]].itertuples(index=False, name=None)
+    # the longest training segment is (12, 3), and 6 pairs do not fit into 12 tokens
+    assert list(grown) == [
+        ("seq_len", 12, 3),
+        ("seq_len", 24, 3),
+        ("seq_len", 48, 3),
+        ("num_kv_pairs", 12, 3),
+    ]
+    assert set(table.rows) == {64} and set(table.refused) == {""} and table.accuracy.between(0, 1).all()
+    for name, least in (("holds_90", 0.9), ("holds_99", 0.99)):
+        for varied, series in table.groupby("varied"):
+            reached = series.loc[series.accuracy >= least, varied]
+            assert set(series[name]) == {0 if reached.empty else reached.max()}
+
+
+def test_what_a_model_cannot_take_is_said_and_not_scored(held: Trained) -> None:
+    model = deepcopy(held.model)
+    model.positions = torch.nn.Parameter(torch.zeros(16, model.embedding.shape[1]))
+    table = Extrapolation(doublings=1, rows=4).table(replace(held, model=model))
+    why = "model.learned_positions (=16) must cover the sequences: raise it to 24."
+    assert table.refused.tolist() == ["", why, ""] and table.seq_len.tolist() == [12, 24, 12]
+    assert table.accuracy.isna().tolist() == [False, True, False] and table.rows.tolist() == [4, 0, 4]
+
+
+def test_a_grid_of_load_and_distance_has_what_fits(held: Trained) -> None:
+    table = LoadDistance(loads=None, distances=None, farthest=2, rows=8).table(held)
+    cells = list(table[["num_kv_pairs", "distance"]].itertuples(index=False, name=None))
+    assert cells == [(2, 4), (2, 8), (2, 16), (4, 8), (4, 16), (8, 16)]
+    assert (table.seq_len == table.distance + 2 * table.num_kv_pairs).all()
+    assert (table.guess == 1 / table.num_kv_pairs).all() and table.accuracy.between(0, 1).all()
+    assert table.blind.isna().tolist() == [n == 8 for n, _ in cells]  # 11 keys: 8 others are not to be had
+    with pytest.raises(ValueError, match="no distance leaves room for its pairs"):
+        LoadDistance(loads=[8], distances=[8], farthest=2, rows=8).table(held)
+    rest = {split: [{"seq_len": 128, "num_examples": 1}] for split in SPLITS}
+    ruler = RulerLite(seed=0, subtasks=["vt"], data="fixed", order="sequential", **rest)
+    with pytest.raises(ValueError, match="asks for pairs, and RulerLite has none"):
+        LoadDistance(loads=None, distances=None, farthest=2, rows=8).table(replace(held, task=ruler))
+
+
+def probe(pairs: int, seq_len: int) -> MQARProbe:
+    entry = [{"seq_len": seq_len, "num_kv_pairs": pairs, "num_examples": 8}]
+    rest = {"train": entry, "valid": entry, "test": entry, "data": "fixed", "order": "sequential"}
+    return MQARProbe(seed=0, vocab_size=64, filler="safe", **rest)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("pairs", "seq_len"), [(4, 16), (4, 70), (9, 36), (9, 200)])
+def test_a_probe_asks_every_pair_at_its_distance_and_the_blind_see_no_asked_key(
+    pairs: int, seq_len: int
+) -> None:
+    examples = torch.arange(300)
+    batch = probe(pairs, seq_len).sample("test", 0, examples)
+    distance = batch.groups["distance"].double()
+    assert (distance.mean(1) == seq_len - 2 * pairs).all()
+    assert (distance - distance.mean(1, keepdim=True)).abs().max() == 2 * (pairs - 1)
+    assert batch.positions.min() == seq_len - 2 * pairs and batch.positions.max() == seq_len - 2
+    others = blinded(batch, 64, examples, 0)
+    assert others is not None
+    asked = batch.inputs.gather(1, batch.positions)
+    keys = others[:, : 2 * pairs : 2]
+    assert not (keys[:, :, None] == asked[:, None]).any() and keys.min() >= 1 and keys.max() < 32
+    assert all(len(set(row)) == pairs for row in keys.tolist())
+    assert others[:, 1 : 2 * pairs : 2].equal(batch.inputs[:, 1 : 2 * pairs : 2])
+    assert others[:, 2 * pairs :].equal(batch.inputs[:, 2 * pairs :])

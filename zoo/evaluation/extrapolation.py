@@ -1,0 +1,74 @@
+"""How far a trained model carries beyond its training: longer rows at one load, more load at one length."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import Any
+
+import pandas as pd
+import torch
+
+from zoo.checks import at_least
+from zoo.evaluation.base import Evaluation
+from zoo.evaluation.scores import Tally
+from zoo.evaluation.trained import Trained
+from zoo.tasks.around import inmost
+from zoo.tasks.mixture import Load, Mixture
+
+AT_ONCE = 2**16  # tokens
+HOLDS = {"holds_90": 0.9, "holds_99": 0.99}
+
+
+class Extrapolation(Evaluation):
+    """One row for each of the longest training segments and each doubling, of one setting at a time.
+
+    varied: "seq_len", or the task's load (where it has one and it fits the length).  Then the slice, and
+    `accuracy` to `rows` and `chance` as of `scores`.  holds_90, holds_99: the largest value of what is varied
+    with so much accuracy, 0 where there is none; equal in all rows of a series.  refused: why the model
+    cannot take such a row (its positions end, say), and its numbers are NaN; else "".
+
+    doublings: how often.  rows: of each.
+    """
+
+    def __init__(self, *, doublings: int, rows: int) -> None:
+        at_least("evaluation.doublings", doublings, 0)
+        at_least("evaluation.rows", rows, 1)
+        self.doublings, self.rows = doublings, rows
+
+    def table(self, trained: Trained) -> pd.DataFrame:
+        task = inmost(trained.task)
+        if not isinstance(task, Mixture):
+            raise ValueError(f"{type(task).__name__} has no segments that could be made longer.")
+        series = [
+            pd.DataFrame([{"varied": key} | self._asked(trained, task, load) for load in loads])
+            for key, loads in self._series(task)
+        ]
+        return pd.concat([_held(frame) for frame in series], ignore_index=True)
+
+    def _series(self, task: Mixture) -> Iterator[tuple[str, list[Load]]]:
+        trained_on = task.loads("train")
+        longest = max(load.seq_len for load in trained_on)
+        for key in filter(None, ("seq_len", task.load)):
+            for load in (load for load in trained_on if load.seq_len == longest):
+                value = getattr(load, key)
+                grown = [replace(load, **{key: value * 2**i}) for i in range(self.doublings + 1)]
+                yield key, [each for each in grown if task.fits(each)]
+
+    def _asked(self, trained: Trained, task: Mixture, load: Load) -> dict[str, Any]:
+        task = task.tested_on([replace(load, num_examples=self.rows)])
+        [segment] = task.segments("test")
+        known = segment.slice | {"chance": task.chance(segment)}
+        try:
+            trained.model.check_length(segment.seq_len)
+        except ValueError as error:
+            return known | {"rows": 0, "refused": str(error)}
+        tally = Tally(task.groups)
+        for examples in torch.arange(self.rows).split(max(1, AT_ONCE // segment.seq_len)):
+            trained.add(tally, task.sample("test", 0, examples, trained.device))
+        return known | asdict(tally.score()) | {"refused": ""}
+
+
+def _held(series: pd.DataFrame) -> pd.DataFrame:
+    """With the reach of this series."""
+    varied = series[series["varied"].iloc[0]]
+    reach = {name: max(varied[series["accuracy"] >= least], default=0) for name, least in HOLDS.items()}
+    return series.assign(**reach)

@@ -1,0 +1,109 @@
+"""What a trained model writes after a prompt, token by token from its state: as RULER is scored."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pandas as pd
+import torch
+
+from zoo.checks import at_least
+from zoo.evaluation.base import Evaluation
+from zoo.evaluation.trained import Trained
+from zoo.tasks.base import IGNORED, Batch, Split, Task
+
+AT_ONCE = 2**16  # tokens of prompts that are read together
+
+
+class Written(NamedTuple):
+    """answer: what should follow the prompt; said: what did, until the task's `stop`."""
+
+    answer: list[int]
+    said: list[int]
+
+
+class Greedy(Evaluation):
+    """One row a slice: how `rows` prompts are continued, the most likely token each time.
+
+    A prompt is a row up to the first place that asks.  exact: prompts that are followed by the whole answer
+    and, where the task has a `stop`, by that.  matched: of an answer's parts (what stands between
+    `task.separator`), the share that stands somewhere in what was written, mean over prompts: RULER's
+    string_match_all.  tokens: written, on average.
+
+    split: of the task.  rows: of each slice, at most; None: all.  budget: tokens that may be written; None:
+    as many as the answer has.
+    """
+
+    def __init__(self, *, split: Split, rows: int | None, budget: int | None) -> None:
+        for name, value in (("rows", rows), ("budget", budget)):
+            if value is not None:
+                at_least(f"evaluation.{name}", value, 1)
+        self.split: Split = split
+        self.rows, self.budget = rows, budget
+
+    def table(self, trained: Trained) -> pd.DataFrame:
+        return pd.DataFrame([self._scored(trained, i) for i in range(len(trained.task.segments(self.split)))])
+
+    def _scored(self, trained: Trained, index: int) -> dict[str, Any]:
+        task = trained.task
+        segment = task.segments(self.split)[index]
+        rows = min(segment.num_examples, self.rows or segment.num_examples)
+        found = []
+        for examples in torch.arange(rows).split(max(1, AT_ONCE // segment.seq_len)):
+            batch = task.sample(self.split, index, examples, trained.device)
+            found += continued(trained, batch, self.budget, segment.name)
+        frame = pd.DataFrame([_judged(one, task.separator, task.stop) for one in found])
+        named = {"split": self.split, "slice": segment.name} | segment.slice
+        return named | frame.mean().to_dict() | {"rows": rows}
+
+
+def continued(trained: Trained, batch: Batch, budget: int | None, name: str) -> Iterator[Written]:
+    """What is written after the prompt of each row; ValueError: their answers do not follow each other."""
+    asked = batch.answers != IGNORED
+    first = batch.positions.where(asked, batch.inputs.shape[1]).amin(1)
+    _check_written(trained.task, batch, name)
+    for place in first.unique().tolist():
+        some = batch.answers[first == place]
+        answers = [[token for token in row if token != IGNORED] for row in some.tolist()]
+        steps = budget or max(map(len, answers))
+        said = trained.greedy(batch.inputs[first == place, : place + 1], steps, trained.task.stop).tolist()
+        for answer, row in zip(answers, said, strict=True):
+            yield Written(answer, _until(row, trained.task.stop))
+
+
+def _check_written(task: Task, batch: Batch, name: str) -> None:
+    """Answer by answer must stand in the row, each read off where the one before it stands."""
+    asked = batch.answers != IGNORED
+    follows = asked[:, 1:] & asked[:, :-1]
+    places, stands = batch.positions, batch.inputs.gather(1, batch.positions)
+    right = (places[:, 1:] == places[:, :-1] + 1) & (stands[:, 1:] == batch.answers[:, :-1])
+    if (follows & ~right).any() or (asked[:, 1:] & ~asked[:, :-1]).any():
+        raise ValueError(
+            f"the answers of {type(task).__name__} ({name}) do not follow each other in a row, so that there "
+            "is nothing to write: use evaluation=scores."
+        )
+
+
+def _judged(one: Written, separator: int | None, end: int | None) -> dict[str, float]:
+    content = one.answer[:-1] if end is not None and one.answer[-1] == end else one.answer
+    parts = _parts(content, separator)
+    stand = [_stands(part, one.said) for part in parts]
+    exact = float(one.said[: len(one.answer)] == one.answer)
+    return {"exact": exact, "matched": sum(stand) / len(stand), "tokens": float(len(one.said))}
+
+
+def _until(tokens: list[int], end: int | None) -> list[int]:
+    return tokens[: tokens.index(end) + 1] if end in tokens else tokens
+
+
+def _parts(tokens: list[int], separator: int | None) -> list[list[int]]:
+    parts: list[list[int]] = [[]]
+    for token in tokens:
+        if token == separator:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def _stands(part: list[int], tokens: list[int]) -> bool:
+    return any(tokens[i : i + len(part)] == part for i in range(len(tokens) - len(part) + 1))

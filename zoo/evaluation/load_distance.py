@@ -1,0 +1,106 @@
+"""Too much to hold, or too long ago?  A trained MQAR cell on rows of `mqar_probe`, load by distance."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.checks import at_least
+from zoo.evaluation.base import Evaluation
+from zoo.evaluation.trained import Trained
+from zoo.kernels.linear_cross_entropy import answer_scores
+from zoo.tasks.around import inmost
+from zoo.tasks.base import Batch
+from zoo.tasks.mqar import MQAR, Pairs
+from zoo.tasks.mqar_probe import MQARProbe, blinded
+
+AT_ONCE = 2**16  # tokens
+
+
+class LoadDistance(Evaluation):
+    """One row for each number of pairs and distance (mean tokens from key to query) with room for them.
+
+    accuracy; error: its standard error, from row to row.  blind, blind_error: the same where the keys of the
+    context are replaced by others, so that only the row's values are left to guess from (NaN: the vocabulary
+    has too few keys).  guess: 1 / pairs, what such a guess scores at best.  rows: of each.
+
+    loads, distances: the grid; None: powers of two from 2 pairs to 4 times the most of the training, and from
+    there to `farthest` times its longest row.
+    """
+
+    def __init__(
+        self, *, loads: Sequence[int] | None, distances: Sequence[int] | None, farthest: int, rows: int
+    ) -> None:
+        for name, values in (("loads", loads), ("distances", distances)):
+            for value in values or ():
+                at_least(f"evaluation.{name}", value, 1)
+        at_least("evaluation.farthest", farthest, 1)
+        at_least("evaluation.rows", rows, 2)
+        self.loads, self.distances, self.farthest, self.rows = loads, distances, farthest, rows
+
+    def table(self, trained: Trained) -> pd.DataFrame:
+        task = inmost(trained.task)
+        if not isinstance(task, MQAR):
+            raise ValueError(
+                f"load_distance asks for pairs, and {type(task).__name__} has none: use task=mqar."
+            )
+        grid = list(self._grid(trained, task))
+        if not grid:
+            raise ValueError("no distance leaves room for its pairs: a row needs 2 tokens a pair before it.")
+        probe = MQARProbe(
+            seed=task.seed, vocab_size=task.vocab_size, filler=task.filler, data="fixed", order="sequential",
+            train=grid, valid=grid, test=grid,
+        )  # fmt: skip
+        return pd.DataFrame([self._cell(trained, probe, i, load) for i, load in enumerate(grid)])
+
+    def _grid(self, trained: Trained, task: MQAR) -> Iterator[Pairs]:
+        trained_on = task.loads("train")
+        most = max(load.num_kv_pairs for load in trained_on if isinstance(load, Pairs))
+        longest = max(load.seq_len for load in trained_on)
+        loads = self.loads or _powers(2, min(4 * most, task.vocab_size // 2 - 1))
+        for pairs in loads:
+            for distance in self.distances or _powers(4, self.farthest * longest):
+                load = Pairs(seq_len=distance + 2 * pairs, num_kv_pairs=pairs, num_examples=self.rows)
+                if distance >= 2 * pairs and _taken(trained, load.seq_len):
+                    yield load
+
+    def _cell(self, trained: Trained, probe: MQARProbe, index: int, load: Pairs) -> dict[str, Any]:
+        seen, blind = [], []
+        for examples in torch.arange(self.rows, device=trained.device).split(max(1, AT_ONCE // load.seq_len)):
+            batch = probe.sample("test", index, examples, trained.device)
+            seen.append(_right(trained, batch))
+            others = blinded(batch, probe.vocab_size, examples, probe.seed)
+            if others is not None:
+                blind.append(_right(trained, batch._replace(inputs=others)))
+        pairs = load.num_kv_pairs
+        named = {"num_kv_pairs": pairs, "distance": load.seq_len - 2 * pairs, "seq_len": load.seq_len}
+        scores = _scored("accuracy", "error", seen) | _scored("blind", "blind_error", blind)
+        return named | scores | {"guess": 1 / pairs, "rows": self.rows}
+
+
+def _powers(first: int, last: int) -> list[int]:
+    return [2**i for i in range(first.bit_length() - 1, last.bit_length())]
+
+
+def _taken(trained: Trained, seq_len: int) -> bool:
+    try:
+        trained.model.check_length(seq_len)
+    except ValueError:
+        return False
+    return True
+
+
+def _right(trained: Trained, batch: Batch) -> Float[Tensor, " B"]:
+    """The part of each row's answers that is right."""
+    with trained.at_work():
+        states = trained.model(batch.inputs, batch.positions).flatten(0, 1)
+        _, best = answer_scores(states, trained.model.head_weight, batch.answers.flatten())
+    return (best.view_as(batch.answers) == batch.answers).double().mean(1).cpu()
+
+
+def _scored(mean: str, error: str, parts: Sequence[Float[Tensor, " B"]]) -> dict[str, float]:
+    rows = torch.cat(list(parts)) if parts else torch.full((2,), torch.nan)
+    return {mean: rows.mean().item(), error: rows.std().item() / len(rows) ** 0.5}

@@ -1,0 +1,41 @@
+"""A task that is another one but for what its class changes."""
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from zoo.tasks.base import Batch, Segment, Split, Task
+
+
+class Around(Task):
+    """Everything of `task`, as it is."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.seed, self.vocab_size, self.data, self.order = task.seed, task.vocab_size, task.data, task.order
+        self.kind, self.groups, self.load = task.kind, task.groups, task.load
+        self.decoder, self.spoken, self.stacked = task.decoder, task.spoken, task.stacked
+        self.separator, self.stop = task.separator, task.stop
+
+    def segments(self, split: Split) -> list[Segment]:
+        return self.task.segments(split)
+
+    def sample(
+        self,
+        split: Split,
+        segment: int,
+        examples: Int[Tensor, " B"] | range,
+        device: torch.device | str = "cpu",
+    ) -> Batch:
+        return self.task.sample(split, segment, examples, device)
+
+    def chance(self, segment: Segment) -> float:
+        return self.task.chance(segment)
+
+    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
+        return self.task.oracle(inputs, positions)
+
+
+def inmost(task: Task) -> Task:
+    """What others are around."""
+    return inmost(task.task) if isinstance(task, Around) else task

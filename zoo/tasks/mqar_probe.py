@@ -1,0 +1,72 @@
+"""MQAR that tells too much from too long ago: load and distance varied each by itself.
+
+A row is n pairs, filler, and then all n queries in an order of its own, a filler token after each:
+
+    k_0 v_0 ... k_{n-1} v_{n-1}   filler   k_{o(0)} _ k_{o(1)} _ ...
+
+The filler is as long as seq_len asks.  A query stands seq_len - 2 n tokens after its key, on average over a
+row whatever n, and up to 2 (n - 1) more or fewer.  In MQAR itself longer rows hold more pairs, and an old
+pair tends to be asked early, so that a mean confounds the two.
+"""
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from zoo.counter_rng import stream
+from zoo.tasks.base import Batch, Data, Order
+from zoo.tasks.context import Filler, fill
+from zoo.tasks.mixture import Entries
+from zoo.tasks.mqar import MQAR, Pairs
+from zoo.tasks.sampling import distinct, outside
+
+MIDDLE, UNUSED = 100, 101  # streams beside those of MQAR
+
+
+class MQARProbe(MQAR):
+    """Args: as of MQAR, which says what the others are."""
+
+    def __init__(
+        self,
+        *,
+        seed: int,
+        vocab_size: int,
+        filler: Filler,
+        data: Data,
+        order: Order,
+        train: Entries,
+        valid: Entries,
+        test: Entries,
+    ) -> None:
+        super().__init__(
+            power_a=1.0, num_passes=1, filler=filler,
+            seed=seed, vocab_size=vocab_size, data=data, order=order, train=train, valid=valid, test=test,
+        )  # fmt: skip
+
+    def _rows(self, load: Pairs, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
+        n = load.num_kv_pairs
+        packed = super()._rows(replace(load, seq_len=4 * n), path, examples)
+        pairs, queries = packed.inputs.split(2 * n, 1)
+        space = load.seq_len - 4 * n
+        filler = fill(self.filler, stream(*path, MIDDLE), examples, space, pairs, self.vocab_size)
+        distance = packed.groups["distance"] + space
+        inputs = torch.cat([pairs, filler, queries], 1)
+        return Batch(inputs, packed.positions + space, packed.answers, {"distance": distance})
+
+
+def blinded(
+    batch: Batch, vocab_size: int, examples: Int[Tensor, " B"], seed: int
+) -> Int[Tensor, "B T"] | None:
+    """The rows of a probe with other keys in the context, none of which is asked: all that is left is to
+    guess among the values.  None: the vocabulary has too few keys.
+    """
+    keys = batch.inputs[:, : 2 * batch.positions.shape[1] : 2]
+    free = vocab_size // 2 - 1 - keys.shape[1]
+    if free < keys.shape[1]:
+        return None
+    others = distinct(stream(seed, UNUSED), examples, keys.shape[1], free)
+    inputs = batch.inputs.clone()
+    inputs[:, : 2 * keys.shape[1] : 2] = outside(others, keys - 1) + 1
+    return inputs

@@ -1,0 +1,45 @@
+"""The random numbers of some rows of a segment, by what they are for."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from zoo.counter_rng import below, bits, stream
+from zoo.tasks import sampling
+
+
+class For(IntEnum):
+    """Each has a stream of its own.  New ones go to the end: a row is a function of these numbers."""
+
+    KEYS, KEY_TAILS, VALUES, VALUE_TAILS, PLACES, ASKED, TEXT, TOPICS, SHUFFLE = range(9)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """path: names the segment, see `zoo.counter_rng.stream`.  All results are [B, slots]."""
+
+    path: tuple[int, ...]
+    examples: Int[Tensor, " B"]
+
+    def bits(self, what: For, slots: int) -> Int[Tensor, "B slots"]:
+        return bits(stream(*self.path, what), self.examples, slots)
+
+    def below(self, what: For, slots: int, count: int) -> Int[Tensor, "B slots"]:
+        return below(self.bits(what, slots), count)
+
+    def distinct(self, what: For, slots: int, pool: int) -> Int[Tensor, "B slots"]:
+        return sampling.distinct(stream(*self.path, what), self.examples, slots, pool)
+
+    def order(self, what: For, count: int) -> Int[Tensor, "B count"]:
+        """Of 0..count-1."""
+        return self.bits(what, count).argsort()
+
+    def columns(self, tokens: Int[Tensor, " w"]) -> Int[Tensor, "B w"]:
+        """The same in every row."""
+        return tokens.to(self.examples.device).expand(len(self.examples), -1)
+
+    def range(self, count: int) -> Int[Tensor, " count"]:
+        return torch.arange(count, device=self.examples.device)

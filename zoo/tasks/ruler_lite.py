@@ -1,0 +1,127 @@
+"""RULER without a tokeniser: the eleven tasks of needles, chains and counts, for models trained from scratch.
+
+Hsieh et al. 2024, "RULER: What's the Real Context Size of Your Long-Context Language Models?" (arXiv
+2404.06654), in 1024 tokens of our own; `zoo.tasks.ruler.questions` says what each asks and what differs.  A
+row ends with its answer, so that training and scores are teacher-forced; `evaluation=greedy` lets a model
+write.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from zoo.checks import one_of
+from zoo.tasks.base import Batch, Data, Kind, Order, Segment
+from zoo.tasks.groups import Group, Words
+from zoo.tasks.mixture import Load, Mixture
+from zoo.tasks.ruler.draws import Draws
+from zoo.tasks.ruler.haystacks import Essay
+from zoo.tasks.ruler.oracle import answer
+from zoo.tasks.ruler.questions import QUESTIONS, Asked
+from zoo.tasks.ruler.tokens import AND, ANS, BOS, EOS, QUERY, VOCAB_SIZE, listed, row
+
+DEPTHS = (*(f"{10 * i}-{10 * i + 10}" for i in range(10)), "spread")  # per cent of the context
+VALUE, SIGN = 0, 1  # of the group `token`
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subtask(Load):
+    subtask: Literal[
+        "single_1", "single_2", "single_3", "multikey_1", "multikey_2", "multikey_3", "multivalue",
+        "multiquery", "vt", "cwe", "fwe",
+    ]  # fmt: skip
+
+
+class RulerLite(Mixture):
+    """Args:
+
+    seed: of all the data, and of the language of its essays.
+    subtasks: which of the eleven.
+    data, order: of training, see Task.
+    train, valid, test: lengths, each {seq_len, num_examples}: so many examples of every subtask.  One that
+        names its own {subtask} is of that alone.
+    """
+
+    load_kind = Subtask
+    kind: Kind = "computation"
+    groups: Mapping[str, Group] = MappingProxyType(
+        {"depth": Words(DEPTHS), "token": Words(("value", "sign"))}
+    )
+    separator, stop = AND, EOS
+
+    def __init__(
+        self,
+        *,
+        seed: int,
+        subtasks: Sequence[str],
+        data: Data,
+        order: Order,
+        train: Iterable[Mapping[str, Any]],
+        valid: Iterable[Mapping[str, Any]],
+        test: Iterable[Mapping[str, Any]],
+    ) -> None:
+        for name in subtasks:
+            one_of("task.subtasks", name, tuple(QUESTIONS))
+        self.essay = Essay(seed)
+        super().__init__(
+            seed=seed,
+            vocab_size=VOCAB_SIZE,
+            data=data,
+            order=order,
+            train=_of_each(subtasks, train),
+            valid=_of_each(subtasks, valid),
+            test=_of_each(subtasks, test),
+        )
+
+    def chance(self, segment: Segment) -> float:
+        """Every token of a value guessed by itself; what stands between and after values is certain."""
+        return QUESTIONS[str(segment.slice["subtask"])].chance
+
+    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
+        found = torch.empty_like(positions)
+        for i, (tokens, asked) in enumerate(zip(inputs.tolist(), positions.tolist(), strict=True)):
+            said, begin = answer(tokens), tokens.index(ANS)
+            found[i] = torch.tensor([said[place - begin] for place in asked])
+        return found
+
+    def _rows(self, load: Subtask, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
+        question = QUESTIONS[load.subtask]
+        asked = question.ask(Draws(path, examples), load.seq_len - question.around, self.essay)
+        answers = listed(asked.parts, EOS)
+        inputs = row(BOS, asked.context, QUERY, asked.query, ANS, answers[:, :-1], like=answers)
+        positions = torch.arange(load.seq_len - answers.shape[1], load.seq_len, device=examples.device)
+        sign = torch.isin(answers, torch.tensor([AND, EOS], device=examples.device)).long()
+        groups = {"depth": _depth(asked), "token": sign}
+        return Batch(inputs, positions.expand_as(answers).contiguous(), answers, groups)
+
+    def _fits(self, where: str, load: Subtask) -> None:
+        question = QUESTIONS[load.subtask]
+        if load.seq_len < (shortest := question.around + question.least):
+            raise ValueError(
+                f"{where}.seq_len (={load.seq_len}) is too short for {load.subtask}: use at least "
+                f"{shortest}, or leave it out of task.subtasks."
+            )
+
+
+def _of_each(subtasks: Iterable[str], entries: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Every entry once for each subtask, if it names none."""
+    found: list[Mapping[str, Any]] = []
+    for entry in entries:
+        whole = isinstance(entry, Mapping) and "subtask" not in entry
+        found += [{**entry, "subtask": name} for name in subtasks] if whole else [entry]
+    return found
+
+
+def _depth(asked: Asked) -> Int[Tensor, "B A"]:
+    """Index in DEPTHS: how far into the context the needle of each token stands."""
+    rows, parts, width = asked.parts.shape
+    if asked.starts is None:
+        depths = asked.parts.new_full((rows, parts), len(DEPTHS) - 1)
+    else:
+        depths = 10 * asked.starts // asked.context.shape[1]
+    return depths.repeat_interleave(width + 1, 1)
