@@ -167,7 +167,7 @@ def in_the_trainer(mixer: str, size: str, threads: int) -> float:
     here.config["task"] |= {"train_examples": steps * batch, "valid_examples": batch, "test_examples": batch}
     here.config["trainer"]["threads"] = threads
     with tempfile.TemporaryDirectory() as folder:
-        speed = train(here, Path(folder)).examples_per_second
+        speed = train(here, Path(folder))["examples_per_second"]
     assert speed is not None
     return speed
 

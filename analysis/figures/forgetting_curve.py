@@ -33,8 +33,8 @@ def figure(study: Study, style: Style) -> Picture:
     found["repeat"] = found["run_id"] + "/" + found["repeat"].astype(str)
     lengths = pd.DataFrame([_lengths(rows) for _, rows in found.groupby("point")])
     lengths = lengths.merge(found.drop_duplicates("point")[ABOUT], on="point").sort_values("state_resident")
-    rows = found.groupby(["point", "kind", "length"], as_index=False)["accuracy"].agg(
-        accuracy="mean", spread="std", texts="size"
+    rows = found.groupby(["point", "kind", "length"], as_index=False).agg(
+        accuracy=("accuracy", "mean"), spread=("accuracy", "std"), texts=("accuracy", "size")
     )
     says = [
         "Accuracy on the second half of a text of x tokens, read for the second time (colour) or after "
