@@ -19,6 +19,7 @@ from analysis.statistics.scored import means
 from tests.analysis import fake, study
 
 ROOT = Path(__file__).parents[2]
+OF_NO_SWEEP = {"forgetting_curve", "groups", "knobs", "load_distance"}
 OF_A_MIXTURE = ("based_fig2", "curves", "distance", "heat_map", "loads", "lr_profiles")
 SEEDS = (0, 1, 2)
 
@@ -70,7 +71,7 @@ def texts(figure: Figure) -> list[str]:
 
 def test_every_picture_belongs_to_a_sweep_and_every_sweep_that_is_a_study_has_pictures() -> None:
     shown = {name for names in gallery.PICTURES.values() for name in names}
-    assert shown <= set(gallery.names()) and set(gallery.names()) - shown <= {"forgetting_curve", "groups", "knobs"}
+    assert shown <= set(gallery.names()) and set(gallery.names()) - shown <= OF_NO_SWEEP
     sweeps = {path.stem.removeprefix("mini_") for path in (ROOT / "sweeps").glob("*.yaml")}
     assert sweeps | {"demo"} == {name.removeprefix("mini_") for name in gallery.PICTURES}
     assert all(len(gallery.about(name)) < 110 for name in gallery.names())
