@@ -41,6 +41,7 @@ PICTURES = {
     "zoology_compositional": ("frontier", "distance"),
     "zoology_continuous": ("frontier", "distance"),
     "jrt_disjoint": ("frontier", "distance"),
+    **dict.fromkeys(("circuits", "copying", "mad", "state_tracking"), ("frontier", "heat_map")),
 }
 MINI = "mini_"
 GROWING = ("based_fig2_cpu",)  # sweeps that still run: no pictures of their archives are committed
