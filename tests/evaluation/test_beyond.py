@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -62,14 +63,18 @@ def test_what_is_written_is_what_whole_sequences_say_until_the_end(held: Trained
 
 
 def test_writing_stops_once_every_row_has_said_the_end(held: Trained) -> None:
-    prompts = held.task.sample("test", 0, range(6)).inputs
+    model = deepcopy(held.model)
+    drawn = torch.randn(model.embedding.shape, generator=torch.Generator().manual_seed(0))
+    model.head = torch.nn.Parameter(drawn)  # it does not say the same again and again
+    held, prompts = replace(held, model=model), held.task.sample("test", 0, range(6)).inputs
     freely = held.greedy(prompts, 6)
-    end = int(freely[0, 2])
-    stopped = held.greedy(prompts, 6, end)
+    end = next(a for row in freely.tolist() for a, b in pairwise(row) if a != b)  # and would go on after it
     lengths = [row.index(end) + 1 if end in row else 6 for row in freely.tolist()]
-    assert stopped.shape[1] == max(lengths) and held.greedy(prompts[:1], 6, end).shape[1] <= 3
-    for row, before, length in zip(stopped.tolist(), freely.tolist(), lengths, strict=True):
+    stopped = held.greedy(prompts, 6, end)
+    assert stopped.shape[1] == max(lengths)
+    for i, (row, before, length) in enumerate(zip(stopped.tolist(), freely.tolist(), lengths, strict=True)):
         assert row[:length] == before[:length] and set(row[length:]) <= {end}
+        assert held.greedy(prompts[[i]], 6, end).shape[1] == length
 
 
 @pytest.mark.parametrize(
