@@ -34,11 +34,9 @@ def task() -> Text:
     return Text(**SETTINGS, **SHAPES)
 
 
-def held(task: Text, mixer: str = "attention") -> Trained:
-    config = composer().cell([f"mixer={mixer}", "task=text", "d_model=32", "mixer.num_heads=2"]).config
-    trainer = {"accelerator": "cpu", "precision": "32-true"}
-    model = model_from_config(config, task.vocab_size).eval()
-    return Trained(model, task, {"trainer": trainer, "kernels": "auto"}, {})
+def held(task: Text) -> Trained:
+    cell = composer().cell(["mixer=attention", "task=text", "d_model=32", "mixer.num_heads=2"])
+    return Trained(model_from_config(cell.config, task.vocab_size).eval(), task, cell, {})
 
 
 def test_a_cell_reads_in_pieces_what_it_reads_at_once(task: Text, monkeypatch: pytest.MonkeyPatch) -> None:
