@@ -15,7 +15,7 @@ def _one_thread_and_seeded() -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Groups of pytest-xdist stay together: with a pytest that it does not know they are scattered silently."""
+    """Groups of pytest-xdist stay together; a pytest that it does not know scatters them silently."""
     grouped = [item for item in session.items if item.get_closest_marker("xdist_group")]
     if getattr(session.config.option, "loadgroup", False) and any("@" not in item.nodeid for item in grouped):
         raise pytest.UsageError("this pytest ignores the groups of pytest-xdist: use that of constraints.txt")
