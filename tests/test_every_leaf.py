@@ -125,7 +125,7 @@ def _bytes(x: torch.Tensor) -> bytes:
 # tasks -------------------------------------------------------------------------------------------------
 
 
-CORPORA = {"text": ("corpus.files", "corpus.packages")}  # shown in tests/tasks/corpora
+CORPORA = {"text": ("corpus.files", "corpus.packages", "corpus.source")}  # shown in tests/tasks/corpora
 SAID = {"group": ["Z4"], "noise_percent": [60]}  # values that no refusal names and no usual number is
 
 
