@@ -29,6 +29,7 @@ def outcome(status: Any = "ok") -> Outcome:
     found: dict[str, Any] = {
         "status": status,
         "steps": 7,
+        "total_steps": 9,
         "diverged_step": 7 if diverged else None,
         "slices": [
             {"split": split, "slice": segment.slice, "coverage": 0.25} | (UNSCORED if diverged else SCORE)

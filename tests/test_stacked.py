@@ -23,7 +23,7 @@ def test_a_place_holds_the_keys_embedding_beside_the_values_or_beside_nothing():
         torch.cat([table[k], nothing if v is None else table[HALF + v]])
         for k, v in zip(keys, values, strict=True)
     ]
-    assert torch.allclose(model.embed(ids)[0], into(torch.stack(sides)))
+    assert torch.allclose(model.start(ids).sum()[0], into(torch.stack(sides)))
 
 
 def test_embeddings_are_unit_vectors_that_are_kept_and_not_trained():
