@@ -31,10 +31,7 @@ test: setup  ## the tests (minutes, no GPU)
 test-slow: setup  ## the tests that train to a score, and the exhaustive forms of others
 	$(BIN)/python -m pytest -m slow
 
-slurm-check: setup  ## lint, types, the laws of what changed against main, a smoke cell (a minute)
-	$(BIN)/python -m tests.check
-
-test: setup  ## the tests on a real SLURM of one node, which is installed first (Debian, root)
+slurm-test: setup  ## the tests on a real SLURM of one node, which is installed first (Debian, root)
 	bash .ci/slurm
 	$(BIN)/python -m pytest tests/slurm -ra
 
