@@ -27,14 +27,21 @@ YAML = block("# my_conf/mixer/my_mixer.yaml")
 
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "my_conf" / "mixer").mkdir(parents=True)
-    (tmp_path / "my_mixer.py").write_text(CODE)
-    (tmp_path / "my_conf" / "mixer" / "my_mixer.yaml").write_text(YAML)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "my_mixer", raising=False)
-    monkeypatch.setattr("tests.command.TOYS", tmp_path / "my_conf")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    return written(tmp_path, monkeypatch, CODE, YAML)
+
+
+def written(home: Path, monkeypatch: pytest.MonkeyPatch, code: str, yaml: str) -> Path:
+    """A folder of one's own to work in; each block begins with a comment that names its file."""
+    for text in (code, yaml):
+        path = home / text.splitlines()[0].removeprefix("# ")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    module = code.splitlines()[0].removeprefix("# ").removesuffix(".py")
+    monkeypatch.syspath_prepend(str(home))
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setattr("tests.command.TOYS", home / "my_conf")
+    monkeypatch.chdir(home)
+    return home
 
 
 def test_it_runs_and_stands_in_the_results_under_its_label(mine: Path):

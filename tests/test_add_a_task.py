@@ -1,12 +1,11 @@
 """What README says of adding a task, done: one file and one yaml in a folder of one's own, no more."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.command import SMALL, Zoo
-from tests.test_add_a_mixer import block
+from tests.test_add_a_mixer import block, written
 from zoo.results import table
 from zoo.tasks.__main__ import main
 
@@ -17,14 +16,7 @@ OWN = ["first_token", "--config-dir", "my_conf"]
 
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "my_conf" / "task").mkdir(parents=True)
-    (tmp_path / "my_task.py").write_text(CODE)
-    (tmp_path / "my_conf" / "task" / "first_token.yaml").write_text(YAML)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "my_task", raising=False)
-    monkeypatch.setattr("tests.command.TOYS", tmp_path / "my_conf")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    return written(tmp_path, monkeypatch, CODE, YAML)
 
 
 def laws(capsys: pytest.CaptureFixture[str]) -> tuple[object, str]:

@@ -1,6 +1,7 @@
 """`python -m zoo.tasks`: rows to look at, and to keep."""
 
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,7 @@ def test_all_tasks_are_listed_and_one_of_ones_own_is_under_the_laws(
     code = "class Mine(MQAR):\n    def chance(self, segment):\n        return 0.5\n"
     (tmp_path / "my_task.py").write_text(f"from zoo.tasks.mqar import MQAR\n\n{code}")
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "my_task", raising=False)
     mine = ["--config-dir", str(tmp_path / "my_conf")]
     main(mine)
     listed = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()[::2]]

@@ -12,9 +12,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.evaluation.forgetting.curve import Predict
+from zoo.evaluation.forgetting.curve import Predict, most_likely
 
-HEAD_AT_ONCE = 1024  # positions whose logits are held
 MISSING = "transformers is not installed: pip install 'zoo-recall[hf]'."
 
 
@@ -66,14 +65,14 @@ def load(folder: str | Path) -> HuggingFace:
 
 
 def predictor(held: HuggingFace) -> Predict:
-    """Its most likely next tokens, with no more than HEAD_AT_ONCE logits of a row at once."""
+    """Its most likely next tokens."""
     backbone, head = held.model.base_model, held.model.get_output_embeddings()
 
     @torch.no_grad()
     def predict(inputs: Int[Tensor, "B T"], positions: Int[Tensor, " A"]) -> Int[Tensor, "B A"]:
         device = head.weight.device
         hidden = backbone(inputs.to(device), use_cache=False).last_hidden_state[:, positions.to(device)]
-        return torch.cat([head(part).argmax(-1) for part in hidden.split(HEAD_AT_ONCE, dim=1)], dim=1)
+        return most_likely(head, hidden)
 
     return predict
 

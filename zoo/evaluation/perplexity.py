@@ -11,6 +11,7 @@ from zoo.checks import at_least
 from zoo.evaluation.base import Evaluation
 from zoo.evaluation.trained import Trained
 from zoo.kernels.linear_cross_entropy import answer_scores
+from zoo.tasks.around import inmost
 from zoo.tasks.base import Batch, Segment, Split
 from zoo.tasks.batches import BatchStream
 from zoo.tasks.corpora.base import BOS
@@ -51,7 +52,8 @@ def losses(
     trained: Trained, split: Split, batch_size: int
 ) -> list[tuple[Segment, list[tuple[Batch, Float[Tensor, "B T"]]]]]:
     """For each segment of a split: its batches, with the loss of every token in nats."""
-    stream = BatchStream(text_of(trained), split, batch_size, trained.device)
+    text_of(trained)
+    stream = BatchStream(trained.task, split, batch_size, trained.device)
     parts: list[list[tuple[Batch, Tensor]]] = [[] for _ in stream.segments]
     for segment, batch in stream:
         with trained.at_work():
@@ -62,7 +64,8 @@ def losses(
 
 
 def text_of(trained: Trained) -> Text:
-    """The task, where it is one.  ValueError, one line: it is not."""
-    if not isinstance(trained.task, Text):
+    """The task, where it is one of text (some of its examples, too).  ValueError, one line: it is not."""
+    task = inmost(trained.task)
+    if not isinstance(task, Text):
         raise ValueError("this is asked of models of text: train on task=text.")
-    return trained.task
+    return task

@@ -27,7 +27,18 @@ ORDERS: tuple[Order, ...] = ("sequential", "shuffled", "interleaved")
 Kind = Literal["recall", "computation", "text"]
 
 
-__all__ = ["IGNORED", "Batch", "Kind", "Segment", "Split", "Task", "concatenated", "joined", "sources"]
+__all__ = [
+    "IGNORED",
+    "Batch",
+    "Kind",
+    "Segment",
+    "Split",
+    "Task",
+    "concatenated",
+    "indices",
+    "joined",
+    "sources",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +80,13 @@ class Batch(NamedTuple):
         """Of `tensors` alone: without groups."""
         inputs, positions, answers = tensors
         return cls(inputs, positions, answers)
+
+
+def indices(examples: Int[Tensor, " B"] | range) -> Int[Tensor, " B"]:
+    """The examples that are asked for, as a tensor."""
+    if isinstance(examples, range):
+        return torch.arange(examples.start, examples.stop, examples.step)
+    return examples
 
 
 def joined(function: Callable[..., Tensor], *batches: Batch) -> Batch:

@@ -18,7 +18,19 @@ from jaxtyping import Int
 from torch import Tensor
 
 from zoo.checks import at_least, one_of
-from zoo.tasks.base import DATA, ORDERS, SPLITS, Batch, Data, Order, Segment, Split, Task, concatenated
+from zoo.tasks.base import (
+    DATA,
+    ORDERS,
+    SPLITS,
+    Batch,
+    Data,
+    Order,
+    Segment,
+    Split,
+    Task,
+    concatenated,
+    indices,
+)
 
 CHUNK = {"cpu": 2**18}  # tokens made at a time, so that the intermediates stay in the cache
 CHUNK_ELSEWHERE = 2**25
@@ -141,9 +153,7 @@ class Mixture(Task):
         examples: Int[Tensor, " B"] | range,
         device: torch.device | str = "cpu",
     ) -> Batch:
-        if isinstance(examples, range):
-            examples = torch.arange(examples.start, examples.stop, examples.step)
-        examples = examples.to(device)
+        examples = indices(examples).to(device)
         load = self._loads[split][segment]
         path = (self.seed, SPLITS.index(split), segment, *map(_number, load.slice().values()))
         rows = max(1, CHUNK.get(examples.device.type, CHUNK_ELSEWHERE) // load.seq_len)

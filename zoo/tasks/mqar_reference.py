@@ -13,7 +13,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from zoo.checks import one_of
-from zoo.tasks.base import Batch, Split, joined
+from zoo.tasks.base import Batch, Split, indices, joined
 from zoo.tasks.mqar import MQAR, Pairs
 from zoo.tasks.mqar_numpy_compat import reference_filler, reference_rows, segment_seeds
 
@@ -42,8 +42,7 @@ class ReferenceMQAR(MQAR):
         examples: Int[Tensor, " B"] | range,
         device: torch.device | str = "cpu",
     ) -> Batch:
-        if isinstance(examples, range):
-            examples = torch.arange(examples.start, examples.stop, examples.step)
+        examples = indices(examples)
         ours = super().sample(split, segment, examples, device)
         if split not in SPLITS:
             return ours

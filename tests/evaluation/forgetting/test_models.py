@@ -14,12 +14,14 @@ from zoo.config.compose import composer
 from zoo.config.paths import CONF
 from zoo.evaluation import huggingface
 from zoo.evaluation.ar_hits import ArHits, frequency, grams, last_seen
-from zoo.evaluation.forgetting import evaluation
+from zoo.evaluation.forgetting import curve, evaluation
 from zoo.evaluation.forgetting.curve import forgetting_curve
 from zoo.evaluation.forgetting.evaluation import ForgettingCurve, predictor
 from zoo.evaluation.perplexity import Perplexity
 from zoo.evaluation.trained import Trained
 from zoo.model import SequenceModel, model_from_config
+from zoo.tasks.base import Task
+from zoo.tasks.limited import Limited
 from zoo.tasks.text import Text
 
 CORPUS = yaml.safe_load((CONF / "task" / "text.yaml").read_text())["corpus"]
@@ -34,7 +36,7 @@ def task() -> Text:
     return Text(**SETTINGS, **SHAPES)
 
 
-def held(task: Text) -> Trained:
+def held(task: Task) -> Trained:
     cell = composer().cell(["mixer=attention", "task=text", "d_model=32", "mixer.num_heads=2"])
     return Trained(model_from_config(cell.config, task.vocab_size).eval(), task, cell, {})
 
@@ -44,7 +46,7 @@ def test_a_cell_reads_in_pieces_what_it_reads_at_once(task: Text, monkeypatch: p
     trained = held(task)
     whole = ask.table(trained)
     monkeypatch.setattr(evaluation, "PIECE", 7)
-    monkeypatch.setattr(evaluation, "HEAD_AT_ONCE", 3)
+    monkeypatch.setattr(curve, "HEAD_AT_ONCE", 3)
     pd.testing.assert_frame_equal(ask.table(trained), whole)
     assert whole["accuracy"].between(0, 1).all() and set(whole["length"]) == {4, 6, 11, 20}
 
@@ -52,6 +54,13 @@ def test_a_cell_reads_in_pieces_what_it_reads_at_once(task: Text, monkeypatch: p
     inputs = task.sample("test", 0, range(3)).inputs
     said = predictor(trained)(inputs, positions)
     assert said.equal(trained.model.logits(trained.model(inputs)).argmax(-1)[:, positions])
+
+
+def test_a_cell_that_was_trained_on_some_examples_is_asked_about_those(task: Text) -> None:
+    some = held(Limited(task, 4))
+    [row] = Perplexity(split="test", batch_size=4).table(some).to_dict("records")
+    assert row["tokens"] == 4 * 40
+    assert len(ForgettingCurve(**ASK, repeats=1, rows_at_once=2).table(some))
 
 
 def test_perplexity_and_its_parts(task: Text) -> None:

@@ -19,13 +19,14 @@ from dataclasses import dataclass
 
 import pandas as pd
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from zoo.checks import at_least
 from zoo.counter_rng import index, stream
 
 COPY, LM = "copy", "lm"
+HEAD_AT_ONCE = 1024  # positions of a row whose logits are held
 SELF = "corpus"  # the name of the corpus itself, as the source of irrelevant texts
 
 Predict = Callable[[Int[Tensor, "B T"], Int[Tensor, " A"]], Int[Tensor, "B A"]]
@@ -57,6 +58,14 @@ def forgetting_curve(
     _check(ids, asked, irrelevant or {}, repeats)
     ask = _Asked(predict, ids, bos, eos, rows_at_once)
     return pd.concat([_at(length, ask, irrelevant, seed, repeats) for length in asked], ignore_index=True)
+
+
+def most_likely(
+    logits: Callable[[Float[Tensor, "B a D"]], Float[Tensor, "B a V"]], hidden: Float[Tensor, "B A D"]
+) -> Int[Tensor, "B A"]:
+    """The token that a head finds most likely for each state; HEAD_AT_ONCE logits of a row are held."""
+    parts = hidden.split(HEAD_AT_ONCE, dim=1)
+    return torch.cat([logits(part).argmax(-1) for part in parts], dim=1)
 
 
 def grid(longest: int, count: int = 32, spacing: str = "geometric", shortest: int = 8) -> list[int]:

@@ -11,16 +11,16 @@ from torch import Tensor
 from zoo.checks import at_least, one_of
 from zoo.evaluation import huggingface
 from zoo.evaluation.base import Evaluation
-from zoo.evaluation.forgetting.curve import Predict, forgetting_curve, grid
+from zoo.evaluation.forgetting.curve import Predict, forgetting_curve, grid, most_likely
 from zoo.evaluation.huggingface import HuggingFace
 from zoo.evaluation.trained import Trained
+from zoo.tasks.around import inmost
 from zoo.tasks.base import Split
 from zoo.tasks.corpora.base import BOS, EOS
 from zoo.tasks.corpora.load import load
 from zoo.tasks.text import Text
 
 PIECE = 2048  # tokens that a model with exact decoding reads at a time
-HEAD_AT_ONCE = 1024  # positions whose logits are held
 
 Spacing = Literal["geometric", "linear"]
 
@@ -96,7 +96,7 @@ class ForgettingCurve(Evaluation):
         )
 
     def _ids(self, trained: Trained) -> Int[Tensor, " N"]:
-        task = trained.task
+        task = inmost(trained.task)
         if self.corpus.get("source") or self.corpus.get("files"):
             if task.vocab_size <= EOS:
                 raise ValueError(
@@ -111,7 +111,7 @@ class ForgettingCurve(Evaluation):
 
 
 def predictor(trained: Trained) -> Predict:
-    """The model's most likely next tokens; no more than HEAD_AT_ONCE logits of a row are held.
+    """The model's most likely next tokens.
 
     A model with exact decoding reads PIECE tokens at a time, and keeps its state between; others read all.
     """
@@ -119,12 +119,8 @@ def predictor(trained: Trained) -> Predict:
     def predict(inputs: Int[Tensor, "B T"], positions: Int[Tensor, " A"]) -> Int[Tensor, "B A"]:
         inputs, positions = inputs.to(trained.device), positions.to(trained.device)
         with trained.at_work():
-            states = [
-                trained.model.logits(part).argmax(-1)
-                for hidden in _hidden(trained, inputs, positions)
-                for part in hidden.split(HEAD_AT_ONCE, dim=1)
-            ]
-        return torch.cat(states, dim=1)
+            pieces = _hidden(trained, inputs, positions)
+            return torch.cat([most_likely(trained.model.logits, hidden) for hidden in pieces], dim=1)
 
     return predict
 
