@@ -12,7 +12,7 @@ import yaml
 from hydra.errors import HydraException
 
 from zoo.config.cell import Cell
-from zoo.config.compose import first_line
+from zoo.config.words import first_line
 from zoo.foreign import visible
 from zoo.launch.question import Question, names, question
 from zoo.results import evaluations, store

@@ -11,8 +11,8 @@ from hydra.errors import HydraException
 from zoo import terminal
 from zoo.config import command_line
 from zoo.config.cell import VARIED, Cell
-from zoo.config.compose import parse
 from zoo.config.hydra_private import command_line_parser
+from zoo.config.words import parse
 from zoo.launch.sweep import checked_cells
 from zoo.terminal import console
 

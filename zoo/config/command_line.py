@@ -10,9 +10,10 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from zoo.checks import one_line, unknown
-from zoo.config.compose import Composer, composer, first_line, nameless, parse
+from zoo.config.compose import Composer, composer
 from zoo.config.grids import cells
 from zoo.config.hydra_private import command_line_parser
+from zoo.config.words import first_line, nameless, parse
 
 SWEEPER = "hydra_plugins.zoo_plugins.grid.GridSweeper"
 LAUNCHER = "hydra/launcher"

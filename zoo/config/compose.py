@@ -10,26 +10,25 @@ import copy
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, OverrideType
-from hydra.errors import HydraException, OverrideParseException
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
 from hydra.types import RunMode, TaskFunction
-from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from zoo.checks import unknown
 from zoo.config import hydra_private
-from zoo.config.bounds import refusal
 from zoo.config.cell import VARIED, Cell
+from zoo.config.layers import unrolled
 from zoo.config.paths import CONF, SWEEPS_PATH
 from zoo.config.template import Template, template
+from zoo.config.words import GROUPS, first_line, is_plain, keys_of, nameless, parse, shared, wrong_key
 
 ROOT = "config"  # conf/config.yaml
-GROUPS = ("mixer", "task", "block", "model", "optim", "trainer", "logger")  # each names one yaml
 KEYS = ("d_model", "n_layers", "seed", "lr", "kernels", "population", "max_examples", "results")
 KEYS += ("rerun", "keep_weights")
 NEEDED = (*GROUPS, *KEYS)
@@ -78,12 +77,12 @@ class Composer:
         """None: its config follows its seed or lr in another way than holding them."""
         parsed = [parse(line) for line in overrides]
         varied = {o.key_or_group: o for o in parsed if o.key_or_group in VARIED}
-        if not all(map(_is_plain, varied.values())):
+        if not all(map(is_plain, varied.values())):
             return None
-        shared = _shared(overrides)
-        if shared not in self._points:
-            self._points[shared] = self._point(shared)
-        point = self._points[shared]
+        words = shared(overrides)
+        if words not in self._points:
+            self._points[words] = self._point(words)
+        point = self._points[words]
         if point is None:
             return None
         config = point.config({key: override.value() for key, override in varied.items()})
@@ -91,13 +90,13 @@ class Composer:
 
     def _by_itself(self, overrides: tuple[str, ...]) -> Cell:
         self._refuse(overrides)
-        stand_in = Cell(*self._resolved([*_shared(overrides), "seed=0", "lr=1"]))
+        stand_in = Cell(*self._resolved([*shared(overrides), "seed=0", "lr=1"]))
         return Cell(*self._resolved(overrides), overrides, stand_in.run_id, self.config_dir)
 
-    def _point(self, shared: tuple[str, ...]) -> "Point | None":
+    def _point(self, words: tuple[str, ...]) -> "Point | None":
         """All cells with these words, whatever their seed and lr."""
-        self._refuse(shared)
-        cfg, choices = self.config(shared)
+        self._refuse(words)
+        cfg, choices = self.config(words)
         if any(OmegaConf.is_missing(cfg, key) or OmegaConf.is_interpolation(cfg, key) for key in VARIED):
             return None
         said = {key: cfg[key] for key in VARIED}
@@ -134,7 +133,7 @@ class Composer:
         if wrong:
             return wrong
         keys = self._keys(tuple(o.input_line or "" for o in groups))
-        return [line for o in parsed if o not in groups for line in _wrong_key(o, keys)]
+        return [line for o in parsed if o not in groups for line in wrong_key(o, keys)]
 
     def _chooses(self, override: Override) -> bool:
         """group=name, rather than key=value; group={...} is a value too."""
@@ -200,28 +199,8 @@ class Composer:
         config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # pyright: ignore
         if isinstance(config["results"], str):
             config["results"] = os.path.expanduser(config["results"])
-        pattern = config["model"].get("layers")
-        if not isinstance(pattern, list) or not pattern:
-            raise ValueError(
-                f"model.layers (={pattern!r}) must be a list of mixers, such as [base_conv,mixer]."
-            )
-        entries = [_entry(entry) for entry in pattern]
-        layers = [self._layer(name, changes, config, cfg) for name, changes in entries]
-        depth = (
-            config["n_layers"] if isinstance(config["n_layers"], int) else 0
-        )  # zoo.launch.preflight says the rest
-        if too_many := refusal("n_layers", depth):
-            raise ValueError(too_many)
-        if depth > 0:
-            _all_reached([name for name, _ in entries], depth)
-        config["model"]["layers"] = [layers[i % len(layers)] for i in range(depth)]
+        config["model"]["layers"] = unrolled(config, lambda name: self._other_mixer(name, cfg))
         return config
-
-    def _layer(
-        self, name: str, changes: dict[str, Any], config: dict[str, Any], cfg: DictConfig
-    ) -> dict[str, Any]:
-        layer = config["mixer"] if name == "mixer" else self._other_mixer(name, cfg)
-        return _merged(name, {key: value for key, value in layer.items() if key != "about"}, changes)
 
     def _other_mixer(self, name: str, cfg: DictConfig) -> dict[str, Any]:
         """What `mixer=NAME` would give under this config, without the settings of the chosen mixer."""
@@ -233,11 +212,6 @@ class Composer:
             other = OmegaConf.to_container(cfg.mixer, resolve=True)
             cfg._set_item_impl("mixer", chosen)
         return other  # pyright: ignore
-
-
-def _shared(overrides: Iterable[str]) -> tuple[str, ...]:
-    """The words that all cells of a point have."""
-    return tuple(line for line in overrides if parse(line).key_or_group not in VARIED)
 
 
 def _with(cfg: DictConfig, values: Mapping[str, Any]) -> DictConfig:
@@ -278,93 +252,3 @@ def _config_dir(loader: hydra_private.Loader) -> str:
         return ""
     path, here = Path(entries[-1].removeprefix("file://")), Path.cwd().resolve()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
-
-
-@lru_cache(maxsize=4096)  # a grid repeats its words; the parser takes a millisecond for each
-def parse(line: str) -> Override:
-    return OverridesParser.create().parse_overrides([line])[0]
-
-
-def first_line(error: Exception) -> str:
-    """What Hydra or OmegaConf says, in one line."""
-    inner = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
-    line = str(inner).strip().splitlines()[0]
-    return f"cannot read {error.override}: {line}" if isinstance(error, OverrideParseException) else line
-
-
-def nameless(override: Override) -> str | None:
-    """A group that is given something else than one name, in one line."""
-    group = override.key_or_group
-    if group not in GROUPS or override.is_delete() or override.is_sweep_override():
-        return None
-    if isinstance(override.value(), str | dict):
-        return None
-    return f"{override.input_line} must name one {group}: -m with {group}=ONE,OTHER runs several."
-
-
-def _is_plain(override: Override) -> bool:
-    """key=value with a value that stands for itself."""
-    value = override.value()
-    return (
-        override.type == OverrideType.CHANGE
-        and override.package is None
-        and (type(value) in (int, float) or (type(value) is str and "${" not in value and value != "???"))
-    )
-
-
-def _wrong_key(override: Override, keys: frozenset[str]) -> list[str]:
-    key = override.key_or_group
-    whole = f"{key}@{override.package}" if override.package else key
-    if whole in keys:
-        return []
-    if not key.startswith("hydra"):
-        keys = frozenset(k for k in keys if not k.startswith("hydra"))
-    return [unknown("key", whole, sorted(keys))]
-
-
-def _entry(entry: Any) -> tuple[str, dict[str, Any]]:
-    """A layer of a pattern: which mixer, and what is changed of its settings."""
-    name, changes = next(iter(entry.items())) if isinstance(entry, dict) and len(entry) == 1 else (entry, {})
-    if not isinstance(name, str) or not isinstance(changes, dict):
-        raise ValueError(
-            f"model.layers entry (={entry!r}) must be a mixer's name or one {{name: {{key: value}}}}."
-        )
-    return name, changes
-
-
-def _all_reached(names: list[str], depth: int) -> None:
-    """A pattern cut off before its mixer would train something else under the mixer's name."""
-    last = max(names.index(name) for name in names)
-    if depth <= last:
-        raise ValueError(
-            f"n_layers (={depth}) never reaches {names[last]} in model.layers (={','.join(names)}): "
-            f"set n_layers to at least {last + 1}, or shorten the pattern."
-        )
-
-
-def _merged(path: str, settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """`settings` with `changes`, which may name only what is there."""
-    merged = dict(settings)
-    for key, value in changes.items():
-        if key not in settings:
-            raise ValueError(
-                unknown("key", f"{path}.{key}", [f"{path}.{k}" for k in settings if k[0] != "_"])
-            )
-        both = isinstance(value, dict) and isinstance(settings[key], dict)
-        merged[key] = _merged(f"{path}.{key}", settings[key], value) if both else value
-    return merged
-
-
-def keys_of(node: DictConfig | ListConfig, prefix: str = "") -> list[str]:
-    """All dotted keys below a node, inner ones and places in lists included."""
-    found = []
-    for key in node if isinstance(node, DictConfig) else range(len(node)):
-        child = node._get_node(key)  # pyright: ignore
-        found.append(f"{prefix}{key}")
-        if (
-            isinstance(child, DictConfig | ListConfig)
-            and not child._is_none()
-            and not child._is_interpolation()
-        ):
-            found += keys_of(child, f"{prefix}{key}.")
-    return found

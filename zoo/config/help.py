@@ -10,8 +10,9 @@ from typing import Any
 import yaml
 from omegaconf import OmegaConf
 
-from zoo.config.compose import ROOT, Composer, parse
+from zoo.config.compose import ROOT, Composer
 from zoo.config.paths import SWEEPS_PATH
+from zoo.config.words import parse
 
 WHOLE = ("sweep", "experiment")  # groups whose files set keys of any other
 COLUMN, LEAST = 34, 36  # where comments begin; characters that one needs beside its key

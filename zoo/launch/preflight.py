@@ -8,7 +8,7 @@ from zoo.checks import one_line, unknown
 from zoo.config import about, arguments
 from zoo.config.bounds import out_of_bounds
 from zoo.config.cell import Cell
-from zoo.config.compose import GROUPS
+from zoo.config.words import GROUPS
 from zoo.kernels.choice import Kernels, contradiction
 from zoo.results.outcome import reason
 

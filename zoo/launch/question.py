@@ -14,8 +14,9 @@ from zoo.checks import unknown
 from zoo.config import arguments
 from zoo.config.bounds import out_of_bounds
 from zoo.config.cell import Cell
-from zoo.config.compose import Composer, composer, parse
+from zoo.config.compose import Composer, composer
 from zoo.config.paths import CONF
+from zoo.config.words import parse
 from zoo.results.table import flat
 
 EVALUATION, TASK = "evaluation", "task"

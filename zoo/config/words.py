@@ -1,0 +1,78 @@
+"""One key=value word of a command line, as Hydra's grammar reads it, and what is wrong with it by itself."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, OverrideType
+from hydra.errors import OverrideParseException
+from omegaconf import DictConfig, ListConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from zoo.checks import unknown
+from zoo.config.cell import VARIED
+
+GROUPS = ("mixer", "task", "block", "model", "optim", "trainer", "logger")  # each names one yaml
+
+
+@lru_cache(maxsize=4096)  # a grid repeats its words; the parser takes a millisecond for each
+def parse(line: str) -> Override:
+    return OverridesParser.create().parse_overrides([line])[0]
+
+
+def first_line(error: Exception) -> str:
+    """What Hydra or OmegaConf says, in one line."""
+    inner = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
+    line = str(inner).strip().splitlines()[0]
+    return f"cannot read {error.override}: {line}" if isinstance(error, OverrideParseException) else line
+
+
+def nameless(override: Override) -> str | None:
+    """A group that is given something else than one name, in one line."""
+    group = override.key_or_group
+    if group not in GROUPS or override.is_delete() or override.is_sweep_override():
+        return None
+    if isinstance(override.value(), str | dict):
+        return None
+    return f"{override.input_line} must name one {group}: -m with {group}=ONE,OTHER runs several."
+
+
+def is_plain(override: Override) -> bool:
+    """key=value with a value that stands for itself."""
+    value = override.value()
+    return (
+        override.type == OverrideType.CHANGE
+        and override.package is None
+        and (type(value) in (int, float) or (type(value) is str and "${" not in value and value != "???"))
+    )
+
+
+def wrong_key(override: Override, keys: frozenset[str]) -> list[str]:
+    """A line where it sets none of these keys."""
+    key = override.key_or_group
+    whole = f"{key}@{override.package}" if override.package else key
+    if whole in keys:
+        return []
+    if not key.startswith("hydra"):
+        keys = frozenset(k for k in keys if not k.startswith("hydra"))
+    return [unknown("key", whole, sorted(keys))]
+
+
+def shared(overrides: Iterable[str]) -> tuple[str, ...]:
+    """The words that all cells of a point have."""
+    return tuple(line for line in overrides if parse(line).key_or_group not in VARIED)
+
+
+def keys_of(node: DictConfig | ListConfig, prefix: str = "") -> list[str]:
+    """All dotted keys below a node, inner ones and places in lists included."""
+    found = []
+    for key in node if isinstance(node, DictConfig) else range(len(node)):
+        child = node._get_node(key)  # pyright: ignore
+        found.append(f"{prefix}{key}")
+        if (
+            isinstance(child, DictConfig | ListConfig)
+            and not child._is_none()
+            and not child._is_interpolation()
+        ):
+            found += keys_of(child, f"{prefix}{key}.")
+    return found
