@@ -41,6 +41,7 @@ PICTURES = {
     "zoology_compositional": ("frontier", "distance"),
     "zoology_continuous": ("frontier", "distance"),
     "jrt_disjoint": ("frontier", "distance"),
+    "mini_forgetting": ("forgetting_curve",),
     **dict.fromkeys(("circuits", "copying", "mad", "state_tracking"), ("frontier", "heat_map")),
 }
 MINI = "mini_"
