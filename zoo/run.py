@@ -17,6 +17,7 @@ from omegaconf import DictConfig
 
 from zoo import terminal
 from zoo.config import command_line
+from zoo.config.cell import Cell
 from zoo.config.compose import ROOT, Composer
 from zoo.config.help import help_text
 from zoo.config.hydra_private import command_line_parser
@@ -96,11 +97,19 @@ def _run(args: Namespace, argv: list[str]) -> None:
 
 
 def run_one(composer: Composer, overrides: list[str]) -> None:
-    """Check, run and show one cell.  ValueError: it cannot run; CellFailed: it raised."""
-    cell = composer.cell(overrides)
-    wrong = checked(cell, Validator())
-    if wrong:
-        raise ValueError("\n".join(wrong))
+    """Check, run and show one cell, behind those that it starts from.
+
+    ValueError: it cannot run; CellFailed: it raised."""
+    validator, lineage = Validator(), composer.cell(overrides).lineage
+    for cell in lineage:
+        if wrong := checked(cell, validator):
+            raise ValueError("\n".join(wrong))
+    for cell in lineage:
+        if cell is lineage[-1] or not store.is_done(cell.place):
+            _run_checked(cell)
+
+
+def _run_checked(cell: Cell) -> None:
     store.check_writable(cell.folder.parent)
     rerun.prepare(cell)
     was_done = store.is_done(cell.place) and not cell.rerun

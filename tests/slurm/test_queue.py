@@ -44,6 +44,18 @@ def test_arrays_and_nothing_twice(zoo: Zoo, cluster: Cluster):
     assert code == 0 and f"{14 - gone} of them queued already" in out and f"{gone} jobs submitted" in out
 
 
+def test_cells_wait_for_the_job_of_the_cell_that_they_start_from(zoo: Zoo, cluster: Cluster):
+    start = "start={experiment:smoke,d_model:16,task.vocab_size:128,mixer:faulty}"
+    for seeds, submitted in (("seed=0,1", 4), ("seed=0,1,2", 2)):
+        code, out, err = zoo(*WORDS, "mixer.way=none", seeds, start)
+        assert (code, err) == (0, ""), err
+        jobs = [line for line in out.splitlines() if "jobs submitted" in line]
+        assert sum(int(line.split(": ")[1].split()[0]) for line in jobs) == submitted
+    shown = [cluster.ask("scontrol", "show", "job", job) for job in pending(cluster)]
+    held = [text for text in shown if "Dependency=afterany:" in text]
+    assert len(shown) == 6 and len(held) == 3
+
+
 def test_what_is_asked_for_reaches_slurm(zoo: Zoo, cluster: Cluster, tmp_path: Path):
     asked = ("partition=high", "account=lab", "timeout_min=9", "mem_gb=1.5", "gres=gpu:1")
     asked = (*asked, "cells_per_job=2", "n_workers=2", "signal_delay_s=60", "setup_lines=[module load cuda]")

@@ -33,6 +33,7 @@ class Cell:
     config_dir: the folder of the user's own yamls (--config-dir), "" where there is none.
     point: equal for cells that differ in nothing but seed and lr.
     rerun: it is to be done once more, see zoo.launch.rerun.
+    parent: the cell that it starts from, where words name that (zoo/config/start.py).
     """
 
     config: dict[str, Any]
@@ -41,6 +42,23 @@ class Cell:
     point: str = ""
     config_dir: str = ""
     rerun: bool = False
+    parent: "Cell | None" = None
+
+    @property
+    def lineage(self) -> tuple["Cell", ...]:
+        """The cells that must have been trained, in order, and itself."""
+        return (*(self.parent.lineage if self.parent else ()), self)
+
+    @property
+    def start(self) -> str | None:
+        """The run id of the cell whose weights it begins with; None: it begins with fresh ones."""
+        return Path(start).name if (start := self.config.get("start")) else None
+
+    @property
+    def start_place(self) -> Path:
+        """Where the record of that cell lies."""
+        said = self.config["start"]
+        return Path(said) if "/" in said else Path(self.results) / said
 
     @property
     def lr(self) -> float:
@@ -139,6 +157,10 @@ class Cell:
     def science(self) -> dict[str, Any]:
         """What decides the numbers: the config without folders, logger, machine and legend texts."""
         config = {key: value for key, value in self.config.items() if key not in MACHINE_ONLY}
+        if isinstance(start := config.pop("start", None), str):
+            config["start"] = Path(start).name  # wherever it lies
+        elif start is not None:
+            config["start"] = start  # words, of a point
         for group in ("mixer", "block", "model", "trainer"):
             config[group] = {k: v for k, v in config[group].items() if k != "about"}
         config["mixer"] = _as_named_before(config["mixer"])
@@ -149,7 +171,7 @@ class Cell:
 
     @cached_property
     def run_id(self) -> str:
-        return f"{self.mixer}-{_hash(self.science)}"
+        return f"{self.mixer}-{hashed(self.science)}"
 
     @property
     def words(self) -> dict[str, Any]:
@@ -182,7 +204,7 @@ def _as_named_before(mixer: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in mixer.items() if (target, k) not in LATER or LATER[target, k] != v}
 
 
-def _hash(value: Any) -> str:
+def hashed(value: Any) -> str:
     text = json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

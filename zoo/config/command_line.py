@@ -22,7 +22,7 @@ PARTS = ("axes", "grids", "exclude")
 
 def readable(argv: Sequence[str]) -> list[str]:
     """A folder may be called anything (~, umlauts, 2024): what Hydra would not take as a word is quoted."""
-    return [_quoted(word) if word.startswith("results=") else word for word in argv]
+    return [_quoted(word) if word.startswith(("results=", "start=")) else word for word in argv]
 
 
 def _quoted(word: str) -> str:

@@ -25,6 +25,7 @@ from zoo.config import hydra_private
 from zoo.config.cell import VARIED, Cell
 from zoo.config.layers import unrolled
 from zoo.config.paths import CONF, SWEEPS_PATH
+from zoo.config.start import started
 from zoo.config.template import Template, template
 from zoo.config.words import GROUPS, first_line, is_plain, keys_of, nameless, parse, shared, wrong_key
 
@@ -69,7 +70,7 @@ class Composer:
         """
         overrides = tuple(overrides)
         try:
-            return _apart(self._of_point(overrides) or self._by_itself(overrides))
+            return started(_apart(self._of_point(overrides) or self._by_itself(overrides)), self.cell)
         except (HydraException, OmegaConfBaseException) as error:
             raise ValueError(self._explained(error, overrides)) from error
 

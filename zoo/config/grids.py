@@ -125,7 +125,7 @@ class Reader:
             words = _words(self._parsed(f"{key}={values}"))
         else:
             values = values if isinstance(values, list) else [values]
-            words = tuple(f"{key}={_text(value)}" for value in values)
+            words = tuple(f"{key}={as_text(value)}" for value in values)
         if not words:
             raise ValueError(f"{key} in {where} has no values: give one, or leave the key out.")
         return words
@@ -178,12 +178,12 @@ def _refuse_more(count: int, who: str, what: str) -> None:
         raise ValueError(f"{who} {count} {what}: a sweep takes at most {MOST}.")
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
     """A yaml value as it is written on the command line."""
     if isinstance(value, dict):
-        return "{" + ",".join(f"{key}:{_text(item)}" for key, item in value.items()) + "}"
+        return "{" + ",".join(f"{key}:{as_text(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(map(_text, value)) + "]"
+        return "[" + ",".join(map(as_text, value)) + "]"
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 

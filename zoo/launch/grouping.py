@@ -170,7 +170,9 @@ def likeness(cell: Cell) -> str:
     in one step all members see sequences of one length.  Callbacks, and loggers other than csv, follow one
     cell a process.
     """
-    config: dict[str, Any] = {k: v for k, v in cell.config.items() if k not in ("lr", "seed", "results")}
+    config: dict[str, Any] = {
+        k: v for k, v in cell.config.items() if k not in ("lr", "seed", "results", "start")
+    }
     config["task"], config["optim"] = dict(config["task"]), dict(config["optim"])
     if config["task"].get("order") != "shuffled":
         config["task"].pop("seed", None)

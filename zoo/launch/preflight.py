@@ -18,6 +18,7 @@ TOP = {
     **{"kernels": Kernels, "population": int | Literal["auto"], "max_examples": int | None, "results": str},
     "keep_weights": bool | Literal["auto"],
 }
+OPTIONAL = ("start",)  # keys that a cell has only where they say something
 POSITIVE = ("d_model", "n_layers", "lr", "population")
 
 
@@ -41,7 +42,7 @@ class Validator:
 
 def _top_level(cell: Cell) -> list[str]:
     config = cell.config
-    valid = [*TOP, *GROUPS]
+    valid = [*TOP, *GROUPS, *OPTIONAL]
     found = [unknown("key", key, valid) for key in config if key not in valid]
     found += [line for key, hint in TOP.items() for line in arguments.ill_typed(key, config[key], hint)]
     if found:

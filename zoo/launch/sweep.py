@@ -1,7 +1,7 @@
 """Many cells on one machine: all checked before any starts, each in a process of its own, none done twice."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from zoo.config.cell import Cell
@@ -13,6 +13,7 @@ from zoo.launch.grouping import in_words
 from zoo.launch.preflight import Validator
 from zoo.launch.process_pool import OUTPUT, Pool, start_forkserver
 from zoo.results import lease, manifest, store
+from zoo.results.outcome import Failure
 from zoo.results.source import other_source
 
 
@@ -36,13 +37,42 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int
     shown = SweepDisplay(total=len(cells), done=len(cells) - len(todo), how=how, todo=todo, workers=workers)
     with shown as display:
         display.tell(made_otherwise(cells))
-        failures = Pool(context, workers, display).run(todo)
+        failures = _in_order(todo, lambda cells: Pool(context, workers, display).run(cells), display)
     if not failures:
         rerun.adopt(cells)
     done = [store.read(folder) for cell in cells if store.is_done(folder := newest(cell))]
     display.report(done, failures)
     if failures:
         raise SweepFailed
+
+
+def _in_order(
+    todo: Sequence[Cell], run: Callable[[list[Cell]], list[Failure]], display: SweepDisplay
+) -> list[Failure]:
+    """The cells that others start from first; where such a one has failed, the others have failed too."""
+    failures: list[Failure] = []
+    for wave in waves(todo):
+        failed = {failure.cell.run_id for failure in failures}
+        failures += [_lost(cell, display) for cell in wave if cell.start in failed]
+        failures += run([cell for cell in wave if cell.start not in failed])
+    return failures
+
+
+def _lost(cell: Cell, display: SweepDisplay) -> Failure:
+    lost = Failure(cell, f"{cell.start}, which it starts from, failed")
+    store.fail(cell.folder, f"{lost.reason}\n")
+    display.started(cell)
+    display.failed(cell, lost.reason)
+    return lost
+
+
+def waves(todo: Sequence[Cell]) -> list[list[Cell]]:
+    """The cells in groups: each starts from done cells or from cells of an earlier group."""
+    names, found = {cell.run_id for cell in todo}, dict[int, list[Cell]]()
+    for cell in todo:
+        depth = sum(other.run_id in names for other in cell.lineage[:-1])
+        found.setdefault(depth, []).append(cell)
+    return [found[depth] for depth in sorted(found)]
 
 
 def newest(cell: Cell) -> Path:
@@ -57,7 +87,8 @@ def made_otherwise(cells: Iterable[Cell]) -> str | None:
 
 
 def plan(composer: Composer, batch: Iterable[Sequence[str]], here: bool = True) -> list[Cell]:
-    """The distinct cells of a batch, all checked, and their results folder.  ValueError lists every mistake.
+    """The distinct cells of a batch, each behind those that it starts from, all checked, and their results
+    folder.  ValueError lists every mistake.
 
     here: on this machine, which then must have the device that they ask for.
     """
@@ -76,12 +107,12 @@ def checked_cells(composer: Composer, batch: Iterable[Sequence[str]], here: bool
     validator = Validator()
     for overrides in batch:
         try:
-            cell = composer.cell(overrides)
-            mistakes = checked(cell, validator, here)
+            lineage = composer.cell(overrides).lineage
+            mistakes = next((found for cell in lineage if (found := checked(cell, validator, here))), [])
         except ValueError as error:
             mistakes = str(error).splitlines()
         else:
-            cells.setdefault(cell.run_id, cell)
+            cells |= {cell.run_id: cell for cell in lineage if cell.run_id not in cells}
         for mistake in mistakes:
             wrong.setdefault(mistake, []).append(" ".join(overrides))
     if wrong:
@@ -91,7 +122,7 @@ def checked_cells(composer: Composer, batch: Iterable[Sequence[str]], here: bool
 
 def checked(cell: Cell, validator: Validator, here: bool = True) -> list[str]:
     """The problems of a cell, of this machine with it, and of what lies in its folder."""
-    found = validator.problems(cell) or (_device(cell) if here else [])
+    found = validator.problems(cell) or _start(cell) or (_device(cell) if here else [])
     if not found:
         _check_folder(cell.folder)
     return found
@@ -107,6 +138,13 @@ def _check_folder(folder: Path) -> None:
         raise ValueError(
             f"{folder} cannot be read ({error.strerror}): give another with results=FOLDER."
         ) from None
+
+
+def _start(cell: Cell) -> list[str]:
+    from zoo.training.start import refusal  # torch, as below
+
+    wrong = refusal(cell)
+    return [] if wrong is None else [wrong]
 
 
 def _device(cell: Cell) -> list[str]:

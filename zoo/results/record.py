@@ -162,6 +162,8 @@ class Outcome(TypedDict, total=False):
     peak_memory_bytes: Required[Annotated[Count, Doc("of the process on a CPU, of the allocator on a GPU")]]
     kernels: Annotated[dict[str, str], Doc("which implementation of each op ran")]
     step_form: Annotated[str | None, Doc("how steps were taken (`zoo.training.step`); none: none were")]
+    start: Annotated[RunId, Doc("the cell whose weights it began with; absent: its own, drawn from `seed`")]
+    fresh: Annotated[list[str], Doc("tensors that the start did not have: a swapped mixer's own")]
     weights: Annotated[str | None, Doc("SHA-256 of weights.safetensors; none: none are kept")]
 
 

@@ -31,13 +31,13 @@ def keep(wanted: bool | str, folder: Path, model: nn.Module) -> str | None:
 
     None: they are not kept, and those of an earlier attempt are gone.  DiskFull: they do not fit.
     """
-    size = sum(tensor.numel() * tensor.element_size() for tensor in _distinct(model).values())
+    size = sum(tensor.numel() * tensor.element_size() for tensor in distinct(model).values())
     if not wanted or (wanted == "auto" and (size >= SMALL or not find_spec("safetensors"))):
         (folder / WEIGHTS).unlink(missing_ok=True)
         return None
     from safetensors.torch import save
 
-    content = save({name: tensor.detach().cpu().clone() for name, tensor in _distinct(model).items()})
+    content = save({name: tensor.detach().cpu().clone() for name, tensor in distinct(model).items()})
     with replacing(folder / WEIGHTS, "wb") as file:
         file.write(content)
     return hashlib.sha256(content).hexdigest()
@@ -64,12 +64,12 @@ def read(folder: Home, digest: str | None) -> dict[str, Tensor]:
 
 def check_fit(weights: dict[str, Tensor], model: nn.Module, where: object) -> None:
     """ValueError, one line with names and shapes: they are of another model.  The model may be on "meta"."""
-    own = _distinct(model)
+    own = distinct(model)
     wrong = [f"{name} is missing" for name in own if name not in weights]
     wrong += [f"{visible(name)} is in no part of the model" for name in weights if name not in own]
     for name in own.keys() & weights.keys():
         if own[name].shape != weights[name].shape:
-            wrong.append(f"{name} is {_size(weights[name])}, the model's is {_size(own[name])}")
+            wrong.append(f"{name} is {size_of(weights[name])}, the model's is {size_of(own[name])}")
         elif own[name].dtype != weights[name].dtype:
             wrong.append(f"{name} is {weights[name].dtype}, the model's is {own[name].dtype}")
     if wrong:
@@ -90,11 +90,12 @@ def _first_names(model: nn.Module) -> dict[str, str]:
     return {name: first.setdefault(id(tensor), name) for name, tensor in every.items()}
 
 
-def _distinct(model: nn.Module) -> dict[str, Tensor]:
+def distinct(model: nn.Module) -> dict[str, Tensor]:
     """Each tensor once."""
     every, first = model.state_dict(keep_vars=True), _first_names(model)
     return {name: tensor for name, tensor in every.items() if first[name] == name}
 
 
-def _size(tensor: Tensor) -> str:
+def size_of(tensor: Tensor) -> str:
+    """ "192x64", for a message."""
     return "x".join(map(str, tensor.shape)) or "a number"

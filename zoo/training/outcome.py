@@ -41,6 +41,7 @@ def outcome(begun: Begun, ran: dict[str, str], form: str | None) -> Outcome:
         **_measured(begun),
         "kernels": ran,
         "step_form": form or position.step_form,
+        **({"start": begun.cell.start, "fresh": position.fresh} if begun.cell.start else {}),
         "weights": weights.keep(sound and begun.cell.keep_weights, begun.folder, begun.model),
     }
     return cast(Outcome, found)

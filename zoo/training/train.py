@@ -19,7 +19,7 @@ from zoo.results.outcome import Progress
 from zoo.results.record import COLUMNS, Outcome
 from zoo.tasks.base import SPLITS, Task
 from zoo.tasks.batches import BatchStream
-from zoo.training import checkpoint
+from zoo.training import checkpoint, start
 from zoo.training.callbacks import make_callbacks
 from zoo.training.lightning_module import Learner
 from zoo.training.loggers import check_logger, make_logger
@@ -107,6 +107,7 @@ def begin(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
     model.bf16_head = trainer.precision == "bf16-head"
     model.check_length(_longest(task, *SPLITS))
     check_served(cell.kernels, lambda: _glance(model, task))
+    fresh = start.begin(cell, model) if saved is None and cell.start else []
     if saved is None:
         _check_said(cell, model, task)
     logger = make_logger(cell, folder)
@@ -124,6 +125,9 @@ def begin(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
         model.load_state_dict(saved["model"])
         begun.position, begun.optimizer_state = Position(**saved["position"]), saved["optimizer"]
         begun.tell(f"resumed at step {begun.position.step}")
+    elif cell.start:
+        begun.position.fresh = fresh
+        begun.tell(f"started from {cell.start}{', fresh: ' + ', '.join(fresh) if fresh else ''}")
     return begun
 
 

@@ -38,6 +38,7 @@ class Position:
     examples: int = 0
     kernels: dict[str, str] = field(default_factory=dict)  # for the record: what ran so far
     step_form: str | None = None  # for the record: of the last step
+    fresh: list[str] = field(default_factory=list)  # for the record: tensors that `start` did not have
 
     @property
     def valid_scores(self) -> dict[str, Score]:

@@ -17,7 +17,7 @@ from zoo.launch.slurm.follow import Part, follow
 from zoo.launch.slurm.ledger import Ledger, Tail, ended, share_of
 from zoo.launch.slurm.settings import SlurmSettings
 from zoo.launch.slurm.share import Share, git, short
-from zoo.launch.sweep import SweepFailed, made_otherwise, plan, unfinished
+from zoo.launch.sweep import SweepFailed, made_otherwise, plan, unfinished, waves
 from zoo.results import manifest, store
 from zoo.results.outcome import Failure
 
@@ -55,10 +55,10 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], settings: Slur
     with SweepDisplay(total=len(cells), done=len(cells) - len(todo), how=how, todo=todo) as display:
         display.tell(made_otherwise(cells))
         refused: list[Failure] = []
-        if missing:
-            made = submit(missing, settings)
+        for wave in waves(missing):
+            made = submit(wave, settings, _jobs_before(wave, parts))
             say(display, made, settings, manifest.write(cells))
-            parts, refused = parts + made.parts, made.refused
+            parts, refused = parts + made.parts, refused + made.refused
         failures = follow(parts, display, settings.poll_s) if settings.wait else []
     if settings.wait:
         done = [store.read(cell.folder) for cell in cells if store.is_done(cell.folder)]
@@ -79,11 +79,21 @@ def queued(cells: Sequence[Cell]) -> Iterator[Part]:
             through = ended(Tail(ledger.events(share[1])).new())
             theirs = [i for i in ledger.shares[share[1]] if i in wanted and i not in through]
             if theirs:
-                yield Part(ledger, job.name, share[1], {run_id: wanted[run_id] for run_id in theirs})
+                cells_of_it = {run_id: wanted[run_id] for run_id in theirs}
+                yield Part(ledger, job.name, share[1], cells_of_it, job_id=job.job_id)
 
 
-def submit(cells: Sequence[Cell], settings: SlurmSettings) -> Submission:
-    """Put the cells in the queue.  ValueError: sbatch took none of them."""
+def _jobs_before(cells: Sequence[Cell], parts: Sequence[Part]) -> list[str]:
+    """The jobs with the cells that these start from."""
+    starts = {cell.start for cell in cells}
+    return sorted({part.job_id for part in parts if starts & part.cells.keys()})
+
+
+def submit(cells: Sequence[Cell], settings: SlurmSettings, before: Sequence[str] = ()) -> Submission:
+    """Put the cells in the queue.  before: jobs that must have ended first.
+
+    ValueError: sbatch took none of them.
+    """
     flags = settings.flags(cells)
     cluster.check_accepted(flags)
     size = settings.cells_per_job
@@ -99,11 +109,14 @@ def submit(cells: Sequence[Cell], settings: SlurmSettings) -> Submission:
     parts: list[Part] = []
     for array in arrays(len(shares), settings):
         try:
-            job_ids.append(_submit_array(ledger, shares, array, job_ids, flags, settings))
+            after = [*before] if array.after is None else [*before, job_ids[array.after]]
+            job_ids.append(_submit_array(ledger, shares, array, after, flags, settings))
         except (FailedJobError, FailedSubmissionError) as error:
             return _stopped(ledger, shares, job_ids, parts, cluster.complaint(str(error)) or str(error))
         name = ledger.job_name(array.start)
-        parts += [Part(ledger, name, i, {c.run_id: c for c in groups[i]}) for i in array.numbers]
+        parts += [
+            Part(ledger, name, i, {c.run_id: c for c in groups[i]}, job_id=job_ids[-1]) for i in array.numbers
+        ]
     return Submission(ledger, job_ids, parts, [])
 
 
@@ -143,7 +156,7 @@ def _submit_array(
     ledger: Ledger,
     shares: list[Share],
     array: Array,
-    before: list[str],
+    after: Sequence[str],
     flags: dict[str, Any],
     settings: SlurmSettings,
 ) -> str:
@@ -154,7 +167,7 @@ def _submit_array(
         setup=settings.setup_lines,
         signal_delay_s=settings.signal_delay_s,
         array_parallelism=array.at_once,
-        dependency=None if array.after is None else f"afterany:{before[array.after]}",
+        dependency=f"afterany:{':'.join(after)}" if after else None,
         additional_parameters=flags,
     )
     jobs = executor.submit_array(shares[array.start : array.stop])

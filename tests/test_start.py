@@ -1,0 +1,170 @@
+"""A cell that begins with another's weights: its name, refusals, what is fresh, the order of work."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import zoo as library
+from tests.command import SMALL, Zoo
+from zoo.config.cell import Cell
+from zoo.config.compose import composer
+from zoo.launch.sweep import _in_order, waves
+from zoo.results import store
+from zoo.results.outcome import Failure
+from zoo.training.train import begin
+
+COMPOSER = composer()
+WORDS = "start={experiment:smoke,d_model:16,task.vocab_size:128,mixer:attention}"
+CHILD = (*SMALL, "mixer=se_attn_lm", "mixer.bias=true", WORDS)
+
+
+def child(*words: str) -> Cell:
+    return COMPOSER.cell([*SMALL, "mixer=sliding_window", *words])
+
+
+def test_the_run_id_names_the_start_wherever_it_lies():
+    here, there = child("start=based-0123456789ab"), child("start=a/b/based-0123456789ab", "results=c")
+    assert here.run_id == there.run_id not in (child().run_id, child("start=based-ba9876543210").run_id)
+    assert here.start_place == Path("results/based-0123456789ab")
+    assert there.start_place == Path("a/b/based-0123456789ab")
+    assert child().run_id == child("start=null").run_id and "start" not in child().config
+
+
+def test_words_name_a_cell_of_the_same_seed_and_all_seeds_make_one_point():
+    first, second = child(WORDS), child(WORDS, "seed=1", "lr=1e-2")
+    assert first.parent and second.parent and second.parent.seed == 1
+    assert first.start == first.parent.run_id != second.start
+    assert first.point == second.point != child(WORDS.replace("16", "8")).point
+    assert first.lineage == (first.parent, first)
+    grandchild = COMPOSER.cell([*SMALL, f"start={{mixer:se_attn,{WORDS.replace('=', ':')}}}"])
+    assert [cell.mixer for cell in grandchild.lineage] == ["attention", "se_attn", "based"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of records with attention in it, and what an SE-Attn made of that."""
+    place = tmp_path_factory.mktemp("start")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        run(patch, *CHILD)
+    return place
+
+
+def run(patch: pytest.MonkeyPatch, *words: str) -> None:
+    from zoo import run
+
+    patch.setattr("sys.argv", ["zoo.run", *words])
+    assert run.main() == 0
+
+
+def records(place: Path) -> dict[str, dict[str, Any]]:
+    found = [json.loads(path.read_text()) for path in place.glob("results/*/result.json")]
+    return {record["mixer"]: record for record in found}
+
+
+def test_one_command_trains_what_is_missing(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    found = records(trained)
+    assert found.keys() == {"attention", "se_attn_lm"}
+    assert found["se_attn_lm"]["start"] == found["attention"]["run_id"] and "start" not in found["attention"]
+    assert found["se_attn_lm"]["fresh"] == ["blocks.1.mixer.choice.summaries.landmark"]
+    times = {path: path.stat().st_mtime_ns for path in trained.glob("results/*/*")}
+    monkeypatch.chdir(trained)
+    run(monkeypatch, *CHILD)
+    assert "not done again" in capfd.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in trained.glob("results/*/*")} == times
+    library.load(trained / "results" / found["se_attn_lm"]["run_id"])
+
+
+def test_it_begins_where_the_other_ended(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(trained)
+    before = library.load("results", records(trained)["attention"]["run_id"]).model.state_dict()
+    begun = begin(COMPOSER.cell(CHILD), tmp_path)
+    after = begun.model.state_dict()
+    assert begun.position.fresh == ["blocks.1.mixer.choice.summaries.landmark"]
+    for name, tensor in before.items():
+        torch.testing.assert_close(after[name], tensor, rtol=0, atol=0, msg=name)
+
+
+@pytest.fixture
+def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Zoo:
+    monkeypatch.chdir(tmp_path)
+    return Zoo(monkeypatch, capfd)
+
+
+REFUSED = {
+    "d_model=8": "embedding is 128x16 there and 128x8 here",
+    "mixer.bias=false": "blocks.1.mixer.qkv.proj.bias 48 has no place in it",
+    "mixer=gla": "has no place in it",
+    "n_layers=4": "blocks.2.mixer.conv.weight 3x16 is not there",
+    "task.vocab_size=256": "embedding is 128x16 there and 256x16 here",
+}
+
+
+@pytest.mark.parametrize("word", REFUSED)
+def test_weights_that_do_not_fit(trained: Path, zoo: Zoo, word: str):
+    """Names and shapes are said, of a start that is trained and of one that is still to be."""
+    mixer = ("mixer=sliding_window", "mixer.bias=true") if "mixer" not in word else ("mixer=sliding_window",)
+    run_id = records(trained)["attention"]["run_id"]
+    for start in (f"start={trained}/results/{run_id}", WORDS):
+        code, _, err = zoo(*SMALL, *mixer, word, start)
+        assert code == 2 and err.count("\n") == 1
+        assert err.startswith(f"start ({run_id}) does not fit") and REFUSED[word] in err
+    assert not Path("results").exists()
+
+
+def test_a_start_that_is_none(trained: Path, zoo: Zoo):
+    run_id = records(trained)["attention"]["run_id"]
+    place = Path("results") / run_id
+    said = {}
+    for name in ("missing", "unfinished", "no weights", "renamed"):
+        if name != "missing":
+            shutil.copytree(trained / place, place, dirs_exist_ok=True)
+        if name == "unfinished":
+            (place / "result.json").unlink()
+        if name == "no weights":
+            (place / "weights.safetensors").unlink()
+        if name == "renamed":
+            place = place.rename(place.parent / "attention-other")
+        code, _, err = zoo(*SMALL, "mixer=sliding_window", f"start={place}")
+        assert code == 2 and err.count("\n") == 1, err
+        said[name] = err
+    assert said["missing"].startswith(f"start (=results/{run_id}) is no folder at results/{run_id}: give")
+    assert "is not finished: give the command that made it once more" in said["unfinished"]
+    assert "keep_weights=true" in said["no weights"]
+    assert f"is the record of {run_id}" in said["renamed"]
+    for word, says in {
+        "start=.": "must be the folder of a finished cell",
+        "start={mixer:atention}": "start: unknown mixer atention; did you mean attention?",
+    }.items():
+        code, _, err = zoo(*SMALL, word)
+        assert code == 2 and says in err
+
+
+class Silent:
+    """A display that nobody sees."""
+
+    def started(self, *cells: Cell) -> None: ...
+    def failed(self, cell: Cell, reason: str) -> None: ...
+
+
+def test_what_starts_from_a_failed_cell_has_failed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    cells = [child(WORDS), child(WORDS, "seed=1"), child("seed=2")]
+    todo = [one for cell in cells for one in cell.lineage]
+    assert [len(wave) for wave in waves(todo)] == [3, 2] and [len(wave) for wave in waves(cells)] == [3]
+    ran: list[Cell] = []
+
+    def run(wave: list[Cell]) -> list[Failure]:
+        ran.extend(wave)
+        return [Failure(cell, "it broke") for cell in wave if cell is cells[0].parent]
+
+    failures = _in_order(todo, run, Silent())  # pyright: ignore
+    assert {failure.cell.run_id for failure in failures} == {todo[0].run_id, cells[0].run_id}
+    assert cells[0] not in ran and cells[1] in ran
+    assert store.error(cells[0].folder) == f"{cells[0].start}, which it starts from, failed"
