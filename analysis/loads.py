@@ -34,8 +34,12 @@ def markdown(shown: Pareto, order: list[str], name: str) -> str:
     """One row a point: accuracy at each slice in per cent, mean over seeds at the chosen learning rate."""
     head = ["mixer", "settings", "state", "lr", "seeds", *order]
     lines = [
-        f"Accuracy in per cent at each slice of the test split; `python -m analysis.loads results/{name}`.",
-        "State: scalars per sequence, of the whole model, the most at any point of the longest slice.",
+        "# Accuracy at each slice",
+        "",
+        f"Accuracy in per cent on the test split, as `python -m analysis.loads results/{name}` prints it.",
+        "`state` is the scalars that the whole model keeps of a sequence, the most at any point of the",
+        "longest slice. `lr` is the best learning rate of those that were tried, and accuracy the mean over",
+        "seeds. A row of one seed shows that a mixer trains; it is no ranking.",
         "",
         _row(head),
         _row(["---", "---", *["--:"] * (len(head) - 2)]),
