@@ -32,6 +32,9 @@ from tests.damages.damage import SECRET, Damage, make, victim
 
 SECONDS = 60  # that a command may take; a sound home takes two
 LINES, LETTERS = 6, 1000  # that one damage is worth on stderr
+CLAIMS = "claim,ahead,behind,slice\n" + ",".join(
+    ["one", *2 * ["mixer == 'based' and d_model == 64"], "mean\n"]
+)
 EXPECTED = "mixer,d_model,accuracy,tolerance,slice\nbased,64,1,1,mean\n"
 SMALL = ("experiment=smoke", "mixer=attention", "d_model=16", "task.vocab_size=128")
 COMMANDS: dict[str, Callable[[Path, Path], list[str]]] = {
@@ -41,6 +44,7 @@ COMMANDS: dict[str, Callable[[Path, Path], list[str]]] = {
     "zoo.plan": lambda home, out: ["-m", *SMALL, f"results={home}"],
     "analysis.loads": lambda home, out: [str(home)],
     "analysis.expected": lambda home, out: [str(home), str(out.parent / "expected.csv")],
+    "analysis.claims": lambda home, out: [str(home), str(out.parent / "claims.csv")],
     "analysis.statistics.__main__": lambda home, out: [str(home), "--out", str(out)],
     "analysis.report.__main__": lambda home, out: [str(home), "--out", str(out / "report.html")],
     "analysis.pareto": lambda home, out: [str(home), "--out", str(out)],
@@ -129,6 +133,7 @@ def _placed(place: Path, sound: Path) -> Path:
     (place / "secret").write_text(SECRET)
     (place / "elsewhere" / "x" / "config.yaml").write_text("a: 1")
     (place / "expected.csv").write_text(EXPECTED)
+    (place / "claims.csv").write_text(CLAIMS)
     shutil.copytree(sound, place / "home")
     return place / "home"
 

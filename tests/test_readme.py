@@ -27,6 +27,7 @@ BY_OTHERS = {
         "tests/slurm/test_sweeps.py, with a small sweep, where SLURM is installed"
     ),
     "python -m zoo.archive results/": "tests/test_archive.py",
+    "python -m analysis.claims results/ claims.csv": "tests/analysis/test_claims.py",
     "PYTHONPATH=. python -m zoo.run --config-dir my_conf mixer=my_mixer": "tests/test_add_a_mixer.py",
     "PYTHONPATH=. python -m zoo.tasks first_token --config-dir my_conf --show 1": "tests/test_add_a_task.py",
     "PYTHONPATH=. python -m zoo.tasks first_token --config-dir my_conf --laws": "tests/test_add_a_task.py",

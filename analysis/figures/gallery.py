@@ -36,6 +36,7 @@ PICTURES = {
     "based_fig8": ("based_fig8", "frontier", "distance"),
     "zoology_fig2": ("zoology_fig2",),
     "se_attn_ablations": ("se_attn_ablations", "frontier", "distance"),
+    "mini_se_attn_selection": ("variants",),  # a question of ours
     "state_scaling": ("state_scaling", "loads", "heat_map"),
     "zoology_update": ("frontier", "distance"),
     "zoology_compositional": ("frontier", "distance"),

@@ -51,6 +51,19 @@ def p_value(differences: NDArray[np.float64]) -> float:
     return float((found >= abs(differences.sum()) - ROUNDING).mean())
 
 
+def holm(ps: NDArray[np.float64]) -> NDArray[np.float64]:
+    """p values of several claims, corrected for how many there are (Holm 1979): the k-th smallest of n times
+    n - k + 1, never below the one before it.  NaN: not tested.
+    """
+    corrected = np.full_like(ps, np.nan)
+    order = [place for place in np.argsort(ps) if not np.isnan(ps[place])]
+    highest = 0.0
+    for rank, place in enumerate(order):
+        highest = max(highest, min(1.0, (len(order) - rank) * ps[place]))
+        corrected[place] = highest
+    return corrected
+
+
 def at_equal_state(points: pd.DataFrame, scores: pd.DataFrame, x: str = "state_resident") -> pd.DataFrame:
     """Every two series whose states overlap, compared at the geometric middle of the overlap.
 

@@ -20,7 +20,7 @@ from tests.analysis import fake, study
 
 ROOT = Path(__file__).parents[2]
 OF_NO_SWEEP = {"forgetting_curve", "groups", "knobs", "load_distance"}
-OF_A_MIXTURE = ("based_fig2", "curves", "distance", "heat_map", "loads", "lr_profiles")
+OF_A_MIXTURE = ("based_fig2", "curves", "distance", "heat_map", "loads", "lr_profiles", "variants")
 SEEDS = (0, 1, 2)
 
 

@@ -1,0 +1,122 @@
+"""Claims that were written down before the runs: one point is ahead of another, tested seed by seed.
+
+    python -m analysis.claims results/mini_se_attn_selection sweeps/mini_se_attn_selection.claims.csv
+
+The CSV has one row a claim.  Lines that start with # are comments.  Its columns:
+
+    claim     a name, or a few words
+    ahead     a condition as in --where that leaves one point: this one is said to be ahead
+    behind    the same for the other
+    slice     "seq_len=64,num_kv_pairs=8", or "mean" for the unweighted mean of all test slices
+
+Equal seeds share data and order, so scores come in pairs.  p is exact (`analysis.statistics.paired`) and
+two-sided; Holm's correction is over the claims of the file.  A claim holds where the mean difference is
+positive and the corrected p is at most .05.
+
+Exit code: 0; 1 when nothing can be read; 3 when some records cannot be.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import pandas as pd
+from rich.markup import escape
+from rich.table import Table
+
+from analysis.records import cells
+from analysis.records.readable import readable
+from analysis.records.where import where
+from analysis.statistics import learning_rate
+from analysis.statistics.paired import compare, holm
+from analysis.statistics.table import whole
+from zoo.results.reading import left_out
+
+COLUMNS = ("claim", "ahead", "behind", "slice")
+MEAN = "mean"
+LEVEL = 0.05
+HOLDS, OPEN, REVERSED = "holds", "not shown", "the other way round"
+
+
+def read(path: Path) -> pd.DataFrame:
+    """The CSV above.  ValueError, one line: it is not there, or lacks a column."""
+    if not path.is_file():
+        raise ValueError(f"There is no {path}: give a CSV with the columns {', '.join(COLUMNS)}.")
+    table = pd.read_csv(path, comment="#", dtype=str, keep_default_na=False)
+    absent = [name for name in COLUMNS if name not in table]
+    if absent:
+        raise ValueError(f"{path} lacks the column {absent[0]!r}: it needs {', '.join(COLUMNS)}.")
+    return table
+
+
+def check(table: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
+    """`claims` with the columns of `paired.compare`, p_holm and verdict.
+
+    table: of `zoo.results.load`.  ValueError, one line: a condition that leaves no point or several.
+    """
+    table = cells.identify(table)
+    rows = claims.to_dict("records")
+    found = [
+        compare(*(scores(table, row[side], row["slice"]) for side in ("ahead", "behind"))) for row in rows
+    ]
+    tested = pd.DataFrame(found)
+    tested["p_holm"] = holm(tested["p"].to_numpy(float))
+    tested["verdict"] = [_verdict(row) for row in tested.to_dict("records")]
+    return pd.concat([claims, tested], axis=1)
+
+
+def scores(table: pd.DataFrame, condition: str, name: str) -> pd.Series:
+    """Test accuracy by seed of the one point that fulfils a condition, at its chosen learning rate."""
+    rows = where(table, condition)
+    points = len(set(rows["point"]))
+    if points != 1:
+        raise ValueError(f"{condition!r} leaves {points} of {len(set(table['point']))} points: name one.")
+    known = cells.slices(rows, "test")
+    if name != MEAN and name not in known:
+        raise ValueError(f"No slice {name!r}: choose {MEAN!r} or one of {', '.join(known)}.")
+    by_seed = cells.seed_scores(rows, "test", known if name == MEAN else [name])
+    chosen = learning_rate.choose(rows)
+    shown = by_seed.merge(chosen[["point", "lr"]], on=["point", "lr"])
+    return pd.Series(shown["accuracy"].to_numpy(), index=shown["seed"].to_numpy())
+
+
+def render(checked: pd.DataFrame) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("claim", "difference", "from", "to", "seeds", "p", "Holm", ""):
+        table.add_column(name, overflow="fold", justify="left" if name in ("claim", "") else "right")
+    for row in checked.to_dict("records"):
+        numbers = [f"{row[name]:+.3f}" for name in ("difference", "low", "high")]
+        probable = [f"{row[name]:.3g}" for name in ("p", "p_holm")]
+        style = None if row["verdict"] == HOLDS else "bold red"
+        table.add_row(
+            escape(row["claim"]), *numbers, str(row["pairs"]), *probable, row["verdict"], style=style
+        )
+    return table
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m analysis.claims", description="Claims, tested seed by seed."
+    )
+    parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to, or an archive of one")
+    parser.add_argument("claims", type=Path, help="the CSV with what was claimed")
+    options = parser.parse_args(arguments)
+    try:
+        table, *unread, _ = readable(options.results)
+        checked = check(table, read(options.claims))
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    made = render(checked)
+    whole(made).print(made)
+    return left_out(*unread)
+
+
+def _verdict(row: dict) -> str:
+    if not row["p_holm"] <= LEVEL:
+        return OPEN
+    return HOLDS if row["difference"] > 0 else REVERSED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

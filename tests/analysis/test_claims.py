@@ -1,0 +1,72 @@
+"""Claims of a file against records: who is ahead, seed by seed, corrected for how many claims there are."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis import claims
+from analysis.statistics.paired import holm
+from tests.analysis import study
+
+SWEEPS = Path(__file__).parents[2] / "sweeps"
+SIGNS = (1, 1, 1, 1, 1, 1, -1, -1)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Eight seeds: Based ahead in all of them, Mamba in six."""
+    records = [study.record("attention", 0.5, seed=seed) for seed in range(8)]
+    records += [study.record("based", 0.6 + seed / 1000, seed=seed) for seed in range(8)]
+    records += [study.record("mamba", 0.5 + 0.02 * sign, seed=seed) for seed, sign in enumerate(SIGNS)]
+    return study.write(tmp_path / "results", records)
+
+
+def written(place: Path, *rows: str) -> Path:
+    path = place / "claims.csv"
+    path.write_text("\n".join(["# before the run", "claim,ahead,behind,slice", *rows]))
+    return path
+
+
+def test_a_claim_holds_is_open_or_is_the_other_way_round(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(
+        tmp_path,
+        "first,mixer == 'based',mixer == 'attention',mean",
+        "second,mixer == 'mamba',mixer == 'attention',mean",
+        "third,mixer == 'attention',mixer == 'based',\"seq_len=64,num_kv_pairs=8\"",
+    )
+    assert claims.main([str(home), str(path)]) == 0
+    first, second, third = (line.rstrip() for line in capsys.readouterr().out.splitlines()[1:])
+    assert first.split()[:1] + first.split()[-3:] == ["first", "0.00781", "0.0234", "holds"]
+    assert "+0.010" in second and second.endswith("not shown")
+    assert "-0.103" in third and third.endswith("the other way round")
+
+
+def test_holms_correction() -> None:
+    """Of four p the smallest four times, none below the one before it; what was not tested is left out."""
+    ps = np.array([0.01, 0.04, np.nan, 0.03, 0.005])
+    assert holm(ps) == pytest.approx([0.03, 0.06, np.nan, 0.06, 0.02], nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("c,mixer == 'gla',mixer == 'based',mean", "leaves 0 of 3 points: name one"),
+        ("c,d_model == 64,mixer == 'based',mean", "leaves 3 of 3 points: name one"),
+        ("c,mixer = 'gla',mixer == 'based',mean", "="),
+        ("c,mixer == 'based',mixer == 'mamba',seq_len=1", "No slice 'seq_len=1'"),
+    ],
+)
+def test_a_claim_about_nothing_is_one_line(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], row: str, words: str
+) -> None:
+    assert claims.main([str(home), str(written(tmp_path, row))]) == 1
+    said = capsys.readouterr().err
+    assert words in said and said.count("\n") == 1
+
+
+def test_the_claims_of_studies_can_be_read() -> None:
+    found = [claims.read(path) for path in SWEEPS.glob("*.claims.csv")]
+    assert found and all(len(table) for table in found)
