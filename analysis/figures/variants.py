@@ -1,5 +1,6 @@
 """Variants beside each other: a line a point, a dot a seed, their mean and how far it can be trusted."""
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -10,6 +11,7 @@ from analysis.figures.gallery import Picture, Study
 from analysis.records.cells import slices, word
 from analysis.statistics import scored
 
+SCORES = ("accuracy", "low", "high", "interval", "seeds", "chance")
 HEIGHT = 0.24  # inches of a line
 
 
@@ -21,9 +23,7 @@ def figure(study: Study, style: Style) -> Picture:
     rows = rows.assign(variant=names(rows)).sort_values("accuracy", ascending=False, ignore_index=True)
     of_seeds = scored.of_seeds(study.table).merge(rows[["point", "variant"]], on="point")
     says = [f"A dot a seed, a bar their mean; dotted: chance. {caption(rows, slices(study.table, 'test'))}"]
-    shown = rows[
-        ["variant", "mixer", "state_resident", "accuracy", "low", "high", "interval", "seeds", "chance"]
-    ]
+    shown = rows.reindex(columns=["variant", "mixer", "state_resident", *SCORES])
     return Picture(draw(rows, of_seeds, says[0], style), shown, says, {})
 
 
@@ -45,8 +45,8 @@ def draw(rows: pd.DataFrame, of_seeds: pd.DataFrame, said: str, style: Style) ->
         scores = of_seeds.loc[of_seeds["point"] == row["point"], "accuracy"]
         ax.scatter(scores, [place] * len(scores), s=14, color=colours[row["family"]], alpha=0.6, linewidths=0)
         ax.plot([row["accuracy"]] * 2, [place - 0.35, place + 0.35], color=INK, linewidth=1.2)
-    if rows["chance"].notna().any():
-        ax.axvline(rows["chance"].iloc[0], color=GREY, linestyle=":", linewidth=0.8)
+    if not np.isnan(guess := float(rows["chance"].iloc[0])):
+        ax.axvline(guess, color=GREY, linestyle=":", linewidth=0.8)
     ax.set_yticks(range(len(rows)), rows["variant"], fontsize=small())
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_xlim(-0.03, 1.03)
