@@ -41,9 +41,10 @@ PICTURES = {
     "zoology_update": ("frontier", "distance"),
     "zoology_compositional": ("frontier", "distance"),
     "zoology_continuous": ("frontier", "distance"),
-    "jrt_disjoint": ("frontier", "distance"),
     "mini_forgetting": ("forgetting_curve",),
-    **dict.fromkeys(("circuits", "copying", "mad", "state_tracking"), ("frontier", "heat_map")),
+    **dict.fromkeys(
+        ("circuits", "copying", "jrt_disjoint", "mad", "state_tracking"), ("frontier", "heat_map")
+    ),
 }
 MINI = "mini_"
 GROWING = ("based_fig2_cpu",)  # sweeps that still run: no pictures of their archives are committed
