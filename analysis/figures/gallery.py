@@ -42,6 +42,8 @@ PICTURES = {
     "zoology_compositional": ("frontier", "distance"),
     "zoology_continuous": ("frontier", "distance"),
     "mini_forgetting": ("forgetting_curve",),
+    "extrapolation": ("extrapolation",),
+    "ruler_lite": ("ruler", "frontier"),
     **dict.fromkeys(
         ("circuits", "copying", "jrt_disjoint", "mad", "state_tracking"), ("frontier", "heat_map")
     ),

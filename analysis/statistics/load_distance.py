@@ -6,6 +6,7 @@ among the values alone) falls to half of what it is at the shortest distance.  B
 line over log2, and lie outside of what was measured where nothing falls: "above".
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,15 +22,22 @@ GRID = ["num_kv_pairs", "distance"]
 VALUES = ["accuracy", "error", "blind", "blind_error", "guess"]
 
 
-def answered(answers: pd.DataFrame, table: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
+def answered(
+    answers: pd.DataFrame,
+    table: pd.DataFrame,
+    chosen: pd.DataFrame,
+    keys: Sequence[str] = GRID,
+    name: str = "load_distance",
+) -> pd.DataFrame:
     """The answers of the cells at their point's chosen learning rate, with `point`.
 
-    answers: of `load_evaluations`.  ValueError: of one cell there are answers to several questions.
+    answers: of `load_evaluations`; keys tell those of one cell apart.  ValueError: they do not, because the
+    cell was asked several questions.
     """
     cells = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
     found = answers.merge(cells[["run_id", "point"]], on="run_id", validate="many_to_one")
-    if found.duplicated(["run_id", *GRID]).any():
-        raise ValueError("load_distance was asked in several ways: keep the answers to one, in evaluations/.")
+    if found.duplicated(["run_id", *keys]).any():
+        raise ValueError(f"{name} was asked in several ways: keep the answers to one, in evaluations/.")
     return found
 
 

@@ -1,0 +1,101 @@
+"""Beyond the longest training rows, and beyond their load: a panel a mixer and which of the two grows."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from analysis.drawing.by_series import Axis, draw
+from analysis.drawing.style import GREY, Style
+from analysis.figures.gallery import Picture, Study
+from analysis.records import cells
+from analysis.statistics import learning_rate
+from analysis.statistics.load_distance import answered
+from analysis.statistics.seeds import interval, written
+
+NAME = "extrapolation"
+LENGTH = "seq_len"
+AXIS = Axis("times", "Times what training had", text=lambda times: f"{times:g}x")
+HOLDS = {"holds_90": 0.9, "holds_99": 0.99}
+ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_resident", "causal", "exact_decode"]
+
+
+def figure(study: Study, style: Style) -> Picture:
+    """Of the answers to evaluation=extrapolation."""
+    table = cells.identify(study.table)
+    load = _load(table)
+    given = study.evaluations(NAME)
+    keys = [key for key in ("varied", LENGTH, load) if key in given]
+    found = answered(given, table, learning_rate.choose(table), keys, NAME)
+    found = _beside_the_largest(found, load)
+    rows = [_at(key, at) for key, at in found.groupby(["point", "varied", "times"])]
+    about = table.drop_duplicates("point")[ABOUT]
+    rows = pd.DataFrame(rows).merge(about, on="point")
+    reach = _reach(found).merge(about[["point", "series", "d_model", "knobs"]], on="point")
+    rows["series"] = rows["series"] + ", " + rows["varied"].map(_in_words)
+    seeds = " or ".join(map(str, sorted(set(rows["seeds"].tolist()))))
+    refused = " Where a line ends, the model takes no longer rows." if (found["refused"] != "").any() else ""
+    says = [
+        f"Task {table['task'].iloc[0]}: accuracy beyond the longest training rows ({_start(found, LENGTH)} "
+        f"tokens; the load stays) and beyond their load ({_start(found, load)}; the length stays). Mean of "
+        f"{seeds} seeds with min to max; grey: .9 and .99. Darker: more state.{refused}",
+        *(_reach_in_words(row) for row in reach.to_dict("records")),
+    ]
+    handles = [Line2D([], [], color=GREY, linewidth=0.6, label="accuracy .9 and .99")]
+    drawn = draw(rows, AXIS, "Accuracy", says[0], style, handles=list(handles), marks=_levels)
+    return Picture(drawn, rows, says, {"reach": reach})
+
+
+def _load(table: pd.DataFrame) -> str:
+    """The key of the load; "": the task has none, and its length alone is varied."""
+    return cells.load_axis(table) if any(isinstance(axis, str) for axis in table["load_axis"]) else ""
+
+
+def _beside_the_largest(found: pd.DataFrame, load: str) -> pd.DataFrame:
+    """Of several loads at the longest length, the largest that training had; with `times`."""
+    parts = []
+    for (_, varied), own in found.groupby(["run_id", "varied"]):
+        if varied == LENGTH and load in own:
+            own = own.loc[own[load] == own[load].max()]
+        elif varied == load:
+            start = found.loc[(found["run_id"] == own["run_id"].iloc[0]) & (found["varied"] == LENGTH), load]
+            own = own.loc[own[load] >= start.max()].drop_duplicates(load)
+        parts.append(own.assign(times=own[varied] / own[varied].min()))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _at(key: tuple, at: pd.DataFrame) -> dict:
+    """One point of a line: the seeds' accuracies, each the mean over what was asked of it there."""
+    scores = at.groupby("run_id")["accuracy"].mean().to_numpy(float)
+    low, high, _ = interval(scores)
+    return dict(zip(("point", "varied", "times"), key, strict=True)) | {
+        "accuracy": scores.mean(), "low": low, "high": high, "seeds": len(scores),
+        "seed_accuracies": written(scores), "chance": at["chance"].mean(),
+    }  # fmt: skip
+
+
+def _reach(found: pd.DataFrame) -> pd.DataFrame:
+    """One row a point and what is varied: the largest value at which each seed keeps so much, as words."""
+    each = found.groupby(["point", "varied", "run_id"], as_index=False)[list(HOLDS)].max()
+    seeds = each.groupby(["point", "varied"], as_index=False)[list(HOLDS)]
+    return seeds.agg(lambda values: written(np.sort(values.to_numpy(float))))
+
+
+def _reach_in_words(row: dict) -> str:
+    held = ", ".join(f"{level:g}: {row[name]}" for name, level in HOLDS.items())
+    who = " ".join(filter(None, (row["series"], row["knobs"])))
+    return f"{who}: the largest {row['varied']} of each seed with an accuracy of {held} (0: none)."
+
+
+def _in_words(varied: str) -> str:
+    return "longer rows" if varied == LENGTH else f"more {cells.axis_in_words(varied).lower()}"
+
+
+def _start(found: pd.DataFrame, varied: str) -> str:
+    values = found.loc[found["varied"] == varied, varied].tolist() if varied in found else []
+    return f"{min(values):g}" if values else "it has none"
+
+
+def _levels(ax: Axes, series: pd.DataFrame, shade_of: dict[str, str]) -> None:
+    for level in HOLDS.values():
+        ax.axhline(level, color=GREY, linewidth=0.6, zorder=1)
