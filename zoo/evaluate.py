@@ -118,7 +118,8 @@ def _of_hugging_face(models: Sequence[Path], results: Path, asking: Question) ->
         table = evaluation.table_of(huggingface.load(model))
         folder.mkdir(parents=True, exist_ok=True)
         head = {"evaluation": asking.name, "run_id": folder.name, "weights": "", "settings": settings}
-        evaluations.write(path, head | {"machine": machine()}, table)
+        said = {"machine": machine(), "made_from": evaluation.made_from_text()}
+        evaluations.write(path, head | said, table)
         print(f"{shown(path)}  {len(table)} rows\n{in_words(table)}")
     return OK
 
@@ -207,7 +208,7 @@ def _answer(asked: Sequence[Asked], asking: Question) -> int:
             continue
         began = time.perf_counter()
         try:
-            table = _table(one, asking)
+            table, made_from = _table(one, asking)
         except DiskFull:
             raise
         except Exception as error:
@@ -215,7 +216,7 @@ def _answer(asked: Sequence[Asked], asking: Question) -> int:
             why = str(error) if isinstance(error, ValueError) else reason(error)
             print(f"failed: {shown(one.folder)}: {visible(' '.join(why.split()))}", file=sys.stderr)
             continue
-        evaluations.write(one.path, one.head, table)
+        evaluations.write(one.path, one.head | {"made_from": made_from}, table)
         print(f"{shown(one.path)}  {len(table)} rows in {time.perf_counter() - began:.1f} s", flush=True)
         if len(asked) == 1:
             print("\n".join(map(visible, table.to_string(index=False).splitlines())))
@@ -224,7 +225,8 @@ def _answer(asked: Sequence[Asked], asking: Question) -> int:
     return FAILED if failed else OK
 
 
-def _table(one: Asked, asking: Question) -> Any:
+def _table(one: Asked, asking: Question) -> tuple[Any, dict[str, str]]:
+    """The answers, and what the question was made from."""
     import torch
 
     from zoo.evaluation.base import Evaluation
@@ -239,7 +241,7 @@ def _table(one: Asked, asking: Question) -> Any:
     if one.task is not None:
         trained = replace(trained, task=task_of(one.cell.with_task(one.task)))
     with surroundings(one.cell.trainer.threads):
-        return evaluation.table(trained)
+        return evaluation.table(trained), dict(evaluation.made_from(trained))
 
 
 if __name__ == "__main__":

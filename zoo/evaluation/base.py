@@ -1,6 +1,7 @@
 """The one contract of an evaluation: a question to a trained model, answered by a table."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -19,3 +20,7 @@ class Evaluation(ABC):
 
         ValueError, one line: this model cannot be asked (it has no exact decoding, say).
         """
+
+    def made_from(self, trained: Trained) -> Mapping[str, str]:
+        """What was asked that no setting says, by name (`Task.made_from`); it stands above the table."""
+        return trained.task.made_from

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 import pandas as pd
 from pydantic import with_config
@@ -20,7 +20,7 @@ from zoo.foreign import all_visible, visible
 from zoo.results.atomic import replacing
 from zoo.results.home import Home, shown, text
 from zoo.results.reading import Reading
-from zoo.results.record import STRICT, RunId, mistake
+from zoo.results.record import STRICT, MadeFrom, RunId, mistake
 from zoo.results.table import flat
 
 FOLDER = "evaluations"
@@ -31,13 +31,16 @@ Settings = Mapping[str, Any]
 
 @with_config(STRICT)
 class Head(TypedDict):
-    """The first line.  settings: `evaluation` and, where it is not the cell's own, `task`."""
+    """The first line.  settings: `evaluation` and, where it is not the cell's own, `task`.
+    made_from: of what was asked, what no setting says (`zoo.tasks.base.Task`).
+    """
 
     schema: int
     evaluation: str
     run_id: RunId
     weights: str
     settings: dict[str, Any]
+    made_from: NotRequired[MadeFrom]
 
 
 def place(folder: Path, name: str, settings: Settings, weights: str) -> Path:
@@ -58,7 +61,8 @@ def load_evaluations(results: Path, evaluation: str) -> pd.DataFrame:
     """The answers of all finished cells to one evaluation, tidy; join with `load` by run_id.
 
     run_id, mixer; evaluation.<key>, task.<key>: the settings of the question (task: where another was asked
-    than the cell's own); then the columns of the evaluation (conf/evaluation/NAME.yaml says which class).
+    than the cell's own); made_from.<key>: its text's SHA-256 and versions; then the columns of the evaluation
+    (conf/evaluation/NAME.yaml says which class).
     A file that is damaged is left out with a warning, one of earlier weights silently.
     ValueError, one line with the fix: no such folder, or no answers in it.
     """
@@ -72,7 +76,7 @@ def load_evaluations(results: Path, evaluation: str) -> pd.DataFrame:
                 wrong.append(str(error))
                 continue
             if (head["run_id"], head["weights"]) == (record["run_id"], record.get("weights")):
-                asked = dict(flat("", head["settings"]))
+                asked = dict(flat("", head["settings"] | {"made_from": head.get("made_from", {})}))
                 frames.append(pd.DataFrame(_constant(record, asked), table.index).join(table))
     reading.warn(wrong)
     if not frames:

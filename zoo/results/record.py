@@ -49,6 +49,7 @@ Name = Annotated[str, Field(max_length=LONGEST)]
 RunId = Annotated[str, _fits(r"\w[\w.=+-]*", "letters, digits and . _ = + - alone")]  # a folder: no path
 Word = Annotated[str, _fits(r"\w[\w.+-]{0,39}", "a plain word")]
 Key = Annotated[str, _fits(r"\w{1,40}", "a plain word")]
+MadeFrom = dict[Name, Name]
 Split = Literal["valid", "test"]
 
 
@@ -139,6 +140,7 @@ class Outcome(TypedDict, total=False):
     diverged_lr: Annotated[Amount | None, Doc("the learning rate of that step")]
     slices: Required[Annotated[list[Slice], Doc("columns split to rows: a row each in `load`")]]
     groups: Required[Annotated[list[Kind], Doc("`load_groups`")]]
+    made_from: Annotated[MadeFrom, Doc("what rows hold that no setting says: of a text SHA-256 and versions")]
     load_axis: Annotated[Name | None, Doc("the key of a slice that is the task's load; none: it has none")]
     causal: Required[Annotated[bool, Doc("false: the mixer sees the future")]]
     exact_decode: Required[Annotated[bool, Doc("false: decoding is not what was trained")]]

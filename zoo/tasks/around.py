@@ -16,6 +16,7 @@ class Around(Task):
         self.kind, self.groups, self.load = task.kind, task.groups, task.load
         self.decoder, self.spoken, self.stacked = task.decoder, task.spoken, task.stacked
         self.separator, self.stop = task.separator, task.stop
+        self.made_from = task.made_from
 
     def segments(self, split: Split) -> list[Segment]:
         return self.task.segments(split)

@@ -119,6 +119,8 @@ class Task(ABC):
         is nothing.  Answers are below M, and the model's embeddings are not trained (zoo.stacked).
     load: the key of a slice that says how much a row asks to be kept, a whole number; None: there is none.
     decoder: all answers are read off one position, and a decoder (zoo.blocks.decoder) tells them apart.
+    made_from: what its rows hold that no setting says, by name, for the record: of a text its SHA-256 and the
+        versions of what it was taken from.
     """
 
     seed: int
@@ -133,6 +135,7 @@ class Task(ABC):
     stop: int | None = None
     stacked: bool = False
     decoder: bool = False
+    made_from: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
     def segments(self, split: Split) -> list[Segment]:

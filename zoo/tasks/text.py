@@ -50,6 +50,7 @@ class Text(Mixture):
         one_of("task.windows", windows, get_args(Windows))
         self.windows: Windows = windows
         self.corpus: Corpus = load(corpus, seed)
+        self.made_from = self.corpus.made_from
         self._seed = seed
         super().__init__(
             seed=seed, vocab_size=VOCAB_SIZE, data=data, order=order, train=train, valid=valid, test=test

@@ -36,6 +36,7 @@ def outcome(begun: Begun, ran: dict[str, str], form: str | None) -> Outcome:
         "diverged_lr": None if begun.diverged is None else begun.lr_at(begun.diverged - 1),
         "slices": _slices(begun),
         "groups": _groups(begun) if sound else [],
+        "made_from": dict(begun.task.made_from),
         "load_axis": begun.task.load,
         **_sizes(begun),
         **_measured(begun),

@@ -1,5 +1,6 @@
 """The curve of a trained cell, and of a Hugging Face model: one curve where their weights are the same."""
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +20,12 @@ from zoo.evaluation.forgetting.curve import forgetting_curve
 from zoo.evaluation.forgetting.evaluation import ForgettingCurve, predictor
 from zoo.evaluation.perplexity import Perplexity
 from zoo.evaluation.trained import Trained
+from zoo.launch.run_cell import run_cell
 from zoo.model import SequenceModel, model_from_config
+from zoo.results.evaluations import load_evaluations
+from zoo.results.store import records
 from zoo.tasks.base import Task
+from zoo.tasks.corpora.load import load
 from zoo.tasks.limited import Limited
 from zoo.tasks.text import Text
 
@@ -28,7 +33,15 @@ CORPUS = yaml.safe_load((CONF / "task" / "text.yaml").read_text())["corpus"]
 CORPUS["seeded"] |= {"documents": 12, "length": 300, "distances": [40]}
 SETTINGS = {"seed": 0, "data": "fixed", "order": "sequential", "windows": "random", "corpus": CORPUS}
 SHAPES = {split: [{"seq_len": 40, "num_examples": 9}] for split in ("train", "valid", "test")}
-ASK = {"corpus": {}, "split": "test", "longest": 20, "shortest": 4, "count": 4, "spacing": "geometric"}
+ASK = {
+    "corpus": {},
+    "irrelevant": {},
+    "split": "test",
+    "longest": 20,
+    "shortest": 4,
+    "count": 4,
+    "spacing": "geometric",
+}
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +74,29 @@ def test_a_cell_that_was_trained_on_some_examples_is_asked_about_those(task: Tex
     [row] = Perplexity(split="test", batch_size=4).table(some).to_dict("records")
     assert row["tokens"] == 4 * 40
     assert len(ForgettingCurve(**ASK, repeats=1, rows_at_once=2).table(some))
+
+
+def test_the_record_and_the_answers_say_which_text_it_was(tmp_path: Path) -> None:
+    words = [f"{split}=[{{seq_len: 40, num_examples: 2}}]" for split in SHAPES]
+    settings = {"letters": 32, "documents": 12, "length": 300, "distances": "[40]"}
+    words += [f"corpus.seeded.{key}={value}" for key, value in settings.items()]
+    words = [
+        "mixer=attention",
+        "task=text",
+        "d_model=16",
+        f"results={tmp_path}",
+        *(f"task.{w}" for w in words),
+    ]
+    cell = composer().cell(words)
+    run_cell(cell, lambda progress: None)
+    own = {"corpus": "seeded", "sha256": load(cell.config["task"]["corpus"], 0).sha256}
+    [record] = records(tmp_path)
+    assert record["made_from"] == own
+    for word in ("corpus.seeded.letters=32", "corpus.seeded.letters=33"):
+        assert evaluate.main([str(tmp_path), "evaluation=perplexity", f"task.{word}"]) == 0
+    found = load_evaluations(tmp_path, "perplexity").set_index("task.corpus.seeded.letters")
+    assert set(found["made_from.corpus"]) == {"seeded"}
+    assert found.loc[32, "made_from.sha256"] == own["sha256"] != found.loc[33, "made_from.sha256"]
 
 
 def test_perplexity_and_its_parts(task: Text) -> None:
@@ -198,11 +234,20 @@ def test_the_command(llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     book.write_bytes(Text(**SETTINGS, **SHAPES).corpus.documents[0].replace(b"\x80", b"x"))
     words = [f"hf={llama}", str(results), "evaluation=forgetting_curve"]
     asked = [*words, f"evaluation.corpus.files=[{book}]", "evaluation.longest=20", "evaluation.repeats=2"]
+    (other := tmp_path / "other.txt").write_text("Other words, as many as are needed.")
+    asked += [f"evaluation.irrelevant={{same:{{files:[{book}]}},words:{{files:[{other}]}}}}"]
     assert evaluate.main(asked) == 0
     said = capsys.readouterr().out
-    assert "rows\nfine 0 (0 to 0), coarse" in said
+    assert "rows\nfine 0 (0 to 0), coarse" in said and "; source of the other text at 20 tokens: F " in said
     [path] = results.glob("hf-*/evaluations/forgetting_curve-*.csv")
-    assert set(pd.read_csv(path, comment="#")["kind"]) == {"copy", "lm"}
+    table = pd.read_csv(path, comment="#", keep_default_na=False)
+    assert set(zip(table["kind"], table["prefix"], strict=True)) == {
+        ("copy", ""),
+        ("lm", "same"),
+        ("lm", "words"),
+    }
+    above = json.loads(path.read_text().partition("\n")[0].removeprefix("# "))["made_from"]
+    assert above["corpus"] == "files" and above["sha256"] == above["same.sha256"] != above["words.sha256"]
     assert evaluate.main(asked) == 0 and "is there already" in capsys.readouterr().out
 
     for wrong, message in [
@@ -210,6 +255,10 @@ def test_the_command(llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
         (
             [*asked, "evaluation.longest=40"],
             "needs 2 x 40 + 3 positions, and the model has 64: use up to 30",
+        ),
+        (
+            [*asked, "evaluation.irrelevant={words:{}}"],
+            "evaluation.irrelevant.words names no text: words: {f",
         ),
         ([*asked, "evaluation.corpus.flies=[a]"], "did you mean evaluation.corpus.files?"),
         ([f"hf={tmp_path}", *asked[1:]], "has no config.json: download the whole model into it."),

@@ -16,7 +16,7 @@ from zoo.evaluation.huggingface import HuggingFace
 from zoo.evaluation.trained import Trained
 from zoo.tasks.around import inmost
 from zoo.tasks.base import Split
-from zoo.tasks.corpora.base import BOS, EOS
+from zoo.tasks.corpora.base import BOS, EOS, Corpus
 from zoo.tasks.corpora.load import load
 from zoo.tasks.text import Text
 
@@ -29,6 +29,7 @@ class ForgettingCurve(Evaluation):
     """One row a text, as `zoo.evaluation.forgetting.curve.forgetting_curve` says.
 
     corpus: as of task=text; {}: the cell's own task, its `split`.  Of another corpus all of it is used.
+    irrelevant: by name, corpora that the other text of an lm row is taken from; {}: the corpus itself.
     longest: tokens of the longest text; null: as long as the longest test window holds twice.
     shortest, count, spacing: of the grid of lengths.  repeats: texts a length.
     rows_at_once: sequences that are read at once.
@@ -38,6 +39,7 @@ class ForgettingCurve(Evaluation):
         self,
         *,
         corpus: Mapping[str, Any],
+        irrelevant: Mapping[str, Mapping[str, Any]],
         split: Split,
         longest: int | None,
         shortest: int,
@@ -54,21 +56,33 @@ class ForgettingCurve(Evaluation):
         if longest is not None:
             at_least("evaluation.longest", longest, shortest)
         self.split: Split = split
-        self.corpus, self.longest, self.shortest = corpus, longest, shortest
+        self.corpus, self.irrelevant = corpus, irrelevant
+        self.longest, self.shortest = longest, shortest
         self.count, self.spacing, self.repeats, self.rows_at_once = count, spacing, repeats, rows_at_once
 
     def table(self, trained: Trained) -> pd.DataFrame:
         ids = self._ids(trained)
         longest = self.longest or max(segment.seq_len for segment in trained.task.segments("test")) // 2
         trained.model.check_length(2 * longest + 3)
-        return self._curve(predictor(trained), ids, longest, BOS, EOS, trained.task.seed)
+        seed = trained.task.seed
+        others = {name: other.whole for name, other in self._others(seed).items()}
+        return self._curve(predictor(trained), ids, others, longest, BOS, EOS, seed)
+
+    def made_from(self, trained: Trained) -> dict[str, str]:
+        own = self.corpus if _named(self.corpus) else None
+        text = trained.task.made_from if own is None else load(own, trained.task.seed).made_from
+        return dict(text) | self._made_from_others(trained.task.seed)
+
+    def made_from_text(self) -> dict[str, str]:
+        """The same of a Hugging Face model."""
+        return load(self.corpus, 0).made_from | self._made_from_others(0)
 
     def table_of(self, held: HuggingFace) -> pd.DataFrame:
         """The same of a Hugging Face model, on `corpus`: documents by its tokenizer, one after the other.
 
         ValueError, one line: no corpus is named, or the model has too few positions.
         """
-        if not (self.corpus.get("source") or self.corpus.get("files")):
+        if not _named(self.corpus):
             raise ValueError("name the text: evaluation.corpus.files=[book.txt].")
         longest = self.longest or ((held.longest or 2051) - 3) // 2
         if held.longest is not None and 2 * longest + 3 > held.longest:
@@ -76,12 +90,31 @@ class ForgettingCurve(Evaluation):
                 f"evaluation.longest (={longest}) needs 2 x {longest} + 3 positions, and the model has "
                 f"{held.longest}: use up to {(held.longest - 3) // 2}."
             )
-        texts = (document.decode("utf-8", "replace") for document in load(self.corpus, 0).documents)
-        ids = torch.cat([held.ids(text) for text in texts])
-        return self._curve(huggingface.predictor(held), ids, longest, held.bos, held.eos, 0)
+        ids = _tokens(held, load(self.corpus, 0))
+        others = {name: _tokens(held, other) for name, other in self._others(0).items()}
+        return self._curve(huggingface.predictor(held), ids, others, longest, held.bos, held.eos, 0)
+
+    def _others(self, seed: int) -> dict[str, Corpus]:
+        for name, corpus in self.irrelevant.items():
+            if not _named(corpus):
+                raise ValueError(
+                    f"evaluation.irrelevant.{name} names no text: {name}: {{files: [book.txt]}}."
+                )
+        return {name: load(corpus, seed) for name, corpus in self.irrelevant.items()}
+
+    def _made_from_others(self, seed: int) -> dict[str, str]:
+        others = self._others(seed).items()
+        return {f"{name}.{key}": of for name, other in others for key, of in other.made_from.items()}
 
     def _curve(
-        self, predict: Predict, ids: Int[Tensor, " N"], longest: int, bos: int, eos: int, seed: int
+        self,
+        predict: Predict,
+        ids: Int[Tensor, " N"],
+        others: Mapping[str, Int[Tensor, " M"]],
+        longest: int,
+        bos: int,
+        eos: int,
+        seed: int,
     ) -> pd.DataFrame:
         lengths = grid(longest, self.count, self.spacing, min(self.shortest, longest))
         return forgetting_curve(
@@ -92,12 +125,13 @@ class ForgettingCurve(Evaluation):
             eos=eos,
             seed=seed,
             repeats=self.repeats,
+            irrelevant=others or None,
             rows_at_once=self.rows_at_once,
         )
 
     def _ids(self, trained: Trained) -> Int[Tensor, " N"]:
         task = inmost(trained.task)
-        if self.corpus.get("source") or self.corpus.get("files"):
+        if _named(self.corpus):
             if task.vocab_size <= EOS:
                 raise ValueError(
                     f"a model of {task.vocab_size} tokens knows no bytes: train it on task=text."
@@ -108,6 +142,14 @@ class ForgettingCurve(Evaluation):
                 "a forgetting curve needs text: train on task=text, or name evaluation.corpus.files."
             )
         return task.ids(self.split)
+
+
+def _named(corpus: Mapping[str, Any]) -> bool:
+    return bool(corpus.get("source") or corpus.get("files"))
+
+
+def _tokens(held: HuggingFace, corpus: Corpus) -> Int[Tensor, " N"]:
+    return torch.cat([held.ids(document.decode("utf-8", "replace")) for document in corpus.documents])
 
 
 def predictor(trained: Trained) -> Predict:

@@ -81,9 +81,20 @@ def in_words(table: pd.DataFrame) -> str:
     """One line: both lengths with their intervals."""
     found = memory_lengths(table)
     fine, coarse = (f"{one} ({one.low} to {one.high})" for one in (found.fine, found.coarse))
-    return (
+    lengths = (
         f"fine {fine}, coarse {coarse} tokens; better by a paired test up to {found.coarse_tested}; "
         f"dip {found.dip:.2f}"
+    )
+    sources = table["prefix"].dropna().loc[lambda names: names != ""].nunique()
+    return lengths + ("" if sources < 2 else _effect_in_words(table))
+
+
+def _effect_in_words(table: pd.DataFrame) -> str:
+    longest = int(table["length"].max())
+    found = prefix_effect(table, longest)
+    return (
+        f"; source of the other text at {longest} tokens: F {found.f:.2f} (p {found.f_p:.2f}), "
+        f"H {found.h:.2f} (p {found.h_p:.2f})"
     )
 
 

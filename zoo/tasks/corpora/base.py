@@ -37,6 +37,11 @@ class Corpus:
             digest.update(len(document).to_bytes(8, "little") + document)
         return digest.hexdigest()
 
+    @property
+    def made_from(self) -> dict[str, str]:
+        """For the record: its name, its SHA-256 and the versions."""
+        return {"corpus": self.name, "sha256": self.sha256} | self.versions
+
     def split(self, split: Split, seed: int) -> Int[Tensor, " N"]:
         """BOS, document, EOS for each document of the split, one after the other, as int16.
 
