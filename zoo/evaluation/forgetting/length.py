@@ -90,7 +90,7 @@ def in_words(table: pd.DataFrame) -> str:
 
 
 def _effect_in_words(table: pd.DataFrame) -> str:
-    longest = int(table["length"].max())
+    longest = int(np.max(table["length"].to_numpy()))
     found = prefix_effect(table, longest)
     return (
         f"; source of the other text at {longest} tokens: F {found.f:.2f} (p {found.f_p:.2f}), "
