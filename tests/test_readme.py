@@ -1,16 +1,18 @@
 """Every command in README runs: cut down by experiment=smoke, or in the test that is named here."""
 
 import re
+import runpy
 import shlex
-import subprocess
+import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from tests.analysis import fake
-from tests.command import ENVIRONMENT, ROOT, Zoo, finish, start
+from tests.command import ROOT, Zoo, finish, start
 from zoo.config.paths import CONF
 
 README = (ROOT / "README.md").read_text()
@@ -63,14 +65,34 @@ def test_runs(
     assert bool(records) != only_shows
 
 
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fake.write(tmp_path_factory.mktemp("readme") / "results", seeds=1)
+
+
 @pytest.mark.parametrize("command", OTHERS)
-def test_runs_as_it_stands(command: str, tmp_path: Path):
-    (tmp_path / "results").mkdir()
-    fake.write(tmp_path / "results", seeds=1)
-    words = [sys.executable, *shlex.split(command)[1:]]
-    done = subprocess.run(words, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
+def test_runs_as_it_stands(
+    command: str,
+    results: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+):
+    """As `python -m` runs it, in this process: torch is imported once."""
+    shutil.copytree(results, tmp_path / "results")
+    python, dash, module, *words = shlex.split(command)
+    assert (python, dash) == ("python", "-m")
+    found = find_spec(module)
+    assert found is not None
+    module += ".__main__" if found.submodule_search_locations else ""
+    monkeypatch.delitem(sys.modules, module, raising=False)  # it would be warned of
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [module, *words])
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        assert end.code in (None, 0), capfd.readouterr().err
+    assert capfd.readouterr().out
 
 
 def test_the_table_is_the_pictures_own_csv():
