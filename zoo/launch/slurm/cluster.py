@@ -106,7 +106,7 @@ def jobs(names: Iterable[str] = ()) -> list[Job]:
 
 
 def state(job_id: str) -> str:
-    """Of one job, asked from inside it."""
+    """Of one job, or of one element of an array (12_3), asked from inside it."""
     try:
         return ask("squeue", "-h", "-j", job_id, "-t", "all", "-o", "%T").strip() or GONE
     except NoAnswer:

@@ -86,7 +86,7 @@ class Share:
     def _terminated(self, number: int, frame: FrameType | None) -> None:
         """SIGTERM alone.  While SLURM holds the job for running, nobody else will requeue it."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        state = cluster.state(os.environ["SLURM_JOB_ID"])
+        state = cluster.state(JobEnvironment().job_id)  # SLURM_JOB_ID of an array's last job is that of all
         print(f"SIGTERM; SLURM has this job as {state}", flush=True)
         requeue = signal.getsignal(signal.SIGUSR2)
         if state == "RUNNING" and callable(requeue):
