@@ -50,11 +50,11 @@ class Sweep:
     def failed(self) -> set[Path]:
         return {folder for folder in self.folders() if (folder / "error.txt").exists()}
 
-    def until_at_work(self, process: subprocess.Popen[str], done: int = 0) -> None:
-        """On some cell, with so many behind it."""
+    def until_at_work(self, process: subprocess.Popen[str] | None = None) -> None:
+        """On some cell; in that process, or in this one."""
         end = time.monotonic() + PATIENCE_S
-        while not (self.at_work() and sum(map(store.is_done, self.folders())) >= done):
-            assert process.poll() is None and time.monotonic() < end
+        while not self.at_work():
+            assert (process is None or process.poll() is None) and time.monotonic() < end
             time.sleep(0.01)
 
     def look(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import test_mixer_laws as laws
-from tests.command import ROOT, SMALL, Zoo, finish, start
+from tests.command import ROOT, SMALL, Zoo
 from tests.registry import cases
 from zoo.results import table
 
@@ -44,8 +44,10 @@ def written(home: Path, monkeypatch: pytest.MonkeyPatch, code: str, yaml: str) -
     return home
 
 
-def test_it_runs_and_stands_in_the_results_under_its_label(mine: Path):
-    code, out, err = finish(start(*SMALL, "mixer=my_mixer", cwd=mine, python_path=str(mine)))
+def test_it_runs_and_stands_in_the_results_under_its_label(
+    mine: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    code, out, err = Zoo(monkeypatch, capfd)(*SMALL, "mixer=my_mixer")
     assert code == 0, err
     assert "Average(decay=0.9)" in out
     frame = table.load(mine / "results")

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.disturbed import PATIENCE_S, Sweep, litter
 from tests.toys.faulty import PACE
 from zoo.results import lease, store
 
+pytestmark = pytest.mark.xdist_group("kills")  # of one sweep, which ran undisturbed once
 FEW, MANY = 5, 24  # cells
 
 # On the path of every process of a sweep, which reads it as it starts.  Each of the moments in the folder
@@ -55,16 +57,15 @@ MOMENTS = (
 
 
 def kill(sweep: Sweep, process: subprocess.Popen[str], who: str, chance: random.Random) -> None:
-    if who in ("worker", "worker first"):
+    if who == "worker first":
         for pid in chance.sample(found := sweep.at_work(), min(1, len(found))):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        if who == "worker first":
-            time.sleep(chance.uniform(0, 2))
+        time.sleep(chance.uniform(0, 2))
     if who == "all":
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    elif who != "worker":
+    else:
         process.kill()
     process.communicate(timeout=PATIENCE_S)
 
@@ -112,18 +113,28 @@ def kill_now(sweep: Sweep, process: subprocess.Popen[str], who: str, chance: ran
     failed = sweep.failed()
     kill(sweep, process, who, chance)
     sweep.look()
-    assert "worker" in who or sweep.failed() <= failed, "what was killed with its driver has not failed"
+    assert who == "worker first" or sweep.failed() <= failed, "what was killed with its driver has not failed"
 
 
 def test_kills_at_random_moments(tmp_path: Path, undisturbed: Sweep):
-    """Of all processes; of a worker, then the driver.  Of the driver alone: tests/test_launcher.py."""
+    """Of all processes; of a worker.  Of the driver alone: tests/test_launcher.py."""
     sweep, chance = Sweep(tmp_path, FEW), random.Random(0)
     kill_at(sweep, ("all",), chance)
-    process = sweep.start()
-    sweep.until_at_work(process, done=1)
-    kill_now(sweep, process, "worker", chance)
+    with ThreadPoolExecutor(1) as pool:
+        killed = pool.submit(kill_a_worker, sweep)
+        code, _ = sweep.run()
+        killed.result()
+    assert code == 1
+    (failed,) = sweep.failed()
+    assert "killed by SIGKILL" in (failed / "error.txt").read_text()
+    sweep.look()
     left_at_the_very_end(next(iter(sweep.finished)))
     sweep.complete(undisturbed)
+
+
+def kill_a_worker(sweep: Sweep) -> None:
+    sweep.until_at_work()
+    os.kill(sweep.at_work()[0], signal.SIGKILL)
 
 
 def test_a_kill_of_populations(tmp_path: Path):

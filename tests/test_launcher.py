@@ -3,7 +3,9 @@
 import os
 import signal
 import subprocess
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -152,16 +154,22 @@ def test_a_cell_is_not_run_by_two_processes_at_once(zoo: Zoo, tmp_path: Path):
     assert files(folder) == set()
 
 
-def test_two_drivers_of_one_sweep_share_it(tmp_path: Path):
-    sweep = ("-m", *SMALL, *SLOW, "seed=0,1,2,3", "hydra.launcher.n_workers=1")
-    drivers = [start(*sweep, cwd=tmp_path) for _ in range(2)]
-    holders: dict[str, set[int]] = {}
-    while any(driver.poll() is None for driver in drivers):
-        for path in tmp_path.glob("results/*/claim.json"):
-            if found := lease.holder(path.parent):
-                holders.setdefault(path.parent.name, set()).add(found.pid)
-        time.sleep(0.05)
-    ends = [finish(driver) for driver in drivers]
+def test_two_drivers_of_one_sweep_share_it(zoo: Zoo, tmp_path: Path):
+    sweep = ("-m", *SMALL, *SLOW, "mixer.seconds=0.05", "seed=0,1,2,3", "hydra.launcher.n_workers=1")
+    other, ended, holders = start(*sweep, cwd=tmp_path), threading.Event(), dict[str, set[int]]()
+
+    def watch() -> None:
+        while not ended.wait(0.05):
+            for path in tmp_path.glob("results/*/claim.json"):
+                if found := lease.holder(path.parent):
+                    holders.setdefault(path.parent.name, set()).add(found.pid)
+
+    with ThreadPoolExecutor(1) as pool:
+        watched = pool.submit(watch)
+        wait_for("claim.json", other, tmp_path)
+        ends = [zoo(*sweep), finish(other)]
+        ended.set()
+        watched.result()
     assert [code for code, _, _ in ends] == [0, 0], ends
     assert {name: len(pids) for name, pids in holders.items()} == {f.name: 1 for f in folders(tmp_path)}
     assert all(files(folder) == DONE for folder in folders(tmp_path))
@@ -210,17 +218,16 @@ def wait_for(marker: str, process: subprocess.Popen[str], place: Path) -> None:
         time.sleep(0.01)
 
 
-def test_a_sweep_killed_twice_goes_on_to_the_same_numbers(zoo: Zoo, tmp_path: Path):
+def test_a_sweep_whose_driver_is_killed_goes_on_to_the_same_numbers(zoo: Zoo, tmp_path: Path):
     code, _, err = zoo(*SMALL, *SLOW, "mixer.seconds=0.021", "results=undisturbed")
     assert code == 0, err
     words = ("-m", *SMALL, *SLOW, "mixer.seconds=0.02,0.021", "hydra.launcher.n_workers=2")
-    for marker in ("env.json", "last.ckpt"):
-        process = start(*words, cwd=tmp_path)
-        wait_for(marker, process, tmp_path)
-        process.kill()  # the driver; its workers must go with it
-        process.communicate()
-        time.sleep(1)  # an orphan would trip over the pipe that is gone, and call that the cell's failure
-        assert not [*tmp_path.glob("results/*/result.json"), *tmp_path.glob("results/*/error.txt")]
+    process = start(*words, cwd=tmp_path)
+    wait_for("last.ckpt", process, tmp_path)
+    process.kill()  # the driver; its workers must go with it
+    process.communicate()
+    time.sleep(1)  # an orphan would trip over the pipe that is gone, and call that the cell's failure
+    assert not [*tmp_path.glob("results/*/result.json"), *tmp_path.glob("results/*/error.txt")]
     code, _, err = zoo(*words)
     assert code == 0, err
     assert [files(folder) for folder in folders(tmp_path)] == [DONE, DONE]
