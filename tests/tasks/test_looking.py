@@ -30,6 +30,13 @@ def test_a_row_shows_its_pairs_and_its_queries(capsys: pytest.CaptureFixture[str
         assert [int(re.findall(r"\d+", word)[0]) for word in words] == inputs.tolist()
 
 
+def test_text_is_shown_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["text", "corpus.seeded.documents=4"])
+    title, *lines = capsys.readouterr().out.splitlines()
+    row = build("text", ["corpus.seeded.documents=4"], seed=0).sample("train", 0, range(1)).inputs[0]
+    assert title.startswith("train 0: ") and chr(row[3]) + chr(row[4]) in lines[0]
+
+
 def test_a_split_is_written_as_arrays(tmp_path: Path):
     main(["mqar", "--show", "0", "--split", "test", "--out", str(tmp_path / "rows.npz")])
     task, arrays = build("mqar", [], seed=0), np.load(tmp_path / "rows.npz")

@@ -6,14 +6,15 @@
     python -m zoo.tasks mqar --laws                      the laws of zoo/tasks/laws.py; without a name: on all
     python -m zoo.tasks my_task --laws --config-dir my_conf     a task of your own (my_conf/task/my_task.yaml)
 
-Marks: k key, v value, ?key->answer a scored position; everything else is filler.  Exit code: 1 where a law is
-broken or a setting is wrong.
+Marks: k key, v value, ?key->answer a scored position; everything else is filler.  Text is shown as text: each
+next byte of it is asked.  Exit code: 1 where a law is broken or a setting is wrong.
 """
 
 import argparse
 import sys
 from functools import partial
 from pathlib import Path
+from signal import SIG_DFL, SIGPIPE, signal
 from textwrap import shorten, wrap
 from typing import Any
 
@@ -27,6 +28,7 @@ from zoo.instantiate import make
 from zoo.launch.preflight import section
 from zoo.tasks import laws, markdown
 from zoo.tasks.base import IGNORED, SPLITS, Batch, Split, Task, sources
+from zoo.tasks.corpora.base import BOS, EOS
 
 MOST = 1000  # rows that anybody looks at
 ENOUGH = 256  # examples of a segment, for laws: a task may make its segments whole
@@ -120,6 +122,8 @@ def _laws(files: dict[str, Path], names: list[str], settings: list[str]) -> int:
 
 def show(task: Task, batch: Batch, row: int) -> str:
     """One row, its tokens marked."""
+    if task.kind == "text":
+        return _text(batch.inputs[row].tolist())
     inputs, places = batch.inputs[row].tolist(), sources(task, batch)
     answers = {answer for answer in batch.answers[row].tolist() if answer != IGNORED}
     asked = dict(zip(batch.positions[row].tolist(), batch.answers[row].tolist(), strict=True))
@@ -133,6 +137,12 @@ def show(task: Task, batch: Batch, row: int) -> str:
         else:
             words.append(f"v{token}" if token in answers else str(token))
     return " ".join(words)
+
+
+def _text(tokens: list[int]) -> str:
+    """Bytes as letters, those that are none as in Python; <s> and </s>: where a document begins and ends."""
+    marks = {BOS: "<s>", EOS: "</s>"}
+    return "".join(marks[token] if token in marks else ascii(chr(token))[1:-1] for token in tokens)
 
 
 def _both(token: int, half: int) -> str:
@@ -169,4 +179,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    signal(SIGPIPE, SIG_DFL)  # `| head` ends it in silence
     main()
