@@ -36,6 +36,7 @@ BAD = [
     ([WINDOW, "optim.batch_size=0"], "optim.batch_size (=0) must be"),
     ([WINDOW, "optim.betas=[0.9]"], "optim.betas (=[0.9]) must be two numbers"),
     ([WINDOW, "optim.schedule=linear"], "optim.schedule (='linear') must be one of cosine, constant"),
+    ([WINDOW, "loss=some"], "loss (='some') must be one of answers, all."),
     ([WINDOW, "max_examples=0"], "max_examples (=0) must be at least 1."),
     ([WINDOW, "task=mqar_single", "task.num_kv_pairs=17"], "must be at most seq_len (=64)"),
     ([WINDOW, "task.vocab_size=8"], "task.vocab_size (=8)"),

@@ -23,6 +23,7 @@ from zoo.config.cell import Cell
 from zoo.mixers.base import Mixer
 from zoo.mixers.feature_maps import FeatureMap
 from zoo.results.outcome import reason
+from zoo.tasks.all_tokens import AllTokens
 from zoo.tasks.base import Task
 from zoo.tasks.limited import Limited
 
@@ -118,6 +119,7 @@ def task_of(cell: Cell) -> Task:
 
 
 def build_task(config: Mapping[str, Any]) -> Task:
-    """The task of a cell, cut down where `max_examples` says so."""
+    """The task of a cell, asking for all tokens or cut down where `loss` and `max_examples` say so."""
     task, most = make(config["task"], Task), config.get("max_examples")
+    task = AllTokens(task) if config.get("loss") == "all" else task
     return task if most is None else Limited(task, most)

@@ -15,6 +15,7 @@ SCHEMA = 1  # raise it when the meaning of a cell changes: every run id changes 
 # keys that say where and how to run, not what
 MACHINE_ONLY = ("results", "logger", "kernels", "population", "rerun", "keep_weights")
 MACHINE_ONLY_TRAINER = ("accelerator", "step", "threads", "checkpoint_every", "checkpoint_seconds")
+UNSAID = {"loss": "answers"}  # top keys that decide something only where they are not so
 EMPTY = {"callbacks": []}  # of a trainer: settings that decide something only where they are not so
 LATER = {
     ("zoo.mixers.attention.Attention", "dropout"): 0.0
@@ -156,7 +157,8 @@ class Cell:
     @property
     def science(self) -> dict[str, Any]:
         """What decides the numbers: the config without folders, logger, machine and legend texts."""
-        config = {key: value for key, value in self.config.items() if key not in MACHINE_ONLY}
+        left_out = (*MACHINE_ONLY, *UNSAID)
+        config = {key: value for key, value in self.config.items() if key not in left_out} | self.said
         if isinstance(start := config.pop("start", None), str):
             config["start"] = Path(start).name  # wherever it lies
         elif start is not None:
@@ -168,6 +170,13 @@ class Cell:
         trainer = {k: v for k, v in config["trainer"].items() if k not in MACHINE_ONLY_TRAINER}
         config["trainer"] = {k: v for k, v in trainer.items() if k not in EMPTY or v != EMPTY[k]}
         return config | {"mixer_name": self.mixer, "schema": SCHEMA}
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """Top keys that are not as usual, and decide what a task asks."""
+        return {
+            key: self.config[key] for key, usual in UNSAID.items() if self.config.get(key, usual) != usual
+        }
 
     @cached_property
     def run_id(self) -> str:

@@ -31,7 +31,7 @@ from zoo.config.words import GROUPS, first_line, is_plain, keys_of, nameless, pa
 
 ROOT = "config"  # conf/config.yaml
 KEYS = ("d_model", "n_layers", "seed", "lr", "kernels", "population", "max_examples", "results")
-KEYS += ("rerun", "keep_weights")
+KEYS += ("loss", "rerun", "keep_weights")
 NEEDED = (*GROUPS, *KEYS)
 
 

@@ -11,12 +11,13 @@ from zoo.config.cell import Cell
 from zoo.config.words import GROUPS
 from zoo.kernels.choice import Kernels, contradiction
 from zoo.results.outcome import reason
+from zoo.tasks.all_tokens import Loss
 
 SUPPLIED = {"block": ("mixer",)}  # arguments that the program gives, not the config
 TOP = {
     **{"d_model": int, "n_layers": int, "seed": int, "lr": float},
     **{"kernels": Kernels, "population": int | Literal["auto"], "max_examples": int | None, "results": str},
-    "keep_weights": bool | Literal["auto"],
+    **{"loss": Loss, "keep_weights": bool | Literal["auto"]},
 }
 OPTIONAL = ("start",)  # keys that a cell has only where they say something
 POSITIVE = ("d_model", "n_layers", "lr", "population")

@@ -75,7 +75,8 @@ def who(cell: Cell) -> Who:
         "mixer_settings": {k: v for k, v in cell.mixer_settings.items() if k != "_target_"},
         "task": cell.choices["task"],
         "task_settings": cast(
-            TaskSettings, {k: v for k, v in config["task"].items() if not isinstance(v, list | dict)}
+            TaskSettings,
+            {k: v for k, v in config["task"].items() if not isinstance(v, list | dict)} | cell.said,
         ),
         "d_model": cell.d_model,
         "n_layers": config["n_layers"],

@@ -116,7 +116,11 @@ class Who(TypedDict, total=False):
     knob: Annotated[dict[str, Any] | None, Doc("the setting that joins points to a line")]
     mixer_settings: Required[Annotated[dict[str, Any], Doc("columns mixer.<key>")]]
     task: Required[Annotated[Name, Doc("stem of the task's yaml")]]
-    task_settings: Required[Annotated[TaskSettings, Doc("columns task.<key>, without segments")]]
+    task_settings: Required[
+        Annotated[
+            TaskSettings, Doc("columns task.<key>, without segments; task.loss where it is not answers")
+        ]
+    ]
     d_model: Required[Annotated[Positive, Doc("width of the residual stream")]]
     n_layers: Required[Annotated[Positive, Doc("how many layers")]]
     seed: Required[Annotated[Seed, Doc("of weights and data")]]
