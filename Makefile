@@ -24,9 +24,9 @@ demo: setup  ## a small sweep on the CPU, its Pareto plot, and expected against 
 check: setup  ## lint, types, the laws of what changed against main, a smoke cell (a minute)
 	$(BIN)/python -m tests.check
 
-# one process more than the cores of CI: some tests wait, for SLURM above all
+# one process more than the cores of CI: some tests wait, for SLURM above all; the order is tests/conftest.py's
 test: setup  ## the tests (minutes, no GPU)
-	$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not slow and not gpu'
+	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder -m 'not slow and not gpu'
 
 test-slow: setup  ## the tests that train to a score, and the exhaustive forms of others
 	$(BIN)/python -m pytest -m slow

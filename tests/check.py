@@ -1,6 +1,6 @@
 """A look before a commit: lint, types, the laws of what changed against main, a smoke cell.  `make check`
 
-Where git cannot say what changed, and where nothing did, all of it is looked at.
+On main itself: of what its last commit changed.  Where git cannot say, all of it is looked at.
 """
 
 import subprocess
@@ -20,18 +20,20 @@ MOST = 12  # mixers whose variants are looked at too
 PYTHON = (sys.executable, "-m")
 LAWS = "tests/test_mixer_laws.py"
 TASKS = ("zoo/tasks/", "conf/task/", "tests/tasks/")
+TYPED = ("zoo/", "analysis/", "hydra_plugins/", "benchmarks/")  # as in pyproject.toml
 EVERYWHERE = ("tests/registry.py", "tests/conftest.py", LAWS, "constraints.txt", "pyproject.toml")
 
 
 def main() -> int:
     """0 where all is well."""
     began, paths = time.monotonic(), changed()
-    words = [path for path in paths if path.endswith(".py")]
+    typed = [path for path in paths if path.endswith(".py") and path.startswith(TYPED)]
     bin_of = Path(sys.executable).parent
     with TemporaryDirectory() as place, ThreadPoolExecutor(2) as two:
         lint = [[bin_of / "ruff", "format", "--check", "."], [bin_of / "ruff", "check", "."]]
         smoke = [*PYTHON, "zoo.run", "mixer=sliding_window", "experiment=smoke", f"results={place}"]
-        lanes = [*lint, [bin_of / "pyright", *words]], [*laws(paths), smoke]
+        types = [[bin_of / "pyright", *typed]] if typed or not paths else []
+        lanes = [*lint, *types], [*laws(paths), smoke]
         failed = [found for lane in two.map(run, lanes) for found in lane]
     print(
         f"{len(paths) or 'all'} files, {time.monotonic() - began:.0f} s: {'; '.join(failed) or 'all is well'}"
@@ -51,12 +53,14 @@ def run(commands: Iterable[list[str | Path]]) -> list[str]:
 
 
 def changed() -> list[str]:
-    """Files that differ from where this branch left main, as they stand now."""
+    """Files that differ from where this branch left main, or from the last commit, as they stand now."""
     main = next((name for name in ("main", "origin/main") if git("rev-parse", "-q", "--verify", name)), None)
     base = git("merge-base", "HEAD", main) if main else []
-    if not base:
-        return []
-    found = git("diff", "--name-only", base[0]) + git("ls-files", "--others", "--exclude-standard")
+    return (differing(base[0]) or differing("HEAD~1")) if base else []
+
+
+def differing(base: str) -> list[str]:
+    found = git("diff", "--name-only", base) + git("ls-files", "--others", "--exclude-standard")
     return sorted(path for path in set(found) if (ROOT / path).is_file())
 
 

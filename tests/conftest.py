@@ -1,4 +1,4 @@
-"""Shared by all tests: one thread, and every mixer that conf/mixer registers, with its variants."""
+"""Shared by all tests: one thread, a seed, and which of them run in one worker of pytest-xdist."""
 
 import os
 
@@ -7,11 +7,33 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 import torch
 
+# groups that take long, which begin first: no worker is left alone with one at the end
+LONGEST = (
+    *("triton one", "slurm", "tests/test_mixer_laws.py", "triton two", "kills"),
+    *("tests/test_launcher.py", "tests/analysis/test_notebook.py", "tests/bench/test_gpu_script.py"),
+    *("terminal", "browser", "tests/test_interrupts.py", "tests/test_readme.py", "tests/test_every_leaf.py"),
+)
+
 
 @pytest.fixture(autouse=True)
 def _one_thread_and_seeded() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A file's tests share a worker, and so what they import and make, unless they name another group."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.split("::")[0]))
+    if getattr(config.option, "loadgroup", False):
+        items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    marker = item.get_closest_marker("xdist_group")
+    return LONGEST.index(marker.args[0]) if marker and marker.args[0] in LONGEST else len(LONGEST)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

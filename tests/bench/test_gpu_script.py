@@ -27,7 +27,6 @@ from zoo.config.compose import compose
 SLOW = ["timeit", "-n", "1", "-r", "1", "import time; time.sleep(60)"]
 
 
-@pytest.mark.xdist_group("gpu_script")
 def test_a_few_parts_run_at_tiny_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(ROOT)
     words = ["layers", "sweep", "--device", "cpu", "--small", "--out", str(tmp_path)]

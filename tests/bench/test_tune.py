@@ -127,7 +127,6 @@ def test_every_call_looks_up_the_table_that_is_tuned_for_it():
 
 @needs_triton
 @pytest.mark.timeout(300)
-@pytest.mark.xdist_group("triton")
 def test_what_spills_or_does_not_compile_is_said_so_by_a_process_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -164,7 +163,6 @@ for cut in (Blocks(32, 16, 4, 1), Blocks(64, 128, 4, 1)):
 
 
 @needs_triton
-@pytest.mark.xdist_group("triton")
 def test_a_choice_that_gives_something_else_is_found_out(tmp_path: Path):
     """Blocks that pass by and do not divide those that stay: keys count twice."""
     settings = {"TRITON_INTERPRET": "1", "TRITON_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}

@@ -1,6 +1,6 @@
 """Run by test_interpreted.py: every mixer that an op with a Triton form serves keeps its laws through it.
 
-What is trained takes long: for one of the mixers that call the same ops; the others with -m slow.
+Beyond the outputs, one of the mixers that call the same ops will do; the others with -m slow.
 """
 
 import pytest
@@ -12,11 +12,10 @@ LENGTH = 18
 CASES = [case for case in laws.served() if not case.changes]  # the variants: on a card
 FIRST = list({laws.ops_of(case): case for case in reversed(CASES)}.values())
 OTHERS = [pytest.param(case, marks=pytest.mark.slow) for case in CASES if case not in FIRST]
-every = pytest.mark.parametrize("case", CASES, ids=str)
 one_of_a_kind = pytest.mark.parametrize("case", [*FIRST, *OTHERS], ids=str)
 
 
-@every
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_parts_make_the_whole(case: Case):
     laws.parts_make_the_whole(case, "cpu", LENGTH, [7, 16, 17])
 
@@ -26,7 +25,7 @@ def test_gradients_are_those_of_the_definition(case: Case):
     laws.gradients_are_those_of_the_definition(case, "cpu", LENGTH)
 
 
-@every
+@one_of_a_kind
 def test_the_past_stands_still(case: Case):
     laws.the_past_stands_still(case, "cpu", LENGTH)
 

@@ -10,6 +10,7 @@ from tests.command import Zoo
 from tests.slurm.cluster import Cluster, why_not
 
 
+@pytest.hookimpl(tryfirst=True)  # as that of tests/conftest.py, which leaves a group alone
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reason = why_not()
     for item in items:
