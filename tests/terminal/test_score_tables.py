@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from zoo.launch.score_tables import print_whole, result_table, slice_table, summary
+from zoo.launch.score_tables import print_results, print_whole, result_table, slice_table, summary
 
 
 def record(seed: int, accuracy: float | None, status: str = "ok", lr: float = 0.01) -> dict[str, Any]:
@@ -57,3 +57,19 @@ def test_nothing_is_cut_away(capsys: pytest.CaptureFixture[str], width: int):
 
 def test_a_percentage_is_named():
     assert summary(record(0, 0.5)) == "test seq_len/num_kv_pairs 32/4: 50.0% (coverage 50.0%), 128/32: 50.0%"
+
+
+def test_each_task_has_a_table_and_many_slices_have_several(capsys: pytest.CaptureFixture[str]):
+    """80 columns hold neither 24 slices side by side nor those of two tasks."""
+    entry = {"split": "test", "accuracy": 0.5, "loss": 1.0, "answers": 8, "rows": 2, "coverage": 1.0}
+    many = [entry | {"slice": {"seq_len": 64 * i, "subtask": f"multikey_{i}"}} for i in range(1, 25)]
+    found = [record(0, 0.7) | {"task": "mqar"}, record(0, 0.5) | {"task": "ruler", "slices": many}]
+    print_results(Console(width=80), found)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    titles = [line for line in lines if line.startswith("all: task=")]
+    assert titles[0].startswith("all: task=mqar") and len(titles) > 2
+    words = " ".join(lines).split()
+    assert all(words.count(f"multikey_{i}") == 1 for i in range(1, 25)) and words.count("50.0%") == 24
+    print_results(Console(width=600), found[1:])
+    assert sum("sliding_window" in line for line in capsys.readouterr().out.splitlines()) == 1

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from zoo.config.cell import Cell
 from zoo.launch.remaining import Remaining, duration, forecasts
-from zoo.launch.score_tables import MOST_ROWS, percent, print_whole, result_table, slice_table, summary
+from zoo.launch.score_tables import MOST_ROWS, percent, print_results, print_whole, slice_table, summary
 from zoo.results.outcome import Failure
 from zoo.results.outcome import Progress as CellProgress
 from zoo.terminal import console
@@ -174,7 +174,7 @@ class SweepDisplay:
     def report(self, records: Sequence[dict[str, Any]], failures: Sequence[Failure]) -> None:
         """The tables at the end: every result, then every failure."""
         if records:
-            print_whole(self.console, result_table(records), result_table(records, narrow=True))
+            print_results(self.console, records)
         diverged = sum(record["status"] == "diverged" for record in records)
         if diverged:
             self.console.print(f"{diverged} diverged: their loss was not finite; they stay in the data")

@@ -18,14 +18,35 @@ Record = dict[str, Any]
 Slice = tuple[tuple[str, Any], ...]  # the items of its dict
 
 
-def result_table(records: Iterable[Record], narrow: bool = False) -> Table:
+def print_results(screen: Console, records: Sequence[Record]) -> None:
+    """A table for each task, as wide as the screen at most: of many slices several, some of them in each."""
+    tasks: dict[Any, list[Record]] = defaultdict(list)
+    for record in records:
+        tasks[record.get("task")].append(record)
+    for task, own in tasks.items():
+        slices, name = _slices(own), f"task={task}" if len(tasks) > 1 else ""
+        wide, size = [result_table(own, name=name)], len(slices)
+        parts = [result_table(own, narrow=True, name=name)]
+        while size > 1 and not (_fit(screen, wide) or _fit(screen, parts)):
+            size = -(-size // 2)
+            cuts = [slices[i : i + size] for i in range(0, len(slices), size)]
+            wide = parts = [result_table(own, True, name, cut) for cut in cuts]
+        for layouts in zip(wide, parts, strict=True):
+            print_whole(screen, *layouts)
+
+
+def result_table(
+    records: Iterable[Record], narrow: bool = False, name: str = "", only: Sequence[Slice] | None = None
+) -> Table:
     """One row a point and learning rate, one column a test slice: accuracy, over seeds where there are
     several.  Of very many, the first.  Width and rate are named in the title where they are all the same.
 
-    narrow: each row in two lines.
+    narrow: each row in two lines.  name: stands in the title.  only: some of the slices, named over several
+    lines, and those who were asked them.
     """
     groups: dict[Any, list[Record]] = defaultdict(list)
-    for record in sorted(records, key=lambda r: tuple(r[key] for key in SORTED_BY)):
+    asked = [record for record in records if only is None or not set(only).isdisjoint(_slices([record]))]
+    for record in sorted(asked, key=lambda r: tuple(r[key] for key in SORTED_BY)):
         groups[record["point"], record["lr"]].append(record)
     rows, more = list(groups.values())[:MOST_ROWS], len(groups) - MOST_ROWS
     several = any(len(group) > 1 for group in rows)
@@ -39,13 +60,14 @@ def result_table(records: Iterable[Record], narrow: bool = False) -> Table:
     }
     texts = {name: [text(group) for group in rows] for name, text in columns.items()}
     same = [name for name in ("d_model", "lr") if len(set(texts[name])) == 1]
-    slices = list(dict.fromkeys(_slice(entry) for group in rows for r in group for entry in _tests(r)))
-    table = slim(_title([f"{name}={texts[name][0]}" for name in same], slices, several))
-    shown = [name for name in columns if name not in same]
-    for name in (*shown, *map(_values, slices)):
-        table.add_column(name, justify="left" if name == "mixer" else "right", no_wrap=True)
+    slices = only or _slices(record for group in rows for record in group)
+    all_share = [name] * bool(name) + [f"{column}={texts[column][0]}" for column in same]
+    table = slim(_title(all_share, slices, several))
+    shown = [column for column in columns if column not in same]
+    for column in (*shown, *(_values(s).replace("/", "\n") if only else _values(s) for s in slices)):
+        table.add_column(column, justify="left" if column == "mixer" else "right", no_wrap=True)
     for i, group in enumerate(rows):
-        table.add_row(*(texts[name][i] for name in shown), *(_score(group, s, gap) for s in slices))
+        table.add_row(*(texts[column][i] for column in shown), *(_score(group, s, gap) for s in slices))
     if more > 0:
         table.caption = f"and {more} more: python -m zoo.collect writes them all"
     return table
@@ -69,13 +91,20 @@ def slice_table(record: Record) -> Table:
 
 def print_whole(screen: Console, *layouts: Table) -> None:
     """The first that fits, else the last: a terminal then breaks its lines, and nothing is cut away."""
-    free = screen.options.update(width=1000)
-    wanted = [Measurement.get(screen, free, table).maximum for table in layouts]
-    fits = next((i for i, width in enumerate(wanted) if width <= screen.width), None)
+    fits = next((table for table in layouts if _fit(screen, [table])), None)
     if fits is not None:
-        screen.print(layouts[fits])
+        screen.print(fits)
     else:
-        Console(highlight=False, width=wanted[-1]).print(layouts[-1])
+        Console(highlight=False, width=_width(screen, layouts[-1])).print(layouts[-1])
+
+
+def _fit(screen: Console, tables: Sequence[Table]) -> bool:
+    return max(_width(screen, table) for table in tables) <= screen.width
+
+
+def _width(screen: Console, table: Table) -> int:
+    """That it would like to have."""
+    return Measurement.get(screen, screen.options.update(width=1000), table).maximum
 
 
 def percent(value: float | None) -> str:
@@ -107,6 +136,11 @@ def _title(same: Sequence[str], slices: Sequence[Slice], several: bool) -> str:
     every = f"\nall: {' '.join(same)}" if same else ""
     keys = " or ".join(dict.fromkeys(map(_keys, slices)))
     return f"accuracy on the test split, by slice ({keys}){spread}{every}"
+
+
+def _slices(records: Iterable[Record]) -> list[Slice]:
+    """What they were tested on, each once."""
+    return list(dict.fromkeys(_slice(entry) for record in records for entry in _tests(record)))
 
 
 def _tests(record: Record) -> list[dict[str, Any]]:

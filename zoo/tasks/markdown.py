@@ -19,6 +19,7 @@ hold for all of them.
 - **answers**: the most that a row asks for. **groups**: how scores are told apart.
 - **chance**: what the best guess scores that knows the task and not the row, over the test slices.
 - **oracle**: what an exact program scores on test rows. It sees a row up to the place where it is asked.
+- How fast rows are made: [benchmarks/tables/tasks.md](../benchmarks/tables/tasks.md).
 
 | task | asks | kind | tokens | test slices | answers | groups | chance | oracle |
 |---|---|---|--:|---|--:|---|--:|--:|"""
