@@ -19,7 +19,7 @@ from analysis.statistics.scored import means
 from tests.analysis import fake, study
 
 ROOT = Path(__file__).parents[2]
-OF_NO_SWEEP = {"forgetting_curve", "groups", "knobs", "load_distance"}
+OF_NO_SWEEP = {"forgetting_curve", "groups", "knobs", "load_distance", "speed"}
 OF_A_MIXTURE = ("based_fig2", "curves", "distance", "heat_map", "loads", "lr_profiles", "variants")
 SEEDS = (0, 1, 2)
 

@@ -125,9 +125,12 @@ def test_the_code_of_the_page_runs(home: Path) -> None:
 
 
 def test_speed_has_decoding_where_that_is_exact(home: Path) -> None:
-    assert evaluate.main([str(home), "evaluation=speed", "evaluation.seq_len=16"]) == 0
+    words = ["evaluation=speed", "evaluation.seq_len=[8,16]", "evaluation.batch=[1,2]"]
+    assert evaluate.main([str(home), *words]) == 0
     found = load_evaluations(home, "speed")
-    assert (found.tokens_per_second > 0).all() and set(found.seq_len) == {16}
+    assert (found.tokens_per_second > 0).all() and set(found.seq_len) == {8, 16}
+    kept = found.query("mixer == 'attention'").set_index(["what", "seq_len", "batch"]).state_bytes
+    assert kept["decode", 16, 2] == 2 * kept["prefill", 16, 1] > kept["decode", 8, 2]
     assert dict(found.groupby("mixer").what.apply(set))["attention"] == {"prefill", "decode"}
 
 

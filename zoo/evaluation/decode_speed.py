@@ -14,8 +14,10 @@ ENOUGH_S = 0.5  # a slow model makes fewer steps
 
 
 @torch.no_grad()
-def decode_tokens_per_second(model: SequenceModel, seq_len: int, device: torch.device | str) -> float | None:
-    """`BATCH` over the median time of a step of one token, at the end of sequences of `seq_len` tokens.
+def decode_tokens_per_second(
+    model: SequenceModel, seq_len: int, device: torch.device | str, batch: int = BATCH
+) -> float | None:
+    """`batch` over the median time of a step of one token, at the end of sequences of `seq_len` tokens.
 
     Embedding, layers and norms; without the head, which is the same for every mixer.  In the dtype of the
     weights, on whatever else this machine is doing: compare it within one machine, and by its median.
@@ -26,32 +28,34 @@ def decode_tokens_per_second(model: SequenceModel, seq_len: int, device: torch.d
     training = model.training
     model.eval()
     try:
-        seconds = _seconds(model, seq_len, device)
+        seconds = _seconds(model, seq_len, device, batch)
     except Refused:
         return None
     finally:
         model.train(training)
-    return BATCH / median(seconds[len(seconds) // 2 :]) if seconds else None
+    return batch / median(seconds[len(seconds) // 2 :]) if seconds else None
 
 
 @torch.no_grad()
-def prefill_tokens_per_second(model: SequenceModel, seq_len: int, device: torch.device | str) -> float:
-    """All tokens of `BATCH` sequences over the median time of `forward`; otherwise as for decoding.
+def prefill_tokens_per_second(
+    model: SequenceModel, seq_len: int, device: torch.device | str, batch: int = BATCH
+) -> float:
+    """All tokens of `batch` sequences over the median time of `forward`; otherwise as for decoding.
 
     `eval()` and the kernels are the caller's.
     """
-    tokens = torch.zeros(BATCH, seq_len, dtype=torch.long, device=device)
+    tokens = torch.zeros(batch, seq_len, dtype=torch.long, device=device)
     seconds: list[float] = []
     while len(seconds) < 2 or (len(seconds) < STEPS and sum(seconds) < ENOUGH_S):
         began = _now(device)
         model(tokens)
         seconds.append(_now(device) - began)
-    return BATCH * seq_len / median(seconds[1:])
+    return batch * seq_len / median(seconds[1:])
 
 
-def _seconds(model: SequenceModel, seq_len: int, device: torch.device | str) -> list[float]:
+def _seconds(model: SequenceModel, seq_len: int, device: torch.device | str, batch: int) -> list[float]:
     """Of each step."""
-    tokens = torch.zeros(BATCH, seq_len, dtype=torch.long, device=device)
+    tokens = torch.zeros(batch, seq_len, dtype=torch.long, device=device)
     prefix = max(1, seq_len - 2 * STEPS)
     _, state = model.extend(tokens[:, :prefix])
     seconds = []

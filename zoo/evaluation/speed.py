@@ -1,33 +1,55 @@
 """How fast a trained model reads a prompt and decodes after it, on this machine as busy as it is."""
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import pandas as pd
 
 from zoo.checks import at_least
 from zoo.evaluation.base import Evaluation
-from zoo.evaluation.decode_speed import BATCH, decode_tokens_per_second, prefill_tokens_per_second
+from zoo.evaluation.decode_speed import decode_tokens_per_second, prefill_tokens_per_second
 from zoo.evaluation.trained import Trained
+from zoo.state import peak
 
 
 class Speed(Evaluation):
-    """One row for `prefill`, and one for `decode` where the model has exact decoding: tokens_per_second of
-    `batch` sequences of seq_len tokens, by the median (`zoo.evaluation.decode_speed`), on `device`.
+    """For every length and batch a row for `prefill`, and one for `decode` where that is exact:
+    tokens_per_second of `batch` sequences of seq_len tokens, by the median (`zoo.evaluation.decode_speed`),
+    on `device`; state_bytes: the most that all of them keep while they are decoded.
 
-    seq_len: tokens; None: the longest test sequence of the task.
+    seq_len: tokens, one length or several; None: the longest test sequence of the task.
+    batch: sequences at once, one count or several.
     """
 
-    def __init__(self, *, seq_len: int | None) -> None:
-        if seq_len is not None:
-            at_least("evaluation.seq_len", seq_len, 1)
-        self.seq_len = seq_len
+    def __init__(self, *, seq_len: int | Sequence[int] | None, batch: int | Sequence[int]) -> None:
+        self.seq_lens = [] if seq_len is None else _several("evaluation.seq_len", seq_len)
+        self.batches = _several("evaluation.batch", batch)
 
     def table(self, trained: Trained) -> pd.DataFrame:
-        length = self.seq_len or max(segment.seq_len for segment in trained.task.segments("test"))
-        trained.model.check_length(length)
-        with trained.at_work():
-            speeds = {
-                "prefill": prefill_tokens_per_second(trained.model, length, trained.device),
-                "decode": decode_tokens_per_second(trained.model, length, trained.device),
-            }
-        shape = {"seq_len": length, "batch": BATCH, "device": str(trained.device)}
-        rows = [{"what": what, "tokens_per_second": speed} | shape for what, speed in speeds.items() if speed]
-        return pd.DataFrame(rows)
+        longest = max(segment.seq_len for segment in trained.task.segments("test"))
+        lengths = self.seq_lens or [longest]
+        trained.model.check_length(max(lengths))
+        return pd.DataFrame(
+            [row for length in lengths for batch in self.batches for row in _rows(trained, length, batch)]
+        )
+
+
+def _rows(trained: Trained, length: int, batch: int) -> Iterator[dict[str, Any]]:
+    model, device = trained.model, trained.device
+    with trained.at_work():
+        speeds = {
+            "prefill": prefill_tokens_per_second(model, length, device, batch),
+            "decode": decode_tokens_per_second(model, length, device, batch),
+        }
+    state = batch * peak(model.state_size, length).resident * model.embedding.element_size()
+    shape = {"seq_len": length, "batch": batch, "state_bytes": state, "device": str(device)}
+    return ({"what": what, "tokens_per_second": speed} | shape for what, speed in speeds.items() if speed)
+
+
+def _several(name: str, counts: int | Sequence[int]) -> list[int]:
+    found = [counts] if isinstance(counts, int) else list(counts)
+    if not found:
+        raise ValueError(f"{name} is empty: name at least one.")
+    for count in found:
+        at_least(name, count, 1)
+    return found

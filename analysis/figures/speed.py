@@ -1,0 +1,106 @@
+"""Tokens a second and bytes of state against length, and accuracy against both."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
+
+from analysis.drawing import page
+from analysis.drawing.style import Look, Style, looks
+from analysis.figures.gallery import Picture, Study
+from analysis.statistics import scored
+from analysis.statistics.points import in_words
+
+KEPT = ["point", "mixer", "label", "family", "series", "d_model", "knobs", "accuracy"]
+ASKED = ["what", "seq_len", "batch"]
+SHAPES = ("-", "--", ":", "-.")  # of lines: a batch each
+
+
+def figure(study: Study, style: Style) -> Picture:
+    """Of the answers to evaluation=speed; of the seeds of a setting the median."""
+    points = scored.means(study.table)
+    of = study.table.drop_duplicates("run_id")[["run_id", "point"]]
+    asked = study.evaluations("speed").drop(columns="mixer").merge(of, on="run_id")
+    if asked.duplicated(["run_id", *ASKED]).any():
+        raise ValueError("speed was asked more than once: keep one answer a cell, in evaluations/.")
+    rows = asked.groupby(["point", *ASKED], as_index=False).agg(
+        tokens_per_second=("tokens_per_second", "median"),
+        slowest=("tokens_per_second", "min"),
+        fastest=("tokens_per_second", "max"),
+        state_bytes=("state_bytes", "first"),
+        cells=("run_id", "nunique"),
+    )
+    rows = rows.merge(points[KEPT], on="point").sort_values(["family", "point", *ASKED])
+    batches = " and ".join(f"{batch:,}" for batch in sorted(set(rows["batch"])))
+    longest = max(rows["seq_len"])
+    says = [
+        f"Tokens a second of {batches} sequences at once, against their length; state that is kept for "
+        f"decoding them; accuracy against both at {longest:,} tokens and the largest batch. Median of the "
+        "seeds, on one machine as busy as it was."
+    ]
+    return Picture(_draw(rows, says[0], style), rows, says, {})
+
+
+def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
+    figure = page.new(style.width * (1 if style.below else 1.6), 1.4 * style.height)
+    ((prefill, decode, state), (by_prefill, by_decode, by_state)) = figure.subplots(2, 3)
+    style_of = looks(rows)
+    last = rows.loc[(rows["seq_len"] == max(rows["seq_len"])) & (rows["batch"] == max(rows["batch"]))]
+    for what, line, point in (("prefill", prefill, by_prefill), ("decode", decode, by_decode)):
+        _lines(line, rows.loc[rows["what"] == what], "tokens_per_second", style_of)
+        _points(point, last.loc[last["what"] == what], "tokens_per_second", style_of)
+        line.set_ylabel(f"{what.capitalize()}, tokens/s")
+        point.set_xlabel(f"{what.capitalize()}, tokens/s")
+    _lines(state, rows.drop_duplicates(["point", "seq_len", "batch"]), "state_bytes", style_of)
+    _points(by_state, last.drop_duplicates("point"), "state_bytes", style_of)
+    state.set_ylabel("State, bytes")
+    by_state.set_xlabel("State, bytes")
+    by_prefill.set_ylabel("Test accuracy")
+    page.finish(figure, _handles(rows, style_of), caption, style)
+    return figure
+
+
+def _lines(ax: Axes, rows: pd.DataFrame, value: str, style_of: dict[str, Look]) -> None:
+    batches = sorted(set(rows["batch"]))
+    for (_, batch), line in rows.groupby(["point", "batch"]):
+        look = style_of[line["series"].iloc[0]]
+        dash = SHAPES[batches.index(batch) % len(SHAPES)]
+        ax.plot(line["seq_len"], line[value], color=look.colour, marker=look.marker, linestyle=dash)
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    ax.set_xlabel("Tokens")
+    ax.xaxis.set_major_locator(FixedLocator(sorted(set(rows["seq_len"]))))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
+    _ones_twos_fives(ax.yaxis)
+
+
+def _points(ax: Axes, rows: pd.DataFrame, value: str, style_of: dict[str, Look]) -> None:
+    for row in rows.to_dict("records"):
+        look = style_of[row["series"]]
+        ax.plot(row[value], row["accuracy"], color=look.colour, marker=look.marker)
+    ax.set_xscale("log")
+    _ones_twos_fives(ax.xaxis)
+    ax.set_ylim(-0.03, 1.06)
+
+
+def _ones_twos_fives(axis: XAxis | YAxis) -> None:
+    axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(EngFormatter(sep=" "))
+
+
+def _handles(rows: pd.DataFrame, style_of: dict[str, Look]) -> page.Handles:
+    batches = sorted(set(rows["batch"]))
+    handles: page.Handles = []
+    for row in rows.drop_duplicates("point").to_dict("records"):
+        look = style_of[row["series"]]
+        handles.append(Line2D([], [], color=look.colour, marker=look.marker, label=in_words(row)))
+    if len(batches) > 1:
+        handles += [
+            Line2D([], [], color="black", linestyle=SHAPES[i % len(SHAPES)], label=f"{batch:,} at once")
+            for i, batch in enumerate(batches)
+        ]
+    return handles

@@ -1,0 +1,65 @@
+"""The picture of speeds: the median of the seeds, a line a batch, accuracy at the longest texts."""
+
+from dataclasses import dataclass
+
+import matplotlib
+import pandas as pd
+import pytest
+
+from analysis.drawing.style import SCREEN, rc
+from analysis.figures import speed as picture
+from tests.analysis import study
+
+
+@dataclass
+class Asked:
+    table: pd.DataFrame
+    found: pd.DataFrame
+
+    def evaluations(self, name: str) -> pd.DataFrame:
+        assert name == "speed"
+        return self.found
+
+
+@pytest.fixture
+def asked() -> Asked:
+    """Two seeds of one mixer, and one whose decoding is not exact."""
+    records = [study.record("fast", 0.5, seed=seed, state=10) for seed in (0, 1)]
+    records.append(study.record("blurred", 0.75, state=99))
+    rows = [
+        {"run_id": record["run_id"], "mixer": "?", "what": what, "seq_len": length, "batch": batch}
+        | {"tokens_per_second": 100.0 * batch * (1 + record["seed"]), "state_bytes": 4 * batch * length}
+        for record in records
+        for what in ("prefill", "decode")
+        for length in (64, 256)
+        for batch in (1, 8)
+        if record["mixer"] == "fast" or what == "prefill"
+    ]
+    return Asked(study.table(records), pd.DataFrame(rows))
+
+
+def test_speed_against_length_and_accuracy_against_speed(asked: Asked) -> None:
+    with matplotlib.rc_context(rc(SCREEN)):
+        found = picture.figure(asked, SCREEN)  # type: ignore[arg-type]
+    at = found.rows.set_index(["mixer", "what", "seq_len", "batch"])
+    assert at.loc[
+        ("fast", "decode", 64, 8), ["slowest", "tokens_per_second", "fastest", "cells"]
+    ].tolist() == [
+        800,
+        1200,
+        1600,
+        2,
+    ]
+    prefill, decode, state, by_prefill, by_decode, by_state = found.figure.axes
+    assert [len(ax.lines) for ax in (prefill, decode, state)] == [4, 2, 4]  # a point and batch each
+    assert {line.get_linestyle() for line in decode.lines} == {"-", "--"}
+    assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in by_decode.lines] == [(1200, 0.5)]
+    assert sorted(line.get_ydata()[0] for line in by_prefill.lines) == [0.5, 0.75]
+    assert {line.get_xdata()[0] for line in by_state.lines} == {4 * 8 * 256}
+    assert "1 and 8 sequences at once" in found.says[0] and "at 256 tokens" in found.says[0]
+
+
+def test_one_answer_a_cell(asked: Asked) -> None:
+    asked.found = pd.concat([asked.found] * 2)
+    with pytest.raises(ValueError, match="asked more than once"):
+        picture.figure(asked, SCREEN)  # type: ignore[arg-type]
