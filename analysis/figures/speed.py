@@ -64,9 +64,9 @@ def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
 
 def _lines(ax: Axes, rows: pd.DataFrame, value: str, style_of: dict[str, Look]) -> None:
     batches = sorted(set(rows["batch"]))
-    for (_, batch), line in rows.groupby(["point", "batch"]):
+    for _, line in rows.groupby(["point", "batch"]):
         look = style_of[line["series"].iloc[0]]
-        dash = SHAPES[batches.index(batch) % len(SHAPES)]
+        dash = SHAPES[batches.index(line["batch"].iloc[0]) % len(SHAPES)]
         ax.plot(line["seq_len"], line[value], color=look.colour, marker=look.marker, linestyle=dash)
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
