@@ -25,7 +25,7 @@ HEAD = """# Rows a second
 
 Each task's rows on one core ({cores} in the machine, one thread), made in blocks of {block:,} from the
 training segment whose length is nearest {length} tokens: rows a second of processor time, and from it the
-seconds of {rows:,} rows of {length} tokens, in proportion to tokens. `python -m benchmarks.tasks` makes this table.
+seconds of {rows:,} rows of {length} tokens, in proportion to tokens. `python -m benchmarks.tasks` makes it.
 
 | task | tokens a row | rows a second | s for {rows:,} rows of {length} tokens |
 |---|--:|--:|--:|"""
