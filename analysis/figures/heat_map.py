@@ -1,5 +1,6 @@
 """Recall at each slice of the test split: a row a mixer and setting, a column a slice."""
 
+import re
 import textwrap
 
 import numpy as np
@@ -13,26 +14,30 @@ from analysis.drawing.style import Style, by_family, looks, small
 from analysis.figures.gallery import Picture, Study
 from analysis.records import cells
 from analysis.statistics import scored
-from analysis.statistics.chance import SAID, chance, said
+from analysis.statistics.chance import SAID, said
 from analysis.statistics.points import in_words
 
+APART = " | "  # a load and a slice of it
+TESTS = re.compile(r"(, )?(mean of \d+ slices: .*|[\w, ]+ = [^=]*)$")  # the slices, which the columns say
 MOST = 40  # rows; of more settings, each series shows its best
 GUESS = {True: "chance, 1/n", False: "chance"}  # whether it is a guess among the row's values
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Cells of one load each are put together in the row of their mixer and setting."""
+    """Cells of one load each are put together in the row of their mixer and setting; where a slice was asked
+    for in several loads (of tasks, say), each load has its columns.
+    """
     rows = scored.alone(study.table)
     rows = rows.assign(unit=[in_words(row) for row in rows.to_dict("records")])
-    if len(rows) > len(rows.drop_duplicates(["unit", "slice"])):
-        asked = "; ".join(sorted(set(rows["load"])))
-        raise ValueError(f"A slice was asked for in several loads ({asked}): choose one with --where.")
+    several = len(rows) > len(rows.drop_duplicates(["unit", "slice"]))
+    rows["column"] = (rows["load"] + APART if several else "") + rows["slice"]
     shown = _best(rows) if len(set(rows["unit"])) > MOST else rows
     left_out = " Of each mixer the setting with the best mean." if len(shown) < len(rows) else ""
     says = [
         f"Accuracy in per cent at each slice of the test split. {caption(rows, ranges=False)}{left_out}",
     ]
-    return Picture(_draw(shown, study.table, says[0], style), rows, says, {})
+    drawn = _draw(shown, study.table, says[0], style)
+    return Picture(drawn, rows.drop(columns="column"), says, {})
 
 
 def _best(rows: pd.DataFrame) -> pd.DataFrame:
@@ -43,21 +48,27 @@ def _best(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw(rows: pd.DataFrame, table: pd.DataFrame, caption: str, style: Style) -> Figure:
-    slices = cells.slices(table, "test")
-    wide, names = _table(rows, table, slices, style.letters)
-    figure = page.new(style.width, 0.9 + sum(0.11 + 0.13 * (1 + name.count("\n")) for name in names))
+    asked = _asked(rows, table)
+    wide, names = _table(rows, table, asked, style.letters)
+    heads = _heads(asked)
+    tall = max((head.count("\n") + 1 for head in heads), default=0)
+    figure = page.new(
+        style.width, 0.9 + 0.13 * tall + sum(0.11 + 0.13 * (1 + name.count("\n")) for name in names)
+    )
     ax = figure.subplots()
     seaborn.heatmap(
         100 * wide, ax=ax, vmin=0, vmax=100, cmap="cividis", annot=True, fmt=".0f", linewidths=0.8,
         annot_kws={"fontsize": small()}, cbar_kws={"label": "Accuracy (per cent)", "aspect": 30, "pad": 0.02},
     )  # fmt: skip
-    keys = [part.partition("=")[0] for part in slices[0].split(",")]
-    values = ["\n".join(part.partition("=")[2] for part in name.split(",")) for name in slices]
-    ax.set_xticklabels(values, rotation=0)
+    values = ["\n".join(part.partition("=")[2] for part in name.split(",")) for _, name in asked.values()]
+    ax.set_xticklabels(values, rotation=0, fontsize=small() if heads else None)
     ax.set_yticklabels(names, rotation=0)
-    ax.set(xlabel=f"slice: {' above '.join(keys)}", ylabel="")
+    ax.set(xlabel=_keys_in_words([name for _, name in asked.values()]), ylabel="")
     ax.tick_params(length=0)
     ax.grid(visible=False)
+    for head, (first, last) in heads.items():
+        ax.text((first + last) / 2, -0.1, head, ha="center", va="bottom", fontsize=small())
+        ax.axvline(last, color="white", linewidth=5)
     style_of, series = looks(rows), dict(zip(rows["unit"], rows["series"], strict=True))
     for label, unit in zip(ax.get_yticklabels(), wide.index, strict=True):
         if unit in series:
@@ -66,23 +77,52 @@ def _draw(rows: pd.DataFrame, table: pd.DataFrame, caption: str, style: Style) -
     return figure
 
 
+def _asked(rows: pd.DataFrame, table: pd.DataFrame) -> dict[str, tuple[str, str]]:
+    """Column -> its load ("": all are of one) and slice, in the order of loads and of difficulty."""
+    found = {}
+    for load in dict.fromkeys(rows["load"] if rows["column"].str.contains(APART).any() else [""]):
+        own = rows.loc[rows["load"] == load, "column"] if load else rows["column"]
+        for name in cells.slices(table, "test"):
+            column = f"{load}{APART}{name}" if load else name
+            if column in set(own):
+                found[column] = (load, name)
+    return found
+
+
+def _heads(asked: dict[str, tuple[str, str]]) -> dict[str, tuple[int, int]]:
+    """What stands above the columns of a load -> where these begin and end."""
+    loads = [load for load, _ in asked.values()]
+    spans = {load: (loads.index(load), loads.index(load) + loads.count(load)) for load in filter(None, loads)}
+    return {
+        textwrap.fill(TESTS.sub("", load).replace("=", " "), max(8, 7 * (last - first))): (first, last)
+        for load, (first, last) in spans.items()
+    }
+
+
+def _keys_in_words(names: list[str]) -> str:
+    keys = [" above ".join(part.partition("=")[0] for part in name.split(",")) for name in names]
+    return f"slice: {' or '.join(dict.fromkeys(keys))}"
+
+
 def _table(
-    rows: pd.DataFrame, table: pd.DataFrame, slices: list[str], letters: int
+    rows: pd.DataFrame, table: pd.DataFrame, asked: dict[str, tuple[str, str]], letters: int
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Units by slices, with chance as the last row where it is known; what each row is called."""
+    """Units by columns, with chance as the last row where it is known; what each row is called."""
     first = rows.drop_duplicates("unit").sort_values(
         ["family", "mixer", "series", "d_model", "state_resident"], key=by_family
     )
-    wide = rows.pivot(index="unit", columns="slice", values="accuracy").reindex(
-        index=first["unit"], columns=slices
+    wide = rows.pivot(index="unit", columns="column", values="accuracy").reindex(
+        index=first["unit"], columns=list(asked)
     )
     widths = len(set(rows["d_model"])) > 1
     names = [
         " ".join(filter(None, [row["series"], f"d_model={row['d_model']}" if widths else "", row["knobs"]]))
         for row in first.to_dict("records")
     ]
-    guesses = np.array([chance(table, [name]) for name in slices])
+    guesses = (
+        rows.drop_duplicates("column").set_index("column")["chance"].reindex(list(asked)).to_numpy(float)
+    )
     if np.isfinite(guesses).all():
-        names.append(GUESS[said(table, slices) == SAID])
+        names.append(GUESS[said(table, [name for _, name in asked.values()]) == SAID])
         wide.loc[names[-1]] = guesses
     return wide, [textwrap.fill(name, letters) for name in names]

@@ -1,0 +1,109 @@
+"""Pictures of several tasks, of RULER's groups, and of what lies beyond training, from made-up records."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+import pandas as pd
+import pytest
+
+from analysis.drawing.style import SCREEN, rc
+from analysis.figures import extrapolation, heat_map, ruler
+from tests.analysis import study
+from zoo.tasks.ruler.questions import GROUPS, QUESTIONS
+
+
+@dataclass
+class Shown:
+    table: pd.DataFrame
+    found: pd.DataFrame | None = None
+
+    def evaluations(self, name: str) -> pd.DataFrame:
+        assert name == "extrapolation" and self.found is not None
+        return self.found
+
+
+@pytest.fixture(autouse=True)
+def _style():  # type: ignore[no-untyped-def]
+    with matplotlib.rc_context(rc(SCREEN)):
+        yield
+
+
+def of_task(task: str, mixer: str, accuracy: float, **of: Any) -> dict[str, Any]:
+    record = study.record(mixer, accuracy, task=task, slices=[(64, 8), (128, 8)], **of)
+    for entry in record["slices"]:
+        entry |= {"slice": {"seq_len": entry["slice"]["seq_len"]}, "chance": 0.25}
+    return record
+
+
+def test_a_slice_of_several_tasks_has_a_column_in_each() -> None:
+    cells = [
+        of_task("parity", "based", 0.5),
+        of_task("majority", "based", 1.0),
+        of_task("parity", "mamba", 0.75),
+    ]
+    found = heat_map.figure(Shown(study.table(cells)), SCREEN)  # type: ignore[arg-type]
+    ax = found.figure.axes[0]
+    numbers = [text.get_text() for text in ax.texts if text.get_text().isdigit()]
+    heads = [text.get_text() for text in ax.texts if text.get_text().startswith("task")]
+    assert heads == ["task majority", "task parity"]
+    assert numbers == ["100", "100", "50", "50", "75", "75", *["25"] * 4]  # Based, Mamba, chance
+
+
+def ruled(mixer: str, seed: int, score: dict[str, float]) -> dict[str, Any]:
+    record = study.record(mixer, 0.5, seed=seed, task="ruler_lite", slices=[(256, i) for i in range(11)])
+    for entry, name in zip(record["slices"], [*QUESTIONS, *QUESTIONS], strict=True):
+        entry |= {"slice": {"seq_len": 256, "subtask": name}, "chance": 0.1, "accuracy": score.get(name, 0.0)}
+        entry["exact_rows"] = score.get(name, 0.0) / 2
+    record["groups"] = []
+    return record
+
+
+def test_ruler_is_reported_by_group_and_the_mean_of_eleven() -> None:
+    cells = [ruled("based", seed, {"single_1": 0.9, "vt": 0.5 + 0.1 * seed}) for seed in (0, 1)]
+    rows = ruler.figure(Shown(study.table(cells)), SCREEN).rows.set_index("group")  # type: ignore[arg-type]
+    assert list(rows.index) == list(GROUPS)
+    assert rows["accuracy"].round(4).to_dict() == {
+        "NIAH-S": 0.3, "NIAH-M": 0.0, "NIAH-M-QV": 0.0, "VT": 0.55, "CF-WE": 0.0,
+        "Average": round(1.45 / 11, 4),
+    }  # fmt: skip
+    assert rows.loc["VT", ["low", "high", "exact_rows"]].tolist() == pytest.approx([0.5, 0.6, 0.275])
+    assert rows["chance"].tolist() == pytest.approx([0.1] * 6)
+
+
+def answers(run_id: str, held: int) -> list[dict[str, Any]]:
+    """Right on up to `held` tokens, and on up to 8 pairs; trained on 4 and 2 pairs at 64 tokens."""
+    about = {"run_id": run_id, "refused": "", "rows": 10, "chance": 0.1}
+    longer = [
+        {"varied": "seq_len", "seq_len": 64 * 2**i, "num_kv_pairs": n, "accuracy": float(64 * 2**i <= held)}
+        | {"holds_90": held, "holds_99": held}
+        for n in (2, 4)
+        for i in range(4)
+    ]
+    more = [
+        {"varied": "num_kv_pairs", "seq_len": 64, "num_kv_pairs": n, "accuracy": float(n <= 8)}
+        | {"holds_90": 8, "holds_99": 8}
+        for n in (4, 8, 16)
+    ]
+    return [about | row for row in longer + more]
+
+
+def test_length_and_load_are_shown_apart_with_how_far_each_seed_reaches() -> None:
+    cells = [study.record("based", 0.5, seed=seed) | {"load_axis": "num_kv_pairs"} for seed in (0, 1)]
+    found = [
+        row for cell, held in zip(cells, (64, 256), strict=True) for row in answers(cell["run_id"], held)
+    ]
+    shown = Shown(study.table(cells), pd.DataFrame(found))
+    picture = extrapolation.figure(shown, SCREEN)  # type: ignore[arg-type]
+    rows = picture.rows.set_index(["varied", "times"])["accuracy"].to_dict()
+    assert rows == {
+        ("seq_len", 1): 1.0, ("seq_len", 2): 0.5, ("seq_len", 4): 0.5, ("seq_len", 8): 0.0,
+        ("num_kv_pairs", 1): 1.0, ("num_kv_pairs", 2): 1.0, ("num_kv_pairs", 4): 0.0,
+    }  # fmt: skip
+    reach = picture.tables["reach"].set_index("varied")["holds_90"].to_dict()
+    assert reach == {"seq_len": "64 256", "num_kv_pairs": "8 8"}
+    assert "(64 tokens; the load stays)" in picture.says[0] and "(4; the length stays)" in picture.says[0]
+    assert {ax.get_title() for ax in picture.figure.axes} >= {
+        "Based, longer rows",
+        "Based, more key-value pairs",
+    }
