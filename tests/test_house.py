@@ -21,7 +21,7 @@ FLOORS = (
     ("zoo.blocks", "zoo.archive", "zoo.collect", "zoo.status", "analysis.records"),
     ("zoo.instantiate",),
     ("zoo.model", "analysis.statistics"),
-    ("zoo.evaluation", "analysis.drawing", "analysis.expected", "analysis.claims"),
+    ("zoo.evaluation", "zoo.adaptation", "analysis.drawing", "analysis.expected", "analysis.claims"),
     ("zoo.training", "analysis.published", "analysis.pareto", "analysis.report"),
     ("zoo.launch", "zoo.bench", "analysis.figures", "analysis.loads"),
     ("zoo.run", "zoo.plan", "zoo.evaluate", "hydra_plugins", "analysis.notebooks"),

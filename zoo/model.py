@@ -20,6 +20,7 @@ from zoo.config.cell import Cell
 from zoo.config.settings import TrainerConfig
 from zoo.instantiate import make, task_of
 from zoo.mixers.base import EMBEDDING, Mixer, Shared
+from zoo.mixers.projections import stretch
 from zoo.stacked import StackedEnds, spherical
 from zoo.state import StateSize, total
 from zoo.tasks.base import Task
@@ -34,7 +35,10 @@ class ModelState(NamedTuple):
 
 def build_model(cell: Cell) -> "SequenceModel":
     """The model of a cell, with its initial weights, in its precision, and with its task's vocabulary."""
-    return model_for(task_of(cell), cell.config).to(weights_dtype(cell.trainer))
+    model = model_for(task_of(cell), cell.config).to(weights_dtype(cell.trainer))
+    if cell.adaptation:
+        stretch(model, cell.adaptation.rope_scale)
+    return model
 
 
 def weights_dtype(trainer: TrainerConfig) -> torch.dtype:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.config.about import about
-from zoo.config.settings import OptimConfig, TrainerConfig, settings
+from zoo.config.settings import AdaptationConfig, OptimConfig, TrainerConfig, settings
 
 SCHEMA = 1  # raise it when the meaning of a cell changes: every run id changes with it
 # keys that say where and how to run, not what
@@ -104,6 +104,12 @@ class Cell:
     def trainer(self) -> TrainerConfig:
         """As `optim`."""
         return settings("trainer", TrainerConfig, self.config["trainer"])
+
+    @cached_property
+    def adaptation(self) -> AdaptationConfig | None:
+        """As `optim`; None: every weight trains, as from the start."""
+        given = self.config.get("adaptation")
+        return None if given is None else settings("adaptation", AdaptationConfig, given)
 
     @property
     def task(self) -> str:

@@ -14,7 +14,7 @@ from zoo.config.compose import ROOT, Composer
 from zoo.config.paths import SWEEPS_PATH
 from zoo.config.words import parse
 
-WHOLE = ("sweep", "experiment")  # groups whose files set keys of any other
+WHOLE = ("sweep", "experiment", "adaptation")  # groups whose files set keys of any other
 COLUMN, LEAST = 34, 36  # where comments begin; characters that one needs beside its key
 Keys = tuple[str, ...]  # of nested mappings, outermost first
 

@@ -44,6 +44,41 @@ class OptimConfig:
             raise ValueError(f"optim.early_stop (={self.early_stop}) must lie between 0 and 1, or be null.")
 
 
+Target = Literal["query", "key", "value", "output"]
+Whole = Literal["all", "embedding", "norms", "convolutions"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptationConfig:
+    """conf/adaptation/*.yaml, checked.  targets: with adapters of that rank; train: without, and whole."""
+
+    rank: int | None
+    alpha: float | None
+    targets: Sequence[Target]
+    train: Sequence[Whole]
+    rope_scale: float
+
+    def __post_init__(self) -> None:
+        if (self.rank is None) != (self.alpha is None):
+            raise ValueError(
+                f"adaptation.rank (={self.rank}) and adaptation.alpha (={self.alpha}) go together: give both."
+            )
+        if self.rank is not None:
+            at_least("adaptation.rank", self.rank, 1)
+        if self.alpha is not None:
+            positive("adaptation.alpha", self.alpha)
+        if (self.rank is None) != (not self.targets):
+            raise ValueError(
+                f"adaptation.targets (={list(self.targets)}) must name what has the adapters of "
+                f"adaptation.rank (={self.rank}), and nothing without a rank."
+            )
+        if not self.targets and not self.train:
+            raise ValueError(
+                "adaptation trains nothing: name adaptation.targets with a rank, or adaptation.train."
+            )
+        at_least("adaptation.rope_scale", self.rope_scale, 1)
+
+
 def settings(group: str, kind: type[Any], config: Mapping[str, Any]) -> Any:
     """`kind` of a section of the config.  ValueError, a line for each mistake."""
     if wrong := mistakes(group, config, kind):

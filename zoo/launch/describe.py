@@ -7,6 +7,7 @@ from zoo.instantiate import task_of
 from zoo.model import SequenceModel, outline
 from zoo.state import peak
 from zoo.tasks.coverage import coverage
+from zoo.training.start import adapted
 
 
 def describe(cell: Cell) -> dict[str, str]:
@@ -25,9 +26,27 @@ def describe(cell: Cell) -> dict[str, str]:
             f"all layers, at most in {seq_len} tokens",
             "parameters": f"{sum(p.numel() for p in model.parameters()):,}",
         }
+        | _start(cell)
         | _cut_off(layers, cell.chosen_layer)
         | _coverage(model, task)
     )
+
+
+def _start(cell: Cell) -> dict[str, str]:
+    """Whose weights it begins with, and which of them train."""
+    said = {"start": cell.start} if cell.start else {}
+    if recipe := cell.adaptation:
+        found = adapted(cell)
+        low = (
+            [f"rank {recipe.rank}, alpha {recipe.alpha:g} on {', '.join(recipe.targets)}"]
+            if recipe.rank
+            else []
+        )
+        how = "; ".join([*low, *([f"whole: {', '.join(recipe.train)}"] if recipe.train else [])])
+        said["adaptation"] = (
+            f"{found.trained:,} of {found.total:,} parameters train ({found.share:.2%}); {how}"
+        )
+    return said
 
 
 def _cut_off(layers: list[dict[str, Any]], chosen: int) -> dict[str, str]:

@@ -19,7 +19,7 @@ TOP = {
     **{"kernels": Kernels, "population": int | Literal["auto"], "max_examples": int | None, "results": str},
     **{"loss": Loss, "keep_weights": bool | Literal["auto"]},
 }
-OPTIONAL = ("start",)  # keys that a cell has only where they say something
+OPTIONAL = ("start", "adaptation")  # keys that a cell has only where they say something
 POSITIVE = ("d_model", "n_layers", "lr", "population")
 
 
@@ -93,7 +93,7 @@ def _decay(cell: Cell) -> list[str]:
 def _settings(cell: Cell) -> list[str]:
     """Of optimizer and trainer.  Beside `_built`: cells of one point may differ in where they run."""
     found: list[str] = []
-    for part in ("optim", "trainer"):
+    for part in ("optim", "trainer", "adaptation"):
         try:
             getattr(cell, part)
         except ValueError as error:

@@ -20,7 +20,6 @@ from zoo.kernels.masked_attention import masked_attention
 from zoo.mixers import mamba
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.eidetic import Eidetic, EideticMemory, ages
-from zoo.mixers.positions import rotate
 from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize
 
@@ -113,7 +112,7 @@ class BMojo(Mixer[State]):
         kv = F.linear(faded, linear.weight[-size:], None if linear.bias is None else linear.bias[-size:])
         k, v = kv.unflatten(-1, (2, self.qkv.num_kv_heads, -1)).permute(2, 0, 3, 1, 4)
         if self.qkv.position == "rope":
-            k = rotate(k, seen, self.qkv.rope_base, self.qkv.rope_fraction)
+            k = self.qkv.turned(k, seen)
         return torch.stack([k, v], dim=1)
 
     def _start(self, x: Seq, k: Float[Tensor, "B G T C"]) -> State:

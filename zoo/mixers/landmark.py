@@ -15,7 +15,6 @@ from zoo.checks import at_least
 from zoo.kernels.grouped_attention import grouped_attention
 from zoo.kernels.heads import per_query_head
 from zoo.mixers.base import Mixer, Seq
-from zoo.mixers.positions import rotate
 from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize
 
@@ -100,8 +99,7 @@ class Landmark(Mixer[State]):
         y = y.unflatten(-1, (-1, self.qkv.head_dim)).transpose(1, 2)
         if self.qkv.position == "none":
             return y
-        turn = (self.qkv.rope_base, self.qkv.rope_fraction)
-        return rotate(y.repeat_interleave(size, dim=2), first * size, *turn)[:, :, size - 1 :: size]
+        return self.qkv.turned(y.repeat_interleave(size, dim=2), first * size)[:, :, size - 1 :: size]
 
     def state_size(self, seq_len: int) -> StateSize:
         """`touched`: all landmarks, and the tokens of the retrieved blocks and of the own one."""

@@ -22,26 +22,30 @@ def rotary_channels(head_dim: int, fraction: float = 1.0) -> int:
 
 
 def rotate(
-    x: Float[Tensor, "B H T C"], offset: int = 0, base: float = 10000.0, fraction: float = 1.0
+    x: Float[Tensor, "B H T C"],
+    offset: int = 0,
+    base: float = 10000.0,
+    fraction: float = 1.0,
+    scale: float = 1.0,
 ) -> Float[Tensor, "B H T C"]:
-    """RoPE (Su et al. 2021, arXiv 2104.09864): token i of `x` stands at position `offset + i`.
+    """RoPE (Su et al. 2021, arXiv 2104.09864): token i of `x` stands at position `(offset + i) / scale`.
 
     Channel i is paired with channel i + R/2 of the first R = fraction * C channels (half-split pairing),
     and the pair turns by position * base**(-2i/R); the other channels stay.  A query and a key that were
     turned so see only the difference of their positions.
     """
     channels = rotary_channels(x.shape[-1], fraction)
-    cos, sin = _turns(x, channels, offset, base)
+    cos, sin = _turns(x, channels, offset, base, scale)
     turning, still = x[..., :channels], x[..., channels:]
     first, second = turning.chunk(2, dim=-1)
     turned = torch.addcmul(turning * cos, torch.cat([-second, first], dim=-1), sin).to(x.dtype)
     return torch.cat([turned, still], dim=-1) if still.shape[-1] else turned
 
 
-def _turns(x: Tensor, channels: int, offset: int, base: float) -> tuple[Tensor, Tensor]:
+def _turns(x: Tensor, channels: int, offset: int, base: float, scale: float) -> tuple[Tensor, Tensor]:
     precise = torch.promote_types(x.dtype, torch.float32)  # bfloat16 cannot count beyond 256
     rates = base ** (-torch.arange(0, channels, 2, device=x.device, dtype=precise) / channels)
-    position = torch.arange(offset, offset + x.shape[-2], device=x.device, dtype=precise)
+    position = torch.arange(offset, offset + x.shape[-2], device=x.device, dtype=precise) / scale
     angles = (position[:, None] * rates).repeat(1, 2)
     return angles.cos(), angles.sin()
 

@@ -21,6 +21,7 @@ class QueryKeyValue(nn.Module):
     """
 
     slopes: Float[Tensor, "H"] | None
+    rope_scale: float = 1.0  # positions are divided by it, see `stretch`
 
     def __init__(
         self,
@@ -57,9 +58,12 @@ class QueryKeyValue(nn.Module):
         parts = self.proj(x).split([self.num_heads * self.head_dim, self.kv_dim, self.kv_dim], dim=-1)
         q, k, v = (part.unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for part in parts)
         if self.position == "rope":
-            q = rotate(q, offset, self.rope_base, self.rope_fraction)
-            k = rotate(k, offset, self.rope_base, self.rope_fraction)
+            q, k = self.turned(q, offset), self.turned(k, offset)
         return q, k, v
+
+    def turned(self, x: Float[Tensor, "B H T C"], offset: int) -> Float[Tensor, "B H T C"]:
+        """Queries or keys put at `offset`, `offset` + 1, ..."""
+        return rotate(x, offset, self.rope_base, self.rope_fraction, self.rope_scale)
 
     def unplaced_query(self, x: Float[Tensor, "D"]) -> Float[Tensor, "H C"]:
         """The query of one vector, at no position."""
@@ -72,4 +76,17 @@ class QueryKeyValue(nn.Module):
         if self.position != "rope":
             return x
         last = offset + x.shape[2] - 1
-        return rotate(x.flip(2), -last, self.rope_base, self.rope_fraction).flip(2)
+        return self.turned(x.flip(2), -last).flip(2)
+
+
+def stretch(model: nn.Module, scale: float) -> None:
+    """Divide the positions of every rotary attention by `scale`: sequences that much longer turn no further
+    than those trained on (Chen et al. 2023, arXiv 2306.15595).  ValueError: there is none."""
+    found = [m for m in model.modules() if isinstance(m, QueryKeyValue) and m.position == "rope"]
+    if scale != 1 and not found:
+        raise ValueError(
+            f"adaptation.rope_scale (={scale}) needs attention with position=rope, and no layer has it: "
+            "leave it 1."
+        )
+    for module in found:
+        module.rope_scale = scale

@@ -13,7 +13,7 @@ def make_optimizer(model: nn.Module, config: OptimConfig, lr: float) -> torch.op
     mixer flagged with `parameter.no_weight_decay = True`.
     """
     decayed, rest = [], []
-    for parameter in model.parameters():
+    for parameter in filter(lambda parameter: parameter.requires_grad, model.parameters()):
         (decayed if config.decay_all or is_decayed(parameter) else rest).append(parameter)
     groups = [
         {"params": parameters, "weight_decay": decay}

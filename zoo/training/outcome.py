@@ -8,6 +8,8 @@ from typing import Any, cast
 import torch
 
 from zoo import interrupts
+from zoo.adaptation.low_rank import merge
+from zoo.adaptation.recipe import counted
 from zoo.evaluation.decode_speed import decode_tokens_per_second
 from zoo.evaluation.flops import cost, working_parameters
 from zoo.model import SequenceModel
@@ -25,6 +27,8 @@ def outcome(begun: Begun, ran: dict[str, str], form: str | None) -> Outcome:
     ran: which implementation of each op.  form: of the steps; None: this run took none.
     """
     sound, position = begun.diverged is None, begun.position
+    adaptation = _adaptation(begun)
+    merge(begun.model)
     begun.model.to(begun.cell.trainer.device)  # Lightning leaves it on the CPU
     found = {
         "status": "ok" if sound else "diverged",
@@ -43,9 +47,19 @@ def outcome(begun: Begun, ran: dict[str, str], form: str | None) -> Outcome:
         "kernels": ran,
         "step_form": form or position.step_form,
         **({"start": begun.cell.start, "fresh": position.fresh} if begun.cell.start else {}),
+        **adaptation,
         "weights": weights.keep(sound and begun.cell.keep_weights, begun.folder, begun.model),
     }
     return cast(Outcome, found)
+
+
+def _adaptation(begun: Begun) -> dict[str, Any]:
+    """Before the adapters are merged."""
+    if begun.cell.adaptation is None:
+        return {}
+    found = counted(begun.model)
+    said = {"recipe": begun.cell.choices.get("adaptation"), "trained": found.trained, "share": found.share}
+    return {"adaptation": said | asdict(begun.cell.adaptation)}
 
 
 def _slices(begun: Begun) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ Every tensor of the other must have its place, of the same name and shape.  What
 them (a gate, a landmark) begins fresh, and is named in the record.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,25 +12,36 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from zoo.adaptation.recipe import Trained, adapt
 from zoo.config.cell import Cell
 from zoo.evaluation.trained import record_of
-from zoo.model import outline
+from zoo.model import build_model, outline
 from zoo.results import store, weights
 from zoo.results.home import shown
 
 MIXER = "mixer"  # blocks.N.mixer: the part of a model that may be another than the start's
 MOST_NAMED = 3
+STARTLESS = "adapts weights that are trained: give start=RUN, a finished cell's folder."
 
 
 def refusal(cell: Cell) -> str | None:
     """Why the cell cannot begin as `start` says, in one line; None: it can.  No weight is made."""
     if cell.start is None:
-        return None
+        return f"adaptation={cell.choices['adaptation']} {STARTLESS}" if cell.adaptation else None
     try:
-        _fresh(_expected(cell), outline(cell), cell)
+        fresh = _fresh(_expected(cell), outline(cell), cell)
+        if cell.adaptation:
+            adapted(cell, fresh)
     except ValueError as error:
         return str(error)
     return None
+
+
+def adapted(cell: Cell, fresh: Collection[str] = ()) -> Trained:
+    """What would train.  No weight is made."""
+    assert cell.adaptation is not None
+    with torch.device("meta"):
+        return adapt(build_model(cell), cell.adaptation, cell.seed, fresh)
 
 
 def begin(cell: Cell, model: nn.Module) -> list[str]:

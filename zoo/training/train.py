@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from zoo.adaptation.recipe import adapt
 from zoo.config.cell import Cell
 from zoo.config.settings import OptimConfig, TrainerConfig
 from zoo.evaluation.scores import rows_at_once
@@ -110,6 +111,8 @@ def begin(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
     fresh = start.begin(cell, model) if saved is None and cell.start else []
     if saved is None:
         _check_said(cell, model, task)
+    if cell.adaptation:
+        adapt(model, cell.adaptation, cell.seed, saved["position"].get("fresh", []) if saved else fresh)
     logger = make_logger(cell, folder)
     begun = Begun(
         cell,

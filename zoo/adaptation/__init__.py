@@ -1,0 +1,1 @@
+"""Which weights of a model that starts from another's train, and in what form."""

@@ -1,0 +1,62 @@
+"""LoRA (Hu et al. 2021, arXiv 2106.09685): W + (alpha / r) B A, with W frozen.
+
+The sum is a parametrisation of the weight itself (torch.nn.utils.parametrize), not a module around the
+linear layer: mixers read `linear.weight` past its module (a fused kernel, the rows of one head, a landmark),
+and there too they find the sum.  A wrapper, as peft has it, would be skipped in such places.
+
+R rows, C columns of W, r rank.
+"""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from zoo.model import seeded
+
+
+class LowRank(nn.Module):
+    """parts: bounds of the rows of W that have an A and a B of their own; the other rows stay as they are.
+
+    A starts as nn.Linear's weights do, B at zero: at first the sum is W.
+    """
+
+    def __init__(
+        self, weight: Float[Tensor, "R C"], parts: Sequence[tuple[int, int]], rank: int, alpha: float
+    ):
+        super().__init__()
+        self.parts, self.scale = tuple(parts), alpha / rank
+        self.a = nn.ParameterList(weight.new_empty(rank, weight.shape[1]) for _ in parts)
+        self.b = nn.ParameterList(weight.new_zeros(stop - start, rank) for start, stop in parts)
+        for a in self.a:
+            nn.init.kaiming_uniform_(a, a=5**0.5)
+
+    def forward(self, weight: Float[Tensor, "R C"]) -> Float[Tensor, "R C"]:
+        rows = weight.shape[0]
+        pads = ((0, 0, start, rows - stop) for start, stop in self.parts)
+        sums = (F.pad(b @ a, pad) for a, b, pad in zip(self.a, self.b, pads, strict=True))
+        return torch.stack([*sums]).sum(0).mul(self.scale).add(weight)
+
+
+def attach(
+    linear: nn.Linear, parts: Sequence[tuple[int, int]], rank: int, alpha: float, seed: int, name: str
+) -> None:
+    """Give the layer's weight adapters; drawn from (seed, name) as every part's weights are."""
+    with seeded(seed, f"adapters.{name}"):
+        parametrize.register_parametrization(linear, "weight", LowRank(linear.weight, parts, rank, alpha))
+
+
+def merge(model: nn.Module) -> None:
+    """The sums take the places of the weights: the model is as any other.
+
+    By hand: torch's removal takes the property off a class that a copy of the model shares.
+    """
+    for module in [*model.modules()]:
+        if isinstance(module, nn.Linear) and parametrize.is_parametrized(module, "weight"):
+            weight = nn.Parameter(module.weight.detach())
+            del module.parametrizations
+            module.__class__ = type(module).__base__  # pyright: ignore
+            module.weight = weight

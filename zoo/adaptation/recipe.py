@@ -1,0 +1,113 @@
+"""conf/adaptation at work: adapters on the projections of attention, and which weights train whole.
+
+Parts are found by what they are: queries, keys and values by `QueryKeyValue`, convolutions by `ShortConv`.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from torch import nn
+
+from zoo.adaptation.low_rank import LowRank, attach
+from zoo.config.settings import AdaptationConfig
+from zoo.mixers.mla import MLA
+from zoo.mixers.projections import QueryKeyValue
+from zoo.mixers.short_conv import ShortConv
+
+OUTPUTS = ("out_proj", "attn_proj")  # of a mixer with queries, keys and values
+OF_MLA = {
+    "q_proj": "query",
+    "down_proj": "key",
+    "key_proj": "key",
+    "value_proj": "value",
+    "out_proj": "output",
+}
+Part = tuple[str, nn.Linear, list[tuple[int, int]]]  # name, layer, bounds of rows
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How many numbers of a model train, of how many."""
+
+    trained: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        return self.trained / self.total
+
+
+def adapt(model: nn.Module, recipe: AdaptationConfig, seed: int, fresh: Collection[str] = ()) -> Trained:
+    """Freeze what the recipe does not train, and attach its adapters.
+
+    fresh: names of tensors that no other cell has trained: they train under every recipe.
+    ValueError: the recipe finds nothing to train.
+    """
+    whole = set(_whole(model, recipe)) | set(fresh)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in whole)
+    if recipe.rank is not None and recipe.alpha is not None:
+        for name, linear, parts in list(_parts(model, recipe.targets)):
+            attach(linear, parts, recipe.rank, recipe.alpha, seed, name)
+            for parameter in linear.parametrizations["weight"][-1].parameters():  # pyright: ignore
+                parameter.requires_grad_(True)
+    found = counted(model)
+    if not found.trained:
+        raise ValueError(
+            "adaptation trains nothing: no layer has what adaptation.targets and adaptation.train name; "
+            "add embedding, norms or convolutions to adaptation.train, or take adaptation=full."
+        )
+    return found
+
+
+def counted(model: nn.Module) -> Trained:
+    """The total is that of the model without adapters."""
+    parameters = [*model.parameters()]
+    adapters = {
+        id(p) for module in model.modules() if isinstance(module, LowRank) for p in module.parameters()
+    }
+    return Trained(
+        sum(p.numel() for p in parameters if p.requires_grad),
+        sum(p.numel() for p in parameters if id(p) not in adapters),
+    )
+
+
+def _whole(model: nn.Module, recipe: AdaptationConfig) -> Iterator[str]:
+    """Names of the parameters that train whole."""
+    convolutions = {
+        id(p) for m in model.modules() if isinstance(m, ShortConv | nn.Conv1d) for p in m.parameters()
+    }
+    for name, parameter in model.named_parameters():
+        kinds = {"all"}
+        kinds |= {"embedding"} if name in ("embedding", "positions") else set()
+        kinds |= {"norms"} if "norm" in name else set()
+        kinds |= {"convolutions"} if id(parameter) in convolutions else set()
+        if kinds & set(recipe.train):
+            yield name
+
+
+def _parts(model: nn.Module, targets: Collection[str]) -> Iterator[Part]:
+    """The projections of attention that the targets name."""
+    for path, module in model.named_modules():
+        if isinstance(module, QueryKeyValue):
+            yield from _filled(f"{path}.proj", module.proj, _rows(module, targets))
+        attends = any(isinstance(child, QueryKeyValue) for child in module.children())
+        kinds = OF_MLA if isinstance(module, MLA) else dict.fromkeys(OUTPUTS, "output") if attends else {}
+        for name, kind in kinds.items():
+            linear = getattr(module, name, None)
+            if linear is not None and kind in targets:
+                yield f"{path}.{name}", linear, [(0, linear.out_features)]
+
+
+def _filled(name: str, linear: nn.Linear, parts: list[tuple[int, int]]) -> Iterator[Part]:
+    if parts:
+        yield name, linear, parts
+
+
+def _rows(qkv: QueryKeyValue, targets: Collection[str]) -> list[tuple[int, int]]:
+    """Queries, keys and values have adapters of their own, though one layer makes all three."""
+    first = qkv.num_heads * qkv.head_dim
+    edges = (0, first, first + qkv.kv_dim, first + 2 * qkv.kv_dim)
+    bounds = dict(zip(("query", "key", "value"), pairwise(edges), strict=True))
+    return [bound for kind, bound in bounds.items() if kind in targets]
