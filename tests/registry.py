@@ -52,6 +52,15 @@ def _resolved(name: str, folder: Path) -> dict[str, Any]:
     return OmegaConf.to_container(node.mixer, resolve=True)  # type: ignore[return-value]
 
 
+def block_yaml(name: str) -> dict[str, Any]:
+    """The settings of a block in a model of two layers of width WIDTH."""
+    node = OmegaConf.create(
+        {"d_model": WIDTH, "n_layers": 2, "block": OmegaConf.load(CONF / "block" / f"{name}.yaml")}
+    )
+    block: Any = OmegaConf.to_container(node.block, resolve=True)
+    return {key: value for key, value in block.items() if key != "about"}
+
+
 def cases(folder: Path = FOLDER) -> list[Case]:
     found = []
     for path in sorted((folder / "mixer").glob("*.yaml")):

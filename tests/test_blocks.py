@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.registry import WIDTH, held
+from tests.registry import Case, held, settings
 from tests.test_model import COUNTER, PRE_NORM, VOCAB, ZOOLOGY, config, ids
 from zoo.model import SequenceModel, model_from_config
 
@@ -110,7 +110,7 @@ CHANNEL_MIXES = ("rwkv_channel_mix", "rwkv7_channel_mix")
 @torch.no_grad()
 @pytest.mark.parametrize("mlp", CHANNEL_MIXES)
 def test_a_channel_mix_looks_one_token_back_and_what_it_keeps_counts(mlp: str):
-    model, plain = model_with(PRE_NORM | {"mlp": mlp}), model_with(PRE_NORM)
+    model, plain = model_with(PRE_NORM | {"mlp": mlp, "n_layers": 3}), model_with(PRE_NORM)
     whole, parts, state = model(ids(11)), [], None
     for lo, hi in ((0, 1), (1, 5), (5, 11)):
         hidden, state = model.extend(ids(11)[:, lo:hi], state)
@@ -124,9 +124,9 @@ def test_a_channel_mix_looks_one_token_back_and_what_it_keeps_counts(mlp: str):
 
 @pytest.mark.parametrize("mlp", CHANNEL_MIXES)
 def test_a_channel_mix_widens_what_is_in_view(mlp: str):
-    window = {"_target_": "zoo.mixers.sliding_window.SlidingWindow", "num_heads": 1, "window": 3}
+    window = settings(Case("sliding_window", {"window": 3}))
     block = PRE_NORM | {"mlp": mlp, "layer": 0, "n_layers": 1}
-    model = model_from_config(config([window | {"d_model": WIDTH}], block), VOCAB)
+    model = model_from_config(config([window], block), VOCAB)
     t = torch.arange(9)
     age = t[:, None] - t
     assert torch.equal(model.visible(torch.eye(9, dtype=torch.bool)), (age >= 0) & (age <= 3))

@@ -8,7 +8,7 @@ import torch
 from hydra.utils import instantiate
 from torch import Tensor, nn
 
-from tests.registry import WIDTH, cases, held, mixer_yaml
+from tests.registry import WIDTH, Case, block_yaml, cases, held, mixer_yaml, settings
 from zoo.blocks.base import Block, Stream
 from zoo.instantiate import make
 from zoo.mixers.base import Beside, Linked, Mixer, Seq
@@ -17,8 +17,7 @@ from zoo.state import StateSize, peak
 
 VOCAB = 24
 NAMES = sorted({case.name for case in cases()})
-PRE_NORM = {"_target_": "zoo.blocks.pre_norm.PreNorm", "d_model": WIDTH}
-ZOOLOGY = {"_target_": "zoo.blocks.zoology.Zoology", "d_model": WIDTH}
+PRE_NORM, ZOOLOGY = block_yaml("pre_norm"), block_yaml("zoology")
 
 
 def layers_of(name: str) -> list[dict[str, Any]]:
@@ -119,12 +118,7 @@ def _from_embedding(model: SequenceModel, embedded: Tensor) -> Tensor:
 
 
 def test_visible_composes_the_layers_views():
-    window = {
-        "_target_": "zoo.mixers.sliding_window.SlidingWindow",
-        "d_model": WIDTH,
-        "num_heads": 1,
-        "window": 3,
-    }
+    window = settings(Case("sliding_window", {"window": 3}))
     one, two = (model_from_config(config([window] * n), VOCAB) for n in (1, 2))
     t = torch.arange(12)
     age, every = t[:, None] - t, torch.eye(12, dtype=torch.bool)

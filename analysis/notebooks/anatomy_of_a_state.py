@@ -34,10 +34,8 @@ from torch import Tensor
 from analysis.drawing import page
 from analysis.drawing.style import SCREEN, rc
 from zoo.launch.state_table import held
-from zoo.mixers.attention import Attention
+from zoo.mixers import Attention, LinearAttention, SlidingWindow
 from zoo.mixers.feature_maps import PosElu
-from zoo.mixers.linear_attention import LinearAttention
-from zoo.mixers.sliding_window import SlidingWindow
 from zoo.model import seeded
 
 torch.set_num_threads(1)  # nothing here is large
@@ -54,9 +52,11 @@ TOKENS = 20
 # %%
 with seeded(0, "mixers"):
     MIXERS = {
-        "attention": Attention(D_MODEL),
-        "sliding window": SlidingWindow(D_MODEL, num_heads=1, window=WINDOW),
-        "linear attention": LinearAttention(D_MODEL, 1, FEATURE_DIM, PosElu),
+        "attention": Attention(d_model=D_MODEL),
+        "sliding window": SlidingWindow(d_model=D_MODEL, num_heads=1, window=WINDOW),
+        "linear attention": LinearAttention(
+            d_model=D_MODEL, num_heads=1, feature_dim=FEATURE_DIM, feature_map=PosElu
+        ),
     }
 for mixer in MIXERS.values():
     mixer.double().requires_grad_(False)
@@ -199,7 +199,8 @@ def reach(mixer, state, field: str) -> Tensor:
 linear, local = MIXERS["linear attention"], MIXERS["sliding window"]
 _, memory = linear.extend(x[:, :10])
 _, view = local.extend(x[:, :7])
-oldest = local.qkv(x[:, 1:2])  # query, key and value of token 2, which the window has dropped
+# query, key and value of token 2, which the window has dropped
+oldest = local.get_submodule("qkv")(x[:, 1:2])
 padded = view._replace(k=torch.cat([oldest[1], view.k], 2), v=torch.cat([oldest[2], view.v], 2))
 alive = {
     "the matrix of linear attention": reach(linear, memory, "kv")[0, 0],

@@ -112,11 +112,10 @@ def test_gradients_inside_vmap():
 @pytest.mark.parametrize("name", ["DeltaNet", "GatedDeltaProduct"])
 def test_a_mixer_runs_it_when_asked(name: str):
     """Whole sequences through the kernels, then in pieces: the split law in float32."""
-    from zoo.mixers.deltanet import DeltaNet
-    from zoo.mixers.gated_deltaproduct import GatedDeltaProduct
+    from zoo.mixers import DeltaNet, GatedDeltaProduct
 
     torch.manual_seed(0)
-    mixer = {"DeltaNet": DeltaNet, "GatedDeltaProduct": GatedDeltaProduct}[name](16, num_heads=2)
+    mixer = {"DeltaNet": DeltaNet, "GatedDeltaProduct": GatedDeltaProduct}[name](d_model=16, num_heads=2)
     x = torch.randn(1, 40, 16)
     with torch.no_grad(), kernels("triton") as choice:
         whole = mixer(x)

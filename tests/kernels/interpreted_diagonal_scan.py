@@ -49,9 +49,9 @@ def test_gradients_inside_vmap():
 
 def test_a_mixer_runs_it_when_asked():
     """Whole sequences through the kernel, then token by token: the split law in float32."""
-    from zoo.mixers.rg_lru import RGLRU
+    from zoo.mixers import RGLRU
 
-    mixer = RGLRU(8, num_heads=2)
+    mixer = RGLRU(d_model=8, num_heads=2)
     x = torch.randn(2, 19, 8)
     with torch.no_grad(), kernels("triton") as choice:
         whole = mixer(x)

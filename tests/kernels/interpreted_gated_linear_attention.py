@@ -17,10 +17,8 @@ from tests.kernels.agreement import (
 from zoo.kernels.choice import kernels
 from zoo.kernels.gated_linear_attention import gated_linear_attention, gated_linear_attention_reference
 from zoo.kernels.gated_linear_attention.triton import gated_linear_attention_triton
+from zoo.mixers import HGRN2, GatedLinearAttention, RetNet
 from zoo.mixers.base import Mixer
-from zoo.mixers.gla import GatedLinearAttention
-from zoo.mixers.hgrn2 import HGRN2
-from zoo.mixers.retnet import RetNet
 
 PER = pytest.mark.parametrize("per", ["head", "channel"])
 
@@ -151,7 +149,7 @@ def test_stacked_members_are_more_of_the_batch(in_dims: tuple[int | None, ...], 
 @pytest.mark.parametrize("kind", [RetNet, GatedLinearAttention, HGRN2])
 def test_mixers_run_it_when_asked(kind: Callable[..., Mixer]):
     """Whole sequences, then a piece after the other: the split law in float32."""
-    mixer, x = kind(16, num_heads=2), torch.randn(1, 20, 16)
+    mixer, x = kind(d_model=16, num_heads=2), torch.randn(1, 20, 16)
     with torch.no_grad(), kernels("triton") as choice:
         whole = mixer(x)
         head, state = mixer.extend(x[:, :13])

@@ -59,10 +59,10 @@ def test_a_mixer_runs_it_when_asked(changes: dict):
 
 def test_a_mixer_trains_on_drawn_chunks():
     """Both draw the same."""
-    from zoo.mixers.se_attn import SEAttn
+    from zoo.mixers import SEAttn
 
     settings = {"chunk_size": [4, 8], "chunk_sampling": "per_chunk", "eval_chunk_size": 8}
-    usual, ours = (SEAttn(16, num_heads=2, selection="first", **settings) for _ in range(2))
+    usual, ours = (SEAttn(d_model=16, num_heads=2, selection="first", **settings) for _ in range(2))
     ours.load_state_dict(usual.state_dict())
     x = torch.randn(1, 37, 16, generator=torch.Generator().manual_seed(0))
     with kernels("triton") as choice:

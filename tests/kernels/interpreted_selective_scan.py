@@ -75,9 +75,9 @@ def test_strong_decay_and_large_inputs_stay_finite():
 
 def test_a_mixer_runs_it_when_asked():
     """Whole sequences through the kernel, then token by token: the split law in float32."""
-    from zoo.mixers.mamba import Mamba
+    from zoo.mixers import Mamba
 
-    mixer = Mamba(8, d_state=4)
+    mixer = Mamba(d_model=8, d_state=4)
     x = torch.randn(2, 13, 8)
     with torch.no_grad(), kernels("triton") as choice:
         whole = mixer(x)

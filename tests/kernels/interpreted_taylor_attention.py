@@ -50,10 +50,10 @@ def test_one_gradient_can_be_had_without_the_others():
 
 def test_a_mixer_runs_it_when_asked():
     """Whole sequences through the kernel, then token by token: the split law in float32."""
+    from zoo.mixers import LinearAttention
     from zoo.mixers.feature_maps import Taylor2
-    from zoo.mixers.linear_attention import LinearAttention
 
-    mixer = LinearAttention(24, num_heads=2, feature_dim=5, feature_map=Taylor2, eps=EPS)
+    mixer = LinearAttention(d_model=24, num_heads=2, feature_dim=5, feature_map=Taylor2, eps=EPS)
     x = torch.randn(2, 37, 24)
     with torch.no_grad(), kernels("triton") as choice:
         whole = mixer(x)

@@ -108,10 +108,10 @@ def test_gradients_inside_vmap():
 
 def test_a_mixer_runs_it_when_asked():
     """From a prompt, in one go and token by token, and a whole sequence through the matrix of weights."""
+    from zoo.mixers import LinearAttention
     from zoo.mixers.feature_maps import Taylor2
-    from zoo.mixers.linear_attention import LinearAttention
 
-    mixer = LinearAttention(12, num_heads=2, feature_dim=5, feature_map=Taylor2, eps=EPS)
+    mixer = LinearAttention(d_model=12, num_heads=2, feature_dim=5, feature_map=Taylor2, eps=EPS)
     x = torch.randn(2, 37, 12)
     with torch.no_grad(), kernels("triton") as choice:
         whole = mixer(x)

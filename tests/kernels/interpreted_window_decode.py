@@ -99,9 +99,9 @@ def test_gradients_inside_vmap():
 @pytest.mark.parametrize("position", ["none", "rope", "alibi"])
 def test_a_sliding_window_decodes_with_it(position: str):
     """A sequence at once in torch, then token by token, from none and from one shorter than the window."""
-    from zoo.mixers.sliding_window import SlidingWindow
+    from zoo.mixers import SlidingWindow
 
-    mixer = SlidingWindow(16, num_heads=4, window=6, num_kv_heads=2, position=position)
+    mixer = SlidingWindow(d_model=16, num_heads=4, window=6, num_kv_heads=2, position=position)
     x = torch.randn(2, 12, 16)
     with torch.no_grad(), kernels("triton") as choice:
         for prompt in (0, 3):

@@ -6,7 +6,7 @@ import torch
 
 from zoo.kernels.choice import kernels
 from zoo.kernels.span_retrieval import Chunks, best_ids, drawn_chunks, fixed_chunks
-from zoo.mixers.se_attn import SEAttn
+from zoo.mixers import SEAttn
 
 
 class Call(NamedTuple):
@@ -68,7 +68,7 @@ def inputs(call: Call, channels: int, device: str = "cpu", dtype: torch.dtype = 
 
 def mixer_runs(op: str, changes: dict[str, Any]) -> None:
     """SE-Attn calls our Triton form of the op, on a whole sequence and in parts, and answers as before."""
-    mixer = SEAttn(16, num_heads=2, chunk_size=8, **changes)
+    mixer = SEAttn(d_model=16, num_heads=2, chunk_size=8, **changes)
     x = torch.randn(1, 37, 16, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         expected = mixer(x)

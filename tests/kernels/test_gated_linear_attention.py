@@ -14,12 +14,8 @@ from zoo.kernels.gated_linear_attention import (
     gated_linear_attention_reference,
 )
 from zoo.kernels.precision import narrowest, wide
+from zoo.mixers import HGRN2, MLSTM, GatedLinearAttention, LightningAttention, RetNet
 from zoo.mixers.base import Mixer
-from zoo.mixers.gla import GatedLinearAttention
-from zoo.mixers.hgrn2 import HGRN2
-from zoo.mixers.lightning_attention import LightningAttention
-from zoo.mixers.mlstm import MLSTM
-from zoo.mixers.retnet import RetNet
 
 PER = pytest.mark.parametrize("per", ["head", "channel"])
 
@@ -114,7 +110,7 @@ def test_mixers_leave_half_precision_to_the_op(kind: Callable[..., Mixer], monke
 
     monkeypatch.setattr(OP, "prepare", prepare)
     with torch.autocast("cpu", torch.bfloat16):
-        kind(16, num_heads=2)(torch.randn(1, 20, 16))
+        kind(d_model=16, num_heads=2)(torch.randn(1, 20, 16))
     _, _, v, log_decay, _ = dtypes
     assert (v, log_decay) == (torch.bfloat16, torch.float32)
 

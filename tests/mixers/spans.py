@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from zoo.mixers.se_attn import SEAttn
+from zoo.mixers import SEAttn
+from zoo.mixers.base import Mixer
 
 D, LENGTH = 16, 37
 CAUSAL = ("token", "first", "prefix", "prev", "random", "none")
@@ -20,10 +21,10 @@ each_selection = pytest.mark.parametrize("selection", SELECTIONS)
 each_shape = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 
 
-def make(selection: str = "token", chunk_size: Any = 8, **changes: Any) -> SEAttn:
+def make(selection: str = "token", chunk_size: Any = 8, **changes: Any) -> Mixer:
     torch.manual_seed(1)
     settings = {"num_heads": 1, "block_size": 4, "top_k": 2} | changes
-    return SEAttn(D, selection=selection, chunk_size=chunk_size, **settings).double()
+    return SEAttn(d_model=D, selection=selection, chunk_size=chunk_size, **settings).double()
 
 
 def tokens(length: int = LENGTH, batch: int = 2, seed: int = 0) -> Tensor:

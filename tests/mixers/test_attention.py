@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from zoo.kernels.choice import kernels
-from zoo.mixers.attention import Attention
-from zoo.mixers.sliding_window import SlidingWindow
+from zoo.mixers import Attention, SlidingWindow
 from zoo.state import StateSize
 
 SETTINGS = [
@@ -19,7 +18,7 @@ SETTINGS = [
 @torch.no_grad()
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_a_long_sequence_in_bands_equals_its_parts(settings: dict):
-    mixer = SlidingWindow(16, window=6, **settings).double()
+    mixer = SlidingWindow(d_model=16, window=6, **settings).double()
     x = torch.randn(1, 333, 16, dtype=torch.float64)
     parts, state = [], None
     for piece in x.split([150, 1, 140, 42], dim=1):
@@ -32,7 +31,7 @@ def test_a_long_sequence_in_bands_equals_its_parts(settings: dict):
 @pytest.mark.parametrize("position", ["none", "rope", "alibi"])
 def test_weights_sum_to_one(position: str):
     """Equal values everywhere come out as they are, whatever the weights."""
-    mixer = SlidingWindow(8, num_heads=2, window=3, position=position)
+    mixer = SlidingWindow(d_model=8, num_heads=2, window=3, position=position)
     mixer.qkv.proj.weight[16:] = 0
     mixer.qkv.proj.bias[16:] = 1
     mixer.out_proj.weight.copy_(torch.eye(8))
@@ -41,22 +40,24 @@ def test_weights_sum_to_one(position: str):
 
 
 def test_a_window_as_long_as_the_sequence_is_attention():
-    whole = Attention(16, num_heads=2).double()
-    window = SlidingWindow(16, num_heads=2, window=20).double()
+    whole = Attention(d_model=16, num_heads=2).double()
+    window = SlidingWindow(d_model=16, num_heads=2, window=20).double()
     window.load_state_dict(whole.state_dict())
     x = torch.randn(2, 20, 16, dtype=torch.float64)
     torch.testing.assert_close(window(x), whole(x))
 
 
 def test_shared_heads_keep_less():
-    assert Attention(16, num_heads=4, num_kv_heads=1).state_size(10) == StateSize(320, 80, 80)
+    assert Attention(d_model=16, num_heads=4, num_kv_heads=1).state_size(10) == StateSize(320, 80, 80)
     kept = 2 * 4 * 6
-    assert SlidingWindow(16, 4, window=7, num_kv_heads=1).state_size(10) == StateSize(224, kept, kept)
+    assert SlidingWindow(d_model=16, num_heads=4, window=7, num_kv_heads=1).state_size(10) == StateSize(
+        224, kept, kept
+    )
 
 
 @pytest.mark.parametrize("window", [None, 8])
 def test_stays_finite_far_out(window: int | None):
-    mixer = Attention(16) if window is None else SlidingWindow(16, 1, window)
+    mixer = Attention(d_model=16) if window is None else SlidingWindow(d_model=16, num_heads=1, window=window)
     x = (100 * torch.randn(1, 1024, 16)).requires_grad_()
     y = mixer(x)
     y.sum().backward()
@@ -75,18 +76,18 @@ def test_stays_finite_far_out(window: int | None):
 )
 def test_refuses_settings_that_do_not_fit(settings: dict, named: str):
     with pytest.raises(ValueError, match=named):
-        Attention(16, **settings)
+        Attention(d_model=16, **settings)
     with pytest.raises(ValueError, match=named):
-        SlidingWindow(16, **({"num_heads": 1, "window": 4} | settings))
+        SlidingWindow(d_model=16, **({"num_heads": 1, "window": 4} | settings))
 
 
 def test_refuses_a_window_without_the_token_itself():
     with pytest.raises(ValueError, match="window"):
-        SlidingWindow(16, 1, window=0)
+        SlidingWindow(d_model=16, num_heads=1, window=0)
 
 
 def test_dropout_is_for_training_and_leaves_whole_weights_out():
-    mixer = Attention(8, dropout=0.5).double()
+    mixer = Attention(d_model=8, dropout=0.5).double()
     with torch.no_grad():
         mixer.qkv.proj.weight.zero_()
         mixer.qkv.proj.bias.copy_(torch.ones(24))
@@ -101,4 +102,4 @@ def test_dropout_is_for_training_and_leaves_whole_weights_out():
         assert choice.record() == {"attention": "reference+sdpa"}
     assert 0.45 < left < 0.55
     with pytest.raises(ValueError, match=r"dropout \(=1\.0\) must be at least 0 and below 1"):
-        Attention(8, dropout=1.0)
+        Attention(d_model=8, dropout=1.0)

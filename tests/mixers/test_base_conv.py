@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from zoo.mixers.base_conv import BaseConv
+from zoo.mixers import BaseConv
 from zoo.mixers.long_filter import ImplicitFilter, LongFilter
 from zoo.state import StateSize
 
@@ -30,9 +30,9 @@ def test_an_explicit_filter_starts_at_the_size_of_its_input():
 
 
 def test_state_counts():
-    assert BaseConv(64).state_size(1024) == StateSize(3 * 64, 2 * 64, 2 * 64)
-    assert BaseConv(64, expand=4).state_size(1024) == StateSize(3 * 128, 2 * 128, 2 * 128)
-    long = BaseConv(64, kernel_size=-1, max_len=256)
+    assert BaseConv(d_model=64).state_size(1024) == StateSize(3 * 64, 2 * 64, 2 * 64)
+    assert BaseConv(d_model=64, expand=4).state_size(1024) == StateSize(3 * 128, 2 * 128, 2 * 128)
+    long = BaseConv(d_model=64, kernel_size=-1, max_len=256)
     assert long.state_size(1024) == StateSize(1024 * 64, 255 * 64, 255 * 64)
     assert long.state_size(10) == StateSize(640, 640, 640)
 
@@ -40,7 +40,7 @@ def test_state_counts():
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_stays_finite_far_out(kernel: dict):
     x = (100 * torch.randn(1, 1024, 8)).requires_grad_()
-    y = BaseConv(8, activation="silu", **kernel)(x)
+    y = BaseConv(d_model=8, activation="silu", **kernel)(x)
     y.sum().backward()
     assert y.isfinite().all()
     assert x.grad.isfinite().all()

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from zoo.mixers.bigbird import BigBird
+from zoo.mixers import BigBird
 
 
 def test_the_pattern_is_a_function_of_seed_and_position_alone():
@@ -28,7 +28,9 @@ def test_every_position_is_drawn_equally_often():
 
 
 def test_a_token_is_kept_once_though_three_reasons_apply():
-    mixer = BigBird(8, 1, window=6, num_global=2, num_random=3, max_len=5)  # columns 2, 3, 4
+    mixer = BigBird(
+        d_model=8, num_heads=1, window=6, num_global=2, num_random=3, max_len=5
+    )  # columns 2, 3, 4
     assert [mixer.state_size(n).resident // 16 for n in (0, 1, 2, 7, 8, 9, 10, 30)] == [
         0,
         1,
@@ -43,7 +45,7 @@ def test_a_token_is_kept_once_though_three_reasons_apply():
 
 @pytest.mark.parametrize(("block", "paper"), [(4, 2 * 7 * 4 * 64), (128, 2 * 7 * 128 * 64)])
 def test_the_published_count(block: int, paper: int):
-    mixer = BigBird(64, 1, window=3 * block, num_global=2 * block, num_random=2 * block)
+    mixer = BigBird(d_model=64, num_heads=1, window=3 * block, num_global=2 * block, num_random=2 * block)
     assert mixer.state_size(1024).paper == paper
 
 
@@ -65,7 +67,8 @@ def test_refuses_settings_that_do_not_fit(settings: dict, named: str):
 
 def test_a_whole_sequence_s_mask_is_made_once_and_those_of_other_lengths_stay():
     """A recorded step reads the memory that it was recorded on again."""
-    mixer, x = BigBird(8, 2, window=4, num_global=1, num_random=2, max_len=16), torch.randn(1, 12, 8)
+    mixer = BigBird(d_model=8, num_heads=2, window=4, num_global=1, num_random=2, max_len=16)
+    x = torch.randn(1, 12, 8)
     first = mixer._places(0, 12, x.device)
     mixer(x[:, :7])
     parts = [

@@ -4,14 +4,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from zoo.mixers.bmojo import BMojo, State
+from zoo.mixers import BMojo
+from zoo.mixers.base import Mixer
+from zoo.mixers.bmojo import State
 from zoo.mixers.eidetic import best, places
 from zoo.state import StateSize
 
 
-def built(**settings: object) -> BMojo:
+def built(**settings: object) -> Mixer:
     torch.manual_seed(0)
-    return BMojo(**({"d_model": 8, "num_heads": 2, "window": 3, "d_state": 4} | settings)).double().eval()
+    small = {"d_model": 8, "num_heads": 2, "window": 3, "d_state": 4, "num_eidetic": 0}
+    return BMojo(**(small | settings)).double().eval()
 
 
 def tokens(length: int, seed: int = 0) -> Tensor:

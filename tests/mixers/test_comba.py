@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from zoo.mixers.comba import Comba
+from zoo.mixers import Comba
+from zoo.mixers.base import Mixer
 
 
-def built(**settings: float) -> Comba:
+def built(**settings: float) -> Mixer:
     torch.manual_seed(0)
     return Comba(**({"d_model": 8, "num_heads": 2, "kernel_size": 1} | settings)).double()
 
@@ -22,7 +23,7 @@ def test_initial_values():
     assert free == {"feedback", "correction", "forget.A_log", "forget.dt_bias"}
 
 
-def shares(mixer: Comba, x: Tensor) -> Tensor:
+def shares(mixer: Mixer, x: Tensor) -> Tensor:
     """A token twice in a row: the second memory over the first, for each head."""
     _, once = mixer.extend(x)
     _, twice = mixer.extend(x, once)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.mixers.golden import two_layers
-from zoo.mixers.deltanet import DeltaNet
+from zoo.mixers import DeltaNet
 
 
 @pytest.mark.parametrize(("d_model", "paper"), [(64, 4096), (128, 16384), (256, 65536)])
@@ -17,7 +17,7 @@ def test_the_tails_of_the_convolutions_count(d_model: int, paper: int):
 @pytest.mark.parametrize(("allow_neg_eigval", "most"), [(False, 1.0), (True, 2.0)])
 def test_how_much_of_the_old_answer_a_write_takes_away(allow_neg_eigval: bool, most: float):
     """With beta at its most the old answer is gone, or turned around."""
-    mixer = DeltaNet(8, num_heads=1, kernel_size=1, allow_neg_eigval=allow_neg_eigval).double()
+    mixer = DeltaNet(d_model=8, num_heads=1, kernel_size=1, allow_neg_eigval=allow_neg_eigval).double()
     torch.nn.init.constant_(mixer.beta.weight, 1e3)
     x = torch.rand(1, 1, 8, dtype=torch.float64)
     _, state = mixer.extend(x)
@@ -31,6 +31,6 @@ def test_how_much_of_the_old_answer_a_write_takes_away(allow_neg_eigval: bool, m
 
 def test_impossible_settings_are_refused():
     with pytest.raises(ValueError, match=r"d_model \(=8\) must be a positive multiple of num_heads \(=3\)"):
-        DeltaNet(8, num_heads=3)
+        DeltaNet(d_model=8, num_heads=3)
     with pytest.raises(ValueError, match=r"kernel_size \(=0\) must be at least 1"):
-        DeltaNet(8, num_heads=1, kernel_size=0)
+        DeltaNet(d_model=8, num_heads=1, kernel_size=0)

@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from zoo.mixers.attention import Attention
-from zoo.mixers.forgetting_attention import ForgettingAttention
+from zoo.mixers import Attention, ForgettingAttention
 
 
 @torch.no_grad()
 def test_open_gates_are_attention_and_shut_gates_leave_the_token_alone():
-    whole, x = Attention(16, 2, bias=False).double(), torch.randn(2, 20, 16, dtype=torch.float64)
-    mixer = ForgettingAttention(16, 2).double()
+    whole = Attention(d_model=16, num_heads=2, bias=False).double()
+    x = torch.randn(2, 20, 16, dtype=torch.float64)
+    mixer = ForgettingAttention(d_model=16, num_heads=2).double()
     mixer.qkv.load_state_dict(whole.qkv.state_dict())
     mixer.out_proj.load_state_dict(whole.out_proj.state_dict())
     mixer.gate.bias.fill_(50)
@@ -21,12 +21,12 @@ def test_open_gates_are_attention_and_shut_gates_leave_the_token_alone():
 
 
 def test_gates_start_where_they_are_told():
-    assert ForgettingAttention(16, 4).gate.bias.eq(0).all()
-    assert ForgettingAttention(16, 4, gate_bias=2.0).gate.bias.eq(2).all()
+    assert ForgettingAttention(d_model=16, num_heads=4).gate.bias.eq(0).all()
+    assert ForgettingAttention(d_model=16, num_heads=4, gate_bias=2.0).gate.bias.eq(2).all()
 
 
 def test_half_precision_keeps_the_decay_in_float32():
-    mixer, x = ForgettingAttention(16, 2), torch.randn(2, 30, 16)
+    mixer, x = ForgettingAttention(d_model=16, num_heads=2), torch.randn(2, 30, 16)
     with torch.autocast("cpu", torch.bfloat16):
         _, state = mixer.extend(x)
     assert state.decay.dtype == torch.float32
@@ -34,4 +34,4 @@ def test_half_precision_keeps_the_decay_in_float32():
 
 def test_refuses_linear_biases():
     with pytest.raises(ValueError, match="position"):
-        ForgettingAttention(16, 2, position="alibi")
+        ForgettingAttention(d_model=16, num_heads=2, position="alibi")

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.mixers.golden import two_layers
-from zoo.mixers.gated_deltanet import GatedDeltaNet
+from zoo.mixers import GatedDeltaNet
 
 
 @pytest.mark.parametrize(("d_model", "paper"), [(64, 8192), (128, 32768), (256, 131072)])
@@ -20,7 +20,7 @@ def test_the_tails_of_the_convolutions_count(d_model: int, paper: int):
 def test_initial_decays_are_the_published_ones():
     """A uniform on (0, 16), step sizes log-uniform on (0.001, 0.1), neither drawn to 0 by weight decay."""
     torch.manual_seed(0)
-    mixer = GatedDeltaNet(4096, num_heads=2048)
+    mixer = GatedDeltaNet(d_model=4096, num_heads=2048)
     A, dt = mixer.forget.A_log.exp(), F.softplus(mixer.forget.dt_bias)
     assert A.mean().item() == pytest.approx(8, rel=0.05)
     assert A.std().item() == pytest.approx(16 / math.sqrt(12), rel=0.05)
@@ -34,7 +34,7 @@ def test_initial_decays_are_the_published_ones():
 
 def test_the_old_memory_decays_before_it_is_corrected():
     """With beta = 1 nothing of the old answer to this key is left, decayed or not."""
-    mixer = GatedDeltaNet(8, num_heads=1, kernel_size=1).double()
+    mixer = GatedDeltaNet(d_model=8, num_heads=1, kernel_size=1).double()
     torch.nn.init.constant_(mixer.beta.weight, 1e3)
     x = torch.rand(1, 1, 8, dtype=torch.float64)
     _, state = mixer.extend(x)
@@ -46,6 +46,6 @@ def test_the_old_memory_decays_before_it_is_corrected():
 
 def test_impossible_settings_are_refused():
     with pytest.raises(ValueError, match=r"d_model \(=8\) must be a positive multiple of num_heads \(=3\)"):
-        GatedDeltaNet(8, num_heads=3)
+        GatedDeltaNet(d_model=8, num_heads=3)
     with pytest.raises(ValueError, match=r"expand_v \(=0\) must be at least 1"):
-        GatedDeltaNet(8, num_heads=2, expand_v=0)
+        GatedDeltaNet(d_model=8, num_heads=2, expand_v=0)

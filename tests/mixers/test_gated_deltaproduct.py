@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from tests.mixers.golden import two_layers
-from zoo.mixers.gated_deltanet import GatedDeltaNet
-from zoo.mixers.gated_deltaproduct import GatedDeltaProduct
+from zoo.mixers import GatedDeltaNet, GatedDeltaProduct
 
 
 def test_one_step_is_gated_deltanet():
@@ -24,7 +23,9 @@ def test_more_steps_keep_one_memory_and_longer_tails(steps: int):
 
 def test_two_steps_with_beta_2_rotate_the_memory():
     """Two reflections: every answer of the old memory keeps its length, and the product is no reflection."""
-    mixer = GatedDeltaProduct(8, num_heads=1, num_householder=2, expand_v=1, kernel_size=1, forget_gate=False)
+    mixer = GatedDeltaProduct(
+        d_model=8, num_heads=1, num_householder=2, expand_v=1, kernel_size=1, forget_gate=False
+    )
     mixer = mixer.double()
     with torch.no_grad():
         mixer.beta.weight.fill_(1e3)
@@ -41,4 +42,4 @@ def test_two_steps_with_beta_2_rotate_the_memory():
 @pytest.mark.parametrize("wrong", [{"num_householder": 0}, {"expand_v": 0}])
 def test_impossible_settings_are_refused(wrong: dict[str, int]):
     with pytest.raises(ValueError, match=r"\(=0\) must be at least 1"):
-        GatedDeltaProduct(8, num_heads=2, **wrong)
+        GatedDeltaProduct(d_model=8, num_heads=2, **wrong)

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from tests.mixers.golden import from_yaml
-from zoo.mixers.gated_slot_attention import GatedSlotAttention
+from zoo.mixers import GatedSlotAttention
 
 
 def test_gates_that_write_little_still_learn():
     """1 - a of a gate near 1 is taken as expm1: a difference is 0 in float32, and so is its gradient."""
-    mixer, x = GatedSlotAttention(8, num_heads=1), torch.ones(1, 3, 8)
+    mixer, x = GatedSlotAttention(d_model=8, num_heads=1), torch.ones(1, 3, 8)
     torch.nn.init.constant_(mixer.keep.weight, 20 / 8)
     _, state = mixer.extend(x)
     assert (state.values != 0).all()
@@ -24,7 +24,7 @@ def test_the_state_of_the_paper_is_2_slots_d(d_model: int, num_slots: int):
 
 
 def test_bfloat16_keeps_its_state_in_float32():
-    mixer, x = GatedSlotAttention(16, num_heads=2), torch.randn(2, 70, 16)
+    mixer, x = GatedSlotAttention(d_model=16, num_heads=2), torch.randn(2, 70, 16)
     with torch.autocast("cpu", torch.bfloat16):
         y, state = mixer.extend(x)
     assert state.keys.dtype == state.values.dtype == torch.float32
@@ -41,4 +41,4 @@ def test_bfloat16_keeps_its_state_in_float32():
 )
 def test_impossible_settings_are_refused(wrong: dict, message: str):
     with pytest.raises(ValueError, match=message):
-        GatedSlotAttention(16, **({"num_heads": 2} | wrong))
+        GatedSlotAttention(d_model=16, **({"num_heads": 2} | wrong))

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from tests.mixers.golden import from_yaml
-from zoo.mixers.gla import GatedLinearAttention
+from zoo.mixers import GatedLinearAttention
 
 
 def test_initial_values_are_the_authors():
     torch.manual_seed(3)
-    mixer = GatedLinearAttention(64, num_heads=2)
+    mixer = GatedLinearAttention(d_model=64, num_heads=2)
     for proj in (mixer.q, mixer.v, mixer.gate, mixer.decay_in, mixer.decay_out, mixer.out_proj):
         fan = sum(proj.weight.shape)
         assert proj.weight.std().item() == pytest.approx(2**-2.5 * (2 / fan) ** 0.5, rel=0.08)
@@ -24,7 +24,7 @@ def test_the_published_state_is_d2_over_4(d_model: int):
 
 
 def test_a_closed_gate_forgets_and_an_open_one_keeps():
-    mixer = GatedLinearAttention(8, num_heads=1).double()
+    mixer = GatedLinearAttention(d_model=8, num_heads=1).double()
     _, state = mixer.extend(torch.randn(1, 5, 8, dtype=torch.float64))
     for bias, kept in ((800.0, 1.0), (-1600.0, 0.0)):
         mixer.decay_out.bias.data.fill_(bias)
@@ -33,7 +33,7 @@ def test_a_closed_gate_forgets_and_an_open_one_keeps():
 
 
 def test_large_inputs_and_long_sequences_stay_finite():
-    mixer, x = GatedLinearAttention(16, num_heads=2, temperature=1.0), 100 * torch.randn(1, 4096, 16)
+    mixer, x = GatedLinearAttention(d_model=16, num_heads=2, temperature=1.0), 100 * torch.randn(1, 4096, 16)
     torch.nn.init.normal_(mixer.decay_out.weight, std=3.0)  # decays down to exp(-hundreds)
     y = mixer(x)
     y.square().mean().backward()
@@ -42,7 +42,7 @@ def test_large_inputs_and_long_sequences_stay_finite():
 
 
 def test_bfloat16_keeps_its_state_in_float32():
-    mixer, x = GatedLinearAttention(16, num_heads=2), torch.randn(2, 70, 16)
+    mixer, x = GatedLinearAttention(d_model=16, num_heads=2), torch.randn(2, 70, 16)
     with torch.autocast("cpu", torch.bfloat16):
         y, state = mixer.extend(x)
     assert state.kv.dtype == torch.float32
@@ -60,4 +60,4 @@ def test_bfloat16_keeps_its_state_in_float32():
 )
 def test_impossible_settings_are_refused(wrong: dict, message: str):
     with pytest.raises(ValueError, match=message):
-        GatedLinearAttention(16, **({"num_heads": 2} | wrong))
+        GatedLinearAttention(d_model=16, **({"num_heads": 2} | wrong))

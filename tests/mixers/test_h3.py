@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from tests.mixers.population import check_population
+from zoo.mixers import H3
 from zoo.mixers.diagonal_ssm import DiagonalSSM
-from zoo.mixers.h3 import H3
 
 
 @pytest.mark.parametrize("head_dim", [1, 2])  # the published step() raises for more than 1
 def test_a_long_sequence_in_pieces_is_the_whole(head_dim):
-    mixer, x = H3(4, d_state=8, head_dim=head_dim).double(), torch.randn(2, 150, 4, dtype=torch.float64)
+    mixer = H3(d_model=4, d_state=8, head_dim=head_dim).double()
+    x = torch.randn(2, 150, 4, dtype=torch.float64)
     with torch.no_grad():
         parts, state = [], None
         for piece in x.split([1, 16, 70, 1, 1, 61], dim=1):
@@ -23,7 +24,7 @@ def test_a_long_sequence_in_pieces_is_the_whole(head_dim):
 
 def test_initial_values_are_s4d_lin():
     torch.manual_seed(1)
-    keep = H3(128, d_state=32).keep
+    keep = H3(d_model=128, d_state=32).keep
     torch.testing.assert_close(-keep.A_log_real.exp(), torch.full((64, 16), -0.5))
     torch.testing.assert_close(keep.A_imag, math.pi * torch.arange(16.0).expand(64, 16))
     assert keep.log_dt.exp().min() >= 1e-3
@@ -33,7 +34,7 @@ def test_initial_values_are_s4d_lin():
 
 
 def test_a_fresh_shift_is_its_own_filter_and_everything_is_drawn():
-    shift = H3(64, d_state=16).shift
+    shift = H3(d_model=64, d_state=16).shift
     w = shift.taps()
     torch.testing.assert_close(w[:, 1:], shift.C[:, 1:])
     torch.testing.assert_close(w[:, 0], shift.C[:, 0] + shift.D)
@@ -42,13 +43,13 @@ def test_a_fresh_shift_is_its_own_filter_and_everything_is_drawn():
 
 
 def test_only_what_sets_time_scales_is_not_decayed():
-    free = {n for n, p in H3(4, d_state=4).named_parameters() if getattr(p, "no_weight_decay", False)}
+    free = {n for n, p in H3(d_model=4, d_state=4).named_parameters() if getattr(p, "no_weight_decay", False)}
     assert free == {"shift.B", "shift.D", "keep.log_dt", "keep.A_log_real", "keep.A_imag", "keep.D"}
 
 
 @pytest.mark.parametrize("length", [1, 20, 70])
 def test_members_of_a_population_are_as_alone(length):
-    check_population(lambda: H3(4, d_state=4), torch.randn(2, 2, length, 4, dtype=torch.float64))
+    check_population(lambda: H3(d_model=4, d_state=4), torch.randn(2, 2, length, 4, dtype=torch.float64))
 
 
 def test_single_precision_kernels_hold_over_long_sequences():
@@ -66,4 +67,4 @@ def test_single_precision_kernels_hold_over_long_sequences():
 )
 def test_impossible_settings_are_refused(wrong, name):
     with pytest.raises(ValueError, match=rf"{name} \(="):
-        H3(8, **({"d_state": 4} | wrong))
+        H3(d_model=8, **({"d_state": 4} | wrong))

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from tests.mixers.golden import from_yaml
-from zoo.mixers.hgrn2 import HGRN2
+from zoo.mixers import HGRN2
 
 
 @pytest.mark.parametrize("layer", [0, 1, 3])
 def test_no_gate_falls_below_the_floor_of_its_layer(layer: int):
-    mixer = HGRN2(8, num_heads=2, layer=layer, n_layers=4).double()
+    mixer = HGRN2(d_model=8, num_heads=2, layer=layer, n_layers=4).double()
     f = torch.linspace(-200, 200, 401, dtype=torch.float64)[:, None].expand(1, -1, 8)
     log_decay, k = mixer._gates(f)
     assert log_decay.exp().min().item() == pytest.approx(layer / 4, abs=1e-7)
@@ -19,8 +19,8 @@ def test_no_gate_falls_below_the_floor_of_its_layer(layer: int):
 
 
 def test_floors_are_learned_without_decay_and_the_lowest_layer_has_none():
-    assert HGRN2(8, num_heads=2, layer=0, n_layers=2).floor_logit is None
-    floor = HGRN2(8, num_heads=2, layer=1, n_layers=2).floor_logit
+    assert HGRN2(d_model=8, num_heads=2, layer=0, n_layers=2).floor_logit is None
+    floor = HGRN2(d_model=8, num_heads=2, layer=1, n_layers=2).floor_logit
     assert floor.requires_grad and floor.no_weight_decay
 
 
@@ -31,7 +31,7 @@ def test_the_state_of_the_paper_is_d_times_the_expansion(d_model: int, num_heads
 
 
 def test_large_inputs_and_long_sequences_stay_finite():
-    mixer, x = HGRN2(16, num_heads=2, layer=1, n_layers=2), 100 * torch.randn(1, 4096, 16)
+    mixer, x = HGRN2(d_model=16, num_heads=2, layer=1, n_layers=2), 100 * torch.randn(1, 4096, 16)
     mixer.floor_logit.data[:4] = torch.tensor([-300.0, -30.0, 30.0, 300.0])
     y = mixer(x)
     y.square().mean().backward()
@@ -40,7 +40,7 @@ def test_large_inputs_and_long_sequences_stay_finite():
 
 
 def test_bfloat16_keeps_its_state_in_float32():
-    mixer, x = HGRN2(16, num_heads=2), torch.randn(2, 70, 16)
+    mixer, x = HGRN2(d_model=16, num_heads=2), torch.randn(2, 70, 16)
     with torch.autocast("cpu", torch.bfloat16):
         y, state = mixer.extend(x)
     assert state.kv.dtype == torch.float32
@@ -57,4 +57,4 @@ def test_bfloat16_keeps_its_state_in_float32():
 )
 def test_impossible_settings_are_refused(wrong: dict, message: str):
     with pytest.raises(ValueError, match=message):
-        HGRN2(16, **({"num_heads": 2} | wrong))
+        HGRN2(d_model=16, **({"num_heads": 2} | wrong))

@@ -5,11 +5,11 @@ import torch
 
 from tests.mixers.golden import from_yaml
 from tests.mixers.population import check_population
-from zoo.mixers.hyena import Hyena
+from zoo.mixers import Hyena
 
 
 def test_a_long_sequence_in_pieces_is_the_whole():
-    mixer, x = Hyena(4, 200, order=3).double(), torch.randn(2, 150, 4, dtype=torch.float64)
+    mixer, x = Hyena(d_model=4, max_len=200, order=3).double(), torch.randn(2, 150, 4, dtype=torch.float64)
     with torch.no_grad():
         parts, state = [], None
         for piece in x.split([1, 16, 80, 1, 1, 51], dim=1):
@@ -19,7 +19,7 @@ def test_a_long_sequence_in_pieces_is_the_whole():
 
 
 def test_a_prefix_is_convolved_with_the_same_filter():
-    mixer = Hyena(4, 200)
+    mixer = Hyena(d_model=4, max_len=200)
     torch.testing.assert_close(mixer.filter(50), mixer.filter(200)[:, :50])
 
 
@@ -28,27 +28,27 @@ def test_the_filter_starts_at_a_scale_that_can_be_heard():
     scales = []
     for seed in range(3):
         torch.manual_seed(seed)
-        mixer = Hyena(64, 1024)
+        mixer = Hyena(d_model=64, max_len=1024)
         scales.append(mixer.filter(256).square().mean().sqrt().item())
     assert min(scales) > 5e-3
 
 
 def test_features_of_a_time_vary_with_it():
     """With three of them the only wave has frequency 1e-4 and the filter is a function of a straight line."""
-    features = Hyena(4, 128).filter.features
+    features = Hyena(d_model=4, max_len=128).filter.features
     assert (features.std(0) > 0.1).sum() >= features.shape[1] - 2
     with pytest.raises(ValueError, match="emb_dim"):
-        Hyena(4, 128, emb_dim=3)
+        Hyena(d_model=4, max_len=128, emb_dim=3)
 
 
 def test_the_window_falls_where_it_says():
-    mixer = Hyena(8, 1001, decay=(0.25, 0.5))
+    mixer = Hyena(d_model=8, max_len=1001, decay=(0.25, 0.5))
     assert mixer.filter.window[250, -1].item() == pytest.approx(0.01, rel=1e-3)
     assert mixer.filter.window[500, 0].item() == pytest.approx(0.01, rel=1e-3)
 
 
 def test_a_sequence_that_is_too_long_is_refused_with_the_fix():
-    mixer, x = Hyena(4, 32), torch.randn(1, 33, 4)
+    mixer, x = Hyena(d_model=4, max_len=32), torch.randn(1, 33, 4)
     message = r"max_len \(=32\) must cover the sequences: raise it to 33"
     with pytest.raises(ValueError, match=message):
         mixer(x)
@@ -58,7 +58,7 @@ def test_a_sequence_that_is_too_long_is_refused_with_the_fix():
 
 
 def test_filters_are_not_decayed():
-    mixer = Hyena(4, 32)
+    mixer = Hyena(d_model=4, max_len=32)
     free = {n for n, p in mixer.named_parameters() if getattr(p, "no_weight_decay", False)}
     assert free == {"skip"} | {n for n, _ in mixer.named_parameters() if n.startswith("filter.")}
 
@@ -70,4 +70,4 @@ def test_the_yaml_reaches_the_longest_sequence_of_the_figures():
 @pytest.mark.parametrize("length", [1, 20, 70])
 def test_members_of_a_population_are_as_alone(length):
     x = torch.randn(2, 2, length, 4, dtype=torch.float64)
-    check_population(lambda: Hyena(4, 80, order=3, filter_dim=6, emb_dim=5), x)
+    check_population(lambda: Hyena(d_model=4, max_len=80, order=3, filter_dim=6, emb_dim=5), x)

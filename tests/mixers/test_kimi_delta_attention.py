@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.mixers.golden import from_yaml
-from zoo.mixers.kimi_delta_attention import KimiDeltaAttention
+from zoo.mixers import KimiDeltaAttention
 
 
 @pytest.mark.parametrize(("d_model", "paper"), [(64, 2048), (128, 8192)])
@@ -20,7 +20,7 @@ def test_the_tails_of_the_convolutions_count(d_model: int, paper: int):
 def test_initial_decays_are_the_published_ones():
     """A uniform on (1, 16), step sizes log-uniform on (0.001, 0.1), neither drawn to 0 by weight decay."""
     torch.manual_seed(0)
-    mixer = KimiDeltaAttention(8, num_heads=2048, head_dim=2)
+    mixer = KimiDeltaAttention(d_model=8, num_heads=2048, head_dim=2)
     A, dt = mixer.A_log.exp(), F.softplus(mixer.dt_bias)
     assert A.mean().item() == pytest.approx(8.5, rel=0.05)
     assert A.std().item() == pytest.approx(15 / math.sqrt(12), rel=0.05)
@@ -34,7 +34,7 @@ def test_initial_decays_are_the_published_ones():
 
 def test_each_channel_forgets_at_its_own_rate():
     """With nothing written, a memory fades by the channels' own decays: the rows of S, not whole heads."""
-    mixer = KimiDeltaAttention(8, num_heads=1, head_dim=4, kernel_size=1).double()
+    mixer = KimiDeltaAttention(d_model=8, num_heads=1, head_dim=4, kernel_size=1).double()
     torch.nn.init.constant_(mixer.beta.weight, -1e3)
     x = torch.rand(1, 1, 8, dtype=torch.float64)
     _, state = mixer.extend(x)
@@ -55,4 +55,4 @@ def test_each_channel_forgets_at_its_own_rate():
 )
 def test_impossible_settings_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
-        KimiDeltaAttention(8, **wrong)
+        KimiDeltaAttention(d_model=8, **wrong)

@@ -8,12 +8,13 @@ from torch import Tensor
 
 from tests.mixers.golden import from_yaml
 from zoo.kernels.grouped_attention import grouped_attention
-from zoo.mixers.landmark import Landmark
+from zoo.mixers import Landmark
+from zoo.mixers.base import Mixer
 
 D, LENGTH = 16, 30
 
 
-def make(**changes: Any) -> Landmark:
+def make(**changes: Any) -> Mixer:
     torch.manual_seed(1)
     return Landmark(**({"d_model": D, "num_heads": 2, "block_size": 4} | changes)).double()
 

@@ -3,12 +3,14 @@
 import pytest
 import torch
 
-from zoo.mixers.lightning_attention import LightningAttention
+from zoo.mixers import LightningAttention
 
 
 def kept(layer: int, n_layers: int, num_heads: int = 4) -> list[float]:
     """The share of its first key that each head keeps after one more token, read off the state."""
-    mixer = LightningAttention(8, num_heads, head_dim=2, layer=layer, n_layers=n_layers).double()
+    mixer = LightningAttention(
+        d_model=8, num_heads=num_heads, head_dim=2, layer=layer, n_layers=n_layers
+    ).double()
     x = torch.randn(1, 1, 8, dtype=torch.float64)
     _, state = mixer.extend(x)
     _, later = mixer.extend(torch.zeros_like(x), state)  # writes nothing

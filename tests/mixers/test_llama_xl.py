@@ -3,11 +3,12 @@
 import pytest
 import torch
 
-from zoo.mixers.llama_xl import LlamaXL
+from zoo.mixers import LlamaXL
 
 
 def test_in_training_no_gradient_crosses_into_the_segment_before():
-    mixer, x = LlamaXL(8, 2, segment_len=4).double(), torch.randn(1, 11, 8, dtype=torch.float64)
+    mixer = LlamaXL(d_model=8, num_heads=2, segment_len=4).double()
+    x = torch.randn(1, 11, 8, dtype=torch.float64)
     x.requires_grad_()
     y = mixer(x)
     for t in range(11):
@@ -19,7 +20,8 @@ def test_in_training_no_gradient_crosses_into_the_segment_before():
 
 @torch.no_grad()
 def test_a_key_counts_by_its_direction_alone():
-    mixer, x = LlamaXL(8, 1, segment_len=4).double(), torch.randn(1, 9, 8, dtype=torch.float64)
+    mixer = LlamaXL(d_model=8, num_heads=1, segment_len=4).double()
+    x = torch.randn(1, 9, 8, dtype=torch.float64)
     y = mixer(x)
     mixer.qkv.proj.weight[8:16] *= 7
     torch.testing.assert_close(mixer(x), y)

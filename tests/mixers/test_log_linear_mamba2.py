@@ -3,21 +3,21 @@
 import pytest
 import torch
 
-from zoo.mixers.log_linear_mamba2 import LogLinearMamba2
+from zoo.mixers import LogLinearMamba2
 
 
 @pytest.mark.parametrize(
     ("seq_len", "pieces"), [(1, 1), (7, 3), (8, 1), (1023, 10), (1024, 1), (1025, 2), (65535, 16)]
 )
 def test_there_is_a_state_for_each_power_of_two_in_the_length(seq_len: int, pieces: int):
-    mixer = LogLinearMamba2(64, d_state=16)
+    mixer = LogLinearMamba2(d_model=64, d_state=16)
     tail = 3 * (128 + 2 * 16)
     assert mixer.state_size(seq_len).resident == pieces * 128 * 16 + tail
 
 
 def test_each_piece_is_read_with_a_weight_of_its_own():
     """With the weight of one level turned off, the outputs that read such a piece change and no others."""
-    mixer = LogLinearMamba2(8, d_state=3, head_dim=4, kernel_size=1).double()
+    mixer = LogLinearMamba2(d_model=8, d_state=3, head_dim=4, kernel_size=1).double()
     x = torch.randn(1, 16, 8, dtype=torch.float64)
     with torch.no_grad():
         before = mixer(x)
@@ -30,7 +30,7 @@ def test_each_piece_is_read_with_a_weight_of_its_own():
 
 
 def test_a_sequence_longer_than_the_levels_is_refused():
-    mixer = LogLinearMamba2(8, d_state=2, max_len=9)
+    mixer = LogLinearMamba2(d_model=8, d_state=2, max_len=9)
     _, state = mixer.extend(torch.randn(1, 9, 8))
     with pytest.raises(ValueError, match=r"max_len \(=9\) must cover the sequences: raise it to 10\."):
         mixer.extend(torch.randn(1, 1, 8), state)
@@ -39,4 +39,4 @@ def test_a_sequence_longer_than_the_levels_is_refused():
 @pytest.mark.parametrize("wrong", [{"d_state": 0}, {"expand": 0}, {"max_len": 0}, {"kernel_size": 0}])
 def test_impossible_settings_are_refused(wrong: dict[str, int]):
     with pytest.raises(ValueError, match=f"{next(iter(wrong))} .* must be at least 1"):
-        LogLinearMamba2(8, **({"d_state": 4} | wrong))
+        LogLinearMamba2(d_model=8, **({"d_state": 4} | wrong))

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from zoo.kernels.fft_conv import fft_conv
-from zoo.mixers.long_conv import LongConv
+from zoo.mixers import LongConv
 from zoo.mixers.long_filter import LongFilter
 
 
@@ -19,12 +19,12 @@ def test_published_defaults_never_leave_zero_and_are_refused():
     assert not dead.any()
     assert not taps.grad.any()
     with pytest.raises(ValueError, match=r"squash \(=0.1\) must be below 0.002"):
-        LongConv(8, 64, squash=0.1, init="normal")
+        LongConv(d_model=8, max_len=64, squash=0.1, init="normal")
 
 
 @pytest.mark.parametrize("init", ["normal", "double_exp"])
 def test_a_squashed_filter_is_sparse_but_alive(init: str):
-    mixer = LongConv(32, 64, squash=0.001, init=init)
+    mixer = LongConv(d_model=32, max_len=64, squash=0.001, init=init)
     mixer(torch.randn(2, 64, 32)).square().sum().backward()
     k = F.softshrink(mixer.conv.taps, 0.001)
     alive = (k != 0).float().mean(1)
@@ -48,20 +48,20 @@ def test_taps_beyond_the_sequence_see_no_inputs_to_come(length: int):
 
 def test_double_exponential_weights_fade_at_a_rate_for_each_channel():
     torch.manual_seed(0)
-    mixer = LongConv(64, 4096, squash=0.0)
+    mixer = LongConv(d_model=64, max_len=4096, squash=0.0)
     size = mixer.conv.taps.detach().unflatten(1, (4, 1024)).square().mean(-1).sqrt()
     times = (torch.arange(4096) / 4096).unflatten(0, (4, 1024))
     for channel in (0, 32, 63):
         rate = 32 ** (channel / 64)
         expected = 0.02 * torch.exp(-2 * times * rate).mean(-1).sqrt()
         torch.testing.assert_close(size[channel], expected, rtol=0.1, atol=0)
-    flat = LongConv(64, 4096, init="normal").conv.taps
+    flat = LongConv(d_model=64, max_len=4096, init="normal", squash=0.0).conv.taps
     assert flat.std().item() == pytest.approx(0.002, rel=0.05)
     assert math.isclose(flat[:, :100].std().item(), flat[:, -100:].std().item(), rel_tol=0.1)
 
 
 def test_state_counts():
-    mixer = LongConv(64, 256)
+    mixer = LongConv(d_model=64, max_len=256, squash=0.0)
     assert [mixer.state_size(n).resident for n in (10, 255, 256, 1024)] == [640, 255 * 64, 255 * 64, 255 * 64]
     assert mixer.state_size(1024).paper == 1024 * 64
 
@@ -71,4 +71,4 @@ def test_state_counts():
 )
 def test_impossible_settings_are_refused(wrong, name):
     with pytest.raises(ValueError, match=rf"{name} \(="):
-        LongConv(8, **({"max_len": 16} | wrong))
+        LongConv(d_model=8, **({"max_len": 16} | wrong))

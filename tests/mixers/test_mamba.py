@@ -7,11 +7,11 @@ import torch
 import torch.nn.functional as F
 
 from tests.mixers.population import check_population
-from zoo.mixers.mamba import Mamba
+from zoo.mixers import Mamba
 
 
 def test_a_long_sequence_in_pieces_is_the_whole():
-    mixer, x = Mamba(4, d_state=3).double(), torch.randn(2, 150, 4, dtype=torch.float64)
+    mixer, x = Mamba(d_model=4, d_state=3).double(), torch.randn(2, 150, 4, dtype=torch.float64)
     with torch.no_grad():
         parts, state = [], None
         for piece in x.split([1, 16, 17, 1, 64, 51], dim=1):
@@ -22,7 +22,7 @@ def test_a_long_sequence_in_pieces_is_the_whole():
 
 def test_initial_values_are_the_papers():
     torch.manual_seed(3)
-    mixer = Mamba(64, d_state=8, n_layers=4)
+    mixer = Mamba(d_model=64, d_state=8, n_layers=4)
     dt = F.softplus(mixer.dt_proj.bias)
     assert dt.min() >= 1e-3 * 0.999
     assert dt.max() <= 1e-1 * 1.001
@@ -40,10 +40,10 @@ def test_initial_values_are_the_papers():
 
 @pytest.mark.parametrize("length", [1, 3, 37])
 def test_members_of_a_population_are_as_alone(length):
-    check_population(lambda: Mamba(6, d_state=3), torch.randn(2, 2, length, 6, dtype=torch.float64))
+    check_population(lambda: Mamba(d_model=6, d_state=3), torch.randn(2, 2, length, 6, dtype=torch.float64))
 
 
 @pytest.mark.parametrize("wrong", [{"d_state": 0}, {"expand": 0}, {"dt_rank": 0}, {"kernel_size": 0}])
 def test_impossible_settings_are_refused(wrong):
     with pytest.raises(ValueError, match=f"{next(iter(wrong))} .* must be at least 1"):
-        Mamba(8, **({"d_state": 4} | wrong))
+        Mamba(d_model=8, **({"d_state": 4} | wrong))

@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 
 from tests.mixers.golden import two_layers
-from zoo.mixers.mamba2 import Mamba2
+from zoo.mixers import Mamba2
 
 
 def test_initial_values_are_the_authors():
     torch.manual_seed(3)
-    mixer = Mamba2(512, d_state=8, head_dim=4, n_layers=4)
+    mixer = Mamba2(d_model=512, d_state=8, head_dim=4, n_layers=4)
     dt = F.softplus(mixer.dt_bias).log()
     assert (dt.min() >= math.log(1e-3) - 1e-3) and (dt.max() <= math.log(1e-1) + 1e-3)
     assert dt.mean().item() == pytest.approx(math.log(1e-2), abs=0.2)
@@ -35,7 +35,7 @@ def test_two_layers_hold_what_was_published(d_model: int, d_state: int, paper: i
 
 
 def test_heads_are_64_wide_where_they_can_be():
-    assert [(m.num_heads, m.head_dim) for m in (Mamba2(d, 4) for d in (16, 64, 128))] == [
+    assert [(m.num_heads, m.head_dim) for m in (Mamba2(d_model=d, d_state=4) for d in (16, 64, 128))] == [
         (1, 32),
         (2, 64),
         (4, 64),
@@ -43,7 +43,7 @@ def test_heads_are_64_wide_where_they_can_be():
 
 
 def test_bfloat16_keeps_its_state_in_float32():
-    mixer, x = Mamba2(16, d_state=4), torch.randn(2, 70, 16)
+    mixer, x = Mamba2(d_model=16, d_state=4), torch.randn(2, 70, 16)
     with torch.autocast("cpu", torch.bfloat16):
         y, state = mixer.extend(x)
         again = torch.cat(
@@ -65,4 +65,4 @@ def test_bfloat16_keeps_its_state_in_float32():
 )
 def test_impossible_settings_are_refused(wrong: dict, message: str):
     with pytest.raises(ValueError, match=message):
-        Mamba2(16, **({"d_state": 4} | wrong))
+        Mamba2(d_model=16, **({"d_state": 4} | wrong))

@@ -6,12 +6,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from zoo.mixers.mamba3 import Mamba3, turned
+from zoo.mixers import Mamba3
+from zoo.mixers.mamba3 import turned
 
 
 def test_initial_values_are_the_authors():
     torch.manual_seed(3)
-    mixer = Mamba3(512, d_state=8, head_dim=4, n_layers=4)
+    mixer = Mamba3(d_model=512, d_state=8, head_dim=4, n_layers=4)
     dt = F.softplus(mixer.dt_bias).log()
     assert (dt.min() >= math.log(1e-3) - 1e-3) and (dt.max() <= math.log(1e-1) + 1e-3)
     for ones in (mixer.B_bias, mixer.C_bias, mixer.B_norm.weight, mixer.C_norm.weight, mixer.D):
@@ -31,7 +32,7 @@ def test_a_turn_by_a_right_angle():
 
 def test_angles_do_not_round_as_they_add_up():
     """4,096 steps of hundreds of radians each; a running sum in float32 would be off by 0.1."""
-    mixer, x = Mamba3(8, d_state=4), 300 * torch.randn(1, 4096, 8)
+    mixer, x = Mamba3(d_model=8, d_state=4), 300 * torch.randn(1, 4096, 8)
     with torch.no_grad():
         _, state = mixer.extend(x)
         _, exact = mixer.double().extend(x.double())
@@ -41,7 +42,7 @@ def test_angles_do_not_round_as_they_add_up():
 
 
 def test_bfloat16_keeps_its_state_in_float32():
-    mixer, x = Mamba3(16, d_state=4), torch.randn(2, 70, 16)
+    mixer, x = Mamba3(d_model=16, d_state=4), torch.randn(2, 70, 16)
     with torch.autocast("cpu", torch.bfloat16):
         y, state = mixer.extend(x)
     assert {part.dtype for part in state} == {torch.float32}
@@ -59,4 +60,4 @@ def test_bfloat16_keeps_its_state_in_float32():
 )
 def test_impossible_settings_are_refused(wrong: dict, message: str):
     with pytest.raises(ValueError, match=message):
-        Mamba3(16, **({"d_state": 4} | wrong))
+        Mamba3(d_model=16, **({"d_state": 4} | wrong))

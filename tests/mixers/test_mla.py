@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from zoo.mixers.attention import Attention
-from zoo.mixers.mla import MLA
+from zoo.mixers import MLA, Attention
 
 
 @torch.no_grad()
 def test_with_keys_and_values_as_latents_of_unit_length_it_is_multi_query_attention():
     """Rank as wide as the model, projections that pass the latent on: one head, its own keys as values."""
-    mixer, whole = MLA(8, 1, kv_rank=8).double(), Attention(8, bias=False).double()
+    mixer = MLA(d_model=8, num_heads=1, kv_rank=8, rope_dim=0).double()
+    whole = Attention(d_model=8, bias=False).double()
     x = torch.randn(2, 12, 8, dtype=torch.float64)
     mixer.key_proj.weight.copy_(torch.eye(8))
     mixer.value_proj.weight.copy_(torch.eye(8))
@@ -23,7 +23,9 @@ def test_with_keys_and_values_as_latents_of_unit_length_it_is_multi_query_attent
 
 
 def test_the_heads_share_what_is_kept():
-    sizes = [MLA(16, heads, kv_rank=6, rope_dim=4).state_size(50).resident for heads in (1, 4)]
+    sizes = [
+        MLA(d_model=16, num_heads=heads, kv_rank=6, rope_dim=4).state_size(50).resident for heads in (1, 4)
+    ]
     assert sizes == [500, 500]
 
 

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from zoo.mixers.mlstm import MLSTM, State, running_max
+from zoo.mixers import MLSTM
+from zoo.mixers.mlstm import State, running_max
 
 
 def test_the_running_maximum_is_its_recurrence():
@@ -19,7 +20,7 @@ def test_the_running_maximum_is_its_recurrence():
 def test_the_maximum_is_a_matter_of_writing():
     """The same memory written with another m gives the same outputs."""
     torch.manual_seed(0)
-    mixer, x = MLSTM(8, num_heads=2).double(), torch.randn(2, 9, 8, dtype=torch.float64)
+    mixer, x = MLSTM(d_model=8, num_heads=2).double(), torch.randn(2, 9, 8, dtype=torch.float64)
     torch.nn.init.normal_(mixer.gates.weight, std=0.5)
     _, state = mixer.extend(x)
     shift = torch.tensor([[5.0, -3.0], [0.5, 8.0]], dtype=torch.float64)
@@ -31,7 +32,7 @@ def test_the_maximum_is_a_matter_of_writing():
 
 def test_the_normaliser_is_alive():
     """Larger keys and queries than a fresh model's: |n q| > 1, and all of n reaches the output."""
-    mixer, x = MLSTM(8, num_heads=2).double(), torch.randn(1, 40, 8, dtype=torch.float64)
+    mixer, x = MLSTM(d_model=8, num_heads=2).double(), torch.randn(1, 40, 8, dtype=torch.float64)
     torch.nn.init.normal_(mixer.qkv, std=5.0)
     _, state = mixer.extend(x)
     n = state.n.requires_grad_()
@@ -42,7 +43,7 @@ def test_the_normaliser_is_alive():
 
 def test_input_gates_beyond_the_range_of_exp_are_no_trouble():
     """exp(200) is inf in float32, and its square in float64 too."""
-    mixer, x = MLSTM(8, num_heads=2), torch.randn(2, 40, 8)
+    mixer, x = MLSTM(d_model=8, num_heads=2), torch.randn(2, 40, 8)
     with torch.no_grad():
         mixer.gates.bias[:2] = 200
     y = mixer(x)
@@ -56,7 +57,7 @@ def test_input_gates_beyond_the_range_of_exp_are_no_trouble():
 
 def test_initial_values_are_the_authors():
     torch.manual_seed(3)
-    mixer = MLSTM(64, num_heads=4, n_layers=2)
+    mixer = MLSTM(d_model=64, num_heads=4, n_layers=2)
     write, keep = mixer.gates.bias.chunk(2)
     torch.testing.assert_close(keep, torch.tensor([3.0, 4.0, 5.0, 6.0]))
     assert write.abs().max() < 0.5 and (write != 0).all()
@@ -67,7 +68,7 @@ def test_initial_values_are_the_authors():
 
 
 def test_bfloat16_keeps_its_state_in_float32():
-    mixer, x = MLSTM(16, num_heads=2), torch.randn(2, 70, 16)
+    mixer, x = MLSTM(d_model=16, num_heads=2), torch.randn(2, 70, 16)
     with torch.autocast("cpu", torch.bfloat16):
         y, state = mixer.extend(x)
     assert state.C.dtype == state.n.dtype == state.m.dtype == torch.float32
@@ -85,4 +86,4 @@ def test_bfloat16_keeps_its_state_in_float32():
 )
 def test_impossible_settings_are_refused(wrong: dict, message: str):
     with pytest.raises(ValueError, match=message):
-        MLSTM(16, **({"num_heads": 2} | wrong))
+        MLSTM(d_model=16, **({"num_heads": 2} | wrong))

@@ -2,13 +2,16 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from functools import partial
 from inspect import Parameter, signature
 from typing import Any
 
 import pytest
 import torch
+import yaml
+from hydra.utils import get_object
 from omegaconf import OmegaConf
 
 import zoo.mixers
@@ -90,6 +93,31 @@ def test_settings_inside_settings():
     assert Based(d_model=32, decay="per_head").decay is not None, "the class has it, based.yaml has not"
     assert MoBA(d_model=32, chunk_size=6).block_size == 6, "moba.yaml: as the chunk's"
     assert Attention(d_model=32, num_kv_heads=None, bias=False).qkv is not None
+
+
+def parts(node: Any) -> Iterator[dict[str, Any]]:
+    """All below a node that name a `_target_`."""
+    inner = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    if isinstance(node, dict) and "_target_" in node:
+        yield node
+    for child in inner:
+        yield from parts(child)
+
+
+@pytest.mark.parametrize("group", ["mixer", "block", "task"])
+def test_a_default_stands_in_the_yaml_or_in_the_class_never_in_both(group: str):
+    """A class has one only for what some yaml of it leaves out: its own settings, or another variant's."""
+    stated: dict[str, list[set[str]]] = defaultdict(list)
+    for path in (CONF / group).glob("*.yaml"):
+        for part in parts(yaml.load(path.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))):
+            stated[part["_target_"]].append(set(part))
+    twice = [
+        f"{target}({key}={parameter.default!r})"
+        for target, keys in stated.items()
+        for key, parameter in signature(get_object(target)).parameters.items()
+        if key in set.intersection(*keys) and parameter.default is not Parameter.empty
+    ]
+    assert not twice and stated
 
 
 @pytest.mark.parametrize(

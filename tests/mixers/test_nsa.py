@@ -10,7 +10,8 @@ from torch import Tensor
 
 from tests.mixers.golden import from_yaml, two_layers
 from zoo.kernels.compressed_attention import block_importance, compressed_attention, selected_blocks
-from zoo.mixers.nsa import NSA
+from zoo.mixers import NSA
+from zoo.mixers.base import Mixer
 
 D, LENGTH = 16, 45
 BRANCHES = {"compressed": 0, "selected": 1, "sliding": 2}
@@ -22,7 +23,7 @@ SHAPES: list[dict[str, Any]] = [
 ]
 
 
-def make(branch: str | None = None, **changes: Any) -> NSA:
+def make(branch: str | None = None, **changes: Any) -> Mixer:
     """All branches, or one of them alone."""
     torch.manual_seed(1)
     mixer = NSA(**({"d_model": D, "top_k": 4, "window": 5} | changes)).double()
@@ -39,7 +40,7 @@ def tokens(length: int = LENGTH, seed: int = 0) -> Tensor:
     return torch.randn(1, length, D, dtype=torch.float64, generator=rng)
 
 
-def reads(mixer: NSA, x: Tensor) -> Tensor:
+def reads(mixer: Mixer, x: Tensor) -> Tensor:
     """[T T]: output t has a gradient with respect to input s."""
     x = x.requires_grad_()
     rows = [torch.autograd.grad(row.square().sum(), x, retain_graph=True)[0] for row in mixer(x)[0]]

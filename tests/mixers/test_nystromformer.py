@@ -3,18 +3,21 @@
 import pytest
 import torch
 
-from zoo.mixers.nystromformer import Nystromformer, pseudo_inverse, segment_means
+from zoo.mixers import Nystromformer
+from zoo.mixers.nystromformer import pseudo_inverse, segment_means
 from zoo.state import StateSize
 
 
 def test_it_says_that_it_is_no_decoder():
-    assert not Nystromformer.causal and not Nystromformer.exact_decode
+    mixer = Nystromformer(d_model=8)
+    assert not mixer.causal and not mixer.exact_decode
 
 
 @torch.no_grad()
 def test_heads_are_split():
     """Each head has its own softmax: with one for both, moving a head's queries would move all."""
-    mixer, x = Nystromformer(8, 2, num_landmarks=3).double(), torch.randn(1, 20, 8, dtype=torch.float64)
+    mixer = Nystromformer(d_model=8, num_heads=2, num_landmarks=3).double()
+    x = torch.randn(1, 20, 8, dtype=torch.float64)
     mixer.out_proj.weight.copy_(torch.eye(8))
     y = mixer(x)
     mixer.qkv.proj.weight[:4] += torch.randn(4, 8)
@@ -41,7 +44,9 @@ def test_segments_cover_the_sequence_and_differ_by_a_token_at_most():
 
 
 def test_state_counts():
-    assert Nystromformer(128, 1, num_landmarks=16).state_size(1024) == StateSize(4096, 131072, 131072)
+    assert Nystromformer(d_model=128, num_heads=1, num_landmarks=16).state_size(1024) == StateSize(
+        4096, 131072, 131072
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from tests.mixers.golden import from_yaml
-from zoo.mixers.retnet import RetNet
+from zoo.mixers import RetNet
 
 
 def test_a_head_forgets_at_its_published_rate():
     """Half-lives of 22 tokens for the first head, twice that for each next one."""
-    mixer, x = RetNet(32, num_heads=4).double(), torch.randn(1, 1, 32, dtype=torch.float64)
+    mixer, x = RetNet(d_model=32, num_heads=4).double(), torch.randn(1, 1, 32, dtype=torch.float64)
     _, state = mixer.extend(x)
     _, later = mixer.extend(torch.zeros(1, 10, 32, dtype=torch.float64), state)
     kept = (later.kv / state.kv).mean((0, 2, 3))
@@ -18,7 +18,7 @@ def test_a_head_forgets_at_its_published_rate():
 
 def test_initial_values_are_the_authors():
     torch.manual_seed(3)
-    mixer = RetNet(64, num_heads=2)
+    mixer = RetNet(d_model=64, num_heads=2)
     for proj, fan in ((mixer.q, 128), (mixer.k, 128), (mixer.v, 192), (mixer.gate, 192)):
         assert proj.weight.std().item() == pytest.approx(2**-2.5 * (2 / fan) ** 0.5, rel=0.05)
     assert mixer.out_proj.weight.std().item() == pytest.approx((2 / 192) ** 0.5, rel=0.05)
@@ -31,7 +31,7 @@ def test_the_state_of_the_paper_is_2_d2_over_heads(d_model: int, num_heads: int)
 
 
 def test_bfloat16_keeps_its_state_in_float32():
-    mixer, x = RetNet(16, num_heads=2), torch.randn(2, 70, 16)
+    mixer, x = RetNet(d_model=16, num_heads=2), torch.randn(2, 70, 16)
     with torch.autocast("cpu", torch.bfloat16):
         y, state = mixer.extend(x)
     assert state.kv.dtype == torch.float32
@@ -48,4 +48,4 @@ def test_bfloat16_keeps_its_state_in_float32():
 )
 def test_impossible_settings_are_refused(wrong: dict, message: str):
     with pytest.raises(ValueError, match=message):
-        RetNet(16, **({"num_heads": 2} | wrong))
+        RetNet(d_model=16, **({"num_heads": 2} | wrong))

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from zoo.mixers.rg_lru import RGLRU
+from zoo.mixers import RGLRU
 
 
 def test_initial_values_are_the_papers():
     torch.manual_seed(3)
-    mixer = RGLRU(64, num_heads=4, d_inner=512)
+    mixer = RGLRU(d_model=64, num_heads=4, d_inner=512)
     kept = torch.sigmoid(mixer.Lambda) ** 8
     assert kept.min() >= 0.9 - 1e-4 and kept.max() <= 0.999 + 1e-4
     assert kept.mean().item() == pytest.approx(0.9495, abs=0.005)
@@ -21,7 +21,7 @@ def test_initial_values_are_the_papers():
 def test_white_noise_keeps_its_size():
     """sqrt(1 - a^2) does that: with open gates the state of noise of size 1 has size 1 at every rate."""
     torch.manual_seed(0)
-    mixer = RGLRU(64, num_heads=1)
+    mixer = RGLRU(d_model=64, num_heads=1)
     with torch.no_grad():
         mixer.gate_bias.fill_(30)
         h, _ = mixer._recur(torch.randn(8, 4000, 64), None)
@@ -30,14 +30,14 @@ def test_white_noise_keeps_its_size():
 
 def test_a_shut_gate_has_finite_gradients():
     """There a is 1, and the root of 1 - a^2 has none."""
-    mixer, x = RGLRU(8, num_heads=2), torch.randn(2, 20, 8)
+    mixer, x = RGLRU(d_model=8, num_heads=2), torch.randn(2, 20, 8)
     torch.nn.init.constant_(mixer.gate_bias, -300.0)
     mixer(x).square().sum().backward()
     assert all(p.grad.isfinite().all() for p in mixer.parameters())
 
 
 def test_bfloat16_keeps_its_state_in_float32():
-    mixer, x = RGLRU(16, num_heads=2), torch.randn(2, 70, 16)
+    mixer, x = RGLRU(d_model=16, num_heads=2), torch.randn(2, 70, 16)
     with torch.autocast("cpu", torch.bfloat16):
         y, state = mixer.extend(x)
     assert state.h.dtype == torch.float32
@@ -54,4 +54,4 @@ def test_bfloat16_keeps_its_state_in_float32():
 )
 def test_impossible_settings_are_refused(wrong: dict, message: str):
     with pytest.raises(ValueError, match=message):
-        RGLRU(16, **({"num_heads": 2} | wrong))
+        RGLRU(d_model=16, **({"num_heads": 2} | wrong))

@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 
-from zoo.mixers.rwkv4 import RWKV4
+from zoo.mixers import RWKV4
 
 
 @pytest.mark.parametrize(("layer", "n_layers"), [(0, 4), (1, 4), (3, 4), (0, 1)])
 def test_initial_values_are_the_published_ones(layer, n_layers):
-    width, mixer = 9, RWKV4(9, layer=layer, n_layers=n_layers)
+    width, mixer = 9, RWKV4(d_model=9, layer=layer, n_layers=n_layers)
     late = layer / (n_layers - 1) if n_layers > 1 else 0
     for c in range(width):
         x = c / width
@@ -28,12 +28,12 @@ def test_initial_values_are_the_published_ones(layer, n_layers):
 
 
 def test_what_is_no_matrix_does_not_decay():
-    free = {n for n, p in RWKV4(8).named_parameters() if getattr(p, "no_weight_decay", False)}
+    free = {n for n, p in RWKV4(d_model=8).named_parameters() if getattr(p, "no_weight_decay", False)}
     assert free == {"shift.share", "decay", "bonus"}
 
 
 def test_the_state_is_four_vectors():
-    assert RWKV4(64).state_size(1000).resident == 4 * 64
+    assert RWKV4(d_model=64).state_size(1000).resident == 4 * 64
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,4 @@ def test_the_state_is_four_vectors():
 )
 def test_impossible_settings_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
-        RWKV4(8, **wrong)
+        RWKV4(d_model=8, **wrong)

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from zoo.mixers.rwkv5 import RWKV5
-from zoo.mixers.rwkv6 import RWKV6
+from zoo.mixers import RWKV5, RWKV6
 
 LAYERS = [(0, 3), (1, 3), (2, 3), (0, 1)]
 WIDTH = 12
@@ -17,7 +16,7 @@ def place_in_depth(layer: int, n_layers: int) -> tuple[float, float]:
 @pytest.mark.parametrize(("layer", "n_layers"), LAYERS)
 @pytest.mark.parametrize("kind", [RWKV5, RWKV6])
 def test_what_both_start_with_is_published(kind, layer, n_layers):
-    mixer = kind(WIDTH, head_dim=4, layer=layer, n_layers=n_layers)
+    mixer = kind(d_model=WIDTH, head_dim=4, layer=layer, n_layers=n_layers)
     late, _ = place_in_depth(layer, n_layers)
     decays = mixer.decay if kind is RWKV5 else mixer.decay.base
     for c in range(WIDTH):
@@ -36,7 +35,7 @@ def test_what_both_start_with_is_published(kind, layer, n_layers):
 @pytest.mark.parametrize(("layer", "n_layers"), LAYERS)
 @pytest.mark.parametrize("kind", [RWKV5, RWKV6])
 def test_initial_shares_of_the_previous_token_are_published(kind, layer, n_layers):
-    mixer = kind(WIDTH, head_dim=4, layer=layer, n_layers=n_layers)
+    mixer = kind(d_model=WIDTH, head_dim=4, layer=layer, n_layers=n_layers)
     late, early = place_in_depth(layer, n_layers)
     for c in range(WIDTH):
         k, r = (c / WIDTH) ** early, (c / WIDTH) ** (0.5 * early)
@@ -48,7 +47,7 @@ def test_initial_shares_of_the_previous_token_are_published(kind, layer, n_layer
 
 
 def test_small_networks_start_silent_and_can_learn():
-    mixer = RWKV6(WIDTH, head_dim=4)
+    mixer = RWKV6(d_model=WIDTH, head_dim=4)
     for network in (mixer.shift, mixer.decay):
         assert not network.down.any()
         assert 0.009 < network.up.abs().max() <= 0.01
@@ -56,7 +55,7 @@ def test_small_networks_start_silent_and_can_learn():
 
 @pytest.mark.parametrize("kind", [RWKV5, RWKV6])
 def test_only_matrices_decay_in_training(kind):
-    decays = {n for n, p in kind(8).named_parameters() if not getattr(p, "no_weight_decay", False)}
+    decays = {n for n, p in kind(d_model=8).named_parameters() if not getattr(p, "no_weight_decay", False)}
     assert decays == {f"heads.{n}.weight" for n in ("receptance", "key", "value", "gate", "out_proj")}
 
 
@@ -64,7 +63,7 @@ def test_only_matrices_decay_in_training(kind):
 @pytest.mark.parametrize("d_model", [32, 64, 128])
 def test_heads_are_64_wide_where_the_model_is(kind, d_model):
     with torch.device("meta"):
-        mixer = kind(d_model)
+        mixer = kind(d_model=d_model)
     assert mixer.head_dim == min(64, d_model)
     assert mixer.state_size(1000).resident == d_model * min(64, d_model) + d_model
 
@@ -83,4 +82,4 @@ def test_heads_are_64_wide_where_the_model_is(kind, d_model):
 )
 def test_impossible_settings_are_refused(kind, wrong, message):
     with pytest.raises(ValueError, match=message):
-        kind(8, **wrong)
+        kind(d_model=8, **wrong)

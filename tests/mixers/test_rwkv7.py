@@ -6,13 +6,15 @@ import torch
 from tests.definitions.rwkv7 import with_value
 from tests.independence import difference
 from zoo.config.compose import compose
-from zoo.mixers.rwkv7 import RWKV7, VALUE
+from zoo.mixers import RWKV7
+from zoo.mixers.base import Mixer
+from zoo.mixers.rwkv7 import VALUE
 from zoo.model import build_model
 
 
-def moved(**settings: int) -> RWKV7:
+def moved(**settings: int) -> Mixer:
     """In float64, off its initial values."""
-    mixer = RWKV7(8, **({"head_dim": 4, "rank": 3, "gate_rank": 3} | settings)).double()
+    mixer = RWKV7(d_model=8, **({"head_dim": 4, "rank": 3, "gate_rank": 3} | settings)).double()
     with torch.no_grad():
         for parameter in mixer.parameters():
             parameter += torch.randn_like(parameter) / 4
@@ -57,14 +59,14 @@ def test_a_value_from_below_changes_what_comes_out_at_any_cut():
 
 
 def test_the_lowest_layer_has_no_value_residual():
-    assert RWKV7(8).share is None
-    assert RWKV7(8, layer=1).share is not None
+    assert RWKV7(d_model=8).share is None
+    assert RWKV7(d_model=8, layer=1).share is not None
 
 
 @pytest.mark.parametrize(("layer", "n_layers"), [(0, 3), (1, 3), (2, 3), (0, 1)])
 def test_initial_values_are_the_published_ones(layer, n_layers):
     width, size = 12, 4
-    mixer = RWKV7(width, head_dim=size, layer=layer, n_layers=n_layers)
+    mixer = RWKV7(d_model=width, head_dim=size, layer=layer, n_layers=n_layers)
     late, early = layer / (n_layers - 1) if n_layers > 1 else 0, 1 - layer / n_layers
     for c in range(width):
         linear = c / (width - 1) - 0.5
@@ -93,14 +95,14 @@ def test_initial_values_are_the_published_ones(layer, n_layers):
 
 def test_a_fresh_layer_erases_and_mixes_tokens():
     """The delta term and the token shift are alive from the start, where zero initial values kill both."""
-    mixer = RWKV7(16, head_dim=8).double()
+    mixer = RWKV7(d_model=16, head_dim=8).double()
     with torch.no_grad():
         mixer.out_proj.weight.normal_()
     x = torch.randn(1, 9, 16, dtype=torch.float64)
     whole, _ = mixer.extend(x)
     mixer.k_k.data.zero_()
     assert not torch.allclose(mixer(x), whole), "no kappa, no erasure"
-    fresh = RWKV7(16, head_dim=8)
+    fresh = RWKV7(d_model=16, head_dim=8)
     assert (fresh.shift.share != 0).any(1).all()
     assert all(p.any() for p in (fresh.k_k, fresh.k_a, fresh.r_k))
 
@@ -108,19 +110,21 @@ def test_a_fresh_layer_erases_and_mixes_tokens():
 @pytest.mark.parametrize(("d_model", "rank", "gate_rank"), [(64, 32, 32), (128, 32, 64), (2048, 128, 224)])
 def test_ranks_are_the_suggested_ones(d_model, rank, gate_rank):
     with torch.device("meta"):
-        mixer = RWKV7(d_model)
+        mixer = RWKV7(d_model=d_model)
     assert (mixer.decay.down.shape[1], mixer.gate.down.shape[1]) == (rank, gate_rank)
 
 
 def test_what_is_no_matrix_does_not_decay():
-    decays = {n for n, p in RWKV7(8, layer=1).named_parameters() if not getattr(p, "no_weight_decay", False)}
+    decays = {
+        n for n, p in RWKV7(d_model=8, layer=1).named_parameters() if not getattr(p, "no_weight_decay", False)
+    }
     assert decays == {f"{n}.weight" for n in ("receptance", "key", "value", "out_proj")}
 
 
 @pytest.mark.parametrize(("d_model", "paper"), [(64, 64 * 64), (128, 2 * 64 * 64), (256, 4 * 64 * 64)])
 def test_the_state_is_the_published_one_and_the_token_shift(d_model, paper):
     with torch.device("meta"):
-        size = RWKV7(d_model).state_size(1024)
+        size = RWKV7(d_model=d_model).state_size(1024)
     assert (size.paper, size.resident) == (paper, paper + d_model)
 
 
@@ -136,4 +140,4 @@ def test_the_state_is_the_published_one_and_the_token_shift(d_model, paper):
 )
 def test_impossible_settings_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
-        RWKV7(8, **wrong)
+        RWKV7(d_model=8, **wrong)

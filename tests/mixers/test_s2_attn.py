@@ -3,19 +3,20 @@
 import pytest
 import torch
 
-from zoo.mixers.s2_attn import S2Attn
+from zoo.mixers import S2Attn
 
 
 @torch.no_grad()
 def test_the_first_tokens_do_not_see_the_last():
     """Shifted by a roll, as in the authors' code, the first half group attends to the end of the sequence."""
-    mixer, x = S2Attn(8, 2, group_size=8).double(), torch.randn(1, 32, 8, dtype=torch.float64)
+    mixer = S2Attn(d_model=8, num_heads=2, group_size=8).double()
+    x = torch.randn(1, 32, 8, dtype=torch.float64)
     moved = torch.cat([x[:, :28], torch.randn(1, 4, 8, dtype=torch.float64)], dim=1)
     torch.testing.assert_close(mixer(moved)[:, :28], mixer(x)[:, :28], rtol=0, atol=1e-12)
 
 
 def test_a_token_sees_its_group_and_its_shifted_group():
-    seen = S2Attn(8, 2, group_size=8).visible(torch.eye(24, dtype=torch.bool))
+    seen = S2Attn(d_model=8, num_heads=2, group_size=8).visible(torch.eye(24, dtype=torch.bool))
     assert [row.nonzero().flatten().tolist()[0] for row in seen] == [0] * 8 + [4] * 4 + [8] * 4 + [12] * 4 + [
         16
     ] * 4

@@ -7,8 +7,8 @@ import torch
 
 from tests.mixers.golden import two_layers
 from tests.mixers.population import check_population
+from zoo.mixers import S4D
 from zoo.mixers.diagonal_ssm import DiagonalSSM
-from zoo.mixers.s4d import S4D
 
 
 def test_zero_order_hold_is_exact_for_an_input_that_holds_still():
@@ -50,7 +50,7 @@ def test_published_state():
 
 @torch.no_grad()
 def test_half_precision_keeps_its_state_in_float32():
-    mixer, x = S4D(16, 8), torch.randn(2, 20, 16)
+    mixer, x = S4D(d_model=16, d_state=8), torch.randn(2, 20, 16)
     with torch.autocast("cpu", torch.bfloat16):
         y, state = mixer.extend(x.bfloat16())
         y2, state = mixer.extend(x.bfloat16(), state)
@@ -61,7 +61,7 @@ def test_half_precision_keeps_its_state_in_float32():
 
 @pytest.mark.parametrize("length", [20, 70])
 def test_members_of_a_population_are_as_alone(length):
-    check_population(lambda: S4D(4, d_state=4), torch.randn(2, 2, length, 4, dtype=torch.float64))
+    check_population(lambda: S4D(d_model=4, d_state=4), torch.randn(2, 2, length, 4, dtype=torch.float64))
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,4 @@ def test_members_of_a_population_are_as_alone(length):
 )
 def test_impossible_settings_are_refused(wrong, name):
     with pytest.raises(ValueError, match=rf"{name} \(="):
-        S4D(8, **({"d_state": 4} | wrong))
+        S4D(d_model=8, **({"d_state": 4} | wrong))

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from zoo.mixers.attention import Attention
-from zoo.mixers.scatterbrain import ScatterBrain
+from zoo.mixers import Attention, ScatterBrain
 from zoo.state import StateSize
 
 
@@ -12,7 +11,8 @@ from zoo.state import StateSize
 @pytest.mark.parametrize("scale", [1, 30])
 def test_weights_sum_to_one(scale: float):
     """Equal values come out as they are.  Two softmaxes, each by itself, would give twice that (zoology)."""
-    mixer, x = ScatterBrain(8, 2, window=4, num_features=6).double(), torch.randn(2, 300, 8).double()
+    mixer = ScatterBrain(d_model=8, num_heads=2, window=4, num_features=6).double()
+    x = torch.randn(2, 300, 8).double()
     mixer.qkv.proj.weight[:16] *= scale
     mixer.out_proj.weight.copy_(torch.eye(8))
     q_k_v = mixer.qkv.forward
@@ -28,8 +28,8 @@ def test_weights_sum_to_one(scale: float):
 @torch.no_grad()
 def test_many_features_come_near_to_attention():
     torch.manual_seed(0)
-    exact, x = Attention(16, bias=False).double(), torch.randn(2, 64, 16).double()
-    mixers = [ScatterBrain(16, 1, window=4, num_features=m).double() for m in (4, 4096)]
+    exact, x = Attention(d_model=16, bias=False).double(), torch.randn(2, 64, 16).double()
+    mixers = [ScatterBrain(d_model=16, num_heads=1, window=4, num_features=m).double() for m in (4, 4096)]
     for mixer in mixers:
         mixer.qkv.load_state_dict(exact.qkv.state_dict())
         mixer.out_proj.load_state_dict(exact.out_proj.state_dict())
@@ -39,7 +39,7 @@ def test_many_features_come_near_to_attention():
 
 def test_features_that_vanish_leave_the_window_alone():
     """Keys far out have features of zero in float32: no weight, no NaN, rows that still sum to one."""
-    mixer, x = ScatterBrain(8, 1, window=3, num_features=4), 1000 * torch.randn(1, 60, 8)
+    mixer, x = ScatterBrain(d_model=8, num_heads=1, window=3, num_features=4), 1000 * torch.randn(1, 60, 8)
     x.requires_grad_()
     y = mixer(x)
     y.square().mean().backward()
@@ -48,7 +48,7 @@ def test_features_that_vanish_leave_the_window_alone():
 
 
 def test_state_counts():
-    mixer = ScatterBrain(64, 2, window=16, num_features=32)
+    mixer = ScatterBrain(d_model=64, num_heads=2, window=16, num_features=32)
     sums = 64 * 32 + 2 * 32
     assert mixer.state_size(1024) == StateSize(2 * 64 * 16 + sums, 2 * 64 * 15 + sums, 2 * 64 * 15 + sums)
 

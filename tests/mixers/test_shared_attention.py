@@ -7,7 +7,7 @@ import torch
 
 from tests.definitions.shared_attention import definition
 from zoo.config.compose import compose
-from zoo.mixers.shared_attention import SharedAttention
+from zoo.mixers import SharedAttention
 from zoo.model import SequenceModel, model_from_config
 
 PATTERN = ["model.layers=[base_conv,mixer,mixer,base_conv,mixer]", "n_layers=5", "d_model=8"]
@@ -24,7 +24,7 @@ def test_weights_are_one_set_and_counted_once():
     for call in calls[1:]:
         for name in ("norm", "qkv", "attn_proj"):
             assert getattr(call, name) is getattr(calls[0], name)
-    alone = sum(p.numel() for p in SharedAttention(8).parameters())
+    alone = sum(p.numel() for p in SharedAttention(d_model=8).parameters())
     together = {p for call in calls for p in call.parameters()}
     assert sum(p.numel() for p in together) == alone + 2 * 8 * 8
     for one, other in pairwise(calls):
@@ -52,14 +52,15 @@ def test_every_call_has_a_memory_of_its_own():
 @torch.no_grad()
 def test_what_it_reads_beside_the_stream_is_the_models_input(monkeypatch):
     model, inputs, seen = built(), torch.randint(20, (2, 7)), []
-    original = SharedAttention.extend_linked
+    kind = type(model.mixers[1])
+    original = kind.extend_linked
 
     def spied(mixer, x, state, read):
         y, *after = original(mixer, x, state, read)
         seen.append((x, read["embedding"], y, mixer))
         return y, *after
 
-    monkeypatch.setattr(SharedAttention, "extend_linked", spied)
+    monkeypatch.setattr(kind, "extend_linked", spied)
     model(inputs)
     assert len(seen) == 3
     for x, embedding, y, mixer in seen:

@@ -2,7 +2,8 @@
 
 import torch
 
-from zoo.mixers.stickbreaking_attention import StickbreakingAttention, break_sticks
+from zoo.mixers import StickbreakingAttention
+from zoo.mixers.stickbreaking_attention import break_sticks
 
 F64 = torch.float64
 
@@ -21,7 +22,7 @@ def test_the_newest_of_equal_keys_has_the_most():
 
 @torch.no_grad()
 def test_chunks_of_queries_are_the_whole():
-    mixer, x = StickbreakingAttention(8, 2).double(), torch.randn(1, 300, 8, dtype=F64)
+    mixer, x = StickbreakingAttention(d_model=8, num_heads=2).double(), torch.randn(1, 300, 8, dtype=F64)
     parts, state = [], None
     for piece in x.split([1, 127, 30, 142], dim=1):
         y, state = mixer.extend(piece, state)

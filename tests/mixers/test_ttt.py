@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.mixers.golden import two_layers
-from zoo.mixers.ttt import TTT
+from zoo.mixers import TTTLinear
 
 SIZES = {"ttt_linear": 32**2 + 32, "ttt_mlp": 8 * 32**2 + 5 * 32}
 
@@ -22,7 +22,7 @@ def test_the_gradients_of_an_open_mini_batch_count(name: str, seq_len: int, copi
 
 @pytest.mark.parametrize("expand", [0, 2])
 def test_a_state_without_its_sums_would_forget_the_open_mini_batch(expand: int):
-    mixer = TTT(8, num_heads=2, mini_batch=4, expand=expand, base_lr=30.0).double()
+    mixer = TTTLinear(d_model=8, num_heads=2, mini_batch=4, expand=expand, base_lr=30.0).double()
     x = torch.randn(1, 8, 8, dtype=torch.float64)
     _, state = mixer.extend(x[:, :6])
     whole, _ = mixer.extend(x[:, 6:], state)
@@ -33,7 +33,7 @@ def test_a_state_without_its_sums_would_forget_the_open_mini_batch(expand: int):
 
 def test_keys_are_turned_by_their_place_in_the_mini_batch_and_values_are_not():
     """Two mini-batches of the same tokens, with weights that do not move, give the same outputs."""
-    mixer = TTT(8, num_heads=2, mini_batch=4, base_lr=0.0).double()
+    mixer = TTTLinear(d_model=8, num_heads=2, mini_batch=4, base_lr=0.0).double()
     x = torch.randn(1, 4, 8, dtype=torch.float64)
     y = mixer(torch.cat([x, x], dim=1))
     torch.testing.assert_close(y[:, :4], y[:, 4:])
@@ -51,7 +51,7 @@ def test_keys_are_turned_by_their_place_in_the_mini_batch_and_values_are_not():
 
 def test_initial_values_are_the_published_ones():
     torch.manual_seed(0)
-    mixer = TTT(128, num_heads=2, expand=4)
+    mixer = TTTLinear(d_model=128, num_heads=2, expand=4)
     assert [tuple(w.shape[1:]) for w in mixer.inner] == [(64, 256), (1, 256), (256, 64), (1, 64)]
     for W, b in ((mixer.inner[0], mixer.inner[1]), (mixer.inner[2], mixer.inner[3])):
         assert W.std().item() == pytest.approx(0.02, rel=0.02)
@@ -72,4 +72,4 @@ def test_initial_values_are_the_published_ones():
 )
 def test_impossible_settings_are_refused(wrong: dict[str, int], message: str):
     with pytest.raises(ValueError, match=message):
-        TTT(8, **({"num_heads": 2} | wrong))
+        TTTLinear(d_model=8, **({"num_heads": 2} | wrong))

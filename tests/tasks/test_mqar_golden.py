@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from tests.tasks.test_task_laws import task_of
 from zoo.config.paths import CONF
-from zoo.mixers.sliding_window import SlidingWindow
+from zoo.mixers import SlidingWindow
 from zoo.model import make
 from zoo.tasks.base import Split, Task
 from zoo.tasks.coverage import coverage
@@ -130,7 +130,11 @@ TOLERANCE = 0.004
 
 @cache
 def slices(reach: int) -> dict[str, float]:
-    shares = coverage(task_of("mqar_based", most=1000), "test", SlidingWindow(1, 1, reach + 1).visible)
+    shares = coverage(
+        task_of("mqar_based", most=1000),
+        "test",
+        SlidingWindow(d_model=1, num_heads=1, window=reach + 1).visible,
+    )
     assert shares is not None
     return shares
 
@@ -153,7 +157,12 @@ def test_published_sliding_window_points_follow_from_coverage_alone(
 
 
 def test_views_that_are_made_few_at_a_time_cover_the_same(monkeypatch: pytest.MonkeyPatch):
-    given = task_of("mqar_based", most=1000), "test", SlidingWindow(1, 1, 65).visible, 20
+    given = (
+        task_of("mqar_based", most=1000),
+        "test",
+        SlidingWindow(d_model=1, num_heads=1, window=65).visible,
+        20,
+    )
     whole = coverage(*given)
     monkeypatch.setattr("zoo.tasks.coverage.HELD", 7 * 256)
     assert coverage(*given) == whole

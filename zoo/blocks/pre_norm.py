@@ -25,14 +25,15 @@ class PreNorm(Block):
 
     def __init__(
         self,
+        *,
         mixer: Mixer,
         d_model: int,
-        norm: Norm = "layer",
-        mlp: Literal["none", "gelu", "swiglu", "rwkv_channel_mix", "rwkv7_channel_mix"] = "none",
-        mlp_ratio: float = 4.0,
-        embed_dropout: float = 0.0,
-        layer: int = 0,
-        n_layers: int = 1,
+        norm: Norm,
+        mlp: Literal["none", "gelu", "swiglu", "rwkv_channel_mix", "rwkv7_channel_mix"],
+        mlp_ratio: float,
+        embed_dropout: float,
+        layer: int,
+        n_layers: int,
         final_norm: Norm | None = None,
     ) -> None:
         super().__init__(mixer, d_model, norm, embed_dropout)

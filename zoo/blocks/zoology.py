@@ -14,7 +14,7 @@ from zoo.mixers.base import Mixer, Seq
 class Zoology(Block):
     """residual += h; h = mixer(LN1(residual)); residual += h; h = LN2(residual), added by the next block."""
 
-    def __init__(self, mixer: Mixer, d_model: int, embed_dropout: float = 0.1) -> None:
+    def __init__(self, *, mixer: Mixer, d_model: int, embed_dropout: float) -> None:
         super().__init__(mixer, d_model, "layer", embed_dropout)
         self.state_norm: nn.Module = self.new_norm()
 

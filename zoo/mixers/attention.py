@@ -32,14 +32,15 @@ class Attention(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
-        num_heads: int = 1,
-        num_kv_heads: int | None = None,
-        position: str = "none",
-        rope_base: float = 10000.0,
-        rope_fraction: float = 1.0,
-        bias: bool = True,
-        dropout: float = 0.0,
+        num_heads: int,
+        num_kv_heads: int | None,
+        position: str,
+        rope_base: float,
+        rope_fraction: float,
+        bias: bool,
+        dropout: float,
     ) -> None:
         super().__init__()
         if not 0 <= dropout < 1:

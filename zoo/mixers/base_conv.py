@@ -38,10 +38,11 @@ class BaseConv(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
-        kernel_size: int = 3,
-        expand: int | None = None,
-        activation: str = "none",
+        kernel_size: int,
+        expand: int | None,
+        activation: str,
         max_len: int = 1024,
         filter: str = "implicit",
         emb_dim: int = 5,

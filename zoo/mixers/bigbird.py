@@ -38,18 +38,19 @@ class BigBird(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         num_heads: int,
         window: int,
         num_global: int,
         num_random: int,
-        max_len: int = 1024,
-        seed: int = 0,
-        num_kv_heads: int | None = None,
-        position: str = "none",
-        rope_base: float = 10000.0,
-        rope_fraction: float = 1.0,
-        bias: bool = False,
+        max_len: int,
+        seed: int,
+        num_kv_heads: int | None,
+        position: str,
+        rope_base: float,
+        rope_fraction: float,
+        bias: bool,
     ) -> None:
         super().__init__()
         at_least("window", window, 1)

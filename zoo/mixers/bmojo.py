@@ -49,27 +49,30 @@ class BMojo(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         num_heads: int,
         window: int,
         num_eidetic: int = 0,
         predictor_size: int = 4,
-        tie_projections: bool = False,
-        d_state: int = 16,
-        expand: int = 2,
-        kernel_size: int = 4,
-        num_kv_heads: int | None = None,
-        position: str = "none",
-        rope_base: float = 10000.0,
-        rope_fraction: float = 1.0,
-        bias: bool = False,
+        tie_projections: bool,
+        d_state: int,
+        expand: int,
+        kernel_size: int,
+        num_kv_heads: int | None,
+        position: str,
+        rope_base: float,
+        rope_fraction: float,
+        bias: bool,
     ) -> None:
         super().__init__()
         at_least("window", window, 1)
         at_least("num_eidetic", num_eidetic, 0)
         self.d_model, self.window = d_model, window
         self.num_eidetic, self.predictor_size = num_eidetic, predictor_size
-        self.ssm = mamba.Mamba(d_model, d_state, expand, kernel_size)
+        self.ssm = mamba.Mamba(
+            d_model=d_model, d_state=d_state, expand=expand, kernel_size=kernel_size, dt_rank=None, n_layers=1
+        )
         self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
         self.d_inner, self.d_state, self.kernel_size = self.ssm.d_inner, d_state, kernel_size
         self.kv_dim = self.qkv.kv_dim

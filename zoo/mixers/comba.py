@@ -39,11 +39,12 @@ class Comba(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         num_heads: int,
-        expand_v: int = 2,
-        kernel_size: int = 4,
-        correction: float = 0.02,
+        expand_v: int,
+        kernel_size: int,
+        correction: float,
     ) -> None:
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)

@@ -31,9 +31,7 @@ class DeltaNet(Mixer[State]):
     around (Grazzi et al. 2024, arXiv 2411.12537).
     """
 
-    def __init__(
-        self, d_model: int, num_heads: int, kernel_size: int = 4, allow_neg_eigval: bool = False
-    ) -> None:
+    def __init__(self, *, d_model: int, num_heads: int, kernel_size: int, allow_neg_eigval: bool) -> None:
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)
         self.d_model, self.num_heads, self.head_dim = d_model, num_heads, d_model // num_heads

@@ -35,14 +35,15 @@ class ForgettingAttention(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         num_heads: int,
-        num_kv_heads: int | None = None,
-        gate_bias: float = 0.0,
-        position: str = "none",
-        rope_base: float = 10000.0,
-        rope_fraction: float = 1.0,
-        bias: bool = False,
+        num_kv_heads: int | None,
+        gate_bias: float,
+        position: str,
+        rope_base: float,
+        rope_fraction: float,
+        bias: bool,
     ) -> None:
         super().__init__()
         self.num_heads = num_heads

@@ -32,11 +32,12 @@ class GatedDeltaNet(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         num_heads: int,
-        expand_v: int = 2,
-        kernel_size: int = 4,
-        allow_neg_eigval: bool = False,
+        expand_v: int,
+        kernel_size: int,
+        allow_neg_eigval: bool,
     ) -> None:
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)

@@ -35,13 +35,14 @@ class GatedDeltaProduct(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         num_heads: int,
-        num_householder: int = 2,
-        expand_v: int = 2,
-        kernel_size: int = 4,
-        forget_gate: bool = True,
-        allow_neg_eigval: bool = True,
+        num_householder: int,
+        expand_v: int,
+        kernel_size: int,
+        forget_gate: bool,
+        allow_neg_eigval: bool,
     ) -> None:
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)

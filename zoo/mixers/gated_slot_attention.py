@@ -32,9 +32,7 @@ class GatedSlotAttention(Mixer[State]):
     num_slots: M, at least 2; None: C.  temperature: tau; the larger, the slower all slots forget.
     """
 
-    def __init__(
-        self, d_model: int, num_heads: int, num_slots: int | None = None, temperature: float = 8.0
-    ) -> None:
+    def __init__(self, *, d_model: int, num_heads: int, num_slots: int | None, temperature: float) -> None:
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)
         self.num_heads, self.head_dim, self.temperature = num_heads, d_model // num_heads, temperature

@@ -36,11 +36,12 @@ class GatedLinearAttention(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         num_heads: int,
-        feature_dim: int | None = None,
-        gate_rank: int = 16,
-        temperature: float = 16.0,
+        feature_dim: int | None,
+        gate_rank: int,
+        temperature: float,
     ) -> None:
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)

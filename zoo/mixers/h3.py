@@ -51,7 +51,7 @@ class H3(Mixer[State]):
     leave no finite recurrence.
     """
 
-    def __init__(self, d_model: int, d_state: int, head_dim: int = 2) -> None:
+    def __init__(self, *, d_model: int, d_state: int, head_dim: int) -> None:
         super().__init__()
         multiple("d_model", d_model, "head_dim", head_dim)
         at_least("d_state", d_state, 2)

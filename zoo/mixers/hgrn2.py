@@ -38,11 +38,12 @@ class HGRN2(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         num_heads: int,
-        feature_dim: int | None = None,
-        layer: int = 0,
-        n_layers: int = 1,
+        feature_dim: int | None,
+        layer: int,
+        n_layers: int,
     ) -> None:
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)

@@ -83,15 +83,16 @@ class Hyena(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         max_len: int,
-        order: int = 2,
-        kernel_size: int = 3,
-        filter_dim: int = 64,
-        emb_dim: int = 33,
-        sine_freq: float = 1.0,
-        decay: tuple[float, float] = (0.3, 1.5),
-        shift: float = 0.0,
+        order: int,
+        kernel_size: int,
+        filter_dim: int,
+        emb_dim: int,
+        sine_freq: float,
+        decay: tuple[float, float],
+        shift: float,
     ) -> None:
         super().__init__()
         at_least("order", order, 2)

@@ -39,9 +39,7 @@ class KimiDeltaAttention(Mixer[State]):
     A_log and dt_bias carry `no_weight_decay = True`, which training reads.
     """
 
-    def __init__(
-        self, d_model: int, num_heads: int, head_dim: int | None = None, kernel_size: int = 4
-    ) -> None:
+    def __init__(self, *, d_model: int, num_heads: int, head_dim: int | None, kernel_size: int) -> None:
         super().__init__()
         if head_dim is None:
             multiple("d_model", d_model, "num_heads", num_heads)

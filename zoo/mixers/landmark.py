@@ -44,15 +44,16 @@ class Landmark(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
-        num_heads: int = 1,
-        num_kv_heads: int | None = None,
-        block_size: int = 8,
-        top_k: int | None = None,
-        position: str = "none",
-        rope_base: float = 10000.0,
-        rope_fraction: float = 1.0,
-        bias: bool = False,
+        num_heads: int,
+        num_kv_heads: int | None,
+        block_size: int,
+        top_k: int | None,
+        position: str,
+        rope_base: float,
+        rope_fraction: float,
+        bias: bool,
     ) -> None:
         super().__init__()
         at_least("block_size", block_size, 2)  # inside a block of one there is nothing to weigh

@@ -35,7 +35,7 @@ class LightningAttention(Mixer[State]):
     """
 
     def __init__(
-        self, d_model: int, num_heads: int, head_dim: int | None = None, layer: int = 0, n_layers: int = 1
+        self, *, d_model: int, num_heads: int, head_dim: int | None, layer: int, n_layers: int
     ) -> None:
         super().__init__()
         at_least("num_heads", num_heads, 1)

@@ -44,13 +44,14 @@ class LinearAttention(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         num_heads: int,
         feature_dim: int,
         feature_map: Callable[[int], FeatureMap],
-        denominator: str = "sum",
-        output_norm: bool = False,
-        eps: float = 1e-6,
+        denominator: str,
+        output_norm: bool,
+        eps: float,
         tie_qk: bool = True,
         decay: str = "none",
     ) -> None:

@@ -40,14 +40,15 @@ class LlamaXL(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         num_heads: int,
         segment_len: int,
-        num_kv_heads: int | None = None,
-        scale: float = 1.0,
-        rope_base: float = 10000.0,
-        rope_fraction: float = 1.0,
-        bias: bool = False,
+        num_kv_heads: int | None,
+        scale: float,
+        rope_base: float,
+        rope_fraction: float,
+        bias: bool,
     ) -> None:
         super().__init__()
         at_least("segment_len", segment_len, 1)

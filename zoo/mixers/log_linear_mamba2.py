@@ -44,13 +44,14 @@ class LogLinearMamba2(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         d_state: int,
-        max_len: int = 16384,
-        expand: int = 2,
-        kernel_size: int = 4,
-        head_dim: int | None = None,
-        n_layers: int = 1,
+        max_len: int,
+        expand: int,
+        kernel_size: int,
+        head_dim: int | None,
+        n_layers: int,
     ) -> None:
         super().__init__()
         settings = {"d_state": d_state, "max_len": max_len, "expand": expand, "n_layers": n_layers}

@@ -35,7 +35,7 @@ class LongConv(Mixer[State]):
         channel d.
     """
 
-    def __init__(self, d_model: int, max_len: int, squash: float = 0.0, init: str = "double_exp") -> None:
+    def __init__(self, *, d_model: int, max_len: int, squash: float, init: str) -> None:
         super().__init__()
         at_least("d_model", d_model, 1)
         one_of("init", init, tuple(STD))

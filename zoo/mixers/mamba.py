@@ -45,12 +45,13 @@ class Mamba(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         d_state: int,
-        expand: int = 2,
-        kernel_size: int = 4,
-        dt_rank: int | None = None,
-        n_layers: int = 1,
+        expand: int,
+        kernel_size: int,
+        dt_rank: int | None,
+        n_layers: int,
     ) -> None:
         super().__init__()
         for name, value in (("d_state", d_state), ("expand", expand), ("n_layers", n_layers)):

@@ -43,13 +43,14 @@ class Mamba2(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         d_state: int,
-        expand: int = 2,
-        kernel_size: int = 4,
-        head_dim: int | None = None,
-        num_groups: int = 1,
-        n_layers: int = 1,
+        expand: int,
+        kernel_size: int,
+        head_dim: int | None,
+        num_groups: int,
+        n_layers: int,
     ) -> None:
         super().__init__()
         for name, value in (("d_state", d_state), ("expand", expand), ("n_layers", n_layers)):

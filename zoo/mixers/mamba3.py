@@ -57,12 +57,13 @@ class Mamba3(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         d_state: int,
-        expand: int = 2,
-        head_dim: int | None = None,
-        rope_fraction: float = 0.5,
-        n_layers: int = 1,
+        expand: int,
+        head_dim: int | None,
+        rope_fraction: float,
+        n_layers: int,
         decay_activation: str = "softplus",
     ) -> None:
         super().__init__()

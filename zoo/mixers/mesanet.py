@@ -38,7 +38,7 @@ class MesaNet(Mixer[State]):
     Where we differ on purpose: the system is solved exactly, not by 30 steps of conjugate gradients.
     """
 
-    def __init__(self, d_model: int, num_heads: int, kernel_size: int = 4) -> None:
+    def __init__(self, *, d_model: int, num_heads: int, kernel_size: int) -> None:
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)
         self.d_model, self.num_heads, self.head_dim = d_model, num_heads, d_model // num_heads

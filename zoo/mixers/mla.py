@@ -37,12 +37,13 @@ class MLA(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         num_heads: int,
         kv_rank: int,
-        rope_dim: int = 0,
-        rope_base: float = 10000.0,
-        eps: float = 1e-6,
+        rope_dim: int,
+        rope_base: float,
+        eps: float,
     ) -> None:
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)

@@ -45,12 +45,13 @@ class MLSTM(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         num_heads: int,
-        expand: int = 2,
-        kernel_size: int = 4,
-        block_size: int = 4,
-        n_layers: int = 1,
+        expand: int,
+        kernel_size: int,
+        block_size: int,
+        n_layers: int,
     ) -> None:
         super().__init__()
         for name, value in (("expand", expand), ("n_layers", n_layers)):

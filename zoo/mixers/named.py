@@ -81,13 +81,18 @@ def _settings(stem: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
     A dict changes what it names of the yaml's (feature_map={"nu": 3}); all other values replace.
     """
-    config = _default_cell() | {"mixer": OmegaConf.load(_YAMLS / f"{stem}.yaml")}
+    config = _default_cell() | {"mixer": _yaml(stem)}
     root = OmegaConf.create(config, flags={"allow_objects": True})  # feature_map=Taylor2
     for key, value in given.items():
         changes = isinstance(value, Mapping) and "_target_" not in value
         OmegaConf.update(root, f"mixer.{key}", value, merge=changes)
     settings: Any = OmegaConf.to_container(root.mixer, resolve=True)
     return {key: value for key, value in settings.items() if key != "about"}
+
+
+@cache
+def _yaml(stem: str) -> Any:
+    return OmegaConf.load(_YAMLS / f"{stem}.yaml")
 
 
 @cache

@@ -42,12 +42,13 @@ class Nystromformer(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         num_heads: int,
         num_landmarks: int,
-        num_iterations: int = 6,
-        kernel_size: int = 0,
-        bias: bool = True,
+        num_iterations: int,
+        kernel_size: int,
+        bias: bool,
     ) -> None:
         super().__init__()
         at_least("num_landmarks", num_landmarks, 1)

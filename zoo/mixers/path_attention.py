@@ -36,11 +36,12 @@ class PathAttention(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         num_heads: int,
-        num_kv_heads: int | None = None,
-        kernel_size: int = 3,
-        bias: bool = False,
+        num_kv_heads: int | None,
+        kernel_size: int,
+        bias: bool,
     ) -> None:
         super().__init__()
         self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, bias=bias)

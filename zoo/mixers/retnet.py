@@ -37,11 +37,12 @@ class RetNet(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         num_heads: int,
-        feature_dim: int | None = None,
-        expand: int = 2,
-        rope_base: float = 10000.0,
+        feature_dim: int | None,
+        expand: int,
+        rope_base: float,
     ) -> None:
         super().__init__()
         at_least("expand", expand, 1)

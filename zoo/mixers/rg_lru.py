@@ -40,9 +40,7 @@ class RGLRU(Mixer[State]):
     num_heads: H; 1 makes the gates dense.  d_inner: E; None: d_model (the paper's have about 4/3 of it).
     """
 
-    def __init__(
-        self, d_model: int, num_heads: int, d_inner: int | None = None, kernel_size: int = 4
-    ) -> None:
+    def __init__(self, *, d_model: int, num_heads: int, d_inner: int | None, kernel_size: int) -> None:
         super().__init__()
         self.num_heads, self.d_inner = num_heads, d_model if d_inner is None else d_inner
         multiple("d_inner", self.d_inner, "num_heads", num_heads)

@@ -32,7 +32,7 @@ class RWKV4(Mixer[State]):
     The shares of the shift, decay and bonus carry `no_weight_decay = True`, which training reads.
     """
 
-    def __init__(self, d_model: int, expand: int = 1, layer: int = 0, n_layers: int = 2) -> None:
+    def __init__(self, *, d_model: int, expand: int, layer: int, n_layers: int) -> None:
         super().__init__()
         at_least("expand", expand, 1)
         self.d_model, self.d_inner = d_model, expand * d_model

@@ -30,7 +30,7 @@ class RWKV5(Mixer[State]):
     All but the matrices carry `no_weight_decay = True`, which training reads.
     """
 
-    def __init__(self, d_model: int, head_dim: int | None = None, layer: int = 0, n_layers: int = 2) -> None:
+    def __init__(self, *, d_model: int, head_dim: int | None, layer: int, n_layers: int) -> None:
         super().__init__()
         depth, place = Depth.of(layer, n_layers), channels(d_model)
         r, k = place ** (depth.early / 2), place**depth.early

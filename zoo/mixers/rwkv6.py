@@ -61,12 +61,13 @@ class RWKV6(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
-        head_dim: int | None = None,
-        shift_rank: int = 32,
-        decay_rank: int = 64,
-        layer: int = 0,
-        n_layers: int = 2,
+        head_dim: int | None,
+        shift_rank: int,
+        decay_rank: int,
+        layer: int,
+        n_layers: int,
     ) -> None:
         super().__init__()
         at_least("decay_rank", decay_rank, 1)

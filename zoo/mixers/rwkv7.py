@@ -49,12 +49,13 @@ class RWKV7(Linked[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
-        head_dim: int | None = None,
-        rank: int | None = None,
-        gate_rank: int | None = None,
-        layer: int = 0,
-        n_layers: int = 2,
+        head_dim: int | None,
+        rank: int | None,
+        gate_rank: int | None,
+        layer: int,
+        n_layers: int,
     ) -> None:
         super().__init__()
         num_heads, self.head_dim = heads_of("d_model", d_model, head_dim)

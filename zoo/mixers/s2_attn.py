@@ -40,14 +40,15 @@ class S2Attn(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         num_heads: int,
         group_size: int,
-        num_kv_heads: int | None = None,
-        position: str = "none",
-        rope_base: float = 10000.0,
-        rope_fraction: float = 1.0,
-        bias: bool = False,
+        num_kv_heads: int | None,
+        position: str,
+        rope_base: float,
+        rope_fraction: float,
+        bias: bool,
     ) -> None:
         super().__init__()
         multiple("group_size", group_size, "2, for the shift by half a group", 2)

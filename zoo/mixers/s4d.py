@@ -28,7 +28,7 @@ class S4D(Mixer[State]):
     bilinear, A' = (1 + dt A / 2) / (1 - dt A / 2) and B' = dt / (1 - dt A / 2).
     """
 
-    def __init__(self, d_model: int, d_state: int, discretization: str = "zoh") -> None:
+    def __init__(self, *, d_model: int, d_state: int, discretization: str) -> None:
         super().__init__()
         at_least("d_model", d_model, 1)
         self.d_model, self.d_state = d_model, d_state

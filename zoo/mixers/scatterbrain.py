@@ -42,15 +42,16 @@ class ScatterBrain(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
         num_heads: int,
         window: int,
         num_features: int,
-        seed: int = 0,
-        position: str = "none",
-        rope_base: float = 10000.0,
-        rope_fraction: float = 1.0,
-        bias: bool = False,
+        seed: int,
+        position: str,
+        rope_base: float,
+        rope_fraction: float,
+        bias: bool,
     ) -> None:
         super().__init__()
         at_least("window", window, 1)

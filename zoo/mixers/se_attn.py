@@ -57,13 +57,14 @@ class SEAttn(Mixer[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
-        num_heads: int = 1,
-        num_kv_heads: int | None = None,
-        chunk_size: int | Sequence[int] = 16,
+        num_heads: int,
+        num_kv_heads: int | None,
+        chunk_size: int | Sequence[int],
         block_size: int = 4,
         top_k: int = 2,
-        selection: Selection = "token",
+        selection: Selection,
         summary: Summary = "attn_value",
         score_rope: Literal["rotated", "unrotated"] = "rotated",
         retrieval: Literal["shared", "per_group"] = "shared",
@@ -73,10 +74,10 @@ class SEAttn(Mixer[State]):
         eval_chunk_size: int | None = None,
         chunk_seed: int = 0,
         retrieval_seed: int = 0,
-        position: Literal["none", "rope"] = "none",
-        rope_base: float = 10000.0,
-        rope_fraction: float = 1.0,
-        bias: bool = False,
+        position: Literal["none", "rope"],
+        rope_base: float,
+        rope_fraction: float,
+        bias: bool,
     ) -> None:
         super().__init__()
         one_of("retrieval", retrieval, ("shared", "per_group"))

@@ -37,13 +37,14 @@ class SharedAttention(Shared[State], Linked[State]):
 
     def __init__(
         self,
+        *,
         d_model: int,
-        num_heads: int = 1,
-        num_kv_heads: int | None = None,
-        position: str = "none",
-        rope_base: float = 10000.0,
-        rope_fraction: float = 1.0,
-        bias: bool = False,
+        num_heads: int,
+        num_kv_heads: int | None,
+        position: str,
+        rope_base: float,
+        rope_fraction: float,
+        bias: bool,
     ) -> None:
         super().__init__()
         self.norm = nn.RMSNorm(d_model, eps=1e-5)

@@ -33,9 +33,7 @@ class StickbreakingAttention(Mixer[State]):
     weights sum to one.  (The authors leave it out or give it a learned value.)
     """
 
-    def __init__(
-        self, d_model: int, num_heads: int, num_kv_heads: int | None = None, bias: bool = False
-    ) -> None:
+    def __init__(self, *, d_model: int, num_heads: int, num_kv_heads: int | None, bias: bool) -> None:
         super().__init__()
         self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, bias=bias)
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)

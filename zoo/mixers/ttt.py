@@ -45,9 +45,7 @@ class TTT(Mixer[State]):
     we pair halves, which is another order of the same channels.  base_lr: 1 for linear, 0.1 for MLP there.
     """
 
-    def __init__(
-        self, d_model: int, num_heads: int, mini_batch: int = 16, expand: int = 0, base_lr: float = 1.0
-    ) -> None:
+    def __init__(self, *, d_model: int, num_heads: int, mini_batch: int, expand: int, base_lr: float) -> None:
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)
         at_least("mini_batch", mini_batch, 1)

@@ -33,7 +33,7 @@ class Performer(FeatureMap):
 
     projection: Float[Tensor, "C F"]
 
-    def __init__(self, feature_dim: int, num_features: int, seed: int = 0) -> None:
+    def __init__(self, feature_dim: int, num_features: int, seed: int) -> None:
         super().__init__(feature_dim)
         at_least("num_features", num_features, 1)
         self.num_features = num_features
