@@ -111,8 +111,39 @@ def test_columns_that_only_later_records_have(
     assert sorted(path.name for path in home.parent.iterdir()) == [
         "results",
         "results.csv",
+        "results.groups.csv",
+        "results.groups.parquet",
         "results.parquet",
     ]
+
+
+def test_scores_by_group_are_those_of_load_groups(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    _, out, _ = run(capsys, home, "--out", tmp_path / "all")
+    wanted = results_table.load_groups(home).astype({"value": str})
+    assert f"{len(wanted)} scores by group: all.groups.csv and all.groups.parquet" in out and len(wanted) > 50
+    table = duckdb.sql(f"SELECT * FROM '{tmp_path / 'all.groups.parquet'}'")
+    assert table.columns == [*wanted.columns]
+    assert [*map(str, table.types)] == ["VARCHAR"] * 5 + ["BIGINT"] * 2
+    assert sorted(table.fetchall()) == sorted(wanted.itertuples(index=False, name=None))
+    text = pd.read_csv(tmp_path / "all.groups.csv", dtype={"value": str})
+    assert sorted(text.itertuples(index=False, name=None)) == sorted(table.fetchall())
+
+
+def test_a_columns_type_is_the_schemas_whatever_stands_in_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """A column that is empty, or whose numbers happen to be whole."""
+    slices = [entry | {"loss": 1, "accuracy": 1} for entry in record()["slices"]]
+    put(tmp_path / "few", "a-1", lr=1, wall_seconds=2, decode_missing=None, git_clean=None, slices=slices)
+    run(capsys, tmp_path / "few")
+    table = duckdb.sql(f"SELECT * FROM '{tmp_path / 'few.parquet'}'")
+    kinds = dict(zip(table.columns, map(str, table.types), strict=True))
+    wanted = {"lr": "DOUBLE", "wall_seconds": "DOUBLE", "decode_missing": "VARCHAR", "git_clean": "BOOLEAN"}
+    assert {name: kinds[name] for name in wanted} == wanted
+    scores = {kinds[name] for name in table.columns if name.endswith((".loss", ".accuracy"))}
+    assert scores == {"DOUBLE"}
 
 
 def test_what_is_no_record_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -128,8 +159,8 @@ def test_what_is_no_record_is_counted(tmp_path: Path, capsys: pytest.CaptureFixt
     code, out, err = run(capsys, home)
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0].startswith("2 records")
-    assert lines[1:3] == ["25 failed cells are no rows:", "  b-00: RuntimeError: 0"]
+    assert lines[0].startswith("2 records") and "scores by group" in lines[1]
+    assert lines[2:4] == ["25 failed cells are no rows:", "  b-00: RuntimeError: 0"]
     assert lines[-2:] == ["  and 5 more", "1 cells are not through: python -m zoo.status says which"]
     assert list(pd.read_csv(tmp_path / "results.csv").status) == [record()["status"], "diverged"]
 
@@ -141,7 +172,7 @@ def test_without_duckdb_there_is_a_csv_and_a_line(
     code, out, err = run(capsys, home, "--out", tmp_path / "all")
     assert (code, err) == (0, "")
     assert "(for a Parquet file too: pip install 'zoo-recall[query]')" in out.splitlines()[0]
-    assert [path.name for path in tmp_path.iterdir()] == ["all.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.csv", "all.groups.csv"]
 
 
 BAD = [

@@ -1,10 +1,11 @@
-"""Every record of a results folder in one table: `python -m zoo.collect RESULTS`, to CSV and Parquet."""
+"""Every record of a results folder as tables: `python -m zoo.collect RESULTS`, to CSV and Parquet."""
 
 import csv
 import json
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -14,28 +15,40 @@ from zoo.foreign import inert
 from zoo.results import store
 from zoo.results import table as results_table
 from zoo.results.atomic import beside
-from zoo.results.columns import KEYS, REAL
+from zoo.results.columns import GROUP, KEYS, RECORD, SLICE
 from zoo.results.home import shown
 from zoo.results.reading import Reading, left_out
 from zoo.terminal import USAGE, say
 
-HELP = """Every record of a results folder in one table, one row a cell.
+HELP = """Every record of a results folder in one table, one row a cell, and in another
+their scores by group.
 
-  python -m zoo.collect results/demo                 results/demo.csv and results/demo.parquet
-  python -m zoo.collect results/demo --out all       all.csv and all.parquet
+  python -m zoo.collect results/demo             results/demo.csv, .parquet,
+                                                 .groups.csv, .groups.parquet
+  python -m zoo.collect results/demo --out all   all.csv, all.parquet, ...
 
-Columns are named as in result.json, inner keys behind a dot (versions.torch), lists as JSON; and
-  mixer.<key>, task.<key>           a setting, as on the command line; empty where there is none
-  <split>.<slice>.<metric>          test.seq_len=64,num_kv_pairs=4.accuracy; also row_accuracy, exact_rows,
-                                    loss, coverage, answers, rows.  Empty where a cell has no such slice
-What each means: docs/numbers.md; `zoo.results.load` has the same with a row for each slice.  A diverged cell
-is a row (status is "diverged", its accuracies are empty).  A cell that failed or is not through is none; it
-is counted, and failed ones are named.  Parquet needs duckdb: pip install 'zoo-recall[query]'.
-A word that a spreadsheet would compute ("=HYPERLINK(..)") has a ' before it, in both files.
+Columns are named as in result.json, inner keys behind a dot (versions.torch),
+lists as JSON; and
+  mixer.<key>, task.<key>      a setting, as on the command line; empty where
+                               there is none
+  <split>.<slice>.<metric>     test.seq_len=64,num_kv_pairs=4.accuracy; also
+                               row_accuracy, exact_rows, loss, coverage,
+                               answers, rows.  Empty where a cell has no such
+                               slice
+What each means: docs/numbers.md; `zoo.results.load` has the same with a row for
+each slice.  The table of groups has a row for each value of a group, as
+`zoo.results.load_groups`; join it by run_id.  A diverged cell is a row (status
+is "diverged", its accuracies are empty).  A cell that failed or is not through
+is none; it is counted, and failed ones are named.  Parquet needs duckdb:
+pip install 'zoo-recall[query]'.  A word that a spreadsheet would compute
+("=HYPERLINK(..)") has a ' before it, in all files.
 
-Exit code: 0; 2 when nothing was written; 3 when it was, without records that cannot be read."""
+Exit code: 0; 2 when nothing was written; 3 when it was, without records that
+cannot be read."""
 
 KIND = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
+SPLITS = ("valid.", "test.")
+GROUPS = {name: column.holds for name, column in ({"run_id": RECORD["run_id"]} | GROUP).items()}
 NAMED = 20  # failed cells, in the report
 
 
@@ -59,7 +72,7 @@ def _parser() -> ArgumentParser:
     )
     parser.add_argument("results", type=Path, metavar="RESULTS", help="the folder that zoo.run wrote to")
     parser.add_argument(
-        "--out", type=Path, metavar="NAME", help="NAME.csv and NAME.parquet (default: RESULTS)"
+        "--out", type=Path, metavar="NAME", help="of the files, without an ending (default: RESULTS)"
     )
     return parser
 
@@ -71,31 +84,40 @@ def _stem(args: Namespace) -> Path:
 
 
 def collect(home: Path, stem: Path) -> tuple[list[str], Reading]:
-    """Write stem.csv and stem.parquet; what there is to say about it, in lines, and what was not read.
+    """Write stem.csv and .parquet; what there is to say about it, in lines, and what was not read.
 
-    Records are read once and go through a file beside the result, so that memory holds one of them.
+    Beside them stem.groups.csv and .parquet.  Records are read once and go through a file beside the result,
+    so that memory holds one of them.
     ValueError: no such folder, or not one record in it that can be read; nothing is written then.
     """
-    table, reading = Table(), Reading(home)
+    table, reading, by_group = Table(), Reading(home), 0
     failed, unfinished = _not_done(home)
     stem.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        beside(stem.with_name(f"{stem.name}.csv")) as part,
-        part.open("w", newline="") as file,
-        TemporaryFile("w+", dir=stem.parent) as rows,
-    ):
+    groups = stem.with_name(f"{stem.name}.groups")
+    with _new_csv(stem) as file, _new_csv(groups) as beside_it, TemporaryFile("w+", dir=stem.parent) as rows:
+        scores = csv.writer(beside_it, lineterminator="\n")
+        scores.writerow(GROUPS)
         for _, record in reading:
             rows.write(table.row(record))
-        if not table.length and not reading.wrong and (failed or unfinished):
-            raise ValueError(
-                f"results folder {shown(home)} holds no finished cell: {_instead(failed, unfinished)}."
+            scores.writerows(
+                [inert(record["run_id"]), *(inert(row[key]) for key in GROUP)] for row in record["groups"]
             )
+            by_group += len(record["groups"])
         if not table.length:
-            raise ValueError(reading.nothing())
+            instead = None if reading.wrong else _instead(home, failed, unfinished)
+            raise ValueError(instead or reading.nothing())
         rows.seek(0)
         csv.writer(file, lineterminator="\n").writerows(table.laid_out(rows))
-    said = [f"{table.length} records, {len(table.kinds)} columns: {stem.name}.csv{_parquet(stem, table)}"]
+    kinds = {name: table.kind(name) for name in table.columns()}
+    said = [f"{table.length} records, {len(kinds)} columns: {_parquet(stem, kinds)}"]
+    said += [f"{by_group} scores by group: {_parquet(groups, GROUPS)}"]
     return said + _absent(failed, unfinished), reading
+
+
+@contextmanager
+def _new_csv(stem: Path) -> Iterator[IO[str]]:
+    with beside(Path(f"{stem}.csv")) as part, part.open("w", newline="") as file:
+        yield file
 
 
 def _not_done(home: Path) -> tuple[list[str], int]:
@@ -141,12 +163,13 @@ class Table:
         """Those of every table, the mixers' settings, then the rest as they were met, slices last."""
         return sorted(self.kinds, key=_rank)
 
-    def kind(self, name: str) -> str:
-        """As SQL has it."""
+    def kind(self, name: str) -> type:
+        """As the schema of a record says; of a setting, which it leaves open, as its values are."""
+        score = SLICE.get(name.rpartition(".")[2]) if name.startswith(SPLITS) else None
+        if column := RECORD.get(name, score):
+            return column.holds
         kinds = self.kinds[name]
-        if kinds == {int, float} or name.rpartition(".")[2] in REAL:
-            return KIND[float]
-        return KIND[next(iter(kinds))] if len(kinds) == 1 else KIND[str]
+        return float if kinds == {int, float} else next(iter(kinds)) if len(kinds) == 1 else str
 
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
@@ -167,17 +190,17 @@ def _rank(name: str) -> tuple[int, int]:
         return 0, KEYS.index(name)
     if name.startswith(("mixer.", "task.")):
         return 1, 0
-    return (3, 0) if name.startswith(("valid.", "test.")) else (2, 0)
+    return (3, 0) if name.startswith(SPLITS) else (2, 0)
 
 
-def _parquet(stem: Path, table: Table) -> str:
-    """Write it from the CSV; ", NAME.parquet", or why there is none."""
+def _parquet(stem: Path, kinds: Mapping[str, type]) -> str:
+    """Write it from the CSV; "NAME.csv and NAME.parquet", or why there is only the one."""
     try:
         import duckdb
     except ImportError:
-        return " (for a Parquet file too: pip install 'zoo-recall[query]')"
+        return f"{stem.name}.csv (for a Parquet file too: pip install 'zoo-recall[query]')"
     path = stem.with_name(f"{stem.name}.parquet")
-    columns = ", ".join(f"{_quoted(inert(name))}: '{table.kind(name)}'" for name in table.columns())
+    columns = ", ".join(f"{_quoted(inert(name))}: '{KIND[kind]}'" for name, kind in kinds.items())
     form = "header = true, auto_detect = false, delim = ',', quote = '\"', escape = '\"'"
     rows = f"SELECT * FROM read_csv({_quoted(f'{stem}.csv')}, {form}, columns = {{{columns}}})"
     kind = "(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 10000)"  # a group is held in memory
@@ -186,7 +209,7 @@ def _parquet(stem: Path, table: Table) -> str:
             connection.execute(f"COPY ({rows}) TO {_quoted(str(part))} {kind}")
     except duckdb.Error as error:
         raise ValueError(f"{stem}.csv is written, {path} cannot be: {one_line(error)}") from None
-    return f" and {path.name}"
+    return f"{stem.name}.csv and {path.name}"
 
 
 def _quoted(text: str) -> str:
@@ -202,8 +225,12 @@ def _absent(failed: list[str], unfinished: int) -> list[str]:
     return said
 
 
-def _instead(failed: list[str], unfinished: int) -> str:
-    return f"{len(failed)} failed, {unfinished} are not through; python -m zoo.status says more"
+def _instead(home: Path, failed: list[str], unfinished: int) -> str | None:
+    """What there is in place of finished cells, if anything."""
+    if not failed and not unfinished:
+        return None
+    said = f"{len(failed)} failed, {unfinished} are not through; python -m zoo.status says more"
+    return f"results folder {shown(home)} holds no finished cell: {said}."
 
 
 if __name__ == "__main__":

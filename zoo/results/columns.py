@@ -8,7 +8,7 @@ from typing import Annotated, Any, NotRequired, Required, get_args, get_origin, 
 
 from typing_extensions import Doc
 
-from zoo.results.record import Record, Slice
+from zoo.results.record import Kind, Record, Slice
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,12 @@ class Column:
     def real(self) -> bool:
         """A table has it as a floating-point number: no other has room for what is missing."""
         return self.single and (float in self.kinds or {int, type(None)} <= self.kinds)
+
+    @property
+    def holds(self) -> type:
+        """Of which type a table has it: a word where it is no single value, or one of several kinds."""
+        some = self.kinds - {type(None)}
+        return float if self.real else next(iter(some)) if self.single and len(some) == 1 else str
 
 
 def _columns(schema: Any) -> dict[str, Column]:
@@ -55,7 +61,7 @@ def _kinds(hint: Any) -> list[Any]:
     return [kind] if kind in (list, dict) else [found for option in inner for found in _kinds(option)]
 
 
-RECORD, SLICE = _columns(Record), _columns(Slice)
+RECORD, SLICE, GROUP = _columns(Record), _columns(Slice), _columns(Kind)
 KEYS = tuple(column.name for column in RECORD.values() if column.needed and column.single)  # of every table
 REAL = tuple(column.name for column in (*RECORD.values(), *SLICE.values()) if column.real)
 
