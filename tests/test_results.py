@@ -12,9 +12,10 @@ from zoo.config.compose import composer
 from zoo.instantiate import build_task
 from zoo.launch.run_cell import record
 from zoo.results import store, table
+from zoo.results.checked import mistake
 from zoo.results.columns import KEYS, documented
 from zoo.results.outcome import UNSCORED
-from zoo.results.record import Outcome, mistake
+from zoo.results.record import Outcome
 
 COMPOSER = composer()
 SLICES = build_task(COMPOSER.cell([]).config).segments("test")

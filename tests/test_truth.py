@@ -19,7 +19,7 @@ from zoo.launch.sweep import run_sweep
 from zoo.mixers.base import Mixer
 from zoo.model import SequenceModel, build_model
 from zoo.results import lease, source
-from zoo.results.record import parse
+from zoo.results.checked import parse
 from zoo.results.store import is_done
 from zoo.state import StateSize
 from zoo.training import truth

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo.results.record import parse
+from zoo.results.checked import parse
 
 SOURCE = Path(__file__).resolve().parents[2] / "docs" / "results" / "mini_zoology_fig2.zip"
 SECRET = "of no concern to a reader of records"  # what a file beside the home holds

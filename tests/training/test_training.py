@@ -18,8 +18,9 @@ from zoo.instantiate import build_task
 from zoo.kernels.linear_cross_entropy import linear_cross_entropy
 from zoo.launch.run_cell import record
 from zoo.model import build_model
+from zoo.results.checked import mistake
 from zoo.results.outcome import Progress
-from zoo.results.record import Outcome, mistake
+from zoo.results.record import Outcome
 from zoo.tasks.batches import BatchStream
 from zoo.training import cohort, lightning_module
 from zoo.training.lightning_module import answers_loss

@@ -18,9 +18,10 @@ from typing_extensions import TypedDict
 
 from zoo.foreign import all_visible, visible
 from zoo.results.atomic import replacing
+from zoo.results.checked import mistake
 from zoo.results.home import Home, shown, text
 from zoo.results.reading import Reading
-from zoo.results.record import STRICT, MadeFrom, RunId, mistake
+from zoo.results.record import STRICT, MadeFrom, RunId
 from zoo.results.table import flat
 
 FOLDER = "evaluations"

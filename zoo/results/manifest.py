@@ -26,9 +26,10 @@ from typing_extensions import TypedDict
 from zoo.config.cell import Cell
 from zoo.foreign import all_visible, visible
 from zoo.results import store
+from zoo.results.checked import mistake
 from zoo.results.environment import machine
 from zoo.results.home import shown, text
-from zoo.results.record import STRICT, RunId, mistake
+from zoo.results.record import STRICT, RunId
 
 HOME = ".sweeps"  # in the results folder
 SCHEMA = 1  # raise it when a key changes its meaning

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from zoo.foreign import visible
+from zoo.results.checked import ASIDE, parse
 from zoo.results.home import Home, cells, shown, text
-from zoo.results.record import ASIDE, parse
 
 INCOMPLETE = 3  # exit code: done, but without records that cannot be read
 SAID = 20  # of them, a line each

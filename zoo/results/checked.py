@@ -1,0 +1,148 @@
+"""Reading a record as what it is, data from anywhere: checked once, or refused in one line."""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError, with_config
+from pydantic_core import ErrorDetails
+from typing_extensions import TypedDict
+
+from zoo.config.arguments import missed
+from zoo.foreign import all_visible, visible
+from zoo.results.record import COLUMNS, LONGEST, SCHEMA, STRICT, Count, Name, Positive, Record, Split
+
+ASIDE = "move its folder away, and the same command makes the cell again"
+_PLAIN = re.compile(r"[ -\[\]-~\n]*")  # text without a word that could need an escape
+DEEPEST = 16  # how far settings may be nested
+
+
+class Distance(TypedDict):
+    """In schema 2: what is now a Kind of the group "distance"."""
+
+    split: Split
+    slice: Name
+    distance: Positive
+    answers: Count
+    right: Count
+
+
+@with_config(STRICT)
+class Schema2(TypedDict):
+    """What such a record has in place of `groups`."""
+
+    distances: list[Distance]
+
+
+def parse(text: str, where: object) -> dict[str, Any]:
+    """The Record that `text` holds, every word in it fit to be shown; a plain dict, for it is read by column.
+
+    ValueError, one line that begins with `where`: it is no JSON, of another schema, or a field is missing or
+    not what it must be.
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where} is not complete JSON ({visible(str(error))}): {ASIDE}.") from None
+    schema = found.get("schema") if isinstance(found, dict) else None
+    if type(schema) is not int or schema not in (2, SCHEMA):
+        raise ValueError(_of_another_schema(schema, found, where))
+    if _too_deep(found):
+        raise ValueError(f"{where} is nested more than {DEEPEST} deep: {ASIDE}.")
+    if not _PLAIN.fullmatch(text):
+        found = all_visible(found)
+    wrong = mistake(found, Schema2) if schema == 2 else None
+    if schema == 2 and not wrong:
+        found = _of_this_schema(found)
+    wrong = wrong or mistake(found, Record) or next(_contradictions(found), None)
+    if wrong:
+        raise ValueError(f"{where}: {wrong}; {ASIDE}.")
+    return found
+
+
+def mistake(value: Any, hint: Any) -> str | None:
+    """What first keeps a value of a JSON from being of a type, in words; None: it is."""
+    try:
+        _adapter(hint).validate_python(value)
+    except ValidationError as error:
+        return _in_words(value, error.errors(include_url=False)[0])
+    return None
+
+
+@cache
+def _adapter(hint: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(hint)
+
+
+def _in_words(value: Any, error: ErrorDetails) -> str:
+    """Where, and what must be there; pydantic's path also names the types that it tried."""
+    path, missing = "", error["type"] == "missing"
+    for part in error["loc"][:-1] if missing else error["loc"]:
+        if isinstance(value, dict) and part in value:
+            path, value = f"{path}.{part}" if path else str(part), value[part]
+        elif isinstance(value, list) and isinstance(part, int):
+            path, value = f"{path}[{part}]", value[part]
+    if missing:
+        return f"{path or 'the record'} lacks {error['loc'][-1]!r}"
+    return f"{path[:LONGEST]} (={_short(error['input'])}) must be {missed(error)}"
+
+
+def _of_this_schema(found: dict[str, Any]) -> dict[str, Any]:
+    """A record of schema 2: its answers were told apart by distance alone."""
+    distances = found.pop("distances")
+    groups = [{"group": "distance", "value": old.pop("distance")} | old for old in distances]
+    return found | {"schema": SCHEMA, "groups": groups}
+
+
+def _of_another_schema(schema: Any, found: Any, where: object) -> str:
+    """What to do: the version that wrote a newer or older record reads it; what is none is moved away."""
+    found_schema = None if schema is None else _short(schema)
+    said = f"{where} has schema {found_schema}, this version reads schema 2 and {SCHEMA}"
+    if type(schema) is not int:
+        return f"{said}: it is no record of a cell; {ASIDE}."
+    versions = found.get("versions")
+    writer = versions.get("zoo-recall") if isinstance(versions, dict) else None
+    named = f"zoo-recall {visible(writer[:20])}" if isinstance(writer, str) else "the version that wrote it"
+    revision = found.get("git_revision")
+    named += f" (revision {visible(revision[:12])})" if isinstance(revision, str) else ""
+    then = f" or later (this is {_version()})" if schema > SCHEMA else ""
+    return f"{said}: keep it, and read it with {named}{then}."
+
+
+def _version() -> str:
+    try:
+        return version("zoo-recall")
+    except PackageNotFoundError:
+        return "a checkout"
+
+
+def _contradictions(record: dict[str, Any]) -> Iterator[str]:
+    """What no single type says, of a record whose types are right."""
+    seen: set[tuple[Any, ...]] = set()
+    for i, entry in enumerate(record["slices"]):
+        name = (entry["split"], *entry["slice"].items())
+        if name in seen:
+            yield f"slices[{i}] is there twice"
+        if not entry["slice"] or set(entry["slice"]) & COLUMNS:
+            yield f"slices[{i}].slice (={_short(entry['slice'])}) must be named by settings of its own"
+        seen.add(name)
+    if {name[0] for name in seen} != {"valid", "test"}:
+        yield "slices must hold the valid and the test split"
+    if any(entry["right"] > entry["answers"] for entry in record["groups"]):
+        yield "groups must have no more right answers than answers"
+
+
+def _short(value: Any, most: int = 60) -> str:
+    try:
+        text = visible(json.dumps(value, ensure_ascii=False))
+    except (ValueError, RecursionError):
+        text = type(value).__name__
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def _too_deep(value: Any, left: int = DEEPEST) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return inner is not None and (left == 0 or any(_too_deep(item, left - 1) for item in inner))
