@@ -1,6 +1,7 @@
 """Made-up cells, one at a time, where `tests.analysis.fake` has none: any task, load, setting."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,19 @@ SEVEN = [
     (512, 128),
     (1024, 256),
 ]  # of the published mixture
+
+
+@dataclass
+class Asked:
+    """What a picture of an evaluation takes: cells, and the answers of one evaluation."""
+
+    table: pd.DataFrame
+    found: pd.DataFrame
+    name: str
+
+    def evaluations(self, name: str) -> pd.DataFrame:
+        assert name == self.name
+        return self.found
 
 
 def record(

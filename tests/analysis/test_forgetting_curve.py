@@ -1,7 +1,5 @@
 """The picture of forgetting curves: seeds pooled, both lengths marked, a panel a setting."""
 
-from dataclasses import dataclass
-
 import matplotlib
 import pandas as pd
 import pytest
@@ -11,16 +9,6 @@ from analysis.figures import forgetting_curve as picture
 from tests.analysis import study
 
 LENGTHS = (8, 16, 32, 64)
-
-
-@dataclass
-class Asked:
-    table: pd.DataFrame
-    found: pd.DataFrame
-
-    def evaluations(self, name: str) -> pd.DataFrame:
-        assert name == "forgetting_curve"
-        return self.found
 
 
 def curve(run_id: str, remembers: int) -> list[dict]:
@@ -36,15 +24,15 @@ def curve(run_id: str, remembers: int) -> list[dict]:
 
 
 @pytest.fixture
-def asked() -> Asked:
+def asked() -> study.Asked:
     """A mixer whose two seeds remember 16 and 32 tokens, and one that remembers all."""
     records = [study.record("fades", 0.5, seed=seed, state=10) for seed in (0, 1)]
     records.append(study.record("keeps", 0.5, state=99))
     rows = [curve(r["run_id"], far) for r, far in zip(records, (16, 32, 64), strict=True)]
-    return Asked(study.table(records), pd.DataFrame(sum(rows, [])))  # noqa: RUF017
+    return study.Asked(study.table(records), pd.DataFrame(sum(rows, [])), "forgetting_curve")  # noqa: RUF017
 
 
-def test_a_panel_a_setting_with_both_lengths(asked: Asked) -> None:
+def test_a_panel_a_setting_with_both_lengths(asked: study.Asked) -> None:
     with matplotlib.rc_context(rc(SCREEN)):
         found = picture.figure(asked, SCREEN)  # type: ignore[arg-type]
     lengths = found.tables["lengths"].set_index("mixer")
@@ -57,7 +45,7 @@ def test_a_panel_a_setting_with_both_lengths(asked: Asked) -> None:
     assert found.rows.query("kind == 'copy' and length == 32")["accuracy"].tolist() == [0.6, 1.0]
 
 
-def test_two_questions_are_no_curve(asked: Asked) -> None:
+def test_two_questions_are_no_curve(asked: study.Asked) -> None:
     asked.found = pd.concat([asked.found] * 2)
     with pytest.raises(ValueError, match="asked in several ways"):
         picture.figure(asked, SCREEN)  # type: ignore[arg-type]

@@ -1,7 +1,5 @@
 """Capacity and half-life, read off surfaces whose answers are known, and their picture."""
 
-from dataclasses import dataclass
-
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -54,20 +52,10 @@ def test_intervals_are_of_seeds_and_of_rows() -> None:
     assert 3 < noisy["capacity_low"] < 3.8 and 4.2 < noisy["capacity_high"] < 5.5
 
 
-@dataclass
-class Asked:
-    table: pd.DataFrame
-    found: pd.DataFrame
-
-    def evaluations(self, name: str) -> pd.DataFrame:
-        assert name == "load_distance"
-        return self.found
-
-
-def asked(*accuracies) -> Asked:  # type: ignore[no-untyped-def]
+def asked(*accuracies) -> study.Asked:  # type: ignore[no-untyped-def]
     records = [study.record(f"mixer{i}", 0.5, state=10 * i) for i in range(len(accuracies))]
     found = [answers(r["run_id"], each) for r, each in zip(records, accuracies, strict=True)]
-    return Asked(study.table(records), pd.concat(found, ignore_index=True))
+    return study.Asked(study.table(records), pd.concat(found, ignore_index=True), "load_distance")
 
 
 def test_the_picture_shows_the_boundary_what_was_not_asked_and_what_is_a_guess() -> None:

@@ -67,14 +67,6 @@ def test_initial_values_are_the_authors():
     assert mixer.out_proj.weight.std().item() == pytest.approx(2 / 2 / 8, rel=0.05)
 
 
-def test_bfloat16_keeps_its_state_in_float32():
-    mixer, x = MLSTM(d_model=16, num_heads=2), torch.randn(2, 70, 16)
-    with torch.autocast("cpu", torch.bfloat16):
-        y, state = mixer.extend(x)
-    assert state.C.dtype == state.n.dtype == state.m.dtype == torch.float32
-    torch.testing.assert_close(y.float(), mixer(x), rtol=5e-2, atol=5e-2)
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

@@ -36,14 +36,6 @@ def test_a_shut_gate_has_finite_gradients():
     assert all(p.grad.isfinite().all() for p in mixer.parameters())
 
 
-def test_bfloat16_keeps_its_state_in_float32():
-    mixer, x = RGLRU(d_model=16, num_heads=2), torch.randn(2, 70, 16)
-    with torch.autocast("cpu", torch.bfloat16):
-        y, state = mixer.extend(x)
-    assert state.h.dtype == torch.float32
-    torch.testing.assert_close(y.float(), mixer(x), rtol=5e-2, atol=5e-2)
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

@@ -13,48 +13,35 @@ from zoo.bench.span_subjects import block_choice, block_summaries, se_attention
 
 def subjects(small: bool) -> list[Subject]:
     """small: for a CPU.  The others: sizes of the published measurements and of this package's sweeps."""
-    if small:
-        return [
-            taylor_scan(1, 2, 256, 8, 16),
-            taylor_decode(8, 2, 8, 16),
-            taylor_attention(4, 1, 128, 8, 32),
-            attention(2, 2, 256, 16),
-            attention(1, 2, 512, 16, window=32),
-            window_decode(8, 2, 16, window=32),
-            linear_attention(1, 2, 256, 16, 16),
-            gated_linear_attention(1, 2, 256, 16, 16, per_channel=False),
-            gated_linear_attention(1, 2, 256, 16, 16, per_channel=True),
-            delta_rule(1, 2, 256, 16, 16),
-            selective_scan(1, 256, 32, 8),
-            diagonal_scan(1, 256, 32),
-            short_conv(1, 256, 32, 4),
-            linear_cross_entropy(256, 32, 1024),
-            se_attention(1, 2, 1024, 16, chunk_size=64, block_size=16, top_k=4),
-            se_attention(1, 2, 1024, 16, chunk_size=64, block_size=16, top_k=4, per_token=True),
-            block_summaries(1, 2, 1024, 16, block_size=16),
-            block_choice(1, 2, 1024, 16, chunk_size=64, block_size=16, top_k=4),
-            block_choice(1, 2, 1024, 16, chunk_size=64, block_size=16, top_k=4, per_token=True),
-        ]
+
+    def of(few: tuple[int, ...], many: tuple[int, ...]) -> tuple[int, ...]:
+        return few if small else many
+
+    window = 32 if small else 128
+    block_size, top_k, chunk_size = of((16, 4, 64), (32, 8, 512))
+    long = of((1, 2, 1024, 16), (1, 16, 65536, 64))
+    chosen = {"chunk_size": chunk_size, "block_size": block_size, "top_k": top_k}
+    gated = of((1, 2, 256, 16, 16), (4, 16, 8192, 64, 64))
     return [
-        taylor_scan(4, 16, 8192, 16, 64),
-        taylor_decode(128, 16, 16, 64),
-        taylor_attention(64, 1, 256, 16, 64),
-        attention(4, 16, 8192, 64),
-        attention(4, 16, 8192, 64, window=128),
-        window_decode(128, 16, 64, window=128),
-        linear_attention(4, 16, 8192, 64, 64),
-        gated_linear_attention(4, 16, 8192, 64, 64, per_channel=False),
-        gated_linear_attention(4, 16, 8192, 64, 64, per_channel=True),
-        delta_rule(4, 16, 8192, 64, 64),
-        selective_scan(4, 2048, 2048, 16),
-        diagonal_scan(4, 2048, 2048),
-        short_conv(256, 256, 128, 4),
-        linear_cross_entropy(16384, 128, 8192),
-        se_attention(1, 16, 65536, 64, chunk_size=512, block_size=32, top_k=8),
-        se_attention(1, 16, 16384, 64, chunk_size=512, block_size=32, top_k=8, per_token=True),
-        block_summaries(1, 16, 65536, 64, block_size=32),
-        block_choice(1, 16, 65536, 64, chunk_size=512, block_size=32, top_k=8),
-        block_choice(1, 16, 65536, 64, chunk_size=512, block_size=32, top_k=8, per_token=True),
+        taylor_scan(*of((1, 2, 256, 8, 16), (4, 16, 8192, 16, 64))),
+        taylor_decode(*of((8, 2, 8, 16), (128, 16, 16, 64))),
+        taylor_attention(*of((4, 1, 128, 8, 32), (64, 1, 256, 16, 64))),
+        attention(*of((2, 2, 256, 16), (4, 16, 8192, 64))),
+        attention(*of((1, 2, 512, 16), (4, 16, 8192, 64)), window=window),
+        window_decode(*of((8, 2, 16), (128, 16, 64)), window=window),
+        linear_attention(*gated),
+        gated_linear_attention(*gated, per_channel=False),
+        gated_linear_attention(*gated, per_channel=True),
+        delta_rule(*gated),
+        selective_scan(*of((1, 256, 32, 8), (4, 2048, 2048, 16))),
+        diagonal_scan(*of((1, 256, 32), (4, 2048, 2048))),
+        short_conv(*of((1, 256, 32, 4), (256, 256, 128, 4))),
+        linear_cross_entropy(*of((256, 32, 1024), (16384, 128, 8192))),
+        se_attention(*long, **chosen),
+        se_attention(*of((1, 2, 1024, 16), (1, 16, 16384, 64)), **chosen, per_token=True),
+        block_summaries(*long, block_size=block_size),
+        block_choice(*long, **chosen),
+        block_choice(*long, **chosen, per_token=True),
     ]
 
 

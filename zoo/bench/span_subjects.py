@@ -31,15 +31,8 @@ def se_attention(
     return Subject(
         name="se_attention, a choice a token" if per_token else "se_attention",
         op="se_attention",
-        words=sizes(
-            batch=B,
-            num_heads=H,
-            seq_len=T,
-            head_dim=C,
-            chunk_size=chunk_size,
-            block_size=block_size,
-            top_k=top_k,
-        ),
+        words=f"{sizes(batch=B, num_heads=H, seq_len=T, head_dim=C)} "
+        f"{sizes(chunk_size=chunk_size, block_size=block_size, top_k=top_k)}",
         tokens=B * T,
         inputs=inputs,
         flops=4 * B * H * T * C * (chunk_size / 2 + block_size * top_k),
@@ -86,15 +79,8 @@ def block_choice(
     return Subject(
         name=f"block choice, a {'token' if per_token else 'chunk'}",
         op="block_choice",
-        words=sizes(
-            batch=B,
-            num_heads=H,
-            seq_len=T,
-            head_dim=C,
-            chunk_size=chunk_size,
-            block_size=block_size,
-            top_k=top_k,
-        ),
+        words=f"{sizes(batch=B, num_heads=H, seq_len=T, head_dim=C)} "
+        f"{sizes(chunk_size=chunk_size, block_size=block_size, top_k=top_k)}",
         tokens=B * T,
         inputs=inputs,
         flops=2 * B * H * C * of_one * (chunks * (chunks - 1) // 2) * (chunk_size // block_size),

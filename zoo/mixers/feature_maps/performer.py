@@ -54,27 +54,16 @@ class Performer(FeatureMap):
         return x @ self.projection - x.square().sum(-1, keepdim=True) / 2
 
     def attend(
-        self,
-        q: Float[Tensor, "... T C"],
-        k: Float[Tensor, "... T C"],
-        v: Float[Tensor, "... T V"],
-        eps: float | None,
-        fade: Float[Tensor, "... T T"] | None = None,
-    ) -> Float[Tensor, "... T V"]:
+        self, q: Tensor, k: Tensor, v: Tensor, eps: float | None, fade: Tensor | None = None
+    ) -> Tensor:
         if eps is None or fade is not None:
             return super().attend(q, k, v, eps, fade)
         return self.scan(q, k, v, eps)[0]
 
     def scan(
-        self,
-        q: Float[Tensor, "B H T C"],
-        k: Float[Tensor, "B H T C"],
-        v: Float[Tensor, "B H T V"],
-        eps: float | None,
-        kv: Float[Tensor, "B H F V"] | None = None,
-        z: Float[Tensor, "B H F"] | None = None,
-        offset: int = 0,
-    ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"] | None]:
+        self, q: Tensor, k: Tensor, v: Tensor, eps: float | None,
+        kv: Tensor | None = None, z: Tensor | None = None, offset: int = 0,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
         if eps is None:
             return super().scan(q, k, v, eps, kv, z, offset)
         before = None if kv is None or z is None else log_sums.Sums(kv, z)

@@ -42,27 +42,16 @@ class Taylor2(FeatureMap):
         return taylor_weights(q, k)
 
     def attend(
-        self,
-        q: Float[Tensor, "... T C"],
-        k: Float[Tensor, "... T C"],
-        v: Float[Tensor, "... T V"],
-        eps: float | None,
-        fade: Float[Tensor, "... T T"] | None = None,
-    ) -> Float[Tensor, "... T V"]:
+        self, q: Tensor, k: Tensor, v: Tensor, eps: float | None, fade: Tensor | None = None
+    ) -> Tensor:
         if eps is None or fade is not None:
             return super().attend(wide(q), wide(k), wide(v), eps, fade)
         return taylor_attention(q, k, v, eps)
 
     def scan(
-        self,
-        q: Float[Tensor, "B H T C"],
-        k: Float[Tensor, "B H T C"],
-        v: Float[Tensor, "B H T V"],
-        eps: float | None,
-        kv: Float[Tensor, "B H F V"] | None = None,
-        z: Float[Tensor, "B H F"] | None = None,
-        offset: int = 0,
-    ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"] | None]:
+        self, q: Tensor, k: Tensor, v: Tensor, eps: float | None,
+        kv: Tensor | None = None, z: Tensor | None = None, offset: int = 0,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
         if eps is None:
             return super().scan(wide(q), wide(k), wide(v), eps, kv, z, offset)
         return taylor_scan(q, k, v, eps, kv, z)
