@@ -195,6 +195,7 @@ class SequenceModel(nn.Module):
 
     @property
     def head_weight(self) -> Float[Tensor, "V D"]:
+        """What logits are read with: the embedding's own rows where the head is tied."""
         if self.stacked is not None:
             return self.embedding[len(self.embedding) // 2 :]
         return self.embedding if self.head is None else self.head
@@ -232,6 +233,7 @@ class SequenceModel(nn.Module):
         return hidden if self.stacked is None else self.stacked.out(hidden)
 
     def logits(self, hidden: Float[Tensor, "*any D"]) -> Float[Tensor, "*any V"]:
+        """Of hidden states that `forward` or `extend` gave."""
         return hidden @ self.head_weight.T
 
     def state_size(self, seq_len: int) -> StateSize:

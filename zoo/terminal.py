@@ -44,5 +44,6 @@ OK, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 
 def say(text: str, code: int) -> int:
+    """Print to stderr, and hand the exit code back."""
     print(text, file=sys.stderr)
     return code

@@ -49,6 +49,7 @@ class Machine:
 
 
 def now(kind: str, threads: int) -> float:
+    """Seconds, once a device has done what it was given; of the processor itself on one CPU thread."""
     if kind == "cuda":
         torch.cuda.synchronize()
     return time.process_time() if kind == "cpu" and threads == 1 else time.perf_counter()

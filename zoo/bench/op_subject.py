@@ -39,6 +39,7 @@ class Subject:
 
 
 def sizes(**given: int | None) -> str:
+    """ "batch=4 num_heads=16"; what is None is left out."""
     return " ".join(f"{name}={size}" for name, size in given.items() if size is not None)
 
 
@@ -48,4 +49,5 @@ def taylor_features(C: int) -> int:
 
 
 def in_chunks(tokens: int, K: int, V: int) -> float:
+    """Products of K x V states read and written by that many tokens."""
     return tokens * (4 * K * V + CHUNK * (K + V))

@@ -101,6 +101,7 @@ def taylor_attention(B: int, H: int, T: int, C: int, V: int) -> Subject:
 
 
 def attention(B: int, H: int, T: int, C: int, window: int | None = None) -> Subject:
+    """Over the whole past, or the last `window` tokens."""
     pairs = T * T / 2 if window is None else T * min(T, window)
     return Subject(
         name="softmax attention" if window is None else "sliding window",
@@ -234,6 +235,8 @@ def short_conv(B: int, T: int, C: int, K: int) -> Subject:
 
 
 def linear_cross_entropy(N: int, D: int, V: int) -> Subject:
+    """The head and its loss in one op."""
+
     def inputs(draw: Draw) -> Inputs:
         x = draw(N, D)
         return [x, 0.02 * draw(V, D), torch.arange(N, device=x.device) % V]

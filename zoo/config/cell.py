@@ -220,6 +220,7 @@ def _as_named_before(mixer: dict[str, Any]) -> dict[str, Any]:
 
 
 def hashed(value: Any) -> str:
+    """Twelve hex digits of a JSON value; keys in any order, 1 and 1.0 are one."""
     text = json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

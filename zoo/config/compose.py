@@ -44,6 +44,7 @@ class Point:
     choices: dict[str, str]
 
     def config(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The config of one of its cells; given: seed or lr, where words give them."""
         return self.template.filled(self.said | given)
 
     @cached_property
@@ -184,6 +185,7 @@ class Composer:
         return cfg.hydra
 
     def options(self, group: str) -> list[str]:
+        """The names of the yamls of a group, ours and those of --config-dir."""
         return self.repository.get_group_options(group)
 
     def _base(self, groups: tuple[str, ...]) -> tuple[DictConfig, dict[str, str]]:

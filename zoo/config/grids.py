@@ -32,6 +32,7 @@ class Axis:
         return len(next(iter(self.words.values())))
 
     def rows(self) -> list[dict[str, str]]:
+        """Key -> word, for each place on the axis."""
         return [dict(zip(self.words, row, strict=True)) for row in zip(*self.words.values(), strict=True)]
 
 
@@ -141,6 +142,7 @@ class Reader:
         }
 
     def matches(self, row: Mapping[str, str], excluded: Mapping[str, list[Any]]) -> bool:
+        """Whether every excluded key is in the row, with one of its excluded values."""
         return all(key in row and self._value(row[key]) in values for key, values in excluded.items())
 
     def _value(self, word: str) -> Any:

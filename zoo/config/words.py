@@ -17,6 +17,7 @@ GROUPS = ("mixer", "task", "block", "model", "optim", "trainer", "logger")  # ea
 
 @lru_cache(maxsize=4096)  # a grid repeats its words; the parser takes a millisecond for each
 def parse(line: str) -> Override:
+    """HydraException: it is no word of the grammar."""
     return OverridesParser.create().parse_overrides([line])[0]
 
 

@@ -23,6 +23,7 @@ _Dumper.add_representer(str, _Dumper.text)
 
 
 def as_yaml(config: dict[str, Any]) -> str:
+    """A config as YAML that reads back as the same values: a word that looks like a number is quoted."""
     return yaml.dump(config, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 

@@ -52,6 +52,7 @@ class Tally:
             self._counts[name] = _plus(self._counts.get(name), counts)
 
     def score(self) -> Score:
+        """Over all that was added; of no batch there is none."""
         assert self._sums is not None, "a slice without a batch has no score"
         right, fractions, exact, loss, rows, answers = self._sums.tolist()
         return Score(

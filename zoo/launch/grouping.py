@@ -29,6 +29,7 @@ class Group:
 
     @cached_property
     def likeness(self) -> str:
+        """Of its first cell, which all of them share."""
         return likeness(self.cells[0])
 
     @property
@@ -159,6 +160,7 @@ def left(group: Group, answer: Apart) -> list[Group]:
 
 
 def singles(group: Group, why: str) -> list[Group]:
+    """Each cell by itself, and why."""
     return [Group((cell,), why) for cell in group.cells]
 
 

@@ -49,6 +49,7 @@ class SpanRule:
 
     @property
     def retrieves(self) -> bool:
+        """Whether tokens look at blocks of the past at all."""
         return self.selection != "none" and self.top_k > 0
 
     @property

@@ -45,6 +45,7 @@ class Depth(NamedTuple):
 
     @staticmethod
     def of(layer: int, n_layers: int) -> "Depth":
+        """ValueError: a layer that a model of that depth does not have."""
         at_least("n_layers", n_layers, 1)
         if not 0 <= layer < n_layers:
             raise ValueError(f"layer (={layer}) must be at least 0 and below n_layers (={n_layers}).")

@@ -15,6 +15,7 @@ Row = tuple[int, str, str, str, float]
 
 
 def score_rows(step: int, split: str, scores: dict[str, Score]) -> list[Row]:
+    """A row for each slice and each number of its score."""
     return [
         (step, split, name, metric, value)
         for name, score in scores.items()

@@ -99,4 +99,5 @@ def parsed(folder: Home) -> dict[str, Any]:
 
 
 def is_done(folder: Home) -> bool:
+    """Whether its result.json exists, which is written last."""
     return (folder / "result.json").is_file()

@@ -198,6 +198,7 @@ class CudaGraphs:
             usual.wait_stream(self._stream)
 
     def record(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        """The step as one replay.  Unrecordable: something in it cannot be recorded."""
         graph, usual = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
         try:
             with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):

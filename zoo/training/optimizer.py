@@ -24,4 +24,5 @@ def make_optimizer(model: nn.Module, config: OptimConfig, lr: float) -> torch.op
 
 
 def is_decayed(parameter: nn.Parameter) -> bool:
+    """Whether weight decay acts on it: matrices that do not say otherwise."""
     return parameter.ndim >= 2 and not getattr(parameter, "no_weight_decay", False)

@@ -76,6 +76,7 @@ def recordable(optimizer: torch.optim.Optimizer) -> None:
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """In place where a recorded step reads the rate from a tensor."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)

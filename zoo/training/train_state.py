@@ -140,6 +140,7 @@ class Begun:
             logger.log_metrics(values, step=self.position.step)
 
     def tell(self, message: str) -> None:
+        """Report where training stands, with the accuracy of the last validation."""
         scores = self.position.valid_scores
         accuracy = pooled_row_accuracy(scores) if scores else None
         place = (self.position.step, self.total_steps, self.epochs)

@@ -40,6 +40,7 @@ class Job:
 
     @property
     def index(self) -> int:
+        """Which task of its array it is; 0 for a job that is no array."""
         return int(self.job_id.partition("_")[2] or 0)
 
     @property
@@ -48,6 +49,7 @@ class Job:
 
 
 def check_commands() -> None:
+    """ValueError, one line: one of SLURM's commands is not on PATH."""
     missing = [command for command in COMMANDS if shutil.which(command) is None]
     if missing:
         raise ValueError(

@@ -50,6 +50,7 @@ class Performer(FeatureMap):
         return self.exponents(x).clamp(max=HIGHEST).exp() / self.num_features**0.5
 
     def exponents(self, x: Float[Tensor, "... T C"]) -> Float[Tensor, "... T F"]:
+        """The logarithms of the features, but for the factor that they share."""
         x = x / self.feature_dim**0.25
         return x @ self.projection - x.square().sum(-1, keepdim=True) / 2
 

@@ -41,6 +41,7 @@ def train_population(
 
 
 def stack_of(members: Sequence[Begun], trainer: TrainerConfig) -> Stack:
+    """Their models as one, on the device and in the dtype of training."""
     return Stack([begun.model.to(trainer.device, weights_dtype(trainer)) for begun in members])
 
 
