@@ -132,7 +132,8 @@ HYBRID = (*SMALL, "mixer=attention", "model.layers=[mamba2,mixer]", "block.mlp=g
 
 
 def trained_names(recipe: str) -> set[str]:
-    cell = COMPOSER.cell([*HYBRID, f"adaptation={recipe}"])
+    rank = [] if recipe == "full" else ["adaptation.rank=4"]
+    cell = COMPOSER.cell([*HYBRID, f"adaptation={recipe}", *rank])
     with torch.device("meta"):
         model = build_model(cell)
         assert cell.adaptation
@@ -215,6 +216,7 @@ REFUSED = {
     "adaptation.rope_scale=8": "adaptation.rope_scale (=8) needs attention with position=rope",
     "mixer=gla": "adaptation trains nothing: no layer has what adaptation.targets and adaptation.train name",
     "start=null": "adaptation=lora adapts weights that are trained: give start=RUN",
+    "adaptation.alpha=8": "adaptation.rank (=32) must be at most 16, the width of blocks.1.mixer.out_proj",
     "adaptation=loro": "unknown adaptation loro; did you mean lora?",
 }
 

@@ -42,13 +42,14 @@ def adapt(model: nn.Module, recipe: AdaptationConfig, seed: int, fresh: Collecti
     """Freeze what the recipe does not train, and attach its adapters.
 
     fresh: names of tensors that no other cell has trained: they train under every recipe.
-    ValueError: the recipe finds nothing to train.
+    ValueError: the recipe finds nothing to train, or its rank is above the width of what it adapts.
     """
     whole = set(_whole(model, recipe)) | set(fresh)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name in whole)
     if recipe.rank is not None and recipe.alpha is not None:
         for name, linear, parts in list(_parts(model, recipe.targets)):
+            _check_rank(recipe.rank, linear, name)
             attach(linear, parts, recipe.rank, recipe.alpha, seed, name)
             for parameter in linear.parametrizations["weight"][-1].parameters():  # pyright: ignore
                 parameter.requires_grad_(True)
@@ -59,6 +60,14 @@ def adapt(model: nn.Module, recipe: AdaptationConfig, seed: int, fresh: Collecti
             "add embedding, norms or convolutions to adaptation.train, or take adaptation=full."
         )
     return found
+
+
+def _check_rank(rank: int, linear: nn.Linear, name: str) -> None:
+    if rank > linear.in_features:
+        raise ValueError(
+            f"adaptation.rank (={rank}) must be at most {linear.in_features}, the width of {name}: "
+            "more is no fewer weights than all of them."
+        )
 
 
 def counted(model: nn.Module) -> Trained:
