@@ -73,8 +73,11 @@ notebooks: setup  ## open the notebooks in JupyterLab
 	$(BIN)/pip install --quiet -c constraints.txt jupyterlab
 	$(BIN)/jupyter lab analysis/notebooks
 
+FIELD := $(addprefix docs/results/mini_,$(addsuffix .zip,based_fig2 zoology_update jrt_disjoint state_tracking))
+
 figures: setup  ## every picture and table of docs/figures, from the results in docs/results (minutes)
 	$(BIN)/python -m analysis.figures --committed docs/results --out docs/figures
+	$(BIN)/python -m analysis.field $(FIELD) --out docs/figures/field
 
 clean:  ## remove the environment and the caches; results/ stays
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist

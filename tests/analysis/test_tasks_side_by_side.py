@@ -1,16 +1,22 @@
 """Pictures of several tasks, of RULER's groups, and of what lies beyond training, from made-up records."""
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import matplotlib
 import pandas as pd
 import pytest
 
+from analysis import field
 from analysis.drawing.style import SCREEN, rc
 from analysis.figures import extrapolation, heat_map, ruler
+from analysis.figures.gallery import Study, texts
 from tests.analysis import study
 from zoo.tasks.ruler.questions import GROUPS, QUESTIONS
+
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass
@@ -107,3 +113,33 @@ def test_length_and_load_are_shown_apart_with_how_far_each_seed_reaches() -> Non
         "Based, longer rows",
         "Based, more key-value pairs",
     }
+
+
+def test_the_picture_of_all_tasks_is_made_from_the_committed_results() -> None:
+    """Byte by byte.  After a change that is meant: make figures."""
+    named = re.findall(r"FIELD :=.*?zip,(.*?)\)\)", (ROOT / "Makefile").read_text())[0].split()
+    studies = [Study(ROOT / "docs" / "results" / f"mini_{name}.zip") for name in named]
+    found = field.picture(studies, field.STATE, SCREEN)
+    for ending, text in texts(found).items():
+        assert (ROOT / "docs" / "figures" / f"field{ending}").read_text() == text, (
+            f"field{ending}: make figures"
+        )
+    assert found.rows.query("mixer == 'attention'")["rank"].isna().all()
+    assert (found.rows.query("mixer != 'attention'")["state_resident"] <= field.STATE).all()
+
+
+def test_ranks_are_among_points_of_so_much_state_and_the_largest_speaks() -> None:
+    sizes = {"based": (100, 200, 5000), "mamba": (150,), "attention": (9000,)}
+    rows = pd.DataFrame(
+        [
+            dict.fromkeys(field.KEPT, 0.0)
+            | {"mixer": name, "series": name, "family": "linear", "column": column, "state_resident": state}
+            | {"accuracy": {150: 0.5, 100: 0.9, 200: 0.4}.get(state, 1.0)}
+            for name, states in sizes.items()
+            for column in ("one", "two")
+            for state in states
+        ]
+    )
+    found = field.ranked(rows, 300).set_index(["series", "column"])
+    assert found.loc[("based", "one"), ["state_resident", "rank", "of"]].tolist() == [200, 2, 2]
+    assert found.loc[("mamba", "one"), "rank"] == 1 and pd.isna(found.loc[("attention", "two"), "rank"])

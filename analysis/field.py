@@ -1,0 +1,128 @@
+"""One picture over all tasks: what each mixer scores on each, at about equal state, with ranks.
+
+    python -m analysis.field docs/results/mini_*.zip --out docs/figures/field
+
+Writes OUT.png, OUT.csv and OUT.txt.  A column is what cells were asked (a task, or one setting of it): the
+mean of its test slices.  A row is a mixer; of its points the largest with at most --state scalars is taken,
+so no score is chosen by its score.  Ranks are among these; attention, which keeps every token, has none.
+There is no mean rank: what a mixer is compared with differs from task to task.
+"""
+
+import argparse
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import seaborn
+from matplotlib.figure import Figure
+
+from analysis.drawing import page
+from analysis.drawing.style import SCREEN, Style, by_family, looks, rc, small
+from analysis.figures import gallery
+from analysis.figures.heat_map import TESTS
+from analysis.statistics import scored
+
+STATE = 2700  # scalars: the smallest points of all mixers but attention have fewer
+ALL = "attention"  # keeps all, and takes no part in ranks
+KEPT = ["column", "series", "mixer", "family", "knobs", "state_resident", "accuracy", "low", "high"]
+KEPT += ["seed_accuracies", "chance", "rank", "of"]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m analysis.field", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("results", nargs="+", type=Path, help="folders of records, or archives of them")
+    parser.add_argument("--out", type=Path, default=Path("field"), help="the picture, without .png")
+    parser.add_argument("--state", type=int, default=STATE, help=f"scalars, at most (default: {STATE})")
+    options = parser.parse_args(arguments)
+    try:
+        found = picture([gallery.Study(path) for path in options.results], options.state, SCREEN)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    for path in gallery.write(found, options.out, SCREEN, print_too=False):
+        print(f"wrote {path}")
+    return 0
+
+
+def picture(studies: list[gallery.Study], state: int, style: Style) -> gallery.Picture:
+    """ValueError: no mixer has so little state."""
+    rows = ranked(pd.concat([asked(study) for study in studies], ignore_index=True), state)
+    if rows.empty:
+        raise ValueError(f"no mixer has at most {state} scalars: raise --state.")
+    says = [
+        "Accuracy in per cent, mean of test slices and seeds; below it the lowest and the highest seed, "
+        f"and the rank among mixers with at most {state:,} scalars of state, of each its largest such point. "
+        "Attention keeps every token and has no rank. Toy scale, one learning rate, not tuned.",
+    ]
+    with matplotlib.rc_context(rc(style)):
+        return gallery.Picture(_draw(rows, says[0], style), rows, says, {})
+
+
+def asked(study: gallery.Study) -> pd.DataFrame:
+    """One row a point and load of a study; column: the task, and what tells the load from others of it."""
+    rows = scored.means(study.table)
+    loads = [TESTS.sub("", load) for load in rows["load"]]
+    words = [re.sub(r"(^|, )task=\w+", "", load).strip(", ").replace("=", " ") for load in loads]
+    names = [" ".join(filter(None, pair)) for pair in zip(rows["task"], words, strict=True)]
+    return rows.assign(column=names)
+
+
+def ranked(rows: pd.DataFrame, state: int) -> pd.DataFrame:
+    """Of each series and column the point with the most state, at most so much; its rank, of how many."""
+    fits = rows.loc[(rows["state_resident"] <= state) | (rows["mixer"] == ALL)]
+    own = fits.sort_values("state_resident", kind="stable").drop_duplicates(["series", "column"], keep="last")
+    compared = own["accuracy"].where(own["mixer"] != ALL)
+    own = own.assign(
+        rank=compared.groupby(own["column"]).rank(ascending=False, method="min"),
+        of=compared.groupby(own["column"]).transform("count"),
+    )
+    return own.sort_values(["family", "series", "column"], key=by_family, kind="stable")[KEPT]
+
+
+def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
+    series, columns = rows["series"].drop_duplicates().tolist(), rows["column"].drop_duplicates().tolist()
+    wide = rows.pivot(index="series", columns="column", values="accuracy").reindex(series)[columns]
+    guess = rows.drop_duplicates("column").set_index("column")["chance"].reindex(columns)
+    wide.loc["chance"] = guess.to_numpy(float)
+    figure = page.new(style.width, 1.5 + 0.38 * len(wide))
+    ax = figure.subplots()
+    seaborn.heatmap(
+        100 * wide, ax=ax, vmin=0, vmax=100, cmap="cividis", linewidths=0.8,
+        cbar_kws={"label": "Accuracy (per cent)", "aspect": 30, "pad": 0.02},
+    )  # fmt: skip
+    for row in rows.to_dict("records"):
+        _write(ax, columns.index(row["column"]), series.index(row["series"]), _cell(row), row["accuracy"])
+    for place, value in enumerate(guess):
+        _write(ax, place, len(series), f"{100 * value:.0f}", value)
+    ax.set_xticklabels(
+        [textwrap.fill(name.replace("_", " "), 54 // len(columns)) for name in columns], rotation=0
+    )
+    ax.set_yticklabels([textwrap.fill(str(name), style.letters) for name in wide.index], rotation=0)
+    ax.set(xlabel="", ylabel="")
+    ax.tick_params(length=0, labelsize=small())
+    ax.grid(visible=False)
+    style_of = looks(rows)
+    for label, name in zip(ax.get_yticklabels(), series, strict=False):
+        label.set_color(style_of[name].colour)
+    page.finish(figure, [], caption, style)
+    return figure
+
+
+def _cell(row: dict) -> str:
+    rank = "" if np.isnan(row["rank"]) else f"\n{row['rank']:.0f} of {row['of']:.0f}"
+    spread = "" if np.isnan(row["low"]) else f"\n{100 * row['low']:.0f} to {100 * row['high']:.0f}"
+    return f"{100 * row['accuracy']:.0f}{spread}{rank}"
+
+
+def _write(ax: matplotlib.axes.Axes, x: int, y: int, text: str, value: float) -> None:
+    colour = "white" if value < 0.6 else "#222222"
+    ax.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=small() - 1, color=colour)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
