@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from tests.analysis import fake
-from tests.command import ROOT, Zoo, finish, start
+from tests.command import ROOT, Zoo
 from zoo.config.paths import CONF
 
 README = (ROOT / "README.md").read_text()
@@ -54,14 +54,10 @@ def test_runs(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
-    words = shlex.split(command)[3:]
+    words = [MORE_THAN_TWO.sub(r"=\1", word) for word in shlex.split(command)[3:]]
     only_shows = bool({"--help", "--cfg"} & set(words))
-    if only_shows:
-        done = start(*words, cwd=tmp_path)
-        code, out, err = finish(done)
-    else:
-        words = [MORE_THAN_TWO.sub(r"=\1", word) for word in words]
-        code, out, err = Zoo(monkeypatch, capfd)(*words, *A_PART.get(command, ()), *SMALLEST)
+    shorter = () if only_shows else (*A_PART.get(command, ()), *SMALLEST)
+    code, out, err = Zoo(monkeypatch, capfd)(*words, *shorter)
     assert code == 0, err
     assert out
     records = list(tmp_path.glob("results/*/result.json"))
