@@ -1,11 +1,14 @@
 """Shared by all tests: one thread, a seed, and which of them run in one worker of pytest-xdist."""
 
+import gc
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import torch
+
+gc.disable()  # until all is collected: to look through what is imported and stays takes a quarter of the time
 
 # groups that take long, which begin first: no worker is left alone with one at the end
 LONGEST = (
@@ -37,6 +40,12 @@ def _place(item: pytest.Item) -> int:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.freeze()
+    gc.enable()
+    _held_together(session)
+
+
+def _held_together(session: pytest.Session) -> None:
     """Groups of pytest-xdist stay together; a pytest that it does not know scatters them silently."""
     grouped = [item for item in session.items if item.get_closest_marker("xdist_group")]
     if getattr(session.config.option, "loadgroup", False) and any("@" not in item.nodeid for item in grouped):

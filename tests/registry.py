@@ -4,6 +4,7 @@ ZOO_LAWS_OF=my_conf python -m pytest tests/test_mixer_laws.py     tests the mixe
 """
 
 import os
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,6 +16,8 @@ import torch
 from hydra.utils import get_class, instantiate
 from omegaconf import OmegaConf
 
+from zoo.config import compose as composing
+from zoo.config.cell import Cell
 from zoo.config.paths import CONF
 from zoo.mixers.base import Mixer
 
@@ -36,6 +39,16 @@ class Case:
     def __str__(self) -> str:
         changes = ",".join(f"{key}={value}" for key, value in self.changes.items())
         return f"{self.name}[{changes}]" if changes else self.name
+
+
+@cache
+def composer() -> composing.Composer:
+    """One for all tests of a worker: it reads each yaml once."""
+    return composing.composer()
+
+
+def compose(overrides: Iterable[str]) -> Cell:
+    return composer().cell(overrides)
 
 
 def mixer_yaml(name: str, folder: Path = CONF) -> dict[str, Any]:

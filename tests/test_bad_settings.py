@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests import registry
 from tests.command import SMALL, Zoo
 from tests.registry import mixer_yaml
 from tests.test_every_leaf import leaves, with_leaf
@@ -26,7 +27,7 @@ from zoo.run import run_one
 from zoo.state import StateSize
 from zoo.tasks.__main__ import main as show_task
 
-COMPOSER = composer()
+COMPOSER = registry.composer()
 WINDOW = "mixer=sliding_window"
 
 

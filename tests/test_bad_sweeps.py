@@ -7,7 +7,7 @@ import pytest
 
 from hydra_plugins.zoo_plugins import sweeps
 from tests.command import SMALL, Zoo
-from zoo.config.compose import composer
+from tests.registry import composer
 
 GRIDS = "hydra.sweeper.grids="
 WINDOW = "mixer=sliding_window"

@@ -4,8 +4,8 @@ import math
 
 import torch
 
+from tests.registry import compose
 from zoo.blocks.decoder import sinusoids
-from zoo.config.compose import compose
 from zoo.instantiate import build_task
 from zoo.model import build_model
 from zoo.training.lightning_module import answers_loss

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from zoo.config.compose import composer
+from tests.registry import composer
 from zoo.evaluation import decode_speed
 from zoo.evaluation.decode_speed import BATCH, ENOUGH_S, decode_tokens_per_second
 from zoo.model import SequenceModel, build_model

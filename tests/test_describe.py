@@ -2,7 +2,7 @@
 
 import pytest
 
-from zoo.config.compose import composer
+from tests.registry import composer
 from zoo.launch.describe import describe
 
 WHOLE = [

@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.registry import FOLDER, WIDTH, Case, cases, settings
+from tests.registry import FOLDER, WIDTH, Case, cases, composer, settings
 from zoo.config.cell import Cell
-from zoo.config.compose import composer
 from zoo.instantiate import make
 from zoo.launch.preflight import Validator
 from zoo.mixers.base import Mixer

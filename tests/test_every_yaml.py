@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from zoo.config.compose import compose
+from tests.registry import compose
 from zoo.config.paths import CONF
 from zoo.training.train import check
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.command import SMALL
-from zoo.config.compose import compose, composer
+from tests.registry import compose, composer
 from zoo.instantiate import check, make, target
 from zoo.launch.preflight import Validator
 from zoo.mixers.base import Mixer

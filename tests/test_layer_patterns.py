@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from tests.registry import held
-from zoo.config.compose import compose
+from tests.registry import compose, held
 from zoo.model import build_model
 
 

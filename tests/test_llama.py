@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from zoo.config.compose import composer
+from tests.registry import composer
 from zoo.model import model_from_config
 
 

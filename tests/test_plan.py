@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.registry import compose
 from tests.test_results import outcome
 from zoo import plan
 from zoo.config.cell import Cell
-from zoo.config.compose import compose
 from zoo.config.yaml_text import as_yaml
 from zoo.evaluation import flops
 from zoo.instantiate import build_task

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tests.registry import composer
 from zoo.config import command_line
-from zoo.config.compose import composer
 from zoo.config.hydra_private import command_line_parser
 from zoo.mixers.attention import Attention
 from zoo.mixers.base import Mixer

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from zoo.config.compose import composer
+from tests.registry import composer
 from zoo.instantiate import build_task
 from zoo.launch.run_cell import record
 from zoo.results import store, table

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.config.compose import composer
+from tests.registry import composer
 from zoo.launch.process_pool import PRELOADED
 
 ROOT = Path(__file__).parent.parent

@@ -10,8 +10,8 @@ import torch
 
 import zoo as library
 from tests.command import SMALL, Zoo
+from tests.registry import composer
 from zoo.config.cell import Cell
-from zoo.config.compose import composer
 from zoo.launch.sweep import _in_order, waves
 from zoo.results import store
 from zoo.results.outcome import Failure

@@ -8,6 +8,7 @@ import pytest
 from analysis.drawing.style import SCREEN
 from analysis.figures import gallery
 from analysis.statistics import bounds
+from tests.registry import composer
 from zoo.config import command_line
 from zoo.config.hydra_private import command_line_parser
 from zoo.results.table import load
@@ -50,9 +51,8 @@ def test_what_a_long_sweep_has_so_far_is_of_the_sweep_as_it_stands(sweep: str) -
 def cells_of(sweep: str) -> set[str]:
     """Run ids of a sweep file's cells."""
     args = command_line_parser().parse_args(["-m", f"sweep={sweep}"])
-    composer = command_line.composer_of(args)
-    batch, _ = command_line.spanned(composer, args)
-    return {composer.cell(words).run_id for words in batch}
+    batch, _ = command_line.spanned(composer(), args)
+    return {composer().cell(words).run_id for words in batch}
 
 
 @pytest.mark.parametrize(("sweep", "name"), PICTURES)

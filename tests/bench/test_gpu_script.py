@@ -21,8 +21,8 @@ from benchmarks.gpu.first import FIRST
 from benchmarks.gpu.parts import PARTS
 from tests.command import ROOT
 from tests.kernels.conftest import end_if_lost
+from tests.registry import compose
 from zoo.bench.op_subjects import subjects
-from zoo.config.compose import compose
 
 SLOW = ["timeit", "-n", "1", "-r", "1", "import time; time.sleep(60)"]
 

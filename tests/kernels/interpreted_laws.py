@@ -1,6 +1,7 @@
 """Run by test_interpreted.py: every mixer that an op with a Triton form serves keeps its laws through it.
 
-Beyond the outputs, one of the mixers that call the same ops will do; the others with -m slow.
+Beyond the outputs, one of the mixers that call the same ops will do; the others with -m slow.  So are
+stacked members, whom each op's own tests have as well.
 """
 
 import pytest
@@ -30,6 +31,7 @@ def test_the_past_stands_still(case: Case):
     laws.the_past_stands_still(case, "cpu", LENGTH)
 
 
-@one_of_a_kind
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_members_train_as_they_would_alone(case: Case):
     laws.members_train_as_they_would_alone(case, "cpu", LENGTH)

@@ -4,7 +4,7 @@ import pytest
 from hydra.utils import instantiate
 
 from tests.mixers.golden import two_layers
-from zoo.config.compose import compose
+from tests.registry import compose
 from zoo.state import StateSize, total
 
 

@@ -7,8 +7,7 @@ from functools import partial
 import pytest
 import torch
 
-from tests.registry import Case, build, cases, settings
-from zoo.config.compose import compose
+from tests.registry import Case, build, cases, compose, settings
 from zoo.config.paths import CONF
 from zoo.kernels.linear_attention import chunked as linear_attention_chunked
 from zoo.kernels.taylor_scan import chunked as taylor_scan_chunked

@@ -15,7 +15,7 @@ from hydra.utils import get_object
 from omegaconf import OmegaConf
 
 import zoo.mixers
-from zoo.config.compose import composer
+from tests.registry import composer
 from zoo.config.paths import CONF
 from zoo.instantiate import make
 from zoo.mixers import DPFP, Attention, Based, Mamba2, MoBA

@@ -5,7 +5,7 @@ import torch
 
 from tests.definitions.rwkv7 import with_value
 from tests.independence import difference
-from zoo.config.compose import compose
+from tests.registry import compose
 from zoo.mixers import RWKV7
 from zoo.mixers.base import Mixer
 from zoo.mixers.rwkv7 import VALUE

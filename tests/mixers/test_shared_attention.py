@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.definitions.shared_attention import definition
-from zoo.config.compose import compose
+from tests.registry import compose
 from zoo.mixers import SharedAttention
 from zoo.model import SequenceModel, model_from_config
 

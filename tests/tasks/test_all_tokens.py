@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from zoo.config.compose import composer
+from tests.registry import composer
 from zoo.instantiate import build_task
 from zoo.launch.run_cell import who
 from zoo.tasks.base import IGNORED

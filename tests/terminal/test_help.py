@@ -2,7 +2,8 @@
 
 import pytest
 
-from zoo.config.compose import Composer, composer
+from tests.registry import composer
+from zoo.config.compose import Composer
 from zoo.config.help import help_text
 from zoo.config.paths import CONF
 

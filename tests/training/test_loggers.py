@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.registry import composer
 from tests.training.tiny import STEPS, tiny
 from zoo.config.cell import Cell
-from zoo.config.compose import composer
 from zoo.results.outcome import Progress
 from zoo.training.loggers import ONE_RUN, check_logger
 from zoo.training.train import train

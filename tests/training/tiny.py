@@ -3,9 +3,8 @@
 from functools import cache
 from typing import Any
 
-from tests.registry import cases
+from tests.registry import cases, compose
 from zoo.config.cell import Cell
-from zoo.config.compose import Composer, composer
 from zoo.results.record import Outcome, Slice
 from zoo.results.table import slice_name
 
@@ -35,16 +34,10 @@ def tiny(**changes: Any) -> Cell:
     """Keys are written with __ for a dot: tiny(optim__batch_size=3)."""
     settings = SETTINGS | {key.replace("__", "."): value for key, value in changes.items()}
     words = [f"{key}={'null' if value is None else value}" for key, value in settings.items()]
-    return _composer().cell(words)
+    return compose(words)
 
 
 def scores(outcome: Outcome, split: str) -> dict[str, Slice]:
     """By the name of the slice; without those that are not scored."""
     entries = [entry for entry in outcome["slices"] if entry["split"] == split and entry["answers"]]
     return {slice_name(entry["slice"]): entry for entry in entries}
-
-
-@cache
-def _composer() -> Composer:
-    """One for all: it reads each yaml once."""
-    return composer()

@@ -10,8 +10,8 @@ import pytest
 import torch
 import yaml
 
+from tests.registry import composer
 from zoo import evaluate
-from zoo.config.compose import composer
 from zoo.config.paths import CONF
 from zoo.evaluation import huggingface
 from zoo.evaluation.ar_hits import ArHits, frequency, grams, last_seen
