@@ -8,6 +8,7 @@ from tests.registry import compose
 from zoo.config.paths import CONF
 from zoo.training.train import check
 
+pytestmark = pytest.mark.xdist_group("every mixer composed")  # with one composer
 OTHERS = ("evaluation", "hydra")  # no parts of a cell; tests/evaluation/ asks each question
 GROUPS = sorted(path.name for path in CONF.iterdir() if path.is_dir() and path.name not in OTHERS)
 CHOICES = [f"{group}={path.stem}" for group in GROUPS for path in sorted((CONF / group).glob("*.yaml"))]

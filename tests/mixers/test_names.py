@@ -24,6 +24,7 @@ from zoo.mixers.feature_maps import Performer, Taylor2
 from zoo.mixers.named import stems
 from zoo.model import without_about
 
+pytestmark = pytest.mark.xdist_group("every mixer composed")  # with one composer
 COMPOSER = composer()
 # The yamls whose class has several, or one that is not named as the class's module.
 SHARED = {

@@ -18,6 +18,8 @@ from tests.training.tiny import segment, tiny
 from zoo.config.cell import Cell
 from zoo.training import train_state
 
+pytestmark = pytest.mark.xdist_group("every mixer composed")  # with one composer
+
 
 @pytest.fixture(autouse=True)
 def _decoding_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
