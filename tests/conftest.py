@@ -51,3 +51,7 @@ def _held_together(session: pytest.Session) -> None:
     grouped = [item for item in session.items if item.get_closest_marker("xdist_group")]
     if getattr(session.config.option, "loadgroup", False) and any("@" not in item.nodeid for item in grouped):
         raise pytest.UsageError("this pytest ignores the groups of pytest-xdist: use that of constraints.txt")
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # or what a package in C++ holds at the end would be called a leak
