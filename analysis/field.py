@@ -18,6 +18,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import seaborn
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.drawing import page
@@ -119,7 +120,7 @@ def _cell(row: dict) -> str:
     return f"{100 * row['accuracy']:.0f}{spread}{rank}"
 
 
-def _write(ax: matplotlib.axes.Axes, x: int, y: int, text: str, value: float) -> None:
+def _write(ax: Axes, x: int, y: int, text: str, value: float) -> None:
     colour = "white" if value < 0.6 else "#222222"
     ax.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=small() - 1, color=colour)
 

@@ -1,5 +1,8 @@
 """Beyond the longest training rows, and beyond their load: a panel a mixer and which of the two grows."""
 
+from collections.abc import Iterator
+from typing import Any, cast
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -10,6 +13,7 @@ from analysis.drawing.style import GREY, Style
 from analysis.figures.gallery import Picture, Study
 from analysis.records import cells
 from analysis.statistics import learning_rate
+from analysis.statistics.chance import OTHERWISE
 from analysis.statistics.load_distance import answered
 from analysis.statistics.seeds import interval, written
 
@@ -28,13 +32,14 @@ def figure(study: Study, style: Style) -> Picture:
     keys = [key for key in ("varied", LENGTH, load) if key in given]
     found = answered(given, table, learning_rate.choose(table), keys, NAME)
     found = _beside_the_largest(found, load)
-    rows = [_at(key, at) for key, at in found.groupby(["point", "varied", "times"])]
-    about = table.drop_duplicates("point")[ABOUT]
+    rows = [_at(key, at) for key, at in _parts(found, ["point", "varied", "times"])]
+    about = table.drop_duplicates("point").loc[:, ABOUT]
     rows = pd.DataFrame(rows).merge(about, on="point")
-    reach = _reach(found).merge(about[["point", "series", "d_model", "knobs"]], on="point")
+    reach = _reach(found).merge(about.loc[:, ["point", "series", "d_model", "knobs"]], on="point")
+    rows["guess"] = OTHERWISE
     rows["series"] = rows["series"] + ", " + rows["varied"].map(_in_words)
     seeds = " or ".join(map(str, sorted(set(rows["seeds"].tolist()))))
-    refused = " Where a line ends, the model takes no longer rows." if (found["refused"] != "").any() else ""
+    refused = " Where a line ends, the model takes no longer rows." if any(found["refused"].fillna("")) else ""
     says = [
         f"Task {table['task'].iloc[0]}: accuracy beyond the longest training rows ({_start(found, LENGTH)} "
         f"tokens; the load stays) and beyond their load ({_start(found, load)}; the length stays). Mean of "
@@ -54,7 +59,7 @@ def _load(table: pd.DataFrame) -> str:
 def _beside_the_largest(found: pd.DataFrame, load: str) -> pd.DataFrame:
     """Of several loads at the longest length, the largest that training had; with `times`."""
     parts = []
-    for (_, varied), own in found.groupby(["run_id", "varied"]):
+    for (_, varied), own in _parts(found, ["run_id", "varied"]):
         if varied == LENGTH and load in own:
             own = own.loc[own[load] == own[load].max()]
         elif varied == load:
@@ -64,9 +69,14 @@ def _beside_the_largest(found: pd.DataFrame, load: str) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _at(key: tuple, at: pd.DataFrame) -> dict:
+def _parts(found: pd.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
+    for key, own in found.groupby(keys):
+        yield cast(tuple[Any, ...], key), own
+
+
+def _at(key: tuple[Any, ...], at: pd.DataFrame) -> dict:
     """One point of a line: the seeds' accuracies, each the mean over what was asked of it there."""
-    scores = at.groupby("run_id")["accuracy"].mean().to_numpy(float)
+    scores = np.array([own["accuracy"].mean() for _, own in at.groupby("run_id")], dtype=float)
     low, high, _ = interval(scores)
     return dict(zip(("point", "varied", "times"), key, strict=True)) | {
         "accuracy": scores.mean(), "low": low, "high": high, "seeds": len(scores),
@@ -76,9 +86,12 @@ def _at(key: tuple, at: pd.DataFrame) -> dict:
 
 def _reach(found: pd.DataFrame) -> pd.DataFrame:
     """One row a point and what is varied: the largest value at which each seed keeps so much, as words."""
-    each = found.groupby(["point", "varied", "run_id"], as_index=False)[list(HOLDS)].max()
-    seeds = each.groupby(["point", "varied"], as_index=False)[list(HOLDS)]
-    return seeds.agg(lambda values: written(np.sort(values.to_numpy(float))))
+    rows = [
+        {"point": point, "varied": varied}
+        | {name: written(np.sort(own.drop_duplicates("run_id")[name].to_numpy(float))) for name in HOLDS}
+        for (point, varied), own in _parts(found, ["point", "varied"])
+    ]
+    return pd.DataFrame(rows)
 
 
 def _reach_in_words(row: dict) -> str:

@@ -127,7 +127,7 @@ data: stream
 order: interleaved
 train: [{seq_len: 16, num_examples: 9600}, {seq_len: 32, num_examples: 9600}]
 valid: [{seq_len: 32, num_examples: 256}]
-test: [{seq_len: 32, num_examples: 512}, {seq_len: 64, num_examples: 512}]
+test: [{seq_len: 32, num_examples: 512}, {seq_len: 64, num_examples: 4096}]
 """
 write("my_conf/task/before_the_mark.yaml", YAML)
 
