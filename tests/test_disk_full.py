@@ -10,7 +10,7 @@ from tests.command import SMALL, Zoo
 from tests.disturbed import Sweep, litter
 from zoo.results import store
 
-CELLS = 4
+CELLS = 6
 WINDOW = "mixer=sliding_window"
 
 
