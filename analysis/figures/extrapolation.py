@@ -39,7 +39,8 @@ def figure(study: Study, style: Style) -> Picture:
     rows["guess"] = OTHERWISE
     rows["series"] = rows["series"] + ", " + rows["varied"].map(_in_words)
     seeds = " or ".join(map(str, sorted(set(rows["seeds"].tolist()))))
-    refused = " Where a line ends, the model takes no longer rows." if any(found["refused"].fillna("")) else ""
+    ends = any(found["refused"].fillna(""))
+    refused = " Where a line ends, the model takes no longer rows." if ends else ""
     says = [
         f"Task {table['task'].iloc[0]}: accuracy beyond the longest training rows ({_start(found, LENGTH)} "
         f"tokens; the load stays) and beyond their load ({_start(found, load)}; the length stays). Mean of "
