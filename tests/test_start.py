@@ -40,6 +40,8 @@ def test_words_name_a_cell_of_the_same_seed_and_all_seeds_make_one_point():
     assert first.start == first.parent.run_id != second.start
     assert first.point == second.point != child(WORDS.replace("16", "8")).point
     assert first.lineage == (first.parent, first)
+    merged = COMPOSER.cell(["experiment=mini_adapt", "start={mixer:based,mixer.feature_dim:4}"])
+    assert merged.parent and merged.parent.overrides[-2:] == ("mixer=based", "mixer.feature_dim=4")
     grandchild = COMPOSER.cell([*SMALL, f"start={{mixer:se_attn,{WORDS.replace('=', ':')}}}"])
     assert [cell.mixer for cell in grandchild.lineage] == ["attention", "se_attn", "based"]
 

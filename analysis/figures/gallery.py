@@ -37,6 +37,7 @@ PICTURES = {
     "zoology_fig2": ("zoology_fig2",),
     "se_attn_ablations": ("se_attn_ablations", "frontier", "distance"),
     "mini_se_attn_selection": ("variants",),  # a question of ours
+    "mini_adapt": ("variants",),  # another
     "state_scaling": ("state_scaling", "loads", "heat_map"),
     "zoology_update": ("frontier", "distance"),
     "zoology_compositional": ("frontier", "distance"),

@@ -49,10 +49,10 @@ def test_what_a_long_sweep_has_so_far_is_of_the_sweep_as_it_stands(sweep: str) -
 
 
 def cells_of(sweep: str) -> set[str]:
-    """Run ids of a sweep file's cells."""
+    """Run ids of a sweep file's cells, and of those that they start from."""
     args = command_line_parser().parse_args(["-m", f"sweep={sweep}"])
     batch, _ = command_line.spanned(composer(), args)
-    return {composer().cell(words).run_id for words in batch}
+    return {cell.run_id for words in batch for cell in composer().cell(words).lineage}
 
 
 @pytest.mark.parametrize(("sweep", "name"), PICTURES)

@@ -164,6 +164,8 @@ class Composer:
         groups = tuple(line for line, o in zip(overrides, parsed, strict=True) if o not in values)
         base, choices = self._base(groups)
         cfg = copy.deepcopy(base)
+        if any(o.key_or_group == "start" for o in values):
+            cfg["start"] = None  # other words take the place of those of an experiment, and join none
         hydra_private.apply(values, cfg)
         return cfg, choices
 
