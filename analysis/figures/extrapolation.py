@@ -39,7 +39,7 @@ def figure(study: Study, style: Style) -> Picture:
     rows["guess"] = OTHERWISE
     rows["series"] = rows["series"] + ", " + rows["varied"].map(_in_words)
     seeds = " or ".join(map(str, sorted(set(rows["seeds"].tolist()))))
-    ends = any(found["refused"].fillna(""))
+    ends = any(isinstance(why, str) and why for why in found["refused"])
     refused = " Where a line ends, the model takes no longer rows." if ends else ""
     says = [
         f"Task {table['task'].iloc[0]}: accuracy beyond the longest training rows ({_start(found, LENGTH)} "
