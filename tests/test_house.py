@@ -24,9 +24,9 @@ FLOORS = (
     ("zoo.evaluation", "zoo.adaptation", "analysis.drawing", "analysis.expected", "analysis.claims"),
     ("zoo.training", "analysis.published", "analysis.pareto", "analysis.report"),
     ("zoo.launch", "zoo.bench", "analysis.figures", "analysis.loads"),
-    ("zoo.run", "zoo.plan", "zoo.evaluate", "hydra_plugins", "analysis.notebooks"),
+    ("zoo.run", "zoo.plan", "zoo.evaluate", "hydra_plugins", "analysis.field"),
     (COMMANDS,),
-    ("benchmarks",),
+    ("benchmarks", "analysis.notebooks"),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
