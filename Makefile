@@ -55,6 +55,7 @@ bench: setup  ## the tables of benchmarks/ (an hour on an idle machine)
 	$(ONE) -m zoo.bench population -m mixer=attention,based,mamba2 d_model=16,64 optim.batch_size=4,64 --out benchmarks/tables
 	$(BIN)/python -m benchmarks.mixers --threads 1 --sizes long --out benchmarks/tables/mixers.md
 	$(BIN)/python -m benchmarks.tasks --out benchmarks/tables/tasks.md
+	$(BIN)/python -m benchmarks.forgetting --out benchmarks/tables/forgetting.md
 	$(BIN)/python -m benchmarks.compose --out benchmarks/tables/compose.md
 	$(BIN)/python -m benchmarks.scale --out benchmarks/tables/scale.md
 	$(BIN)/python -m benchmarks.launcher --out benchmarks/tables/launcher.md

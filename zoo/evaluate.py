@@ -109,7 +109,7 @@ def _of_hugging_face(models: Sequence[Path], results: Path, asking: Question) ->
             f"evaluation={asking.name} asks cells of zoo; hf= takes evaluation=forgetting_curve."
         )
     for model in models:
-        folder = results / f"hf-{model.resolve().name}"
+        folder = results / f"{evaluations.OTHERS}{model.resolve().name}"
         settings = {"evaluation": asking.settings}
         path = evaluations.place(folder, asking.name, settings, str(model.resolve()))
         if path.exists():

@@ -10,24 +10,20 @@ from matplotlib.ticker import FuncFormatter
 
 from analysis.drawing import page
 from analysis.drawing.style import GREY, INK, Style, looks, small
+from analysis.figures._trained import ABOUT, trained
 from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import learning_rate
 from analysis.statistics.points import in_words
 from zoo.evaluation.forgetting.curve import COPY, LM
 from zoo.evaluation.forgetting.length import Length, memory_lengths
+from zoo.results.evaluations import OTHERS
 
 MARKED = {"fine": "-", "coarse": "--"}  # lengths that are drawn as vertical lines
-ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_resident"]
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Of the answers to evaluation=forgetting_curve; the seeds of a setting are pooled."""
-    table = cells.identify(study.table)
-    chosen = learning_rate.choose(table)
-    own = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
-    asked = study.evaluations("forgetting_curve")
-    found = asked.drop(columns="mixer").merge(own[["run_id", *ABOUT]], on="run_id")
+    """Of the answers to evaluation=forgetting_curve, of Hugging Face models too; seeds are pooled."""
+    others = _of_others(study.of_others("forgetting_curve"))
+    found = others if len(others) and not _has_cells(study) else pd.concat([_of_cells(study), others])
     if found.duplicated(["run_id", "length", "prefix", "repeat"]).any():
         raise ValueError("forgetting_curve was asked in several ways: keep one of them, in evaluations/.")
     found["repeat"] = found["run_id"] + "/" + found["repeat"].astype(str)
@@ -42,6 +38,37 @@ def figure(study: Study, style: Style) -> Picture:
         "copied at 99 %, dashed: longest copied better than guessed, by .01; >: longest asked."
     ]
     return Picture(_draw(rows, lengths, says[0], style), rows, says, {"lengths": lengths})
+
+
+def _has_cells(study: Study) -> bool:
+    try:
+        return len(study.table) > 0
+    except ValueError:
+        return False
+
+
+def _of_cells(study: Study) -> pd.DataFrame:
+    asked = study.evaluations("forgetting_curve")
+    return asked.drop(columns="mixer").merge(trained(study).drop(columns="seed"), on="run_id")
+
+
+def _of_others(asked: pd.DataFrame) -> pd.DataFrame:
+    """Each a point of its own, of a family of their own."""
+    if asked.empty:
+        return asked
+    name = asked["run_id"]
+    about = {
+        "point": name,
+        "mixer": name,
+        "series": name.str.removeprefix(OTHERS),
+        "label": name,
+        "family": "Hugging Face",
+    }
+    return asked.assign(**about, d_model=0, knobs="", stack="", state_resident=float("inf"))
+
+
+def _title(row: dict[str, Any]) -> str:
+    return f"{in_words(row)} {row['stack']}".strip() if row["d_model"] else str(row["series"])
 
 
 def _lengths(rows: pd.DataFrame) -> dict[str, Any]:
@@ -66,7 +93,7 @@ def _draw(rows: pd.DataFrame, lengths: pd.DataFrame, caption: str, style: Style)
             if row[f"{name}_tokens"]:
                 ax.axvline(row[f"{name}_tokens"], color=INK, linewidth=0.8, linestyle=line)
         ax.set_title(
-            f"{in_words(row)}\nfine {row['fine']}, coarse {row['coarse']}", fontsize=small(), color=colour
+            f"{_title(row)}\nfine {row['fine']}, coarse {row['coarse']}", fontsize=small(), color=colour
         )
         ax.set_xscale("log", base=2)
         ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))

@@ -21,7 +21,7 @@ from analysis.drawing import page
 from analysis.drawing.style import Style, rc
 from analysis.records import readable
 from analysis.records.readable import as_csv
-from zoo.results.evaluations import load_evaluations
+from zoo.results.evaluations import load_evaluations, load_of_others
 from zoo.results.store import Reading, curves, groups
 
 # A sweep's pictures, and those of its toy form mini_NAME where that has no line of its own.
@@ -42,7 +42,7 @@ PICTURES = {
     "zoology_update": ("frontier", "distance"),
     "zoology_compositional": ("frontier", "distance"),
     "zoology_continuous": ("frontier", "distance"),
-    "mini_forgetting": ("forgetting_curve",),
+    "mini_forgetting": ("forgetting_curve", "ar_gap"),
     "extrapolation": ("extrapolation",),
     "ruler_lite": ("ruler", "frontier"),
     **dict.fromkeys(
@@ -92,6 +92,16 @@ class Study:
     def evaluations(self, name: str) -> pd.DataFrame:
         """As `zoo.results.load_evaluations`: what cells were asked after their training."""
         return load_evaluations(self.home, name)
+
+    def of_others(self, name: str) -> pd.DataFrame:
+        """As `zoo.results.evaluations.load_of_others`: the same of models that are no cells."""
+        return load_of_others(self.home, name)
+
+    @cached_property
+    def layers(self) -> dict[str, str]:
+        """run_id -> the classes of its layers, in words."""
+        found = readable.readable(self.home).records
+        return {record["run_id"]: ", ".join(record.get("layers", [])) for record in found}
 
     @cached_property
     def _read(self) -> tuple[pd.DataFrame, list[str]]:

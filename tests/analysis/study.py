@@ -1,7 +1,7 @@
 """Made-up cells, one at a time, where `tests.analysis.fake` has none: any task, load, setting."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,11 @@ class Asked:
     table: pd.DataFrame
     found: pd.DataFrame
     name: str
+    others: pd.DataFrame = field(default_factory=pd.DataFrame)  # of models that are no cells
+    layers: dict[str, str] = field(default_factory=dict)
+
+    def of_others(self, name: str) -> pd.DataFrame:
+        return self.others
 
     def evaluations(self, name: str) -> pd.DataFrame:
         assert name == self.name

@@ -45,6 +45,29 @@ def test_a_panel_a_setting_with_both_lengths(asked: study.Asked) -> None:
     assert found.rows.query("kind == 'copy' and length == 32")["accuracy"].tolist() == [0.6, 1.0]
 
 
+def test_a_model_of_another_house_stands_beside_ours_and_alone(asked: study.Asked) -> None:
+    asked.others = pd.DataFrame(curve("hf-book_llama", 32))
+    with matplotlib.rc_context(rc(SCREEN)):
+        found = picture.figure(asked, SCREEN)  # type: ignore[arg-type]
+        assert found.figure.axes[-1].get_title() == "book_llama\nfine 32, coarse 32"
+        assert len(found.figure.axes) == 3
+        asked.table = asked.table[:0]
+        [alone] = picture.figure(asked, SCREEN).figure.axes  # type: ignore[arg-type]
+    assert alone.get_title().startswith("book_llama")
+
+
+def test_points_of_one_name_are_told_apart_by_their_layers(asked: study.Asked) -> None:
+    other = study.record("keeps", 0.5, state=50, d_model=32)
+    asked.table = pd.concat([asked.table, study.table([other])], ignore_index=True)
+    asked.found = pd.concat([asked.found, pd.DataFrame(curve(other["run_id"], 8))])
+    keeps = sorted(run for run in set(asked.found["run_id"]) if run.startswith("keeps"))
+    asked.layers = dict(zip(keeps, ("Mamba2, Attention", "BaseConv, Mamba2"), strict=True))
+    with matplotlib.rc_context(rc(SCREEN)):
+        found = picture.figure(asked, SCREEN)  # type: ignore[arg-type]
+    titles = [ax.get_title().split("\n")[0] for ax in found.figure.axes]
+    assert {"Keeps d_model=32 (Mamba2, Attention)", "Keeps d_model=64 (BaseConv, Mamba2)"} < set(titles)
+
+
 def test_two_questions_are_no_curve(asked: study.Asked) -> None:
     asked.found = pd.concat([asked.found] * 2)
     with pytest.raises(ValueError, match="asked in several ways"):

@@ -1,7 +1,5 @@
 """The picture of speeds: the median of the seeds, a line a batch, accuracy at the longest texts."""
 
-from dataclasses import dataclass
-
 import matplotlib
 import pandas as pd
 import pytest
@@ -11,18 +9,8 @@ from analysis.figures import speed as picture
 from tests.analysis import study
 
 
-@dataclass
-class Asked:
-    table: pd.DataFrame
-    found: pd.DataFrame
-
-    def evaluations(self, name: str) -> pd.DataFrame:
-        assert name == "speed"
-        return self.found
-
-
 @pytest.fixture
-def asked() -> Asked:
+def asked() -> study.Asked:
     """Two seeds of one mixer, and one whose decoding is not exact."""
     records = [study.record("fast", 0.5, seed=seed, state=10) for seed in (0, 1)]
     records.append(study.record("blurred", 0.75, state=99))
@@ -35,10 +23,10 @@ def asked() -> Asked:
         for batch in (1, 8)
         if record["mixer"] == "fast" or what == "prefill"
     ]
-    return Asked(study.table(records), pd.DataFrame(rows))
+    return study.Asked(study.table(records), pd.DataFrame(rows), "speed")
 
 
-def test_speed_against_length_and_accuracy_against_speed(asked: Asked) -> None:
+def test_speed_against_length_and_accuracy_against_speed(asked: study.Asked) -> None:
     with matplotlib.rc_context(rc(SCREEN)):
         found = picture.figure(asked, SCREEN)  # type: ignore[arg-type]
     at = found.rows.set_index(["mixer", "what", "seq_len", "batch"])
@@ -59,7 +47,7 @@ def test_speed_against_length_and_accuracy_against_speed(asked: Asked) -> None:
     assert "1 and 8 sequences at once" in found.says[0] and "at 256 tokens" in found.says[0]
 
 
-def test_one_answer_a_cell(asked: Asked) -> None:
+def test_one_answer_a_cell(asked: study.Asked) -> None:
     asked.found = pd.concat([asked.found] * 2)
     with pytest.raises(ValueError, match="asked more than once"):
         picture.figure(asked, SCREEN)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 import re
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NotRequired
@@ -27,6 +28,7 @@ from zoo.results.table import flat
 FOLDER = "evaluations"
 NAME = r"[\w-]{1,60}"  # of an evaluation
 SCHEMA = 1  # of the first line
+OTHERS = "hf-"  # how the folder of a model begins that is no cell
 Settings = Mapping[str, Any]
 
 
@@ -83,6 +85,25 @@ def load_evaluations(results: Path, evaluation: str) -> pd.DataFrame:
     if not frames:
         ask = f"python -m zoo.evaluate {shown(results)} evaluation={visible(evaluation)}"
         raise ValueError(f"{shown(results)} holds no answers to {visible(evaluation)}: run `{ask}` first.")
+    return pd.concat(frames, ignore_index=True)
+
+
+def load_of_others(results: Path, evaluation: str) -> pd.DataFrame:
+    """The answers of models that are no cells of ours: run_id (the folder, hf-NAME) and the table's columns.
+
+    Empty: there are none, or `results` is an archive.  A file that is damaged is left out with a warning.
+    """
+    frames, wrong = [pd.DataFrame()], []
+    for folder in sorted(results.glob(f"{OTHERS}*")) if results.is_dir() else []:
+        for name in names(folder, evaluation):
+            try:
+                table = _read(folder / FOLDER, name)[1]
+            except ValueError as error:
+                wrong.append(str(error))
+            else:
+                frames.append(table.assign(run_id=visible(folder.name)))
+    for line in wrong:
+        warnings.warn(f"left out: {line}", stacklevel=2)
     return pd.concat(frames, ignore_index=True)
 
 

@@ -1,0 +1,81 @@
+"""What a model of text loses to attention where it could look the token up, against its state."""
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from analysis.drawing import page
+from analysis.drawing.style import GREY, Style, looks, marker_area
+from analysis.figures._trained import ABOUT, trained
+from analysis.figures.gallery import Picture, Study
+
+FULL = "attention"  # the mixer that the others are held against
+LEAST = 0.01  # nats a token: a smaller gap has no parts
+
+
+def figure(study: Study, style: Style) -> Picture:
+    """Of the answers to evaluation=ar_hits at their largest cutoff; a seed is held against attention's."""
+    own = trained(study)
+    asked = study.evaluations("ar_hits")
+    asked = asked.loc[asked["cutoff"] == max(asked["cutoff"])].drop(columns="mixer")
+    found = asked.merge(own, on="run_id")
+    if found.duplicated(["run_id", "slice", "part"]).any():
+        raise ValueError("ar_hits was asked in several ways: keep one of them, in evaluations/.")
+    nats = found.assign(nats=found["tokens"] * found["loss"].fillna(0))
+    nats = nats.pivot_table(index=["point", "seed"], columns="part", values=["nats", "tokens"], aggfunc="sum")
+    gaps = _gaps(nats, own)
+    rows = gaps.groupby("point", as_index=False).agg(
+        hit_loss=("hit_loss", "mean"),
+        gap=("gap", "mean"),
+        low=("gap", "min"),
+        high=("gap", "max"),
+        at_hits=("at_hits", "mean"),
+        whole=("apart", "mean"),
+        seeds=("gap", "size"),
+    )
+    rows["share"] = (rows["at_hits"] / rows["whole"]).where(rows["whole"] > LEAST)
+    rows = rows.merge(own.drop_duplicates("point")[ABOUT], on="point").sort_values("state_resident")
+    says = [
+        "Nats a token more than attention where the last tokens stood in the window before "
+        "(evaluation=ar_hits), seed by seed: mean and range."
+    ]
+    return Picture(_draw(rows, says[0], style), rows, says, {})
+
+
+def _gaps(nats: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
+    """A row a point and seed.  gap: nats a hit more than attention's.  apart: nats a token more, and
+    at_hits: the part of them that is at hits.
+    """
+    full = sorted(set(own.loc[own["mixer"] == FULL, "point"]))
+    if len(full) != 1:
+        raise ValueError(f"a gap to attention needs one point of mixer={FULL}, and there are {len(full)}.")
+    whole, tokens = nats["nats"].sum(axis=1), nats["tokens"].sum(axis=1)
+    hit = nats["nats"]["hit"]
+    of = pd.DataFrame(
+        {"hit_loss": hit / nats["tokens"]["hit"], "hit": hit / tokens, "whole": whole / tokens}
+    ).reset_index()
+    to = of.loc[of["point"] == full[0]].drop(columns="point")
+    both = of.merge(to, on="seed", suffixes=("", "_full"))
+    both["gap"] = both["hit_loss"] - both["hit_loss_full"]
+    return both.assign(apart=both["whole"] - both["whole_full"], at_hits=both["hit"] - both["hit_full"])
+
+
+def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
+    figure = page.new(style.width, style.height)
+    ax = figure.subplots()
+    style_of = looks(rows)
+    for row in rows.to_dict("records"):
+        look, at = style_of[row["series"]], (row["state_resident"], row["gap"])
+        ax.plot([at[0]] * 2, [row["low"], row["high"]], color=look.colour, linewidth=1.0)
+        ax.scatter(*at, s=look.area * marker_area(), color=look.colour, marker=look.marker, zorder=3)
+        ax.annotate(
+            f"{row['label']} {row['stack']}", at, (5, 4), textcoords="offset points", color=look.colour
+        )
+    ax.axhline(0, color=GREY, linewidth=0.8, linestyle=":")
+    ax.set_xscale("log", base=2)
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
+    ax.margins(x=0.2)
+    ax.set_xlabel("State: scalars that decoding keeps")
+    ax.set_ylabel("Loss at hits over attention's, nats")
+    page.finish(figure, [], caption, style)
+    return figure
