@@ -18,5 +18,6 @@ def trained(study: Study) -> pd.DataFrame:
     chosen = learning_rate.choose(table)
     own = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
     stack = pd.Series([f"({study.layers.get(run, '')})" for run in own["run_id"]], own.index)
-    several = stack.groupby(own["series"]).transform("nunique") > 1
-    return own.assign(stack=stack.where(several, ""))[["run_id", "seed", *ABOUT]]
+    stacks = stack.groupby(own["series"]).agg(set).to_dict()
+    several = [len(stacks[series]) > 1 for series in own["series"]]
+    return own.assign(stack=stack.where(several, "")).loc[:, ["run_id", "seed", *ABOUT]]
