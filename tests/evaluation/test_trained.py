@@ -1,6 +1,7 @@
 """A trained model that can be held: its weights are those that were tested, and no others pass for them."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -185,6 +186,14 @@ def test_a_run_that_cannot_be_held_is_one_line(name: str, one: Path) -> None:
     with pytest.raises(ValueError, match=says) as error:
         zoo.load(one)
     assert "\n" not in str(error.value)
+
+
+def test_a_setting_that_came_later_is_as_it_was_before(one: Path) -> None:
+    text = (one / "config.yaml").read_text()
+    (one / "config.yaml").write_text(re.sub(r"(?m)^ +dropout: 0\.0\n", "", text))
+    today = zoo.load(one).cell
+    assert (one / "config.yaml").read_text() != text
+    assert today.mixer_settings["dropout"] == today.layers[-1]["dropout"] == 0.0
 
 
 def test_a_part_that_is_none_is_not_called(one: Path) -> None:

@@ -219,6 +219,12 @@ def _as_named_before(mixer: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in mixer.items() if (target, k) not in LATER or LATER[target, k] != v}
 
 
+def as_named_today(mixer: dict[str, Any]) -> dict[str, Any]:
+    """With the settings of LATER that an older record lacks."""
+    since = {key: value for (target, key), value in LATER.items() if target == mixer.get("_target_")}
+    return since | mixer
+
+
 def hashed(value: Any) -> str:
     """Twelve hex digits of a JSON value; keys in any order, 1 and 1.0 are one."""
     text = json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zoo.checks import at_least, nearest
-from zoo.config.cell import Cell
+from zoo.config.cell import Cell, as_named_today
 from zoo.evaluation.scores import Tally
 from zoo.foreign import visible
 from zoo.instantiate import task_of
@@ -154,7 +154,9 @@ def cell_of(folder: Home, record: dict[str, Any]) -> Cell:
         raise ValueError(f"{path} is no config of a cell ({visible(reason(error))}).") from None
     if run_id != record["run_id"]:
         raise ValueError(f"{path} is the config of {visible(run_id)}, its record of {record['run_id']}.")
-    return cell
+    layers = [as_named_today(layer) for layer in cell.layers]
+    today = {"mixer": as_named_today(config["mixer"]), "model": config["model"] | {"layers": layers}}
+    return replace(cell, config=config | today)
 
 
 def _folder(results: Path, run_id: str | None) -> Home:
