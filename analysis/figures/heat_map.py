@@ -94,7 +94,7 @@ def _heads(asked: dict[str, tuple[str, str]]) -> dict[str, tuple[int, int]]:
     loads = [load for load, _ in asked.values()]
     spans = {load: (loads.index(load), loads.index(load) + loads.count(load)) for load in filter(None, loads)}
     return {
-        textwrap.fill(TESTS.sub("", load).replace("=", " "), max(8, 7 * (last - first))): (first, last)
+        textwrap.fill(TESTS.sub("", load).replace("=", " "), max(8, 5 * (last - first))): (first, last)
         for load, (first, last) in spans.items()
     }
 
