@@ -4,7 +4,8 @@
 
 Writes OUT.png, OUT.csv and OUT.txt.  A column is what cells were asked (a task, or one setting of it): the
 mean of its test slices.  A row is a mixer; of its points the largest with at most --state scalars is taken,
-so no score is chosen by its score.  Ranks are among these; attention, which keeps every token, has none.
+so no score is chosen by its score.  Ranks are among these; attention, which keeps every token, has none, nor
+has a point at chance.
 There is no mean rank: what a mixer is compared with differs from task to task.
 """
 
@@ -26,9 +27,11 @@ from analysis.drawing.style import SCREEN, Style, by_family, looks, rc, small
 from analysis.figures import gallery
 from analysis.figures.heat_map import TESTS
 from analysis.statistics import scored
+from analysis.statistics.chance import above
 
 STATE = 2700  # scalars: the smallest points of all mixers but attention have fewer
 ALL = "attention"  # keeps all, and takes no part in ranks
+COLUMN = 0.09  # of a page's width
 KEPT = ["column", "series", "mixer", "family", "knobs", "state_resident", "accuracy", "low", "high"]
 KEPT += ["seed_accuracies", "chance", "rank", "of"]
 
@@ -39,9 +42,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("results", nargs="+", type=Path, help="folders of records, or archives of them")
     parser.add_argument("--out", type=Path, default=Path("field"), help="the picture, without .png")
     parser.add_argument("--state", type=int, default=STATE, help=f"scalars, at most (default: {STATE})")
+    parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
     options = parser.parse_args(arguments)
     try:
-        found = picture([gallery.Study(path) for path in options.results], options.state, SCREEN)
+        studies = [gallery.Study(path, options.where) for path in options.results]
+        found = picture(studies, options.state, SCREEN)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -58,7 +63,8 @@ def picture(studies: list[gallery.Study], state: int, style: Style) -> gallery.P
     says = [
         "Accuracy in per cent, mean of test slices and seeds; below it the lowest and the highest seed, "
         f"and the rank among mixers with at most {state:,} scalars of state, of each its largest such point. "
-        "Attention keeps every token and has no rank. Toy scale, one learning rate, not tuned.",
+        "Attention keeps every token, and points at chance know nothing: they have no rank. Toy scale, one "
+        "learning rate, not tuned.",
     ]
     with matplotlib.rc_context(rc(style)):
         return gallery.Picture(_draw(rows, says[0], style), rows, says, {})
@@ -74,10 +80,11 @@ def asked(study: gallery.Study) -> pd.DataFrame:
 
 
 def ranked(rows: pd.DataFrame, state: int) -> pd.DataFrame:
-    """Of each series and column the point with the most state, at most so much; its rank, of how many."""
+    """Of each series and column the point with the most state, at most so much; its rank, of how many above
+    chance."""
     fits = rows.loc[(rows["state_resident"] <= state) | (rows["mixer"] == ALL)]
     own = fits.sort_values("state_resident", kind="stable").drop_duplicates(["series", "column"], keep="last")
-    compared = own["accuracy"].where(own["mixer"] != ALL)
+    compared = own["accuracy"].where((own["mixer"] != ALL) & above(own))
     own = own.assign(
         rank=compared.groupby(own["column"]).rank(ascending=False, method="min"),
         of=compared.groupby(own["column"]).transform("count"),
@@ -90,7 +97,7 @@ def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
     wide = rows.pivot(index="series", columns="column", values="accuracy").reindex(series)[columns]
     guess = rows.drop_duplicates("column").set_index("column")["chance"].reindex(columns)
     wide.loc["chance"] = guess.to_numpy(float)
-    figure = page.new(style.width, 1.5 + 0.38 * len(wide))
+    figure = page.new(style.width * max(1.0, 0.7 + COLUMN * len(columns)), 1.5 + 0.38 * len(wide))
     ax = figure.subplots()
     seaborn.heatmap(
         100 * wide, ax=ax, vmin=0, vmax=100, cmap="cividis", linewidths=0.8,
@@ -100,9 +107,8 @@ def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
         _write(ax, columns.index(row["column"]), series.index(row["series"]), _cell(row), row["accuracy"])
     for place, value in enumerate(guess):
         _write(ax, place, len(series), f"{100 * value:.0f}", value)
-    ax.set_xticklabels(
-        [textwrap.fill(name.replace("_", " "), 54 // len(columns)) for name in columns], rotation=0
-    )
+    heads = [textwrap.fill(name.replace("_", " "), 8, break_long_words=False) for name in columns]
+    ax.set_xticklabels(heads, rotation=0)
     ax.set_yticklabels([textwrap.fill(str(name), style.letters) for name in wide.index], rotation=0)
     ax.set(xlabel="", ylabel="")
     ax.tick_params(length=0, labelsize=small())

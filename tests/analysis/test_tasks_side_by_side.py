@@ -117,8 +117,10 @@ def test_length_and_load_are_shown_apart_with_how_far_each_seed_reaches() -> Non
 
 def test_the_picture_of_all_tasks_is_made_from_the_committed_results() -> None:
     """Byte by byte.  After a change that is meant: make figures."""
-    named = re.findall(r"FIELD :=.*?zip,(.*?)\)\)", (ROOT / "Makefile").read_text())[0].split()
-    studies = [Study(ROOT / "docs" / "results" / f"mini_{name}.zip") for name in named]
+    makefile = (ROOT / "Makefile").read_text()
+    named = re.findall(r"FIELD :=.*?zip,(.*?)\)\)", makefile)[0].split()
+    where = re.findall(r'analysis.field .*--where "(.*)"', makefile)[0]
+    studies = [Study(ROOT / "docs" / "results" / f"mini_{name}.zip", where) for name in named]
     found = field.picture(studies, field.STATE, SCREEN)
     for ending, text in texts(found).items():
         assert (ROOT / "docs" / "figures" / f"field{ending}").read_text() == text, (
@@ -142,4 +144,6 @@ def test_ranks_are_among_points_of_so_much_state_and_the_largest_speaks() -> Non
     )
     found = field.ranked(rows, 300).set_index(["series", "column"])
     assert found.loc[("based", "one"), ["state_resident", "rank", "of"]].tolist() == [200, 2, 2]
+    rows["chance"] = rows["accuracy"].eq(0.5) * 0.49
+    assert field.ranked(rows, 300).set_index(["series", "column"]).loc[("based", "one"), "of"] == 1
     assert found.loc[("mamba", "one"), "rank"] == 1 and pd.isna(found.loc[("attention", "two"), "rank"])
