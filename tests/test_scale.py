@@ -49,7 +49,7 @@ def test_a_grid_has_as_many_cells_as_it_says():
 
 
 def test_an_idle_worker_leaves_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("zoo.training.train", no_work.untrained)
+    monkeypatch.setattr("zoo.training.train.train", no_work.untrained)
     from zoo.launch.run_cell import run_cell
 
     cell = composer().cell([*launcher.WORDS, f"results={tmp_path}"])
