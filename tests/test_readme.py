@@ -23,7 +23,7 @@ COMMANDS = [
     if line.strip()
 ]
 BY_OTHERS = {
-    "make demo": "tests/test_demo.py (slow), and CI's last step",
+    "make demo": "tests/test_demo.py (slow)",
     "make test": ".ci/run",
     "python -m zoo.run -m mixer=based,se_attn d_model=64,128,256": "tests/test_launcher.py",
     "python -m zoo.run -m sweep=based_fig2 trainer=gpu hydra/launcher=slurm hydra.launcher.gres=gpu:1": (
