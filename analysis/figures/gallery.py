@@ -50,6 +50,7 @@ PICTURES = {
     ),
 }
 MINI = "mini_"
+PART = {"mini_adapt": "lr == 0.003"}  # of a study whose other cells a picture could not tell from these
 GROWING = ("based_fig2_cpu",)  # sweeps that still run: no pictures of their archives are committed
 
 
@@ -58,7 +59,7 @@ class Study:
     """Results as pictures want them.
 
     home: a results folder or an archive of one.  where: a condition of `analysis.records.where` on the
-    columns of `zoo.results.load`; cells for which it does not hold are left out.
+    columns of `zoo.results.load`; cells for which it does not hold are left out; "": all, or PART of a study.
     """
 
     home: Path
@@ -106,7 +107,7 @@ class Study:
     @cached_property
     def _read(self) -> tuple[pd.DataFrame, list[str]]:
         found = readable.readable(self.home)
-        table, twice = readable.once(readable.kept(found.table, self.where))
+        table, twice = readable.once(readable.kept(found.table, self.where or PART.get(self.name, "")))
         return table, found.wrong + found.notes + twice
 
 
