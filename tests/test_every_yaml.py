@@ -6,7 +6,7 @@ import pytest
 
 from tests.registry import compose
 from zoo.config.paths import CONF
-from zoo.training.train import check
+from zoo.training.check import check
 
 pytestmark = pytest.mark.xdist_group("every mixer composed")  # with one composer
 OTHERS = ("evaluation", "hydra")  # no parts of a cell; tests/evaluation/ asks each question

@@ -7,7 +7,7 @@ from tests.registry import composer
 from zoo.instantiate import build_task
 from zoo.launch.run_cell import who
 from zoo.tasks.base import IGNORED
-from zoo.training.train import check
+from zoo.training.check import check
 
 COMPOSER = composer()
 

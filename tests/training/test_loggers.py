@@ -8,7 +8,8 @@ from tests.registry import composer
 from tests.training.tiny import STEPS, tiny
 from zoo.config.cell import Cell
 from zoo.results.outcome import Progress
-from zoo.training.loggers import ONE_RUN, check_logger
+from zoo.training.check import check_logger
+from zoo.training.loggers import ONE_RUN
 from zoo.training.train import train
 
 WORDS = {

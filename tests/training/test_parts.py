@@ -21,10 +21,11 @@ from zoo.results.metrics_csv import train_rows
 from zoo.results.outcome import InGroup, Score
 from zoo.tasks.base import IGNORED, Batch
 from zoo.tasks.groups import Distance, Words
+from zoo.training.check import check
 from zoo.training.loggers import OURS
 from zoo.training.lr_schedule import lr_factor
 from zoo.training.optimizer import make_optimizer
-from zoo.training.train import check, train
+from zoo.training.train import train
 
 
 def optim(**changes: Any) -> OptimConfig:

@@ -23,8 +23,9 @@ from zoo.results.outcome import Progress
 from zoo.results.record import Outcome
 from zoo.tasks.batches import BatchStream
 from zoo.training import cohort, lightning_module
+from zoo.training.check import check
 from zoo.training.lightning_module import answers_loss
-from zoo.training.train import check, train
+from zoo.training.train import train
 
 
 def rows_of(folder: Path) -> list[dict[str, str]]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from zoo.bench.machine import Machine
 from zoo.bench.rows import Floor, Row, Timed, compared
 
-IMPORTS = "torch and Lightning imported, no more"
+IMPORTS = "torch imported, no more"
 
 
 def startup(words: Sequence[str], machine: Machine, rounds: int) -> list[Row]:
@@ -16,7 +16,7 @@ def startup(words: Sequence[str], machine: Machine, rounds: int) -> list[Row]:
     commands = {
         "the cell composed, checked and its model built": [sys.executable, "-c", BUILD, *words],
         "python -m zoo.plan of the cell": [sys.executable, "-m", "zoo.plan", *words],
-        IMPORTS: [sys.executable, "-c", "import torch, pytorch_lightning"],
+        IMPORTS: [sys.executable, "-c", "import torch"],
     }
     times: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(rounds):
@@ -35,7 +35,7 @@ BUILD = """
 import sys
 from zoo.config.compose import compose
 from zoo.model import build_model
-from zoo.training.train import check
+from zoo.training.check import check
 cell = compose(sys.argv[1:])
 check(cell)
 build_model(cell)

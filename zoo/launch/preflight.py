@@ -158,7 +158,7 @@ def _contract(path: str) -> Any:
 
 def _built(cell: Cell) -> list[str]:
     """Build what will be built, on the meta device: constructors state their own rules."""
-    from zoo.training.train import check
+    from zoo.training.check import check
 
     try:
         check(cell)

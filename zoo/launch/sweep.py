@@ -148,7 +148,7 @@ def _start(cell: Cell) -> list[str]:
 
 
 def _device(cell: Cell) -> list[str]:
-    from zoo.training.train import unavailable  # torch: seconds, which a misspelt word should not cost
+    from zoo.training.check import unavailable  # torch: seconds, which a misspelt word should not cost
 
     missing = unavailable(cell)
     return [] if missing is None else [missing]

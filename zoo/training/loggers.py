@@ -5,7 +5,6 @@ alone), its tags (mixer and task, and one's own) and its config.  A cell that go
 the same run.
 """
 
-import importlib.util
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,38 +16,17 @@ from pytorch_lightning.loggers import Logger, WandbLogger
 
 from zoo.config.cell import Cell
 from zoo.instantiate import make
+from zoo.training.check import check_logger, logger_kind
 
 OURS = ("requires", "install", "group", "tags")  # keys of conf/logger that no logger takes as they stand
 ONE_RUN = "zoo.run_id"  # the tag by which MLflow finds the run of a cell again
-
-
-def check_logger(cell: Cell) -> None:
-    """ValueError in one line: the package that the logger `requires` is missing, or nobody is logged in."""
-    settings = cell.logger
-    choice, package = cell.choices["logger"], settings.get("requires")
-    if package and importlib.util.find_spec(package) is None:
-        install = settings.get("install", package)
-        raise ValueError(f"logger={choice} needs {package}: pip install '{install}', or use logger=csv.")
-    if _kind(settings) == "WandbLogger" and not settings.get("offline"):
-        _check_wandb(choice)
-
-
-def _check_wandb(choice: str) -> None:
-    """W&B would ask for a key on the terminal, once a cell."""
-    import wandb
-
-    if os.environ.get("WANDB_MODE", "online") == "online" and not wandb.login(prompt=False, verify=False):
-        raise ValueError(
-            f"logger={choice} needs a W&B key: run `wandb login`, or give logger.offline=true "
-            "(`wandb sync` uploads such runs later)."
-        )
 
 
 def make_logger(cell: Cell, folder: Path) -> Logger | None:
     """None for csv.  Others write under the cell's folder, unless their settings say where else."""
     check_logger(cell)
     settings = cell.logger
-    kind = _kind(settings)
+    kind = logger_kind(settings)
     if kind is None:
         return None
     own = {key: value for key, value in settings.items() if key not in OURS}
@@ -69,12 +47,6 @@ def closed(loggers: Sequence[Logger]) -> Iterator[None]:
         for logger in loggers:
             if isinstance(logger, WandbLogger):
                 logger.experiment.finish(exit_code=code)
-
-
-def _kind(settings: Mapping[str, Any]) -> str | None:
-    """The name of the logger's class."""
-    target = settings.get("_target_")
-    return None if target is None else str(target).rpartition(".")[2]
 
 
 def _group(cell: Cell, settings: Mapping[str, Any]) -> str:

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -13,51 +12,22 @@ from zoo.config.cell import Cell
 from zoo.config.settings import OptimConfig, TrainerConfig
 from zoo.evaluation.scores import rows_at_once
 from zoo.instantiate import task_of
-from zoo.kernels.choice import Choice, contradiction, kernels, lacking
+from zoo.kernels.choice import Choice, contradiction, kernels
 from zoo.kernels.served import check_served
-from zoo.model import SequenceModel, build_model, outline
+from zoo.model import SequenceModel, build_model
 from zoo.results.outcome import Progress
-from zoo.results.record import COLUMNS, Outcome
+from zoo.results.record import Outcome
 from zoo.tasks.base import SPLITS, Task
 from zoo.tasks.batches import BatchStream
 from zoo.training import checkpoint, start
 from zoo.training.callbacks import make_callbacks
+from zoo.training.check import longest, unavailable
 from zoo.training.lightning_module import Learner
-from zoo.training.loggers import check_logger, make_logger
+from zoo.training.loggers import make_logger
 from zoo.training.loop import run
 from zoo.training.process import surroundings
-from zoo.training.step import uncompilable
 from zoo.training.train_state import CHECKPOINT, Begun, Position
 from zoo.training.truth import check_said
-
-MOST_NUMBERS = 2**36  # of a model: a quarter of a terabyte, without its gradients
-
-
-def check(cell: Cell) -> None:
-    """ValueError, in one line, for a cell that cannot train.  No weight is made: the model is on "meta"."""
-    _ = cell.lr, cell.optim, cell.trainer  # each says what is wrong with it
-    check_logger(cell)
-    make_callbacks(cell)
-    task = task_of(cell)
-    _check_slices(task)
-    model = outline(cell)
-    model.check_length(_longest(task, *SPLITS))
-    numbers = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
-    if numbers > MOST_NUMBERS:
-        raise ValueError(
-            f"the model has {numbers:.1e} parameters and constants, at most {MOST_NUMBERS:.1e} can be."
-        )
-
-
-def _check_slices(task: Task) -> None:
-    """Two segments of one name would be one row of the record, with two scores; so would two columns."""
-    for split in ("valid", "test"):
-        names = [segment.name for segment in task.segments(split)]
-        for key in {key for segment in task.segments(split) for key in segment.slice if key in COLUMNS}:
-            raise ValueError(f"task.{split} has slices with {key!r}, a column of every record: rename it.")
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"task.{split} has two segments of {name}: make them one.")
 
 
 def train(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = None) -> Outcome:
@@ -87,13 +57,6 @@ def prepared(cell: Cell) -> Iterator[tuple[TrainerConfig, Choice]]:
         yield trainer, choice
 
 
-def unavailable(cell: Cell) -> str | None:
-    """What this machine lacks for the cell, in one line; None: nothing."""
-    if cell.trainer.device == "cuda" and not torch.cuda.is_available():
-        return "trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu."
-    return lacking(cell.kernels) or (uncompilable() if cell.trainer.step == "compile" else None)
-
-
 def begin(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = None) -> Begun:
     """Build the cell, and go to where its checkpoint stands.
 
@@ -106,7 +69,7 @@ def begin(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
     task = task_of(cell)
     model = build_model(cell)
     model.bf16_head = trainer.precision == "bf16-head"
-    model.check_length(_longest(task, *SPLITS))
+    model.check_length(longest(task, *SPLITS))
     check_served(cell.kernels, lambda: _glance(model, task))
     fresh = start.begin(cell, model) if saved is None and cell.start else []
     if saved is None:
@@ -145,7 +108,7 @@ _seen: set[str] = set()  # points whose models have been seen: a population begi
 
 def _check_said(cell: Cell, model: SequenceModel, task: Task) -> None:
     if not cell.point or cell.point not in _seen:
-        check_said(model, _shortest(task), _longest(task, *SPLITS))
+        check_said(model, _shortest(task), longest(task, *SPLITS))
         _seen.add(cell.point)
 
 
@@ -160,11 +123,7 @@ def _shortest(task: Task) -> int:
     return min(segment.seq_len for segment in task.segments("train"))
 
 
-def _longest(task: Task, *splits: Any) -> int:
-    return max(segment.seq_len for split in splits for segment in task.segments(split))
-
-
 def _streams(task: Task, optim: OptimConfig, trainer: TrainerConfig) -> dict[str, BatchStream]:
-    at_once = rows_at_once(optim.eval_batch_size, _longest(task, "valid", "test"), trainer.device)
+    at_once = rows_at_once(optim.eval_batch_size, longest(task, "valid", "test"), trainer.device)
     sizes = {"train": optim.batch_size, "valid": at_once, "test": at_once}
     return {split: BatchStream(task, split, sizes[split], trainer.device) for split in SPLITS}

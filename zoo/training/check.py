@@ -1,0 +1,92 @@
+"""What a cell cannot train with, said before any work: without Lightning, which takes seconds to import."""
+
+import importlib.util
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from zoo.config.cell import Cell
+from zoo.instantiate import task_of
+from zoo.kernels.choice import lacking
+from zoo.model import outline
+from zoo.results.record import COLUMNS
+from zoo.tasks.base import SPLITS, Task
+from zoo.training.step import uncompilable
+
+MOST_NUMBERS = 2**36  # of a model: a quarter of a terabyte, without its gradients
+
+
+def check(cell: Cell) -> None:
+    """ValueError, in one line, for a cell that cannot train.  No weight is made: the model is on "meta"."""
+    _ = cell.lr, cell.optim, cell.trainer  # each says what is wrong with it
+    check_logger(cell)
+    _check_callbacks(cell)
+    task = task_of(cell)
+    _check_slices(task)
+    model = outline(cell)
+    model.check_length(longest(task, *SPLITS))
+    numbers = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
+    if numbers > MOST_NUMBERS:
+        raise ValueError(
+            f"the model has {numbers:.1e} parameters and constants, at most {MOST_NUMBERS:.1e} can be."
+        )
+
+
+def unavailable(cell: Cell) -> str | None:
+    """What this machine lacks for the cell, in one line; None: nothing."""
+    if cell.trainer.device == "cuda" and not torch.cuda.is_available():
+        return "trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu."
+    return lacking(cell.kernels) or (uncompilable() if cell.trainer.step == "compile" else None)
+
+
+def check_logger(cell: Cell) -> None:
+    """ValueError in one line: the package that the logger `requires` is missing, or nobody is logged in."""
+    settings = cell.logger
+    choice, package = cell.choices["logger"], settings.get("requires")
+    if package and importlib.util.find_spec(package) is None:
+        install = settings.get("install", package)
+        raise ValueError(f"logger={choice} needs {package}: pip install '{install}', or use logger=csv.")
+    if logger_kind(settings) == "WandbLogger" and not settings.get("offline"):
+        _check_wandb(choice)
+
+
+def logger_kind(settings: Mapping[str, Any]) -> str | None:
+    """The name of the logger's class; None: csv, which needs none."""
+    target = settings.get("_target_")
+    return None if target is None else str(target).rpartition(".")[2]
+
+
+def longest(task: Task, *splits: Any) -> int:
+    """Tokens of the longest rows of these splits."""
+    return max(segment.seq_len for split in splits for segment in task.segments(split))
+
+
+def _check_wandb(choice: str) -> None:
+    """W&B would ask for a key on the terminal, once a cell."""
+    import wandb
+
+    if os.environ.get("WANDB_MODE", "online") == "online" and not wandb.login(prompt=False, verify=False):
+        raise ValueError(
+            f"logger={choice} needs a W&B key: run `wandb login`, or give logger.offline=true "
+            "(`wandb sync` uploads such runs later)."
+        )
+
+
+def _check_callbacks(cell: Cell) -> None:
+    if cell.trainer.callbacks:
+        from zoo.training.callbacks import make_callbacks  # Lightning: for those who name one
+
+        make_callbacks(cell)
+
+
+def _check_slices(task: Task) -> None:
+    """Two segments of one name would be one row of the record, with two scores; so would two columns."""
+    for split in ("valid", "test"):
+        names = [segment.name for segment in task.segments(split)]
+        for key in {key for segment in task.segments(split) for key in segment.slice if key in COLUMNS}:
+            raise ValueError(f"task.{split} has slices with {key!r}, a column of every record: rename it.")
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"task.{split} has two segments of {name}: make them one.")
