@@ -44,6 +44,7 @@ PICTURES = {
     "zoology_continuous": ("frontier", "distance"),
     "mini_forgetting": ("forgetting_curve", "ar_gap"),
     "extrapolation": ("extrapolation",),
+    "mini_load_distance": ("load_distance",),
     "ruler_lite": ("ruler", "frontier"),
     **dict.fromkeys(
         ("circuits", "copying", "jrt_disjoint", "mad", "state_tracking"), ("frontier", "heat_map")
