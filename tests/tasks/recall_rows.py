@@ -107,6 +107,21 @@ def mqar_unseen(row: Row, asked: Asked, *, num_kv_pairs: int, vocab_size: int, *
     safe(row, {*range(2 * n), *(position for position, *_ in asked)}, {*keys, *values, none})
 
 
+def mqar_apart(row: Row, asked: Asked, *, num_kv_pairs: int, vocab_size: int, apart: int, **_: Any) -> None:
+    n, half, width = num_kv_pairs, vocab_size // 2, apart + 1
+    keys, values = row[0 : width * n : width], row[apart : width * n : width]
+    distinct(keys, 1, half)
+    distinct(values, half, vocab_size)
+    assert sorted(row[position] for position, *_ in asked) == sorted(keys), "each key is asked for once"
+    for position, answer, groups in asked:
+        assert position >= width * n and (position - width * n) % 2 == 0
+        pair = keys.index(row[position])
+        assert answer == values[pair]
+        grouped(groups, distance=position - width * pair)
+    spoken = {place for i in range(n) for place in (width * i, width * i + apart)}
+    safe(row, spoken | {position for position, *_ in asked}, {*keys, *values})
+
+
 def noisy_ar(
     row: Row, asked: Asked, *, num_kv_pairs: int, vocab_size: int, noise_tokens: int, **_: Any
 ) -> None:

@@ -60,6 +60,9 @@ CASES: list[tuple[str, dict[str, int], dict[str, Any]]] = [
     ("mqar_compositional", pairs(128, 16), {}),
     ("mqar_unseen", pairs(64, 8), {}),
     ("mqar_unseen", pairs(64, 16), {"vocab_size": 67, "unseen": 0.6}),
+    ("mqar_apart", pairs(64, 8), {}),
+    ("mqar_apart", pairs(42, 6), {"apart": 4, "vocab_size": 14}),
+    ("mqar_apart", pairs(32, 8), {"apart": 1}),
     ("noisy_ar", pairs(64, 8), {}),
     ("noisy_ar", pairs(64, 16), {"vocab_size": 36, "noise_tokens": 2, "noise": 0.8}),
     ("noisy_ar", pairs(32, 4), {"noise": 1.0}),
@@ -89,7 +92,7 @@ def test_every_row_is_as_the_definition_says(name: str, segment: dict[str, int],
         read(tokens, asked_of(batch, row), **known, **segment)
 
 
-FILLED = ("ar_single", "mqar_update", "mqar_compositional", "mqar_unseen", "noisy_ar")
+FILLED = ("ar_single", "mqar_update", "mqar_compositional", "mqar_unseen", "mqar_apart", "noisy_ar")
 
 
 @pytest.mark.parametrize("name", FILLED)
@@ -116,6 +119,7 @@ GOLDEN = {
     "mqar_update": "e27b3c1810755d34",
     "mqar_compositional": "af34c07c0cb05221",
     "mqar_unseen": "24bf882b4b690901",
+    "mqar_apart": "18235d740fca1194",
     "noisy_ar": "23d735673385fabf",
     "mqar_stacked": "db27aee38165c207",
     "set_disjoint": "b25c036757062495",
@@ -178,6 +182,14 @@ BAD: list[tuple[str, dict[str, int], dict[str, Any], str]] = [
     ("mqar_unseen", pairs(64, 17), {}, r"4 \* num_kv_pairs \(=17\).*use up to 16 pairs or 68 tokens"),
     ("mqar_unseen", pairs(64, 16), {"vocab_size": 66}, r"has 31 keys, too few for .*; use at least 67"),
     ("mqar_unseen", pairs(64, 8), {"unseen": 1.5}, r"task\.unseen \(=1\.5\) must be between 0 and 1"),
+    (
+        "mqar_apart",
+        pairs(64, 13),
+        {},
+        r"5 \* num_kv_pairs \(=13\) must be at most .*use up to 12 pairs or 65 tokens",
+    ),
+    ("mqar_apart", pairs(64, 8), {"vocab_size": 16}, r"has 7 keys, too few for .*; use at least 18"),
+    ("mqar_apart", pairs(64, 8), {"apart": 0}, r"task\.apart \(=0\) must be at least 1"),
     ("noisy_ar", pairs(64, 8), {"noise": -0.1}, r"task\.noise \(=-0\.1\) must be between 0 and 1"),
     ("noisy_ar", pairs(64, 8), {"noise_tokens": 0}, r"task\.noise_tokens \(=0\) must be at least 1"),
     ("noisy_ar", pairs(64, 8), {"vocab_size": 33}, r"less 16 for noise has 7 keys, .*; use at least 34"),
