@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -24,6 +25,7 @@ from zoo.launch.run_cell import run_cell
 from zoo.model import SequenceModel, model_from_config
 from zoo.results.evaluations import load_evaluations
 from zoo.results.store import records
+from zoo.tasks import corpora
 from zoo.tasks.base import Task
 from zoo.tasks.corpora.load import load
 from zoo.tasks.limited import Limited
@@ -128,6 +130,28 @@ def test_ar_hits_by_hand() -> None:
     assert last_seen(torch.tensor([[-1, -1, 7, 7]])).tolist() == [[0, 0, 0, 1]]
     known, counts = torch.tensor([3, 8]).numpy(), torch.tensor([5, 6]).numpy()
     assert frequency(torch.tensor([8, 9, 3, 0]), known, counts).tolist() == [6, 0, 5, 0]
+
+
+def test_texts_are_read_and_hashed_once_for_all_models(
+    task: Text, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [tmp_path / f"{name}.txt" for name in "abcd"]
+    for path, document in zip(paths, task.corpus.documents, strict=False):
+        path.write_bytes(document.replace(b"\x80", b"x"))
+    own, *others = [{"files": [str(path)]} for path in paths]
+    ask = ForgettingCurve(
+        **ASK | {"corpus": own, "irrelevant": dict(zip("bcd", others, strict=True))},
+        repeats=1,
+        rows_at_once=9,
+    )
+    read, hashed = Mock(wraps=corpora.load.files), Mock(wraps=corpora.base.hashlib.sha256)
+    monkeypatch.setattr(corpora.load, "files", read)
+    monkeypatch.setattr(corpora.base, "hashlib", Mock(sha256=hashed))
+    trained = held(task)
+    for _ in range(2):
+        assert set(ask.table(trained)["prefix"]) == {"", "b", "c", "d"}
+        assert len(ask.made_from(trained)) == 8
+    assert read.call_count == hashed.call_count == 4
 
 
 def test_refusals(task: Text) -> None:

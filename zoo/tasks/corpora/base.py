@@ -7,6 +7,7 @@ import hashlib
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -29,7 +30,7 @@ class Corpus:
     documents: Sequence[bytes]
     versions: dict[str, str]
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """Of the documents, each with its length before it."""
         digest = hashlib.sha256()

@@ -52,12 +52,12 @@ def _seeded(seed: int, settings: Mapping[str, Any]) -> Corpus:
     return _language(seed, tuple((k, tuple(v) if isinstance(v, list) else v) for k, v in settings.items()))
 
 
-@functools.lru_cache(maxsize=2)
+@functools.cache
 def _language(seed: int, settings: tuple[tuple[str, Any], ...]) -> Corpus:
     return Seeded(seed=seed, **dict(settings)).corpus()
 
 
-@functools.lru_cache(maxsize=2)
+@functools.cache
 def _load(source: str, of: tuple[str, ...]) -> Corpus:
     makers = {"files": files, "docstrings": _kept, "stdlib": lambda _: stdlib()}
     corpus = makers[source](of)
