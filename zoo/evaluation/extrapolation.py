@@ -5,16 +5,15 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import pandas as pd
-import torch
 
 from zoo.checks import at_least
 from zoo.evaluation.base import Evaluation
-from zoo.evaluation.scores import Tally
+from zoo.evaluation.scores import rows_together
+from zoo.evaluation.task_scores import tallies
 from zoo.evaluation.trained import Trained
 from zoo.tasks.around import inmost
 from zoo.tasks.mixture import Load, Mixture
 
-AT_ONCE = 2**16  # tokens
 HOLDS = {"holds_90": 0.9, "holds_99": 0.99}
 
 
@@ -61,9 +60,7 @@ class Extrapolation(Evaluation):
             trained.model.check_length(segment.seq_len)
         except ValueError as error:
             return known | {"rows": 0, "refused": str(error)}
-        tally = Tally(task.groups)
-        for examples in torch.arange(self.rows).split(max(1, AT_ONCE // segment.seq_len)):
-            trained.add(tally, task.sample("test", 0, examples, trained.device))
+        [(_, tally)] = tallies(replace(trained, task=task), "test", rows_together(segment.seq_len))
         return known | asdict(tally.score()) | {"refused": ""}
 
 

@@ -8,10 +8,9 @@ import torch
 
 from zoo.checks import at_least
 from zoo.evaluation.base import Evaluation
+from zoo.evaluation.scores import rows_together
 from zoo.evaluation.trained import Trained
 from zoo.tasks.base import IGNORED, Batch, Split, Task
-
-AT_ONCE = 2**16  # tokens of prompts that are read together
 
 
 class Written(NamedTuple):
@@ -48,7 +47,7 @@ class Greedy(Evaluation):
         segment = task.segments(self.split)[index]
         rows = min(segment.num_examples, self.rows or segment.num_examples)
         found = []
-        for examples in torch.arange(rows).split(max(1, AT_ONCE // segment.seq_len)):
+        for examples in torch.arange(rows).split(rows_together(segment.seq_len)):
             batch = task.sample(self.split, index, examples, trained.device)
             found += continued(trained, batch, self.budget, segment.name)
         frame = pd.DataFrame([_judged(one, task.separator, task.stop) for one in found])

@@ -10,14 +10,13 @@ from torch import Tensor
 
 from zoo.checks import at_least
 from zoo.evaluation.base import Evaluation
+from zoo.evaluation.scores import rows_together
 from zoo.evaluation.trained import Trained
 from zoo.kernels.linear_cross_entropy import answer_scores
 from zoo.tasks.around import inmost
 from zoo.tasks.base import Batch
 from zoo.tasks.mqar import MQAR, Pairs
 from zoo.tasks.mqar_probe import MQARProbe, blinded
-
-AT_ONCE = 2**16  # tokens
 
 
 class LoadDistance(Evaluation):
@@ -69,7 +68,7 @@ class LoadDistance(Evaluation):
 
     def _cell(self, trained: Trained, probe: MQARProbe, index: int, load: Pairs) -> dict[str, Any]:
         seen, blind = [], []
-        for examples in torch.arange(self.rows, device=trained.device).split(max(1, AT_ONCE // load.seq_len)):
+        for examples in torch.arange(self.rows, device=trained.device).split(rows_together(load.seq_len)):
             batch = probe.sample("test", index, examples, trained.device)
             seen.append(_right(trained, batch))
             others = blinded(batch, probe.vocab_size, examples, probe.seed)

@@ -16,13 +16,18 @@ from zoo.results.outcome import InGroup, Score
 from zoo.tasks.base import IGNORED, Batch
 from zoo.tasks.groups import Group
 
-TOKENS_AT_ONCE = 2**16  # in an evaluation on a GPU
+TOKENS_AT_ONCE = 2**16  # in an evaluation
 TRAIN_EVERY = 50  # steps between two train rows; an epoch's end makes one as well
 
 
+def rows_together(seq_len: int) -> int:
+    """As many rows as have TOKENS_AT_ONCE, at least one."""
+    return max(1, TOKENS_AT_ONCE // seq_len)
+
+
 def rows_at_once(asked: int, seq_len: int, device: str) -> int:
-    """In an evaluation: on a GPU, which few rows leave idle, up to 256, or TOKENS_AT_ONCE of tokens."""
-    return asked if device == "cpu" else max(asked, min(256, TOKENS_AT_ONCE // seq_len))
+    """As many as asked; on a GPU, which few rows leave idle, up to 256 or TOKENS_AT_ONCE of tokens."""
+    return asked if device == "cpu" else max(asked, min(256, rows_together(seq_len)))
 
 
 class Tally:
