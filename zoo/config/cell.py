@@ -15,11 +15,12 @@ SCHEMA = 1  # raise it when the meaning of a cell changes: every run id changes 
 # keys that say where and how to run, not what
 MACHINE_ONLY = ("results", "logger", "kernels", "population", "rerun", "keep_weights")
 MACHINE_ONLY_TRAINER = ("accelerator", "step", "threads", "checkpoint_every", "checkpoint_seconds")
-UNSAID = {"loss": "answers"}  # top keys that decide something only where they are not so
-EMPTY = {"callbacks": []}  # of a trainer: settings that decide something only where they are not so
-LATER = {
-    ("zoo.mixers.attention.Attention", "dropout"): 0.0
-}  # settings added since, and what they were before
+# Settings added since the first cells, and what was so before them: who says that is named as before.
+USUAL: dict[str, dict[str, Any]] = {  # by group, "cell" for top keys, or by _target_ of a mixer
+    "cell": {"loss": "answers"},
+    "trainer": {"callbacks": []},
+    "zoo.mixers.attention.Attention": {"dropout": 0.0},
+}
 VARIED = ("lr", "seed")  # cells that differ in these alone make one point of a plot
 
 
@@ -163,7 +164,7 @@ class Cell:
     @property
     def science(self) -> dict[str, Any]:
         """What decides the numbers: the config without folders, logger, machine and legend texts."""
-        left_out = (*MACHINE_ONLY, *UNSAID)
+        left_out = (*MACHINE_ONLY, *USUAL["cell"])
         config = {key: value for key, value in self.config.items() if key not in left_out} | self.said
         if isinstance(start := config.pop("start", None), str):
             config["start"] = Path(start).name  # wherever it lies
@@ -171,18 +172,16 @@ class Cell:
             config["start"] = start  # words, of a point
         for group in ("mixer", "block", "model", "trainer"):
             config[group] = {k: v for k, v in config[group].items() if k != "about"}
-        config["mixer"] = _as_named_before(config["mixer"])
-        config["model"]["layers"] = [_as_named_before(layer) for layer in config["model"]["layers"]]
+        config["mixer"] = _unusual(config["mixer"])
+        config["model"]["layers"] = [_unusual(layer) for layer in config["model"]["layers"]]
         trainer = {k: v for k, v in config["trainer"].items() if k not in MACHINE_ONLY_TRAINER}
-        config["trainer"] = {k: v for k, v in trainer.items() if k not in EMPTY or v != EMPTY[k]}
+        config["trainer"] = _unusual(trainer, "trainer")
         return config | {"mixer_name": self.mixer, "schema": SCHEMA}
 
     @property
     def said(self) -> dict[str, Any]:
         """Top keys that are not as usual, and decide what a task asks."""
-        return {
-            key: self.config[key] for key, usual in UNSAID.items() if self.config.get(key, usual) != usual
-        }
+        return _unusual({key: self.config[key] for key in USUAL["cell"] if key in self.config}, "cell")
 
     @cached_property
     def run_id(self) -> str:
@@ -213,16 +212,19 @@ class Cell:
         return " ".join(self.overrides) or "(all defaults)"
 
 
-def _as_named_before(mixer: dict[str, Any]) -> dict[str, Any]:
-    """Without the settings of LATER that say what was so before: cells of older records keep their names."""
-    target = mixer.get("_target_", "")
-    return {k: v for k, v in mixer.items() if (target, k) not in LATER or LATER[target, k] != v}
+def _unusual(settings: dict[str, Any], group: str | None = None) -> dict[str, Any]:
+    """Without those of USUAL that say what was so before."""
+    usual = _usual(settings, group)
+    return {key: value for key, value in settings.items() if key not in usual or usual[key] != value}
 
 
 def as_named_today(mixer: dict[str, Any]) -> dict[str, Any]:
-    """With the settings of LATER that an older record lacks."""
-    since = {key: value for (target, key), value in LATER.items() if target == mixer.get("_target_")}
-    return since | mixer
+    """With the settings of USUAL that an older record lacks."""
+    return _usual(mixer) | mixer
+
+
+def _usual(settings: dict[str, Any], group: str | None = None) -> dict[str, Any]:
+    return USUAL.get(group or settings.get("_target_", ""), {})
 
 
 def hashed(value: Any) -> str:
