@@ -24,7 +24,7 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.records import cells
+from analysis.records import cells, written
 from analysis.records.readable import readable
 from analysis.records.where import where
 from analysis.statistics import learning_rate
@@ -36,17 +36,6 @@ COLUMNS = ("claim", "ahead", "behind", "slice")
 MEAN = "mean"
 LEVEL = 0.05
 HOLDS, OPEN, REVERSED = "holds", "not shown", "the other way round"
-
-
-def read(path: Path) -> pd.DataFrame:
-    """The CSV above.  ValueError, one line: it is not there, or lacks a column."""
-    if not path.is_file():
-        raise ValueError(f"There is no {path}: give a CSV with the columns {', '.join(COLUMNS)}.")
-    table = pd.read_csv(path, comment="#", dtype=str, keep_default_na=False)
-    absent = [name for name in COLUMNS if name not in table]
-    if absent:
-        raise ValueError(f"{path} lacks the column {absent[0]!r}: it needs {', '.join(COLUMNS)}.")
-    return table
 
 
 def check(table: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
@@ -103,7 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         table, *unread, _ = readable(options.results)
-        checked = check(table, read(options.claims))
+        checked = check(table, written.read(options.claims, COLUMNS))
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
-from analysis.records import cells
+from analysis.records import cells, written
 from analysis.records.readable import readable
 from analysis.statistics import learning_rate
 from analysis.statistics.points import points
@@ -36,13 +36,8 @@ OK, OFF, MISSING = "ok", "OFF", "MISSING"
 
 
 def read(path: Path) -> pd.DataFrame:
-    """The CSV above, fields that name the point as text.  Raises ValueError when a column is missing."""
-    if not path.is_file():
-        raise ValueError(f"There is no {path}: give a CSV with the columns {', '.join(NEEDED)} and mixer.")
-    table = pd.read_csv(path, comment="#", dtype=str, keep_default_na=False)
-    absent = [name for name in NEEDED if name not in table]
-    if absent:
-        raise ValueError(f"{path} lacks the column {absent[0]!r}: it needs {', '.join(NEEDED)}.")
+    """The CSV above, fields that name the point as text.  ValueError: it is not there, or lacks a column."""
+    table = written.read(path, NEEDED, also=" and mixer")
     return table.astype({"accuracy": float, "tolerance": float})
 
 

@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+from pathlib import Path
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's job in the background is deaf to Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -10,6 +11,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import torch
+
+from tests.command import Zoo
 
 gc.disable()  # until all is collected: to look through what is imported and stays takes a quarter of the time
 
@@ -26,6 +29,13 @@ LONGEST = (
 def _one_thread_and_seeded() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Zoo:
+    """`python -m zoo.run` in this process, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return Zoo(monkeypatch, capfd)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups

@@ -202,12 +202,6 @@ def _goes_on(cell: Any, folder: Path) -> None:
         assert torch.equal(named[name], parameter) and named[name].requires_grad == parameter.requires_grad
 
 
-@pytest.fixture
-def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Zoo:
-    monkeypatch.chdir(tmp_path)
-    return Zoo(monkeypatch, capfd)
-
-
 REFUSED = {
     "adaptation.rank=0": "adaptation.rank (=0) must be at least 1.",
     "adaptation.rank=null": "adaptation.rank (=None) and adaptation.alpha (=64.0) go together: give both.",

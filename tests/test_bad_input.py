@@ -67,12 +67,6 @@ COMMANDS = [
 COMPOSER = composer(TOYS)
 
 
-@pytest.fixture
-def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Zoo:
-    monkeypatch.chdir(tmp_path)
-    return Zoo(monkeypatch, capfd)
-
-
 @pytest.mark.parametrize(("overrides", "says"), BAD, ids=[" ".join(overrides) for overrides, _ in BAD])
 def test_a_cell_is_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overrides: list[str], says: str

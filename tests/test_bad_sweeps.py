@@ -43,12 +43,6 @@ BAD = [
 ]
 
 
-@pytest.fixture
-def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Zoo:
-    monkeypatch.chdir(tmp_path)
-    return Zoo(monkeypatch, capfd)
-
-
 @pytest.mark.parametrize(("words", "says"), BAD, ids=[" ".join(words) for words, _ in BAD])
 def test_a_sweep_is_refused_in_one_line(zoo: Zoo, tmp_path: Path, words: list[str], says: str):
     code, out, err = zoo("-m", *SMALL, *words)

@@ -29,12 +29,6 @@ SAID = "interrupted; the same command goes on where this one stopped\n"
 TRIES, MOMENTS = 4, 40
 
 
-@pytest.fixture
-def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Zoo:
-    monkeypatch.chdir(tmp_path)
-    return Zoo(monkeypatch, capfd)
-
-
 # What is raised where it is dropped
 
 

@@ -29,12 +29,6 @@ SLOW = (
 )
 
 
-@pytest.fixture
-def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Zoo:
-    monkeypatch.chdir(tmp_path)
-    return Zoo(monkeypatch, capfd)
-
-
 def folders(place: Path) -> list[Path]:
     return sorted(path for path in (place / "results").iterdir() if path.is_dir() and path.name[0] != ".")
 

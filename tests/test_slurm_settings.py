@@ -33,12 +33,6 @@ def settings(**changes: object) -> SlurmSettings:
     return made
 
 
-@pytest.fixture
-def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Zoo:
-    monkeypatch.chdir(tmp_path)
-    return Zoo(monkeypatch, capfd)
-
-
 BAD = [
     ({"use_srun": False}, "hydra.launcher.use_srun (=False) would lose work: SLURM signals only"),
     ({"timeout_min": 1}, "hydra.launcher.signal_delay_s (=120) must be shorter than the time limit"),

@@ -93,12 +93,6 @@ def test_it_begins_where_the_other_ended(trained: Path, tmp_path: Path, monkeypa
         torch.testing.assert_close(after[name], tensor, rtol=0, atol=0, msg=name)
 
 
-@pytest.fixture
-def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Zoo:
-    monkeypatch.chdir(tmp_path)
-    return Zoo(monkeypatch, capfd)
-
-
 REFUSED = {
     "d_model=8": "embedding is 128x16 there and 128x8 here",
     "mixer.bias=false": "blocks.1.mixer.qkv.proj.bias 48 has no place in it",

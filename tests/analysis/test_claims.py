@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from analysis import claims
+from analysis.records import written as csv
 from analysis.statistics.paired import holm
 from tests.analysis import study
 
@@ -68,5 +69,5 @@ def test_a_claim_about_nothing_is_one_line(
 
 
 def test_the_claims_of_studies_can_be_read() -> None:
-    found = [claims.read(path) for path in SWEEPS.glob("*.claims.csv")]
+    found = [csv.read(path, claims.COLUMNS) for path in SWEEPS.glob("*.claims.csv")]
     assert found and all(len(table) for table in found)

@@ -37,15 +37,13 @@ def _start(cell: Cell) -> dict[str, str]:
     said = {"start": cell.start} if cell.start else {}
     if recipe := cell.adaptation:
         found = adapted(cell)
-        low = (
-            [f"rank {recipe.rank}, alpha {recipe.alpha:g} on {', '.join(recipe.targets)}"]
-            if recipe.rank
-            else []
-        )
-        how = "; ".join([*low, *([f"whole: {', '.join(recipe.train)}"] if recipe.train else [])])
-        said["adaptation"] = (
-            f"{found.trained:,} of {found.total:,} parameters train ({found.share:.2%}); {how}"
-        )
+        how = []
+        if recipe.rank:
+            how.append(f"rank {recipe.rank}, alpha {recipe.alpha:g} on {', '.join(recipe.targets)}")
+        if recipe.train:
+            how.append(f"whole: {', '.join(recipe.train)}")
+        train = f"{found.trained:,} of {found.total:,} parameters train ({found.share:.2%})"
+        said["adaptation"] = "; ".join([train, *how])
     return said
 
 
