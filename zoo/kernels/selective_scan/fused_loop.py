@@ -2,14 +2,17 @@
 
 A block is BLOCK steps of as many sequences as CACHED scalars allow.  All that is not sequential is done for
 the block at once; a step itself is one fused multiply-add in place.  Forward keeps the state at the start of
-each block, backward rebuilds the block from it: a [B T D N] tensor never exists.
+each block, backward rebuilds the block from it: a [B T D N] tensor never exists.  The buffers of a block are
+made once and used by all: memory that is new to each would not be in the cache.
 
 P members of a population (1 without one), B sequences, T time, Q steps of a block, N state, D channels.
 Inside, N stands before D: the long dimension is the contiguous one, and broadcasts run along it.
 """
 
 import math
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -71,19 +74,23 @@ class _Scan(Function):
         return _Scan.apply(*all_members_first(info.batch_size, in_dims, inputs)), (0, 0, 0)
 
 
+class _Buffer(NamedTuple):
+    whole: Float[Tensor, "P b Q N D"]
+    steps: tuple[Tensor, ...]  # its Q views
+
+
 def _forward(u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, h: Tensor) -> tuple[Tensor, ...]:
     y, last = torch.empty_like(u), torch.empty_like(h, memory_format=torch.contiguous_format)
-    length = u.shape[2]
-    starts = h.new_empty(-(-length // BLOCK), *h.shape)
+    starts = h.new_empty(-(-u.shape[2] // BLOCK), *h.shape)
+    rates, buffers = _along_steps(A) * LOG2_E, _buffers(A, 2)
     for rows in _tiles(u, A):
         state = h[:, rows]
-        for i in range(len(starts)):
-            steps = slice(i * BLOCK, (i + 1) * BLOCK)
+        for i, at in enumerate(_blocks(u, rows)):
             starts[i, :, rows] = state
-            u_, dt_, B_ = (_cut(s, rows, steps) for s in (u, dt, B))
-            _, states = _states(u_, dt_, B_, A, starts[i, :, rows])
-            y[:, rows, steps] = _dot_n(_cut(C, rows, steps), states).movedim(0, 2)
-            state = states[-1]
+            decay, states = buffers(*u[at].shape[:3])
+            _run(decay, states, u[at], dt[at], B[at], rates, starts[i, :, rows])
+            y[at] = _dot_n(C[at], states.whole)
+            state = states.steps[-1]
         last[:, rows] = state
     return y, last, starts
 
@@ -94,25 +101,40 @@ def _backward(
     """Per block: rebuild h, run its gradient G backwards in time, read all other gradients off the two."""
     du, ddt, dB, dC = (torch.empty_like(s) for s in (u, dt, B, C))
     dA, dh = torch.zeros_like(A), torch.empty_like(dlast)
+    A, buffers = _along_steps(A), _buffers(A, 3)
     for rows in _tiles(u, A):
         later = dlast[:, rows]  # what the block's last state owes to everything after it
-        for i in reversed(range(len(starts))):
-            steps = slice(i * BLOCK, (i + 1) * BLOCK)
-            u_, dt_, B_, C_, dy_ = (_cut(s, rows, steps) for s in (u, dt, B, C, dy))
-            start = starts[i, :, rows]
-            decay, h = _states(u_, dt_, B_, A, start)
-            G = _adjoint(decay, dy_, C_, later)
-            du[:, rows, steps] = _dot_n(B_, G).movedim(0, 2)
-            dB[:, rows, steps] = _dot_d(G, u_).movedim(0, 2)
-            dC[:, rows, steps] = _dot_d(h, dy_).movedim(0, 2)
-            G.mul_(decay)
-            later = G[0].clone()
-            G[1:].mul_(h[:-1])  # G is now the gradient of the exponent dt A
-            G[0].mul_(start)
-            dA += torch.mul(G, dt_[..., None, :], out=h).sum((0, 2))
-            ddt[:, rows, steps] = G.mul_(A[:, None]).sum(-2).movedim(0, 2)
+        for i, at in reversed(list(enumerate(_blocks(u, rows)))):
+            u_, dt_, B_, C_, dy_ = (s[at].contiguous() for s in (u, dt, B, C, dy))  # read more than once
+            decay, h, owed = buffers(*u_.shape[:3])
+            start, G = starts[i, :, rows], owed.whole
+            _run(decay, h, u_, dt_, B_, A * LOG2_E, start)
+            _run_back(owed, decay, dy_, C_, later)
+            du[at], dB[at], dC[at] = _dot_n(B_, G), _dot_d(G, u_), _dot_d(h.whole, dy_)
+            G.mul_(decay.whole)
+            later = owed.steps[0].clone()
+            G[:, :, 1:].mul_(h.whole[:, :, :-1])  # G is now the gradient of the exponent dt A
+            owed.steps[0].mul_(start)
+            dA += torch.mul(G, dt_[..., None, :], out=h.whole).sum((1, 2))
+            ddt[at] = G.mul_(A).sum(-2)
         dh[:, rows] = later
     return du, ddt, dA, dB, dC, dh
+
+
+def _along_steps(A: Tensor) -> Tensor:
+    """[P N D] -> [P 1 1 N D], contiguous: a broadcast against the grain takes seven times as long."""
+    return A[:, None, None].contiguous()
+
+
+def _buffers(like: Tensor, count: int) -> Callable[[int, int, int], list[_Buffer]]:
+    """From P, b and Q to so many buffers; the last rows and the last steps may be fewer."""
+
+    @cache
+    def made(*sizes: int) -> list[_Buffer]:
+        fresh = (like.new_empty(*sizes, *like.shape[-2:]) for _ in range(count))
+        return [_Buffer(whole, whole.unbind(2)) for whole in fresh]
+
+    return made
 
 
 def _tiles(u: Tensor, A: Tensor) -> list[slice]:
@@ -122,36 +144,35 @@ def _tiles(u: Tensor, A: Tensor) -> list[slice]:
     return [slice(lo, lo + each) for lo in range(0, sequences, each)]
 
 
-def _cut(s: Tensor, rows: slice, steps: slice) -> Tensor:
-    """[P B T X] -> [Q P b X], a view."""
-    return s[:, rows, steps].movedim(2, 0)
+def _blocks(u: Tensor, rows: slice) -> Iterator[tuple[slice, slice, slice]]:
+    """Where in [P B T X] the blocks of these rows lie."""
+    for lo in range(0, u.shape[2], BLOCK):
+        yield slice(None), rows, slice(lo, lo + BLOCK)
 
 
-def _states(u: Tensor, dt: Tensor, B: Tensor, A: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """The block's decays and states, both [Q P b N D].  exp2 takes under half the time of exp on a CPU."""
-    decay = torch.mul(dt[..., None, :], (A * LOG2_E)[:, None]).exp2_()
-    h = torch.mul(u[..., None, :], B[..., None])
-    for decay_t, h_t in zip(decay.unbind(0), h.unbind(0), strict=True):
+def _run(decay: _Buffer, h: _Buffer, u: Tensor, dt: Tensor, B: Tensor, rates: Tensor, state: Tensor) -> None:
+    """Fill in the block's decays and states.  exp2 takes under half the time of exp on a CPU."""
+    torch.mul(dt[..., None, :], rates, out=decay.whole).exp2_()
+    torch.mul(u[..., None, :], B[..., None], out=h.whole)
+    for decay_t, h_t in zip(decay.steps, h.steps, strict=True):
         h_t.addcmul_(decay_t, state)
         state = h_t
-    return decay, h
 
 
-def _adjoint(decay: Tensor, dy: Tensor, C: Tensor, later: Tensor) -> Tensor:
-    """dLoss/dh of each step, [Q P b N D]: its own output's share and the decayed share of the next step."""
-    G = torch.mul(dy[..., None, :], C[..., None])
-    steps, decays = G.unbind(0), decay.unbind(0)
+def _run_back(owed: _Buffer, decay: _Buffer, dy: Tensor, C: Tensor, later: Tensor) -> None:
+    """Fill in dLoss/dh of each step: its own output's share and the decayed share of the next step."""
+    torch.mul(dy[..., None, :], C[..., None], out=owed.whole)
+    steps = owed.steps
     steps[-1].add_(later)
     for t in range(len(steps) - 1, 0, -1):
-        steps[t - 1].addcmul_(decays[t], steps[t])
-    return G
+        steps[t - 1].addcmul_(decay.steps[t], steps[t])
 
 
 def _dot_n(s: Tensor, h: Tensor) -> Tensor:
-    """[Q P b N], [Q P b N D] -> [Q P b D]."""
+    """[P b Q N], [P b Q N D] -> [P b Q D]."""
     return torch.bmm(s.reshape(-1, 1, s.shape[-1]), h.flatten(0, 2)).view(*h.shape[:3], h.shape[-1])
 
 
 def _dot_d(h: Tensor, s: Tensor) -> Tensor:
-    """[Q P b N D], [Q P b D] -> [Q P b N]."""
+    """[P b Q N D], [P b Q D] -> [P b Q N]."""
     return torch.bmm(s.reshape(-1, 1, s.shape[-1]), h.flatten(0, 2).mT).view(*h.shape[:4])
