@@ -1,6 +1,6 @@
 """Too much to hold, or too long ago: accuracy by load and distance, a panel a mixer and setting."""
 
-import textwrap
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -20,7 +20,7 @@ from analysis.statistics.points import in_words
 
 MOST = 16  # panels; of more settings, each series shows the one of largest capacity
 SURE = 2.0  # standard errors over the blind: fewer, and it is no better than they are
-COLOURS = "cividis"
+COLOURS, TRAINED = "cividis", "#FF5050"
 ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_resident"]
 
 
@@ -36,10 +36,12 @@ def figure(study: Study, style: Style) -> Picture:
     shown = _largest(limits) if len(limits) > MOST else limits
     left = " Of each mixer the setting of largest capacity." if len(shown) < len(limits) else ""
     says = [
-        "Accuracy on rows of n pairs, filler, and then all n queries. White line: where it crosses 90 %. "
-        "Dots: no better than the blind, who see other keys and can guess among the values alone. capacity: "
-        "pairs held at 90 % when nothing stands between; half-life: distance at which the fewest pairs have "
-        f"lost half of their lead over the blind; brackets: 95 %, seeds and rows drawn again.{left}"
+        "Too much to hold, or too long ago? Accuracy on rows of n pairs, filler, and then all n queries. "
+        "White line: 90 % recalled. Dotted: as many pairs, and rows as long, as in training. White dots: no "
+        "better than the blind, who see other keys and can only guess among the values. Grey: a row has no "
+        "room. Holds: the pairs at which accuracy falls to 90 % when nothing stands between. Half-life: the "
+        "tokens after which the fewest pairs have lost half of their lead over the blind. Brackets: 95 %, "
+        f"seeds and rows drawn again.{left}"
     ]
     return Picture(_draw(rows, shown, says[0], style), rows, says, {"limits": limits})
 
@@ -51,14 +53,14 @@ def _largest(limits: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw(rows: pd.DataFrame, limits: pd.DataFrame, caption: str, style: Style) -> Figure:
-    figure, axes, columns = page.multiples(len(limits), style, most=style.across)
+    figure, axes, _ = page.multiples(len(limits), style, most=style.across)
     style_of = looks(limits)
-    letters = int(0.8 * figure.get_figwidth() / columns * 122 / small())
+    one_width = len(set(limits["d_model"])) == 1
     loads, distances = sorted(set(rows["num_kv_pairs"])), sorted(set(rows["distance"]))
     for ax, row in zip(axes, limits.to_dict("records"), strict=True):
-        of_point = rows.loc[rows["point"] == row["point"]]
-        _panel(ax, of_point, loads, distances)
-        lines = textwrap.wrap(in_words(row), letters) + textwrap.wrap(in_numbers(row), letters)
+        _panel(ax, rows.loc[rows["point"] == row["point"]], loads, distances)
+        name = f"{row['series']} {row['knobs']}".strip() if one_width else in_words(row)
+        lines = [name, f"{row['state_resident']:,} scalars of state", *in_numbers(row, loads, distances)]
         ax.set_title("\n".join(lines), fontsize=small(), color=style_of[row["series"]].colour)
     scale = ScalarMappable(Normalize(0, 100), matplotlib.colormaps[COLOURS])
     figure.colorbar(scale, ax=list(axes), label="Accuracy (per cent)", aspect=30, pad=0.02)
@@ -67,20 +69,26 @@ def _draw(rows: pd.DataFrame, limits: pd.DataFrame, caption: str, style: Style) 
     return figure
 
 
-def in_numbers(row: dict) -> str:
-    """ "capacity 8.1 [7.2, 9], half-life > 512": of a row of `limits`."""
-    names = {"capacity": "capacity", "half_life": "half-life"}
-    return ", ".join(f"{word} {_number(row, name)}" for name, word in names.items())
+def in_numbers(limits: dict, loads: list[int], distances: list[int]) -> list[str]:
+    """["holds 8.1 pairs [7.2, 9]", "half-life > 512 tokens"]: of a row of `limits` and its grid."""
+    half_life = _number(limits, "half_life", "tokens", distances)
+    never = "recalls nothing at the shortest distance"
+    return [
+        f"holds {_number(limits, 'capacity', 'pairs', loads)}",
+        f"half-life {half_life}" if half_life else never,
+    ]
 
 
-def _number(row: dict, name: str) -> str:
-    value, low, high = (row[key] for key in (name, f"{name}_low", f"{name}_high"))
-    if np.isnan(value):
-        return "-"
-    outside = {0.0: "below", np.inf: "beyond"}
-    if value in outside:
-        return f"{outside[value]} the grid"
-    return f"{value:.3g} [{', '.join('∞' if np.isinf(end) else f'{end:.3g}' for end in (low, high))}]"
+def _number(row: dict, name: str, unit: str, grid: list[int]) -> str:
+    """With its interval, where it has a width; "": there is no such number."""
+    ends = [row[key] for key in (name, f"{name}_low", f"{name}_high")]
+    if np.isnan(ends).any():
+        return ""
+    words = [
+        f"< {grid[0]}" if end == 0 else f"> {grid[-1]}" if np.isinf(end) else f"{end:.3g}" for end in ends
+    ]
+    value, low, high = words
+    return f"{value} {unit}" + (f" [{low}, {high}]" if len(set(words)) > 1 else "")
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, loads: list[int], distances: list[int]) -> None:
@@ -88,11 +96,13 @@ def _panel(ax: Axes, rows: pd.DataFrame, loads: list[int], distances: list[int])
         name: rows.pivot(index="num_kv_pairs", columns="distance", values=name)
         .reindex(index=loads, columns=distances)
         .to_numpy(float)
-        for name in load_distance.VALUES
+        for name in [*load_distance.VALUES, "trained"]
     }
     ax.set_facecolor(PALE)
     ax.imshow(100 * wide["accuracy"], cmap=COLOURS, vmin=0, vmax=100, origin="lower", aspect="auto")
-    _boundary(ax, wide["accuracy"])
+    known = ~np.isnan(wide["accuracy"])
+    _boundary(ax, wide["accuracy"] >= RECALL, known, color="white", linewidth=1.8)
+    _boundary(ax, wide["trained"] == 1, known, color=TRAINED, linewidth=1.4, linestyle=":")
     _guessed(ax, wide)
     ax.set_xticks(range(len(distances)), [f"{distance}" for distance in distances], rotation=90)
     ax.set_yticks(range(len(loads)), [f"{load}" for load in loads])
@@ -100,14 +110,14 @@ def _panel(ax: Axes, rows: pd.DataFrame, loads: list[int], distances: list[int])
     ax.tick_params(length=0)
 
 
-def _boundary(ax: Axes, accuracy: np.ndarray) -> None:
-    """Between neighbours of which one recalls and one does not."""
+def _boundary(ax: Axes, inside: np.ndarray, known: np.ndarray, **look: Any) -> None:
+    """Between neighbours of which one is inside and one is not."""
     for axis, lines in ((0, ax.hlines), (1, ax.vlines)):
-        one, other = (np.take(accuracy, range(*ends), axis) for ends in _pairs(accuracy.shape[axis]))
-        known = ~np.isnan(one) & ~np.isnan(other)
-        for y, x in np.argwhere(known & ((one >= RECALL) != (other >= RECALL))):
+        one, other = (np.take(inside, range(*ends), axis) for ends in _pairs(inside.shape[axis]))
+        both = np.logical_and(*(np.take(known, range(*ends), axis) for ends in _pairs(known.shape[axis])))
+        for y, x in np.argwhere(both & (one != other)):
             across, along = (y, x) if axis == 0 else (x, y)
-            lines(across + 0.5, along - 0.5, along + 0.5, color="white", linewidth=1.6)
+            lines(across + 0.5, along - 0.5, along + 0.5, **look)
 
 
 def _pairs(count: int) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -42,8 +42,9 @@ def answered(
 
 
 def surface(found: pd.DataFrame) -> pd.DataFrame:
-    """One row a point, load and distance: the means over its seeds; seeds."""
-    means = {name: (name, "mean") for name in VALUES}
+    """One row a point, load and distance: the means over its seeds; seeds; trained, 0: not known."""
+    means = {name: (name, "mean") for name in [*VALUES, "trained"]}
+    found = found if "trained" in found else found.assign(trained=0)
     return found.groupby(["point", *GRID], as_index=False).agg(**means, seeds=("run_id", "nunique"))
 
 

@@ -4,6 +4,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
 
 from analysis.drawing.style import SCREEN, rc
 from analysis.figures import load_distance as picture
@@ -18,6 +19,7 @@ def answers(run_id: str, accuracy, blind: float = 0.1, error: float = 0.0) -> pd
     rows = [
         {"run_id": run_id, "num_kv_pairs": n, "distance": d, "accuracy": accuracy(n, d), "error": error}
         | {"blind": blind if n < 16 else np.nan, "blind_error": 0.0 if n < 16 else np.nan, "guess": 1 / n}
+        | {"trained": int(n <= 4 and d <= 16)}
         for n, d in grid
     ]
     return pd.DataFrame(rows)
@@ -52,6 +54,19 @@ def test_intervals_are_of_seeds_and_of_rows() -> None:
     assert 3 < noisy["capacity_low"] < 3.8 and 4.2 < noisy["capacity_high"] < 5.5
 
 
+def lines(ax, colour: str) -> list[np.ndarray]:  # type: ignore[no-untyped-def]
+    parts = [part for part in ax.collections if to_hex(part.get_color()[0]) == to_hex(colour)]
+    return [line for part in parts for line in part.get_segments()]
+
+
+def test_limits_are_said_with_their_intervals() -> None:
+    row = {"capacity": 8.14, "capacity_low": 0.0, "capacity_high": np.inf, "half_life": np.inf}
+    row |= {"half_life_low": 30.0, "half_life_high": np.inf}
+    assert picture.in_numbers(row, [2, 16], [4, 128]) == [
+        "holds 8.14 pairs [< 2, > 16]", "half-life > 128 tokens [30, > 128]",
+    ]  # fmt: skip
+
+
 def asked(*accuracies) -> study.Asked:  # type: ignore[no-untyped-def]
     records = [study.record(f"mixer{i}", 0.5, state=10 * i) for i in range(len(accuracies))]
     found = [answers(r["run_id"], each) for r, each in zip(records, accuracies, strict=True)]
@@ -65,11 +80,16 @@ def test_the_picture_shows_the_boundary_what_was_not_asked_and_what_is_a_guess()
     first, second = found.figure.axes[:2]
     image = first.images[0].get_array()
     assert image.shape == (4, 6) and np.ma.getmaskarray(image).sum() == 6  # where 2 n tokens do not fit
-    lines = [line for part in first.collections for line in part.get_segments()]
-    assert len(lines) == 4 and {tuple(line[:, 1]) for line in lines} == {(1.5, 1.5)}  # between 4 and 8 pairs
+    white, dotted = lines(first, "white"), lines(first, picture.TRAINED)
+    assert len(white) == 4 and {tuple(line[:, 1]) for line in white} == {(1.5, 1.5)}  # between 4 and 8 pairs
+    assert len(dotted) == 3  # around what training had: 2 and 4 pairs, up to 16 tokens away
+    assert {tuple(line[:, 0]) for line in dotted if line[0, 0] == line[1, 0]} == {(2.5, 2.5)}
     assert first.lines[0].get_xdata().size == 0
     assert second.lines[0].get_xdata().size == 15  # all but those of 16 pairs, whose 1 / n is less
-    assert "half-life beyond the grid" in first.get_title() and "half-life -" in second.get_title()
+    assert first.get_title().splitlines()[2:] == ["holds 4.59 pairs", "half-life > 128 tokens"]
+    assert second.get_title().splitlines()[1:] == [
+        "10 scalars of state", "holds < 2 pairs", "recalls nothing at the shortest distance",
+    ]  # fmt: skip
     assert set(found.tables["limits"].columns) >= {"capacity", "half_life_high", "seeds", "series"}
 
 

@@ -140,6 +140,7 @@ def test_a_grid_of_load_and_distance_has_what_fits(held: Trained) -> None:
     cells = list(table[["num_kv_pairs", "distance"]].itertuples(index=False, name=None))
     assert cells == [(2, 4), (2, 8), (2, 16), (4, 8), (4, 16), (8, 16)]
     assert (table.seq_len == table.distance + 2 * table.num_kv_pairs).all()
+    assert table.trained.tolist() == [1, 1, 0, 0, 0, 0]  # 2 pairs, rows of 12
     assert (table.guess == 1 / table.num_kv_pairs).all() and table.accuracy.between(0, 1).all()
     assert table.blind.isna().tolist() == [n == 8 for n, _ in cells]  # 11 keys: 8 others are not to be had
     with pytest.raises(ValueError, match="no distance leaves room for its pairs"):

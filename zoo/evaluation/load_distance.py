@@ -24,7 +24,8 @@ class LoadDistance(Evaluation):
 
     accuracy; error: its standard error, from row to row.  blind, blind_error: the same where the keys of the
     context are replaced by others, so that only the row's values are left to guess from (NaN: the vocabulary
-    has too few keys).  guess: 1 / pairs, what such a guess scores at best.  rows: of each.
+    has too few keys).  guess: 1 / pairs, what such a guess scores at best.  rows: of each.  trained: 1 where
+    training had as many pairs and as long rows, 0 where it is asked for more.
 
     loads, distances: the grid; None: powers of two from 2 pairs to 4 times the most of the training, and from
     there to `farthest` times its longest row.
@@ -46,19 +47,19 @@ class LoadDistance(Evaluation):
             raise ValueError(
                 f"load_distance asks for pairs, and {type(task).__name__} has none: use task=mqar."
             )
-        grid = list(self._grid(trained, task))
+        most, longest = _most(task)
+        grid = list(self._grid(trained, task, most, longest))
         if not grid:
             raise ValueError("no distance leaves room for its pairs: a row needs 2 tokens a pair before it.")
         probe = MQARProbe(
             seed=task.seed, vocab_size=task.vocab_size, filler=task.filler, data="fixed", order="sequential",
             train=grid, valid=grid, test=grid,
         )  # fmt: skip
-        return pd.DataFrame([self._cell(trained, probe, i, load) for i, load in enumerate(grid)])
+        known = [int(load.num_kv_pairs <= most and load.seq_len <= longest) for load in grid]
+        rows = [self._cell(trained, probe, i, load) for i, load in enumerate(grid)]
+        return pd.DataFrame(rows).assign(trained=known)
 
-    def _grid(self, trained: Trained, task: MQAR) -> Iterator[Pairs]:
-        trained_on = task.loads("train")
-        most = max(load.num_kv_pairs for load in trained_on if isinstance(load, Pairs))
-        longest = max(load.seq_len for load in trained_on)
+    def _grid(self, trained: Trained, task: MQAR, most: int, longest: int) -> Iterator[Pairs]:
         loads = self.loads or _powers(2, min(4 * most, task.vocab_size // 2 - 1))
         for pairs in loads:
             for distance in self.distances or _powers(4, self.farthest * longest):
@@ -78,6 +79,12 @@ class LoadDistance(Evaluation):
         named = {"num_kv_pairs": pairs, "distance": load.seq_len - 2 * pairs, "seq_len": load.seq_len}
         scores = _scored("accuracy", "error", seen) | _scored("blind", "blind_error", blind)
         return named | scores | {"guess": 1 / pairs, "rows": self.rows}
+
+
+def _most(task: MQAR) -> tuple[int, int]:
+    """The most pairs and the longest row of training."""
+    loads = [load for load in task.loads("train") if isinstance(load, Pairs)]
+    return max(load.num_kv_pairs for load in loads), max(load.seq_len for load in loads)
 
 
 def _powers(first: int, last: int) -> list[int]:
