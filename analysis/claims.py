@@ -43,7 +43,6 @@ def check(table: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
 
     table: of `zoo.results.load`.  ValueError, one line: a condition that leaves no point or several.
     """
-    table = cells.identify(table)
     rows = claims.to_dict("records")
     found = [
         compare(*(scores(table, row[side], row["slice"]) for side in ("ahead", "behind"))) for row in rows

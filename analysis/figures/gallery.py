@@ -36,8 +36,10 @@ PICTURES = {
     "based_fig8": ("based_fig8", "frontier", "distance"),
     "zoology_fig2": ("zoology_fig2",),
     "se_attn_ablations": ("se_attn_ablations", "frontier", "distance"),
-    "mini_se_attn_selection": ("variants",),  # a question of ours
-    "mini_adapt": ("variants",),  # another
+    # questions of ours
+    **dict.fromkeys(
+        ("mini_se_attn_selection", "mini_adapt", "mini_adapt_recipes", "mini_adapt_shift"), ("variants",)
+    ),
     "state_scaling": ("state_scaling", "loads", "heat_map"),
     "zoology_update": ("frontier", "distance"),
     "zoology_compositional": ("frontier", "distance"),
@@ -51,7 +53,7 @@ PICTURES = {
     ),
 }
 MINI = "mini_"
-PART = {"mini_adapt": "lr == 0.003"}  # of a study whose other cells a picture could not tell from these
+PART = {"mini_adapt": "lr == 0.003"}  # its other cells read what these have trained with full attention
 GROWING = ("based_fig2_cpu",)  # sweeps that still run: no pictures of their archives are committed
 
 
@@ -60,7 +62,8 @@ class Study:
     """Results as pictures want them.
 
     home: a results folder or an archive of one.  where: a condition of `analysis.records.where` on the
-    columns of `zoo.results.load`; cells for which it does not hold are left out; "": all, or PART of a study.
+    columns of `zoo.results.load`; cells for which it does not hold are left out.  "": all, or PART of a
+    study; where some started from others, those that started from none are left out.
     """
 
     home: Path
@@ -108,7 +111,10 @@ class Study:
     @cached_property
     def _read(self) -> tuple[pd.DataFrame, list[str]]:
         found = readable.readable(self.home)
-        table, twice = readable.once(readable.kept(found.table, self.where or PART.get(self.name, "")))
+        part = found.table
+        if not self.where and "start" in part:
+            part = part.loc[part["start"].notna()]
+        table, twice = readable.once(readable.kept(part, self.where or PART.get(self.name, "")))
         return table, found.wrong + found.notes + twice
 
 

@@ -8,7 +8,7 @@ from analysis.drawing import page
 from analysis.drawing.figure import caption
 from analysis.drawing.style import GREY, INK, Style, family_colours, small
 from analysis.figures.gallery import Picture, Study
-from analysis.records.cells import slices, word
+from analysis.records.cells import settings, slices, word
 from analysis.statistics import scored
 
 SCORES = ("accuracy", "low", "high", "interval", "seeds", "chance")
@@ -31,11 +31,21 @@ def names(rows: pd.DataFrame) -> list[str]:
     """The label, and the settings in which points of its mixer differ: "SE-Attn, summary=mean_key"."""
     found = []
     for row in rows.to_dict("records"):
-        kin = rows.loc[rows["label"] == row["label"]]
-        told = [key for key in ("d_model", *scored.settings(rows)) if kin[key].astype(str).nunique() > 1]
-        words = " ".join(f"{key.removeprefix('mixer.')}={word(row[key])}" for key in told)
-        found.append(", ".join(filter(None, (row["label"], words))))
+        told = _told(rows.loc[rows["label"] == row["label"]])
+        words = [f"{key.partition('.')[2] or key}={word(row[key])}" for key in told if word(row[key])]
+        found.append(", ".join(filter(None, (row["label"], " ".join(words)))))
     return found
+
+
+def _told(kin: pd.DataFrame) -> list[str]:
+    """The settings that differ; of a recipe those alone that tell more than the ones before them."""
+    told, kinds = [], 1
+    for key in ("d_model", *settings(kin)):
+        apart = len(kin[[*told, key]].astype(str).drop_duplicates())
+        differs = not key.startswith("adaptation.") and kin[key].astype(str).nunique() > 1
+        if differs or apart > kinds:
+            told, kinds = [*told, key], apart
+    return told
 
 
 def draw(rows: pd.DataFrame, of_seeds: pd.DataFrame, said: str, style: Style) -> Figure:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 SAME_IN_ONE_PICTURE = ("task", "n_layers", "state_seq_len")
-NOT_A_KNOB = ("mixer.d_model", "mixer._target_")  # repeated elsewhere in the table
+COUNTED = ("adaptation.trained", "adaptation.share")  # what a recipe came to
 PRECISION = "precision"  # the trainer's: it changes what is computed, so no line mixes two
 NOT_A_LOAD = ("task.seed",)
 MISSING = ""
@@ -66,6 +66,12 @@ def load_axis(table: pd.DataFrame) -> str:
     if table.loc[table["split"] == "test", axis].isna().any():
         raise ValueError(f"A test slice of task {tasks} has no {axis}, its load.")
     return axis
+
+
+def settings(table: pd.DataFrame) -> list[str]:
+    """The columns that hold settings of the mixer, or of the recipe that adapted it."""
+    found = [str(name) for name in table if str(name).startswith(("mixer.", "adaptation."))]
+    return [name for name in found if name not in (*COUNTED, "mixer.d_model")]  # a column of its own
 
 
 def axis_in_words(axis: str) -> str:
@@ -178,7 +184,7 @@ def _check_lookalikes(table: pd.DataFrame) -> None:
 
 def _name(cells: pd.DataFrame) -> pd.DataFrame:
     """run_id, series and knobs for the cells of one mixer."""
-    names = sorted(c for c in map(str, cells.columns) if c.startswith("mixer.") and c not in NOT_A_KNOB)
+    names = sorted(settings(cells))
     words = {n.removeprefix("mixer."): [word(value) for value in cells[n]] for n in [*names, PRECISION]}
     width = [word(value) for value in cells["d_model"]]
     load = cells["load"].tolist()

@@ -40,11 +40,6 @@ def of_seeds(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def settings(table: pd.DataFrame) -> list[str]:
-    """The columns that hold settings of the mixer."""
-    return [str(name) for name in table.columns if str(name).startswith("mixer.") and name != "mixer.d_model"]
-
-
 def slice_keys(table: pd.DataFrame) -> list[str]:
     """The columns that a slice is made of: seq_len, num_kv_pairs."""
     return [part.split("=")[0] for part in str(table["slice"].iloc[0]).split(",")]
@@ -55,6 +50,6 @@ def _scored(table: pd.DataFrame, which: Slices) -> pd.DataFrame:
     for load in cells.loads(cells.named(table)).values():
         chosen = learning_rate.choose(load)
         rows = [points(load, chosen, split="test", slices=names) for names in which(load)]
-        about = load.drop_duplicates("point")[["point", *settings(load)]]
+        about = load.drop_duplicates("point")[["point", *cells.settings(load)]]
         frames.append(pd.concat(rows, ignore_index=True).merge(about, on="point", how="left"))
     return pd.concat(frames, ignore_index=True)

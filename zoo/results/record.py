@@ -142,7 +142,9 @@ class Outcome(TypedDict, total=False):
     step_form: Annotated[str | None, Doc("how steps were taken (`zoo.training.step`); none: none were")]
     start: Annotated[RunId, Doc("the cell whose weights it began with; absent: its own, drawn from `seed`")]
     fresh: Annotated[list[str], Doc("tensors that the start did not have: a swapped mixer's own")]
-    adaptation: Annotated[dict[str, Any], Doc("the recipe, how many weights it trained, and their share")]
+    adaptation: Annotated[
+        dict[str, Any], Doc("columns adaptation.<key>: recipe, weights `trained`, their share")
+    ]
     weights: Annotated[str | None, Doc("SHA-256 of weights.safetensors; none: none are kept")]
 
 
