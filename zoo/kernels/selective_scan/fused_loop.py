@@ -38,13 +38,13 @@ def selective_scan_fused_loop(
     if state is None:
         state = A.new_zeros(x.shape[0], *A.shape)
     wide = torch.promote_types(torch.promote_types(x.dtype, A.dtype), torch.float32)
-    u = (dt * x).to(wide)
-    y, last, _ = _Scan.apply(u, dt.to(wide), A.mT.to(wide), B.to(wide), C.to(wide), state.mT.to(wide))
+    inputs = (s.to(wide) for s in (x, dt, A.mT, B, C, state.mT))
+    y, last, _ = _Scan.apply(*inputs)
     return y.to(x.dtype), last.mT
 
 
 class _Scan(Function):
-    """(u = dt x, dt: [*P B T D], A: [*P N D], B, C: [*P B T N], h: [*P B N D]) -> y, last h, blocks' h."""
+    """(x, dt: [*P B T D], A: [*P N D], B, C: [*P B T N], h: [*P B N D]) -> y, last h, blocks' h."""
 
     @staticmethod
     def forward(*inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
@@ -61,12 +61,12 @@ class _Scan(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
-        u, dt, A, B, C, starts = ctx.saved_tensors
+        x, dt, A, B, C, starts = ctx.saved_tensors
         dy, dlast, _ = grads
-        if u.ndim == 4:
-            return _backward(u, dt, A, B, C, starts, dy, dlast)
-        u, dt, A, B, C, dy, dlast = (s[None] for s in (u, dt, A, B, C, dy, dlast))
-        return tuple(g[0] for g in _backward(u, dt, A, B, C, starts, dy, dlast))
+        if x.ndim == 4:
+            return _backward(x, dt, A, B, C, starts, dy, dlast)
+        x, dt, A, B, C, dy, dlast = (s[None] for s in (x, dt, A, B, C, dy, dlast))
+        return tuple(g[0] for g in _backward(x, dt, A, B, C, starts, dy, dlast))
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor) -> tuple[Any, Any]:  # pyright: ignore
@@ -79,16 +79,17 @@ class _Buffer(NamedTuple):
     steps: tuple[Tensor, ...]  # its Q views
 
 
-def _forward(u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, h: Tensor) -> tuple[Tensor, ...]:
-    y, last = torch.empty_like(u), torch.empty_like(h, memory_format=torch.contiguous_format)
-    starts = h.new_empty(-(-u.shape[2] // BLOCK), *h.shape)
+def _forward(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, h: Tensor) -> tuple[Tensor, ...]:
+    y, last = torch.empty_like(x), torch.empty_like(h, memory_format=torch.contiguous_format)
+    starts = h.new_empty(-(-x.shape[2] // BLOCK), *h.shape)
     rates, buffers = _along_steps(A) * LOG2_E, _buffers(A, 2)
-    for rows in _tiles(u, A):
+    for rows in _tiles(x, A):
         state = h[:, rows]
-        for i, at in enumerate(_blocks(u, rows)):
+        for i, at in enumerate(_blocks(x, rows)):
             starts[i, :, rows] = state
-            decay, states = buffers(*u[at].shape[:3])
-            _run(decay, states, u[at], dt[at], B[at], rates, starts[i, :, rows])
+            dt_ = dt[at].contiguous()  # as all that is read more than once
+            decay, states = buffers(*dt_.shape[:3])
+            _run(decay, states, dt_ * x[at], dt_, B[at], rates, starts[i, :, rows])
             y[at] = _dot_n(C[at], states.whole)
             state = states.steps[-1]
         last[:, rows] = state
@@ -96,29 +97,31 @@ def _forward(u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, h: Tensor) 
 
 
 def _backward(
-    u: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, starts: Tensor, dy: Tensor, dlast: Tensor
+    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, starts: Tensor, dy: Tensor, dlast: Tensor
 ) -> tuple[Tensor, ...]:
     """Per block: rebuild h, run its gradient G backwards in time, read all other gradients off the two."""
-    du, ddt, dB, dC = (torch.empty_like(s) for s in (u, dt, B, C))
+    dx, ddt, dB, dC = (torch.empty_like(s) for s in (x, dt, B, C))
     dA, dh = torch.zeros_like(A), torch.empty_like(dlast)
     A, buffers = _along_steps(A), _buffers(A, 3)
-    for rows in _tiles(u, A):
+    rates = A * LOG2_E
+    for rows in _tiles(x, A):
         later = dlast[:, rows]  # what the block's last state owes to everything after it
-        for i, at in reversed(list(enumerate(_blocks(u, rows)))):
-            u_, dt_, B_, C_, dy_ = (s[at].contiguous() for s in (u, dt, B, C, dy))  # read more than once
-            decay, h, owed = buffers(*u_.shape[:3])
-            start, G = starts[i, :, rows], owed.whole
-            _run(decay, h, u_, dt_, B_, A * LOG2_E, start)
+        for i, at in reversed(list(enumerate(_blocks(x, rows)))):
+            x_, dt_, B_, C_, dy_ = (s[at].contiguous() for s in (x, dt, B, C, dy))
+            decay, h, owed = buffers(*x_.shape[:3])
+            u, start, G = dt_ * x_, starts[i, :, rows], owed.whole
+            _run(decay, h, u, dt_, B_, rates, start)
             _run_back(owed, decay, dy_, C_, later)
-            du[at], dB[at], dC[at] = _dot_n(B_, G), _dot_d(G, u_), _dot_d(h.whole, dy_)
+            du = _dot_n(B_, G)
+            dx[at], dB[at], dC[at] = du * dt_, _dot_d(G, u), _dot_d(h.whole, dy_)
             G.mul_(decay.whole)
             later = owed.steps[0].clone()
             G[:, :, 1:].mul_(h.whole[:, :, :-1])  # G is now the gradient of the exponent dt A
             owed.steps[0].mul_(start)
             dA += torch.mul(G, dt_[..., None, :], out=h.whole).sum((1, 2))
-            ddt[at] = G.mul_(A).sum(-2)
+            ddt[at] = G.mul_(A).sum(-2).addcmul_(du, x_)
         dh[:, rows] = later
-    return du, ddt, dA, dB, dC, dh
+    return dx, ddt, dA, dB, dC, dh
 
 
 def _along_steps(A: Tensor) -> Tensor:
@@ -137,21 +140,21 @@ def _buffers(like: Tensor, count: int) -> Callable[[int, int, int], list[_Buffer
     return made
 
 
-def _tiles(u: Tensor, A: Tensor) -> list[slice]:
+def _tiles(x: Tensor, A: Tensor) -> list[slice]:
     """The sequences that go through a block together."""
-    sequences = u.shape[1]
+    sequences = x.shape[1]
     each = max(1, CACHED // (BLOCK * A.numel()))
     return [slice(lo, lo + each) for lo in range(0, sequences, each)]
 
 
-def _blocks(u: Tensor, rows: slice) -> Iterator[tuple[slice, slice, slice]]:
+def _blocks(x: Tensor, rows: slice) -> Iterator[tuple[slice, slice, slice]]:
     """Where in [P B T X] the blocks of these rows lie."""
-    for lo in range(0, u.shape[2], BLOCK):
+    for lo in range(0, x.shape[2], BLOCK):
         yield slice(None), rows, slice(lo, lo + BLOCK)
 
 
 def _run(decay: _Buffer, h: _Buffer, u: Tensor, dt: Tensor, B: Tensor, rates: Tensor, state: Tensor) -> None:
-    """Fill in the block's decays and states.  exp2 takes under half the time of exp on a CPU."""
+    """Fill in the block's decays and states; u is dt x.  exp2 takes under half the time of exp on a CPU."""
     torch.mul(dt[..., None, :], rates, out=decay.whole).exp2_()
     torch.mul(u[..., None, :], B[..., None], out=h.whole)
     for decay_t, h_t in zip(decay.steps, h.steps, strict=True):
