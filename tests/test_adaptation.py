@@ -14,7 +14,7 @@ import zoo as library
 from tests.command import SMALL, Zoo
 from tests.registry import WIDTH, Case, build, cases, settings
 from zoo.adaptation.low_rank import LowRank, merge
-from zoo.adaptation.recipe import Trained, adapt
+from zoo.adaptation.recipe import Trainable, adapt
 from zoo.config.compose import composer
 from zoo.config.settings import AdaptationConfig
 from zoo.launch.run_cell import run_cell
@@ -119,7 +119,7 @@ def test_an_adapter_is_the_published_sum():
     assert torch.equal(linear.weight, weight)
     start = qkv["qkv"].proj.weight.detach().clone()
     found = adapt(qkv, LORA, 0)
-    assert found == Trained(3 * (6 + 6) * 2, 18 * 6)
+    assert found == Trainable(3 * (6 + 6) * 2, 18 * 6)
     sums = qkv["qkv"].proj.parametrizations["weight"][0]
     assert torch.equal(qkv["qkv"].proj.weight, start)  # B is zero
     for part, b in enumerate(sums.b):

@@ -27,7 +27,7 @@ Part = tuple[str, nn.Linear, list[tuple[int, int]]]  # name, layer, bounds of ro
 
 
 @dataclass(frozen=True)
-class Trained:
+class Trainable:
     """How many numbers of a model train, of how many."""
 
     trained: int
@@ -38,7 +38,7 @@ class Trained:
         return self.trained / self.total
 
 
-def adapt(model: nn.Module, recipe: AdaptationConfig, seed: int, fresh: Collection[str] = ()) -> Trained:
+def adapt(model: nn.Module, recipe: AdaptationConfig, seed: int, fresh: Collection[str] = ()) -> Trainable:
     """Freeze what the recipe does not train, and attach its adapters.
 
     fresh: names of tensors that no other cell has trained: they train under every recipe.
@@ -70,13 +70,13 @@ def _check_rank(rank: int, linear: nn.Linear, name: str) -> None:
         )
 
 
-def counted(model: nn.Module) -> Trained:
+def counted(model: nn.Module) -> Trainable:
     """The total is that of the model without adapters."""
     parameters = [*model.parameters()]
     adapters = {
         id(p) for module in model.modules() if isinstance(module, LowRank) for p in module.parameters()
     }
-    return Trained(
+    return Trainable(
         sum(p.numel() for p in parameters if p.requires_grad),
         sum(p.numel() for p in parameters if id(p) not in adapters),
     )
@@ -99,19 +99,14 @@ def _whole(model: nn.Module, recipe: AdaptationConfig) -> Iterator[str]:
 def _parts(model: nn.Module, targets: Collection[str]) -> Iterator[Part]:
     """The projections of attention that the targets name."""
     for path, module in model.named_modules():
-        if isinstance(module, QueryKeyValue):
-            yield from _filled(f"{path}.proj", module.proj, _rows(module, targets))
+        if isinstance(module, QueryKeyValue) and (rows := _rows(module, targets)):
+            yield f"{path}.proj", module.proj, rows
         attends = any(isinstance(child, QueryKeyValue) for child in module.children())
         kinds = OF_MLA if isinstance(module, MLA) else dict.fromkeys(OUTPUTS, "output") if attends else {}
         for name, kind in kinds.items():
             linear = getattr(module, name, None)
             if linear is not None and kind in targets:
                 yield f"{path}.{name}", linear, [(0, linear.out_features)]
-
-
-def _filled(name: str, linear: nn.Linear, parts: list[tuple[int, int]]) -> Iterator[Part]:
-    if parts:
-        yield name, linear, parts
 
 
 def _rows(qkv: QueryKeyValue, targets: Collection[str]) -> list[tuple[int, int]]:

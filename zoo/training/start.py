@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from zoo.adaptation.recipe import Trained, adapt
+from zoo.adaptation.recipe import Trainable, adapt
 from zoo.config.cell import Cell
 from zoo.evaluation.trained import record_of
 from zoo.model import build_model, outline
@@ -37,7 +37,7 @@ def refusal(cell: Cell) -> str | None:
     return None
 
 
-def adapted(cell: Cell, fresh: Collection[str] = ()) -> Trained:
+def adapted(cell: Cell, fresh: Collection[str] = ()) -> Trainable:
     """What would train.  No weight is made."""
     assert cell.adaptation is not None
     with torch.device("meta"):
