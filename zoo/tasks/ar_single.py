@@ -12,6 +12,7 @@ uses.  They train on the next token everywhere; here only the answer is scored.
 """
 
 from dataclasses import dataclass
+from math import log2
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -22,7 +23,7 @@ from torch import Tensor
 from zoo.checks import at_least, one_of
 from zoo.counter_rng import below, bits, stream
 from zoo.tasks.base import Batch, Segment
-from zoo.tasks.context import DEPTH, Filler, Pairs, fill, last_place, tenth
+from zoo.tasks.context import DEPTH, Filler, Pairs, bits_of_different, fill, last_place, tenth
 from zoo.tasks.groups import Distance
 from zoo.tasks.mixture import Load, Mixture
 from zoo.tasks.sampling import distinct
@@ -91,6 +92,10 @@ class SingleQuestion(_Single):
         self.filler: Filler = filler
         super().__init__(**mixture)
 
+    def least_bits(self, segment: Segment) -> float | None:
+        """Which value each key has: any may be asked for."""
+        return bits_of_different(int(segment.slice["num_kv_pairs"]), self.vocab_size - self._half)
+
     def _rows(self, load: Pairs, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         n, half = load.num_kv_pairs, self._half
         keys = distinct(stream(*path, KEYS), examples, n, half - 1) + 1
@@ -114,6 +119,11 @@ class RepeatedPairs(_Single):
     """vocab_size: V; token 0 is the mark.  See Mixture for the settings."""
 
     load_kind = Repeats
+
+    def least_bits(self, segment: Segment) -> float | None:
+        """The value of each key that is shown, where as many as can be are."""
+        shown = min(int(segment.slice["num_kv_pairs"]), self._half - 1)
+        return shown * log2(self.vocab_size - self._half)
 
     def _rows(self, load: Repeats, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         half = self._half

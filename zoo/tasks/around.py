@@ -33,6 +33,9 @@ class Around(Task):
     def chance(self, segment: Segment) -> float:
         return self.task.chance(segment)
 
+    def least_bits(self, segment: Segment) -> float | None:
+        return self.task.least_bits(segment)
+
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         return self.task.oracle(inputs, positions)
 

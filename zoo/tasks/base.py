@@ -155,6 +155,15 @@ class Task(ABC):
     def chance(self, segment: Segment) -> float:
         """Expected accuracy of the best guess that has seen the task but not the row."""
 
+    def least_bits(self, segment: Segment) -> float | None:
+        """What a state must hold at one place of a row, at least, for all later answers to be right; None: no
+        bound is stated.
+
+        log2 of a number of beginnings of a row, all of one length, any two of which go on alike up to a
+        question whose answers differ: who reads a row once has to keep them apart.  Somebody may need more.
+        """
+        del segment
+
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         """The right answers, worked out from a row up to each position alone.
 

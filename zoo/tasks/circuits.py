@@ -12,8 +12,9 @@ the splits share rows.
 """
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from functools import cache
-from math import comb, exp, lgamma, log
+from math import comb, exp, lgamma, log, log2
 from types import MappingProxyType
 
 import numpy as np
@@ -43,6 +44,11 @@ def tie(count: int) -> float:
     return 0.0 if count % 2 else comb(count, count // 2) / 2**count
 
 
+def _most(kept: Iterable[set[int]]) -> float:
+    """Bits of the largest set: of what has to be told apart, at each place of a row."""
+    return log2(max(map(len, kept)))
+
+
 class _OfBits(OwnVocabulary):
     """What bits say, asked once, at the closing token."""
 
@@ -66,6 +72,11 @@ class _OfBits(OwnVocabulary):
 class Parity(_OfBits):
     """Whether the number of ones is odd."""
 
+    def least_bits(self, segment: Segment) -> float | None:
+        """The parity so far."""
+        del segment
+        return 1.0
+
     def chance(self, segment: Segment) -> float:
         """Either."""
         del segment
@@ -82,6 +93,14 @@ class Parity(_OfBits):
 
 class Majority(_OfBits):
     """Whether more than half of the bits are ones."""
+
+    def least_bits(self, segment: Segment) -> float | None:
+        """The ones so far, as far as the rest can still decide."""
+        count = segment.seq_len - 1
+        return _most(
+            {min(max(count // 2 + 1 - ones, 0), count - seen + 1) for ones in range(seen + 1)}
+            for seen in range(count + 1)
+        )
 
     def chance(self, segment: Segment) -> float:
         """Zero, which also has the ties."""
@@ -100,6 +119,14 @@ class CumMajority(OwnVocabulary):
 
     kind, tokens = "computation", 2
     groups = MappingProxyType({"tokens": TOKENS_READ})
+
+    def least_bits(self, segment: Segment) -> float | None:
+        """How many more ones than zeros so far, as far as the rest can still turn it."""
+        return _most(
+            {max(seen - count - 1, min(count - seen, lead)) for lead in range(-seen, seen + 1, 2)}
+            for count in (segment.seq_len,)
+            for seen in range(count + 1)
+        )
 
     def chance(self, segment: Segment) -> float:
         """One, which also has the ties."""

@@ -1,6 +1,7 @@
 """What the rows of recall tasks share: a context that binds, questions behind it, filler elsewhere."""
 
 from dataclasses import dataclass
+from math import lgamma, log
 from typing import Any, Literal, get_args
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from zoo.checks import at_least, one_of
 from zoo.counter_rng import below, bits
+from zoo.tasks.base import Segment
 from zoo.tasks.groups import Number
 from zoo.tasks.mixture import Load, Mixture
 from zoo.tasks.sampling import outside
@@ -42,6 +44,30 @@ class AskedLater(Mixture):
         self.power_a = power_a
         self.filler: Filler = filler
         super().__init__(**mixture)
+
+    @property
+    def num_values(self) -> int:
+        """Tokens of which an answer is one."""
+        return self.vocab_size - self.vocab_size // 2
+
+    def chance(self, segment: Segment) -> float:
+        """One of the values, whichever."""
+        del segment
+        return 1 / self.num_values
+
+    def least_bits(self, segment: Segment) -> float | None:
+        """Which value each key has, where all keys are shown: any of them may be asked for next."""
+        return bits_of_different(int(segment.slice["num_kv_pairs"]), self.num_values)
+
+
+def bits_of_different(count: int, of: int) -> float:
+    """log2 of the ways to give so many keys different values out of `of`."""
+    return (lgamma(of + 1) - lgamma(of - count + 1)) / log(2)
+
+
+def bits_of_subset(count: int, of: int) -> float:
+    """log2 of the sets of so many out of `of`."""
+    return bits_of_different(count, of) - lgamma(count + 1) / log(2)
 
 
 def check_room(where: str, load: Pairs, each: int, more: int = 0) -> None:

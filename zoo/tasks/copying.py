@@ -9,6 +9,7 @@ in order, in between noise, then m markers; at marker j the j-th data token.
 """
 
 from dataclasses import dataclass
+from math import log2
 from types import MappingProxyType
 from typing import Any
 
@@ -67,6 +68,10 @@ class Copy(OwnVocabulary):
         del segment
         return 1 / self.letters
 
+    def least_bits(self, segment: Segment) -> float | None:
+        """The longest string."""
+        return int(segment.slice["longest"]) * log2(self.letters)
+
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         return answered(self._next, inputs, positions)
 
@@ -117,6 +122,10 @@ class SelectiveCopy(Mixture):
         """One of the data tokens, whichever."""
         del segment
         return 1 / (self.vocab_size - 2)
+
+    def least_bits(self, segment: Segment) -> float | None:
+        """All data tokens, in order."""
+        return int(segment.slice["num_tokens"]) * log2(self.vocab_size - 2)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         return answered(self._next, inputs, positions)

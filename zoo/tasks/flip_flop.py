@@ -11,6 +11,7 @@ an undo, as after an ignore, is noise.
 """
 
 from dataclasses import dataclass
+from math import log2
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -56,6 +57,10 @@ class FlipFlop(OwnVocabulary):
         """Either bit."""
         del segment
         return 0.5
+
+    def least_bits(self, segment: Segment) -> float | None:
+        """The bit, or, where there is a turn between the first and the last, that the next token is it."""
+        return log2(2 + (segment.seq_len > 4))
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         return answered(_last_written, inputs, positions)
@@ -113,6 +118,10 @@ class Undo(FlipFlop):
     def _fits(self, where: str, load: Any) -> None:
         super()._fits(where, load)
         at_least(f"{where}.depth", load.depth, 1)
+
+    def least_bits(self, segment: Segment) -> float | None:
+        """The bit and its history, as far as a row has turns to write it, undo it and read."""
+        return 1.0 + min(int(segment.slice["depth"]), segment.seq_len // 4 - 1)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         return answered(_last_kept, inputs, positions)

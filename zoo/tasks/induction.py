@@ -5,6 +5,7 @@ followed by some x, and the special token again at the end; say x.  With 20 toke
 task of Fu et al. 2022, "Hungry Hungry Hippos" (induction_safari).
 """
 
+from math import log2
 from types import MappingProxyType
 
 import torch
@@ -34,6 +35,10 @@ class Induction(Mixture):
         """One of the tokens that are not special, whichever."""
         del segment
         return 1 / (self.vocab_size - 1)
+
+    def least_bits(self, segment: Segment) -> float | None:
+        """What followed, or, where there is room before the end, that the next token is what follows."""
+        return log2(self.vocab_size - (segment.seq_len == 3))
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         return answered(lambda past: past[past.index(self.vocab_size - 1) + 1], inputs, positions)

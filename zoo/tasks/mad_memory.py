@@ -10,6 +10,7 @@ right before the copy token.
 """
 
 from functools import cached_property
+from math import log2
 from types import MappingProxyType
 from typing import Any
 
@@ -47,6 +48,10 @@ class SelectiveCopying(ByAnswer):
         del segment
         return 1 / (self.vocab_size - 2)
 
+    def least_bits(self, segment: Segment) -> float | None:
+        """All data tokens, in order."""
+        return int(segment.slice["num_tokens"]) * log2(self.vocab_size - 2)
+
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         return answered(self._next, inputs, positions)
 
@@ -79,6 +84,10 @@ class Compression(ByAnswer):
         """One of the tokens whichever, or the closing one, which ends every row."""
         closing = 1 / segment.seq_len
         return max(closing, (1 - closing) / (self.vocab_size - 1))
+
+    def least_bits(self, segment: Segment) -> float | None:
+        """Every token before the closing one."""
+        return (segment.seq_len - 1) * log2(self.vocab_size - 1)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         del positions  # all at the end
@@ -115,6 +124,11 @@ class Memorisation(ByAnswer):
         """One of the values, whichever."""
         del segment
         return 1 / self.num_keys
+
+    def least_bits(self, segment: Segment) -> float | None:
+        """The key; its value is no part of the row."""
+        del segment
+        return log2(self.num_keys)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         values = self.values.tolist()

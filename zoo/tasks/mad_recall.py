@@ -12,6 +12,7 @@ Training there asks for every next token, test for these answers alone.
 """
 
 from dataclasses import dataclass
+from math import log2, perm
 from types import MappingProxyType
 from typing import Any
 
@@ -69,6 +70,11 @@ class InContextRecall(ByAnswer):
         """One of the values, whichever."""
         del segment
         return 1 / (self.first_noise - self.num_keys)
+
+    def least_bits(self, segment: Segment) -> float | None:
+        """The value of each key, where as many are shown as the row has room for and noise leaves."""
+        room = segment.seq_len // 2 - 1 if int(segment.slice["noise_percent"]) < 100 else 1
+        return min(room, self.num_keys) * log2(self.first_noise - self.num_keys)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         return answered(_after_the_last, inputs, positions)
@@ -138,6 +144,12 @@ class FuzzyRecall(ByAnswer):
         """One of the values' tokens, whichever."""
         del segment
         return 1 / (self.vocab_size - 1 - self.num_keys)
+
+    def least_bits(self, segment: Segment) -> float | None:
+        """The value of each key, in a row of different keys where these and values have all their tokens."""
+        keys, tokens = self.num_keys, self.vocab_size - 1 - self.num_keys
+        shown = min(segment.seq_len // (2 * LONGEST) - 1, perm(keys, LONGEST))
+        return shown * log2(perm(tokens, LONGEST))
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         return answered(self._next, inputs, positions)

@@ -18,11 +18,13 @@ hold for all of them.
 - **kind**: `recall` is read back from an earlier place, `computation` is worked out, `text` is written.
 - **answers**: the most that a row asks for. **groups**: how scores are told apart.
 - **chance**: what the best guess scores that knows the task and not the row, over the test slices.
+- **bits**: what a state must hold at some place of a row, at least, for every later answer to be right, in
+  the slice that takes most; a dash: no bound is stated ([how they are counted](bounds.md#the-other-tasks)).
 - **oracle**: what an exact program scores on test rows. It sees a row up to the place where it is asked.
 - How fast rows are made: [benchmarks/tables/tasks.md](../benchmarks/tables/tasks.md).
 
-| task | asks | kind | tokens | test slices | answers | groups | chance | oracle |
-|---|---|---|--:|---|--:|---|--:|--:|"""
+| task | asks | kind | tokens | test slices | answers | groups | chance | bits | oracle |
+|---|---|---|--:|---|--:|---|--:|--:|--:|"""
 
 
 def page(tasks: dict[str, Task], files: dict[str, Path]) -> str:
@@ -50,6 +52,7 @@ def _row(name: str, task: Task, path: Path) -> str:
         f"{max(answers):,}",
         ", ".join(task.groups) or "-",
         " to ".join(dict.fromkeys((chances[0], chances[-1]))),
+        _bits([task.least_bits(segment) for segment in segments]),
         "-" if task.kind == "text" else f"{_oracle(task):.0%}",
     )
     return f"| {' | '.join(cells)} |"
@@ -58,6 +61,11 @@ def _row(name: str, task: Task, path: Path) -> str:
 def _first_sentence(text: str) -> str:
     """Up to the first full stop that ends a sentence ("et al. 2023" has none)."""
     return SENTENCE.split(text, maxsplit=1)[0].removesuffix(".").strip()
+
+
+def _bits(found: list[float | None]) -> str:
+    stated = [bits for bits in found if bits is not None]
+    return f"{max(stated):,.{0 if max(stated) >= 100 else 1}f}" if stated else "-"
 
 
 def _oracle(task: Task) -> float:

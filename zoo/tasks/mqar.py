@@ -21,7 +21,7 @@ from torch import Tensor
 
 from zoo.checks import at_least
 from zoo.counter_rng import stream
-from zoo.tasks.base import Batch, Data, Order, Segment
+from zoo.tasks.base import Batch, Data, Order
 from zoo.tasks.context import AskedLater, Filler, Pairs, asked_behind, fill
 from zoo.tasks.groups import Distance
 from zoo.tasks.sampling import distinct, power_law_places
@@ -78,10 +78,6 @@ class MQAR(AskedLater):
             valid=valid,
             test=test,
         )
-
-    def chance(self, segment: Segment) -> float:
-        """One of the values, whichever: 1 / (V - V//2).  (With the row's values known it would be 1/n.)"""
-        return 1 / (self.vocab_size - self.vocab_size // 2)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         """What follows the key among the pairs: all of them are asked for, so there are as many."""

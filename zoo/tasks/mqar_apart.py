@@ -17,7 +17,7 @@ from torch import Tensor
 
 from zoo.checks import at_least
 from zoo.counter_rng import stream
-from zoo.tasks.base import Batch, Segment
+from zoo.tasks.base import Batch
 from zoo.tasks.context import AskedLater, Pairs, asked_behind, check_room, fill
 from zoo.tasks.groups import Distance
 from zoo.tasks.sampling import distinct, power_law_places
@@ -38,10 +38,6 @@ class ApartMQAR(AskedLater):
         at_least("task.apart", apart, 1)
         self.apart = apart
         super().__init__(**settings)
-
-    def chance(self, segment: Segment) -> float:
-        """One of the values, whichever."""
-        return 1 / (self.vocab_size - self.vocab_size // 2)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         """The last token of the pair that begins with the key; there are as many pairs as questions."""

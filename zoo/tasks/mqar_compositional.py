@@ -18,7 +18,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from zoo.counter_rng import stream
-from zoo.tasks.base import Batch, Segment
+from zoo.tasks.base import Batch
 from zoo.tasks.context import DEPTH, AskedLater, Pairs, asked_behind, check_room, fill, tenth
 from zoo.tasks.groups import Distance
 from zoo.tasks.sampling import distinct, permutation, power_law_places
@@ -32,9 +32,9 @@ class CompositionalMQAR(AskedLater):
     load_kind, load = Pairs, "num_kv_pairs"
     groups = MappingProxyType({"distance": Distance(), "depth": DEPTH})
 
-    def chance(self, segment: Segment) -> float:
-        """One of the values, whichever."""
-        return 1 / (self.vocab_size - 2 * (self.vocab_size // 3))
+    @property
+    def num_values(self) -> int:
+        return self.vocab_size - 2 * (self.vocab_size // 3)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         """The value behind both tokens: all combinations are asked for, so there are as many."""

@@ -19,7 +19,7 @@ from torch import Tensor
 from zoo.checks import at_least
 from zoo.counter_rng import stream
 from zoo.tasks.base import Batch, Segment
-from zoo.tasks.context import DEPTH, last_place, tenth
+from zoo.tasks.context import DEPTH, bits_of_different, last_place, tenth
 from zoo.tasks.groups import Distance
 from zoo.tasks.mixture import Load, Mixture
 from zoo.tasks.sampling import distinct, permutation
@@ -58,6 +58,10 @@ class StackedMQAR(Mixture):
     def chance(self, segment: Segment) -> float:
         """One of the values, whichever."""
         return 1 / self._values
+
+    def least_bits(self, segment: Segment) -> float | None:
+        """Which value each key has, when all pairs have been shown."""
+        return bits_of_different(int(segment.slice["num_kv_pairs"]), self._values)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         """The value beside the key, where it stands last before the questions, one a pair."""

@@ -19,7 +19,17 @@ from torch import Tensor
 
 from zoo.counter_rng import bits, stream, uniform
 from zoo.tasks.base import Batch, Segment
-from zoo.tasks.context import DEPTH, AskedLater, Pairs, asked_behind, check_room, fill, tenth
+from zoo.tasks.context import (
+    DEPTH,
+    AskedLater,
+    Pairs,
+    asked_behind,
+    bits_of_different,
+    bits_of_subset,
+    check_room,
+    fill,
+    tenth,
+)
 from zoo.tasks.groups import Distance, Words
 from zoo.tasks.sampling import distinct, power_law_places
 
@@ -49,10 +59,20 @@ class UnseenMQAR(AskedLater):
     def none(self) -> int:
         return self.vocab_size - 1
 
+    @property
+    def num_values(self) -> int:
+        return self.none - self.none // 2
+
     def chance(self, segment: Segment) -> float:
         """NONE, or any one of the values."""
-        values = self.none - self.none // 2
-        return max(self.unseen, (1 - self.unseen) / values)
+        del segment
+        return max(self.unseen, (1 - self.unseen) / self.num_values)
+
+    def least_bits(self, segment: Segment) -> float | None:
+        """Which keys are bound, and to which values; where one of the two is never asked for, less."""
+        n = int(segment.slice["num_kv_pairs"])
+        which = bits_of_subset(n, self.none // 2 - 1) if self.unseen else 0.0
+        return which + bits_of_different(n, self.num_values) if self.unseen < 1 else 0.0
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         """What follows the key among the pairs, or NONE: there are as many pairs as questions."""

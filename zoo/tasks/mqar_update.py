@@ -21,7 +21,7 @@ from torch import Tensor
 
 from zoo.checks import at_least
 from zoo.counter_rng import stream
-from zoo.tasks.base import Batch, Segment
+from zoo.tasks.base import Batch
 from zoo.tasks.context import DEPTH, AskedLater, Pairs, asked_behind, check_room, fill, last_place, tenth
 from zoo.tasks.groups import Distance, Words
 from zoo.tasks.sampling import distinct, permutation, power_law_places
@@ -42,10 +42,6 @@ class UpdatedMQAR(AskedLater):
         at_least("task.num_updates", num_updates, 0)
         self.num_updates = num_updates
         super().__init__(**settings)
-
-    def chance(self, segment: Segment) -> float:
-        """One of the values, whichever."""
-        return 1 / (self.vocab_size - self.vocab_size // 2)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         """What follows the key where the context has it last; there are as many pairs as questions."""

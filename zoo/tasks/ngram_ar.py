@@ -15,6 +15,7 @@ these.
 """
 
 from dataclasses import dataclass
+from math import log2
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -87,6 +88,11 @@ class NgramRecall(Mixture):
                 share[self._answered(rest)] += 1 / len(rests) / (longest - shortest + 1)
         right = sum(max(end, sum(share[i + 1 :]) / self._letters) for i, end in enumerate(share))
         return right / (1 + sum(i * end for i, end in enumerate(share)))
+
+    def least_bits(self, segment: Segment) -> float | None:
+        """The answer to the n-gram that begins a string of the longest; none of its other letters is the
+        first, so that it stands there once."""
+        return self._answered(int(segment.slice["longest"]) - self.ngram) * log2(self._letters - 1)
 
     def _answered(self, rest: int) -> int:
         return rest if self.answer_length is None else min(rest, self.answer_length)

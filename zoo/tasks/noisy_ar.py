@@ -8,6 +8,7 @@ Keys come from 1..W/2-1 and values from W/2..W-1, with W = V - noise_tokens.
 After the noisy recall of MAD (Poli et al. 2024, arXiv 2403.17844), on the rows of MQAR.
 """
 
+from math import log2
 from types import MappingProxyType
 from typing import Any
 
@@ -48,9 +49,13 @@ class NoisyMQAR(AskedLater):
         """How many tokens are no noise."""
         return self.vocab_size - self.noise_tokens
 
-    def chance(self, segment: Segment) -> float:
-        """One of the values, whichever."""
-        return 1 / (self._words - self._words // 2)
+    @property
+    def num_values(self) -> int:
+        return self._words - self._words // 2
+
+    def least_bits(self, segment: Segment) -> float | None:
+        """As of MQAR, in a row without noise, if there is one."""
+        return super().least_bits(segment) if self.noise < 1 else log2(self.num_values)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         """What follows the key among the pairs: there are as many places for pairs as for questions."""

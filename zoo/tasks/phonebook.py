@@ -11,6 +11,7 @@ first names and the rest are last names.
 """
 
 from dataclasses import dataclass
+from math import log2
 from types import MappingProxyType
 
 import torch
@@ -57,6 +58,10 @@ class Phonebook(Mixture):
     def chance(self, segment: Segment) -> float:
         """A digit from 6 to 9, always the same: 1 in 4 at the start of a number, 1 in 10 elsewhere."""
         return (1 / (10 - LOWEST) + (DIGITS - 1) / 10) / DIGITS
+
+    def least_bits(self, segment: Segment) -> float | None:
+        """All numbers but those of two entries, which may be shown once more before any is asked for."""
+        return (int(segment.slice["num_entries"]) - 2) * (log2(10 - LOWEST) + (DIGITS - 1) * log2(10))
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         """The number behind the name in the book, as far as it has been said already one digit further."""

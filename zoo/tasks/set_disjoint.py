@@ -12,6 +12,7 @@ small and a large set matters, unless it may read twice (P = 2).
 """
 
 from dataclasses import dataclass
+from math import log2
 from types import MappingProxyType
 from typing import Any
 
@@ -22,7 +23,7 @@ from torch import Tensor
 from zoo.checks import at_least
 from zoo.counter_rng import below, bits, stream
 from zoo.tasks.base import Batch, Segment
-from zoo.tasks.context import DEPTH, tenth
+from zoo.tasks.context import DEPTH, bits_of_subset, tenth
 from zoo.tasks.groups import Distance
 from zoo.tasks.mixture import Load, Mixture
 from zoo.tasks.sampling import distinct
@@ -60,6 +61,14 @@ class SetDisjoint(Mixture):
     def chance(self, segment: Segment) -> float:
         """One of the elements, whichever."""
         return 1 / (self.vocab_size - MARKS)
+
+    def least_bits(self, segment: Segment) -> float | None:
+        """Which the first set is, if a second one can meet any two of them in one element each; else, and
+        where both are shown again, the answer."""
+        n, m = int(segment.slice["first_set"]), int(segment.slice["second_set"])
+        elements = self.vocab_size - MARKS
+        once = self.num_passes == 1 and m > 1 and elements >= 2 * n + m - 2
+        return bits_of_subset(n, elements) if once else log2(elements)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         """The one element that stands on both sides of the first mark between sets."""

@@ -1,0 +1,123 @@
+"""What a state must hold, counted over all rows of tiny tasks."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.tasks.made import task
+from zoo.tasks.ar_single import RepeatedPairs, SingleQuestion
+from zoo.tasks.base import IGNORED, Batch, Task
+from zoo.tasks.circuits import CumMajority, Majority, Parity
+from zoo.tasks.copying import Copy, SelectiveCopy
+from zoo.tasks.flip_flop import FlipFlop, Undo
+from zoo.tasks.induction import Induction
+from zoo.tasks.mad_memory import Compression, Memorisation, SelectiveCopying
+from zoo.tasks.mad_recall import FuzzyRecall, InContextRecall
+from zoo.tasks.mqar import MQAR
+from zoo.tasks.mqar_probe import MQARProbe
+from zoo.tasks.mqar_stacked import StackedMQAR
+from zoo.tasks.mqar_unseen import UnseenMQAR
+from zoo.tasks.mqar_update import UpdatedMQAR
+from zoo.tasks.ngram_ar import NgramRecall
+from zoo.tasks.noisy_ar import NoisyMQAR
+from zoo.tasks.set_disjoint import SetDisjoint
+from zoo.tasks.state_tracking import WordProblem
+
+ROWS, STARTS = 6000, 8  # rows: many times what there are
+LATER = {"power_a": 1.0, "filler": "blank"}
+Goes = dict[tuple[int, ...], int]  # what may follow up to a question, and the question's number -> its answer
+
+
+def pairs(n: int, seq_len: int) -> dict[str, int]:
+    return {"seq_len": seq_len, "num_kv_pairs": n}
+
+
+def bits(length: int) -> dict[str, int]:
+    return {"seq_len": length}
+
+
+CASES: list[tuple[Callable[..., Task], dict[str, int], dict[str, Any]]] = [
+    (Parity, bits(6), {}),
+    (Majority, bits(6), {}),
+    (Majority, bits(7), {}),
+    (CumMajority, bits(6), {}),
+    (CumMajority, bits(7), {}),
+    (WordProblem, bits(4), {"group": "Z2"}),
+    (WordProblem, bits(4), {"group": "S3"}),
+    (Copy, {"seq_len": 9, "shortest": 1, "longest": 3}, {"letters": 3}),
+    (SelectiveCopy, {"seq_len": 7, "num_tokens": 2}, {"vocab_size": 5}),
+    (SelectiveCopying, {"seq_len": 8, "num_tokens": 2}, {"vocab_size": 5}),
+    (Compression, bits(4), {"vocab_size": 4}),
+    (Memorisation, bits(6), {"vocab_size": 9}),
+    (Induction, bits(5), {"vocab_size": 4}),
+    (Induction, bits(3), {"vocab_size": 4}),
+    (FlipFlop, {"seq_len": 8, "ignore_percent": 20}, {}),
+    (FlipFlop, {"seq_len": 4, "ignore_percent": 20}, {}),
+    (Undo, {"seq_len": 8, "ignore_percent": 5, "depth": 5}, {}),
+    (SingleQuestion, pairs(2, 5), {"vocab_size": 8, "filler": "blank"}),
+    (RepeatedPairs, pairs(3, 8), {"vocab_size": 5}),
+    (MQAR, pairs(2, 8), {"vocab_size": 8, "num_passes": 1, **LATER}),
+    (MQAR, pairs(2, 12), {"vocab_size": 6, "num_passes": 2, **LATER}),
+    (MQARProbe, pairs(2, 10), {"vocab_size": 8, "filler": "safe"}),
+    (UpdatedMQAR, pairs(2, 10), {"vocab_size": 8, "num_updates": 1, **LATER}),
+    (StackedMQAR, {"num_kv_pairs": 2}, {"vocab_size": 8, "num_passes": 1}),
+    (NoisyMQAR, pairs(2, 8), {"vocab_size": 8, "noise": 0.3, "noise_tokens": 1, **LATER}),
+    (NoisyMQAR, pairs(2, 8), {"vocab_size": 8, "noise": 1.0, "noise_tokens": 1, **LATER}),
+    (UnseenMQAR, pairs(1, 4), {"vocab_size": 9, "unseen": 0.5, **LATER}),
+    (UnseenMQAR, pairs(1, 4), {"vocab_size": 9, "unseen": 0.0, **LATER}),
+    (UnseenMQAR, pairs(1, 4), {"vocab_size": 9, "unseen": 1.0, **LATER}),
+    (InContextRecall, {"seq_len": 8, "noise_percent": 0}, {"vocab_size": 5, "noise_tokens": 0}),
+    (InContextRecall, {"seq_len": 6, "noise_percent": 100}, {"vocab_size": 6, "noise_tokens": 2}),
+    (SetDisjoint, {"first_set": 2, "second_set": 2}, {"vocab_size": 8, "num_passes": 1}),
+    (SetDisjoint, {"first_set": 2, "second_set": 1}, {"vocab_size": 8, "num_passes": 1}),
+]
+MORE = [  # what is stated is less than what can be told apart
+    (NgramRecall, {"seq_len": 12, "shortest": 4, "longest": 4, "strings": 1}, 
+     {"vocab_size": 7, "form": form, "ngram": 1, "answer_length": None}) for form in ("suffix", "prefix")
+]  # fmt: skip
+MORE += [(Undo, {"seq_len": 12, "ignore_percent": 5, "depth": 1}, {})]
+MORE += [(FuzzyRecall, {"seq_len": 12, "shortest_key": 3}, {"vocab_size": 7})]
+
+
+def apart(batch: Batch, decoder: bool) -> int:
+    """The most beginnings of one length found, any two of which a common continuation tells apart."""
+    most = 1
+    for place in range(1, batch.inputs.shape[1]):
+        goes: dict[tuple[int, ...], Goes] = defaultdict(dict)
+        for row, positions, answers in zip(*(part.tolist() for part in batch.tensors), strict=True):
+            for number, (at, answer) in enumerate(zip(positions, answers, strict=True)):
+                if answer != IGNORED and at >= place:
+                    goes[tuple(row[:place])][(*row[place : at + 1], number if decoder else -1)] = answer
+        alike: dict[frozenset, list[Goes]] = defaultdict(list)  # those that may be asked the same
+        for one in goes.values():
+            alike[frozenset(one)].append(one)
+        for first in sorted(alike.values(), key=len)[-STARTS:]:
+            most = max(most, len(_told_apart([*first, *goes.values()])))
+    return most
+
+
+def _told_apart(beginnings: list[Goes]) -> list[Goes]:
+    """Some of them, as they come."""
+    kept: list[Goes] = []
+    for one in beginnings:
+        if all(any(one[go] != other[go] for go in one.keys() & other.keys()) for other in kept):
+            kept.append(one)
+    return kept
+
+
+@pytest.mark.parametrize(("kind", "load", "settings"), CASES)
+def test_as_much_as_is_stated_has_to_be_told_apart_and_no_more(kind, load, settings) -> None:  # type: ignore[no-untyped-def]
+    made = task(kind, load, **settings)
+    stated = made.least_bits(made.segments("train")[0])
+    assert stated is not None
+    assert 2**stated == pytest.approx(apart(made.sample("train", 0, range(ROWS)), made.decoder))
+
+
+@pytest.mark.parametrize(("kind", "load", "settings"), MORE)
+def test_no_more_is_stated_than_has_to_be_told_apart(kind, load, settings) -> None:  # type: ignore[no-untyped-def]
+    made = task(kind, load, **settings)
+    stated = made.least_bits(made.segments("train")[0])
+    assert stated is not None
+    assert 1 < 2**stated <= apart(made.sample("train", 0, range(ROWS)), made.decoder)
