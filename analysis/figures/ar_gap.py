@@ -16,14 +16,7 @@ LEAST = 0.01  # nats a token: a smaller gap has no parts
 def figure(study: Study, style: Style) -> Picture:
     """Of the answers to evaluation=ar_hits at their largest cutoff; a seed is held against attention's."""
     own = trained(study)
-    asked = study.evaluations("ar_hits")
-    asked = asked.loc[asked["cutoff"] == max(asked["cutoff"])].drop(columns="mixer")
-    found = asked.merge(own, on="run_id")
-    if found.duplicated(["run_id", "slice", "part"]).any():
-        raise ValueError("ar_hits was asked in several ways: keep one of them, in evaluations/.")
-    nats = found.assign(nats=found["tokens"] * found["loss"].fillna(0))
-    nats = nats.pivot_table(index=["point", "seed"], columns="part", values=["nats", "tokens"], aggfunc="sum")
-    gaps = _gaps(nats, own)
+    gaps = of_seeds(study, own)
     rows = gaps.groupby("point", as_index=False).agg(
         hit_loss=("hit_loss", "mean"),
         gap=("gap", "mean"),
@@ -42,10 +35,17 @@ def figure(study: Study, style: Style) -> Picture:
     return Picture(_draw(rows, says[0], style), rows, says, {})
 
 
-def _gaps(nats: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
-    """A row a point and seed.  gap: nats a hit more than attention's.  apart: nats a token more, and
-    at_hits: the part of them that is at hits.
+def of_seeds(study: Study, own: pd.DataFrame) -> pd.DataFrame:
+    """A row a point and seed of `trained`.  gap: nats a hit more than attention's.  apart: nats a token more,
+    and at_hits: the part of them that is at hits.
     """
+    asked = study.evaluations("ar_hits")
+    asked = asked.loc[asked["cutoff"] == max(asked["cutoff"])].drop(columns="mixer")
+    found = asked.merge(own, on="run_id")
+    if found.duplicated(["run_id", "slice", "part"]).any():
+        raise ValueError("ar_hits was asked in several ways: keep one of them, in evaluations/.")
+    nats = found.assign(nats=found["tokens"] * found["loss"].fillna(0))
+    nats = nats.pivot_table(index=["point", "seed"], columns="part", values=["nats", "tokens"], aggfunc="sum")
     full = sorted(set(own.loc[own["mixer"] == FULL, "point"]))
     if len(full) != 1:
         raise ValueError(f"a gap to attention needs one point of mixer={FULL}, and there are {len(full)}.")

@@ -1,0 +1,107 @@
+"""Does recall of key-value pairs say what a model of text loses where it could look back?
+
+    python -m analysis.recall_gap docs/results/mini_forgetting.zip docs/results/mini_forgetting_mqar.zip
+
+TEXT holds models of text and their answers to evaluation=ar_hits, RECALL the same mixers with the same
+settings, trained on a recall task.  A mark is a mixer: the loss at hits over attention's against the mean of
+the test slices, with the range of the seeds; and the rank correlation of the two.  Attention, which the
+others are held against, has no part in it.  Writes OUT.png, OUT.csv and OUT.txt.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import matplotlib
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from analysis.drawing import page
+from analysis.drawing.style import GREY, SCREEN, Style, looks, marker_area, rc
+from analysis.figures import ar_gap, gallery
+from analysis.figures._trained import ABOUT, trained
+from analysis.statistics import scored
+from analysis.statistics.rank_correlation import RankCorrelation, rank_correlation
+
+SAME = ["mixer", "d_model", "knobs", "stack"]  # what makes a model of text and one of recall the same
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m analysis.recall_gap", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    for name in ("text", "recall"):
+        parser.add_argument(name, type=Path, help="a folder of records, or an archive of one")
+    parser.add_argument("--out", type=Path, default=Path("recall_gap"), help="the picture, without .png")
+    options = parser.parse_args(arguments)
+    try:
+        found = picture(gallery.Study(options.text), gallery.Study(options.recall), SCREEN)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    for path in gallery.write(found, options.out, SCREEN, print_too=False):
+        print(f"wrote {path}")
+    return 0
+
+
+def picture(text: gallery.Study, recall: gallery.Study, style: Style) -> gallery.Picture:
+    """ValueError: no answers to ar_hits, no attention, or fewer than three mixers beside it in both."""
+    rows = beside(text, recall)
+    others = rows.loc[rows["mixer"] != ar_gap.FULL]
+    found = rank_correlation(others["accuracies"].tolist(), others["gaps"].tolist())
+    says = [
+        "Loss at hits (evaluation=ar_hits) over attention's in models of text, against the accuracy of the "
+        "same mixers, settings and widths, trained to recall: the mean of the test slices. Mean and range of "
+        f"the seeds. Rank correlation of the {len(others)} mixers beside attention {_in_words(found)}; its "
+        "interval draws mixers and seeds again."
+    ]
+    rows = rows.drop(columns=["accuracies", "gaps"])
+    with matplotlib.rc_context(rc(style)):
+        return gallery.Picture(_draw(rows, says[0], style), rows, says, {})
+
+
+def beside(text: gallery.Study, recall: gallery.Study) -> pd.DataFrame:
+    """One row a mixer that both studies have.  accuracies, gaps: of each seed; then mean, low and high."""
+    of_text, of_recall = trained(text), trained(recall)
+    gaps = _spread(ar_gap.of_seeds(text, of_text), "gap", "gaps")
+    scores = _spread(scored.of_seeds(recall.table), "accuracy", "accuracies")
+    about = of_text.drop_duplicates("point")[ABOUT]
+    other = of_recall.drop_duplicates("point")[["point", *SAME]]
+    both = about.merge(gaps, on="point").merge(
+        scores.merge(other, on="point"), on=SAME, suffixes=("", "_recall")
+    )
+    return both.drop(columns=["point", "point_recall"]).sort_values("accuracy", ignore_index=True)
+
+
+def _spread(seeds: pd.DataFrame, value: str, all_: str) -> pd.DataFrame:
+    """One row a point: the seeds as an array, their mean, lowest and highest."""
+    grouped = seeds.groupby("point")[value]
+    found = grouped.agg(["mean", "min", "max"]).set_axis([value, f"{value}_low", f"{value}_high"], axis=1)
+    return found.assign(**{all_: grouped.agg(lambda column: column.to_numpy(float))}).reset_index()
+
+
+def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
+    figure = page.new(style.width, style.height)
+    ax = figure.subplots()
+    rows = rows.assign(series=(rows["series"] + " " + rows["stack"]).str.strip())
+    style_of, handles = looks(rows), []
+    for row in rows.to_dict("records"):
+        look, at = style_of[row["series"]], (row["accuracy"], row["gap"])
+        line = {"color": look.colour, "linewidth": 1.0}
+        ax.plot([row["accuracy_low"], row["accuracy_high"]], [at[1]] * 2, **line)
+        ax.plot([at[0]] * 2, [row["gap_low"], row["gap_high"]], **line)
+        ax.scatter(*at, s=look.area * marker_area(), color=look.colour, marker=look.marker, zorder=3)
+        handles.append(Line2D([], [], color=look.colour, marker=look.marker, ls="", label=row["series"]))
+    ax.axhline(0, color=GREY, linewidth=0.8, linestyle=":")
+    ax.set_xlabel("Accuracy of recall")
+    ax.set_ylabel("Text: loss at hits over attention's, nats")
+    page.finish(figure, handles, caption, style)
+    return figure
+
+
+def _in_words(found: RankCorrelation) -> str:
+    return f"{found.rho:.2f} ({found.low:.2f} to {found.high:.2f})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
