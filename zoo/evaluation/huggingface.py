@@ -44,12 +44,10 @@ def load(folder: str | Path) -> HuggingFace:
         raise ValueError(f"hf names {path}, which has no config.json: download the whole model into it.")
     if not list(path.glob("*.safetensors")):
         raise ValueError(f"hf names {path}, which has no *.safetensors: save the model with save_pretrained.")
-    with torch.device(
-        "cpu"
-    ):  # torch notes its constructors at the first such line, and transformers, while it
-        torch.empty(
-            0
-        )  # loads, has another torch.linspace: noted then, the true one would know no meta device
+    # torch notes its constructors at the first such line, and transformers, while it loads, has another
+    # torch.linspace: noted then, the true one would know no meta device
+    with torch.device("cpu"):
+        torch.empty(0)
     here: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     try:
         model = AutoModelForCausalLM.from_pretrained(path, use_safetensors=True, **here).eval()

@@ -51,7 +51,6 @@ class Text(Mixture):
         self.windows: Windows = windows
         self.corpus: Corpus = load(corpus, seed)
         self.made_from = self.corpus.made_from
-        self._seed = seed
         super().__init__(
             seed=seed, vocab_size=VOCAB_SIZE, data=data, order=order, train=train, valid=valid, test=test
         )
@@ -61,7 +60,7 @@ class Text(Mixture):
 
     def ids(self, split: Split) -> Int[Tensor, " N"]:
         """The documents of a split, one after the other, as int16."""
-        return _ids(self.corpus, split, self._seed)
+        return _ids(self.corpus, split, self.seed)
 
     def chance(self, segment: Segment) -> float:
         """Always the most frequent token of the training text."""
