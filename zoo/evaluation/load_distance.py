@@ -12,7 +12,6 @@ from zoo.checks import at_least
 from zoo.evaluation.base import Evaluation
 from zoo.evaluation.scores import rows_together
 from zoo.evaluation.trained import Trained
-from zoo.kernels.linear_cross_entropy import answer_scores
 from zoo.tasks.around import inmost
 from zoo.tasks.base import Batch
 from zoo.tasks.mqar import MQAR, Pairs
@@ -101,9 +100,7 @@ def _taken(trained: Trained, seq_len: int) -> bool:
 
 def _right(trained: Trained, batch: Batch) -> Float[Tensor, " B"]:
     """The part of each row's answers that is right."""
-    with trained.at_work():
-        states = trained.model(batch.inputs, batch.positions).flatten(0, 1)
-        _, best = answer_scores(states, trained.model.head_weight, batch.answers.flatten())
+    _, best = trained.answered(batch)
     return (best.view_as(batch.answers) == batch.answers).double().mean(1).cpu()
 
 

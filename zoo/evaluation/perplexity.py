@@ -10,7 +10,6 @@ from torch import Tensor
 from zoo.checks import at_least
 from zoo.evaluation.base import Evaluation
 from zoo.evaluation.trained import Trained
-from zoo.kernels.linear_cross_entropy import answer_scores
 from zoo.tasks.around import inmost
 from zoo.tasks.base import Batch, Segment, Split
 from zoo.tasks.batches import BatchStream
@@ -56,9 +55,7 @@ def losses(
     stream = BatchStream(trained.task, split, batch_size, trained.device)
     parts: list[list[tuple[Batch, Tensor]]] = [[] for _ in stream.segments]
     for segment, batch in stream:
-        with trained.at_work():
-            states = trained.model(batch.inputs).flatten(0, 1)
-            nats, _ = answer_scores(states, trained.model.head_weight, batch.answers.flatten())
+        nats, _ = trained.answered(batch)
         parts[segment].append((batch, nats.view_as(batch.answers).double()))
     return list(zip(stream.segments, parts, strict=True))
 

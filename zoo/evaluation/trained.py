@@ -84,11 +84,15 @@ class Trained:
         return tally.score()
 
     def add(self, tally: Tally, batch: Batch) -> None:
-        """Count a batch, with the arithmetic of the cell's own test."""
+        """Count a batch, as `answered`."""
+        tally.add(batch, *self.answered(batch))
+
+    def answered(self, batch: Batch) -> tuple[Float[Tensor, " N"], Int[Tensor, " N"]]:
+        """The cross-entropy of each answer, and the most likely token in its place, N = B A; with the
+        arithmetic of the cell's own test."""
         with self.at_work():
             states = self.model(batch.inputs, batch.positions).flatten(0, 1)
-            losses, best = answer_scores(states, self.model.head_weight, batch.answers.flatten())
-        tally.add(batch, losses, best)
+            return answer_scores(states, self.model.head_weight, batch.answers.flatten())
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
