@@ -43,9 +43,8 @@ class ArHits(Evaluation):
         rows = []
         for segment, found in losses(trained, self.split, self.batch_size):
             nats = torch.cat([loss.flatten() for _, loss in found])
-            back = torch.cat([self._back(batch).flatten() for batch, _ in found])
-            ids = torch.cat([self._ids(batch).flatten() for batch, _ in found])
-            times = frequency(ids, *learned)
+            ids = torch.cat([self._ids(batch) for batch, _ in found])
+            back, times = last_seen(ids).flatten(), frequency(ids.flatten(), *learned)
             for cutoff in self.cutoffs:
                 for part, mask in _parts(back > 0, times <= cutoff):
                     head = {"split": self.split, "slice": segment.name, "gram": self.gram, "cutoff": cutoff}
@@ -57,9 +56,6 @@ class ArHits(Evaluation):
         window = torch.cat([batch.inputs, batch.answers[:, -1:]], dim=1)
         whole = grams(window, self.gram)
         return torch.nn.functional.pad(whole, (self.gram - 2, 0), value=-1)
-
-    def _back(self, batch: Batch) -> Int[Tensor, "B T"]:
-        return last_seen(self._ids(batch))
 
 
 def grams(ids: Int[Tensor, "B T"], size: int) -> Int[Tensor, "B T-size+1"]:

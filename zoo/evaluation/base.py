@@ -2,10 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
 from zoo.evaluation.trained import Trained
+from zoo.tasks.base import Segment, Split
 
 
 class Evaluation(ABC):
@@ -24,3 +26,8 @@ class Evaluation(ABC):
     def made_from(self, trained: Trained) -> Mapping[str, str]:
         """What was asked that no setting says, by name (`Task.made_from`); it stands above the table."""
         return trained.task.made_from
+
+
+def named(split: Split, segment: Segment) -> dict[str, Any]:
+    """What a row about a slice begins with: `split`, `slice`, and a column for each key of the slice."""
+    return {"split": split, "slice": segment.name} | segment.slice

@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 
 from zoo.checks import at_least
-from zoo.evaluation.base import Evaluation
+from zoo.evaluation.base import Evaluation, named
 from zoo.evaluation.scores import rows_together
 from zoo.evaluation.trained import Trained
 from zoo.tasks.base import IGNORED, Batch, Split, Task
@@ -51,8 +51,7 @@ class Greedy(Evaluation):
             batch = task.sample(self.split, index, examples, trained.device)
             found += continued(trained, batch, self.budget, segment.name)
         frame = pd.DataFrame([_judged(one, task.separator, task.stop) for one in found])
-        named = {"split": self.split, "slice": segment.name} | segment.slice
-        return named | frame.mean().to_dict() | {"rows": rows}
+        return named(self.split, segment) | frame.mean().to_dict() | {"rows": rows}
 
 
 def continued(trained: Trained, batch: Batch, budget: int | None, name: str) -> Iterator[Written]:

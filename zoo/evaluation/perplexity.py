@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.checks import at_least
-from zoo.evaluation.base import Evaluation
+from zoo.evaluation.base import Evaluation, named
 from zoo.evaluation.trained import Trained
 from zoo.tasks.around import inmost
 from zoo.tasks.base import Batch, Segment, Split
@@ -34,15 +34,11 @@ class Perplexity(Evaluation):
             nats = torch.cat([loss.flatten() for _, loss in parts])
             bytes_ = sum(int((batch.answers < BOS).sum()) for batch, _ in parts)
             loss = float(nats.mean())
+            bits = float(nats.sum()) / math.log(2)
             rows.append(
-                {
-                    "split": self.split,
-                    "slice": segment.name,
-                    **segment.slice,
-                    "tokens": len(nats),
-                    "loss": loss,
-                }
-                | {"perplexity": math.exp(loss), "bits_per_byte": float(nats.sum()) / math.log(2) / bytes_}
+                named(self.split, segment)
+                | {"tokens": len(nats), "loss": loss}
+                | {"perplexity": math.exp(loss), "bits_per_byte": bits / bytes_}
             )
         return pd.DataFrame(rows)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from zoo.checks import at_least
-from zoo.evaluation.base import Evaluation
+from zoo.evaluation.base import Evaluation, named
 from zoo.evaluation.scores import Tally, rows_at_once
 from zoo.evaluation.trained import Trained
 from zoo.tasks.base import Segment, Split
@@ -28,13 +28,10 @@ class Scores(Evaluation):
 
     def table(self, trained: Trained) -> pd.DataFrame:
         rows = [
-            self._named(segment) | {"chance": trained.task.chance(segment)} | asdict(tally.score())
+            named(self.split, segment) | {"chance": trained.task.chance(segment)} | asdict(tally.score())
             for segment, tally in tallies(trained, self.split, self.batch_size)
         ]
         return pd.DataFrame(rows)
-
-    def _named(self, segment: Segment) -> dict[str, Any]:
-        return {"split": self.split, "slice": segment.name} | segment.slice
 
 
 class Groups(Scores):
@@ -49,7 +46,7 @@ class Groups(Scores):
 
     def _rows(self, trained: Trained) -> list[dict[str, Any]]:
         return [
-            self._named(segment) | asdict(kind) | {"accuracy": kind.right / kind.answers}
+            named(self.split, segment) | asdict(kind) | {"accuracy": kind.right / kind.answers}
             for segment, tally in tallies(trained, self.split, self.batch_size)
             for kind in tally.by_group()
         ]
