@@ -56,10 +56,8 @@ class Extrapolation(Evaluation):
         task = task.tested_on([replace(load, num_examples=self.rows)])
         [segment] = task.segments("test")
         known = segment.slice | {"chance": task.chance(segment)}
-        try:
-            trained.model.check_length(segment.seq_len)
-        except ValueError as error:
-            return known | {"rows": 0, "refused": str(error)}
+        if refused := trained.refuses(segment.seq_len):
+            return known | {"rows": 0, "refused": refused}
         [(_, tally)] = tallies(replace(trained, task=task), "test", rows_together(segment.seq_len))
         return known | asdict(tally.score()) | {"refused": ""}
 

@@ -81,16 +81,16 @@ def _check_written(task: Task, batch: Batch, name: str) -> None:
         )
 
 
-def _judged(one: Written, separator: int | None, end: int | None) -> dict[str, float]:
-    content = one.answer[:-1] if end is not None and one.answer[-1] == end else one.answer
+def _judged(one: Written, separator: int | None, stop: int | None) -> dict[str, float]:
+    content = one.answer[:-1] if stop is not None and one.answer[-1] == stop else one.answer
     parts = _parts(content, separator)
     stand = [_stands(part, one.said) for part in parts]
     exact = float(one.said[: len(one.answer)] == one.answer)
     return {"exact": exact, "matched": sum(stand) / len(stand), "tokens": float(len(one.said))}
 
 
-def _until(tokens: list[int], end: int | None) -> list[int]:
-    return tokens[: tokens.index(end) + 1] if end in tokens else tokens
+def _until(tokens: list[int], stop: int | None) -> list[int]:
+    return tokens[: tokens.index(stop) + 1] if stop in tokens else tokens
 
 
 def _parts(tokens: list[int], separator: int | None) -> list[list[int]]:

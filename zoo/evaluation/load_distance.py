@@ -63,7 +63,7 @@ class LoadDistance(Evaluation):
         for pairs in loads:
             for distance in self.distances or _powers(4, self.farthest * longest):
                 load = Pairs(seq_len=distance + 2 * pairs, num_kv_pairs=pairs, num_examples=self.rows)
-                if distance >= 2 * pairs and _taken(trained, load.seq_len):
+                if distance >= 2 * pairs and not trained.refuses(load.seq_len):
                     yield load
 
     def _cell(self, trained: Trained, probe: MQARProbe, index: int, load: Pairs) -> dict[str, Any]:
@@ -88,14 +88,6 @@ def _most(task: MQAR) -> tuple[int, int]:
 
 def _powers(first: int, last: int) -> list[int]:
     return [2**i for i in range(first.bit_length() - 1, last.bit_length())]
-
-
-def _taken(trained: Trained, seq_len: int) -> bool:
-    try:
-        trained.model.check_length(seq_len)
-    except ValueError:
-        return False
-    return True
 
 
 def _right(trained: Trained, batch: Batch) -> Float[Tensor, " B"]:

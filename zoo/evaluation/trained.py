@@ -55,10 +55,10 @@ class Trained:
         with self.at_work():
             return self.model.logits(self.model(inputs, positions))
 
-    def greedy(self, inputs: Int[Tensor, "B T"], steps: int, end: int | None = None) -> Int[Tensor, "B S"]:
+    def greedy(self, inputs: Int[Tensor, "B T"], steps: int, stop: int | None = None) -> Int[Tensor, "B S"]:
         """The `steps` most likely next tokens, one by one, each from the state that the one before left.
 
-        end: a row that has said it says nothing else; there are fewer columns where all rows have.
+        stop: a row that has said it says nothing else; there are fewer columns where all rows have.
         ValueError: the model has no exact decoding, or the sequence would be too long for it.
         """
         at_least("steps", steps, 1)
@@ -67,7 +67,7 @@ class Trained:
                 f"{self.record['mixer']} has no exact decoding: use `logits` of whole sequences."
             )
         self.model.check_length(inputs.shape[1] + steps - 1)
-        last = -1 if end is None else end  # no token is -1
+        last = -1 if stop is None else stop  # no token is -1
         found, state = [inputs], None
         over = torch.zeros_like(inputs[:, :1], dtype=torch.bool)
         with self.at_work():
@@ -86,6 +86,14 @@ class Trained:
     def add(self, tally: Tally, batch: Batch) -> None:
         """Count a batch, as `answered`."""
         tally.add(batch, *self.answered(batch))
+
+    def refuses(self, seq_len: int) -> str:
+        """Why the model cannot take such sequences; "": it can."""
+        try:
+            self.model.check_length(seq_len)
+        except ValueError as error:
+            return str(error)
+        return ""
 
     def answered(self, batch: Batch) -> tuple[Float[Tensor, " N"], Int[Tensor, " N"]]:
         """The cross-entropy of each answer, and the most likely token in its place, N = B A; with the
