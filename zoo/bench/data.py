@@ -52,7 +52,7 @@ def _numpy(task: MQAR, machine: Machine, rounds: int) -> list[float]:
                 seed=0,
                 vocab_size=task.vocab_size,
                 seq_len=segment.seq_len,
-                num_kv_pairs=int(segment.slice["num_kv_pairs"]),
+                num_kv_pairs=segment.count("num_kv_pairs"),
                 num_examples=rows,
             )
             seconds += (machine.now() - began) * segment.num_examples / rows

@@ -94,7 +94,7 @@ class SingleQuestion(_Single):
 
     def least_bits(self, segment: Segment) -> float | None:
         """Which value each key has: any may be asked for."""
-        return bits_of_different(int(segment.slice["num_kv_pairs"]), self.vocab_size - self._half)
+        return bits_of_different(segment.count("num_kv_pairs"), self.vocab_size - self._half)
 
     def _rows(self, load: Pairs, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         n, half = load.num_kv_pairs, self._half
@@ -122,7 +122,7 @@ class RepeatedPairs(_Single):
 
     def least_bits(self, segment: Segment) -> float | None:
         """The value of each key that is shown, where as many as can be are."""
-        shown = min(int(segment.slice["num_kv_pairs"]), self._half - 1)
+        shown = min(segment.count("num_kv_pairs"), self._half - 1)
         return shown * log2(self.vocab_size - self._half)
 
     def _rows(self, load: Repeats, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:

@@ -58,6 +58,10 @@ class Segment:
         """The slice as one word: "seq_len=64,num_kv_pairs=4"."""
         return ",".join(f"{key}={value}" for key, value in self.slice.items())
 
+    def count(self, key: str) -> int:
+        """A whole number of the slice."""
+        return int(self.slice[key])
+
 
 class Batch(NamedTuple):
     """B examples of length T with places for A answers each; everything else in a row is not scored.

@@ -57,7 +57,7 @@ class AskedLater(Mixture):
 
     def least_bits(self, segment: Segment) -> float | None:
         """Which value each key has, where all keys are shown: any of them may be asked for next."""
-        return bits_of_different(int(segment.slice["num_kv_pairs"]), self.num_values)
+        return bits_of_different(segment.count("num_kv_pairs"), self.num_values)
 
 
 def bits_of_different(count: int, of: int) -> float:

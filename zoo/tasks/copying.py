@@ -8,6 +8,7 @@ SelectiveCopy: Gu & Dao 2023, "Mamba", section 4.1.1, after Jing et al. 2019.  m
 in order, in between noise, then m markers; at marker j the j-th data token.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from math import log2
 from types import MappingProxyType
@@ -70,7 +71,7 @@ class Copy(OwnVocabulary):
 
     def least_bits(self, segment: Segment) -> float | None:
         """The longest string."""
-        return int(segment.slice["longest"]) * log2(self.letters)
+        return segment.count("longest") * log2(self.letters)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         return answered(self._next, inputs, positions)
@@ -107,16 +108,22 @@ class Selected(Load):
     num_tokens: int
 
 
-class SelectiveCopy(Mixture):
-    """vocab_size: noise is token 0, the marker the last; all between are data."""
+class Selecting(Mixture):
+    """Data tokens, all but two of the vocabulary, that are said again in order."""
 
     load_kind, load = Selected, "num_tokens"
     groups = MappingProxyType({"distance": Distance()})
+    besides = 0  # tokens of a row that are neither data nor the places to say them again
 
     def _fits(self, where: str, load: Selected) -> None:
+        needed = 2 * load.num_tokens + self.besides
         at_least("task.vocab_size", self.vocab_size, 4)
         at_least(f"{where}.num_tokens", load.num_tokens, 1)
-        room(where, load, 2 * load.num_tokens)
+        if load.seq_len < needed:
+            raise ValueError(
+                f"{where}.seq_len (={load.seq_len}) is too short for num_tokens "
+                f"(={load.num_tokens}): use {needed}."
+            )
 
     def chance(self, segment: Segment) -> float:
         """One of the data tokens, whichever."""
@@ -125,10 +132,18 @@ class SelectiveCopy(Mixture):
 
     def least_bits(self, segment: Segment) -> float | None:
         """All data tokens, in order."""
-        return int(segment.slice["num_tokens"]) * log2(self.vocab_size - 2)
+        return segment.count("num_tokens") * log2(self.vocab_size - 2)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         return answered(self._next, inputs, positions)
+
+    @abstractmethod
+    def _next(self, past: list[int]) -> int:
+        """What comes after this beginning of a row."""
+
+
+class SelectiveCopy(Selecting):
+    """vocab_size: noise is token 0, the marker the last; all between are data."""
 
     def _next(self, past: list[int]) -> int:
         data = [token for token in past if 0 < token < self.vocab_size - 1]
@@ -141,15 +156,6 @@ class SelectiveCopy(Mixture):
         inputs = examples.new_zeros(len(examples), load.seq_len).scatter_(1, places, data)
         inputs[:, content:] = self.vocab_size - 1
         return at_the_end(inputs, data, places)
-
-
-def room(where: str, load: Selected, needed: int) -> None:
-    """Refuse a row that is too short for its data and the places to say it again."""
-    if load.seq_len < needed:
-        raise ValueError(
-            f"{where}.seq_len (={load.seq_len}) is too short for num_tokens "
-            f"(={load.num_tokens}): use {needed}."
-        )
 
 
 def at_the_end(inputs: Int[Tensor, "B T"], data: Int[Tensor, "B m"], places: Int[Tensor, "B m"]) -> Batch:

@@ -121,7 +121,7 @@ class Undo(FlipFlop):
 
     def least_bits(self, segment: Segment) -> float | None:
         """The bit and its history, as far as a row has turns to write it, undo it and read."""
-        return 1.0 + min(int(segment.slice["depth"]), segment.seq_len // 4 - 1)
+        return 1.0 + min(segment.count("depth"), segment.seq_len // 4 - 1)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         return answered(_last_kept, inputs, positions)

@@ -11,7 +11,6 @@ right before the copy token.
 
 from functools import cached_property
 from math import log2
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -22,8 +21,7 @@ from zoo.checks import at_least
 from zoo.counter_rng import below, bits, stream
 from zoo.tasks.base import Batch, Segment
 from zoo.tasks.by_answer import ByAnswer
-from zoo.tasks.copying import DATA_TOKENS, PLACES, Selected, at_the_end, room
-from zoo.tasks.groups import Distance
+from zoo.tasks.copying import DATA_TOKENS, PLACES, Selected, Selecting, at_the_end
 from zoo.tasks.mixture import Load
 from zoo.tasks.programs import answered
 from zoo.tasks.sampling import distinct
@@ -32,28 +30,10 @@ TOKENS = 0
 MAP = 0x3A9  # names the stream of the memorised map; no segment's path is (seed, this)
 
 
-class SelectiveCopying(ByAnswer):
+class SelectiveCopying(ByAnswer, Selecting):
     """vocab_size: the last token is the copy token, the one before the blank, all others are data."""
 
-    load_kind, load = Selected, "num_tokens"
-    groups = MappingProxyType({"distance": Distance()})
-
-    def _fits(self, where: str, load: Selected) -> None:
-        at_least("task.vocab_size", self.vocab_size, 4)
-        at_least(f"{where}.num_tokens", load.num_tokens, 1)
-        room(where, load, 2 * load.num_tokens + 2)
-
-    def chance(self, segment: Segment) -> float:
-        """One of the data tokens, whichever."""
-        del segment
-        return 1 / (self.vocab_size - 2)
-
-    def least_bits(self, segment: Segment) -> float | None:
-        """All data tokens, in order."""
-        return int(segment.slice["num_tokens"]) * log2(self.vocab_size - 2)
-
-    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        return answered(self._next, inputs, positions)
+    besides = 2  # a blank and the copy token
 
     def _next(self, past: list[int]) -> int:
         copy = past.index(self.vocab_size - 1)

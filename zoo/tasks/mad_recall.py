@@ -73,7 +73,7 @@ class InContextRecall(ByAnswer):
 
     def least_bits(self, segment: Segment) -> float | None:
         """The value of each key, where as many are shown as the row has room for and noise leaves."""
-        room = segment.seq_len // 2 - 1 if int(segment.slice["noise_percent"]) < 100 else 1
+        room = segment.seq_len // 2 - 1 if segment.count("noise_percent") < 100 else 1
         return min(room, self.num_keys) * log2(self.first_noise - self.num_keys)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:

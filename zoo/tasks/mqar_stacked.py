@@ -61,7 +61,7 @@ class StackedMQAR(Mixture):
 
     def least_bits(self, segment: Segment) -> float | None:
         """Which value each key has, when all pairs have been shown."""
-        return bits_of_different(int(segment.slice["num_kv_pairs"]), self._values)
+        return bits_of_different(segment.count("num_kv_pairs"), self._values)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         """The value beside the key, where it stands last before the questions, one a pair."""

@@ -70,7 +70,7 @@ class UnseenMQAR(AskedLater):
 
     def least_bits(self, segment: Segment) -> float | None:
         """Which keys are bound, and to which values; where one of the two is never asked for, less."""
-        n = int(segment.slice["num_kv_pairs"])
+        n = segment.count("num_kv_pairs")
         which = bits_of_subset(n, self.none // 2 - 1) if self.unseen else 0.0
         return which + bits_of_different(n, self.num_values) if self.unseen < 1 else 0.0
 

@@ -80,7 +80,7 @@ class NgramRecall(Mixture):
 
     def chance(self, segment: Segment) -> float:
         """At each place of an answer the mark behind it, or any one letter, whichever is more frequent."""
-        shortest, longest = int(segment.slice["shortest"]), int(segment.slice["longest"])
+        shortest, longest = segment.count("shortest"), segment.count("longest")
         share = [0.0] * (longest - self.ngram + 1)  # of answers with so many letters
         for length in range(shortest, longest + 1):
             rests = range(1, length - self.ngram + 1)
@@ -92,7 +92,7 @@ class NgramRecall(Mixture):
     def least_bits(self, segment: Segment) -> float | None:
         """The answer to the n-gram that begins a string of the longest; none of its other letters is the
         first, so that it stands there once."""
-        return self._answered(int(segment.slice["longest"]) - self.ngram) * log2(self._letters - 1)
+        return self._answered(segment.count("longest") - self.ngram) * log2(self._letters - 1)
 
     def _answered(self, rest: int) -> int:
         return rest if self.answer_length is None else min(rest, self.answer_length)

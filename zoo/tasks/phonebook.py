@@ -61,7 +61,7 @@ class Phonebook(Mixture):
 
     def least_bits(self, segment: Segment) -> float | None:
         """All numbers but those of two entries, which may be shown once more before any is asked for."""
-        return (int(segment.slice["num_entries"]) - 2) * (log2(10 - LOWEST) + (DIGITS - 1) * log2(10))
+        return (segment.count("num_entries") - 2) * (log2(10 - LOWEST) + (DIGITS - 1) * log2(10))
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         """The number behind the name in the book, as far as it has been said already one digit further."""

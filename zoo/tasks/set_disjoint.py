@@ -65,7 +65,7 @@ class SetDisjoint(Mixture):
     def least_bits(self, segment: Segment) -> float | None:
         """Which the first set is, if a second one can meet any two of them in one element each; else, and
         where both are shown again, the answer."""
-        n, m = int(segment.slice["first_set"]), int(segment.slice["second_set"])
+        n, m = segment.count("first_set"), segment.count("second_set")
         elements = self.vocab_size - MARKS
         once = self.num_passes == 1 and m > 1 and elements >= 2 * n + m - 2
         return bits_of_subset(n, elements) if once else log2(elements)
