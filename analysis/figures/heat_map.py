@@ -24,12 +24,12 @@ GUESS = {True: "chance, 1/n", False: "chance"}  # whether it is a guess among th
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Cells of one load each are put together in the row of their mixer and setting; where a slice was asked
-    for in several loads (of tasks, say), each load has its columns.
+    """Cells of one load each are put together in the row of their mixer and setting; where there are several
+    tasks, or a slice was asked for in several loads, each load has its columns.
     """
     rows = scored.alone(study.table)
     rows = rows.assign(unit=[in_words(row) for row in rows.to_dict("records")])
-    several = len(rows) > len(rows.drop_duplicates(["unit", "slice"]))
+    several = len(set(rows["task"])) > 1 or len(rows) > len(rows.drop_duplicates(["unit", "slice"]))
     rows["column"] = (rows["load"] + APART if several else "") + rows["slice"]
     shown = _best(rows) if len(set(rows["unit"])) > MOST else rows
     left_out = " Of each mixer the setting with the best mean." if len(shown) < len(rows) else ""

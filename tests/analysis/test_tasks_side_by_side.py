@@ -42,12 +42,15 @@ def of_task(task: str, mixer: str, accuracy: float, **of: Any) -> dict[str, Any]
     return record
 
 
-def test_a_slice_of_several_tasks_has_a_column_in_each() -> None:
+@pytest.mark.parametrize("alike", [True, False], ids=["the_same_slices", "other_slices"])
+def test_each_of_several_tasks_has_its_columns(alike: bool) -> None:
     cells = [
         of_task("parity", "based", 0.5),
         of_task("majority", "based", 1.0),
         of_task("parity", "mamba", 0.75),
     ]
+    for entry in [] if alike else cells[0]["slices"] + cells[2]["slices"]:
+        entry["slice"]["seq_len"] += 32  # 96 and 160: between and after those of the other task
     found = heat_map.figure(Shown(study.table(cells)), SCREEN)  # type: ignore[arg-type]
     ax = found.figure.axes[0]
     numbers = [text.get_text() for text in ax.texts if text.get_text().isdigit()]
