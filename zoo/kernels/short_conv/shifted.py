@@ -1,6 +1,7 @@
 """The short convolution in torch: few taps as a sum of shifted products, many by conv1d.
 
-B batch, T time, S = T + K - 1 with what came before, C channels, K taps.
+P members of a population (1 without one), B batch, T time, S = T or, with what came before, T + K - 1,
+C channels, K taps.
 """
 
 from typing import Any
@@ -11,7 +12,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
+from zoo.kernels.folding import all_members_first
 from zoo.kernels.short_conv.reference import with_tail
+
+CACHED = 1 << 18  # scalars of x that are gone over at a time on a CPU
 
 
 def short_conv_shifted(
@@ -21,8 +25,10 @@ def short_conv_shifted(
     tail: Float[Tensor, "B K-1 C"] | None = None,
 ) -> Float[Tensor, "B T C"]:
     """As short_conv_reference."""
-    bias = x.new_zeros(x.shape[2]) if bias is None else bias
-    return _ShiftedSum.apply(with_tail(x, tail, len(weight) - 1), weight, bias)  # pyright: ignore
+    bias = weight.new_zeros(x.shape[2]) if bias is None else bias
+    lead = 0 if tail is None else len(weight) - 1
+    past = x if tail is None else with_tail(x, tail, lead)
+    return _ShiftedSum.apply(past, weight, bias, lead)  # pyright: ignore
 
 
 def short_conv_grouped(
@@ -38,36 +44,69 @@ def short_conv_grouped(
 
 
 class _ShiftedSum(Function):
-    """y_t = bias + sum_r weight_r * past_{t+K-1-r}; autograd would zero, fill and add a tensor a tap."""
+    """(past: [*P B S C], weight: [*P K C], bias: [*P C], what of S comes before the first output) -> y.
 
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(past: Tensor, weight: Tensor, bias: Tensor) -> Tensor:  # pyright: ignore
-        taps = _windows(past, len(weight), past.shape[1] - len(weight) + 1)
-        y = torch.addcmul(bias, taps[0], weight[-1])
-        for tap, w in zip(taps[1:], weight.flip(0)[1:], strict=True):
-            y = torch.addcmul(y, tap, w)
-        return y
+    Some sequences at a time on a CPU: what they add to lies in its cache from tap to tap.
+    """
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    def forward(past: Tensor, weight: Tensor, bias: Tensor, lead: int) -> Tensor:  # pyright: ignore
+        if past.ndim == 4:
+            return _forward(past, weight, bias, lead)
+        return _forward(past[None], weight[None], bias[None], lead)[0]
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         del output
+        ctx.lead = inputs[3]
         ctx.save_for_backward(*inputs[:2])
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # pyright: ignore
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
         past, weight = ctx.saved_tensors
-        reach = len(weight) - 1
-        later = _windows(F.pad(grad, (0, 0, reach, reach)), len(weight), past.shape[1])
-        d_past = later[0] * weight[0]
-        for shifted, w in zip(later[1:], weight[1:], strict=True):
-            d_past = torch.addcmul(d_past, shifted, w)
-        taps = reversed(_windows(past, len(weight), grad.shape[1]))
-        d_weight = torch.stack([(grad * tap).sum((0, 1)) for tap in taps])  # quicker here than einsum
-        return d_past, d_weight, grad.sum((0, 1))
+        if past.ndim == 4:
+            return *_backward(past, weight, grad, ctx.lead), None
+        return *(d[0] for d in _backward(past[None], weight[None], grad[None], ctx.lead)), None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:  # pyright: ignore
+        """Members side by side, each with its own taps."""
+        members = all_members_first(info.batch_size, in_dims[:3], inputs[:3])
+        return _ShiftedSum.apply(*members, inputs[3]), 0  # pyright: ignore[reportReturnType]
 
 
-def _windows(x: Float[Tensor, "B S C"], count: int, length: int) -> list[Float[Tensor, "B T C"]]:
-    """The `count` views of `length` steps that begin at 0, 1, 2, ..."""
-    return [x[:, start : start + length] for start in range(count)]
+def _forward(past: Tensor, weight: Tensor, bias: Tensor, lead: int) -> Tensor:
+    length = past.shape[2] - lead
+    y = torch.empty_like(past[:, :, :length], dtype=torch.result_type(past, weight))
+    for rows in _tiles(past):
+        y[:, rows] = bias[:, None, None]
+        for r, at, then in reversed(_taps(weight, length, lead)):
+            y[:, rows, at].addcmul_(past[:, rows, then], weight[:, r, None, None])
+    return y
+
+
+def _backward(past: Tensor, weight: Tensor, grad: Tensor, lead: int) -> tuple[Tensor, Tensor, Tensor]:
+    d_past = torch.empty_like(past, dtype=torch.result_type(grad, weight))
+    d_weight, d_bias = torch.zeros_like(weight), torch.zeros_like(weight[:, 0])
+    for rows in _tiles(past):
+        d_past[:, rows] = 0
+        d_bias += grad[:, rows].sum((1, 2))
+        for r, at, then in _taps(weight, grad.shape[2], lead):
+            d_past[:, rows, then].addcmul_(grad[:, rows, at], weight[:, r, None, None])
+            d_weight[:, r] += (grad[:, rows, at] * past[:, rows, then]).sum((1, 2))
+    return d_past, d_weight, d_bias
+
+
+def _tiles(past: Tensor) -> list[slice]:
+    """The sequences that are gone over at a time; a GPU and a compiler want all at once."""
+    count = past.shape[1]
+    each = max(1, CACHED // (past.shape[0] * past[0, 0].numel()))
+    if past.is_cuda or torch.compiler.is_compiling():
+        each = count
+    return [slice(lo, lo + each) for lo in range(0, count, each)]
+
+
+def _taps(weight: Tensor, length: int, lead: int) -> list[tuple[int, slice, slice]]:
+    """r, the outputs that tap r acts on, and where in the past it finds what it acts on."""
+    first = [(r, max(0, r - lead)) for r in range(min(weight.shape[1], length + lead))]
+    return [(r, slice(lo, length), slice(lo + lead - r, length + lead - r)) for r, lo in first]
