@@ -106,6 +106,11 @@ def test_cells_with_callbacks_train_alone():
     assert "population (=4) has more: use population=1" in line
 
 
+def test_callbacks_want_a_validation_after_each_epoch():
+    (line,) = Validator().problems(called(WATCH, optim__check_val_every_n_epoch=2))
+    assert "optim.check_val_every_n_epoch (=2) leaves some out: make it 1" in line
+
+
 def test_what_a_record_names_as_a_callback_is_never_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     cell = called(WATCH, results=str(tmp_path), optim__max_epochs=1)
     run_cell(cell, lambda at: None)

@@ -239,6 +239,27 @@ def test_early_stop_ends_the_cell_and_stays_ended(tmp_path: Path, monkeypatch: p
     assert not higher["early_stopped"] and higher["steps"] == STEPS
 
 
+def validated(folder: Path) -> list[int]:
+    """The steps at which it was."""
+    rows = (line.split(",") for line in (folder / "metrics.csv").read_text().splitlines())
+    return list(dict.fromkeys(int(row[0]) for row in rows if row[1] == "valid"))
+
+
+@pytest.mark.parametrize("step", [9, 14, 21])  # within an epoch, after one without a validation, with one
+def test_validations_may_leave_epochs_out_and_not_the_last(tmp_path: Path, step: int):
+    words = {"optim__max_epochs": 5, "optim__early_stop": None}
+    usual, cell = tiny(**words), tiny(**words, optim__check_val_every_n_epoch=3)
+    plain = train(usual, fresh(tmp_path / "usual"))
+    assert validated(tmp_path / "usual") == [7, 14, 21, 28, 35]
+    with pytest.raises(Stop):
+        train(cell, fresh(tmp_path / "cell"), stop_at(step, "training", raise_stop))
+    outcome = train(cell, tmp_path / "cell")
+    assert validated(tmp_path / "cell") == [21, 35]  # of the cell's epochs, wherever it was cut off
+    assert scores(outcome, "valid") == scores(plain, "valid") and scores(outcome, "test") == scores(
+        plain, "test"
+    )
+
+
 @pytest.mark.parametrize("damage", ["empty", "half", "short", "text", "flipped"])
 def test_a_damaged_checkpoint_is_refused_before_training(tmp_path: Path, damage: str):
     with pytest.raises(Stop):

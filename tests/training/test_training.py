@@ -224,7 +224,11 @@ def test_each_leaf_of_optim_changes_the_weights(tmp_path: Path, leaf: str, plain
 
 def test_the_leaves_of_optim_and_trainer_are_all_accounted_for():
     config = tiny().config
-    elsewhere = {"eval_batch_size", "early_stop"}  # the next test; test_resuming.py
+    elsewhere = {
+        "eval_batch_size",
+        "early_stop",
+        "check_val_every_n_epoch",
+    }  # the next test; test_resuming.py
     assert set(config["optim"]) == set(WEIGHTS_CHANGE) | elsewhere
     pace = {"checkpoint_every", "checkpoint_seconds"}
     assert set(config["trainer"]) == {"accelerator", "precision", "step", "threads", "callbacks"} | pace
@@ -307,6 +311,8 @@ def test_the_optimizer_runs_at_the_scheduled_rate(tmp_path: Path, monkeypatch: p
         ({"optim__schedule_every": "day"}, r"optim\.schedule_every"),
         ({"optim__warmup": 1.0}, r"optim\.warmup \(=1\.0\)"),
         ({"optim__early_stop": 99}, r"optim\.early_stop \(=99\)"),
+        ({"optim__check_val_every_n_epoch": 0}, r"optim\.check_val_every_n_epoch \(=0\) must be at least 1"),
+        ({"optim__check_val_every_n_epoch": 3}, r"\(=3\) must .* at most optim\.max_epochs \(=2\)"),
         ({"+optim__nesterov": True}, r"unknown key optim\.nesterov"),
         ({"~optim__warmup": 0}, r"optim\.warmup must be given"),
         ({"trainer__precision": "16"}, r"trainer\.precision"),

@@ -19,6 +19,7 @@ MACHINE_ONLY_TRAINER = ("accelerator", "step", "threads", "checkpoint_every", "c
 USUAL: dict[str, dict[str, Any]] = {  # by group, "cell" for top keys, or by _target_ of a mixer
     "cell": {"loss": "answers"},
     "trainer": {"callbacks": []},
+    "optim": {"check_val_every_n_epoch": 1},
     "zoo.mixers.attention.Attention": {"dropout": 0.0},
 }
 VARIED = ("lr", "seed")  # cells that differ in these alone make one point of a plot
@@ -176,6 +177,7 @@ class Cell:
         config["model"]["layers"] = [_unusual(layer) for layer in config["model"]["layers"]]
         trainer = {k: v for k, v in config["trainer"].items() if k not in MACHINE_ONLY_TRAINER}
         config["trainer"] = _unusual(trainer, "trainer")
+        config["optim"] = _unusual(config["optim"], "optim")
         return config | {"mixer_name": self.mixer, "schema": SCHEMA}
 
     @property

@@ -10,7 +10,10 @@ from zoo.config.arguments import mistakes
 
 @dataclass(frozen=True, kw_only=True)
 class OptimConfig:
-    """conf/optim/*.yaml, checked.  batch sizes in rows; warmup as a fraction of all steps."""
+    """conf/optim/*.yaml, checked.  batch sizes in rows; warmup as a fraction of all steps.
+
+    check_val_every_n_epoch: epochs from one validation to the next; the last epoch always has one.
+    """
 
     batch_size: int
     eval_batch_size: int
@@ -23,6 +26,7 @@ class OptimConfig:
     schedule_every: Literal["step", "epoch"]
     warmup: float
     early_stop: float | None
+    check_val_every_n_epoch: int = 1  # cells of before there was one lack it
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "eval_batch_size", "max_epochs"):
@@ -42,6 +46,11 @@ class OptimConfig:
             )
         if self.early_stop is not None and not 0 < self.early_stop < 1:
             raise ValueError(f"optim.early_stop (={self.early_stop}) must lie between 0 and 1, or be null.")
+        if not 1 <= self.check_val_every_n_epoch <= self.max_epochs:
+            raise ValueError(
+                f"optim.check_val_every_n_epoch (={self.check_val_every_n_epoch}) must be at least 1, and at "
+                f"most optim.max_epochs (={self.max_epochs}): the last epoch alone."
+            )
 
 
 Target = Literal["query", "key", "value", "output"]

@@ -167,10 +167,14 @@ class Loop(pl.LightningModule):
         interrupts.check()
 
     def on_validation_epoch_start(self) -> None:
+        if not self.cohort.first.position.to_validate:
+            return
         self.computing.eval()
         self.cohort.begin_evaluation()
 
     def on_validation_epoch_end(self) -> None:
+        if not self.cohort.first.position.to_validate:
+            return
         self.computing.train()
         self.cohort.end_validation()
         self._take_leave()
@@ -259,8 +263,12 @@ def _lightning(begun: Begun) -> pl.Trainer:
 
 
 def _fit(loop: Loop, trainer: pl.Trainer) -> None:
-    """From the validation of the last epoch on, if that was cut off."""
-    valid = Batches(lambda: loop.cohort.evaluated("valid"))
+    """From the validation of the last epoch on, if that was cut off.
+
+    Lightning counts the epochs of this fit, not of the cell: it asks after each, and is given nothing where
+    none is due.
+    """
+    valid = Batches(lambda: loop.cohort.evaluated("valid") if loop.cohort.first.position.to_validate else ())
     if loop.cohort.first.position.to_validate:
         trainer.validate(loop, valid, verbose=False)
         loop.on_train_epoch_end()

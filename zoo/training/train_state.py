@@ -116,7 +116,8 @@ class Begun:
         """One more step is done."""
         self.position.step += 1
         self.position.examples += examples
-        self.position.to_validate = self.ends_epoch
+        every = self.cell.optim.check_val_every_n_epoch
+        self.position.to_validate = self.ends_epoch and (self.epochs % every == 0 or not self.steps_left)
 
     def scores(self) -> dict[str, Score]:
         return {name: tally.score() for name, tally in self.tallies.items()}
