@@ -69,9 +69,9 @@ class ForgettingCurve(Evaluation):
         return self._curve(predictor(trained), ids, others, longest, BOS, EOS, seed)
 
     def made_from(self, trained: Trained) -> dict[str, str]:
-        own = self.corpus if _named(self.corpus) else None
-        text = trained.task.made_from if own is None else load(own, trained.task.seed).made_from
-        return dict(text) | self._made_from_others(trained.task.seed)
+        seed = trained.task.seed
+        own = load(self.corpus, seed) if _named(self.corpus) else trained.task
+        return {**own.made_from, **self._made_from_others(seed)}
 
     def made_from_text(self) -> dict[str, str]:
         """The same of a Hugging Face model."""
