@@ -17,7 +17,12 @@ def trained(study: Study) -> pd.DataFrame:
     table = cells.identify(study.table)
     chosen = learning_rate.choose(table)
     own = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
-    stack = pd.Series([f"({study.layers.get(run, '')})" for run in own["run_id"]], own.index)
-    stacks = stack.groupby(own["series"]).agg(set).to_dict()
-    several = [len(stacks[series]) > 1 for series in own["series"]]
-    return own.assign(stack=stack.where(several, "")).loc[:, ["run_id", "seed", *ABOUT]]
+    return own.assign(stack=stacks(own, study.layers)).loc[:, ["run_id", "seed", *ABOUT]]
+
+
+def stacks(own: pd.DataFrame, layers: dict[str, str]) -> pd.Series:
+    """Of each cell, by its run_id and series, see `trained`."""
+    stack = pd.Series([f"({layers.get(run, '')})" for run in own["run_id"]], own.index)
+    of_series = stack.groupby(own["series"]).agg(set).to_dict()
+    several = [len(of_series[series]) > 1 for series in own["series"]]
+    return stack.where(several, "")

@@ -45,6 +45,7 @@ PICTURES = {
     "zoology_compositional": ("frontier", "distance"),
     "zoology_continuous": ("frontier", "distance"),
     "mini_forgetting": ("forgetting_curve", "ar_gap"),
+    "mini_forgetting_mqar": ("heat_map", "speed"),
     "extrapolation": ("extrapolation",),
     "mini_load_distance": ("load_distance",),
     "ruler_lite": ("ruler", "frontier"),

@@ -9,11 +9,12 @@ from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLoca
 
 from analysis.drawing import page
 from analysis.drawing.style import Look, Style, looks
+from analysis.figures._trained import stacks
 from analysis.figures.gallery import Picture, Study
 from analysis.statistics import scored
 from analysis.statistics.points import in_words
 
-KEPT = ["point", "mixer", "label", "family", "series", "d_model", "knobs", "accuracy"]
+KEPT = ["point", "mixer", "label", "family", "d_model", "knobs", "accuracy"]
 ASKED = ["what", "seq_len", "batch"]
 SHAPES = ("-", "--", ":", "-.")  # of lines: a batch each
 
@@ -21,11 +22,12 @@ SHAPES = ("-", "--", ":", "-.")  # of lines: a batch each
 def figure(study: Study, style: Style) -> Picture:
     """Of the answers to evaluation=speed; of the seeds of a setting the median."""
     points = scored.means(study.table)
-    of = study.table.drop_duplicates("run_id")[["run_id", "point"]]
+    of = study.table.drop_duplicates("run_id")[["run_id", "point"]].merge(points[["point", "series"]])
+    of = of.assign(series=(of["series"] + " " + stacks(of, study.layers)).str.strip())
     asked = study.evaluations("speed").drop(columns="mixer").merge(of, on="run_id")
     if asked.duplicated(["run_id", *ASKED]).any():
         raise ValueError("speed was asked more than once: keep one answer a cell, in evaluations/.")
-    rows = asked.groupby(["point", *ASKED], as_index=False).agg(
+    rows = asked.groupby(["point", "series", *ASKED], as_index=False).agg(
         tokens_per_second=("tokens_per_second", "median"),
         slowest=("tokens_per_second", "min"),
         fastest=("tokens_per_second", "max"),

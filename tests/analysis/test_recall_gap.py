@@ -1,6 +1,7 @@
 """What models of text lose to attention, beside what the same mixers recall."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ from scipy.stats import spearmanr
 
 from analysis import recall_gap
 from analysis.drawing.style import SCREEN
+from analysis.figures.gallery import Study, texts
 from analysis.statistics.rank_correlation import rank_correlation
 from tests.analysis import study
 from tests.analysis.test_ar_gap import answers
@@ -57,3 +59,11 @@ def test_rank_correlation_is_scipys_and_its_interval_is_that_of_mixers_and_seeds
     apart = [np.full(3, float(i)) for i in range(9)]
     assert rank_correlation(apart, apart) == pytest.approx((1, 1, 1))
     assert np.isnan(rank_correlation(apart, [np.zeros(3)] * 9)).all()
+
+
+def test_the_committed_picture_is_made_from_the_committed_results() -> None:
+    """Byte by byte.  After a change that is meant: make figures."""
+    docs = Path(__file__).parents[2] / "docs"
+    archives = [Study(docs / "results" / f"mini_forgetting{end}.zip") for end in ("", "_mqar")]
+    for ending, text in texts(recall_gap.picture(*archives, SCREEN)).items():
+        assert (docs / "figures" / f"recall_gap{ending}").read_text() == text, f"{ending}: make figures"

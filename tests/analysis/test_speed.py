@@ -51,3 +51,19 @@ def test_one_answer_a_cell(asked: study.Asked) -> None:
     asked.found = pd.concat([asked.found] * 2)
     with pytest.raises(ValueError, match="asked more than once"):
         picture.figure(asked, SCREEN)  # type: ignore[arg-type]
+
+
+def test_stacks_of_a_mixer_look_apart() -> None:
+    cells = [study.record("fast", 0.5, d_model=width) for width in (32, 64)]
+    layers = dict(zip([cell["run_id"] for cell in cells], ("Fast", "Fast, Attention"), strict=True))
+    rows = [
+        {"run_id": run, "mixer": "?", "what": what, "seq_len": 64, "batch": 8}
+        | {"tokens_per_second": 100.0, "state_bytes": 4}
+        for run in layers
+        for what in ("prefill", "decode")
+    ]
+    asked = study.Asked(study.table(cells), pd.DataFrame(rows), "speed", layers=layers)
+    with matplotlib.rc_context(rc(SCREEN)):
+        found = picture.figure(asked, SCREEN)  # type: ignore[arg-type]
+    assert set(found.rows["series"]) == {"Fast (Fast)", "Fast (Fast, Attention)"}
+    assert len({line.get_marker() for line in found.figure.axes[4].lines}) == 2
