@@ -56,6 +56,8 @@ bench: setup  ## the tables of benchmarks/ (an hour on an idle machine)
 	$(BIN)/python -m benchmarks.mixers --threads 1 --sizes long --out benchmarks/tables/mixers.md
 	$(BIN)/python -m benchmarks.tasks --out benchmarks/tables/tasks.md
 	$(BIN)/python -m benchmarks.forgetting --out benchmarks/tables/forgetting.md
+	$(ONE) -m benchmarks.context --out benchmarks/tables/context.md
+	$(BIN)/python -m benchmarks.context_picture benchmarks/tables/context.csv --out docs/figures/context.png
 	$(BIN)/python -m benchmarks.compose --out benchmarks/tables/compose.md
 	$(BIN)/python -m benchmarks.scale --out benchmarks/tables/scale.md
 	$(BIN)/python -m benchmarks.launcher --out benchmarks/tables/launcher.md

@@ -42,7 +42,7 @@ def _told(kin: pd.DataFrame) -> list[str]:
     told, kinds = [], 1
     for key in ("d_model", *settings(kin)):
         apart = len(kin[[*told, key]].astype(str).drop_duplicates())
-        differs = not key.startswith("adaptation.") and kin[key].astype(str).nunique() > 1
+        differs = not key.startswith("adaptation.") and len(set(map(str, kin[key]))) > 1
         if differs or apart > kinds:
             told, kinds = [*told, key], apart
     return told
