@@ -47,8 +47,7 @@ def draw(rows: pd.DataFrame) -> Figure:
     ]
     said = (
         f"One layer of width 64, two heads, one sequence, float32, one thread of {rows['device'].iloc[0]}. "
-        "All but full attention have 1,024 tokens in view; SE-Attn retrieves 256 more. Where a line ends, "
-        "the next length was expected to take too long or too much memory (benchmarks/tables/context.md). "
+        "All but full attention have 1,024 tokens in view; SE-Attn retrieves 256 more. "
         "Dotted: in proportion to the length."
     )
     page.finish(figure, [*handles], said, SCREEN)
