@@ -49,6 +49,7 @@ PICTURES = {
     "extrapolation": ("extrapolation",),
     "mini_load_distance": ("load_distance",),
     "ruler_lite": ("ruler", "frontier"),
+    "mini_ruler_lite": ("ruler",),  # nothing is learned: no frontier
     **dict.fromkeys(
         ("circuits", "copying", "jrt_disjoint", "mad", "state_tracking"), ("frontier", "heat_map")
     ),

@@ -1,18 +1,22 @@
-"""RULER's numbers: the means of its five groups and of all eleven tasks, a panel a mixer, a line a length."""
+"""RULER's numbers: the means of its five groups and of all eleven tasks, a panel a mixer, a mark a length."""
 
+import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from analysis.drawing.by_series import Axis, draw
-from analysis.drawing.style import Style
+from analysis.drawing import page
+from analysis.drawing.style import INK, Style, by_family, looks, small
 from analysis.figures.gallery import Picture, Study
 from analysis.records import cells
 from analysis.statistics import learning_rate
+from analysis.statistics.points import in_words
 from analysis.statistics.seeds import interval, written
 from zoo.tasks.ruler.questions import GROUPS, QUESTIONS, group_means
 
 TASKS = ("ruler_lite",)
 NAMES = list(GROUPS)
-AXIS = Axis("place", "Group of tasks", base=None, text=lambda place: ["", *NAMES][round(place)])
+MARKS = "osD^v"  # of the lengths, from the shortest
 SCORES = ("accuracy", "exact_rows")
 ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_resident", "causal", "exact_decode"]
 
@@ -30,16 +34,42 @@ def figure(study: Study, style: Style) -> Picture:
         ]
     )
     rows = rows.merge(table.drop_duplicates("point")[ABOUT], on="point")
-    rows["knobs"] = (rows["knobs"] + " seq_len=" + rows["seq_len"].astype(str)).str.strip()
+    rows = rows.sort_values(["family", "series", "point", "seq_len", "place"], key=by_family, kind="stable")
     seeds = " or ".join(map(str, sorted(set(rows["seeds"].tolist()))))
     says = [
         "Task ruler_lite, by length. Right tokens of answers, teacher-forced; Average is of the "
         f"{len(QUESTIONS)} tasks, not of the groups. Mean of {seeds} seeds with min to max. exact_rows in "
         "the table: answers right to the last token, which is what greedy decoding then writes."
     ]
-    shown = rows.drop(columns="exact_rows")
-    drawn = draw(shown, AXIS, "Test accuracy", says[0], style)
-    return Picture(drawn, rows, says, {})
+    return Picture(_draw(rows, says[0], style), rows, says, {})
+
+
+def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
+    points = rows.drop_duplicates("point").to_dict("records")
+    lengths = sorted(set(rows["seq_len"].tolist()))
+    mark_of = dict(zip(lengths, MARKS * len(lengths), strict=False))
+    beside = dict(zip(lengths, np.linspace(-0.2, 0.2, len(lengths)) * (len(lengths) > 1), strict=True))
+    figure, axes, _ = page.multiples(len(points), style, most=style.across)
+    style_of = looks(rows)
+    for ax, point in zip(axes, points, strict=True):
+        colour = style_of[point["series"]].colour
+        for length, own in rows.loc[rows["point"] == point["point"]].groupby("seq_len"):
+            around = np.abs(own[["low", "high"]].to_numpy(float).T - own["accuracy"].to_numpy(float))
+            ax.errorbar(
+                own["place"] + beside[length], own["accuracy"], around, fmt=mark_of[length],
+                color=colour, markersize=style.marker, elinewidth=1.0,
+            )  # fmt: skip
+            ax.hlines(own["chance"], own["place"] - 0.4, own["place"] + 0.4, color=INK, linestyle=":")
+        ax.set_title(in_words(point), fontsize=small(), color=colour)
+        ax.set(ylim=(-0.03, 1.03))
+        ax.set_xticks(range(1, len(NAMES) + 1), NAMES, rotation=45, ha="right")
+    handles: page.Handles = [Line2D([], [], color=INK, linestyle=":", label="chance: the best guess")]
+    handles += [
+        Line2D([], [], color=INK, linestyle="", marker=mark, label=f"{length} tokens")
+        for length, mark in mark_of.items()
+    ]
+    page.finish(figure, handles, caption, style, y_label="Test accuracy")
+    return figure
 
 
 def _of_length(point: str, length: int, own: pd.DataFrame) -> list[dict]:
