@@ -23,6 +23,7 @@ from analysis.figures import ar_gap, gallery
 from analysis.figures._trained import ABOUT, trained
 from analysis.statistics import scored
 from analysis.statistics.rank_correlation import RankCorrelation, rank_correlation
+from analysis.statistics.seeds import APART, apart, written
 
 SAME = ["mixer", "d_model", "knobs", "stack"]  # what makes a model of text and one of recall the same
 
@@ -52,9 +53,10 @@ def picture(text: gallery.Study, recall: gallery.Study, style: Style) -> gallery
     says = [
         "Loss at hits (evaluation=ar_hits) over attention's in models of text, against the accuracy of the "
         "same mixers, settings and widths, trained to recall: the mean of the test slices. Mean and range of "
-        f"the seeds. Rank correlation of the {len(others)} mixers beside attention {_in_words(found)}; its "
-        "interval draws mixers and seeds again."
+        f"the seeds, or each seed where recall differs by more than {APART}. Rank correlation of the "
+        f"{len(others)} mixers beside attention {_in_words(found)}; its interval draws mixers and seeds again."
     ]
+    rows = rows.assign(seed_accuracies=[written(each) for each in rows["accuracies"]])
     rows = rows.drop(columns=["accuracies", "gaps"])
     with matplotlib.rc_context(rc(style)):
         return gallery.Picture(_draw(rows, says[0], style), rows, says, {})
@@ -90,7 +92,15 @@ def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
         line = {"color": look.colour, "linewidth": 1.0}
         ax.plot([row["accuracy_low"], row["accuracy_high"]], [at[1]] * 2, **line)
         ax.plot([at[0]] * 2, [row["gap_low"], row["gap_high"]], **line)
-        ax.scatter(*at, s=look.area * marker_area(), color=look.colour, marker=look.marker, zorder=3)
+        marks = apart(row["seed_accuracies"]) or [at[0]]
+        ax.scatter(
+            marks,
+            [at[1]] * len(marks),
+            s=look.area * marker_area(),
+            color=look.colour,
+            marker=look.marker,
+            zorder=3,
+        )
         handles.append(Line2D([], [], color=look.colour, marker=look.marker, ls="", label=row["series"]))
     ax.axhline(0, color=GREY, linewidth=0.8, linestyle=":")
     ax.set_xlabel("Accuracy of recall")
