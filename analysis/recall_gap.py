@@ -53,8 +53,9 @@ def picture(text: gallery.Study, recall: gallery.Study, style: Style) -> gallery
     says = [
         "Loss at hits (evaluation=ar_hits) over attention's in models of text, against the accuracy of the "
         "same mixers, settings and widths, trained to recall: the mean of the test slices. Mean and range of "
-        f"the seeds, or each seed where recall differs by more than {APART}. Rank correlation of the "
-        f"{len(others)} mixers beside attention {_in_words(found)}; its interval draws mixers and seeds again."
+        f"the seeds, or each seed where recall differs by more than {APART}. Rank correlation of "
+        f"the {len(others)} mixers beside attention {_in_words(found)}; its interval draws mixers and seeds "
+        "again."
     ]
     rows = rows.assign(seed_accuracies=[written(each) for each in rows["accuracies"]])
     rows = rows.drop(columns=["accuracies", "gaps"])
