@@ -50,6 +50,7 @@ PICTURES = {
     "mini_load_distance": ("load_distance",),
     "ruler_lite": ("ruler", "frontier"),
     "mini_ruler_lite": ("ruler",),  # nothing is learned: no frontier
+    "mini_mad": ("heat_map",),  # six tasks and three mixers
     **dict.fromkeys(
         ("circuits", "copying", "jrt_disjoint", "mad", "state_tracking"), ("frontier", "heat_map")
     ),

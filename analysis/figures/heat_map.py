@@ -18,7 +18,8 @@ from analysis.statistics.chance import SAID, said
 from analysis.statistics.points import in_words
 
 APART = " | "  # a load and a slice of it
-TESTS = re.compile(r"(, )?(mean of \d+ slices: .*|[\w, ]+ = [^=]*)$")  # the slices, which the columns say
+TESTS = re.compile(r"(^|, )(mean of \d+ slices: .*|[\w, ]+ = [^=]*)$")  # the slices, which the columns say
+SPACES = str.maketrans("=_", "  ")
 MOST = 40  # rows; of more settings, each series shows its best
 GUESS = {True: "chance, 1/n", False: "chance"}  # whether it is a guess among the row's values
 
@@ -63,7 +64,8 @@ def _draw(rows: pd.DataFrame, table: pd.DataFrame, caption: str, style: Style) -
     values = ["\n".join(part.partition("=")[2] for part in name.split(",")) for _, name in asked.values()]
     ax.set_xticklabels(values, rotation=0, fontsize=small() if heads else None)
     ax.set_yticklabels(names, rotation=0)
-    ax.set(xlabel=_keys_in_words([name for _, name in asked.values()]), ylabel="")
+    keys = _keys_in_words([name for _, name in asked.values()])
+    ax.set(xlabel=textwrap.fill(keys, int(100 * style.width / style.font)), ylabel="")
     ax.tick_params(length=0)
     ax.grid(visible=False)
     for head, (first, last) in heads.items():
@@ -94,7 +96,9 @@ def _heads(asked: dict[str, tuple[str, str]]) -> dict[str, tuple[int, int]]:
     loads = [load for load, _ in asked.values()]
     spans = {load: (loads.index(load), loads.index(load) + loads.count(load)) for load in filter(None, loads)}
     return {
-        textwrap.fill(TESTS.sub("", load).replace("=", " "), max(8, 5 * (last - first))): (first, last)
+        textwrap.fill(
+            TESTS.sub("", load).translate(SPACES), max(8, 5 * (last - first)), break_long_words=False
+        ): (first, last)
         for load, (first, last) in spans.items()
     }
 

@@ -59,6 +59,19 @@ def test_each_of_several_tasks_has_its_columns(alike: bool) -> None:
     assert numbers == ["100", "100", "50", "50", "75", "75", *["25"] * 4]  # Based, Mamba, chance
 
 
+@pytest.mark.parametrize(
+    ("load", "name"),
+    [
+        ("task=mad_recall, seq_len, noise_percent = 64, 0", "task=mad_recall"),
+        ("seq_len, num_kv_pairs = 16, 2", ""),
+        ("task=parity, mean of 2 slices: (seq_len) = (32), (64)", "task=parity"),
+        ("group=Z2", "group=Z2"),
+    ],
+)
+def test_what_a_load_is_called_without_its_slices(load: str, name: str) -> None:
+    assert heat_map.TESTS.sub("", load) == name
+
+
 def ruled(mixer: str, seed: int, score: dict[str, float]) -> dict[str, Any]:
     record = study.record(mixer, 0.5, seed=seed, task="ruler_lite", slices=[(256, i) for i in range(11)])
     for entry, name in zip(record["slices"], [*QUESTIONS, *QUESTIONS], strict=True):
