@@ -67,6 +67,20 @@ def test_cells_points_sizes_and_what_is_done(planned: Planned, tmp_path: Path):
     assert rows(out)["based"][0] == "0/6"
 
 
+def test_what_a_recipe_trains_is_said_beside_all_that_there_is(planned: Planned):
+    """A list in the settings is no mark-up."""
+    words = (
+        "mixer=attention",
+        "start={experiment: smoke, d_model: 16, task.vocab_size: 128, mixer: attention}",
+    )
+    code, out, err = planned(*words, "adaptation=full", "adaptation.train=[convolutions],[embedding]")
+    assert code == 0, err
+    assert "[convolutions]" in "".join(out.split()) and "[embedding]" in "".join(out.split())
+    start, few, more = map(float, re.findall(r"([\d.]+)%", out))
+    assert start == 100 and 0 < few < 5 < more < 100
+    assert "trained" not in planned("mixer=attention")[1]
+
+
 def test_nothing_is_written(planned: Planned, tmp_path: Path):
     planned("mixer=attention,based")
     assert not list(tmp_path.iterdir())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
+from rich.markup import escape
 from rich.table import Table
 
 from zoo.config.cell import Cell
@@ -22,6 +23,7 @@ from zoo.model import outline
 from zoo.results import store
 from zoo.state import StateSize, peak
 from zoo.terminal import slim
+from zoo.training.start import adapted
 
 KINDS = ("cpu", "gpu")
 MOST_ROWS = 100  # more points than these are shown by mixer
@@ -46,6 +48,7 @@ class Point:
     settings: str
     state: StateSize
     parameters: int
+    share: float | None  # of them that train, under a recipe of conf/adaptation
     cost: Cost
     seconds: dict[str, float]
     sources: dict[str, str]
@@ -107,6 +110,7 @@ def _point(cells: list[Cell], settings: str, clock: Clock) -> Point:
         settings=settings,
         state=peak(model.state_size, max(segment.seq_len for segment in task.segments("test"))),
         parameters=sum(p.numel() for p in model.parameters()),
+        share=adapted(cell).share if cell.adaptation else None,
         cost=asked,
         seconds={kind: seconds for kind, (seconds, _) in times.items()},
         sources={kind: source for kind, (_, source) in times.items()},
@@ -136,7 +140,7 @@ def _columns(points: Sequence[Point]) -> dict[str, Text]:
     """Heading -> what it says of the points of a row."""
     columns: dict[str, Text] = {
         "mixer, settings": lambda ps: (
-            f"{ps[0].mixer} {ps[0].settings if len(ps) == 1 else f'({len(ps)} points)'}"
+            f"{ps[0].mixer} {escape(ps[0].settings) if len(ps) == 1 else f'({len(ps)} points)'}"
         ),
         "done": lambda ps: f"{sum(p.done for p in ps)}/{sum(len(p.cells) for p in ps)}",
         "state": lambda ps: _range([p.state.resident for p in ps]),
@@ -146,6 +150,10 @@ def _columns(points: Sequence[Point]) -> dict[str, Text]:
     if any(p.state.paper is not None for p in points):
         columns["published"] = lambda ps: _range([p.state.paper for p in ps if p.state.paper is not None])
     columns["parameters"] = lambda ps: _range([p.parameters for p in ps])
+    if any(p.share is not None for p in points):
+        columns["trained"] = lambda ps: _range(
+            [1.0 if p.share is None else p.share for p in ps], "{:.2%}".format
+        )
     columns["FLOPs\na cell"] = lambda ps: _range([p.cost.operations for p in ps], "{:.1e}".format)
     return columns | {f"{kind}\na cell": partial(_time, kind) for kind in KINDS}
 
