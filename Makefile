@@ -76,7 +76,7 @@ notebooks: setup  ## open the notebooks in JupyterLab
 	$(BIN)/pip install --quiet -c constraints.txt jupyterlab
 	$(BIN)/jupyter lab analysis/notebooks
 
-FIELD := $(addprefix docs/results/mini_,$(addsuffix .zip,based_fig2 zoology_update jrt_disjoint circuits state_tracking))
+FIELD := $(addprefix docs/results/mini_,$(addsuffix .zip,based_fig2 load_distance zoology_update jrt_disjoint circuits state_tracking))
 
 figures: setup  ## every picture and table of docs/figures, from the results in docs/results (minutes)
 	$(BIN)/python -m analysis.figures --committed docs/results --out docs/figures
