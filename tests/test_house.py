@@ -24,7 +24,7 @@ FLOORS = (
     ("zoo.evaluation", "zoo.adaptation", "analysis.drawing", "analysis.expected", "analysis.claims"),
     ("zoo.training", "analysis.published", "analysis.pareto", "analysis.report"),
     ("zoo.launch", "zoo.bench", "analysis.figures", "analysis.loads"),
-    ("zoo.run", "zoo.plan", "zoo.evaluate", "hydra_plugins", "analysis.field"),
+    ("zoo.run", "zoo.plan", "zoo.evaluate", "hydra_plugins", "analysis.field", "analysis.recall_gap"),
     (COMMANDS,),
     ("benchmarks", "analysis.notebooks"),
 )
