@@ -65,6 +65,19 @@ def test_a_mixer_that_cannot_decode_is_not_measured(table: Table):
     assert line[3] == "-"
 
 
+def test_a_model_too_large_to_run_is_not_measured(table: Table, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(state_table, "LARGEST_MEASURED", 100)
+    assert rows(table(*WINDOW, "--seq-lens", "64"))[0] == [
+        "sliding_window",
+        "64*",
+        "224",
+        "-",
+        "256",
+        "448",
+        "896",
+    ]
+
+
 def test_a_length_that_a_mixer_refuses_has_no_size(table: Table, monkeypatch: pytest.MonkeyPatch):
     def bounded(self: SlidingWindow, seq_len: int) -> StateSize:
         if seq_len > 64:

@@ -11,12 +11,13 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from zoo.config.cell import Cell
-from zoo.model import SequenceModel, build_model
+from zoo.model import SequenceModel, build_model, outline
 from zoo.state import StateSize
 from zoo.terminal import by_family, slim
 from zoo.training.truth import held
 
 LONGEST_MEASURED = 1024
+LARGEST_MEASURED = 2**27  # parameters: on a CPU a token of more takes seconds
 COLUMNS = (
     *("mixer", "settings", "label", "family", "d_model", "formula", "seq_len"),
     *("paper", "resident", "measured", "touched", "bytes_bf16", "bytes_fp32"),
@@ -29,7 +30,8 @@ class Entry:
 
     settings: what the command line changed.  formula: of `resident`, in seq_len and the mixer's settings.
     sizes: for each length, None where the mixer refuses it.  measured: scalars in the tensors of a state
-    after so many tokens; None beyond LONGEST_MEASURED, and for a mixer that cannot decode.
+    after so many tokens; None beyond LONGEST_MEASURED or LARGEST_MEASURED, and for a mixer that cannot
+    decode.
     """
 
     mixer: str
@@ -46,7 +48,10 @@ class Entry:
 def entry(cell: Cell, settings: str, seq_lens: Sequence[int]) -> Entry:
     """Measured in float32 on the CPU, in the layer where it stands in the cell's model."""
     said = cell.about
-    model = build_model(cell).eval()
+    model = outline(cell)
+    if sum(tensor.numel() for tensor in model.parameters()) <= LARGEST_MEASURED:
+        model = build_model(cell)
+    model.eval()
     layer = cell.chosen_layer
     return Entry(
         mixer=cell.mixer,
@@ -71,7 +76,7 @@ def _size(model: SequenceModel, layer: int, seq_len: int) -> StateSize | None:
 @torch.no_grad()
 def measured(model: SequenceModel, layer: int, seq_len: int) -> int | None:
     """Scalars that the layer's mixer holds after `seq_len` tokens."""
-    if seq_len > LONGEST_MEASURED or not model.exact_decode:
+    if seq_len > LONGEST_MEASURED or not model.exact_decode or model.embedding.is_meta:
         return None
     inputs = torch.arange(seq_len)[None] % len(model.embedding)
     return held(model.extend(inputs)[1].layers[layer].mixer)
