@@ -14,8 +14,9 @@ OP = Op(
     others=("triton",),
 )
 GATHERED_FROM = 256  # keys: fewer are quicker under one mask
-DENSER = 4  # a masked product costs so much less than one with gathered keys,
-ALONE = 16  # and one with keys gathered for a row so much more than one with keys gathered for many
+DENSER = 2.5  # a masked product costs so much less than one with gathered keys,
+ONE = 4  # for one token so much less,
+ALONE = 13  # and one with keys gathered for a row so much more than one with keys gathered for many
 
 
 def se_attention(
@@ -44,7 +45,7 @@ def _usual(q: Tensor, k: Tensor, blocks: Tensor | None, chunks: Chunks, block_si
     if blocks is not None:
         alone = ALONE if blocks.shape[2] == q.shape[2] > 1 else 1
         seen += alone * blocks.shape[3] * block_size
-    return "gathered" if k.shape[2] >= DENSER * seen else "reference"
+    return "gathered" if k.shape[2] >= (DENSER if q.shape[2] > 1 else ONE) * seen else "reference"
 
 
 __all__ = ["OP", "se_attention", "se_attention_gathered", "se_attention_reference"]
