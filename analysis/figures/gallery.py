@@ -31,7 +31,7 @@ PICTURES = {
     "precision": ("losses",),
     "based_fig2": ("based_fig2", "frontier", "heat_map", "distance", "lr_profiles", "curves"),
     "based_fig2_cpu": ("based_fig2", "frontier", "heat_map", "distance", "curves"),
-    "mini_based_fig2": ("based_fig2", "frontier", "heat_map", "distance", "curves"),  # one learning rate
+    "mini_based_fig2": ("based_fig2", "frontier", "heat_map", "distance", "curves", "lr_profiles"),
     "based_fig3": ("based_fig3", "frontier", "curves"),
     "based_fig8": ("based_fig8", "frontier", "distance"),
     "zoology_fig2": ("zoology_fig2",),

@@ -20,8 +20,8 @@
 # question of this notebook is: **how many of the questions does a model answer, and how large a memory
 # did it need for that?**
 #
-# The records that it opens on come with the project: `docs/results/mini_based_fig2.zip`, one learning rate
-# and three seeds, made by one command, which can be killed and typed again:
+# The records that it opens on come with the project: `docs/results/mini_based_fig2.zip`, three learning
+# rates and three seeds, made by one command, which can be killed and typed again:
 #
 #     python -m zoo.run -m sweep=mini_based_fig2 results=results/mini
 #
