@@ -111,7 +111,8 @@ def caption(points: pd.DataFrame, slices: Sequence[str] = (), *, ranges: bool = 
 def asked(points: pd.DataFrame) -> str:
     """Of what: the task and the depth."""
     tasks, layers = sorted(points["task"].unique()), _span(points["n_layers"].tolist())
-    return f"Task {' and '.join(tasks)}, {layers} layers."
+    named = " and ".join(filter(None, (", ".join(tasks[:-1]), tasks[-1])))
+    return f"Task{'s' * (len(tasks) > 1)} {named}, {layers} layer{'s' * (layers != '1')}."
 
 
 def tuned(points: pd.DataFrame) -> str:
