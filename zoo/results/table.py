@@ -38,7 +38,7 @@ def table(found: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
 def _rows(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
     settings = dict(flat("mixer", record["mixer_settings"])) | dict(flat("task", record["task_settings"]))
-    settings |= {key: record[key] for key in ("start",) if key in record}
+    settings |= {"start": record["start"]} if "start" in record else {}
     settings |= flat("adaptation", record.get("adaptation", {}))
     cell = {key: record[key] for key in KEYS} | settings | {"load_axis": _load_axis(record)}
     cell["task.class"] = record["task_settings"].get("_target_")

@@ -122,9 +122,9 @@ class CumMajority(OwnVocabulary):
 
     def least_bits(self, segment: Segment) -> float | None:
         """How many more ones than zeros so far, as far as the rest can still turn it."""
+        count = segment.seq_len
         return _most(
             {max(seen - count - 1, min(count - seen, lead)) for lead in range(-seen, seen + 1, 2)}
-            for count in (segment.seq_len,)
             for seen in range(count + 1)
         )
 

@@ -84,6 +84,16 @@ def check_room(where: str, load: Pairs, each: int, more: int = 0) -> None:
         )
 
 
+def check_keys(where: str, load: Pairs, vocab_size: int) -> None:
+    """ValueError: half of the vocabulary, less the 0, are fewer keys than there are pairs."""
+    n, keys = load.num_kv_pairs, vocab_size // 2 - 1
+    if keys < n:
+        raise ValueError(
+            f"task.vocab_size (={vocab_size}) has {max(keys, 0)} keys, too few for "
+            f"{where}.num_kv_pairs (={n}); use at least {2 * n + 2}."
+        )
+
+
 def fill(
     filler: Filler, key: int, examples: Int[Tensor, " B"], count: int, taken: Int[Tensor, "B K"], words: int
 ) -> Int[Tensor, "B count"]:

@@ -22,7 +22,7 @@ from torch import Tensor
 from zoo.checks import at_least
 from zoo.counter_rng import stream
 from zoo.tasks.base import Batch, Data, Order
-from zoo.tasks.context import AskedLater, Filler, Pairs, asked_behind, fill
+from zoo.tasks.context import AskedLater, Filler, Pairs, asked_behind, check_keys, fill
 from zoo.tasks.groups import Distance
 from zoo.tasks.sampling import distinct, power_law_places
 
@@ -103,7 +103,7 @@ class MQAR(AskedLater):
         at_least(f"{where}.num_kv_pairs", load.num_kv_pairs, 1)
         if load.seq_len % 2:
             raise ValueError(f"{where}.seq_len (={load.seq_len}) must be even; use {load.seq_len + 1}.")
-        n, passes, keys = load.num_kv_pairs, self.num_passes, self.vocab_size // 2 - 1
+        n, passes = load.num_kv_pairs, self.num_passes
         factor = 2 * (passes + 1)
         if factor * n > load.seq_len:
             raise ValueError(
@@ -111,8 +111,4 @@ class MQAR(AskedLater):
                 f"(={load.seq_len}) with num_passes={passes}; "
                 f"use up to {load.seq_len // factor} pairs or {factor * n} tokens."
             )
-        if keys < n:
-            raise ValueError(
-                f"task.vocab_size (={self.vocab_size}) has {max(keys, 0)} keys, too few for "
-                f"{where}.num_kv_pairs (={n}); use at least {2 * n + 2}."
-            )
+        check_keys(where, load, self.vocab_size)

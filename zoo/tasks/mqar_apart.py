@@ -18,7 +18,7 @@ from torch import Tensor
 from zoo.checks import at_least
 from zoo.counter_rng import stream
 from zoo.tasks.base import Batch
-from zoo.tasks.context import AskedLater, Pairs, asked_behind, check_room, fill
+from zoo.tasks.context import AskedLater, Pairs, asked_behind, check_keys, check_room, fill
 from zoo.tasks.groups import Distance
 from zoo.tasks.sampling import distinct, power_law_places
 
@@ -61,10 +61,5 @@ class ApartMQAR(AskedLater):
         return Batch(inputs, positions, values, {"distance": positions - began})
 
     def _fits(self, where: str, load: Pairs) -> None:
-        n, keys = load.num_kv_pairs, self.vocab_size // 2 - 1
         check_room(where, load, each=self.apart + 3)
-        if keys < n:
-            raise ValueError(
-                f"task.vocab_size (={self.vocab_size}) has {max(keys, 0)} keys, too few for "
-                f"{where}.num_kv_pairs (={n}); use at least {2 * n + 2}."
-            )
+        check_keys(where, load, self.vocab_size)
