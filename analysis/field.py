@@ -23,6 +23,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.drawing import page
+from analysis.drawing.figure import tuned
 from analysis.drawing.style import SCREEN, Style, by_family, looks, rc, small
 from analysis.figures import gallery
 from analysis.figures.heat_map import TESTS
@@ -44,27 +45,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--state", type=int, default=STATE, help=f"scalars, at most (default: {STATE})")
     parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
     options = parser.parse_args(arguments)
-    try:
-        studies = [gallery.Study(path, options.where) for path in options.results]
-        found = picture(studies, options.state, SCREEN)
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    for path in gallery.write(found, options.out, SCREEN, print_too=False):
-        print(f"wrote {path}")
-    return 0
+    studies = [gallery.Study(path, options.where) for path in options.results]
+    return gallery.command(lambda: picture(studies, options.state, SCREEN), options.out)
 
 
 def picture(studies: list[gallery.Study], state: int, style: Style) -> gallery.Picture:
     """ValueError: no mixer has so little state."""
-    rows = ranked(pd.concat([asked(study) for study in studies], ignore_index=True), state)
+    points = pd.concat([asked(study) for study in studies], ignore_index=True)
+    rows = ranked(points, state)
     if rows.empty:
         raise ValueError(f"no mixer has at most {state} scalars: raise --state.")
     says = [
         "Accuracy in per cent, mean of test slices and seeds; below it the lowest and the highest seed, "
         f"and the rank among mixers with at most {state:,} scalars of state, of each its largest such point. "
-        "Attention keeps every token, and points at chance know nothing: they have no rank. Toy scale, one "
-        "learning rate, not tuned.",
+        "Attention keeps every token, and points at chance know nothing: they have no rank. Toy scale. "
+        f"{tuned(points)}",
     ]
     with matplotlib.rc_context(rc(style)):
         return gallery.Picture(_draw(rows, says[0], style), rows, says, {})

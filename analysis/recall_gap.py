@@ -35,14 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
         parser.add_argument(name, type=Path, help="a folder of records, or an archive of one")
     parser.add_argument("--out", type=Path, default=Path("recall_gap"), help="the picture, without .png")
     options = parser.parse_args(arguments)
-    try:
-        found = picture(gallery.Study(options.text), gallery.Study(options.recall), SCREEN)
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    for path in gallery.write(found, options.out, SCREEN, print_too=False):
-        print(f"wrote {path}")
-    return 0
+    studies = gallery.Study(options.text), gallery.Study(options.recall)
+    return gallery.command(lambda: picture(*studies, SCREEN), options.out)
 
 
 def picture(text: gallery.Study, recall: gallery.Study, style: Style) -> gallery.Picture:
@@ -89,19 +83,12 @@ def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
     rows = rows.assign(series=(rows["series"] + " " + rows["stack"]).str.strip())
     style_of, handles = looks(rows), []
     for row in rows.to_dict("records"):
-        look, at = style_of[row["series"]], (row["accuracy"], row["gap"])
+        look, accuracy, gap = style_of[row["series"]], row["accuracy"], row["gap"]
         line = {"color": look.colour, "linewidth": 1.0}
-        ax.plot([row["accuracy_low"], row["accuracy_high"]], [at[1]] * 2, **line)
-        ax.plot([at[0]] * 2, [row["gap_low"], row["gap_high"]], **line)
-        marks = apart(row["seed_accuracies"]) or [at[0]]
-        ax.scatter(
-            marks,
-            [at[1]] * len(marks),
-            s=look.area * marker_area(),
-            color=look.colour,
-            marker=look.marker,
-            zorder=3,
-        )
+        ax.plot([row["accuracy_low"], row["accuracy_high"]], [gap, gap], **line)
+        ax.plot([accuracy, accuracy], [row["gap_low"], row["gap_high"]], **line)
+        marks, area = apart(row["seed_accuracies"]) or [accuracy], look.area * marker_area()
+        ax.scatter(marks, [gap] * len(marks), s=area, color=look.colour, marker=look.marker, zorder=3)
         handles.append(Line2D([], [], color=look.colour, marker=look.marker, ls="", label=row["series"]))
     ax.axhline(0, color=GREY, linewidth=0.8, linestyle=":")
     ax.set_xlabel("Accuracy of recall")

@@ -7,6 +7,8 @@ module's, and the first line of its docstring says what it shows.  A module with
 import difflib
 import importlib
 import pkgutil
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +20,7 @@ from matplotlib.figure import Figure
 
 from analysis import figures
 from analysis.drawing import page
-from analysis.drawing.style import Style, rc
+from analysis.drawing.style import SCREEN, Style, rc
 from analysis.records import readable
 from analysis.records.readable import as_csv
 from zoo.results.evaluations import load_evaluations, load_of_others
@@ -199,6 +201,20 @@ def write(picture: Picture, stem: Path, style: Style, *, print_too: bool = True)
     return page.save(picture.figure, stem, style, print_too=print_too) + [
         page.write(stem.with_name(stem.name + ending), content) for ending, content in written.items()
     ]
+
+
+def command(make: Callable[[], Picture], stem: Path) -> int:
+    """What a command does that makes one picture: its files, named as they are written, or one line of what
+    is wrong.  The exit code.
+    """
+    try:
+        found = make()
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    for path in write(found, stem, SCREEN, print_too=False):
+        print(f"wrote {path}")
+    return 0
 
 
 def texts(picture: Picture) -> dict[str, str]:
