@@ -1,0 +1,71 @@
+"""The report in headless Chromium: opened, and asked what stands in it."""
+
+import io
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+MARKS = [
+    pytest.mark.browser,
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path (.ci/chromium installs it)"),
+]
+SEEDS = 5  # of each point, so many that intervals are bootstrapped
+
+
+@contextmanager
+def opened(browser: Any, path: Path, address: str = "", **about: Any) -> Iterator[Any]:
+    """The page in a tab of its own; nothing may be said on its console, nothing fetched but the file."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800}, **about)
+    page.set_default_timeout(120_000)  # a machine may be busy
+    said: list[str] = []
+
+    def own(url: str) -> bool:
+        return url.split("#")[0] == path.as_uri() or url.startswith(("blob:", "data:"))
+
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: said.append(request.url) if not own(request.url) else None)
+    page.on("dialog", lambda dialog: said.append(dialog.message))
+    page.goto(path.as_uri() + address)
+    yield page
+    settle(page)
+    assert said == []
+    page.close()
+
+
+def settle(page: Any) -> None:
+    """Wait until what was asked for is drawn."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def points(page: Any) -> pd.DataFrame:
+    settle(page)
+    return pd.read_csv(io.StringIO(page.evaluate("csv(points)")), dtype=str, keep_default_na=False)
+
+
+def as_csv(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    text = frame[columns].to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+
+
+def marks(page: Any) -> int:
+    """Points that stand in the picture."""
+    settle(page)
+    return page.evaluate("document.querySelectorAll('#picture .scatterlayer .point').length")
+
+
+def untick(page: Any, home: str, *names: str) -> None:
+    for name in names:
+        page.locator(f"#{home} .choice label", has_text=name).first.locator("input").uncheck()
+
+
+def rows_of(page: Any, card: str) -> list[list[str]]:
+    lines = page.locator(f"#{card} tbody tr")
+    return lines.evaluate_all("(all) => all.map((line) => [...line.cells].map((cell) => cell.innerText))")

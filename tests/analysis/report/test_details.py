@@ -1,0 +1,124 @@
+"""The page in Chromium: what is behind a point, points side by side, the address, what is taken away."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.analysis import fake
+from tests.analysis.report.chromium import MARKS, SEEDS, opened, points, rows_of, settle, untick
+
+pytestmark = MARKS
+
+
+def test_a_click_on_a_point_shows_all_that_is_behind_it(page: Any) -> None:
+    spot = page.evaluate(
+        """() => {
+          const point = points.find((each) => each.series === "Attention");
+          const { xaxis, yaxis } = byId("picture")._fullLayout;
+          const box = byId("picture").getBoundingClientRect();
+          const x = xaxis.l2p(Math.log10(point.state_resident)), y = yaxis.l2p(point.accuracy);
+          return [box.x + xaxis._offset + x, box.y + yaxis._offset + y];
+        }"""
+    )
+    page.mouse.move(*spot)
+    hover = page.wait_for_selector("#picture .hoverlayer .hovertext")
+    assert (
+        "resident 16,512" in hover.text_content() and f"{SEEDS} seeds, {SEEDS} solved" in hover.text_content()
+    )
+    page.mouse.click(*spot)
+    page.wait_for_selector("#curves .scatterlayer .trace")
+    assert page.locator("#curves .scatterlayer .trace").count() == 3 * SEEDS  # at three learning rates
+    assert page.locator("#profile .scatterlayer .trace").last.locator(".point").count() == 3
+    assert page.inner_text("#command") == "python -m zoo.run mixer=attention 'model.layers=[base_conv,mixer]'"
+    assert "Attention" in page.inner_text("#detail h2")
+    page.select_option("#cell", index=8)
+    page.wait_for_function("() => byId('detail').innerText.includes('attention-0008')")
+    assert page.locator("#points tr.chosen").count() == 1
+    page.click("#close")
+    assert page.locator("#command").count() == 0
+
+
+def test_points_and_runs_stand_side_by_side_and_the_address_says_so(
+    page: Any, browser: Any, written: Path
+) -> None:
+    rows = page.locator("#points tbody tr")
+    rows.filter(has_text="Attention").first.locator("td").nth(6).click()  # anywhere on a row
+    page.wait_for_selector("#by-slice")
+    assert page.locator("#differences").count() == 0
+    mamba = rows.filter(has_text="Mamba").last
+    mamba.locator("td").nth(4).click(modifiers=["Control"])
+    page.click("#cells-section summary")
+    page.locator("#cells tbody tr", has_text="attention-0003").locator("input").check()
+    page.wait_for_function("() => byId('detail').innerText.includes('Comparing 3')")
+    assert page.locator("#losses .trace").count() == page.locator("#curves .trace").count() == 2 * SEEDS + 1
+    assert page.locator("#picture .shapelayer path").count() == 3
+    facts = {name: cells for name, *cells in rows_of(page, "numbers")}
+    assert facts["resident state"] == ["16,512", "4,864", "16,512"]
+    slices = rows_of(page, "by-slice")
+    shown = points(page)
+    means = [sum(float(row[at].split()[0]) for row in slices) / len(slices) for at in (1, 2)]
+    whole = dict(zip(shown["series"] + shown["knobs"], shown["accuracy"].astype(float), strict=True))
+    assert len(slices) == len(fake.SLICES)
+    assert means == pytest.approx([whole["Attention"], whole["Mambad_state=16"]], abs=1e-3)
+    differ = {name: cells for name, *cells in rows_of(page, "differences")}
+    assert differ["mixer.d_state"] == ["\u2013", "16", "\u2013"] and "block" not in differ
+    assert "task.note" not in differ and "task.train" not in differ
+    page.select_option("#axis", "touched")
+    untick(page, "slices", "64, 8")
+    page.select_option("#theme", "dark")
+    settle(page)
+    numbers = rows_of(page, "numbers")
+    address = page.evaluate("showing.then(() => location.hash)")
+    with opened(browser, written, address) as again:
+        again.wait_for_selector("#differences")
+        assert rows_of(again, "numbers") == numbers
+        assert again.locator("#slices input:not(:checked)").count() == 1
+        assert again.evaluate("[view.axis.key, LOOK.dark, location.hash]") == ["touched", True, address]
+        again.evaluate("location.hash = '#series=Mamba&point=nowhere&sort=-99&zoom=x&setting=' + '<b>'")
+        again.wait_for_function("() => points.length === 2 && !selection.length")
+    page.select_option("#theme", "")
+
+
+def test_a_box_in_the_picture_and_a_series_in_the_list_are_compared(page: Any) -> None:
+    page.locator("[data-title='Box Select']").click()
+    box = page.locator("#picture .nsewdrag").first.bounding_box()
+    page.mouse.move(box["x"] + 2, box["y"] + 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 2, box["y"] + box["height"] / 4, steps=4)
+    page.mouse.up()
+    page.wait_for_function("() => byId('detail').innerText.includes('Comparing')")
+    high = page.evaluate("selection.map((item) => points.find((each) => each.place === item.point).accuracy)")
+    assert len(high) > 3 and min(high) > 0.5
+    page.locator("[data-title='Zoom']").click()
+    page.click("#close")
+    page.locator("#series .choice", has_text="Sliding window").hover()
+    page.get_by_label("compare the points of Sliding window").click()
+    page.wait_for_function("() => byId('detail').innerText.includes('Comparing 4')")
+    page.locator(".chip button").first.click()
+    page.wait_for_function("() => byId('detail').innerText.includes('Comparing 3')")
+
+
+def test_what_is_taken_away_and_that_nothing_offers_an_upload(page: Any) -> None:
+    saved = {}
+    page.locator("#points tbody button").first.click()
+    page.click("#cells-section summary")
+    for button in ("save-svg", "save-png", "save", "save-cells", "save-curves"):
+        with page.expect_download() as download:
+            page.click(f"#{button}")
+        saved[download.value.suggested_filename] = Path(download.value.path()).read_bytes()
+    assert list(saved) == [
+        *(f"accuracy_against_resident.{kind}" for kind in ("svg", "png")),
+        *("points.csv", "cells.csv", "curves.csv"),
+    ]
+    assert b"<svg" in saved["accuracy_against_resident.svg"]
+    assert b"Sliding window" in saved["accuracy_against_resident.svg"]  # it has a legend
+    assert saved["accuracy_against_resident.png"].startswith(b"\x89PNG")
+    cells = pd.read_csv(io.BytesIO(saved["cells.csv"]))
+    assert len(cells) == 3 * SEEDS * len(fake.POINTS) - 1 and cells["run_id"].is_unique
+    curves = pd.read_csv(io.BytesIO(saved["curves.csv"]))
+    assert set(curves["metric"]) == {"loss", "accuracy"} and len(set(curves["run_id"])) == SEEDS
+    buttons = page.locator(".modebar-btn").evaluate_all("(all) => all.map((each) => each.dataset.title)")
+    assert buttons == ["Zoom", "Pan", "Box Select", "Zoom in", "Zoom out", "Reset axes"]

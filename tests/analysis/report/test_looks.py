@@ -1,0 +1,78 @@
+"""The page in Chromium: what is drawn and named, at every width, light and dark, with thousands of cells."""
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.report.page import report
+from analysis.statistics.chance import SAID
+from tests.analysis import crowd, fake
+from tests.analysis.report.chromium import MARKS, marks, opened, settle
+from tests.analysis.report.pages import HOSTILE
+
+pytestmark = MARKS
+OPENS_WITHIN = 15  # seconds; measured and meant: benchmarks/tables/report.md
+
+
+def test_limits_are_named_in_the_picture(page: Any) -> None:
+    said = " ".join(page.locator("#picture .annotation").all_text_contents())
+    guess = sum(1 / pairs for _, pairs in fake.SLICES) / len(fake.SLICES)
+    assert f"{SAID} ({guess:.3f})" in said
+    drawn = page.evaluate("layout({ ...view }, points, [1, 1e5]).annotations.map((each) => each.text)")
+    assert len(drawn) == 5 and "outer-product memory (a heuristic)" in drawn
+    page.uncheck("#show-bound")
+    settle(page)
+    assert page.locator("#picture .annotation").count() == 0
+    page.check("#show-bound")
+
+
+def test_what_diverged_or_failed_is_shown(page: Any) -> None:
+    diverged = page.evaluate("DATA.settings[0].cells.diverged.filter(Boolean).length")
+    assert page.locator("#diverged tbody tr").count() == diverged > 0
+    assert page.inner_text("#failed summary") == f"gla-failed: ValueError: {HOSTILE}"
+    page.click("#failed summary")
+    assert HOSTILE in page.inner_text("#failed pre")
+
+
+def test_three_widths_light_and_dark(page: Any) -> None:
+    page.locator("#points tbody button").first.click()
+    page.locator("#points tbody input").nth(3).check()
+    page.wait_for_selector("#differences")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for width in (360, 390, 800, 1400):
+            page.set_viewport_size({"width": width, "height": 800})
+            settle(page)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.locator("#legend").is_visible() == (width < 860)
+        paper, ink = page.evaluate(
+            "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
+        )
+        assert (sum(map(int, re.findall(r"\d+", paper))) < 150) == (scheme == "dark")
+        assert page.evaluate("contrast(channels(LOOK.ink), channels(LOOK.paper))") > 10
+        assert page.evaluate("byId('picture')._fullLayout.plot_bgcolor") == page.evaluate("LOOK.paper")
+        assert ink != paper
+    dark = page.evaluate(
+        "view.setting.series.map((each) => contrast(channels(shade(each.colour)), channels(LOOK.paper)))"
+    )
+    assert min(dark) >= 4.4
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size({"width": 1280, "height": 800})
+
+
+@pytest.mark.slow
+def test_thousands_of_cells(browser: Any, tmp_path: Path) -> None:
+    crowd.write(tmp_path, 5000)
+    path = tmp_path / "report.html"
+    path.write_text(report([tmp_path])[0], encoding="utf-8")
+    assert path.stat().st_size < 10e6
+    began = time.perf_counter()
+    with opened(browser, path) as page:
+        settle(page)
+        assert time.perf_counter() - began < OPENS_WITHIN
+        whole = marks(page)
+        page.locator(".choice.family", has_text="linear").locator("input").uncheck()
+        assert 200 < marks(page) < whole

@@ -1,0 +1,168 @@
+"""python -m analysis.report: several sources and settings, what cannot be used, and what is refused."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from analysis.report import __main__ as command_line
+from analysis.report.page import report
+from tests.analysis import fake
+from tests.analysis.report.pages import Page, one_line, rewritten
+from zoo.results import store
+
+pytestmark = pytest.mark.xdist_group("report")
+
+
+def test_two_loads_and_two_protocols_are_settings_of_their_own(tmp_path: Path) -> None:
+    fake.write(tmp_path, seeds=1)
+    for folder in list(store.folders(tmp_path)):
+        (folder / "config.yaml").write_text("optim:\n  max_epochs: 4\nlr: 0.1\n")
+        record = json.loads((folder / "result.json").read_text())
+        for name, changes in (
+            ("load", {"task_settings": record["task_settings"] | {"vocab_size": 256}}),
+            ("protocol", {}),
+        ):
+            again = tmp_path / f"{folder.name}-{name}"
+            again.mkdir()
+            own = {"run_id": again.name, "point": f"{record['point']}-{name}"}
+            (again / "result.json").write_text(json.dumps(record | changes | own))
+            (again / "metrics.csv").write_text((folder / "metrics.csv").read_text())
+            epochs = 8 if name == "protocol" else 4
+            (again / "config.yaml").write_text(f"optim:\n  max_epochs: {epochs}\nlr: 0.1\n")
+    settings = Page(report([tmp_path])[0]).data["settings"]
+    cells = [set(setting["cells"]["run_id"]) for setting in settings]
+    assert len(settings) == 3 and [len(each) for each in cells] == [51] * 3
+    assert not cells[0] & cells[1] and not cells[1] & cells[2]
+    for setting, own in zip(settings, cells, strict=True):
+        assert (
+            len(
+                {
+                    run_id.rpartition("-")[2] in ("load", "protocol") and run_id.rpartition("-")[2]
+                    for run_id in own
+                }
+            )
+            == 1
+        )
+        assert ("max_epochs=8" in setting["name"]) == any(run_id.endswith("protocol") for run_id in own)
+        assert ("vocab_size=256" in setting["name"]) == any(run_id.endswith("load") for run_id in own)
+
+
+def test_several_folders_and_archives_are_one_page(tmp_path: Path, small: Path) -> None:
+    mine, theirs = tmp_path / "all" / "mine", tmp_path / "all" / "theirs.zip"
+    fake.write(mine, seeds=2)
+    (first, second, third, *rest) = store.folders(mine)
+    for folder in rest[10:]:
+        shutil.rmtree(folder)
+    rewritten(first, {"wall_seconds": 1.0, "git_revision": "e" * 40, "git_clean": False})
+    rewritten(second, {"slices": json.loads((third / "result.json").read_text())["slices"]})
+    shutil.make_archive(str(theirs.with_suffix("")), "zip", small)
+    (tmp_path / "all" / "broken.zip").write_text("no archive")
+    text, found = report([tmp_path / "all"], "today")
+    page = Page(text)
+    assert page.data["made"] == {
+        "when": "today",
+        "names": ["broken.zip", "mine", "theirs.zip"],
+        "twice": 12,
+        "revisions": [[None, None, 101], ["e" * 40, False, 1]],
+    }
+    (setting,) = page.data["settings"]
+    origins = dict(zip(setting["cells"]["run_id"], setting["cells"]["origin"], strict=True))
+    assert len(origins) == 102 and set(origins.values()) == {1, 2}
+    assert [origins[folder.name] for folder in (first, second, third)] == [1, 1, 1]
+    assert {problem.where for problem in found.problems} == {"broken.zip", second.name}
+    assert "with other scores" in next(p.why for p in found.problems if p.where == second.name)
+    with pytest.raises(ValueError, match=r"broken\.zip"):
+        report([mine, tmp_path / "all" / "broken.zip"])
+
+
+def test_records_that_cannot_be_used_are_listed_and_the_rest_is_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.write(tmp_path, seeds=1)
+    damaged, foreign, lacking, twin, incomplete, curveless, *rest = store.folders(tmp_path)
+    (damaged / "result.json").write_text('{"schema": 2, "run')
+    rewritten(foreign, {"schema": 0})
+    record = json.loads((lacking / "result.json").read_text())
+    del record["lr"]
+    (lacking / "result.json").write_text(json.dumps(record))
+    rewritten(twin, {"run_id": rest[-1].name})
+    record = json.loads((incomplete / "result.json").read_text())
+    record["slices"][0]["accuracy"] = None
+    (incomplete / "result.json").write_text(json.dumps(record))
+    (curveless / "metrics.csv").unlink()
+    assert command_line.main([str(tmp_path)]) == 0
+    said = capsys.readouterr().err.splitlines()
+    page = Page((tmp_path / "report.html").read_text())
+    problems = {problem["where"]: problem["why"] for problem in page.data["problems"]}
+    assert set(problems) == {f.name for f in (damaged, foreign, lacking, incomplete, curveless, rest[-1])}
+    assert "not complete JSON" in problems[damaged.name] and "schema 0" in problems[foreign.name]
+    assert "'lr'" in problems[lacking.name] and "same cell" in problems[rest[-1].name]
+    assert "no valid accuracy" in problems[incomplete.name] and "curve" in problems[curveless.name]
+    assert len(said) == 6 and all(line.startswith("left out: ") for line in said)
+    (setting,) = page.data["settings"]
+    assert len(setting["cells"]["run_id"]) == 51 - 5
+    assert str(tmp_path) not in page.texts["data"]
+
+
+def test_failures_are_grouped_by_message_without_folders_of_the_machine(tmp_path: Path) -> None:
+    fake.write(tmp_path, seeds=1)
+    frame = '  File "/home/me/lib/python3/site-packages/torch/x.py", line 1, in f\n'
+    for i in range(3):
+        (tmp_path / f"gla-{i}").mkdir()
+        kind = "ValueError: no" if i else "KeyError: 'x'"
+        text = f'Traceback (most recent call last):\n  File "/home/me/zoo/run.py", line 3\n{frame}{kind}\n'
+        (tmp_path / f"gla-{i}" / "error.txt").write_text(text)
+    failures = Page(report([tmp_path])[0]).data["failures"]
+    assert [(group["first"], group["run_ids"]) for group in failures] == [
+        ("ValueError: no", ["gla-1", "gla-2"]),
+        ("KeyError: 'x'", ["gla-0"]),
+    ]
+    assert "/home/me" not in failures[0]["traceback"]
+    assert 'File "zoo/run.py", line 3' in failures[0]["traceback"]
+    assert "site-packages/torch/x.py" in failures[0]["traceback"]
+
+
+def test_scores_above_what_is_possible_are_alarms(tmp_path: Path, parsed: Page) -> None:
+    assert parsed.data["alarms"] == []
+    fake.write(tmp_path, seeds=1)
+    folder = next(store.folders(tmp_path))
+    rewritten(folder, {"state_resident": 1, "state_touched": 1, "state_paper": 1})
+    (alarm, *_) = Page(report([tmp_path])[0]).data["alarms"]
+    assert folder.name in alarm and "above" in alarm
+
+
+def test_no_page_is_written_through_a_link(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "report.html").symlink_to(tmp_path / "precious")
+    for out in (tmp_path / "report.html", Path("/dev/null")):
+        assert command_line.main([str(small), "--out", str(out)]) == 1
+        one_line(capsys, "is a link or no plain file")
+    assert (tmp_path / "precious").read_text() == "precious"
+
+
+def test_what_cannot_be_drawn_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty, failed, damaged = tmp_path / "empty", tmp_path / "failed", tmp_path / "damaged"
+    for folder in (empty, failed / "a", damaged / "a"):
+        folder.mkdir(parents=True)
+    (failed / "a" / "error.txt").write_text("ValueError: no\n")
+    (damaged / "a" / "result.json").write_text("{")
+    for words, says in (
+        ([empty], "no finished cell"),
+        ([tmp_path / "nowhere"], "does not exist"),
+        ([failed], "all 1 cells in .* failed, a: ValueError: no"),
+        ([damaged], "none of the 1 records .* not complete JSON"),
+    ):
+        assert command_line.main([*map(str, words)]) == 1
+        one_line(capsys, says)
+
+
+def test_a_place_that_cannot_be_written_is_one_line(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert command_line.main([str(small), "--out", str(tmp_path / "file" / "x.html")]) == 1
+    one_line(capsys, "file")
