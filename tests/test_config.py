@@ -5,6 +5,7 @@ import re
 import sys
 import time
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from omegaconf import OmegaConf, open_dict
 
 from tests.command import ROOT, TOYS
 from zoo import run
+from zoo.config import hydra_private
 from zoo.config.cell import Cell
 from zoo.config.compose import composer
 from zoo.config.hydra_private import WRITTEN_FOR, Loader
@@ -206,18 +208,32 @@ def test_one_module_alone_touches_hydras_private_parts():
 def test_a_command_composes_each_choice_of_yamls_once(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """A cell: for itself and for the other layer of its pattern.  A sweep: for its sweeper as well."""
+    """A cell: for itself and for the other layer of its pattern.  A sweep: for its sweeper, whole."""
     composed: list[list[str]] = []
-    load = Loader.load_configuration
-
-    def noted(self: Loader, config_name: str, overrides: list[str], **how: Any) -> Any:
-        composed.append(overrides)
-        return load(self, config_name, overrides, **how)
-
-    monkeypatch.setattr(Loader, "load_configuration", noted)
+    whole: list[list[str]] = []
+    for place, name, noted in ((hydra_private, "composed", composed), (Loader, "load_configuration", whole)):
+        monkeypatch.setattr(place, name, _noting(getattr(place, name), noted))
     monkeypatch.setattr(run, "run_one", lambda composer, words: composer.cell(words))
     monkeypatch.setattr(sweep, "run_sweep", lambda composer, batch, workers: [*map(composer.cell, batch)])
     monkeypatch.setattr(sys, "argv", ["zoo.run", *words])
     assert run.main() == 0
     bases = [["mixer=sliding_window"], ["mixer=base_conv"]]
-    assert composed == ([words[1:]] if words[0] == "-m" else []) + bases
+    assert composed == bases
+    assert whole == ([words[1:]] if words[0] == "-m" else [])
+
+
+def _noting(compose: Callable[..., Any], noted: list[list[str]]) -> Callable[..., Any]:
+    def and_composing(loader: Loader, config_name: str, overrides: list[str], **how: Any) -> Any:
+        noted.append(overrides)
+        return compose(loader, config_name, overrides, **how)
+
+    return and_composing
+
+
+def test_a_yaml_s_mistake_about_hydra_is_found_though_hydra_s_part_is_left_out(tmp_path: Path):
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\nhydra: {launchr: {}}\n")
+    its = composer(tmp_path)
+    with pytest.raises(ValueError, match="In 'experiment/mine': ConfigKeyError"):
+        its.cell(["experiment=mine"])
+    assert its.cell(["mixer=attention"]).mixer == "attention"  # what was merged into one stays there

@@ -134,7 +134,10 @@ class Composer:
         wrong += [line for o in groups for line in self._wrong_choice(o)]
         if wrong:
             return wrong
-        keys = self._keys(tuple(o.input_line or "" for o in groups))
+        words = tuple(o.input_line or "" for o in groups)
+        keys = self._keys(words)
+        if any(o.key_or_group.startswith("hydra") for o in parsed):
+            keys |= {f"hydra.{key}" for key in keys_of(self.hydras(words))}
         return [line for o in parsed if o not in groups for line in wrong_key(o, keys)]
 
     def _chooses(self, override: Override) -> bool:
@@ -146,12 +149,9 @@ class Composer:
         if line := nameless(override):
             return [line]
         names = value if isinstance(value, list) else [value]
-        valid = self.options(group)
-        return [
-            unknown(group, str(name), valid) + f" (there are: {', '.join(valid)})"
-            for name in names
-            if name is not None and name not in valid
-        ]
+        wrong = [n for n in names if n is not None and not self.repository.config_exists(f"{group}/{n}")]
+        valid = self.options(group) if wrong else []
+        return [unknown(group, str(name), valid) + f" (there are: {', '.join(valid)})" for name in wrong]
 
     def _keys(self, groups: tuple[str, ...]) -> frozenset[str]:
         self._base(groups)
@@ -192,11 +192,8 @@ class Composer:
 
     def _base(self, groups: tuple[str, ...]) -> tuple[DictConfig, dict[str, str]]:
         if groups not in self._bases:
-            cfg = self.loader.load_configuration(ROOT, list(groups), run_mode=RunMode.RUN)
-            choices = {k: v for k, v in cfg.hydra.runtime.choices.items() if not k.startswith("hydra/") and v}
+            cfg, choices = hydra_private.composed(self.loader, ROOT, list(groups))
             self._known_keys[groups] = frozenset([*keys_of(cfg), *self.loader.list_groups("")])
-            with open_dict(cfg):
-                del cfg["hydra"]
             self._bases[groups] = cfg, choices
         return self._bases[groups]
 
