@@ -8,12 +8,13 @@ import pytest
 
 from tests.command import SMALL
 from tests.registry import compose, composer
-from zoo.instantiate import check, make, target
+from zoo.instantiate import check, make, target, task_of
 from zoo.launch.preflight import Validator
 from zoo.mixers.base import Mixer
-from zoo.model import SequenceModel
+from zoo.model import SequenceModel, outline
 from zoo.run import run_one
 from zoo.tasks.base import Task
+from zoo.tasks.corpora.load import _language
 from zoo.tasks.mqar import MQAR
 
 BASED = compose(["mixer=based", "d_model=16"]).config["mixer"]
@@ -106,6 +107,15 @@ def test_a_cell_on_its_way_to_a_record_is_built_once(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     run_one(composer(), [*SMALL, "mixer=sliding_window", "max_examples=4"])
     assert sorted(built) == ["MQAR", "SequenceModel", "SequenceModel"]
+
+
+def test_an_outline_makes_its_task_where_tensors_hold_numbers():
+    """A corpus is read as it is made, and what is on "meta" cannot be read."""
+    task_of.cache_clear()
+    _language.cache_clear()
+    few = "{letters: 4, follow: 0.5, documents: 3, length: 99, repeat_len: 8, repeat_every: 16, distances: [8]}"
+    model = outline(compose(["mixer=attention", "task=text", f"task.corpus.seeded={few}"]))
+    assert next(model.parameters()).is_meta
 
 
 def _noted(function: Any, name: str, built: list[str]) -> Any:

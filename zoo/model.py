@@ -35,7 +35,11 @@ class ModelState(NamedTuple):
 
 def build_model(cell: Cell) -> "SequenceModel":
     """The model of a cell, with its initial weights, in its precision, and with its task's vocabulary."""
-    model = model_for(task_of(cell), cell.config).to(weights_dtype(cell.trainer))
+    return _model_of(cell, task_of(cell))
+
+
+def _model_of(cell: Cell, task: Task) -> "SequenceModel":
+    model = model_for(task, cell.config).to(weights_dtype(cell.trainer))
     if cell.adaptation:
         stretch(model, cell.adaptation.rope_scale)
     return model
@@ -49,8 +53,14 @@ def weights_dtype(trainer: TrainerConfig) -> torch.dtype:
 @lru_cache(maxsize=8)
 def outline(cell: Cell) -> "SequenceModel":
     """The model without weights, on the meta device: for its shapes, and what it says of itself."""
+    return fresh_outline(cell)
+
+
+def fresh_outline(cell: Cell) -> "SequenceModel":
+    """An outline that the caller may change.  Its task is not made on "meta": it may read what it makes."""
+    task = task_of(cell)
     with torch.device("meta"):
-        return build_model(cell)
+        return _model_of(cell, task)
 
 
 def model_for(task: Task, config: Mapping[str, Any]) -> "SequenceModel":

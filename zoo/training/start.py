@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from zoo.adaptation.recipe import Trainable, adapt
 from zoo.config.cell import Cell
 from zoo.evaluation.trained import record_of
-from zoo.model import build_model, outline
+from zoo.model import fresh_outline, outline
 from zoo.results import store, weights
 from zoo.results.home import shown
 
@@ -40,8 +40,9 @@ def refusal(cell: Cell) -> str | None:
 def adapted(cell: Cell, fresh: Collection[str] = ()) -> Trainable:
     """What would train.  No weight is made."""
     assert cell.adaptation is not None
+    model = fresh_outline(cell)
     with torch.device("meta"):
-        return adapt(build_model(cell), cell.adaptation, cell.seed, fresh)
+        return adapt(model, cell.adaptation, cell.seed, fresh)
 
 
 def begin(cell: Cell, model: nn.Module) -> list[str]:

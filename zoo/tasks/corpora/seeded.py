@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -81,15 +82,16 @@ class Seeded:
         return Corpus("seeded", [row.tobytes() for row in rows], {})
 
     def _chain(self) -> Int[Tensor, "N L"]:
-        draws = uniform(bits(stream(self.seed, CHAIN), torch.arange(self.documents), self.length))
-        below_ = self.transitions.cumsum(1).clamp(max=1)
+        """In numpy: a small step a letter, which on several threads took torch up to a minute."""
+        draws = uniform(bits(stream(self.seed, CHAIN), torch.arange(self.documents), self.length)).numpy()
+        below_ = self.transitions.cumsum(1).clamp(max=1).numpy()
         below_[:, -1] = 1
-        letters = torch.empty(self.documents, self.length, dtype=torch.long)
-        last = (draws[:, 0] * self.letters).long()
+        letters = np.empty((self.documents, self.length), dtype=np.int64)
+        last = (draws[:, 0] * self.letters).astype(np.int64)
         for t in range(self.length):
             last = (below_[last] < draws[:, t, None]).sum(1)
             letters[:, t] = last
-        return letters
+        return torch.from_numpy(letters)
 
     def _repeated(self, letters: Int[Tensor, "N L"]) -> Int[Tensor, "N L"]:
         """Each passage that is a repeat, from left to right, so that what is quoted may itself be a quote."""
