@@ -113,8 +113,8 @@ def test_an_outline_makes_its_task_where_tensors_hold_numbers():
     """A corpus is read as it is made, and what is on "meta" cannot be read."""
     task_of.cache_clear()
     _language.cache_clear()
-    few = "{letters: 4, follow: 0.5, documents: 3, length: 99, repeat_len: 8, repeat_every: 16, distances: [8]}"
-    model = outline(compose(["mixer=attention", "task=text", f"task.corpus.seeded={few}"]))
+    short = ["task.corpus.seeded.documents=3", "task.corpus.seeded.length=1024"]
+    model = outline(compose(["mixer=attention", "task=text", *short]))
     assert next(model.parameters()).is_meta
 
 
