@@ -10,6 +10,11 @@ from torch import Tensor
 
 from tests.kernels.agreement import HELD
 
+if os.environ.get("TRITON_INTERPRET") == "1":
+    from tests.kernels.quick_interpreter import quicken
+
+    quicken()
+
 
 @pytest.fixture(autouse=True)
 def reported(record_property: Callable[[str, object], None]) -> Iterator[None]:
