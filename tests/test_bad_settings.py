@@ -130,14 +130,14 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_what_a_yaml_leaves_unsaid_has_a_default(mine: Any, about: str):
     record = mine(YAML + about, "max_examples=4")
     assert (record["label"], record["family"], record["knob"]) == ("mine", "other", {})
-    assert score_tables.knob(record) == ""
+    assert score_tables.named(record) == ""
     assert len(record["layers"]) == 2
 
 
 def test_a_knob_of_ones_own_stands_in_the_table_of_a_sweep(mine: Any):
     record = mine(YAML + "about: {family: doublers, knob: {width: [0, 16]}}\n", "mixer.width=16")
     assert record["family"] == "doublers"
-    assert score_tables.knob(record) == "width=16"
+    assert score_tables.named(record) == "width=16"
 
 
 @pytest.mark.parametrize(

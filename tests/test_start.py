@@ -12,6 +12,7 @@ import zoo as library
 from tests.command import SMALL, Zoo
 from tests.registry import composer
 from zoo.config.cell import Cell
+from zoo.launch.display import words_apart
 from zoo.launch.sweep import _in_order, waves
 from zoo.results import store
 from zoo.results.outcome import Failure
@@ -44,6 +45,14 @@ def test_words_name_a_cell_of_the_same_seed_and_all_seeds_make_one_point():
     assert merged.parent and merged.parent.overrides[-2:] == ("mixer=based", "mixer.feature_dim=4")
     grandchild = COMPOSER.cell([*SMALL, f"start={{mixer:se_attn,{WORDS.replace('=', ':')}}}"])
     assert [cell.mixer for cell in grandchild.lineage] == ["attention", "se_attn", "based"]
+
+
+def test_what_the_cells_of_a_sweep_share_need_not_be_shared_by_those_they_start_from():
+    cells = [child(WORDS), child(WORDS, "lr=1e-2")]
+    starts = [cell.parent for cell in cells if cell.parent]
+    shared, apart = words_apart([*starts, *cells])
+    assert "mixer=sliding_window" in shared and "mixer=attention" not in shared
+    assert apart == {cells[0].run_id: "", cells[1].run_id: "lr=1e-2"}
 
 
 @pytest.fixture(scope="module")

@@ -3,14 +3,14 @@
 import shlex
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import yaml
 from hydra.errors import HydraException
 
 from zoo import terminal
 from zoo.config import command_line
-from zoo.config.cell import VARIED, Cell
+from zoo.config.cell import VARIED, Cell, without_starts
 from zoo.config.hydra_private import command_line_parser
 from zoo.config.words import parse
 from zoo.launch.sweep import checked_cells
@@ -91,7 +91,7 @@ def _print_state_table(args: Namespace, own: Namespace, argv: Sequence[str]) -> 
     seq_lens = _lengths(own.seq_lens)
     composer = command_line.composer_of(args)
     batch, _ = command_line.spanned(composer, args)
-    points = {cell.point: cell for cell in checked_cells(composer, batch, here=False)}.values()
+    points = list({cell.point: cell for cell in checked_cells(composer, batch, here=False)}.values())
     said = settings(points)
     entries = [state_table.entry(cell, said[cell.run_id], seq_lens) for cell in points]
     if own.csv:
@@ -102,10 +102,14 @@ def _print_state_table(args: Namespace, own: Namespace, argv: Sequence[str]) -> 
         console().print(*state_table.as_tables(entries))
 
 
-def settings(cells: Iterable[Cell]) -> dict[str, str]:
-    """Run id -> the words in which its point differs from the others; the mixer's own without its name."""
+def settings(cells: Collection[Cell]) -> dict[str, str]:
+    """Run id -> the words in which its point differs from the others; the mixer's own without its name.
+
+    What all share is left out, in all.  A cell that others start from need not share it.
+    """
     lines = {cell.run_id: [line for line in cell.overrides if _names_point(line)] for cell in cells}
-    common = set.intersection(*map(set, lines.values())) if lines else set()
+    asked = [set(lines[cell.run_id]) for cell in without_starts(cells)]
+    common = set.intersection(*asked) if asked else set()
     return {
         run_id: " ".join(word.removeprefix("mixer.") for word in words if word not in common)
         for run_id, words in lines.items()

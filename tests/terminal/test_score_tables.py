@@ -73,3 +73,23 @@ def test_each_task_has_a_table_and_many_slices_have_several(capsys: pytest.Captu
     assert all(words.count(f"multikey_{i}") == 1 for i in range(1, 25)) and words.count("50.0%") == 24
     print_results(Console(width=600), found[1:])
     assert sum("sliding_window" in line for line in capsys.readouterr().out.splitlines()) == 1
+
+
+def test_rows_that_differ_are_told_apart_by_what_few_of_them_have(capsys: pytest.CaptureFixture[str]):
+    """The block of two that most rows have goes without saying, as does a seed of the mixer's own."""
+    found = []
+    for i, block in enumerate((2, 2, 4)):
+        for seed in (0, 1):
+            own = {"window": 8, "block": block, "draw": seed, "d_model": 64, "_target_": "x"}
+            found.append(record(seed, 0.5) | {"point": f"p{i}", "mixer_settings": own})
+    found[-1]["adaptation"] = found[-2]["adaptation"] = {"recipe": "lora", "rank": 4, "alpha": 8}
+    lines = shown(200, result_table(found), capsys=capsys)
+    named = [line.split("  ")[0].strip() for line in lines if "window=8" in line]
+    usual = "sliding_window window=8"
+    assert named == [usual, usual, f"{usual} block=4"]
+    assert any("adaptation=lora rank=4" in line for line in lines)
+
+
+def test_what_starts_from_others_has_a_table_of_its_own(capsys: pytest.CaptureFixture[str]):
+    print_results(Console(width=120), [record(0, 0.5), record(0, 0.7) | {"point": "q", "start": "p-1"}])
+    assert capsys.readouterr().out.count("accuracy on the test split") == 2

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -212,6 +213,12 @@ class Cell:
 
     def __str__(self) -> str:
         return " ".join(self.overrides) or "(all defaults)"
+
+
+def without_starts(cells: Collection[Cell]) -> list[Cell]:
+    """Those that no other of them starts from."""
+    starts = {cell.parent.run_id for cell in cells if cell.parent is not None}
+    return [cell for cell in cells if cell.run_id not in starts]
 
 
 def _unusual(settings: dict[str, Any], group: str | None = None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.table import Column, Table
 from rich.text import Text
 
-from zoo.config.cell import Cell
+from zoo.config.cell import Cell, without_starts
 from zoo.launch.remaining import Remaining, duration, forecasts
 from zoo.launch.score_tables import MOST_ROWS, percent, print_results, print_whole, slice_table, summary
 from zoo.results.outcome import Failure
@@ -192,13 +192,17 @@ class SweepDisplay:
 
 
 def words_apart(cells: Sequence[Cell]) -> tuple[str, dict[str, str]]:
-    """The words that all cells share, and run id -> those by which it differs; nothing is shared by one."""
-    if len(cells) < 2:
+    """The words that all cells share, and run id -> those by which it differs; nothing is shared by one.
+
+    Cells that others start from have words of their own, and keep them all.
+    """
+    asked = without_starts(cells)
+    if len(asked) < 2:
         return "", {}
-    common = set.intersection(*(set(cell.overrides) for cell in cells))
-    shared = [word for word in cells[0].overrides if word in common]
+    common = set.intersection(*(set(cell.overrides) for cell in asked))
+    shared = [word for word in asked[0].overrides if word in common]
     return " ".join(shared), {
-        cell.run_id: " ".join(word for word in cell.overrides if word not in common) for cell in cells
+        cell.run_id: " ".join(word for word in cell.overrides if word not in common) for cell in asked
     }
 
 

@@ -1,6 +1,6 @@
 """What cells scored, as a person reads it: a table for a sweep, a table for one cell, a line."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import mean, stdev
 from typing import Any
@@ -11,20 +11,24 @@ from rich.table import Table
 
 from zoo.terminal import slim
 
+WORDS = 44  # of a mixer's settings in a line of a table
 MOST_ROWS = 200  # of a sweep's table; nobody reads ten thousand, and they take a while
 SORTED_BY = ("mixer", "d_model", "state_resident", "lr", "seed")
 
 Record = dict[str, Any]
 Slice = tuple[tuple[str, Any], ...]  # the items of its dict
+Apart = frozenset[tuple[str, str, str]]  # mixer, setting, value
 
 
 def print_results(screen: Console, records: Sequence[Record]) -> None:
-    """A table for each task, as wide as the screen at most: of many slices several, some of them in each."""
+    """A table for each task, and one for what starts from others, as wide as the screen at most: of many
+    slices several, some of them in each.
+    """
     tasks: dict[Any, list[Record]] = defaultdict(list)
     for record in records:
-        tasks[record.get("task")].append(record)
-    for task, own in tasks.items():
-        slices, name = _slices(own), f"task={task}" if len(tasks) > 1 else ""
+        tasks[record.get("task"), record.get("start") is None].append(record)
+    for (task, _), own in tasks.items():
+        slices, name = _slices(own), f"task={task}" if len({task for task, _ in tasks}) > 1 else ""
         wide, size = [result_table(own, name=name)], len(slices)
         parts = [result_table(own, narrow=True, name=name)]
         while size > 1 and not (_fit(screen, wide) or _fit(screen, parts)):
@@ -50,9 +54,9 @@ def result_table(
         groups[record["point"], record["lr"]].append(record)
     rows, more = list(groups.values())[:MOST_ROWS], len(groups) - MOST_ROWS
     several = any(len(group) > 1 for group in rows)
-    gap = "\n" if narrow else " "
+    gap, apart = "\n" if narrow else " ", _apart(rows)
     columns = {
-        "mixer": lambda g: f"{g[0]['mixer']}{gap}{knob(g[0])}".strip(),
+        "mixer": lambda g: f"{g[0]['mixer']}{gap}{named(g[0], apart)}".strip(),
         "d_model": lambda g: str(g[0]["d_model"]),
         "state": lambda g: str(g[0]["state_resident"]),
         "lr": lambda g: f"{g[0]['lr']:g}",
@@ -65,7 +69,10 @@ def result_table(
     table = slim(_title(all_share, slices, several))
     shown = [column for column in columns if column not in same]
     for column in (*shown, *(_values(s).replace("/", "\n") if only else _values(s) for s in slices)):
-        table.add_column(column, justify="left" if column == "mixer" else "right", no_wrap=True)
+        left = column == "mixer"
+        table.add_column(
+            column, justify="left" if left else "right", no_wrap=not left, max_width=WORDS * left or None
+        )
     for i, group in enumerate(rows):
         table.add_row(*(texts[column][i] for column in shown), *(_score(group, s, gap) for s in slices))
     if more > 0:
@@ -124,11 +131,33 @@ def summary(record: Record) -> str:
     return f"test {', '.join(parts)}"
 
 
-def knob(record: Record) -> str:
-    """The settings that the mixer is swept over: "window=16"."""
-    settings = record["mixer_settings"]
-    own = [key for key in record.get("knob") or () if key in settings and key != "d_model"]
-    return " ".join(f"{key}={settings[key]}" for key in own)
+def named(record: Record, apart: Apart = frozenset()) -> str:
+    """The settings that the mixer is swept over, and those that set it `apart`: "window=16"."""
+    settings, knob = _settings(record), record.get("knob") or ()
+    keys = [key for key in knob if key in settings]
+    keys += [
+        key for key in settings if key not in knob and (record["mixer"], key, str(settings[key])) in apart
+    ]
+    return " ".join(f"{key}={settings[key]}" for key in keys)
+
+
+def _apart(rows: Sequence[Sequence[Record]]) -> Apart:
+    """What at most half of a mixer's rows have.  What differs within a row, by seed, does not count."""
+    of = Counter(row[0]["mixer"] for row in rows)
+    found: Counter[tuple[str, str, str]] = Counter()
+    for row in rows:
+        own = [{key: str(value) for key, value in _settings(record).items()} for record in row]
+        same = set.intersection(*(set(settings.items()) for settings in own))
+        found.update((row[0]["mixer"], key, value) for key, value in same)
+    return frozenset(what for what, times in found.items() if 2 * times <= of[what[0]])
+
+
+def _settings(record: Record) -> dict[str, Any]:
+    """Of its mixer, and how it was adapted.  The width has a column of its own."""
+    adaptation = record.get("adaptation") or {}
+    recipe = {"adaptation": adaptation.get("recipe"), "rank": adaptation.get("rank")}
+    settings = record["mixer_settings"] | {key: value for key, value in recipe.items() if value is not None}
+    return {key: value for key, value in settings.items() if key != "d_model" and not key.startswith("_")}
 
 
 def _title(same: Sequence[str], slices: Sequence[Slice], several: bool) -> str:
