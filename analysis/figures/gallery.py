@@ -57,7 +57,11 @@ PICTURES = {
     ),
 }
 MINI = "mini_"
-PART = {"mini_adapt": "lr == 0.003"}  # its other cells read what these have trained with full attention
+PART = {  # the other cells are steps on the way, or read with full attention what these have trained
+    "mini_adapt": "lr == 0.003",
+    "mini_adapt_text": "lr == 0.003",
+    "mini_adapt_learned": "mixer.top_k == 16",
+}
 GROWING = ("based_fig2_cpu",)  # sweeps that still run: no pictures of their archives are committed
 
 

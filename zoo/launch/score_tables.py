@@ -153,9 +153,10 @@ def _apart(rows: Sequence[Sequence[Record]]) -> Apart:
 
 
 def _settings(record: Record) -> dict[str, Any]:
-    """Of its mixer, and how it was adapted.  The width has a column of its own."""
-    adaptation = record.get("adaptation") or {}
+    """Of its mixer, whose weights it starts from, and how it was adapted.  Width has its own column."""
+    adaptation, start = record.get("adaptation") or {}, record.get("start")
     recipe = {"adaptation": adaptation.get("recipe"), "rank": adaptation.get("rank")}
+    recipe["start"] = start and start.rpartition("-")[0]
     settings = record["mixer_settings"] | {key: value for key, value in recipe.items() if value is not None}
     return {key: value for key, value in settings.items() if key != "d_model" and not key.startswith("_")}
 

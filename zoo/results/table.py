@@ -17,8 +17,9 @@ def load(results: Path) -> pd.DataFrame:
 
     The columns of `zoo.results.columns.KEYS`, then split and slice, then a column for each setting of any
     mixer (mixer.<key>, dotted as on the command line; NaN where a mixer has no such setting) and task
-    (task.<key>, but for its segments; task.class: as its yaml names it), for `start` and each key of
-    `adaptation` (adaptation.<key>) where some cells have them, for each key of a slice, and for its scores.
+    (task.<key>, but for its segments; task.class: as its yaml names it), for `start`, its mixer
+    (adaptation.start) and each key of `adaptation` (adaptation.<key>) where some cells have them, for each
+    key of a slice, and for its scores.
     What each means: docs/numbers.md.  What a record has none of is NaN.
 
     A record that is damaged or foreign is left out with a warning, a line each.  ValueError, one line with
@@ -38,7 +39,8 @@ def table(found: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
 def _rows(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
     settings = dict(flat("mixer", record["mixer_settings"])) | dict(flat("task", record["task_settings"]))
-    settings |= {"start": record["start"]} if "start" in record else {}
+    if start := record.get("start"):
+        settings |= {"start": start, "adaptation.start": start.rpartition("-")[0]}
     settings |= flat("adaptation", record.get("adaptation", {}))
     cell = {key: record[key] for key in KEYS} | settings | {"load_axis": _load_axis(record)}
     cell["task.class"] = record["task_settings"].get("_target_")
