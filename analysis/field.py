@@ -53,13 +53,13 @@ def picture(studies: list[gallery.Study], state: int, style: Style) -> gallery.P
     """ValueError: no mixer has so little state."""
     points = pd.concat([asked(study) for study in studies], ignore_index=True)
     rows = ranked(points, state)
-    if rows.empty:
+    if rows.empty or set(rows["mixer"]) == {ALL}:
         raise ValueError(f"no mixer has at most {state} scalars: raise --state.")
     says = [
         "Accuracy in per cent, mean of test slices and seeds; below it the lowest and the highest seed, "
         f"and the rank among mixers with at most {state:,} scalars of state, of each its largest such point. "
-        "Attention keeps every token, and points at chance know nothing: they have no rank. Toy scale. "
-        f"{tuned(points)}",
+        "Empty: not trained. Attention keeps every token, and points at chance know nothing: they have no "
+        f"rank. Toy scale. {tuned(points)}",
     ]
     with matplotlib.rc_context(rc(style)):
         return gallery.Picture(_draw(rows, says[0], style), rows, says, {})

@@ -62,6 +62,9 @@ COMMANDS = [
     ([WINDOW, "lr=0"], "lr (=0) must be positive"),
     ([WINDOW, "mixer.window=2,4"], "mixer.window=2,4 names several values: add -m to run a cell for each."),
     ([WINDOW, "lr=["], "cannot read lr=["),
+    (["based"], "cannot read based: a word is key=value, such as mixer=based;"),
+    (["mixer=based,"], "cannot read mixer=based,: a word is key=value"),
+    (["mixer="], "unknown mixer ''. (there are: "),
     ([WINDOW, "results=/proc/zoo"], "results (=/proc/zoo) must be a folder that can be written to"),
 ]
 COMPOSER = composer(TOYS)

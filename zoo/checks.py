@@ -36,8 +36,8 @@ def multiple(name: str, value: int, of_name: str, of: int) -> None:
 
 def unknown(what: str, name: str, valid: Iterable[str]) -> str:
     """One line: "unknown key mixer.windw; did you mean mixer.window?" """
-    best = nearest(name, valid)
-    return f"unknown {what} {name}" + (f"; did you mean {best}?" if best else ".")
+    best = nearest(name, valid) if name else None
+    return f"unknown {what} {name or repr(name)}" + (f"; did you mean {best}?" if best else ".")
 
 
 def nearest(name: str, valid: Iterable[str]) -> str | None:

@@ -1,7 +1,7 @@
 """What every command shares on a terminal: console, exit codes, tables without walls, families in order."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from rich import box
@@ -18,6 +18,22 @@ def console() -> Console:
 def slim(title: str) -> Table:
     """No columns yet."""
     return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+
+
+def fitting(table: Table, spare: Sequence[str]) -> Table:
+    """The table; on a terminal where words would break, without columns of `spare`, the first first.
+
+    It then says which are missing.
+    """
+    shown, missing = console(), []
+    endless = shown.options.update(max_width=10_000)
+    for name in spare:
+        least = shown.measure(table, options=endless).minimum
+        if least > shown.width and any(each.header == name for each in table.columns):
+            table.columns = [each for each in table.columns if each.header != name]
+            missing.append(name.replace("\n", " "))
+            table.caption, table.caption_justify = f"no room here for: {', '.join(missing)}", "left"
+    return table
 
 
 TITLES = {

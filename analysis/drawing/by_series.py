@@ -72,10 +72,12 @@ def draw(
 
 
 def shades(series: pd.DataFrame, colour: str) -> dict[str, str]:
-    """unit -> the family's colour, mixed with white the more the less state it has."""
-    units = list(dict.fromkeys(series.sort_values("state_resident", kind="stable")["unit"]))
-    strengths = np.linspace(PALEST, 1, len(units)) if len(units) > 1 else np.ones(1)
-    return {unit: mixed(colour, float(strength)) for unit, strength in zip(units, strengths, strict=True)}
+    """unit -> the family's colour, mixed with white the more the less state it has; in the order of state."""
+    states = series.groupby("unit", sort=False)["state_resident"].min().sort_values(kind="stable")
+    sizes = sorted(set(states.tolist()))
+    strengths = np.linspace(PALEST, 1, len(sizes)) if len(sizes) > 1 else np.ones(1)
+    shade_of = {size: mixed(colour, float(way)) for size, way in zip(sizes, strengths, strict=True)}
+    return {str(unit): shade_of[size] for unit, size in states.items()}
 
 
 def _lines(ax: Axes, series: pd.DataFrame, x: str, shade_of: dict[str, str], colour: str) -> None:

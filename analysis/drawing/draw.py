@@ -23,7 +23,7 @@ from analysis.drawing.style import (
 )
 from analysis.statistics.axes import Axis
 from analysis.statistics.bounds import BITS, HEURISTIC
-from analysis.statistics.seeds import apart, settled
+from analysis.statistics.seeds import apart, settled, top
 
 Floats = NDArray[np.float64]
 DIVERGED_AT = -0.045  # where a diverged run is drawn: below zero, so that it is no accuracy
@@ -215,7 +215,7 @@ def chance(ax: Axes, points: pd.DataFrame, x: str) -> None:
 def touched(ax: Axes, points: pd.DataFrame, looks: dict[str, Look]) -> None:
     """A dumbbell from what is kept to what one decode step reads, where the two differ."""
     for point in points.loc[points["state_touched"] != points["state_resident"]].to_dict("records"):
-        look, y = looks[point["series"]], point["accuracy"]
+        look, y = looks[point["series"]], top(point)
         ends = [max(1, point["state_touched"]), point["state_resident"]]
         ax.plot(ends, [y, y], color=look.colour, linewidth=0.8, linestyle=":", zorder=2)
         ax.scatter(
@@ -241,7 +241,7 @@ def edges(ax: Axes, points: pd.DataFrame, x: str) -> None:
         if side:
             beside = ScaledTranslation(side * ARROW / 72, 0, root(ax).dpi_scale_trans)
             ax.scatter(
-                point[x], point["accuracy"], s=9, marker=">" if side > 0 else "<", color=INK, linewidth=0,
+                point[x], top(point), s=9, marker=">" if side > 0 else "<", color=INK, linewidth=0,
                 transform=ax.transData + beside, zorder=5,
             )  # fmt: skip
 

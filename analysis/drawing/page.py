@@ -4,6 +4,7 @@ import io
 import math
 import os
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 
 import matplotlib
@@ -111,27 +112,33 @@ def save(figure: Figure, stem: Path, style: Style = SCREEN, *, print_too: bool =
 
 
 def folder(results: Path, name: str, out: Path | None) -> Path:
-    """out, or the folder of this name beside the records, made.  ValueError: the latter is a link."""
+    """out, or the folder of this name beside the records.  ValueError: the latter is a link."""
     home = out or results.with_suffix("") / name
     if out is None and home.is_symlink():
         raise ValueError(
             f"{home} is a link to {os.readlink(home)}: remove it, or name the folder with --out."
         )
-    home.mkdir(parents=True, exist_ok=True)
     return home
 
 
 def write(path: Path, content: bytes) -> Path:
     """Put content at path in one move: whoever looks meanwhile sees the old file or the new one.
 
-    A link that stands there is replaced; what it leads to stays as it is.
+    A link that stands there is replaced; what it leads to stays as it is.  ValueError: nothing can be
+    written there.
     """
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         part.write_bytes(content)
         os.replace(part, path)
+    except OSError as error:
+        raise ValueError(
+            f"{path} cannot be written ({error.strerror}): name another place with --out."
+        ) from None
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # it was moved, or never made
+            part.unlink()
     return path
 
 

@@ -151,8 +151,9 @@ def find(name: str) -> ModuleType:
     """The module of a picture.  ValueError names the near ones."""
     known = names()
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or known
-        raise ValueError(f"No picture {name!r}: did you mean {' or '.join(near)}?")
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        guess = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}."
+        raise ValueError(f"No picture {name!r}: {guess}")
     return importlib.import_module(f"analysis.figures.{name}")
 
 
@@ -200,7 +201,6 @@ def write(picture: Picture, stem: Path, style: Style, *, print_too: bool = True)
     """stem.png, stem.pdf for print, stem.csv, stem_SUFFIX.csv for each further table, stem.txt with what it
     says.
     """
-    stem.parent.mkdir(parents=True, exist_ok=True)
     written = {ending: text.encode() for ending, text in texts(picture).items()}
     return page.save(picture.figure, stem, style, print_too=print_too) + [
         page.write(stem.with_name(stem.name + ending), content) for ending, content in written.items()
@@ -212,11 +212,11 @@ def command(make: Callable[[], Picture], stem: Path) -> int:
     is wrong.  The exit code.
     """
     try:
-        found = make()
+        paths = write(make(), stem, SCREEN, print_too=False)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    for path in write(found, stem, SCREEN, print_too=False):
+    for path in paths:
         print(f"wrote {path}")
     return 0
 

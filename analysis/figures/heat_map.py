@@ -30,7 +30,7 @@ def figure(study: Study, style: Style) -> Picture:
     """
     rows = scored.alone(study.table)
     rows = rows.assign(unit=[in_words(row) for row in rows.to_dict("records")])
-    several = len(set(rows["task"])) > 1 or len(rows) > len(rows.drop_duplicates(["unit", "slice"]))
+    several = len({_head(load) for load in rows["load"]}) > 1
     rows["column"] = (rows["load"] + APART if several else "") + rows["slice"]
     shown = _best(rows) if len(set(rows["unit"])) > MOST else rows
     left_out = " Of each mixer the setting with the best mean." if len(shown) < len(rows) else ""
@@ -64,7 +64,7 @@ def _draw(rows: pd.DataFrame, table: pd.DataFrame, caption: str, style: Style) -
     values = ["\n".join(part.partition("=")[2] for part in name.split(",")) for _, name in asked.values()]
     ax.set_xticklabels(values, rotation=0, fontsize=small() if heads else None)
     ax.set_yticklabels(names, rotation=0)
-    keys = _keys_in_words([name for _, name in asked.values()])
+    keys = _keys_in_words(list(asked.values()))
     ax.set(xlabel=textwrap.fill(keys, int(100 * style.width / style.font)), ylabel="")
     ax.tick_params(length=0)
     ax.grid(visible=False)
@@ -96,16 +96,25 @@ def _heads(asked: dict[str, tuple[str, str]]) -> dict[str, tuple[int, int]]:
     loads = [load for load, _ in asked.values()]
     spans = {load: (loads.index(load), loads.index(load) + loads.count(load)) for load in filter(None, loads)}
     return {
-        textwrap.fill(
-            TESTS.sub("", load).translate(SPACES), max(8, 5 * (last - first)), break_long_words=False
-        ): (first, last)
+        textwrap.fill(_head(load), max(8, 5 * (last - first)), break_long_words=False): (first, last)
         for load, (first, last) in spans.items()
     }
 
 
-def _keys_in_words(names: list[str]) -> str:
-    keys = [" above ".join(part.partition("=")[0] for part in name.split(",")) for name in names]
-    return f"slice: {' or '.join(dict.fromkeys(keys))}"
+def _head(load: str) -> str:
+    """What tells a load from others, but for its slices: "task cum parity"."""
+    return TESTS.sub("", load).translate(SPACES)
+
+
+def _keys_in_words(asked: list[tuple[str, str]]) -> str:
+    """ "slice: seq_len above num_kv_pairs"; where loads have different keys, those of each."""
+    loads_of: dict[str, dict[str, None]] = {}
+    for load, name in asked:
+        keys = " above ".join(part.partition("=")[0] for part in name.split(","))
+        loads_of.setdefault(keys, {})[_head(load).removeprefix("task ")] = None
+    if len(loads_of) == 1:
+        return f"slice: {next(iter(loads_of))}"
+    return "; ".join(f"{', '.join(loads)}: {keys}" for keys, loads in loads_of.items())
 
 
 def _table(

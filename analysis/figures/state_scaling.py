@@ -12,6 +12,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from analysis.drawing import page
 from analysis.drawing.figure import caption
+from analysis.drawing.legend import heading
 from analysis.drawing.style import GREY, Look, Style, looks, marker_area
 from analysis.drawing.ticks import scale
 from analysis.figures.gallery import Picture, Study
@@ -137,17 +138,12 @@ def _handles(
         for name, look in style_of.items()
     ]  # fmt: skip
     for label, known in limits.items():
-        if known:
-            handles.append(
-                Line2D([], [], color=GREY, linestyle=DASHES[label], label=_where(label, known, least))
-            )
+        last = max((state for state, _ in known), default=np.nan)
+        if last < least:
+            handles.append(heading(f"{label}:\nat most {last:.2g} scalars, left of the picture"))
+        elif known:
+            handles.append(Line2D([], [], color=GREY, linestyle=DASHES[label], linewidth=0.9, label=label))
     return handles
-
-
-def _where(label: str, known: list[tuple[float, float]], least: float) -> str:
-    """A line that lies outside the picture says so."""
-    last = max(state for state, _ in known)
-    return f"{label}\n(at most {last:.2g} scalars: left of the picture)" if last < least else label
 
 
 def _exponent(fit: dict) -> str:

@@ -22,7 +22,8 @@ def figure(study: Study, style: Style) -> Picture:
         raise ValueError("These results are of several loads: keep one with --where.")
     rows = rows.assign(variant=names(rows)).sort_values("accuracy", ascending=False, ignore_index=True)
     of_seeds = scored.of_seeds(study.table).merge(rows[["point", "variant"]], on="point")
-    says = [f"A dot a seed, a bar their mean; dotted: chance. {caption(rows, slices(study.table, 'test'))}"]
+    how = caption(rows, slices(study.table, "test"), ranges=False)
+    says = [f"A dot a seed, a bar their mean; dotted: chance. {how}"]
     shown = rows.reindex(columns=["variant", "mixer", "state_resident", *SCORES])
     return Picture(draw(rows, of_seeds, says[0], style), shown, says, {})
 

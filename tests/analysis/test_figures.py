@@ -226,8 +226,10 @@ def test_one_command_makes_every_picture_of_every_archive(
     ("arguments", "says"),
     [
         (["basd_fig2", "R"], "No picture 'basd_fig2': did you mean based_fig2"),
+        (["xyz", "R"], "No picture 'xyz': there are ar_gap, based_fig2, "),
         (["based_fig2"], "Give the results that based_fig2 shows"),
-        (["based_fig2", "nowhere"], "nowhere"),
+        (["based_fig2", "nowhere"], "results folder nowhere does not exist"),
+        (["frontier", "LONE", "--out", "file"], "file.* cannot be written .*: name another place with --out"),
         (["all", "R"], "No picture belongs to a sweep 'R'.*rename it"),
         (["--committed", "R"], "holds no archive"),
         (["curves", "LOADS"], "curves of .*One picture shows one state_seq_len"),
@@ -244,12 +246,14 @@ def test_bad_input_is_one_line(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     (tmp_path / "R").mkdir()
+    (tmp_path / "file").touch()
     (tmp_path / "LOADS").symlink_to(one_load_each.home)
     study.write(tmp_path / "LONE", [study.record("based", 0.5, slices=[(n, 8)]) for n in (64, 32)])
     assert command.main(arguments) == 1
     captured = capsys.readouterr()
     (line,) = captured.err.splitlines()
     assert line.startswith("error: ") and re.search(says, line), line
+    assert not (tmp_path / "nowhere").exists()
 
 
 @pytest.mark.parametrize("name", ["based_fig2", "heat_map", "distance", "curves"])

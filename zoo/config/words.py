@@ -13,6 +13,7 @@ from zoo.checks import unknown
 from zoo.config.cell import VARIED
 
 GROUPS = ("mixer", "task", "block", "model", "optim", "trainer", "logger")  # each names one yaml
+OPAQUE = ("Error parsing override", "LexerNoViableAlt", "no viable alternative", "token recognition")
 
 
 @lru_cache(maxsize=4096)  # a grid repeats its words; the parser takes a millisecond for each
@@ -25,7 +26,16 @@ def first_line(error: Exception) -> str:
     """What Hydra or OmegaConf says, in one line."""
     inner = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     line = str(inner).strip().splitlines()[0]
-    return f"cannot read {error.override}: {line}" if isinstance(error, OverrideParseException) else line
+    return (
+        f"cannot read {error.override}: {_plain(line)}" if isinstance(error, OverrideParseException) else line
+    )
+
+
+def _plain(line: str) -> str:
+    """What the parser of Hydra's grammar says, without the names of its tokens."""
+    if line.startswith(OPAQUE) or " expecting {" in line:
+        return "a word is key=value, such as mixer=based; quote it where it has brackets, commas or spaces"
+    return line
 
 
 def nameless(override: Override) -> str | None:

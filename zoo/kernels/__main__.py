@@ -24,6 +24,7 @@ from zoo.terminal import console, slim
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m zoo.kernels",
+        usage="python -m zoo.kernels [-h] [--prove [--out FILE] | --verdicts FILE | --markdown]",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -22,7 +22,7 @@ from zoo.launch.time_estimate import ROUGH, Clock
 from zoo.model import outline
 from zoo.results import store
 from zoo.state import StateSize, peak
-from zoo.terminal import slim
+from zoo.terminal import fitting, slim
 from zoo.training.start import adapted
 
 KINDS = ("cpu", "gpu")
@@ -69,7 +69,7 @@ def forecast(
     clocks = {folder: Clock(folder) for folder in {cell.folder.parent for cell in cells}}
     points = _points(cells, settings, clocks)
     yield _summary(points)
-    yield table(points)
+    yield fitting(table(points), SPARE)
     yield from _notes(points)
     yield from _unread(clocks)
     yield _total(points)
@@ -133,6 +133,7 @@ def table(points: Sequence[Point]) -> Table:
 
 
 TITLE = "state: scalars per sequence, all layers, the most in the longest test sequence"
+SPARE = ("published", "parameters", "FLOPs\na cell")  # columns that a narrow terminal does without
 Text = Callable[[Sequence[Point]], str]
 
 

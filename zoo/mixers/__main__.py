@@ -25,7 +25,7 @@ from zoo.config.paths import CONF
 from zoo.foreign import all_visible, visible
 from zoo.instantiate import target
 from zoo.mixers.base import Mixer
-from zoo.terminal import by_family, console, slim
+from zoo.terminal import by_family, console, fitting, slim
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def as_tables(found: Sequence[Row]) -> list[Table]:
             table.add_column(column, overflow="fold")
         for row in group:
             table.add_row(*map(escape, (row.name, row.keeps, row.knob, row.paper)))
-        tables.append(table)
+        tables.append(fitting(table, ["paper"]))
     return tables
 
 

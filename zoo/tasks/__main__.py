@@ -47,6 +47,8 @@ def main(argv: list[str] | None = None) -> None:
             return print(
                 markdown.page({name: build(name, [], 0, files, most=ENOUGH) for name in files}, files)
             )
+        if args.out and not args.task:
+            raise ValueError(f"--out (={args.out}) needs a task: python -m zoo.tasks NAME --out {args.out}.")
         if not args.task:
             return _list(files)
         task = build(args.task, args.settings, args.seed, files)
