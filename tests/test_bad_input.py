@@ -1,5 +1,6 @@
 """What cannot run is refused in one line (rule, value, fix), with a non-zero exit, before anything starts."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,7 @@ COMMANDS = [
     ([WINDOW, "hydra/launcher=lokal"], "unknown hydra/launcher lokal; did you mean local?"),
     ([WINDOW, "hydra.launcher.n_worker=1"], "did you mean hydra.launcher.n_workers?"),
     ([WINDOW, "lr=0"], "lr (=0) must be positive"),
+    ([WINDOW, "-m", "lr=0,1"], "lr (=0) must be positive"),  # -m may stand anywhere
     ([WINDOW, "mixer.window=2,4"], "mixer.window=2,4 names several values: add -m to run a cell for each."),
     ([WINDOW, "lr=["], "cannot read lr=["),
     (["based"], "cannot read based: a word is key=value, such as mixer=based;"),
@@ -91,6 +93,16 @@ def test_the_command_says_so_and_starts_nothing(zoo: Zoo, tmp_path: Path, overri
     assert len(err.splitlines()) == 1, err
     assert (code, out) == (2, "")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["--mixer", "based"], ["mixer=based", "--lr=1"]], ids=" ".join)
+def test_a_setting_in_the_manner_of_an_option_is_one_line(
+    zoo: Zoo, words: list[str], capfd: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit, match="2"):
+        zoo(*words)
+    (line,) = capfd.readouterr().err.splitlines()
+    assert re.search(r"^--(mixer|lr=1) is no option: a setting has no dashes, (mixer|lr)=VALUE\.$", line)
 
 
 def small(overrides: list[str]) -> list[str]:

@@ -145,6 +145,7 @@ def test_long_tables_are_cut_short(tmp_path: Path, capsys: pytest.CaptureFixture
 
 BAD = [
     ("{}/nowhere", "results folder {}/nowhere does not exist"),
+    ("{}/file", "results folder {}/file is a file: give the one that zoo.run wrote to."),
     ("{}/empty", "results folder {}/empty holds no cell: run `python -m zoo.run` first."),
 ]
 
@@ -155,6 +156,7 @@ def test_what_cannot_be_read_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, says: str, mode: tuple[str, ...]
 ):
     (tmp_path / "empty" / "figures").mkdir(parents=True)
+    (tmp_path / "file").touch()
     code, out, err = said(capsys, place.format(tmp_path), *mode)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert err.startswith(says.format(tmp_path))

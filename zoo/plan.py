@@ -11,7 +11,6 @@ from hydra.errors import HydraException
 from zoo import terminal
 from zoo.config import command_line
 from zoo.config.cell import VARIED, Cell, without_starts
-from zoo.config.hydra_private import command_line_parser
 from zoo.config.words import parse
 from zoo.launch.sweep import checked_cells
 from zoo.terminal import console
@@ -31,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print the plan (-m) or the state table; 0, or 2 with every cell that cannot be built."""
     argv = sys.argv[1:] if argv is None else argv
     own, rest = _parser().parse_known_args(argv)
-    args = command_line_parser().parse_args(command_line.readable(rest))
+    args = command_line.parsed(command_line.readable(rest))
     try:
         if args.multirun:
             _refuse_table_options(own)

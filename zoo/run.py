@@ -20,7 +20,6 @@ from zoo.config import command_line
 from zoo.config.cell import Cell
 from zoo.config.compose import ROOT, Composer
 from zoo.config.help import help_text
-from zoo.config.hydra_private import command_line_parser
 from zoo.config.paths import CONF
 from zoo.launch import rerun
 from zoo.launch.display import CellDisplay
@@ -51,7 +50,7 @@ def _uninterrupted() -> int:
     """Every other way that a command ends, in words and as a code."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come through, to be said in one line
     words = command_line.readable(sys.argv[1:])
-    args = command_line_parser().parse_args(words)
+    args = command_line.parsed(words)
     try:
         if args.help:
             print(help_text(command_line.composer_of(args), args.overrides, console().width))

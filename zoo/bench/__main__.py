@@ -11,7 +11,6 @@ from hydra.errors import HydraException
 
 from zoo import terminal
 from zoo.config import command_line
-from zoo.config.hydra_private import command_line_parser
 from zoo.terminal import console, slim
 
 HELP = """Times something beside its alternatives, in turn, in one run, and beside what the machine allows.
@@ -34,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """0; 2 with a line for each mistake where the words name no cell."""
     argv = sys.argv[1:] if argv is None else list(argv)
     own, rest = _parser().parse_known_args(argv)
-    args = command_line_parser().parse_args(command_line.readable(rest))
+    args = command_line.parsed(command_line.readable(rest))
     try:
         rows = _measure(own, args)
     except (HydraException, yaml.YAMLError) as error:

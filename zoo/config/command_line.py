@@ -1,5 +1,6 @@
 """What every command that takes key=value words shares: reading them, and saying what is wrong with them."""
 
+import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +24,16 @@ PARTS = ("axes", "grids", "exclude")
 def readable(argv: Sequence[str]) -> list[str]:
     """A folder may be called anything (~, umlauts, 2024): what Hydra would not take as a word is quoted."""
     return [_quoted(word) if word.startswith(("results=", "start=")) else word for word in argv]
+
+
+def parsed(words: Sequence[str]) -> Namespace:
+    """As Hydra's parser reads them, -m anywhere.  Ends the command, with 2 and a line, at --mixer based."""
+    args, strange = command_line_parser().parse_known_intermixed_args(words)
+    if strange:
+        name = strange[0].lstrip("-").partition("=")[0]
+        print(f"{strange[0]} is no option: a setting has no dashes, {name}=VALUE.", file=sys.stderr)
+        sys.exit(2)
+    return args
 
 
 def _quoted(word: str) -> str:

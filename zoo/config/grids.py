@@ -97,7 +97,8 @@ class Reader:
         override = self._parsed(line)
         key, words = override.key_or_group, _words(override)
         if not words:
-            raise ValueError(f"{line} has no values: give one, or leave the key out.")
+            why = "fits no name" if "glob(" in line else "has no values"
+            raise ValueError(f"{line} {why}: give one, or leave the key out.")
         if key == GROUP and len(words) > 1:
             raise ValueError(f"{line} names several sweeps: give one a command.")
         return key, Axis({key: words})

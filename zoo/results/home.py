@@ -73,9 +73,10 @@ def folders(results: Path) -> Iterator[Path]:
     try:
         with os.scandir(results) as entries:
             names = sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError) as error:
+        what = "does not exist" if isinstance(error, FileNotFoundError) else "is a file"
         raise ValueError(
-            f"results folder {shown(results)} does not exist: give the one that zoo.run wrote to."
+            f"results folder {shown(results)} {what}: give the one that zoo.run wrote to."
         ) from None
     except OSError as error:
         raise ValueError(f"results folder {shown(results)} cannot be read ({error.strerror}).") from None
