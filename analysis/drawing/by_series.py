@@ -73,11 +73,12 @@ def draw(
 
 def shades(series: pd.DataFrame, colour: str) -> dict[str, str]:
     """unit -> the family's colour, mixed with white the more the less state it has; in the order of state."""
-    states = series.groupby("unit", sort=False)["state_resident"].min().sort_values(kind="stable")
-    sizes = sorted(set(states.tolist()))
+    rows = series.sort_values("state_resident", kind="stable").drop_duplicates("unit")
+    units, states = rows["unit"].tolist(), rows["state_resident"].tolist()
+    sizes = sorted(set(states))
     strengths = np.linspace(PALEST, 1, len(sizes)) if len(sizes) > 1 else np.ones(1)
     shade_of = {size: mixed(colour, float(way)) for size, way in zip(sizes, strengths, strict=True)}
-    return {str(unit): shade_of[size] for unit, size in states.items()}
+    return {unit: shade_of[size] for unit, size in zip(units, states, strict=True)}
 
 
 def _lines(ax: Axes, series: pd.DataFrame, x: str, shade_of: dict[str, str], colour: str) -> None:
