@@ -9,7 +9,6 @@ import re
 from functools import cache
 from typing import Any
 
-from hydra.errors import InstantiationException
 from hydra.utils import get_class
 from hypothesis import strategies as st
 
@@ -89,7 +88,5 @@ def built(case: Case) -> tuple[Mixer, str] | tuple[None, str]:
     """The mixer, or the line with which it refuses the settings.  All else is a mistake of ours."""
     try:
         return build(case), ""
-    except InstantiationException as error:
-        if not isinstance(error.__cause__, ValueError):
-            raise
-        return None, str(error.__cause__)
+    except ValueError as error:
+        return None, str(error)

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from hydra.utils import get_class, instantiate
+from hydra.utils import get_class
 from omegaconf import OmegaConf
 
 from zoo.config import compose as composing
 from zoo.config.cell import Cell
 from zoo.config.paths import CONF
+from zoo.instantiate import make
 from zoo.mixers.base import Mixer
 
 WIDTH = 16
@@ -93,7 +94,7 @@ def build(case: Case, seed: int = 0) -> Mixer:
     """The mixer in float64 and eval mode, awake."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return awake(instantiate(settings(case), _convert_="all")).double().eval()
+        return awake(make(settings(case), Mixer)).double().eval()
 
 
 @torch.no_grad()

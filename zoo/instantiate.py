@@ -15,8 +15,6 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-import hydra.utils
-
 from zoo.blocks.base import Block
 from zoo.checks import one_line, unknown
 from zoo.config.cell import Cell
@@ -39,7 +37,20 @@ def make(config: Mapping[str, Any], contract: Contract, **parts: Any) -> Any:
     no `contract` (inside: no part of a model or task).
     """
     check(config, contract, _words(contract).split()[-1].lower())
-    return hydra.utils.instantiate(config, _partial_=True, _convert_="all")(**parts)
+    return _built(dict(config) | {"_partial_": True})(**parts)
+
+
+def _built(value: Any) -> Any:
+    """A copy of a plain config; what names a `_target_` is called, or with `_partial_` waits to be."""
+    if isinstance(value, list):
+        return [_built(inner) for inner in value]
+    if not isinstance(value, Mapping):
+        return value
+    given = {key: _built(inner) for key, inner in value.items()}
+    if "_target_" not in given:
+        return given
+    call, waits = _imported(given.pop("_target_")), given.pop("_partial_", False)
+    return functools.partial(call, **given) if waits else call(**given)
 
 
 def check(config: Mapping[str, Any], contract: Contract, path: str) -> None:
