@@ -19,6 +19,7 @@ from analysis.drawing.style import BACKGROUND, FAMILY_COLOURS, OTHER_COLOURS, ST
 from analysis.drawing.ticks import in_bytes
 from analysis.pareto import Pareto, pareto
 from analysis.statistics.axes import AXES
+from analysis.statistics.seeds import top
 from tests.analysis import fake
 
 BOUNDS = ("near", "whole", "none")
@@ -90,11 +91,15 @@ def test_the_legend_explains_every_mark_that_occurs_and_no_other(picture: Figure
 
 def test_every_point_has_its_mark_and_hollow_ones_are_apart(picture: Figure, shown: Pareto) -> None:
     ax = picture.axes[0]
-    at = {tuple(np.round(c.get_offsets()[0], 6)): c for c in ax.collections if len(c.get_offsets()) == 1}
+    alone = [c for c in ax.collections if len(c.get_offsets()) == 1]
+    at = {tuple(np.round(c.get_offsets()[0], 6)): c for c in reversed(alone)}  # below what stands beside it
     for row in shown.points.to_dict("records"):
-        mark = at[(round(row["state_resident"], 6), round(row["accuracy"], 6))]
+        mark = at[(round(row["state_resident"], 6), round(top(row), 6))]
         hollow = np.allclose(mark.get_facecolor()[0], 1)
         assert hollow == (not row["causal"])
+    flags = {tuple(c.get_offsets()[0]) for c in alone if list(c.get_sizes()) == [9]}
+    flagged = shown.points.loc[shown.points["lr_edge"] != ""].to_dict("records")
+    assert flags == {(row["state_resident"], top(row)) for row in flagged} and flagged
 
 
 def test_diverged_seeds_are_counted_below_zero(picture: Figure) -> None:
