@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from zoo import terminal
 from zoo.launch.score_tables import print_results, print_whole, result_table, slice_table, summary
 
 
@@ -93,3 +94,17 @@ def test_rows_that_differ_are_told_apart_by_what_few_of_them_have(capsys: pytest
 def test_what_starts_from_others_has_a_table_of_its_own(capsys: pytest.CaptureFixture[str]):
     print_results(Console(width=120), [record(0, 0.5), record(0, 0.7) | {"point": "q", "start": "p-1"}])
     assert capsys.readouterr().out.count("accuracy on the test split") == 2
+
+
+@pytest.mark.parametrize(("width", "left"), [(40, ["mixer", "paper", "size"]), (24, ["mixer", "size"])])
+def test_a_narrow_terminal_loses_a_column_and_breaks_no_word(
+    monkeypatch: pytest.MonkeyPatch, width: int, left: list[str]
+) -> None:
+    monkeypatch.setattr(terminal, "console", lambda: Console(width=width))
+    table = terminal.slim("")
+    for name in ("mixer", "paper", "size"):
+        table.add_column(name, overflow="fold")
+    table.add_row("sliding_window", "arXiv 2004.05150", "1,024")
+    made = terminal.fitting(table, ["paper", "knob"])
+    assert [column.header for column in made.columns] == left
+    assert (made.caption == "no room here for: paper") == (len(left) == 2)
