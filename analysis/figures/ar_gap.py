@@ -68,9 +68,8 @@ def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
         look, at = style_of[row["series"]], (row["state_resident"], row["gap"])
         ax.plot([at[0]] * 2, [row["low"], row["high"]], color=look.colour, linewidth=1.0)
         ax.scatter(*at, s=look.area * marker_area(), color=look.colour, marker=look.marker, zorder=3)
-        ax.annotate(
-            f"{row['label']} {row['stack']}", at, (5, 4), textcoords="offset points", color=look.colour
-        )
+        name = f"{row['series'].replace(', ', chr(10))} {row['stack']}"
+        ax.annotate(name, at, (5, 4), textcoords="offset points", color=look.colour)
     ax.axhline(0, color=GREY, linewidth=0.8, linestyle=":")
     ax.set_xscale("log", base=2)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))

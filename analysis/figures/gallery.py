@@ -38,9 +38,9 @@ PICTURES = {
     "zoology_fig2": ("zoology_fig2",),
     "se_attn_ablations": ("se_attn_ablations", "frontier", "distance"),
     # questions of ours
-    **dict.fromkeys(
-        ("mini_se_attn_selection", "mini_adapt", "mini_adapt_recipes", "mini_adapt_shift"), ("variants",)
-    ),
+    "mini_se_attn_selection": ("variants",),
+    **{f"mini_adapt{of}": ("variants",) for of in ("", "_recipes", "_shift", "_span", "_swap", "_learned")},
+    "mini_adapt_text": ("ar_gap",),
     "state_scaling": ("state_scaling", "loads", "heat_map"),
     "zoology_update": ("frontier", "distance"),
     "zoology_compositional": ("frontier", "heat_map"),

@@ -1,5 +1,8 @@
 """Variants beside each other: a line a point, a dot a seed, their mean and how far it can be trusted."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -23,19 +26,46 @@ def figure(study: Study, style: Style) -> Picture:
     rows = rows.assign(variant=names(rows)).sort_values("accuracy", ascending=False, ignore_index=True)
     of_seeds = scored.of_seeds(study.table).merge(rows[["point", "variant"]], on="point")
     how = caption(rows, slices(study.table, "test"), ranges=False)
-    says = [f"A dot a seed, a bar their mean; dotted: chance. {how}"]
+    says = [" ".join(filter(None, ("A dot a seed, a bar their mean; dotted: chance.", usual(rows), how)))]
     shown = rows.reindex(columns=["variant", "mixer", "state_resident", *SCORES])
     return Picture(draw(rows, of_seeds, says[0], style), shown, says, {})
 
 
 def names(rows: pd.DataFrame) -> list[str]:
-    """The label, and the settings in which points of its mixer differ: "SE-Attn, summary=mean_key"."""
+    """The label, and what sets a point apart from others of its mixer: "SE-Attn, summary=mean_key".
+
+    What more than half of a mixer's points have goes without saying (`usual` says it once).
+    """
     found = []
     for row in rows.to_dict("records"):
-        told = _told(rows.loc[rows["label"] == row["label"]])
-        words = [f"{key.partition('.')[2] or key}={word(row[key])}" for key in told if word(row[key])]
+        kin = rows.loc[rows["label"] == row["label"]]
+        words = [
+            _said(key, row[key])
+            for key in _told(kin)
+            if word(row[key]) and row[key] != _common(kin[key].tolist())
+        ]
         found.append(", ".join(filter(None, (row["label"], " ".join(words)))))
     return found
+
+
+def usual(rows: pd.DataFrame) -> str:
+    """ "SE-Attn where nothing else is said: block_size=2." for each mixer that leaves something unsaid."""
+    sentences = []
+    for label, kin in rows.groupby("label", sort=False):
+        common = {key: _common(kin[key].tolist()) for key in _told(kin)}
+        if words := [_said(key, value) for key, value in common.items() if value is not None and word(value)]:
+            sentences.append(f"{label} where nothing else is said: {' '.join(words)}.")
+    return " ".join(sentences)
+
+
+def _said(key: str, value: object) -> str:
+    return f"{key.partition('.')[2] or key}={word(value)}"
+
+
+def _common(values: Sequence[object]) -> object:
+    """What more than half are; None: nothing is."""
+    most, times = Counter(values).most_common(1)[0]
+    return most if 2 * times > len(values) else None
 
 
 def _told(kin: pd.DataFrame) -> list[str]:
