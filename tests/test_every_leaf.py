@@ -228,9 +228,9 @@ def test_a_leaf_changes_what_a_training_does(path: str, tmp_path: Path, monkeypa
             except ValueError as error:  # it cannot even be composed
                 return str(error)
 
-        for value in others(before[path], complaint):
-            if not complaint(value) and _run_prints(changed(value), tmp_path, monkeypatch) != seen:
-                return
+        valid = (value for value in others(before[path], complaint) if not complaint(value))
+        if any(_run_prints(changed(value), tmp_path, monkeypatch) != seen for value in islice(valid, 3)):
+            return
     pytest.fail(f"{path} changes nothing")
 
 
