@@ -84,8 +84,9 @@ def render(checked: pd.DataFrame) -> Table:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m analysis.claims", description="Claims, tested seed by seed."
-    )
+        prog="python -m analysis.claims", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
     parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to, or an archive of one")
     parser.add_argument("claims", type=Path, help="the CSV with what was claimed")
     options = parser.parse_args(arguments)

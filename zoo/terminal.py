@@ -21,19 +21,37 @@ def slim(title: str) -> Table:
 
 
 def fitting(table: Table, spare: Sequence[str]) -> Table:
-    """The table; on a terminal where words would break, without columns of `spare`, the first first.
+    """A slim table; on a terminal where words would break, without columns of `spare`, the first first.
 
     It then says which are missing.
     """
-    shown, missing = console(), []
-    endless = shown.options.update(max_width=10_000)
+    width, missing = console().width, []
     for name in spare:
-        least = shown.measure(table, options=endless).minimum
-        if least > shown.width and any(each.header == name for each in table.columns):
-            table.columns = [each for each in table.columns if each.header != name]
+        if _least(table) > width and any(each.header == name for each in table.columns):
+            table = _without(name, table)
             missing.append(name.replace("\n", " "))
             table.caption, table.caption_justify = f"no room here for: {', '.join(missing)}", "left"
     return table
+
+
+def _without(name: str, table: Table) -> Table:
+    left = [each for each in table.columns if each.header != name]
+    made = slim(str(table.title))
+    for each in left:
+        made.add_column(each.header, justify=each.justify, no_wrap=each.no_wrap, overflow=each.overflow)
+    for row in zip(*(each.cells for each in left), strict=True):
+        made.add_row(*row)
+    return made
+
+
+def _least(table: Table) -> int:
+    """The letters that it needs across; a column that is not wrapped needs its longest line."""
+    widths = []
+    for column in table.columns:
+        parts = str.splitlines if column.no_wrap else str.split
+        texts = [str(column.header), *map(str, column.cells)]
+        widths.append(max((len(part) for text in texts for part in parts(text)), default=0))
+    return sum(widths) + 2 * len(widths)
 
 
 TITLES = {
