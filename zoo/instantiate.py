@@ -92,9 +92,8 @@ def target(name: Any, contract: Contract, path: str) -> Any:
     return found
 
 
-@functools.lru_cache
 def _imported(name: str) -> Any:
-    """A module's attribute, or that of a class in it."""
+    """A module's attribute, or that of a class in it, as it is now: a module may have been loaded again."""
     first, *rest = name.split(".")
     found: Any = importlib.import_module(first)
     path = first
