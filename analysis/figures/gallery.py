@@ -39,7 +39,10 @@ PICTURES = {
     "se_attn_ablations": ("se_attn_ablations", "frontier", "distance"),
     # questions of ours
     "mini_se_attn_selection": ("variants",),
-    **{f"mini_adapt{of}": ("variants",) for of in ("", "_recipes", "_shift", "_span", "_swap", "_learned")},
+    **{
+        f"mini_adapt{of}": ("variants",)
+        for of in ("", "_recipes", "_shift", "_span", "_swap", "_learned", "_rivals")
+    },
     "mini_adapt_text": ("ar_gap",),
     "state_scaling": ("state_scaling", "loads", "heat_map"),
     "zoology_update": ("frontier", "distance"),
