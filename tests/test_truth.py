@@ -141,11 +141,8 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
 
 def forget() -> None:
     """As a new process begins."""
-    from zoo import instantiate
-
     for remembered in (source.digest, source._read, source._file, source._home, source._beside):
         remembered.cache_clear()
-    instantiate._imported.cache_clear()
 
 
 def cell_of(tmp_path: Path, *words: str) -> Cell:
