@@ -24,16 +24,16 @@ demo: setup  ## a small sweep on the CPU, its Pareto plot, and expected against 
 check: setup  ## lint, types, the laws of what changed against main, a smoke cell (a minute)
 	$(BIN)/python -m tests.check
 
-# one process more than the cores of CI: some tests wait, for SLURM above all; the order is tests/conftest.py's
-test: setup  ## the tests (minutes, no GPU)
-	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder -m 'not slow and not gpu'
+# one process more than the cores of CI: some tests wait; the order is tests/conftest.py's
+test: setup  ## the tests (minutes; no GPU, no SLURM)
+	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder -m 'not slow and not gpu and not slurm'
 
-test-slow: setup  ## the tests that train to a score, and the exhaustive forms of others
+test-slow: setup  ## the tests that train to a score, and the exhaustive forms of others, on SLURM too (hours)
 	$(BIN)/python -m pytest -m slow
 
-slurm-test: setup  ## the tests on a real SLURM of one node, which is installed first (Debian, root)
+slurm-test: setup  ## the tests on a real SLURM of one node, which is installed first (Debian, root; minutes)
 	bash .ci/slurm
-	$(BIN)/python -m pytest tests/slurm -ra
+	$(BIN)/python -m pytest tests/slurm -ra -m 'not slow'
 
 lint: setup  ## format, lint, types
 	$(BIN)/ruff format --check .

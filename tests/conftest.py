@@ -18,7 +18,7 @@ gc.disable()  # until all is collected: to look through what is imported and sta
 
 # groups that take long, which begin first: no worker is left alone with one at the end
 LONGEST = (
-    *("triton one", "slurm", "tests/test_mixer_laws.py", "triton two", "kills"),
+    *("triton one", "tests/test_mixer_laws.py", "triton two", "kills"),
     "every mixer composed",
     *("tests/test_launcher.py", "tests/analysis/test_notebook.py", "tests/bench/test_gpu_script.py"),
     *("terminal", "browser", "tests/test_interrupts.py", "tests/test_readme.py", "tests/test_every_leaf.py"),
@@ -28,7 +28,7 @@ LONGEST = (
 @pytest.fixture(autouse=True)
 def _one_thread_and_seeded() -> None:
     torch.set_num_threads(1)
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)  # torch.manual_seed keeps its stack trace for CUDA, each call
 
 
 @pytest.fixture

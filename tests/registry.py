@@ -93,7 +93,7 @@ def settings(case: Case) -> dict[str, Any]:
 def build(case: Case, seed: int = 0) -> Mixer:
     """The mixer in float64 and eval mode, awake."""
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         return awake(make(settings(case), Mixer)).double().eval()
 
 

@@ -20,7 +20,7 @@ PRECISIONS = ("float32", "bfloat16")
 
 def built(case: Case) -> Mixer:
     """In float32, as it trains, with room for LONG tokens where its length is limited."""
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)
     return awake(instantiate(_roomy(settings(case)), _convert_="all"))
 
 

@@ -123,10 +123,10 @@ def share(mixers: Iterable[Mixer]) -> None:
 
 @contextmanager
 def seeded(seed: int, part: str):
-    """Inside, torch draws from (seed, part); outside nothing has moved."""
+    """Inside, torch draws from (seed, part) on the CPU; outside nothing has moved, on a card neither."""
     digest = hashlib.sha256(f"{seed}/{part}".encode()).digest()
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+        torch.default_generator.manual_seed(int.from_bytes(digest[:8], "little") >> 1)
         yield
 
 
