@@ -1,10 +1,12 @@
 """Every notebook runs and shows its pictures, is stored with its outputs, and agrees with its .py twin."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import jupytext
 import nbformat
 import pytest
+from jupyter_client.manager import KernelManager, start_new_kernel
 from nbclient import NotebookClient
 
 import analysis
@@ -26,16 +28,29 @@ SHORTER = {  # what is trained here shows no number
 }
 
 
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KernelManager]:
+    """One for all: what it has imported stays."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZOO_RESULTS", str(fake.write(tmp_path_factory.mktemp("results"), seeds=1)))
+        manager, client = start_new_kernel(kernel_name="python3", cwd=str(HOME))
+    client.stop_channels()
+    yield manager
+    manager.shutdown_kernel(now=True)
+
+
 @named
-def test_runs_and_shows_what_it_promises(
-    notebook: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("ZOO_RESULTS", str(fake.write(tmp_path_factory.mktemp("results"), seeds=1)))
+def test_runs_and_shows_what_it_promises(notebook: Path, kernel: KernelManager):
     opened = nbformat.read(notebook, as_version=4)
     for cell in opened.cells:
         for long, short in SHORTER.items():
             cell.source = cell.source.replace(long, short)
-    NotebookClient(opened, timeout=600, kernel_name="python3").execute(cwd=str(HOME))
+    opened.cells.insert(0, nbformat.v4.new_code_cell("%reset -f"))  # no name of another notebook
+    client = NotebookClient(opened, timeout=600, km=kernel)
+    try:
+        client.execute(cleanup_kc=False)
+    finally:
+        client.kc.stop_channels()
     outputs = [output for cell in opened.cells if cell.cell_type == "code" for output in cell.outputs]
     pictures, words = SHOWN[notebook.stem]
     assert sum("image/png" in output.get("data", {}) for output in outputs) == pictures
