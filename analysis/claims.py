@@ -17,6 +17,7 @@ Exit code: 0; 1 when nothing can be read; 3 when some records cannot be.
 """
 
 import argparse
+import math
 import sys
 from pathlib import Path
 
@@ -73,13 +74,18 @@ def render(checked: pd.DataFrame) -> Table:
     for name in ("claim", "difference", "from", "to", "seeds", "p", "Holm", ""):
         table.add_column(name, overflow="fold", justify="left" if name in ("claim", "") else "right")
     for row in checked.to_dict("records"):
-        numbers = [f"{row[name]:+.3f}" for name in ("difference", "low", "high")]
-        probable = [f"{row[name]:.3g}" for name in ("p", "p_holm")]
+        numbers = [_number(row[name], "+.3f") for name in ("difference", "low", "high")]
+        probable = [_number(row[name], ".3g") for name in ("p", "p_holm")]
         style = None if row["verdict"] == HOLDS else "bold red"
         table.add_row(
             escape(row["claim"]), *numbers, str(row["pairs"]), *probable, row["verdict"], style=style
         )
     return table
+
+
+def _number(value: float, form: str) -> str:
+    """One seed has no interval and no test."""
+    return "-" if math.isnan(value) else f"{value:{form}}"
 
 
 def main(arguments: list[str] | None = None) -> int:

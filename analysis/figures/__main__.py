@@ -83,7 +83,7 @@ def _committed(folder: Path, out: Path, style: Style) -> int:
     found = sorted(folder.glob("*.zip"))
     if not found:
         raise ValueError(f"{folder} holds no archive (*.zip) of results: python -m zoo.archive makes them.")
-    studies = [gallery.Study(path) for path in found if path.stem not in gallery.GROWING]
+    studies = [gallery.Study(path) for path in found]
     wanted = [(gallery.pictures_of(study.name), study) for study in studies]
     made = [_make(names, study, out / study.name, style, print_too=False) for names, study in wanted]
     return max(made, default=0)

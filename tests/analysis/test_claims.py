@@ -45,6 +45,14 @@ def test_a_claim_holds_is_open_or_is_the_other_way_round(
     assert "-0.103" in third and third.endswith("the other way round")
 
 
+def test_one_seed_has_no_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = study.write(tmp_path / "results", [study.record("based", 0.6), study.record("attention", 0.5)])
+    path = written(tmp_path, "first,mixer == 'based',mixer == 'attention',mean")
+    assert claims.main([str(home), str(path)]) == 0
+    said = capsys.readouterr().out.splitlines()[1].split()
+    assert said[:5] == ["first", "+0.100", "-", "-", "1"] and said[-2:] == ["not", "shown"]
+
+
 def test_holms_correction() -> None:
     """Of four p the smallest four times, none below the one before it; what was not tested is left out."""
     ps = np.array([0.01, 0.04, np.nan, 0.03, 0.005])

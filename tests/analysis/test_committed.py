@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 FIGURES = ROOT / "docs" / "figures"
 HELD = sorted((ROOT / "docs" / "results").glob("*.zip"))
 ARCHIVES = [path for path in HELD if path.stem not in gallery.GROWING]
-PICTURES = [(path.stem, name) for path in ARCHIVES for name in gallery.pictures_of(path.stem)]
+PICTURES = [(path.stem, name) for path in HELD for name in gallery.pictures_of(path.stem)]
 
 
 @cache
