@@ -65,7 +65,6 @@ PART = {  # the other cells are steps on the way, or read with full attention wh
     "mini_adapt_text": "lr == 0.003",
     "mini_adapt_learned": "mixer.top_k == 16",
 }
-GROWING = ("based_fig2_cpu",)  # sweeps that still run: their archives lack cells
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from analysis.statistics import scored
 
 SCORES = ("accuracy", "low", "high", "interval", "seeds", "chance")
 HEIGHT = 0.24  # inches of a line
+Told = dict[str, dict[str, object]]  # label -> the settings that set its points apart, with what most have
 
 
 def figure(study: Study, style: Style) -> Picture:
@@ -23,39 +24,43 @@ def figure(study: Study, style: Style) -> Picture:
     rows = scored.means(study.table)
     if len(set(rows["load"])) != 1:
         raise ValueError("These results are of several loads: keep one with --where.")
-    rows = rows.assign(variant=names(rows)).sort_values("accuracy", ascending=False, ignore_index=True)
+    told = _told_of(rows)
+    rows = rows.assign(variant=names(rows, told)).sort_values("accuracy", ascending=False, ignore_index=True)
     of_seeds = scored.of_seeds(study.table).merge(rows[["point", "variant"]], on="point")
     how = caption(rows, slices(study.table, "test"), ranges=False)
-    says = [" ".join(filter(None, ("A dot a seed, a bar their mean; dotted: chance.", usual(rows), how)))]
+    says = [" ".join(filter(None, ("A dot a seed, a bar their mean; dotted: chance.", usual(told), how)))]
     shown = rows.reindex(columns=["variant", "mixer", "state_resident", *SCORES])
     return Picture(draw(rows, of_seeds, says[0], style), shown, says, {})
 
 
-def names(rows: pd.DataFrame) -> list[str]:
+def names(rows: pd.DataFrame, told: Told) -> list[str]:
     """The label, and what sets a point apart from others of its mixer: "SE-Attn, summary=mean_key".
 
     What more than half of a mixer's points have goes without saying (`usual` says it once).
     """
     found = []
     for row in rows.to_dict("records"):
-        kin = rows.loc[rows["label"] == row["label"]]
-        words = [
-            _said(key, row[key])
-            for key in _told(kin)
-            if word(row[key]) and row[key] != _common(kin[key].tolist())
-        ]
+        shown = ((key, row[key]) for key, common in told[row["label"]].items() if row[key] != common)
+        words = [_said(key, value) for key, value in shown if word(value)]
         found.append(", ".join(filter(None, (row["label"], " ".join(words)))))
     return found
 
 
-def usual(rows: pd.DataFrame) -> str:
+def usual(told: Told) -> str:
     """ "SE-Attn where nothing else is said: block_size=2." for each mixer that leaves something unsaid."""
     sentences = []
-    for label, kin in rows.groupby("label", sort=False):
-        common = {key: _common(kin[key].tolist()) for key in _told(kin)}
-        if words := [_said(key, value) for key, value in common.items() if value is not None and word(value)]:
+    for label, settings_ in told.items():
+        shown = ((key, common) for key, common in settings_.items() if common is not None)
+        if words := [_said(key, common) for key, common in shown if word(common)]:
             sentences.append(f"{label} where nothing else is said: {' '.join(words)}.")
     return " ".join(sentences)
+
+
+def _told_of(rows: pd.DataFrame) -> Told:
+    return {
+        str(label): {key: _common(kin[key].tolist()) for key in _told(kin)}
+        for label, kin in rows.groupby("label", sort=False)
+    }
 
 
 def _said(key: str, value: object) -> str:
