@@ -111,11 +111,26 @@ def test_ignored_rows_have_no_loss_no_gradient_and_no_part_in_the_mean(
         torch.testing.assert_close(scores.sum() / asked.sum(), losses[i])
 
 
-def test_a_mask_that_hides_nothing_changes_no_bit(monkeypatch: pytest.MonkeyPatch):
+def test_a_mask_that_hides_nothing_changes_no_bit_of_a_gradient(monkeypatch: pytest.MonkeyPatch):
     x, weight, target = problem(rows=7, vocab=11)
-    once = gradients(linear_cross_entropy, x, weight, target)
+    loss, *once = gradients(linear_cross_entropy, x, weight, target)
     monkeypatch.setattr(chunked, "IN_TURN", ())
-    assert all(map(torch.equal, once, gradients(linear_cross_entropy, x, weight, target)))
+    masked, *again = gradients(linear_cross_entropy, x, weight, target)
+    assert all(map(torch.equal, once, again))
+    torch.testing.assert_close(loss, masked)
+
+
+def test_a_sum_over_many_chunks_is_no_worse_in_bfloat16_than_over_one(monkeypatch: pytest.MonkeyPatch):
+    x, weight, target = (t.detach() for t in problem(rows=2048, vocab=64))
+    half = [x.bfloat16().requires_grad_(), weight.bfloat16().requires_grad_(), target]
+    exact = gradients(
+        linear_cross_entropy_reference, *(t.detach().double().requires_grad_() for t in half[:2]), target
+    )
+    off = []
+    for rows_at_once in (2048, 16):
+        monkeypatch.setattr(chunked, "CHUNK", {"cpu": 64 * rows_at_once})
+        off.append((gradients(linear_cross_entropy, *half)[2] - exact[2]).norm() / exact[2].norm())
+    assert off[1] <= 1.1 * off[0]
 
 
 def test_autocast_rounds_the_operands_as_a_linear_layer_does():

@@ -8,6 +8,7 @@ scales them, so that no logits outlive their chunk.
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd import Function
@@ -106,15 +107,19 @@ def _of_rows(
     x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], target: Int[Tensor, " N"]
 ) -> tuple[Float[Tensor, " N"], Float[Tensor, "N D"], Float[Tensor, "V D"]]:
     """The losses, and the gradients of their mean."""
-    dx, dw = torch.empty_like(x), torch.empty_like(weight)
-    losses = x.new_empty(x.shape[0], dtype=torch.promote_types(x.dtype, torch.float32))
-    chunks, mean = _chunks(x, weight), 1 / x.shape[0]
+    wide, mean = torch.promote_types(x.dtype, torch.float32), 1 / x.shape[0]
+    dx, dw = torch.empty_like(x), torch.zeros_like(weight, dtype=wide)
+    losses, chunks = x.new_empty(x.shape[0], dtype=wide), _chunks(x, weight)
     buffer = x.new_empty(min(chunks[0].stop, x.shape[0]), weight.shape[0])
+    of_chunk = None if x.dtype == wide else torch.empty_like(weight)
     for rows in chunks:
         p = buffer[: x[rows].shape[0]]
-        losses[rows] = _to_probabilities(x[rows], weight, target[rows], p)
+        losses[rows] = _to_gradient(x[rows], weight, target[rows], p)
         torch.addmm(dx[rows], p, weight, beta=0, alpha=mean, out=dx[rows])
-        dw.addmm_(p.T, x[rows], beta=float(rows.start > 0), alpha=mean)
+        if of_chunk is None:
+            dw.addmm_(p.T, x[rows], alpha=mean)
+        else:  # the sum over chunks is in float32: rounded at each, it is three times as far off
+            dw.add_(torch.mm(p.T, x[rows], out=of_chunk), alpha=mean)
     return losses, dx, dw
 
 
@@ -127,21 +132,41 @@ def _of_members(
     losses = []
     for own, asked, out in zip(x.split(size, 1), target.split(size, 1), dx.split(size, 1), strict=True):
         p = x.new_empty(*own.shape[:2], weight.shape[1])
-        losses.append(_to_probabilities(own, weight, asked, p))
+        losses.append(_to_gradient(own, weight, asked, p))
         out.copy_(p @ weight).mul_(mean)
         dw.baddbmm_(p.mT, own, alpha=mean)
     return torch.cat(losses, 1), dx, dw
 
 
-def _to_probabilities(
+def _to_gradient(
     x: Float[Tensor, "*P N D"], weight: Float[Tensor, "*P V D"], target: Tensor, p: Float[Tensor, "*P N V"]
 ) -> Float[Tensor, "*P N"]:
     """The losses of a chunk; `p` becomes softmax minus one-hot, the gradient of the logits."""
-    wide, target = torch.promote_types(x.dtype, torch.float32), target[..., None]
     torch.matmul(x, weight.mT, out=p)
-    asked, top = p.gather(-1, target)[..., 0], p.amax(-1).to(wide)
+    losses = (_looking if p.device.type in IN_TURN else _unseen)(x, weight, target, p)
+    answers = torch.arange(target.numel(), device=p.device), target.flatten()
+    p.view(-1, p.shape[-1])[answers] -= 1  # scatter_ and scatter_add_ are slow in bfloat16
+    return losses
+
+
+def _looking(
+    x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], target: Tensor, p: Float[Tensor, "N V"]
+) -> Float[Tensor, " N"]:
+    """`p` becomes its softmax; the losses.  No pass over `p` beside it, unless an answer's share is lost."""
+    share = torch.softmax(p, dim=-1, out=p).gather(-1, target[:, None])[:, 0]
+    losses = -share.to(torch.promote_types(p.dtype, torch.float32)).log()
+    lost = share < torch.finfo(p.dtype).smallest_normal
+    if lost.any():
+        losses[lost] = F.cross_entropy((x[lost] @ weight.T).to(losses.dtype), target[lost], reduction="none")
+    return losses
+
+
+def _unseen(
+    x: Float[Tensor, "*P N D"], weight: Float[Tensor, "*P V D"], target: Tensor, p: Float[Tensor, "*P N V"]
+) -> Float[Tensor, "*P N"]:
+    """As `_looking`, by no value that a GPU would have to wait for."""
+    wide = torch.promote_types(p.dtype, torch.float32)
+    asked, top = p.gather(-1, target[..., None])[..., 0], p.amax(-1).to(wide)
     torch.softmax(p, dim=-1, out=p)
     # logsumexp without a further pass of exp: log p_max = max - logsumexp, and p_max never underflows
-    logsumexp = top - p.amax(-1).to(wide).log()
-    p.scatter_(-1, target, p.gather(-1, target) - 1)  # scatter_add_ is slow in bfloat16
-    return logsumexp - asked
+    return top - p.amax(-1).to(wide).log() - asked
