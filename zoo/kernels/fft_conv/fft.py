@@ -13,6 +13,9 @@ from torch.autograd import Function
 from torch.fft import irfft, rfft
 
 
+CACHED = 1 << 19  # scalars of a padded input that are gone over at a time on a CPU
+
+
 def fft_conv_fft(u: Float[Tensor, "B T D"], k: Float[Tensor, "D S"]) -> Float[Tensor, "B T D"]:
     return _FFTConv.apply(u, k[:, : u.shape[1]])
 
@@ -32,19 +35,20 @@ def _smooth(n: int) -> bool:
     return n == 1
 
 
-def _spectrum(x: Tensor, n: int) -> Tensor:
-    return rfft(x.to(torch.promote_types(x.dtype, torch.float32)).contiguous(), n)
-
-
 class _FFTConv(Function):
-    """Transforms run over the last, contiguous dimension: a copy there costs less than strides do."""
+    """Transforms run over the last, contiguous dimension: a copy there costs less than strides do.
+
+    Some sequences at a time on a CPU, whose spectra then never leave its cache.
+    """
 
     @staticmethod
     def forward(u: Tensor, k: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         length = u.shape[1]
         n = fast_length(length + k.shape[1] - 1)
-        y = irfft(_spectrum(u.mT, n).mul_(_spectrum(k, n)), n)[..., :length]
-        return y.mT.to(u.dtype)
+        y, filters = _channels_first(u), _spectrum(k, n)
+        for rows in _tiles(u, n):
+            y[rows] = irfft(_spectrum(u[rows].mT, n).mul_(filters), n)[..., :length]
+        return y.mT
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
@@ -55,10 +59,13 @@ class _FFTConv(Function):
         u, k = ctx.saved_tensors
         length, taps = u.shape[1], k.shape[1]
         n = fast_length(length + taps - 1)
-        dy = _spectrum(grad.mT, n)
-        du = irfft(dy * _spectrum(k, n).conj(), n)[..., :length].mT
-        dk = irfft((dy * _spectrum(u.mT, n).conj()).sum(0), n)[:, :taps]
-        return du.to(u.dtype), dk.to(k.dtype)
+        du, filters = _channels_first(u), _spectrum(k, n).conj_physical_()
+        dk = torch.zeros_like(filters)
+        for rows in _tiles(u, n):
+            dy = _spectrum(grad[rows].mT, n)
+            dk += _spectrum(u[rows].mT, n).conj_physical_().mul_(dy).sum(0)
+            du[rows] = irfft(dy.mul_(filters), n)[..., :length]
+        return du.mT, irfft(dk, n)[:, :taps].to(k.dtype)
 
     @staticmethod
     def vmap(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -70,3 +77,19 @@ class _FFTConv(Function):
         k = k.expand(members, *k.shape) if in_dims[1] is None else k.movedim(in_dims[1], 0)
         y = _FFTConv.apply(u.flatten(2), k.flatten(0, 1))
         return y.unflatten(2, (members, -1)), 2
+
+
+def _spectrum(x: Tensor, n: int) -> Tensor:
+    return rfft(x.to(torch.promote_types(x.dtype, torch.float32)).contiguous(), n)
+
+
+def _channels_first(u: Float[Tensor, "B T D"]) -> Float[Tensor, "B D T"]:
+    return u.new_empty(u.shape[0], u.shape[2], u.shape[1])
+
+
+def _tiles(u: Float[Tensor, "B T D"], n: int) -> list[slice]:
+    """The sequences that are gone over at a time; a GPU and a compiler want all at once."""
+    each = max(1, CACHED // (n * u.shape[2]))
+    if u.is_cuda or torch.compiler.is_compiling():
+        each = len(u)
+    return [slice(start, start + each) for start in range(0, len(u), each)]
