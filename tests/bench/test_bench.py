@@ -33,7 +33,6 @@ def _no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     def here(cell: Cell, forms: Any, kind: str, threads: int) -> Iterator[dict[str, Any]]:
         monkeypatch.setattr("zoo.bench.steps.keep_freed_memory", lambda: None)
         made = {name: Steps(cell, FORMS[name], kind, threads) for name in forms}
-        monkeypatch.setattr(Steps, "held_by", lambda self, segment: "mm 50%")  # the profiler writes to stderr
         yield {name: (lambda m, *a, s=s: getattr(s, m)(*a)) for name, s in made.items()}
 
     monkeypatch.setattr(train, "processes", here)

@@ -1,7 +1,6 @@
 """One formulation of a cell's training step, in a process of its own: memory settings are a process's."""
 
 import multiprocessing
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -13,6 +12,7 @@ from torch import nn
 
 from zoo.bench.flops import flops
 from zoo.bench.machine import now
+from zoo.bench.op_seconds import seconds_of_ops
 from zoo.bench.plain import all_logits_loss, plain_optimizer
 from zoo.config.cell import Cell
 from zoo.instantiate import task_of
@@ -91,15 +91,11 @@ class Steps:
         return flops(lambda: self.step(segment, 0, rows)) * size / rows
 
     def held_by(self, segment: int) -> str:
-        """What most of a step's time goes to, as torch's profiler sees it; takes one."""
-        with torch.profiler.profile(acc_events=True) as profile:
-            self.step(segment, 0)
-        share: Counter[str] = Counter()
-        for event in profile.key_averages():
-            name = event.key.removeprefix("aten::") if event.key.startswith("aten::") else "dispatch"
-            share[name] += event.self_device_time_total if self.kind == "cuda" else event.self_cpu_time_total
-        whole = sum(share.values())
-        return ", ".join(f"{name} {time / whole:.0%}" for name, time in share.most_common(MOST_NAMED))
+        """What most of a step's time goes to; takes one."""
+        seconds = seconds_of_ops(lambda: self.step(segment, 0), self.kind, self.threads)
+        most = sorted(seconds, key=seconds.__getitem__, reverse=True)[:MOST_NAMED]
+        whole = sum(seconds.values())
+        return ", ".join(f"{name} {seconds[name] / whole:.0%}" for name in most)
 
 
 _STEPS: Steps | None = None  # of this process, which serves no other
