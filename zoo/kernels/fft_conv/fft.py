@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.fft import irfft, rfft
 
-
 CACHED = 1 << 19  # scalars of a padded input that are gone over at a time on a CPU
 
 
