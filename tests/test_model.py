@@ -1,5 +1,6 @@
 """Laws of the model, over every mixer of conf/mixer in its own layer pattern; and what each leaf changes."""
 
+import math
 from functools import cache
 from typing import Any
 
@@ -226,6 +227,25 @@ def test_each_leaf_of_the_model_changes_it():
     assert not torch.equal(plain(ids(7)), placed(ids(7)))
     torch.testing.assert_close(wide.embedding, plain.embedding * 25)
     assert torch.equal(plain.logits(plain(ids(4))), plain(ids(4)) @ plain.embedding.T)
+
+
+def test_a_redrawn_model_has_the_references_linear_layers_and_its_own_everything_else():
+    layers = layers_of("h3") * 2
+    own, redrawn = (model_from_config(config(layers, redraw=redraw), VOCAB) for redraw in (False, True))
+    linear = {name for name, part in own.named_modules() if isinstance(part, nn.Linear)}
+    kept = dict(own.named_parameters())
+    for name, parameter in redrawn.named_parameters():
+        part, _, kind = name.rpartition(".")
+        if part not in linear:
+            assert torch.equal(parameter, kept[name]), name
+        elif kind == "bias":
+            assert not parameter.any()
+        else:
+            std = 0.02 / math.sqrt(2 * len(layers)) if part.endswith(".out_proj") else 0.02
+            assert parameter.std().item() == pytest.approx(std, rel=0.25), name
+    assert len({p.sum().item() for n, p in redrawn.named_parameters() if "qkv_proj.weight" in n}) == len(
+        layers
+    )
 
 
 def test_gradients_reach_every_parameter_of_a_tied_and_an_untied_model():

@@ -20,6 +20,7 @@ MACHINE_ONLY_TRAINER = ("accelerator", "step", "threads", "checkpoint_every", "c
 USUAL: dict[str, dict[str, Any]] = {  # by group, "cell" for top keys, or by _target_ of a mixer
     "cell": {"loss": "answers"},
     "trainer": {"callbacks": []},
+    "model": {"redraw": False},
     "optim": {"check_val_every_n_epoch": 1},
     "zoo.mixers.attention.Attention": {"dropout": 0.0},
 }
@@ -175,7 +176,8 @@ class Cell:
         for group in ("mixer", "block", "model", "trainer"):
             config[group] = {k: v for k, v in config[group].items() if k != "about"}
         config["mixer"] = _unusual(config["mixer"])
-        config["model"]["layers"] = [_unusual(layer) for layer in config["model"]["layers"]]
+        layers = [_unusual(layer) for layer in config["model"]["layers"]]
+        config["model"] = _unusual(config["model"], "model") | {"layers": layers}
         trainer = {k: v for k, v in config["trainer"].items() if k not in MACHINE_ONLY_TRAINER}
         config["trainer"] = _unusual(trainer, "trainer")
         config["optim"] = _unusual(config["optim"], "optim")
