@@ -1,8 +1,8 @@
 """The residual stream of the reference code (Zoology, Arora et al. 2023), for comparing with its numbers.
 
 There a block also has a "state mixer", which in the figures is the identity.  It is no no-op: the block adds
-the normed stream to the stream.  The reference also redraws every linear layer inside a mixer from N(0, 0.02),
-over the mixers' own initial weights; here that is asked for (model.redraw=true).
+the normed stream to the stream.  The reference also redraws every linear layer inside a mixer from
+N(0, 0.02), over the mixers' own initial weights; here that is asked for (model.redraw=true).
 """
 
 from torch import nn
