@@ -128,7 +128,7 @@ def redrawn(mixer: Mixer, std: float, n_layers: int) -> None:
     """Every linear layer from N(0, std), without a bias; one called out_proj with sqrt(2 n_layers) less.
 
     As the reference of the MQAR figures does (Zoology's `_init_weights`) to all that stands in its own block,
-    whatever the mixer's authors drew: H3 learns sooner with it, Hyena later.
+    whatever the mixer's authors drew.
     """
     for name, layer in mixer.named_modules():
         if isinstance(layer, nn.Linear):

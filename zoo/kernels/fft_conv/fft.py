@@ -12,6 +12,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.fft import irfft, rfft
 
+from zoo.kernels.cached import tiles
+
 CACHED = 1 << 19  # scalars of a padded input that are gone over at a time on a CPU
 
 
@@ -45,7 +47,7 @@ class _FFTConv(Function):
         length = u.shape[1]
         n = fast_length(length + k.shape[1] - 1)
         y, filters = _channels_first(u), _spectrum(k, n)
-        for rows in _tiles(u, n):
+        for rows in tiles(u, len(u), n * u.shape[2], CACHED):
             y[rows] = irfft(_spectrum(u[rows].mT, n).mul_(filters), n)[..., :length]
         return y.mT
 
@@ -60,7 +62,7 @@ class _FFTConv(Function):
         n = fast_length(length + taps - 1)
         du, filters = _channels_first(u), _spectrum(k, n).conj_physical_()
         dk = torch.zeros_like(filters)
-        for rows in _tiles(u, n):
+        for rows in tiles(u, len(u), n * u.shape[2], CACHED):
             dy = _spectrum(grad[rows].mT, n)
             dk += _spectrum(u[rows].mT, n).conj_physical_().mul_(dy).sum(0)
             du[rows] = irfft(dy.mul_(filters), n)[..., :length]
@@ -84,11 +86,3 @@ def _spectrum(x: Tensor, n: int) -> Tensor:
 
 def _channels_first(u: Float[Tensor, "B T D"]) -> Float[Tensor, "B D T"]:
     return u.new_empty(u.shape[0], u.shape[2], u.shape[1])
-
-
-def _tiles(u: Float[Tensor, "B T D"], n: int) -> list[slice]:
-    """The sequences that are gone over at a time; a GPU and a compiler want all at once."""
-    each = max(1, CACHED // (n * u.shape[2]))
-    if u.is_cuda or torch.compiler.is_compiling():
-        each = len(u)
-    return [slice(start, start + each) for start in range(0, len(u), each)]

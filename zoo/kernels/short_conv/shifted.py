@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
+from zoo.kernels.cached import tiles
 from zoo.kernels.folding import all_members_first
 from zoo.kernels.short_conv.reference import with_tail
 
@@ -78,7 +79,7 @@ class _ShiftedSum(Function):
 def _forward(past: Tensor, weight: Tensor, bias: Tensor, lead: int) -> Tensor:
     length = past.shape[2] - lead
     y = torch.empty_like(past[:, :, :length], dtype=torch.result_type(past, weight))
-    for rows in _tiles(past):
+    for rows in tiles(past, past.shape[1], past.shape[0] * past[0, 0].numel(), CACHED):
         y[:, rows] = bias[:, None, None]
         for r, at, then in reversed(_taps(weight, length, lead)):
             y[:, rows, at].addcmul_(past[:, rows, then], weight[:, r, None, None])
@@ -88,22 +89,13 @@ def _forward(past: Tensor, weight: Tensor, bias: Tensor, lead: int) -> Tensor:
 def _backward(past: Tensor, weight: Tensor, grad: Tensor, lead: int) -> tuple[Tensor, Tensor, Tensor]:
     d_past = torch.empty_like(past, dtype=torch.result_type(grad, weight))
     d_weight, d_bias = torch.zeros_like(weight), torch.zeros_like(weight[:, 0])
-    for rows in _tiles(past):
+    for rows in tiles(past, past.shape[1], past.shape[0] * past[0, 0].numel(), CACHED):
         d_past[:, rows] = 0
         d_bias += grad[:, rows].sum((1, 2))
         for r, at, then in _taps(weight, grad.shape[2], lead):
             d_past[:, rows, then].addcmul_(grad[:, rows, at], weight[:, r, None, None])
             d_weight[:, r] += (grad[:, rows, at] * past[:, rows, then]).sum((1, 2))
     return d_past, d_weight, d_bias
-
-
-def _tiles(past: Tensor) -> list[slice]:
-    """The sequences that are gone over at a time; a GPU and a compiler want all at once."""
-    count = past.shape[1]
-    each = max(1, CACHED // (past.shape[0] * past[0, 0].numel()))
-    if past.is_cuda or torch.compiler.is_compiling():
-        each = count
-    return [slice(lo, lo + each) for lo in range(0, count, each)]
 
 
 def _taps(weight: Tensor, length: int, lead: int) -> list[tuple[int, slice, slice]]:
