@@ -68,14 +68,19 @@ def check(table: pd.DataFrame, expected: pd.DataFrame) -> pd.DataFrame:
 
 def render(checked: pd.DataFrame) -> Table:
     keys = [str(name) for name in checked.columns if name not in (*NEEDED, "got", "deviation", "mark")]
+    slices = ["slice"] if set(checked["slice"]) != {MEAN} else []
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in (*keys, "slice", "expected", "got", "deviation", "tolerance", ""):
-        table.add_column(name.removeprefix("mixer."), no_wrap=True)
+    for name in ("point", *slices, "expected", "got", "deviation", "tolerance", ""):
+        table.add_column(name, no_wrap=True)
     for row in checked.to_dict("records"):
-        numbers = [f"{row['accuracy']:.3f}", f"{row['got']:.3f}", f"{row['deviation']:+.3f}"]
-        style = None if row["mark"] == OK else "bold red"
-        fields = [*(row[key] for key in keys), row["slice"], *numbers, f"{row['tolerance']:.3f}", row["mark"]]
-        table.add_row(*fields, style=style)
+        words = (
+            row[key] if key == "mixer" else f"{key.removeprefix('mixer.')}={row[key]}"
+            for key in keys
+            if row[key]
+        )
+        numbers = [f"{row['accuracy']:.3f}", f"{row['got']:.3f}", f"{round(row['deviation'], 3) + 0.0:+.3f}"]
+        fields = [*(row[name] for name in slices), *numbers, f"{row['tolerance']:.3f}", row["mark"]]
+        table.add_row(" ".join(words), *fields, style=None if row["mark"] == OK else "bold red")
     return table
 
 

@@ -12,25 +12,29 @@ from analysis.statistics.axes import AXES
 from analysis.statistics.chance import MARGIN
 
 HEADS = {
-    "resident": "resident state",
-    "paper": "paper state",
-    "touched": "touched state",
+    "resident": "resident\nstate",
+    "paper": "paper\nstate",
+    "touched": "touched\nstate",
     "throughput": "tokens/s",
 }
+LEFT = ("mixer", "settings", "lr")
+SHARED = ("d_model", "lr", "seeds")  # said once, below the table, where all lines agree
 EDGE = {"low": " < lowest", "high": " > highest", "": ""}  # of its grid
 
 
 def render(points: pd.DataFrame, *, axis: str = "resident", title: str = "") -> Table:
-    """One line a point, as `analysis.statistics.points.points` returns them."""
-    table = Table(title=escape(title), title_justify="left", box=None, pad_edge=False, header_style="bold")
-    table.add_column("mixer", no_wrap=True)
-    table.add_column("settings", no_wrap=True)
-    for name in (HEADS.get(axis, axis), "lr", "accuracy", "interval", "seeds", "frontier"):
-        table.add_column(name, justify="left" if name == "lr" else "right", no_wrap=True)
-    for row in points.to_dict("records"):
-        table.add_row(
-            *map(escape, _cells(row, AXES[axis].column)), style=None if row["on_frontier"] else "dim"
-        )
+    """One line a point, as `analysis.statistics.points.points` returns them; below, what all lines share."""
+    table = Table(title=escape(title), title_justify="left", caption_justify="left", caption_style="dim")
+    table.box, table.pad_edge, table.header_style = None, False, "bold"
+    lines = [_cells(row, axis) for row in points.to_dict("records")]
+    shared = [name for name in SHARED if len({line[name] for line in lines}) == 1] if len(lines) > 1 else []
+    for name in (name for name in lines[0] if name not in shared):
+        table.add_column(name, justify="left" if name in LEFT else "right", no_wrap=True)
+    for line, leads in zip(lines, points["on_frontier"], strict=True):
+        shown = (escape(text) for name, text in line.items() if name not in shared)
+        table.add_row(*shown, style=None if leads else "dim")
+    if shared:
+        table.caption = "all with: " + " ".join(f"{name}={lines[0][name]}" for name in shared)
     return table
 
 
@@ -42,21 +46,22 @@ def whole(table: Table) -> Console:
     return console
 
 
-def _cells(row: dict, x: str) -> list[str]:
-    seeds = f"{row['seeds']}" + (f", {row['diverged']} diverged" if row["diverged"] else "")
+def _cells(row: dict, axis: str) -> dict[str, str]:
+    """Column -> text."""
     apart = "" if row["causal"] else "not causal"
     apart = apart or ("" if row["exact_decode"] else "not decodable")
     apart = apart or ("at chance" if row["accuracy"] < row["chance"] + MARGIN else "")
-    return [
-        row["series"],
-        f"d_model={row['d_model']} {row['knobs']}",
-        _number(row[x]),
-        f"{row['lr']:.2g}{EDGE[row['lr_edge']]}",
-        f"{row['accuracy']:.3f}",
-        "-" if math.isnan(row["low"]) else f"{row['low']:.3f}..{row['high']:.3f}",
-        seeds,
-        apart or _share(row),
-    ]
+    return {
+        "mixer": row["series"],
+        "d_model": str(row["d_model"]),
+        "settings": row["knobs"],
+        HEADS.get(axis, axis): _number(row[AXES[axis].column]),
+        "lr": f"{row['lr']:.2g}{EDGE[row['lr_edge']]}",
+        "accuracy": f"{row['accuracy']:.3f}",
+        "interval": "-" if math.isnan(row["low"]) else f"{row['low']:.3f}..{row['high']:.3f}",
+        "seeds": f"{row['seeds']}" + (f", {row['diverged']} diverged" if row["diverged"] else ""),
+        "frontier": apart or _share(row),
+    }
 
 
 def _share(row: dict) -> str:
