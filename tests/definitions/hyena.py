@@ -33,7 +33,9 @@ def filters(mixer: Hyena, length: int) -> Tensor:
     """[T (order - 1) D]: a network of sines of the time, under a window that falls exponentially."""
     net, rows = mixer.filter, []
     for t in range(length):
-        hidden = single(time_features(t, mixer.max_len, net.layers[0].weight.shape[1]))
+        hidden = net.features[t]
+        if not hidden.requires_grad:
+            hidden = single(time_features(t, mixer.max_len, len(hidden)))
         for layer in net.layers:
             hidden = torch.sin(net.freq * (layer.weight @ hidden + layer.bias))
         rows.append(net.out.weight @ hidden * single(window(mixer, t)))

@@ -41,6 +41,22 @@ def test_features_of_a_time_vary_with_it():
         Hyena(d_model=4, max_len=128, emb_dim=3)
 
 
+def test_trained_features_start_as_the_constants_and_move():
+    constant, trained = (
+        Hyena(d_model=4, max_len=32, emb_dim=5, train_features=train).filter for train in (False, True)
+    )
+    torch.testing.assert_close(trained.features.detach(), constant.features)
+    trained(20).square().sum().backward()
+    assert trained.features.grad is not None
+    assert trained.features.grad[:20].abs().min() > 0 and (trained.features.grad[20:] == 0).all()
+
+
+def test_three_features_are_enough_where_they_are_trained():
+    assert Hyena(d_model=4, max_len=32, emb_dim=3, train_features=True).filter.features.shape == (32, 3)
+    with pytest.raises(ValueError, match="at least 3"):
+        Hyena(d_model=4, max_len=32, emb_dim=1, train_features=True)
+
+
 def test_the_window_falls_where_it_says():
     mixer = Hyena(d_model=8, max_len=1001, decay=(0.25, 0.5))
     assert mixer.filter.window[250, -1].item() == pytest.approx(0.01, rel=1e-3)

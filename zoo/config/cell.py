@@ -23,6 +23,7 @@ USUAL: dict[str, dict[str, Any]] = {  # by group, "cell" for top keys, or by _ta
     "model": {"redraw": False},
     "optim": {"check_val_every_n_epoch": 1},
     "zoo.mixers.attention.Attention": {"dropout": 0.0},
+    "zoo.mixers.hyena.Hyena": {"train_features": False},
 }
 VARIED = ("lr", "seed")  # cells that differ in these alone make one point of a plot
 

@@ -31,7 +31,8 @@ class HyenaFilter(nn.Module):
     """k[c, t] = MLP(features(t))[c] * (exp(-|delta_c| t / (max_len - 1)) + shift), sines between the layers.
 
     Times are fractions of the fixed `max_len`, never of the sequence at hand: a prefix would be convolved
-    with another filter.  Features and decay rates are constants.  All weights carry `no_weight_decay = True`;
+    with another filter.  Decay rates are constants, and so are features unless train_features makes them
+    weights that start from there, as in zoology.  All weights carry `no_weight_decay = True`;
     the published recipe also gives them their own learning rate (1e-3), which is not reproduced here.
     """
 
@@ -47,6 +48,7 @@ class HyenaFilter(nn.Module):
         sine_freq: float,
         decay: tuple[float, float],
         shift: float,
+        train_features: bool,
     ) -> None:
         super().__init__()
         self.decay, self.shift = tuple(decay), shift
@@ -57,7 +59,10 @@ class HyenaFilter(nn.Module):
         features = torch.cat([t[:, None], angle.cos(), -angle.sin()], dim=1)
         slow, fast = (abs(math.log(SMALL)) / d for d in (max(decay), min(decay)))
         window = torch.exp(-t[:, None] * torch.linspace(slow, fast, channels, dtype=exact)) + shift
-        self.register_buffer("features", features.to(kept), persistent=False)
+        if train_features:
+            self.features = nn.Parameter(features.to(kept))
+        else:
+            self.register_buffer("features", features.to(kept), persistent=False)
         self.register_buffer("window", window.to(kept), persistent=False)
         self.layers = nn.ModuleList(
             [nn.Linear(emb_dim, width), nn.Linear(width, width), nn.Linear(width, width)]
@@ -77,7 +82,8 @@ class Hyena(Mixer[State]):
     """z <- x_1 v;  then for each long filter m: z <- x_{m+1} (k_m * z + skip_m z).
 
     There is no finite recurrence: the memory is every z so far, at most `max_len` of them.
-    emb_dim: features of a time, odd.  The usual 3 leaves one frequency, 1e-4: a constant; hence 33.
+    emb_dim: features of a time, odd.  The usual 3 leaves one frequency, 1e-4: a constant until it is trained
+        (train_features, as in zoology); hence 33.
     decay: after which fractions of max_len the window has fallen to 0.01, fastest and slowest channel.
     """
 
@@ -93,6 +99,7 @@ class Hyena(Mixer[State]):
         sine_freq: float,
         decay: tuple[float, float],
         shift: float,
+        train_features: bool,
     ) -> None:
         super().__init__()
         at_least("order", order, 2)
@@ -101,13 +108,17 @@ class Hyena(Mixer[State]):
         positive("sine_freq", sine_freq)
         if len(decay) != 2 or not min(decay) > 0:
             raise ValueError(f"decay (={list(decay)}) must be two positive fractions of max_len.")
-        if emb_dim < 5 or emb_dim % 2 == 0:
-            raise ValueError(f"emb_dim (={emb_dim}) must be odd and at least 5: a time and pairs of waves.")
+        if emb_dim < (least := 3 if train_features else 5) or emb_dim % 2 == 0:
+            raise ValueError(
+                f"emb_dim (={emb_dim}) must be odd and at least {least}: a time and pairs of waves."
+            )
         self.d_model, self.max_len, self.order = d_model, max_len, order
         self.in_proj = nn.Linear(d_model, (order + 1) * d_model)
         self.conv = ShortConv((order + 1) * d_model, kernel_size)
         channels = (order - 1) * d_model
-        self.filter = HyenaFilter(channels, max_len, filter_dim, emb_dim, sine_freq, decay, shift)
+        self.filter = HyenaFilter(
+            channels, max_len, filter_dim, emb_dim, sine_freq, decay, shift, train_features
+        )
         self.skip = nn.Parameter(torch.randn(order - 1, d_model))
         undecayed(self.skip)
         self.out_proj = nn.Linear(d_model, d_model)
