@@ -16,6 +16,7 @@ BAD = [
     ([WINDOW, "+mixer.windw=16"], "unknown key mixer.windw; did you mean mixer.window?"),
     ([WINDOW, "optim.max_epoch=1"], "unknown key optim.max_epoch; did you mean optim.max_epochs?"),
     ([WINDOW, "model.layers=[{mixer: {windw: 2}}]"], "unknown key mixer.windw; did you mean mixer.window?"),
+    ([WINDOW, "mixer.topk=2"], "unknown key mixer.topk; there are mixer.bias, "),
     (["mixer=basde"], "unknown mixer basde; did you mean based?"),
     (["mixr=based"], "unknown key mixr; did you mean mixer?"),
     ([WINDOW, "model.layers=[base_cnv, mixer]"], "unknown layer base_cnv; did you mean base_conv?"),

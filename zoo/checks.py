@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
+ALIKE = 0.5  # less, and a guess would mislead
+
 
 def at_least(name: str, value: float, minimum: float) -> None:
     """Refuse `value` below `minimum`."""
@@ -35,9 +37,14 @@ def multiple(name: str, value: int, of_name: str, of: int) -> None:
 
 
 def unknown(what: str, name: str, valid: Iterable[str]) -> str:
-    """One line: "unknown key mixer.windw; did you mean mixer.window?" """
-    best = nearest(name, valid) if name else None
-    return f"unknown {what} {name or repr(name)}" + (f"; did you mean {best}?" if best else ".")
+    """One line: "unknown key windw; did you mean window?"; where none is like it, what there is."""
+    known = list(valid)
+    said, best = f"unknown {what} {name or repr(name)}", nearest(name, known) if name else None
+    group, _, last = name.rpartition(".")
+    there = [each for each in known if group and each.rpartition(".")[0] == group]
+    if there and best in (group, *there) and _ratio(last, best.rpartition(".")[2]) < ALIKE:
+        return f"{said}; there are {', '.join(there)}."
+    return said + (f"; did you mean {best}?" if best else ".")
 
 
 def nearest(name: str, valid: Iterable[str]) -> str | None:
@@ -46,9 +53,12 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
 
 
 def _likeness(name: str, candidate: str) -> tuple[float, float]:
-    whole = SequenceMatcher(None, name.lower(), candidate.lower()).ratio()
-    last = SequenceMatcher(None, name.lower().split(".")[-1], candidate.lower().split(".")[-1]).ratio()
-    return max(whole, last), whole
+    whole = _ratio(name, candidate)
+    return max(whole, _ratio(name.split(".")[-1], candidate.split(".")[-1])), whole
+
+
+def _ratio(one: str, other: str) -> float:
+    return SequenceMatcher(None, one.lower(), other.lower()).ratio()
 
 
 def one_line(error: BaseException) -> str:

@@ -27,7 +27,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"left out: {problem.where}: {problem.why}", file=sys.stderr)
     if len(found.problems) > MOST:
         print(f"left out: {len(found.problems) - MOST} more, which the page lists", file=sys.stderr)
-    print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB, {len(found.records)} records)")
+    records = f"{len(found.records)} record{'s' * (len(found.records) != 1)}"
+    print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB, {records})")
     return 0
 
 

@@ -27,7 +27,17 @@ from zoo.config.layers import unrolled
 from zoo.config.paths import CONF, SWEEPS_PATH
 from zoo.config.start import started
 from zoo.config.template import Template, template
-from zoo.config.words import GROUPS, first_line, is_plain, keys_of, nameless, parse, shared, wrong_key
+from zoo.config.words import (
+    GROUPS,
+    first_line,
+    is_plain,
+    keys_of,
+    nameless,
+    parse,
+    settable,
+    shared,
+    wrong_key,
+)
 
 ROOT = "config"  # conf/config.yaml
 KEYS = ("d_model", "n_layers", "seed", "lr", "kernels", "population", "max_examples", "results")
@@ -117,7 +127,7 @@ class Composer:
         cause = error.__cause__
         if isinstance(cause, ConfigKeyError | ConfigAttributeError) and cause.full_key:
             groups = tuple(line for line in overrides if self._chooses(parse(line)))
-            return unknown("key", cause.full_key, sorted(self._keys(groups)))
+            return unknown("key", cause.full_key, settable(self._keys(groups)))
         return f"{first_line(error)} [{' '.join(overrides)}]"
 
     def mistakes(self, overrides: Iterable[str]) -> list[str]:

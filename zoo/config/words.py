@@ -66,7 +66,12 @@ def wrong_key(override: Override, keys: frozenset[str]) -> list[str]:
         return []
     if not key.startswith("hydra"):
         keys = frozenset(k for k in keys if not k.startswith("hydra"))
-    return [unknown("key", whole, sorted(keys))]
+    return [unknown("key", whole, settable(keys))]
+
+
+def settable(keys: Iterable[str]) -> list[str]:
+    """Without what describes a config, and sorted."""
+    return sorted(key for key in keys if not {"about", "_target_"} & set(key.split(".")))
 
 
 def shared(overrides: Iterable[str]) -> tuple[str, ...]:
