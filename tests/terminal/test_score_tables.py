@@ -29,7 +29,7 @@ def shown(width: int, *layouts: Any, capsys: pytest.CaptureFixture[str]) -> list
 def test_seeds_of_a_point_are_one_row_with_mean_and_spread(capsys: pytest.CaptureFixture[str]):
     found = [record(0, 0.5), record(1, 0.7), record(2, None, "diverged"), record(0, 0.25, lr=0.1)]
     lines = shown(160, result_table(found), capsys=capsys)
-    assert "mean over seeds ± standard deviation all: d_model=64" in " ".join(lines)
+    assert "mean over seeds ± standard deviation all with: d_model=64" in " ".join(lines)
     assert [" ".join(line.split()) for line in lines if "window=8" in line] == [
         "sliding_window window=8 10073 0.01 3, 1 diverged 60.0% ±14.1 60.0% ±14.1",
         "sliding_window window=8 10073 0.1 1 25.0% 25.0%",
@@ -68,8 +68,8 @@ def test_each_task_has_a_table_and_many_slices_have_several(capsys: pytest.Captu
     print_results(Console(width=80), found)
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
-    titles = [line for line in lines if line.startswith("all: task=")]
-    assert titles[0].startswith("all: task=mqar") and len(titles) > 2
+    titles = [line for line in lines if line.startswith("all with: task=")]
+    assert titles[0].startswith("all with: task=mqar") and len(titles) > 2
     words = " ".join(lines).split()
     assert all(words.count(f"multikey_{i}") == 1 for i in range(1, 25)) and words.count("50.0%") == 24
     print_results(Console(width=600), found[1:])

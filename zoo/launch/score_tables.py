@@ -134,7 +134,7 @@ def summary(record: Record) -> str:
 def named(record: Record, apart: Apart = frozenset()) -> str:
     """The settings that the mixer is swept over, and those that set it `apart`: "window=16"."""
     settings, knob = _settings(record), record.get("knob") or ()
-    keys = [key for key in knob if key in settings]
+    keys = [key for key in knob if settings.get(key) is not None]
     keys += [
         key for key in settings if key not in knob and (record["mixer"], key, str(settings[key])) in apart
     ]
@@ -163,7 +163,7 @@ def _settings(record: Record) -> dict[str, Any]:
 
 def _title(same: Sequence[str], slices: Sequence[Slice], several: bool) -> str:
     spread = ": mean over seeds ± standard deviation" if several else ""
-    every = f"\nall: {' '.join(same)}" if same else ""
+    every = f"\nall with: {' '.join(same)}" if same else ""
     keys = " or ".join(dict.fromkeys(map(_keys, slices)))
     return f"accuracy on the test split, by slice ({keys}){spread}{every}"
 
