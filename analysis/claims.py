@@ -32,6 +32,7 @@ from analysis.statistics import learning_rate
 from analysis.statistics.paired import compare, holm
 from analysis.statistics.table import whole
 from zoo.results.reading import left_out
+from zoo.terminal import slim
 
 COLUMNS = ("claim", "ahead", "behind", "slice")
 MEAN = "mean"
@@ -70,7 +71,7 @@ def scores(table: pd.DataFrame, condition: str, name: str) -> pd.Series:
 
 
 def render(checked: pd.DataFrame) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = slim()
     for name in ("claim", "difference", "from", "to", "seeds", "p", "Holm", ""):
         table.add_column(name, overflow="fold", justify="left" if name in ("claim", "") else "right")
     for row in checked.to_dict("records"):

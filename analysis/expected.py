@@ -28,6 +28,7 @@ from analysis.statistics import learning_rate
 from analysis.statistics.points import points
 from analysis.statistics.table import whole
 from zoo.results.reading import left_out
+from zoo.terminal import slim
 
 NEEDED = ("accuracy", "tolerance", "slice")
 MEAN = "mean"
@@ -69,7 +70,7 @@ def check(table: pd.DataFrame, expected: pd.DataFrame) -> pd.DataFrame:
 def render(checked: pd.DataFrame) -> Table:
     keys = [str(name) for name in checked.columns if name not in (*NEEDED, "got", "deviation", "mark")]
     slices = ["slice"] if set(checked["slice"]) != {MEAN} else []
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = slim()
     for name in ("point", *slices, "expected", "got", "deviation", "tolerance", ""):
         table.add_column(name, no_wrap=True)
     for row in checked.to_dict("records"):

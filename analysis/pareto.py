@@ -30,7 +30,9 @@ from analysis.statistics import bounds, learning_rate
 from analysis.statistics.axes import AXES
 from analysis.statistics.points import points, uneven
 from analysis.statistics.table import render, whole
+from zoo.terminal import fitting
 
+SPARE = ("lr", "seeds", "interval")  # columns that a narrow terminal does without, the first first
 STATES = np.geomspace(0.03, 2.0**24, 900)  # scalars, where bounds are computed
 NEAR, WHOLE, NONE = "near", "whole", "none"
 DRAWN, NOTHING, WRONG = 0, 1, 3  # exit codes
@@ -233,6 +235,7 @@ def _report(shown: Pareto, paths: list[Path]) -> None:
     console = Console()
     for load in shown.loads:
         table = render(load.points, axis=shown.axis, title=_title(load, shown.axis))
+        table = fitting(table, SPARE)
         console = whole(table)
         console.print(table)
     console.print(figure.caption(shown.points, shown.loads[0].slices), style="dim", markup=False)

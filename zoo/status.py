@@ -17,7 +17,7 @@ from zoo.results import manifest
 from zoo.results.cell_status import OVER, STATES, Look, Standing, State
 from zoo.results.home import shown
 from zoo.results.reading import INCOMPLETE, left_out
-from zoo.terminal import INTERRUPTED, OK, USAGE, console, say
+from zoo.terminal import INTERRUPTED, OK, USAGE, console, say, slim
 
 HELP = """How a results folder stands, read from its files alone: nothing is written, no scheduler is asked.
 
@@ -147,7 +147,7 @@ class Report:
 
 
 def _table(title: str | None, columns: Sequence[str], rows: Iterable[tuple[str, ...]]) -> Table:
-    table = Table(title=title, title_justify="left")
+    table = slim(title)
     for column in columns:
         right = column in STATES or column == "cells"
         table.add_column(column, justify="right" if right else "left", overflow="fold")

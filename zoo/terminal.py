@@ -15,9 +15,11 @@ def console() -> Console:
     return made if made.is_terminal else Console(highlight=False, width=160)
 
 
-def slim(title: str) -> Table:
+def slim(title: str | None = None) -> Table:
     """No columns yet."""
-    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    made = Table(title=title, title_justify="left", caption_justify="left")
+    made.box, made.padding, made.pad_edge = box.SIMPLE_HEAD, (0, 1, 0, 0), False
+    return made
 
 
 def fitting(table: Table, spare: Sequence[str]) -> Table:
@@ -30,17 +32,20 @@ def fitting(table: Table, spare: Sequence[str]) -> Table:
         if _least(table) > width and any(each.header == name for each in table.columns):
             table = _without(name, table)
             missing.append(name.replace("\n", " "))
-            table.caption, table.caption_justify = f"no room here for: {', '.join(missing)}", "left"
+    if missing:
+        said = f"no room here for: {', '.join(missing)}"
+        table.caption = f"{table.caption}\n{said}" if table.caption else said
     return table
 
 
 def _without(name: str, table: Table) -> Table:
     left = [each for each in table.columns if each.header != name]
-    made = slim(str(table.title))
+    made = slim(str(table.title) if table.title else None)
+    made.caption = table.caption
     for each in left:
         made.add_column(each.header, justify=each.justify, no_wrap=each.no_wrap, overflow=each.overflow)
-    for row in zip(*(each.cells for each in left), strict=True):
-        made.add_row(*row)
+    for old, *row in zip(table.rows, *(each.cells for each in left), strict=True):
+        made.add_row(*row, style=old.style)
     return made
 
 

@@ -18,13 +18,13 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from analysis.drawing import page
 from analysis.drawing.style import SCREEN, STYLES, Style
 from analysis.figures import gallery
 from analysis.statistics.table import whole
 from zoo.results.reading import INCOMPLETE
+from zoo.terminal import console, slim
 
 ALL = "all"
 
@@ -60,12 +60,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _list() -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("picture", "sweeps", "shows"):
-        table.add_column(column, no_wrap=True)
+    table = slim()
+    table.add_column("picture", no_wrap=True)
+    table.add_column("sweeps", ratio=1)
+    table.add_column("shows", ratio=2)
     for name in gallery.names():
         table.add_row(name, ", ".join(gallery.sweeps_of(name)) or "any", gallery.about(name))
-    whole(table).print(table)
+    console().print(table)
 
 
 def _show(options: argparse.Namespace, style: Style) -> int:
@@ -121,7 +122,7 @@ def _print(picture: gallery.Picture, paths: list[Path]) -> None:
 
 
 def _table(rows: pd.DataFrame) -> None:
-    shown = Table(box=None, pad_edge=False, header_style="bold")
+    shown = slim()
     columns = [str(name) for name in rows.columns if name not in ("source", "note")]
     for column in columns:
         shown.add_column(column, no_wrap=True)

@@ -24,7 +24,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from rich.markup import escape
-from rich.table import Table
 
 from analysis.drawing import page
 from analysis.records import cells
@@ -37,6 +36,7 @@ from analysis.statistics.seeds import solved
 from analysis.statistics.table import whole
 from analysis.statistics.uncertainty import at_chosen
 from zoo.results import store
+from zoo.terminal import fitting, slim
 
 ABOUT = ["load", "series", "d_model", "knobs", "state_resident"]
 SHOWN = {
@@ -169,11 +169,12 @@ def _write(tables: dict[str, pd.DataFrame], folder: Path) -> list[Path]:
 
 def _print(frame: pd.DataFrame, columns: list[str], title: str) -> None:
     columns = [name for name in columns if name in frame and not (name == "load" and all(frame[name] == ""))]
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table = slim(title)
     for name in columns:
         table.add_column(name, no_wrap=True, justify="left" if frame[name].dtype.kind in "OUT" else "right")
     for row in frame.head(AT_MOST).to_dict("records"):
         table.add_row(*(escape(_word(row[name])) for name in columns))
+    table = fitting(table, columns[:2:-1])  # the CSV has all
     console = whole(table)
     console.print(table)
     if len(frame) > AT_MOST:

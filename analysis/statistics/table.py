@@ -10,6 +10,7 @@ from rich.table import Table
 
 from analysis.statistics.axes import AXES
 from analysis.statistics.chance import MARGIN
+from zoo.terminal import console, slim
 
 HEADS = {
     "resident": "resident\nstate",
@@ -24,8 +25,7 @@ EDGE = {"low": " < lowest", "high": " > highest", "": ""}  # of its grid
 
 def render(points: pd.DataFrame, *, axis: str = "resident", title: str = "") -> Table:
     """One line a point, as `analysis.statistics.points.points` returns them; below, what all lines share."""
-    table = Table(title=escape(title), title_justify="left", caption_justify="left", caption_style="dim")
-    table.box, table.pad_edge, table.header_style = None, False, "bold"
+    table = slim(escape(title) or None)
     lines = [_cells(row, axis) for row in points.to_dict("records")]
     shared = [name for name in SHARED if len({line[name] for line in lines}) == 1] if len(lines) > 1 else []
     for name in (name for name in lines[0] if name not in shared):
@@ -40,10 +40,11 @@ def render(points: pd.DataFrame, *, axis: str = "resident", title: str = "") -> 
 
 def whole(table: Table) -> Console:
     """A console wide enough for the table: a narrow terminal breaks its lines, and nothing is cut away."""
-    console = Console()
-    wanted = Measurement.get(console, console.options.update(width=1000), table).maximum
-    console.width = max(console.width, wanted)
-    return console
+    screen = console()
+    wanted = Measurement.get(screen, screen.options.update(width=1000), table).maximum
+    if wanted > screen.width:
+        table.box, screen.width = None, wanted  # a rule would be broken too
+    return screen
 
 
 def _cells(row: dict, axis: str) -> dict[str, str]:

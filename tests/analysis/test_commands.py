@@ -31,7 +31,7 @@ def test_table_pictures_and_csv(results: Path, capsys: pytest.CaptureFixture[str
     names = ["pareto.png", "pareto.pdf", "pareto_slices.png", "pareto_slices.pdf", "pareto.csv"]
     assert all((results / "figures" / name).stat().st_size > 1000 for name in names)
     assert [line.split("/")[-1] for line in printed.splitlines() if line.startswith("wrote")] == names
-    (line,) = [line for line in printed.splitlines() if line.startswith("Hyena")]
+    (line,) = [line for line in printed.splitlines() if line.strip().startswith("Hyena")]
     assert "16,600" in line and "0.001 < lowest" in line
     (line,) = [line for line in printed.splitlines() if "d_state=16" in line]
     assert "1 diverged" in line and "> highest" in line

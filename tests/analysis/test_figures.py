@@ -305,6 +305,7 @@ def test_a_record_that_cannot_be_read_is_named_and_the_rest_is_drawn(
 def test_the_list_says_what_there_is_and_for_which_sweep(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main([]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == gallery.names()
-    (line,) = [line for line in lines if line.startswith("zoology_fig2")]
+    named = [line for line in lines if line.strip() and line[1] not in " ─"]
+    assert [line.split()[0] for line in named[1:]] == gallery.names()
+    (line,) = [line for line in named if line.startswith(" zoology_fig2")]
     assert "2312.04927" in line

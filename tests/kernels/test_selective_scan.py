@@ -107,7 +107,7 @@ def memory(scan, inputs: list[Tensor]) -> tuple[int, int]:
 
 
 def test_nothing_has_a_state_for_every_token():
-    B, T, D, N = 16, 128, 32, 16
+    B, T, D, N = 32, 128, 32, 16
     full = B * T * D * N
     assert full >= 4 * fused_loop.CACHED
     largest, saved = memory(selective_scan_fused_loop, draw(B, T, D, N))

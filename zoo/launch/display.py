@@ -19,7 +19,7 @@ from zoo.launch.remaining import Remaining, duration, forecasts
 from zoo.launch.score_tables import MOST_ROWS, percent, print_results, print_whole, slice_table, summary
 from zoo.results.outcome import Failure
 from zoo.results.outcome import Progress as CellProgress
-from zoo.terminal import console
+from zoo.terminal import console, slim
 
 MOST_LINES = 30  # of running cells; a cluster runs more than a terminal is high
 WIDE = 100  # columns; a terminal with fewer has no room for a bar beside each cell
@@ -179,7 +179,7 @@ class SweepDisplay:
         if diverged:
             self.console.print(f"{diverged} diverged: their loss was not finite; they stay in the data")
         if failures:
-            table = Table(title="failed; the same command tries them again", title_justify="left")
+            table = slim("failed; the same command tries them again")
             for column in ("cell", "error", "traceback"):
                 table.add_column(column, overflow="fold")
             for failure in failures[:MOST_ROWS]:

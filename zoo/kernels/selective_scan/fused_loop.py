@@ -22,7 +22,7 @@ from torch.autograd import Function
 from zoo.kernels.folding import all_members_first
 
 BLOCK = 16  # steps between two kept states
-CACHED = 1 << 18  # scalars in one of the three buffers of a block
+CACHED = 1 << 19  # scalars in one of the three buffers of a block: fewer cost calls, more leave the cache
 LOG2_E = math.log2(math.e)
 
 
