@@ -79,7 +79,7 @@ def render(checked: pd.DataFrame) -> Table:
             for key in keys
             if row[key]
         )
-        numbers = [f"{row['accuracy']:.3f}", f"{row['got']:.3f}", f"{round(row['deviation'], 3) + 0.0:+.3f}"]
+        numbers = [f"{row['accuracy']:.3f}", f"{row['got']:.3f}", f"{row['deviation']:+z.3f}"]
         fields = [*(row[name] for name in slices), *numbers, f"{row['tolerance']:.3f}", row["mark"]]
         table.add_row(" ".join(words), *fields, style=None if row["mark"] == OK else "bold red")
     return table

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 
@@ -36,6 +37,11 @@ def fitting(table: Table, spare: Sequence[str]) -> Table:
         said = f"no room here for: {', '.join(missing)}"
         table.caption = f"{table.caption}\n{said}" if table.caption else said
     return table
+
+
+def wanted(screen: Console, table: Table) -> int:
+    """The width that it would like to have."""
+    return Measurement.get(screen, screen.options.update(width=1000), table).maximum
 
 
 def _without(name: str, table: Table) -> Table:

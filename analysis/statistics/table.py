@@ -5,12 +5,11 @@ import math
 import pandas as pd
 from rich.console import Console
 from rich.markup import escape
-from rich.measure import Measurement
 from rich.table import Table
 
 from analysis.statistics.axes import AXES
 from analysis.statistics.chance import MARGIN
-from zoo.terminal import console, slim
+from zoo.terminal import console, slim, wanted
 
 HEADS = {
     "resident": "resident\nstate",
@@ -41,9 +40,8 @@ def render(points: pd.DataFrame, *, axis: str = "resident", title: str = "") -> 
 def whole(table: Table) -> Console:
     """A console wide enough for the table: a narrow terminal breaks its lines, and nothing is cut away."""
     screen = console()
-    wanted = Measurement.get(screen, screen.options.update(width=1000), table).maximum
-    if wanted > screen.width:
-        table.box, screen.width = None, wanted  # a rule would be broken too
+    if (width := wanted(screen, table)) > screen.width:
+        table.box, screen.width = None, width  # a rule would be broken too
     return screen
 
 

@@ -6,10 +6,9 @@ from statistics import mean, stdev
 from typing import Any
 
 from rich.console import Console
-from rich.measure import Measurement
 from rich.table import Table
 
-from zoo.terminal import slim
+from zoo.terminal import slim, wanted
 
 WORDS = 44  # of a mixer's settings in a line of a table
 MOST_ROWS = 200  # of a sweep's table; nobody reads ten thousand, and they take a while
@@ -102,16 +101,11 @@ def print_whole(screen: Console, *layouts: Table) -> None:
     if fits is not None:
         screen.print(fits)
     else:
-        Console(highlight=False, width=_width(screen, layouts[-1])).print(layouts[-1])
+        Console(highlight=False, width=wanted(screen, layouts[-1])).print(layouts[-1])
 
 
 def _fit(screen: Console, tables: Sequence[Table]) -> bool:
-    return max(_width(screen, table) for table in tables) <= screen.width
-
-
-def _width(screen: Console, table: Table) -> int:
-    """That it would like to have."""
-    return Measurement.get(screen, screen.options.update(width=1000), table).maximum
+    return max(wanted(screen, table) for table in tables) <= screen.width
 
 
 def percent(value: float | None) -> str:
