@@ -63,12 +63,11 @@ def implementations(subject: Subject, inputs: Sequence[Any]) -> dict[str, Callab
 
 def _of(op: Op, inputs: Sequence[Any], definition: bool) -> dict[str, Callable[..., Any]]:
     forms = [name for name in op.forms if definition or name != "reference" or len(op.forms) == 1]
-    refused = {name: op.refusal(name, *inputs) for name in op.others}
+    refused = {name: op.refusal(name, *inputs) for name in (*op.others, *forms)}
     for name, reason in refused.items():
         if reason is not None and op.missing(name) is None:
             print(f"not timed: {op.name}, {name}: {reason}", file=sys.stderr)
-    able = [name for name, reason in refused.items() if reason is None]
-    return {name: op.implementation(name) for name in (*able, *forms)}
+    return {name: op.implementation(name) for name, reason in refused.items() if reason is None}
 
 
 def _through(run: Callable[..., Any], taken: Callable[..., Sequence[Any]]) -> Callable[..., Any]:

@@ -97,7 +97,7 @@ def _show(found: Iterable[Verdict]) -> None:
 
 def markdown() -> list[str]:
     """A line an op."""
-    lines = ["| op | computes | in torch, beside the definition | others |", "|---|---|---|---|"]
+    lines = ["| op | computes | in torch or C, beside the definition | others |", "|---|---|---|---|"]
     for op in ops():
         forms = ", ".join(name for name in op.forms if name != REFERENCE)
         lines.append(f"| {op.name} | {computes(op)} | {forms} | {', '.join(op.others)} |")

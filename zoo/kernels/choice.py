@@ -25,7 +25,7 @@ from zoo.kernels.proving import verdict
 
 Kernels = Literal["auto", "reference", "triton", "package"]
 KINDS: tuple[str, ...] = get_args(Kernels)
-REFERENCE, TRITON = "reference", "triton"
+REFERENCE, NATIVE, TRITON = "reference", "native", "triton"
 INT32 = 2**31
 CARDS = ("cuda",)  # kinds of devices on which kernels are proved
 
@@ -64,7 +64,9 @@ def kernels(asked: str) -> Iterator[Choice]:
 class Op:
     """An operation and its implementations, all of one signature.
 
-    forms: in torch, name -> function; "reference" is the definition.
+    forms: in torch, name -> function; "reference" is the definition.  "native" is in C
+        (zoo/kernels/native.py): a file of that name in the op's folder, with `absent()`, which says why there
+        is none on this machine, and `unfit(*inputs)`.
     others: what is imported only to be used, "triton" or a package: each the name of a file in the op's
         folder, with the function OP_NAME, with `unfit(*inputs)`, which says why it cannot take these inputs
         (None: it can).  Under auto each runs where it has proved right and faster (`zoo.kernels.proving`).
@@ -109,7 +111,9 @@ class Op:
 
     def missing(self, name: str) -> str | None:
         """Why implementation `name` cannot run on this machine; None: it can."""
-        return None if name in self.forms else absent(name) or no_device()
+        if name in self.forms:
+            return self.module(name).absent() if name == NATIVE else None
+        return absent(name) or no_device()
 
     def module(self, name: str) -> ModuleType:
         return import_module(f"{self.package}.{name}")
@@ -147,7 +151,7 @@ class Op:
     def refusal(self, name: str, *inputs: Any) -> str | None:
         """Why implementation `name` cannot take these inputs here; None: it can."""
         if name in self.forms:
-            return None
+            return self.module(name).unfit(*inputs) if name == NATIVE else None
         too_large = _too_large(inputs) if name == TRITON else None
         return absent(name) or too_large or self.module(name).unfit(*inputs)
 

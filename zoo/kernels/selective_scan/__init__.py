@@ -4,12 +4,18 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.choice import Op
+from zoo.kernels.selective_scan import native
 from zoo.kernels.selective_scan.fused_loop import selective_scan_fused_loop
+from zoo.kernels.selective_scan.native import selective_scan_native
 from zoo.kernels.selective_scan.reference import selective_scan_reference
 
 OP = Op(
     "selective_scan",
-    {"reference": selective_scan_reference, "fused_loop": selective_scan_fused_loop},
+    {
+        "reference": selective_scan_reference,
+        "fused_loop": selective_scan_fused_loop,
+        "native": selective_scan_native,
+    },
     others=("triton", "mamba_ssm"),
 )
 
@@ -23,8 +29,15 @@ def selective_scan(
     state: Float[Tensor, "B D N"] | None = None,
 ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B D N"]]:
     """h_t = exp(dt_t A) h_{t-1} + (dt_t x_t) B_t^T,  y_t = h_t C_t.  Returns y and the last h."""
-    usual = "reference" if x.shape[1] == 1 else "fused_loop"
-    return OP.run(usual, x, dt, A, B, C, state)
+    inputs = (x, dt, A, B, C, state)
+    usual = "reference" if x.shape[1] == 1 else "fused_loop" if native.unfit(*inputs) else "native"
+    return OP.run(usual, *inputs)
 
 
-__all__ = ["OP", "selective_scan", "selective_scan_fused_loop", "selective_scan_reference"]
+__all__ = [
+    "OP",
+    "selective_scan",
+    "selective_scan_fused_loop",
+    "selective_scan_native",
+    "selective_scan_reference",
+]

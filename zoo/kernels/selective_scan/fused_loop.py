@@ -6,72 +6,22 @@ each block, backward rebuilds the block from it: a [B T D N] tensor never exists
 made once and used by all: memory that is new to each would not be in the cache.
 
 P members of a population (1 without one), B sequences, T time, Q steps of a block, N state, D channels.
-Inside, N stands before D: the long dimension is the contiguous one, and broadcasts run along it.
 """
 
 import math
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd import Function
 
-from zoo.kernels.folding import all_members_first
+from zoo.kernels.selective_scan.differentiable import differentiable
 
 BLOCK = 16  # steps between two kept states
 CACHED = 1 << 19  # scalars in one of the three buffers of a block: fewer cost calls, more leave the cache
 LOG2_E = math.log2(math.e)
-
-
-def selective_scan_fused_loop(
-    x: Float[Tensor, "B T D"],
-    dt: Float[Tensor, "B T D"],
-    A: Float[Tensor, "D N"],
-    B: Float[Tensor, "B T N"],
-    C: Float[Tensor, "B T N"],
-    state: Float[Tensor, "B D N"] | None = None,
-) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B D N"]]:
-    """As selective_scan_reference; the state is kept in float32 at least."""
-    if state is None:
-        state = A.new_zeros(x.shape[0], *A.shape)
-    wide = torch.promote_types(torch.promote_types(x.dtype, A.dtype), torch.float32)
-    inputs = (s.to(wide) for s in (x, dt, A.mT, B, C, state.mT))
-    y, last, _ = _Scan.apply(*inputs)
-    return y.to(x.dtype), last.mT
-
-
-class _Scan(Function):
-    """(x, dt: [*P B T D], A: [*P N D], B, C: [*P B T N], h: [*P B N D]) -> y, last h, blocks' h."""
-
-    @staticmethod
-    def forward(*inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
-        if inputs[0].ndim == 4:
-            return _forward(*inputs)
-        y, last, starts = _forward(*(i[None] for i in inputs))
-        return y[0], last[0], starts
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-        *kept, _ = inputs  # the first state is among the blocks' own
-        ctx.save_for_backward(*kept, output[2])
-        ctx.mark_non_differentiable(output[2])
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
-        x, dt, A, B, C, starts = ctx.saved_tensors
-        dy, dlast, _ = grads
-        if x.ndim == 4:
-            return _backward(x, dt, A, B, C, starts, dy, dlast)
-        x, dt, A, B, C, dy, dlast = (s[None] for s in (x, dt, A, B, C, dy, dlast))
-        return tuple(g[0] for g in _backward(x, dt, A, B, C, starts, dy, dlast))
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor) -> tuple[Any, Any]:  # pyright: ignore
-        """Members run side by side in one block, each with its own A."""
-        return _Scan.apply(*all_members_first(info.batch_size, in_dims, inputs)), (0, 0, 0)
 
 
 class _Buffer(NamedTuple):
@@ -179,3 +129,6 @@ def _dot_n(s: Tensor, h: Tensor) -> Tensor:
 def _dot_d(h: Tensor, s: Tensor) -> Tensor:
     """[P b Q N D], [P b Q D] -> [P b Q N]."""
     return torch.bmm(s.reshape(-1, 1, s.shape[-1]), h.flatten(0, 2).mT).view(*h.shape[:4])
+
+
+selective_scan_fused_loop = differentiable(_forward, _backward)
