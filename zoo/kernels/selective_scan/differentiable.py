@@ -57,13 +57,9 @@ def differentiable(forwards: Pass, backwards: Pass) -> Scan:
     ) -> tuple[Tensor, Tensor]:
         if state is None:
             state = A.new_zeros(x.shape[0], *A.shape)
-        inputs = (s.to(wide(x, A)) for s in (x, dt, A.mT, B, C, state.mT))
+        wide = torch.promote_types(torch.promote_types(x.dtype, A.dtype), torch.float32)
+        inputs = (s.to(wide) for s in (x, dt, A.mT, B, C, state.mT))
         y, last, _ = Passes.apply(*inputs)
         return y.to(x.dtype), last.mT
 
     return scan
-
-
-def wide(x: Tensor, A: Tensor) -> torch.dtype:
-    """That the state is kept in."""
-    return torch.promote_types(torch.promote_types(x.dtype, A.dtype), torch.float32)

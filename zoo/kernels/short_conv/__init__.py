@@ -4,12 +4,19 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.choice import Op
+from zoo.kernels.short_conv import native
+from zoo.kernels.short_conv.native import short_conv_native
 from zoo.kernels.short_conv.reference import short_conv_reference
 from zoo.kernels.short_conv.shifted import short_conv_grouped, short_conv_shifted
 
 OP = Op(
     "short_conv",
-    {"reference": short_conv_reference, "shifted": short_conv_shifted, "grouped": short_conv_grouped},
+    {
+        "reference": short_conv_reference,
+        "grouped": short_conv_grouped,
+        "shifted": short_conv_shifted,
+        "native": short_conv_native,
+    },
     others=("triton",),
 )
 FEW_TAPS = 8  # up to here a sum of shifted products beats conv1d on a CPU, forward and backward
@@ -26,8 +33,17 @@ def short_conv(
     tail: what came before x_0; None: zeros.  In torch, y has the wider dtype of x and weight; kernels sum in
     float32, and y has the dtype of x.
     """
-    usual = "shifted" if len(weight) <= FEW_TAPS else "grouped"
-    return OP.run(usual, x, weight, bias, tail)
+    inputs = (x, weight, bias, tail)
+    few = "shifted" if native.unfit(*inputs) else "native"
+    return OP.run(few if len(weight) <= FEW_TAPS else "grouped", *inputs)
 
 
-__all__ = ["FEW_TAPS", "OP", "short_conv", "short_conv_grouped", "short_conv_reference", "short_conv_shifted"]
+__all__ = [
+    "FEW_TAPS",
+    "OP",
+    "short_conv",
+    "short_conv_grouped",
+    "short_conv_native",
+    "short_conv_reference",
+    "short_conv_shifted",
+]

@@ -4,6 +4,7 @@ P members of a population (1 without one), B batch, T time, S = T or, with what 
 C channels, K taps.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,19 +18,7 @@ from zoo.kernels.folding import all_members_first
 from zoo.kernels.short_conv.reference import with_tail
 
 CACHED = 1 << 18  # scalars of x that are gone over at a time on a CPU
-
-
-def short_conv_shifted(
-    x: Float[Tensor, "B T C"],
-    weight: Float[Tensor, "K C"],
-    bias: Float[Tensor, "C"] | None = None,
-    tail: Float[Tensor, "B K-1 C"] | None = None,
-) -> Float[Tensor, "B T C"]:
-    """As short_conv_reference."""
-    bias = weight.new_zeros(x.shape[2]) if bias is None else bias
-    lead = 0 if tail is None else len(weight) - 1
-    past = x if tail is None else with_tail(x, tail, lead)
-    return _ShiftedSum.apply(past, weight, bias, lead)  # pyright: ignore
+Conv = Callable[..., Tensor]
 
 
 def short_conv_grouped(
@@ -44,39 +33,50 @@ def short_conv_grouped(
     return F.conv1d(past, taps, bias, groups=len(taps)).transpose(1, 2)
 
 
-class _ShiftedSum(Function):
-    """(past: [*P B S C], weight: [*P K C], bias: [*P C], what of S comes before the first output) -> y.
+def differentiable(forwards: Callable[..., Tensor], backwards: Callable[..., tuple[Tensor, ...]]) -> Conv:
+    """As short_conv_reference, of its two passes: any populations, with or without bias and tail.
 
-    Some sequences at a time on a CPU: what they add to lies in its cache from tap to tap.
+    forwards: (past: [P B S C], weight: [P K C], bias: [P C], what of S comes before the first output) -> y.
+    backwards: (past, weight, dy, lead) -> the gradients of past, weight and bias.
     """
 
-    @staticmethod
-    def forward(past: Tensor, weight: Tensor, bias: Tensor, lead: int) -> Tensor:  # pyright: ignore
-        if past.ndim == 4:
-            return _forward(past, weight, bias, lead)
-        return _forward(past[None], weight[None], bias[None], lead)[0]
+    class Passes(Function):
+        @staticmethod
+        def forward(past: Tensor, weight: Tensor, bias: Tensor, lead: int) -> Tensor:  # pyright: ignore
+            if past.ndim == 4:
+                return forwards(past, weight, bias, lead)
+            return forwards(past[None], weight[None], bias[None], lead)[0]
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        del output
-        ctx.lead = inputs[3]
-        ctx.save_for_backward(*inputs[:2])
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+            del output
+            ctx.lead = inputs[3]
+            ctx.save_for_backward(*inputs[:2])
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
-        past, weight = ctx.saved_tensors
-        if past.ndim == 4:
-            return *_backward(past, weight, grad, ctx.lead), None
-        return *(d[0] for d in _backward(past[None], weight[None], grad[None], ctx.lead)), None
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
+            past, weight = ctx.saved_tensors
+            if past.ndim == 4:
+                return *backwards(past, weight, grad, ctx.lead), None
+            return *(d[0] for d in backwards(past[None], weight[None], grad[None], ctx.lead)), None
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:  # pyright: ignore
-        """Members side by side, each with its own taps."""
-        members = all_members_first(info.batch_size, in_dims[:3], inputs[:3])
-        return _ShiftedSum.apply(*members, inputs[3]), 0  # pyright: ignore[reportReturnType]
+        @staticmethod
+        def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:  # pyright: ignore
+            """Members side by side, each with its own taps."""
+            members = all_members_first(info.batch_size, in_dims[:3], inputs[:3])
+            return Passes.apply(*members, inputs[3]), 0  # pyright: ignore[reportReturnType]
+
+    def conv(x: Tensor, weight: Tensor, bias: Tensor | None = None, tail: Tensor | None = None) -> Tensor:
+        bias = weight.new_zeros(x.shape[2]) if bias is None else bias
+        lead = 0 if tail is None else len(weight) - 1
+        past = x if tail is None else with_tail(x, tail, lead)
+        return Passes.apply(past, weight, bias, lead)  # pyright: ignore
+
+    return conv
 
 
 def _forward(past: Tensor, weight: Tensor, bias: Tensor, lead: int) -> Tensor:
+    """Some sequences at a time on a CPU: what they add to lies in its cache from tap to tap."""
     length = past.shape[2] - lead
     y = torch.empty_like(past[:, :, :length], dtype=torch.result_type(past, weight))
     for rows in tiles(past, past.shape[1], past.shape[0] * past[0, 0].numel(), CACHED):
@@ -102,3 +102,6 @@ def _taps(weight: Tensor, length: int, lead: int) -> list[tuple[int, slice, slic
     """r, the outputs that tap r acts on, and where in the past it finds what it acts on."""
     first = [(r, max(0, r - lead)) for r in range(min(weight.shape[1], length + lead))]
     return [(r, slice(lo, length), slice(lo + lead - r, length + lead - r)) for r, lo in first]
+
+
+short_conv_shifted = differentiable(_forward, _backward)
