@@ -10,16 +10,18 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
+from tests.kernels.test_gated_linear_attention import draw as gated
 from tests.kernels.test_selective_scan import SHAPES
 from tests.kernels.test_selective_scan import draw as scanned
+from zoo.kernels import gated_linear_attention as gla
 from zoo.kernels import selective_scan as scan
 from zoo.kernels import short_conv as conv
 from zoo.kernels.choice import kernels
 from zoo.kernels.native import Missing, Native, folder, library
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-SCAN, CONV = scan.native.NATIVE, conv.native.NATIVE
-NATIVES = pytest.mark.parametrize("native", [SCAN, CONV], ids=["selective_scan", "short_conv"])
+SCAN, CONV, GLA = scan.native.NATIVE, conv.native.NATIVE, gla.native.NATIVE
+NATIVES = pytest.mark.parametrize("native", [SCAN, CONV, GLA], ids=["selective_scan", "short_conv", "gla"])
 
 
 def convolved(B: int, T: int, C: int, K: int) -> list[Tensor]:
@@ -28,7 +30,12 @@ def convolved(B: int, T: int, C: int, K: int) -> list[Tensor]:
     return [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
 
 
+GLA_FORMS = gla.gated_linear_attention_native, gla.gated_linear_attention_reference
+DECAYS = [(per, strongest) for per in ("head", "channel") for strongest in (1.0, 80.0)]
 CASES = [
+    *((*GLA_FORMS, gated(length, *decays)) for length in (1, 16, 37) for decays in DECAYS),
+    (*GLA_FORMS, gated(20, "head")[:4]),
+    (*GLA_FORMS, [s.mT.contiguous().mT for s in gated(20, "channel")]),  # as other views lie
     *((scan.selective_scan_native, scan.selective_scan_reference, scanned(*s)) for s in SHAPES),
     (scan.selective_scan_native, scan.selective_scan_reference, scanned(3, 40, 37, 5)),
     (conv.short_conv_native, conv.short_conv_reference, convolved(3, 11, 21, 4)),
@@ -49,7 +56,7 @@ def own_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 
 def forget() -> None:
-    for native in (SCAN, CONV):
+    for native in (SCAN, CONV, GLA):
         native.library.cache_clear()
         native.absent.cache_clear()
 
@@ -59,8 +66,9 @@ def single(inputs: Sequence[Tensor]) -> list[Tensor]:
 
 
 def ran() -> str:
-    """The forms that a scan of several tokens and a convolution take."""
+    """The forms that gated linear attention and a scan of several tokens take, and a convolution."""
     with kernels("auto") as choice:
+        gla.gated_linear_attention(*single(gated(5, "head")))
         scan.selective_scan(*single(scanned(2, 5, 3, 4)))
         conv.short_conv(*single(convolved(2, 5, 3, 4)))
     return " ".join(choice.record().values())
@@ -99,6 +107,7 @@ def test_agrees_with_the_definition_in_double(case: tuple[Callable, Callable, li
     [
         (scan.selective_scan_native, lambda: scanned(2, 20, 3, 4)),
         (conv.short_conv_native, lambda: convolved(2, 9, 5, 4)),
+        (gla.gated_linear_attention_native, lambda: gated(20, "head")),
     ],
 )
 def test_members_of_a_population_have_weights_of_their_own(own: Callable, draw: Callable[[], list[Tensor]]):
@@ -120,6 +129,15 @@ def test_a_decay_of_any_size(exponent: float, kept: float):
     assert (last == kept).all()
 
 
+@pytest.mark.parametrize("per", ["head", "channel"])
+def test_a_head_that_forgets_everything(per: str):
+    *inputs, log_decay, _ = single(gated(20, per))
+    gone = torch.full_like(log_decay, -torch.inf).requires_grad_()
+    got = gla.gated_linear_attention_native(*inputs, gone)
+    torch.testing.assert_close(got[0], (inputs[0] * inputs[1]).sum(-1, keepdim=True) * inputs[2])
+    assert all(g.isfinite().all() for g in torch.autograd.grad(loss(got), [*inputs, gone]))
+
+
 def test_what_is_no_number_stays_so():
     x, *others = single(scanned(2, 20, 3, 4))
     with torch.no_grad():
@@ -130,7 +148,7 @@ def test_what_is_no_number_stays_so():
 
 
 def test_is_taken_on_a_cpu_in_single_precision_and_the_record_says_so():
-    assert ran() == "native native"
+    assert ran() == "native native native"
     for unfit, inputs in (
         (scan.native.unfit, scanned(2, 5, 3, 4)),
         (conv.native.unfit, convolved(2, 5, 3, 4)),
@@ -157,7 +175,7 @@ def test_the_check_of_a_process_is_not_that_of_its_caller(native: Native):
 def test_without_a_compiler_torch_does_it(compiler: str, why: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CC", compiler)
     assert str(SCAN.absent()).startswith(why)
-    assert ran() == "fused_loop shifted"
+    assert ran() == "chunked fused_loop shifted"
 
 
 def test_what_does_not_compile_says_where(tmp_path: Path):
@@ -171,8 +189,10 @@ def test_what_does_not_compile_says_where(tmp_path: Path):
     ("native", "right", "wrong"),
     [
         (SCAN, "u[d] * b", "u[d] + b"),
-        (SCAN, "p = p * f + 1.0f;", "p = p * f + 1.001f;"),
+        (SCAN, "power_of_two(rate[d] * a[d])", "power_of_two(rate[d] * a[0])"),
         (SCAN, "dA[i] += own[i]", "dA[i] += 0"),
+        (GLA, "to_decay += left * past[d]", "to_decay += left * s[d]"),
+        (GLA, "y_[d] += query * s[d]", "y_[d] += key * s[d]"),
         (CONV, "at_most(K - 1, t + lead)", "at_most(K - 2, t + lead)"),
         (CONV, "dbias[c] += own_bias[c]", "dbias[c] += 0"),
     ],
@@ -182,10 +202,12 @@ def test_a_library_that_computes_something_else_is_not_taken(
 ):
     text = native.source.read_text()
     assert right in text
-    (tmp_path / "native.c").write_text(text.replace(right, wrong))
-    monkeypatch.setattr(native, "source", tmp_path / "native.c")
+    (tmp_path / "op").mkdir()
+    (tmp_path / "op" / "native.c").write_text(text.replace(right, wrong))
+    shutil.copy(native.source.parents[1] / "power_of_two.h", tmp_path)
+    monkeypatch.setattr(native, "source", tmp_path / "op" / "native.c")
     assert "off the form in torch" in str(native.absent())
-    assert ran().count("native") == 1
+    assert ran().count("native") == 2
 
 
 @NATIVES

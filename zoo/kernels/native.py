@@ -106,7 +106,13 @@ def library(source: Path) -> Library:
     command += [WIDE] * (platform.machine().lower() in ("x86_64", "amd64"))
     if shutil.which(command[0]) is None:
         raise Missing(f"no C compiler: {command[0]} is not installed")
-    of = (source.read_text(), *command, _said([command[0], "--version"]), _processor())
+    headers = sorted(Path(__file__).parent.glob("*.h"))
+    of = (
+        *(path.read_text() for path in (source, *headers)),
+        *command,
+        _said([command[0], "--version"]),
+        _processor(),
+    )
     name = f"{source.parent.name}.{hashlib.sha256(repr(of).encode()).hexdigest()[:16]}.so"
     try:
         return _kept(folder() / name, [*command, str(source), "-o"])
@@ -140,9 +146,8 @@ def _kept(path: Path, command: list[str]) -> Library:
 
 
 def _plain(argument: Any) -> Any:
-    """A number as a long, a tensor, which must be contiguous, as the place of its first scalar."""
+    """A number as a long, a tensor as the place of its first scalar."""
     if isinstance(argument, Tensor):
-        assert argument.is_contiguous()
         return ctypes.c_void_p(argument.data_ptr())
     return ctypes.c_long(argument)
 

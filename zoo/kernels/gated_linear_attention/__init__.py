@@ -4,16 +4,23 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.choice import Op
+from zoo.kernels.gated_linear_attention import native
 from zoo.kernels.gated_linear_attention.chunked import gated_linear_attention_chunked
+from zoo.kernels.gated_linear_attention.native import gated_linear_attention_native
 from zoo.kernels.gated_linear_attention.reference import gated_linear_attention_reference
 from zoo.kernels.precision import wide
 
 OP = Op(
     "gated_linear_attention",
-    {"reference": gated_linear_attention_reference, "chunked": gated_linear_attention_chunked},
+    {
+        "reference": gated_linear_attention_reference,
+        "native": gated_linear_attention_native,
+        "chunked": gated_linear_attention_chunked,
+    },
     others=("triton", "fla"),
     prepare=wide,
 )
+FEW = 32  # key channels: up to here steps in C beat chunks in torch where a head has one decay; else always
 
 
 def gated_linear_attention(
@@ -29,13 +36,15 @@ def gated_linear_attention(
     zeros.  Queries are not scaled.  Inputs may be in half precision, one or all: torch takes them in float32,
     kernels multiply in the narrowest dtype of q, k and v, with sums in float32, and return y in it.
     """
-    usual = "reference" if q.shape[-2] == 1 else "chunked"
-    return OP.run(usual, q, k, v, log_decay, state)
+    inputs = (q, k, v, log_decay, state)
+    in_steps = (log_decay.ndim == k.ndim or k.shape[-1] <= FEW) and not native.unfit(*inputs)
+    return OP.run("reference" if q.shape[-2] == 1 else "native" if in_steps else "chunked", *inputs)
 
 
 __all__ = [
     "OP",
     "gated_linear_attention",
     "gated_linear_attention_chunked",
+    "gated_linear_attention_native",
     "gated_linear_attention_reference",
 ]

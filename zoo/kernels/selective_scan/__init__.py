@@ -13,8 +13,8 @@ OP = Op(
     "selective_scan",
     {
         "reference": selective_scan_reference,
-        "fused_loop": selective_scan_fused_loop,
         "native": selective_scan_native,
+        "fused_loop": selective_scan_fused_loop,
     },
     others=("triton", "mamba_ssm"),
 )

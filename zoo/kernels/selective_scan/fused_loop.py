@@ -1,4 +1,4 @@
-"""The selective scan for a CPU: forward and backward in blocks that stay in the cache.
+"""The selective scan in torch, for a CPU: forward and backward in blocks that stay in the cache.
 
 A block is BLOCK steps of as many sequences as CACHED scalars allow.  All that is not sequential is done for
 the block at once; a step itself is one fused multiply-add in place.  Forward keeps the state at the start of
@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from zoo.kernels.cached import tiles
 from zoo.kernels.selective_scan.differentiable import differentiable
 
 BLOCK = 16  # steps between two kept states
@@ -33,7 +34,7 @@ def _forward(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, h: Tensor) 
     y, last = torch.empty_like(x), torch.empty_like(h, memory_format=torch.contiguous_format)
     starts = h.new_empty(-(-x.shape[2] // BLOCK), *h.shape)
     rates, buffers = _along_steps(A) * LOG2_E, _buffers(A, 2)
-    for rows in _tiles(x, A):
+    for rows in tiles(x, x.shape[1], BLOCK * A.numel(), CACHED):
         state = h[:, rows]
         for i, at in enumerate(_blocks(x, rows)):
             starts[i, :, rows] = state
@@ -54,7 +55,7 @@ def _backward(
     dA, dh = torch.zeros_like(A), torch.empty_like(dlast)
     A, buffers = _along_steps(A), _buffers(A, 3)
     rates = A * LOG2_E
-    for rows in _tiles(x, A):
+    for rows in tiles(x, x.shape[1], BLOCK * A.numel(), CACHED):
         later = dlast[:, rows]  # what the block's last state owes to everything after it
         for i, at in reversed(list(enumerate(_blocks(x, rows)))):
             x_, dt_, B_, C_, dy_ = (s[at].contiguous() for s in (x, dt, B, C, dy))
@@ -88,13 +89,6 @@ def _buffers(like: Tensor, count: int) -> Callable[[int, int, int], list[_Buffer
         return [_Buffer(whole, whole.unbind(2)) for whole in fresh]
 
     return made
-
-
-def _tiles(x: Tensor, A: Tensor) -> list[slice]:
-    """The sequences that go through a block together."""
-    sequences = x.shape[1]
-    each = max(1, CACHED // (BLOCK * A.numel()))
-    return [slice(lo, lo + each) for lo in range(0, sequences, each)]
 
 
 def _blocks(x: Tensor, rows: slice) -> Iterator[tuple[slice, slice, slice]]:

@@ -14,8 +14,8 @@ OP = Op(
     {
         "reference": short_conv_reference,
         "grouped": short_conv_grouped,
-        "shifted": short_conv_shifted,
         "native": short_conv_native,
+        "shifted": short_conv_shifted,
     },
     others=("triton",),
 )

@@ -1,0 +1,107 @@
+"""Gated linear attention for a CPU in C (native.c): step by step, in place of chunks that are many passes.
+
+n kept states of a head, Q steps between two; the other letters are the interface's.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.folding import Folding
+from zoo.kernels.gated_linear_attention.chunked import gated_linear_attention_chunked
+from zoo.kernels.native import Native, side_by_side
+
+BLOCK = 16  # Q
+
+
+def gated_linear_attention_native(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T K"],
+    v: Float[Tensor, "B H T V"],
+    log_decay: Float[Tensor, "B H T"] | Float[Tensor, "B H T K"],
+    state: Float[Tensor, "B H K V"] | None = None,
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
+    """As gated_linear_attention_reference."""
+    if log_decay.ndim < k.ndim:
+        log_decay = log_decay[..., None]
+    if state is None:
+        state = q.new_zeros(*q.shape[:2], q.shape[3], v.shape[3])
+    y, last, _ = _Attention.apply(q, k, v, log_decay, state)  # pyright: ignore
+    return y, last
+
+
+class _Attention(Folding):
+    """(q, k, v, log_decay [B H T G], first state) -> y, last state, [B H n K V] kept states."""
+
+    @staticmethod
+    def forward(*inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+        *given, state = inputs
+        q, k, v, log_decay = (_rows(s) for s in given)
+        last = state.clone(memory_format=torch.contiguous_format)
+        (B, H, T, K), V, G = q.shape, v.shape[3], log_decay.shape[3]
+        y, starts = _by_time(v), last.new_empty(B, H, -(-T // BLOCK), K, V)
+
+        def run(_: int, rows: slice) -> None:
+            own = [s[rows] for s in (q, k, v, log_decay)]
+            sizes = len(own[0]), H, T, K, V, G, BLOCK
+            out = last[rows], starts[rows], y[rows]
+            NATIVE.library()("attention_forward", *sizes, _strides(own), *own, *out, q.new_empty(G))
+
+        side_by_side(run, 1, B)
+        return y.transpose(1, 2), last, starts
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        *kept, _ = inputs  # the first state is among the kept ones
+        ctx.save_for_backward(*kept, output[2])
+        ctx.mark_non_differentiable(output[2])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+        *given, starts = ctx.saved_tensors
+        q, k, v, log_decay, dy = (_rows(s) for s in (*given, grads[0]))
+        owed = grads[1].clone(memory_format=torch.contiguous_format)
+        (B, H, T, K), V, G = q.shape, v.shape[3], log_decay.shape[3]
+        found = [_by_time(s) for s in (q, k, v, log_decay)]
+
+        def run(_: int, rows: slice) -> None:
+            own = [s[rows] for s in (q, k, v, log_decay, dy)]
+            sizes, scratch = (len(own[0]), H, T, K, V, G, BLOCK), q.new_empty(BLOCK * (K * V + G))
+            out = (s[rows] for s in (starts, owed, *found))
+            NATIVE.library()("attention_backward", *sizes, _strides(own), *own, *out, scratch)
+
+        side_by_side(run, 1, B)
+        return *(s.transpose(1, 2) for s in found), owed
+
+
+def _rows(s: Tensor) -> Tensor:
+    """Any strides will do but that of the last dimension."""
+    return s if s.stride(-1) == 1 or s.shape[-1] == 1 else s.contiguous()
+
+
+def _strides(tensors: list[Tensor]) -> Tensor:
+    return torch.tensor([s.stride()[:3] for s in tensors])
+
+
+def _by_time(like: Tensor) -> Tensor:
+    """[B T H x] for a tensor of [B H T x]: heads lie within a token, as in the mixers' projections."""
+    B, H, T, X = like.shape
+    return like.new_empty(B, T, H, X)
+
+
+def _inputs() -> list[Tensor]:
+    """Of sizes that are no multiple of what a register holds."""
+    drawn = torch.Generator().manual_seed(0)
+    B, H, T, K, V = 2, 3, 2 * BLOCK + 5, 5, 19
+    sizes = (B, H, T, K), (B, H, T, K), (B, H, T, V), (B, H, T, K), (B, H, K, V)
+    q, k, v, log_decay, state = (torch.randn(size, generator=drawn) for size in sizes)
+    return [q, k, v, -log_decay.abs(), state]
+
+
+NATIVE = Native(
+    Path(__file__).with_suffix(".c"), gated_linear_attention_native, gated_linear_attention_chunked, _inputs
+)
+absent, unfit = NATIVE.absent, NATIVE.unfit
