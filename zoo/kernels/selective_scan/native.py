@@ -1,4 +1,4 @@
-"""The selective scan for a CPU in C (native.c): six times as fast as what torch's operations make of it.
+"""The selective scan for a CPU in C (native.c): about five times as fast as in torch (benchmarks/tables/ops.md).
 
 P members of a population (1 without one), B sequences, T time, N state, D channels, Q steps between two kept
 states.
