@@ -1,4 +1,4 @@
-"""The selective scan for a CPU in C (native.c): about five times as fast as in torch (benchmarks/tables/ops.md).
+"""The selective scan for a CPU in C (native.c): about five times as fast as in torch (benchmarks/).
 
 P members of a population (1 without one), B sequences, T time, N state, D channels, Q steps between two kept
 states.
