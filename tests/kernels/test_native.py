@@ -1,6 +1,7 @@
 """C that the machine's compiler makes a library of: the same values, and every way in which there is none."""
 
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -231,3 +232,6 @@ def test_a_torn_library_and_a_home_that_cannot_be_written(monkeypatch: pytest.Mo
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     forget()
     assert SCAN.absent() is None
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+    forget()
+    assert "no place for a library" in str(SCAN.absent())

@@ -102,23 +102,23 @@ def _total(outputs: Iterable[Tensor]) -> Tensor:
 
 def library(source: Path) -> Library:
     """The functions of a C file.  Missing: there is no compiler, or it cannot."""
-    command = [*shlex.split(os.environ.get("CC", "cc")), *FLAGS]
-    command += [WIDE] * (platform.machine().lower() in ("x86_64", "amd64"))
-    if shutil.which(command[0]) is None:
-        raise Missing(f"no C compiler: {command[0]} is not installed")
-    headers = sorted(Path(__file__).parent.glob("*.h"))
-    of = (
-        *(path.read_text() for path in (source, *headers)),
-        *command,
-        _said([command[0], "--version"]),
-        _processor(),
-    )
+    compiler = shlex.split(os.environ.get("CC") or "cc")
+    if shutil.which(compiler[0]) is None:
+        raise Missing(f"no C compiler: {compiler[0]} is not installed")
+    wide = [WIDE] * (platform.machine().lower() in ("x86_64", "amd64"))
+    command = [*compiler, *FLAGS, *wide]
+    texts = [path.read_text() for path in (source, *sorted(Path(__file__).parent.glob("*.h")))]
+    of = (*texts, *command, _said([*compiler, "--version"]), _processor())
     name = f"{source.parent.name}.{hashlib.sha256(repr(of).encode()).hexdigest()[:16]}.so"
     try:
         return _kept(folder() / name, [*command, str(source), "-o"])
-    except OSError:  # nothing can be written there, or what lies there is no library
+    except OSError:  # nothing can be written there, or loaded from there, or what lies there is no library
+        pass
+    try:
         with tempfile.TemporaryDirectory() as own:
             return _kept(Path(own) / name, [*command, str(source), "-o"])
+    except OSError as error:
+        raise Missing(f"no place for a library: {one_line(error)}") from None
 
 
 def folder() -> Path:
