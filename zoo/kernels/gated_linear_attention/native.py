@@ -97,7 +97,7 @@ def _inputs() -> list[Tensor]:
     drawn = torch.Generator().manual_seed(0)
     B, H, T, K, V = 2, 3, 2 * BLOCK + 5, 5, 19
     sizes = (B, H, T, K), (B, H, T, K), (B, H, T, V), (B, H, T, K), (B, H, K, V)
-    q, k, v, log_decay, state = (torch.randn(size, generator=drawn) for size in sizes)
+    q, k, v, log_decay, state = (torch.randn(size, generator=drawn, dtype=torch.float32) for size in sizes)
     return [q, k, v, -log_decay.abs(), state]
 
 

@@ -60,7 +60,7 @@ def _inputs() -> list[Tensor]:
     drawn = torch.Generator().manual_seed(0)
     B, T, D, N = 3, 2 * BLOCK + 5, 19, 3
     sizes = (B, T, D), (B, T, D), (D, N), (B, T, N), (B, T, N), (B, D, N)
-    x, dt, A, *others = (torch.randn(size, generator=drawn) for size in sizes)
+    x, dt, A, *others = (torch.randn(size, generator=drawn, dtype=torch.float32) for size in sizes)
     return [x, dt.sigmoid(), -A.exp(), *others]
 
 

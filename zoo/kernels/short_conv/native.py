@@ -57,7 +57,10 @@ def _inputs() -> list[Tensor]:
     """Of sizes that are no multiple of what a register holds."""
     drawn = torch.Generator().manual_seed(0)
     B, T, C, K = 3, 9, 19, 4
-    return [torch.randn(size, generator=drawn) for size in ((B, T, C), (K, C), (C,), (B, K - 1, C))]
+    return [
+        torch.randn(size, generator=drawn, dtype=torch.float32)
+        for size in ((B, T, C), (K, C), (C,), (B, K - 1, C))
+    ]
 
 
 short_conv_native = differentiable(_forward, _backward)
