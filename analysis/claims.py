@@ -32,7 +32,7 @@ from analysis.statistics import learning_rate
 from analysis.statistics.paired import compare, holm
 from analysis.statistics.table import whole
 from zoo.results.reading import left_out
-from zoo.terminal import slim
+from zoo.terminal import command, slim
 
 COLUMNS = ("claim", "ahead", "behind", "slice")
 MEAN = "mean"
@@ -115,4 +115,4 @@ def _verdict(row: dict) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

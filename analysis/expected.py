@@ -28,7 +28,7 @@ from analysis.statistics import learning_rate
 from analysis.statistics.points import points
 from analysis.statistics.table import whole
 from zoo.results.reading import left_out
-from zoo.terminal import slim
+from zoo.terminal import command, slim
 
 NEEDED = ("accuracy", "tolerance", "slice")
 MEAN = "mean"
@@ -122,4 +122,4 @@ def _got(row: dict, keys: list[str], words: dict[str, dict], scores: dict[str, f
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

@@ -11,7 +11,6 @@ There is no mean rank: what a mixer is compared with differs from task to task.
 
 import argparse
 import re
-import sys
 import textwrap
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from analysis.figures import gallery
 from analysis.figures.heat_map import TESTS
 from analysis.statistics import scored
 from analysis.statistics.chance import above
+from zoo.terminal import command
 
 STATE = 2700  # scalars: the smallest points of all mixers but attention have fewer
 ALL = "attention"  # keeps all, and takes no part in ranks
@@ -127,4 +127,4 @@ def _write(ax: Axes, x: int, y: int, text: str, value: float) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

@@ -11,6 +11,7 @@ from analysis.pareto import Pareto, pareto
 from analysis.records.cells import slices
 from analysis.records.readable import readable
 from zoo.results.reading import left_out
+from zoo.terminal import command
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -70,4 +71,4 @@ def _row(fields: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

@@ -30,7 +30,7 @@ from analysis.statistics import bounds, learning_rate
 from analysis.statistics.axes import AXES
 from analysis.statistics.points import points, uneven
 from analysis.statistics.table import render, whole
-from zoo.terminal import fitting
+from zoo.terminal import command, fitting
 
 SPARE = ("lr", "seeds", "interval")  # columns that a narrow terminal does without, the first first
 STATES = np.geomspace(0.03, 2.0**24, 900)  # scalars, where bounds are computed
@@ -299,4 +299,4 @@ def _title(load: Load, axis: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

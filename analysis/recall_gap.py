@@ -9,7 +9,6 @@ others are held against, has no part in it.  Writes OUT.png, OUT.csv and OUT.txt
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 import matplotlib
@@ -24,6 +23,7 @@ from analysis.figures._trained import ABOUT, trained
 from analysis.statistics import scored
 from analysis.statistics.rank_correlation import RankCorrelation, rank_correlation
 from analysis.statistics.seeds import APART, apart, written
+from zoo.terminal import command
 
 SAME = ["mixer", "d_model", "knobs", "stack"]  # what makes a model of text and one of recall the same
 
@@ -102,4 +102,4 @@ def _in_words(found: RankCorrelation) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

@@ -7,6 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.command import SMALL, Zoo, finish, start
 from tests.disturbed import litter
 from tests.population.together import MEASURED
 from zoo import interrupts
+from zoo.launch.process_pool import start_forkserver
 from zoo.results import store
 
 CELL = (*SMALL, "max_examples=96", "optim.max_epochs=2", "trainer.checkpoint_every=1000")
@@ -129,6 +131,18 @@ def test_a_command_told_to_end_at_many_moments_ends_with_the_same_record(zoo: Zo
     assert code == 0 or zoo(*words)[0] == 0
     for folder in folders:
         assert told(tmp_path / "results" / folder.name) == told(folder)
+
+
+def test_ctrl_c_does_not_reach_the_fork_server():
+    """It imports torch for seconds, and had answered with a traceback."""
+    start_forkserver()
+    pid = forkserver._forkserver._forkserver_pid  # pyright: ignore[reportAttributeAccessIssue]
+    status = Path(f"/proc/{pid}/status")
+    if not status.exists():
+        pytest.skip("no /proc on this system")
+    blocked = next(line for line in status.read_text().splitlines() if line.startswith("SigBlk"))
+    assert int(blocked.split()[1], 16) & 1 << (signal.SIGINT - 1)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 @pytest.mark.slow

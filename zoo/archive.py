@@ -9,7 +9,6 @@ The same cells make the same bytes.
 Exit code: 0; 2 when nothing was written; 3 when it was, without records or files that cannot be read.
 """
 
-import sys
 import zipfile
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from zoo.results import evaluations
 from zoo.results.atomic import beside
 from zoo.results.home import KEPT, WEIGHTS, Home, read_bytes, shown
 from zoo.results.reading import Reading, left_out
-from zoo.terminal import USAGE, say
+from zoo.terminal import USAGE, command, say
 
 WHEN = (1980, 1, 1, 0, 0, 0)  # the earliest that the format knows: no date, so the same bytes
 
@@ -79,4 +78,4 @@ def _names(folder: Home, weights: bool) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from zoo.results.atomic import beside
 from zoo.results.columns import GROUP, KEYS, RECORD, SLICE
 from zoo.results.home import shown
 from zoo.results.reading import Reading, left_out
-from zoo.terminal import USAGE, say
+from zoo.terminal import USAGE, command, say
 
 HELP = """Every record of a results folder in one table, one row a cell, and in another
 their scores by group.
@@ -234,4 +233,4 @@ def _instead(home: Path, failed: list[str], unfinished: int) -> str | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

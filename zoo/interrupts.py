@@ -5,6 +5,8 @@ An exception that a signal's handler raises can vanish: what is raised in the ca
 raises what was dropped.  Inside `later` it is only noted, until `check` is called where work can stop.
 """
 
+import multiprocessing
+import os
 import signal
 import threading
 import time
@@ -12,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
+from multiprocessing import resource_tracker
 from types import FrameType
 
 KINDS = (signal.SIGINT, signal.SIGTERM)
@@ -110,6 +113,25 @@ def after() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def unheard(*signals: signal.Signals) -> Iterator[None]:
+    """Processes started inside never hear these signals, unless they ask; here they only wait."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        resource_tracker.ensure_running()  # unblocks two of them when it starts
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def leave_to_driver() -> None:
+    """For a worker's first line: Ctrl-C is its driver's, and it ends when that is gone.  An orphan would
+    write beside the next attempt, or wait for ever."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_driver, daemon=True).start()
+
+
 def told() -> bool:
     """Whether a signal has come that asks this process to end."""
     return _heard.first is not None
@@ -142,3 +164,10 @@ def _hear(number: int, frame: FrameType | None) -> None:
 
 def _interrupt() -> KeyboardInterrupt:
     return Terminated() if _heard.first == signal.SIGTERM else KeyboardInterrupt()
+
+
+def _end_with_driver() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(1)

@@ -120,4 +120,4 @@ def _names_point(line: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.command(main)

@@ -1,8 +1,9 @@
-"""What every command shares on a terminal: console, exit codes, tables without walls, families in order."""
+"""What every command shares on a terminal: how it ends, console, tables without walls, families in order."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from signal import SIG_DFL, SIGPIPE, signal
+from typing import NoReturn, TypeVar
 
 from rich import box
 from rich.console import Console
@@ -92,3 +93,12 @@ def say(text: str, code: int) -> int:
     """Print to stderr, and hand the exit code back."""
     print(text, file=sys.stderr)
     return code
+
+
+def command(main: Callable[[], int | None]) -> NoReturn:
+    """Exit with the code of `main` (None: 0).  Ctrl-C and `| head` end it without a traceback."""
+    signal(SIGPIPE, SIG_DFL)
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(say("interrupted", INTERRUPTED))

@@ -24,7 +24,7 @@ from analysis.drawing.style import SCREEN, STYLES, Style
 from analysis.figures import gallery
 from analysis.statistics.table import whole
 from zoo.results.reading import INCOMPLETE
-from zoo.terminal import console, slim
+from zoo.terminal import command, console, slim
 
 ALL = "all"
 
@@ -138,4 +138,4 @@ def _field(value: object) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from analysis.report.page import report
 from zoo.results.atomic import DiskFull, replacing
+from zoo.terminal import command
 
 MOST = 20  # problems that are printed; the page has all
 
@@ -65,4 +66,4 @@ def _check_plain(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

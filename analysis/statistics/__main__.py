@@ -36,7 +36,7 @@ from analysis.statistics.seeds import solved
 from analysis.statistics.table import whole
 from analysis.statistics.uncertainty import at_chosen
 from zoo.results import store
-from zoo.terminal import fitting, slim
+from zoo.terminal import command, fitting, slim
 
 ABOUT = ["load", "series", "d_model", "knobs", "state_resident"]
 SHOWN = {
@@ -206,4 +206,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

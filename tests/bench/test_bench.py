@@ -1,8 +1,11 @@
 """The benchmark at sizes of no interest: what it compares, what it writes.  No time is judged here."""
 
 import csv
+import multiprocessing
+import signal
 from collections import defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ from zoo.bench import startup, subjects, train
 from zoo.bench.flops import flops
 from zoo.bench.machine import Machine
 from zoo.bench.rows import Timed, compared
-from zoo.bench.steps import FORMS, Steps
+from zoo.bench.steps import FORMS, Steps, started
 from zoo.config.cell import Cell
 from zoo.training.lightning_module import answers_loss
 
@@ -143,3 +146,10 @@ def test_mistakes_are_said_in_a_line(words: list[str], said: str, capsys: pytest
     assert bench.main(words) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
+
+
+def test_a_process_for_steps_leaves_ctrl_c_to_the_bench():
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        started([pool])
+        assert signal.SIGINT in pool.submit(signal.pthread_sigmask, signal.SIG_BLOCK, ()).result()
+        assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())

@@ -4,6 +4,8 @@ The mains are called in this process, one after the other: torch and the others 
 """
 
 import os
+import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,9 +22,9 @@ from analysis.figures.__main__ import main as figures
 from analysis.report.__main__ import main as report
 from analysis.statistics import __main__
 from tests.analysis import fake
-from tests.command import OURS
+from tests.command import OURS, ROOT
 from tests.terminal.screen import Screen, here
-from zoo import archive, collect, plan, run, status
+from zoo import archive, collect, plan, run, status, terminal
 from zoo.bench.__main__ import main as bench
 
 pytestmark = pytest.mark.xdist_group("terminal")  # one worker, because all read the same few cells
@@ -157,6 +159,8 @@ def test_a_slower_one_on_a_narrow_terminal(
 
 
 def test_a_sweep_on_a_terminal(sweep: Screen):
+    """Its lines have room for a ^C: behind a full one it would begin a new line."""
+    assert max(map(len, re.findall(r"^sweep .*", sweep.text, re.MULTILINE))) <= 78
     assert "6 cells: 0 done already, 6 to run" in sweep.text
     assert "\nwindow=8 seed=0 " in sweep.text and "0/?" in sweep.text
     assert "[6/6] mixer.window=" in sweep.text
@@ -177,3 +181,29 @@ def test_as_a_process_of_its_own(tmp_path: Path):
     assert ended.returncode == 0, screen.text
     sane(screen, "80 columns")
     assert "done in " in screen.text and "0/?" in screen.text
+
+
+def test_ctrl_c_ends_a_command_in_a_line(capsys: pytest.CaptureFixture[str]):
+    def main() -> int:
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGPIPE)
+    with pytest.raises(SystemExit) as ended:
+        terminal.command(main)
+    signal.signal(signal.SIGPIPE, before)
+    assert ended.value.code == terminal.INTERRUPTED and capsys.readouterr().err == "interrupted\n"
+
+
+GO_ON = {"run.py", "status.py", "evaluate.py"}  # say more, or less, on Ctrl-C
+NO_COMMANDS = {"proof.py", "add_your_own_task.py"}  # a process of ours, a notebook
+
+
+def test_every_command_ends_so():
+    """A bench, minutes long, had answered Ctrl-C with its workers' tracebacks and its own."""
+    found = 0
+    for path in (path for room in ("zoo", "analysis") for path in (ROOT / room).rglob("*.py")):
+        _, asked, last = path.read_text().rpartition('\nif __name__ == "__main__":')
+        if asked and path.name not in GO_ON | NO_COMMANDS:
+            assert last.strip() in ("command(main)", "terminal.command(main)"), path
+            found += 1
+    assert found > 10

@@ -91,4 +91,4 @@ def _show(rows: Sequence[Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    terminal.command(main)

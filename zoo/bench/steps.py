@@ -1,6 +1,7 @@
 """One formulation of a cell's training step, in a process of its own: memory settings are a process's."""
 
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from zoo import interrupts
 from zoo.bench.flops import flops
 from zoo.bench.machine import now
 from zoo.bench.op_seconds import seconds_of_ops
@@ -102,6 +104,7 @@ _STEPS: Steps | None = None  # of this process, which serves no other
 
 
 def begin(cell: Cell, form: Form, kind: str, threads: int) -> None:
+    interrupts.leave_to_driver()
     global _STEPS
     _STEPS = Steps(cell, form, kind, threads)
 
@@ -124,6 +127,14 @@ def processes(cell: Cell, forms: Iterable[str], kind: str, threads: int) -> Iter
             )
             for name in forms
         }
+        started(pools.values())
         yield {
             name: (lambda *args, pool=pool: pool.submit(ask, *args).result()) for name, pool in pools.items()
         }
+
+
+def started(pools: Iterable[ProcessPoolExecutor]) -> None:
+    """Begin their processes, which leave Ctrl-C to this one from their first line on."""
+    with interrupts.unheard(signal.SIGINT):
+        for pool in pools:
+            pool.submit(int)

@@ -18,7 +18,7 @@ from zoo.kernels import verdicts
 from zoo.kernels.available import no_device
 from zoo.kernels.choice import REFERENCE, TRITON, Op, ops
 from zoo.kernels.verdicts import Verdict
-from zoo.terminal import console, slim
+from zoo.terminal import command, console, slim
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -137,4 +137,4 @@ def _here(op: Op, name: str, known: Sequence[Verdict]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -4,11 +4,12 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
@@ -54,6 +55,24 @@ class TimeLeft(ProgressColumn):
         return Text("-" if seconds is None else f"about {duration(max(1.0, seconds))}")
 
 
+@dataclass(frozen=True)
+class _Narrower:
+    """Leaves room for the ^C that a terminal writes at the end of the last line: on a full one it would begin
+    a new one, and the lines would be drawn anew below themselves."""
+
+    lines: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        return console.render(self.lines, options.update(width=options.max_width - len("^C")))
+
+
+class Bars(Progress):
+    """The live lines of a sweep or of a cell."""
+
+    def get_renderable(self) -> RenderableType:
+        return _Narrower(super().get_renderable())
+
+
 def _bars(screen: Console, seen: bool = True, alone: bool = False) -> Progress:
     """Lines of: what (cut where there is no room), a bar where there is, steps, how it does, time left.
 
@@ -62,7 +81,7 @@ def _bars(screen: Console, seen: bool = True, alone: bool = False) -> Progress:
     what = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
     room = alone or screen.width >= WIDE
     note = TextColumn("{task.fields[note]}", table_column=Column(no_wrap=True))
-    return Progress(
+    return Bars(
         *(what, *[BarColumn(bar_width=16)] * room, Steps(), note, *[TimeElapsedColumn()] * room, TimeLeft()),
         console=screen,
         disable=not (seen and is_live(screen)),

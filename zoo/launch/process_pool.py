@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -42,7 +41,8 @@ def start_forkserver() -> Any:
     context = multiprocessing.get_context("forkserver")
     # each process runs the main module again, so what zoo.run imports is there; itself it must not be
     context.set_forkserver_preload([*PRELOADED])
-    forkserver.ensure_running()
+    with interrupts.unheard(signal.SIGINT):  # it would end with a traceback while it imports
+        forkserver.ensure_running()
     return context
 
 
@@ -243,9 +243,8 @@ def _output(folder: Path) -> str:
 def _work(group: Group, pipe: Connection, here: dict[str, Any], card: str | None = None) -> None:
     """In the worker: run the group; what it prints lies in its first output.txt unless all went well."""
     cards.see_only(card)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's, which then ends this process
+    interrupts.leave_to_driver()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])  # a SLURM job keeps it from the fork server
-    threading.Thread(target=_end_with_driver, daemon=True).start()
     output = group.cells[0].folder / OUTPUT
     try:
         with interrupts.attended():
@@ -281,11 +280,3 @@ def _print_to(output: Path) -> None:
         with output.open("w") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
-
-
-def _end_with_driver() -> None:
-    """Leave when the driver is gone: an orphan would write beside the next attempt."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-    os._exit(1)

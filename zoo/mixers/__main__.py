@@ -25,7 +25,7 @@ from zoo.config.paths import CONF
 from zoo.foreign import all_visible, visible
 from zoo.instantiate import target
 from zoo.mixers.base import Mixer
-from zoo.terminal import by_family, console, fitting, slim
+from zoo.terminal import by_family, command, console, fitting, slim
 
 
 @dataclass(frozen=True)
@@ -141,4 +141,4 @@ marked so in pictures: {others}.
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

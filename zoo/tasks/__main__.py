@@ -14,7 +14,6 @@ import argparse
 import sys
 from functools import partial
 from pathlib import Path
-from signal import SIG_DFL, SIGPIPE, signal
 from textwrap import shorten, wrap
 from typing import Any
 
@@ -29,6 +28,7 @@ from zoo.launch.preflight import section
 from zoo.tasks import laws, markdown
 from zoo.tasks.base import IGNORED, SPLITS, Batch, Split, Task, sources
 from zoo.tasks.corpora.base import BOS, EOS
+from zoo.terminal import command
 
 MOST = 1000  # rows that anybody looks at
 ENOUGH = 256  # examples of a segment, for laws: a task may make its segments whole
@@ -181,5 +181,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    signal(SIGPIPE, SIG_DFL)  # `| head` ends it in silence
-    main()
+    command(main)

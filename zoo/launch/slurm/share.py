@@ -5,10 +5,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from multiprocessing import resource_tracker
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -16,6 +14,7 @@ from typing import Any
 from submitit.core.job_environment import JobEnvironment
 from submitit.core.utils import DelayedSubmission
 
+from zoo import interrupts
 from zoo.config.cell import Cell
 from zoo.launch.process_pool import Pool, start_forkserver
 from zoo.launch.slurm import cluster
@@ -57,9 +56,8 @@ class Share:
         todo = [c for c in self.cells if not store.is_done(c.folder) and c.run_id not in through]
         diary = Diary(self.events)
         diary.began(self._revision())
-        with _blocked(SIGNALS):  # SLURM signals the whole job; what saves and requeues is this process
+        with interrupts.unheard(*SIGNALS):  # for the whole job; what saves and requeues is this process
             context = start_forkserver()
-            resource_tracker.ensure_running()
         self.pool = Pool(context, self.workers, diary)
         try:
             failures = self.pool.run(todo)
@@ -148,13 +146,3 @@ def git() -> tuple[str | None, bool | None]:
 
 def short(revision: str | None) -> str:
     return revision[:10] if revision else "no known revision"
-
-
-@contextmanager
-def _blocked(signals: tuple[signal.Signals, ...]) -> Iterator[None]:
-    """Processes started inside never see these signals, unless they ask; here they only wait."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
