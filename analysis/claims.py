@@ -30,9 +30,8 @@ from analysis.records.readable import readable
 from analysis.records.where import where
 from analysis.statistics import learning_rate
 from analysis.statistics.paired import compare, holm
-from analysis.statistics.table import whole
 from zoo.results.reading import left_out
-from zoo.terminal import command, slim
+from zoo.terminal import command, console, print_whole, slim
 
 COLUMNS = ("claim", "ahead", "behind", "slice")
 MEAN = "mean"
@@ -104,7 +103,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     made = render(checked)
-    whole(made).print(made)
+    print_whole(console(), made)
     return left_out(*unread)
 
 

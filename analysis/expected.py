@@ -26,9 +26,8 @@ from analysis.records import cells, written
 from analysis.records.readable import readable
 from analysis.statistics import learning_rate
 from analysis.statistics.points import points
-from analysis.statistics.table import whole
 from zoo.results.reading import left_out
-from zoo.terminal import command, slim
+from zoo.terminal import command, console, print_whole, slim
 
 NEEDED = ("accuracy", "tolerance", "slice")
 MEAN = "mean"
@@ -98,10 +97,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     table = render(checked)
-    console = whole(table)
-    console.print(table)
+    screen = console()
+    print_whole(screen, table)
     off = int(np.sum(checked["mark"].to_numpy() != OK))
-    console.print(f"{len(checked) - off} of {len(checked)} as expected.")
+    screen.print(f"{len(checked) - off} of {len(checked)} as expected.")
     incomplete = left_out(*unread)
     return 1 if off and options.strict else incomplete
 

@@ -20,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 
 from analysis.drawing import figure, own_points, page
 from analysis.drawing.style import SCREEN, STYLES, Style, crowded
@@ -29,8 +28,8 @@ from analysis.records.readable import as_csv, kept, listed, once, readable
 from analysis.statistics import bounds, learning_rate
 from analysis.statistics.axes import AXES
 from analysis.statistics.points import points, uneven
-from analysis.statistics.table import render, whole
-from zoo.terminal import command, fitting
+from analysis.statistics.table import render
+from zoo.terminal import command, console, fitting, print_whole
 
 SPARE = ("lr", "seeds", "interval")  # columns that a narrow terminal does without, the first first
 STATES = np.geomspace(0.03, 2.0**24, 900)  # scalars, where bounds are computed
@@ -232,15 +231,14 @@ def _notes(shown: Pareto) -> list[str]:
 
 
 def _report(shown: Pareto, paths: list[Path]) -> None:
-    console = Console()
+    screen = console()
     for load in shown.loads:
         table = render(load.points, axis=shown.axis, title=_title(load, shown.axis))
-        table = fitting(table, SPARE)
-        console = whole(table)
-        console.print(table)
-    console.print(figure.caption(shown.points, shown.loads[0].slices), style="dim", markup=False)
+        print_whole(screen, fitting(table, SPARE))
+    caption = figure.caption(shown.points, shown.loads[0].slices)
+    screen.print(caption, style="dim", markup=False, soft_wrap=not screen.is_terminal)
     for path in paths:
-        console.print(f"wrote {path}", highlight=False, soft_wrap=True, markup=False)
+        screen.print(f"wrote {path}", highlight=False, soft_wrap=True, markup=False)
 
 
 def _parser() -> argparse.ArgumentParser:

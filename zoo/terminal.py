@@ -40,7 +40,23 @@ def fitting(table: Table, spare: Sequence[str]) -> Table:
     return table
 
 
-def wanted(screen: Console, table: Table) -> int:
+def print_whole(screen: Console, *layouts: Table) -> None:
+    """The first that fits, else the last: a terminal then breaks its lines, and nothing is cut away."""
+    found = next((table for table in layouts if fit(screen, [table])), None)
+    if found is not None:
+        screen.print(found)
+        return
+    last = layouts[-1]
+    last.box = None  # a rule would be broken too
+    Console(highlight=False, width=_wanted(screen, last)).print(last)
+
+
+def fit(screen: Console, tables: Sequence[Table]) -> bool:
+    """Whether none would be broken."""
+    return max(_wanted(screen, table) for table in tables) <= screen.width
+
+
+def _wanted(screen: Console, table: Table) -> int:
     """The width that it would like to have."""
     return Measurement.get(screen, screen.options.update(width=1000), table).maximum
 

@@ -16,15 +16,13 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-from rich.console import Console
 from rich.markup import escape
 
 from analysis.drawing import page
 from analysis.drawing.style import SCREEN, STYLES, Style
 from analysis.figures import gallery
-from analysis.statistics.table import whole
 from zoo.results.reading import INCOMPLETE
-from zoo.terminal import command, console, slim
+from zoo.terminal import command, console, print_whole, slim
 
 ALL = "all"
 
@@ -114,11 +112,11 @@ def _make(
 def _print(picture: gallery.Picture, paths: list[Path]) -> None:
     for table in picture.tables.values():
         _table(table)
-    console = Console()
+    screen = console()
     for line in picture.says:
-        console.print(line, highlight=False, markup=False)
+        screen.print(line, markup=False, soft_wrap=not screen.is_terminal)
     for path in paths:
-        console.print(f"wrote {path}", highlight=False, soft_wrap=True, markup=False)
+        screen.print(f"wrote {path}", soft_wrap=True, markup=False)
 
 
 def _table(rows: pd.DataFrame) -> None:
@@ -128,7 +126,7 @@ def _table(rows: pd.DataFrame) -> None:
         shown.add_column(column, no_wrap=True)
     for row in rows.to_dict("records"):
         shown.add_row(*(_field(row[name]) for name in columns))
-    whole(shown).print(shown)
+    print_whole(console(), shown)
 
 
 def _field(value: object) -> str:

@@ -33,10 +33,9 @@ from analysis.statistics.area import area
 from analysis.statistics.frontier import takes_part
 from analysis.statistics.points import points
 from analysis.statistics.seeds import solved
-from analysis.statistics.table import whole
 from analysis.statistics.uncertainty import at_chosen
 from zoo.results import store
-from zoo.terminal import command, fitting, slim
+from zoo.terminal import command, console, fitting, print_whole, slim
 
 ABOUT = ["load", "series", "d_model", "knobs", "state_resident"]
 SHOWN = {
@@ -175,11 +174,11 @@ def _print(frame: pd.DataFrame, columns: list[str], title: str) -> None:
     for row in frame.head(AT_MOST).to_dict("records"):
         table.add_row(*(escape(_word(row[name])) for name in columns))
     table = fitting(table, columns[:2:-1])  # the CSV has all
-    console = whole(table)
-    console.print(table)
+    screen = console()
+    print_whole(screen, table)
     if len(frame) > AT_MOST:
-        console.print(f"{len(frame) - AT_MOST} more in {title}.csv", style="dim")
-    console.print()
+        screen.print(f"{len(frame) - AT_MOST} more in {title}.csv", style="dim")
+    screen.print()
 
 
 def _word(value: object) -> str:

@@ -3,13 +3,12 @@
 import math
 
 import pandas as pd
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from analysis.statistics.axes import AXES
 from analysis.statistics.chance import MARGIN
-from zoo.terminal import console, slim, wanted
+from zoo.terminal import slim
 
 HEADS = {
     "resident": "resident\nstate",
@@ -35,14 +34,6 @@ def render(points: pd.DataFrame, *, axis: str = "resident", title: str = "") -> 
     if shared:
         table.caption = "all with: " + " ".join(f"{name}={lines[0][name]}" for name in shared)
     return table
-
-
-def whole(table: Table) -> Console:
-    """A console wide enough for the table: a narrow terminal breaks its lines, and nothing is cut away."""
-    screen = console()
-    if (width := wanted(screen, table)) > screen.width:
-        table.box, screen.width = None, width  # a rule would be broken too
-    return screen
 
 
 def _cells(row: dict, axis: str) -> dict[str, str]:

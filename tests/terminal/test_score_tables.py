@@ -6,7 +6,8 @@ import pytest
 from rich.console import Console
 
 from zoo import terminal
-from zoo.launch.score_tables import print_results, print_whole, result_table, slice_table, summary
+from zoo.launch.score_tables import print_results, result_table, slice_table, summary
+from zoo.terminal import print_whole
 
 
 def record(seed: int, accuracy: float | None, status: str = "ok", lr: float = 0.01) -> dict[str, Any]:

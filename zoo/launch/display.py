@@ -17,10 +17,10 @@ from rich.text import Text
 
 from zoo.config.cell import Cell, without_starts
 from zoo.launch.remaining import Remaining, duration, forecasts
-from zoo.launch.score_tables import MOST_ROWS, percent, print_results, print_whole, slice_table, summary
+from zoo.launch.score_tables import MOST_ROWS, percent, print_results, slice_table, summary
 from zoo.results.outcome import Failure
 from zoo.results.outcome import Progress as CellProgress
-from zoo.terminal import console, slim
+from zoo.terminal import console, print_whole, slim
 
 MOST_LINES = 30  # of running cells; a cluster runs more than a terminal is high
 WIDE = 100  # columns; a terminal with fewer has no room for a bar beside each cell

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from zoo.terminal import slim, wanted
+from zoo.terminal import fit, print_whole, slim
 
 WORDS = 44  # of a mixer's settings in a line of a table
 MOST_ROWS = 200  # of a sweep's table; nobody reads ten thousand, and they take a while
@@ -30,7 +30,7 @@ def print_results(screen: Console, records: Sequence[Record]) -> None:
         slices, name = _slices(own), f"task={task}" if len({task for task, _ in tasks}) > 1 else ""
         wide, size = [result_table(own, name=name)], len(slices)
         parts = [result_table(own, narrow=True, name=name)]
-        while size > 1 and not (_fit(screen, wide) or _fit(screen, parts)):
+        while size > 1 and not (fit(screen, wide) or fit(screen, parts)):
             size = -(-size // 2)
             cuts = [slices[i : i + size] for i in range(0, len(slices), size)]
             wide = parts = [result_table(own, True, name, cut) for cut in cuts]
@@ -93,19 +93,6 @@ def slice_table(record: Record) -> Table:
         counts = percent(entry["accuracy"]), loss, str(entry["answers"]), str(entry["rows"])
         table.add_row(entry["split"], *which, *counts, *[percent(entry["coverage"])] * bounded)
     return table
-
-
-def print_whole(screen: Console, *layouts: Table) -> None:
-    """The first that fits, else the last: a terminal then breaks its lines, and nothing is cut away."""
-    fits = next((table for table in layouts if _fit(screen, [table])), None)
-    if fits is not None:
-        screen.print(fits)
-    else:
-        Console(highlight=False, width=wanted(screen, layouts[-1])).print(layouts[-1])
-
-
-def _fit(screen: Console, tables: Sequence[Table]) -> bool:
-    return max(wanted(screen, table) for table in tables) <= screen.width
 
 
 def percent(value: float | None) -> str:
