@@ -238,7 +238,7 @@ def _report(shown: Pareto, paths: list[Path]) -> None:
     caption = figure.caption(shown.points, shown.loads[0].slices)
     screen.print(caption, style="dim", markup=False, soft_wrap=not screen.is_terminal)
     for path in paths:
-        screen.print(f"wrote {path}", highlight=False, soft_wrap=True, markup=False)
+        screen.print(f"wrote {path}", soft_wrap=True, markup=False)
 
 
 def _parser() -> argparse.ArgumentParser:

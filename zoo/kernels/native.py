@@ -89,6 +89,12 @@ def side_by_side(run: Callable[[int, slice], Any], members: int, rows: int) -> l
         return list(pool.map(lambda share: run(*share), shares))
 
 
+def drawn(*sizes: tuple[int, ...]) -> list[Tensor]:
+    """Normal numbers in float32, whatever the default is; the same in each process."""
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(size, generator=generator, dtype=torch.float32) for size in sizes]
+
+
 def _outputs_and_gradients(form: Form, inputs: Sequence[Tensor]) -> list[Tensor]:
     outputs = form(*inputs)
     outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from zoo.kernels.folding import Folding
 from zoo.kernels.gated_linear_attention.chunked import gated_linear_attention_chunked
-from zoo.kernels.native import Native, side_by_side
+from zoo.kernels.native import Native, drawn, side_by_side
 
 BLOCK = 16  # Q
 
@@ -94,10 +94,8 @@ def _by_time(like: Tensor) -> Tensor:
 
 def _inputs() -> list[Tensor]:
     """Of sizes that are no multiple of what a register holds."""
-    drawn = torch.Generator().manual_seed(0)
     B, H, T, K, V = 2, 3, 2 * BLOCK + 5, 5, 19
-    sizes = (B, H, T, K), (B, H, T, K), (B, H, T, V), (B, H, T, K), (B, H, K, V)
-    q, k, v, log_decay, state = (torch.randn(size, generator=drawn, dtype=torch.float32) for size in sizes)
+    q, k, v, log_decay, state = drawn((B, H, T, K), (B, H, T, K), (B, H, T, V), (B, H, T, K), (B, H, K, V))
     return [q, k, v, -log_decay.abs(), state]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from zoo.kernels.native import Native, side_by_side
+from zoo.kernels.native import Native, drawn, side_by_side
 from zoo.kernels.selective_scan.differentiable import differentiable
 from zoo.kernels.selective_scan.fused_loop import selective_scan_fused_loop
 
@@ -57,10 +57,8 @@ def _backward(
 
 def _inputs() -> list[Tensor]:
     """Of sizes that are no multiple of what a register holds."""
-    drawn = torch.Generator().manual_seed(0)
     B, T, D, N = 3, 2 * BLOCK + 5, 19, 3
-    sizes = (B, T, D), (B, T, D), (D, N), (B, T, N), (B, T, N), (B, D, N)
-    x, dt, A, *others = (torch.randn(size, generator=drawn, dtype=torch.float32) for size in sizes)
+    x, dt, A, *others = drawn((B, T, D), (B, T, D), (D, N), (B, T, N), (B, T, N), (B, D, N))
     return [x, dt.sigmoid(), -A.exp(), *others]
 
 

@@ -34,8 +34,9 @@ def short_conv(
     float32, and y has the dtype of x.
     """
     inputs = (x, weight, bias, tail)
-    few = "shifted" if native.unfit(*inputs) else "native"
-    return OP.run(few if len(weight) <= FEW_TAPS else "grouped", *inputs)
+    if len(weight) > FEW_TAPS:
+        return OP.run("grouped", *inputs)
+    return OP.run("shifted" if native.unfit(*inputs) else "native", *inputs)
 
 
 __all__ = [

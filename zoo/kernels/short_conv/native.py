@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from zoo.kernels.native import Native, side_by_side
+from zoo.kernels.native import Native, drawn, side_by_side
 from zoo.kernels.short_conv.shifted import differentiable, short_conv_shifted
 
 
@@ -55,12 +55,8 @@ def _backward(past: Tensor, weight: Tensor, grad: Tensor, lead: int) -> tuple[Te
 
 def _inputs() -> list[Tensor]:
     """Of sizes that are no multiple of what a register holds."""
-    drawn = torch.Generator().manual_seed(0)
     B, T, C, K = 3, 9, 19, 4
-    return [
-        torch.randn(size, generator=drawn, dtype=torch.float32)
-        for size in ((B, T, C), (K, C), (C,), (B, K - 1, C))
-    ]
+    return drawn((B, T, C), (K, C), (C,), (B, K - 1, C))
 
 
 short_conv_native = differentiable(_forward, _backward)
