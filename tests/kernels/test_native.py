@@ -205,7 +205,7 @@ def test_a_library_that_computes_something_else_is_not_taken(
     assert right in text
     (tmp_path / "op").mkdir()
     (tmp_path / "op" / "native.c").write_text(text.replace(right, wrong))
-    shutil.copy(native.source.parents[1] / "power_of_two.h", tmp_path)
+    shutil.copy(native.source.parents[1] / "native.h", tmp_path)
     monkeypatch.setattr(native, "source", tmp_path / "op" / "native.c")
     assert "off the form in torch" in str(native.absent())
     assert ran().count("native") == 2

@@ -5,13 +5,7 @@
    their last dimension is contiguous.  y and the gradients have the strides of [B T H x], as contiguous memory.
    Value channels are the inner loops, side by side; a head's state stays in the nearest cache. */
 
-#include <string.h>
-
-#include "../power_of_two.h"
-
-#define SIDE_BY_SIDE _Pragma("omp simd")
-typedef const float *restrict in;
-typedef float *restrict out;
+#include "../native.h"
 
 static inline long place(const long *strides, long which, long b, long h, long t) {
     const long *s = strides + 3 * which;

@@ -1,11 +1,16 @@
-/* 2^x in float32, as loops can do it side by side: the fraction by a polynomial, the rest by the exponent's bits.
-
-   0 below -127, infinite above 128; NaN stays. */
+/* What the C of this package shares. */
 
 #include <stdint.h>
+#include <string.h>
+
+#define SIDE_BY_SIDE _Pragma("omp simd") /* a loop whose turns do not need each other */
+typedef const float *restrict in;
+typedef float *restrict out;
 
 #define LOG2_E 1.44269504f
 
+/* 2^x, as loops can do it side by side: the fraction by a polynomial, the rest by the exponent's bits.
+   0 below -127, infinite above 128; NaN stays. */
 static inline float power_of_two(float x) {
     x = x < -127.0f ? -127.0f : x;
     x = x > 128.0f ? 128.0f : x;
