@@ -13,3 +13,7 @@ python -m analysis.report       one page to explore a sweep in
 python -m analysis.expected     expected numbers against what a folder holds
 python -m analysis.loads        every point at every slice, as Markdown
 """
+
+from zoo import begins
+
+begins(__name__)

@@ -20,7 +20,7 @@ from zoo.results.atomic import DiskFull
 from zoo.results.environment import machine
 from zoo.results.home import WEIGHTS, shown
 from zoo.results.outcome import reason
-from zoo.terminal import FAILED, INTERRUPTED, OK, USAGE, say
+from zoo.terminal import FAILED, INTERRUPTED, OK, USAGE, command, say
 
 HELP = """Ask trained cells something new, without training them again.
 
@@ -245,4 +245,4 @@ def _table(one: Asked, asking: Question) -> tuple[Any, dict[str, str]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

@@ -1,6 +1,5 @@
 """How a results folder stands: `python -m zoo.status RESULTS`."""
 
-import sys
 import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections import Counter, defaultdict
@@ -17,7 +16,7 @@ from zoo.results import manifest
 from zoo.results.cell_status import OVER, STATES, Look, Standing, State
 from zoo.results.home import shown
 from zoo.results.reading import INCOMPLETE, left_out
-from zoo.terminal import INTERRUPTED, OK, USAGE, console, say, slim
+from zoo.terminal import INTERRUPTED, OK, USAGE, command, console, say, slim
 
 HELP = """How a results folder stands, read from its files alone: nothing is written, no scheduler is asked.
 
@@ -187,4 +186,4 @@ def _reports(look: Look, most: int | None, every: float) -> Iterator[Report]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(main)

@@ -1,8 +1,10 @@
 """What every command shares on a terminal: how it ends, console, tables without walls, families in order."""
 
+import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Sequence
-from signal import SIG_DFL, SIGPIPE, signal
 from typing import NoReturn, TypeVar
 
 from rich import box
@@ -113,8 +115,19 @@ def say(text: str, code: int) -> int:
 
 def command(main: Callable[[], int | None]) -> NoReturn:
     """Exit with the code of `main` (None: 0).  Ctrl-C and `| head` end it without a traceback."""
-    signal(SIGPIPE, SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as zoo/__init__.py left it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.unraisablehook = _once_more
     try:
         sys.exit(main())
     except KeyboardInterrupt:
         sys.exit(say("interrupted", INTERRUPTED))
+
+
+def _once_more(dropped: "sys.UnraisableHookArgs") -> None:
+    """Python drops what a Ctrl-C raises in the callback of a weak reference (every import runs one)."""
+    if issubclass(dropped.exc_type, KeyboardInterrupt):
+        threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(dropped)

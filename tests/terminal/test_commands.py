@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from analysis.statistics import __main__
 from tests.analysis import fake
 from tests.command import OURS, ROOT
 from tests.terminal.screen import Screen, here
+from tests.test_interrupts import drop
 from zoo import archive, collect, plan, run, status, terminal
 from zoo.bench.__main__ import main as bench
 
@@ -183,18 +185,56 @@ def test_as_a_process_of_its_own(tmp_path: Path):
     assert "done in " in screen.text and "0/?" in screen.text
 
 
-def test_ctrl_c_ends_a_command_in_a_line(capsys: pytest.CaptureFixture[str]):
+def of_command(main: Callable[[], int]) -> object:
+    """The exit code; what it changes in the process is put back."""
+    kinds, hook = (signal.SIGPIPE, signal.SIGINT), sys.unraisablehook
+    before = [signal.getsignal(kind) for kind in kinds]
+    try:
+        with pytest.raises(SystemExit) as ended:
+            terminal.command(main)
+        return ended.value.code
+    finally:
+        sys.unraisablehook = hook
+        for kind, handler in zip(kinds, before, strict=True):
+            signal.signal(kind, handler)
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_ctrl_c_ends_a_command_in_a_line(dropped: bool, capsys: pytest.CaptureFixture[str]):
     def main() -> int:
-        raise KeyboardInterrupt
+        (drop if dropped else signal.raise_signal)(signal.SIGINT)
+        time.sleep(30)
+        return 0
 
-    before = signal.getsignal(signal.SIGPIPE)
-    with pytest.raises(SystemExit) as ended:
-        terminal.command(main)
-    signal.signal(signal.SIGPIPE, before)
-    assert ended.value.code == terminal.INTERRUPTED and capsys.readouterr().err == "interrupted\n"
+    assert of_command(main) == terminal.INTERRUPTED
+    assert capsys.readouterr().err == "interrupted\n"
 
 
-GO_ON = {"run.py", "status.py", "evaluate.py"}  # say more, or less, on Ctrl-C
+@pytest.mark.parametrize("module", ["zoo.plan", "analysis.pareto"])
+def test_ctrl_c_while_a_command_imports(module: str):
+    """It takes seconds where the disk is cold."""
+    package = module.partition(".")[0]
+    command = [sys.executable, "-X", "importtime", "-m", module, "--help"]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as it:
+        assert it.stderr is not None and it.stdout is not None
+        assert any(line.endswith(f"| {package}\n") for line in it.stderr)
+        it.send_signal(signal.SIGINT)
+        said = [line for line in it.stderr if not line.startswith("import time:")]
+        assert it.stdout.read() == ""
+    assert (it.returncode, said) == (-signal.SIGINT, [])
+
+
+def test_a_package_that_imports_zoo_hears_ctrl_c_itself(tmp_path: Path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").write_text("import zoo\n")
+    (tmp_path / "mine" / "go.py").write_text(
+        "import signal\nassert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-m", "mine.go"], cwd=tmp_path, env=environment, check=True, timeout=60)
+
+
+OF_ITS_OWN = {"run.py"}  # says more on Ctrl-C
 NO_COMMANDS = {"proof.py", "add_your_own_task.py"}  # a process of ours, a notebook
 
 
@@ -203,7 +243,7 @@ def test_every_command_ends_so():
     found = 0
     for path in (path for room in ("zoo", "analysis") for path in (ROOT / room).rglob("*.py")):
         _, asked, last = path.read_text().rpartition('\nif __name__ == "__main__":')
-        if asked and path.name not in GO_ON | NO_COMMANDS:
+        if asked and path.name not in OF_ITS_OWN | NO_COMMANDS:
             assert last.strip() in ("command(main)", "terminal.command(main)"), path
             found += 1
     assert found > 10
