@@ -14,8 +14,8 @@ ROOT = Path(__file__).parent.parent
 COMMANDS = "__main__"  # of a room: a command, above all rooms
 # The lowest floor first.  A room may import what stands on the floors below it, and its own modules.
 FLOORS = (
-    ("zoo", "zoo.checks", "zoo.counter_rng", "zoo.foreign", "zoo.interrupts", "zoo.state", "analysis"),
-    ("zoo.terminal", "zoo.stacked"),
+    ("zoo", "zoo.checks", "zoo.counter_rng", "zoo.foreign", "zoo.interrupts", "zoo.state"),
+    ("zoo.terminal", "zoo.stacked", "analysis"),
     ("zoo.config", "zoo.kernels"),
     ("zoo.results", "zoo.tasks", "zoo.mixers"),
     ("zoo.blocks", "zoo.archive", "zoo.collect", "zoo.status", "analysis.records"),
