@@ -2,6 +2,7 @@
 
 import math
 from functools import cache
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -229,8 +230,31 @@ def test_each_leaf_of_the_model_changes_it():
     assert torch.equal(plain.logits(plain(ids(4))), plain(ids(4)) @ plain.embedding.T)
 
 
-def test_a_redrawn_model_has_the_references_linear_layers_and_its_own_everything_else():
-    layers = layers_of("h3") * 2
+# The mixers of the reference's figures: its last projection (HazyResearch/zoology, d88d6f5)
+# is drawn smaller where it is called out_proj.
+REDRAWN = {
+    "attention": True,  # out_proj
+    "sliding_window": True,
+    "hyena": True,
+    "bigbird": True,
+    "scatterbrain": True,
+    "nystromformer": True,
+    "based": False,  # proj_o
+    "h3": False,  # output_linear
+    "rwkv4": False,  # output
+    "deltanet": False,  # o_proj
+    "gated_deltanet": False,
+    "gla": False,
+    "ttt_linear": False,
+    "nsa": False,  # combine_heads
+}
+
+
+@pytest.mark.parametrize(("mixer", "small"), REDRAWN.items())
+def test_a_redrawn_model_has_the_references_linear_layers_and_its_own_everything_else(
+    mixer: str, small: bool
+):
+    layers = layers_of(mixer)
     own, redrawn = (model_from_config(config(layers, redraw=redraw), VOCAB) for redraw in (False, True))
     linear = {name for name, part in own.named_modules() if isinstance(part, nn.Linear)}
     kept = dict(own.named_parameters())
@@ -241,11 +265,11 @@ def test_a_redrawn_model_has_the_references_linear_layers_and_its_own_everything
         elif kind == "bias":
             assert not parameter.any()
         else:
-            std = 0.02 / math.sqrt(2 * len(layers)) if part.endswith(".out_proj") else 0.02
+            last = small and part.endswith(".out_proj")
+            std = 0.02 / math.sqrt(2 * len(layers)) if last else 0.02
             assert parameter.std().item() == pytest.approx(std, rel=0.25), name
-    assert len({p.sum().item() for n, p in redrawn.named_parameters() if "qkv_proj.weight" in n}) == len(
-        layers
-    )
+    drawn = [part.weight for part in redrawn.modules() if isinstance(part, nn.Linear)]
+    assert drawn and not any(torch.equal(a, b) for a, b in combinations(drawn, 2))
 
 
 def test_gradients_reach_every_parameter_of_a_tied_and_an_untied_model():

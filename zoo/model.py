@@ -125,15 +125,17 @@ def share(mixers: Iterable[Mixer]) -> None:
 
 @torch.no_grad()
 def redrawn(mixer: Mixer, std: float, n_layers: int) -> None:
-    """Every linear layer from N(0, std), without a bias; one called out_proj with sqrt(2 n_layers) less.
+    """Every linear layer from N(0, std), without a bias; of mixers with `small_out`, out_proj with
+    sqrt(2 n_layers) less.
 
     As the reference of the MQAR figures does (Zoology's `_init_weights`) to all that stands in its own block,
-    whatever the mixer's authors drew.
+    whatever the mixer's authors drew.  It goes by the name: Based, H3, the delta rules and others call their
+    last projection otherwise there, and have it as large as the rest.
     """
     for name, layer in mixer.named_modules():
         if isinstance(layer, nn.Linear):
-            last = name.rpartition(".")[2] == "out_proj"
-            nn.init.normal_(layer.weight, std=std / math.sqrt(2 * n_layers) if last else std)
+            small = mixer.small_out and name.rpartition(".")[2] == "out_proj"
+            nn.init.normal_(layer.weight, std=std / math.sqrt(2 * n_layers) if small else std)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
 

@@ -30,6 +30,8 @@ class Attention(Mixer[State]):
     dropout: share of the weights that training zeroes (0.1 in that reference).
     """
 
+    small_out = True
+
     def __init__(
         self,
         *,

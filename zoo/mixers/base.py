@@ -35,10 +35,12 @@ class Mixer(nn.Module, ABC, Generic[State]):
     causal: outputs never depend on later inputs.
     exact_decode: `extend` from a state reproduces `forward` (the split law).
     A mixer that sets either to False on an instance must have tests that expect the law to fail.
+    small_out: model.redraw draws `out_proj` smaller, by the depth.
     """
 
     causal: bool = True
     exact_decode: bool = True
+    small_out: bool = False  # true where the reference of the MQAR figures calls its last projection so too
     reads: tuple[str, ...] = ()  # of other layers: see Linked
     leaves: tuple[str, ...] = ()
 

@@ -36,6 +36,8 @@ class BigBird(Mixer[State]):
     blocks and 2 blocks each of global and random tokens.  Other settings as in `zoo.mixers.attention`.
     """
 
+    small_out = True
+
     def __init__(
         self,
         *,

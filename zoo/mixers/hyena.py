@@ -87,6 +87,8 @@ class Hyena(Mixer[State]):
     decay: after which fractions of max_len the window has fallen to 0.01, fastest and slowest channel.
     """
 
+    small_out = True
+
     def __init__(
         self,
         *,

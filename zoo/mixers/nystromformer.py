@@ -39,6 +39,7 @@ class Nystromformer(Mixer[State]):
 
     causal = False
     exact_decode = False
+    small_out = True
 
     def __init__(
         self,

@@ -40,6 +40,8 @@ class ScatterBrain(Mixer[State]):
     Logits and sums are kept in float32 at least, the sums as `zoo.mixers.log_sums` has them.
     """
 
+    small_out = True
+
     def __init__(
         self,
         *,

@@ -33,6 +33,8 @@ class SlidingWindow(Mixer[State]):
     Other settings as in `zoo.mixers.attention`.
     """
 
+    small_out = True
+
     def __init__(
         self,
         *,
