@@ -254,7 +254,7 @@ REDRAWN = {
 def test_a_redrawn_model_has_the_references_linear_layers_and_its_own_everything_else(
     mixer: str, small: bool
 ):
-    layers = layers_of(mixer)
+    layers = [layer | ({"n_layers": 4} if "n_layers" in layer else {}) for layer in layers_of(mixer) * 2]
     own, redrawn = (model_from_config(config(layers, redraw=redraw), VOCAB) for redraw in (False, True))
     linear = {name for name, part in own.named_modules() if isinstance(part, nn.Linear)}
     kept = dict(own.named_parameters())

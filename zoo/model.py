@@ -134,7 +134,7 @@ def redrawn(mixer: Mixer, std: float, n_layers: int) -> None:
     """
     for name, layer in mixer.named_modules():
         if isinstance(layer, nn.Linear):
-            small = mixer.small_out and name.rpartition(".")[2] == "out_proj"
+            small = mixer.small_out and name == "out_proj"
             nn.init.normal_(layer.weight, std=std / math.sqrt(2 * n_layers) if small else std)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
