@@ -43,26 +43,19 @@ lint: setup  ## format, lint, types
 # one thread, and the cells that the tables are about
 ONE := OMP_NUM_THREADS=1 $(BIN)/python
 FIG2 := task=mqar_based optim=zoology --out benchmarks/tables
+LONG := task=mqar_single task.seq_len=256 task.num_kv_pairs=64 task.vocab_size=8192 optim.batch_size=32 lr=0.001
 
 bench: setup  ## the tables of benchmarks/ (an hour on an idle machine)
 	$(ONE) -m zoo.bench train -m mixer=attention,based d_model=64,128 lr=0.001 $(FIG2)
+	$(ONE) -m zoo.bench train -m 'mixer=glob(*)' --forms zoo $(LONG) --out benchmarks/tables/mixers
 	$(ONE) -m zoo.bench head $(FIG2)
 	$(ONE) -m zoo.bench data $(FIG2)
+	$(ONE) -m zoo.bench data -m 'task=glob(*)' max_examples=20000 --out benchmarks/tables/tasks
 	$(ONE) -m zoo.bench prefill -m mixer=attention,based $(FIG2)
 	$(ONE) -m zoo.bench decode -m mixer=attention,based $(FIG2)
 	$(ONE) -m zoo.bench startup $(FIG2)
 	$(ONE) -m zoo.bench ops --out benchmarks/tables
 	$(ONE) -m zoo.bench population -m mixer=attention,based,mamba2 d_model=16,64 optim.batch_size=4,64 --out benchmarks/tables
-	$(BIN)/python -m benchmarks.mixers --threads 1 --sizes long --out benchmarks/tables/mixers.md
-	$(BIN)/python -m benchmarks.tasks --out benchmarks/tables/tasks.md
-	$(BIN)/python -m benchmarks.forgetting --out benchmarks/tables/forgetting.md
-	$(ONE) -m benchmarks.context --out benchmarks/tables/context.md
-	$(BIN)/python -m benchmarks.context_picture benchmarks/tables/context.csv --out docs/figures/context.png
-	$(BIN)/python -m benchmarks.compose --out benchmarks/tables/compose.md
-	$(BIN)/python -m benchmarks.scale --out benchmarks/tables/scale.md
-	$(BIN)/python -m benchmarks.launcher --out benchmarks/tables/launcher.md
-	$(BIN)/python -m benchmarks.kernels_offline --jobs 2 --note --out results/kernels_offline.md
-	$(BIN)/python -m benchmarks.report --out benchmarks/tables/report.md
 
 docs: setup  ## what is made by running: docs/mixers.md, tasks.md, state.md, independence.md, the notebooks' outputs (minutes)
 	$(BIN)/python -m zoo.mixers --markdown > docs/mixers.md

@@ -9,9 +9,9 @@ The CSV has one row a claim.  Lines that start with # are comments.  Its columns
     behind    the same for the other
     slice     "seq_len=64,num_kv_pairs=8", or "mean" for the unweighted mean of all test slices
 
-Equal seeds share data and order, so scores come in pairs.  p is exact (`analysis.statistics.paired`) and
-two-sided; Holm's correction is over the claims of the file.  A claim holds where the mean difference is
-positive and the corrected p is at most .05.
+Equal seeds share data and order, so scores come in pairs.  p is of a two-sided permutation test, exact up to
+14 pairs, from 16,384 random exchanges beyond; Holm's correction is over the claims of the file.  A claim
+holds where the mean difference is positive and the corrected p is at most .05.
 
 Exit code: 0; 1 when nothing can be read; 3 when some records cannot be.
 """
@@ -29,7 +29,7 @@ from analysis.records import cells, written
 from analysis.records.readable import readable
 from analysis.records.where import where
 from analysis.statistics import learning_rate
-from analysis.statistics.paired import compare, holm
+from analysis.statistics.paired import EXACT, compare, holm, least_p
 from zoo.results.reading import left_out
 from zoo.terminal import command, console, print_whole, slim
 
@@ -83,6 +83,16 @@ def render(checked: pd.DataFrame) -> Table:
     return table
 
 
+def _test(checked: pd.DataFrame) -> str:
+    """Say which test it was, and how small its p can be with so few seeds."""
+    pairs = max(checked["pairs"].tolist())
+    how = "exact" if pairs <= EXACT else f"from {2**EXACT:,} random exchanges"
+    return (
+        f"p: two-sided permutation test over pairs of seeds, {how}; {pairs} pairs give no less than "
+        f"{least_p(pairs):.2g}. Holm: over {len(checked)} claims."
+    )
+
+
 def _number(value: float, form: str) -> str:
     """One seed has no interval and no test."""
     return "-" if math.isnan(value) else f"{value:{form}}"
@@ -104,6 +114,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     made = render(checked)
     print_whole(console(), made)
+    print(_test(checked))
     return left_out(*unread)
 
 

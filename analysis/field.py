@@ -34,7 +34,7 @@ STATE = 2700  # scalars: the smallest points of all mixers but attention have fe
 ALL = "attention"  # keeps all, and takes no part in ranks
 COLUMN = 0.09  # of a page's width
 KEPT = ["column", "series", "mixer", "family", "knobs", "state_resident", "accuracy", "low", "high"]
-KEPT += ["seed_accuracies", "chance", "rank", "of"]
+KEPT += ["seed_accuracies", "run_ids", "chance", "rank", "of"]
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -67,6 +67,9 @@ def beside(text: gallery.Study, recall: gallery.Study) -> pd.DataFrame:
     both = about.merge(gaps, on="point").merge(
         scores.merge(other, on="point"), on=SAME, suffixes=("", "_recall")
     )
+    cells = pd.concat([of_text, of_recall]).groupby("point")["run_id"].agg(" ".join)
+    pairs = zip(both["point"], both["point_recall"], strict=True)
+    both["run_ids"] = [f"{cells[text]} {cells[recall]}" for text, recall in pairs]
     return both.drop(columns=["point", "point_recall"]).sort_values("accuracy", ignore_index=True)
 
 

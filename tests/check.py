@@ -20,7 +20,7 @@ MOST = 12  # mixers whose variants are looked at too
 PYTHON = (sys.executable, "-m")
 LAWS = "tests/test_mixer_laws.py"
 TASKS = ("zoo/tasks/", "conf/task/", "tests/tasks/")
-TYPED = ("zoo/", "analysis/", "hydra_plugins/", "benchmarks/")  # as in pyproject.toml
+TYPED = ("zoo/", "analysis/", "hydra_plugins/")  # as in pyproject.toml
 EVERYWHERE = ("tests/registry.py", "tests/conftest.py", LAWS, "constraints.txt", "pyproject.toml")
 
 

@@ -20,7 +20,7 @@ gc.disable()  # until all is collected: to look through what is imported and sta
 LONGEST = (
     *("triton one", "tests/test_mixer_laws.py", "triton two", "kills"),
     "every mixer composed",
-    *("tests/test_launcher.py", "tests/analysis/test_notebook.py", "tests/bench/test_gpu_script.py"),
+    *("tests/test_launcher.py", "tests/analysis/test_notebook.py", "tests/bench/test_first.py"),
     *("terminal", "browser", "tests/test_interrupts.py", "tests/test_readme.py", "tests/test_every_leaf.py"),
 )
 

@@ -22,7 +22,8 @@ from zoo.mixers.base import Mixer
 from zoo.mixers.positions import rotate
 from zoo.mixers.projections import QueryKeyValue, stretch
 from zoo.model import build_model, model_from_config
-from zoo.training.train import begin
+from zoo.training import build as training
+from zoo.training.resume import resume
 
 COMPOSER = composer()
 TARGETS = ("query", "key", "value", "output")
@@ -190,12 +191,12 @@ def test_an_adapted_cell_is_a_cell_like_any_other(tmp_path: Path, monkeypatch: p
 def _goes_on(cell: Any, folder: Path) -> None:
     """From a checkpoint, without the start."""
     folder.mkdir()
-    begun = begin(cell, folder)
+    begun = resume(training.build(cell, folder))
     for parameter in begun.model.parameters():
         parameter.data.add_(1.0)
     begun.position.step = 1
     begun.save(begun.model.state_dict(), None, {}, None)
-    again = begin(cell, folder)
+    again = resume(training.build(cell, folder))
     assert again.position.fresh == begun.position.fresh
     named = dict(again.model.named_parameters())
     for name, parameter in begun.model.named_parameters():

@@ -1,4 +1,4 @@
-"""What README says of adding a mixer, done: one file and one yaml in a folder of one's own, no more."""
+"""What docs/extending.md says of adding a mixer, done: one file and one yaml in a folder of one's own."""
 
 import inspect
 import re
@@ -12,12 +12,12 @@ from tests.command import ROOT, SMALL, Zoo
 from tests.registry import cases
 from zoo.results import table
 
-README = (ROOT / "README.md").read_text()
+PAGE = (ROOT / "docs" / "extending.md").read_text()
 
 
 def block(first_line: str) -> str:
-    """The fenced block of README that begins with this line."""
-    (found,) = [text for text in re.findall(r"```\w+\n(.*?)```", README, re.S) if text.startswith(first_line)]
+    """The fenced block of the page that begins with this line."""
+    (found,) = [text for text in re.findall(r"```\w+\n(.*?)```", PAGE, re.S) if text.startswith(first_line)]
     return found
 
 

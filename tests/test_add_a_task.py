@@ -1,4 +1,4 @@
-"""What README says of adding a task, done: one file and one yaml in a folder of one's own, no more."""
+"""What docs/extending.md says of adding a task, done: one file and one yaml in a folder of one's own."""
 
 from pathlib import Path
 

@@ -70,8 +70,7 @@ def test_a_sweep_file_is_refused_in_one_line(
     }
     (tmp_path / "sweeps").mkdir()
     (tmp_path / "sweeps" / "bad.yaml").write_text(texts[what])
-    monkeypatch.setattr(sweeps, "SWEEPS", tmp_path / "sweeps")
-    monkeypatch.setattr("zoo.config.compose.SWEEPS_PATH", f"zoo-sweeps://{tmp_path / 'sweeps'}")
+    monkeypatch.setattr(sweeps, "SWEEPS_PATH", f"zoo-sweeps://{tmp_path / 'sweeps'}")
     code, out, err = zoo("-m", *SMALL, "sweep=bad")
     assert says[what] in err
     assert (code, out, len(err.splitlines())) == (2, "", 1)

@@ -4,7 +4,6 @@ import copy
 import re
 import sys
 import time
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,9 @@ from omegaconf import OmegaConf, open_dict
 
 from tests.command import ROOT, TOYS
 from zoo import run
-from zoo.config import hydra_private
 from zoo.config.cell import Cell
+from zoo.config.command_line import parser
 from zoo.config.compose import composer
-from zoo.config.hydra_private import WRITTEN_FOR, Loader
 from zoo.config.paths import CONF
 from zoo.launch import sweep
 
@@ -187,47 +185,51 @@ def test_a_folder_of_ones_own_adds_names(tmp_path: Path):
     assert mine.config["mixer"]["window"] == 5
 
 
-def test_hydras_private_parts_are_those_of_the_version_that_they_were_written_for():
-    """Of another version: read hydra_private.py beside it, then raise WRITTEN_FOR and pyproject.toml."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert hydra.__version__ == WRITTEN_FOR == "1.3.8", "hydra_private.py was written for another hydra-core"
-    assert f"hydra-core=={WRITTEN_FOR}" in project["dependencies"]
+def test_nothing_touches_hydras_private_parts():
+    files = [path for top in ("zoo", "hydra_plugins", "analysis") for path in (ROOT / top).rglob("*.py")]
+    assert not [path for path in files if re.search(r"(from|import) hydra\._", path.read_text())]
 
 
-def test_one_module_alone_touches_hydras_private_parts():
-    files = [
-        path
-        for top in ("zoo", "hydra_plugins", "analysis", "benchmarks")
-        for path in (ROOT / top).rglob("*.py")
-    ]
-    touching = [path.name for path in files if re.search(r"(from|import) hydra\._", path.read_text())]
-    assert touching == ["hydra_private.py"]
+@pytest.mark.parametrize(
+    "flag", ["--cfg job", "-c hydra", "-cn x", "--info", "-i plugins", "-r", "--package a.b"]
+)
+def test_every_flag_of_hydras_is_read_as_hydra_reads_it(flag: str):
+    from hydra._internal.utils import get_args_parser
+
+    words = ["mixer=based", "-m", "-cd", "here", *flag.split()]
+    assert vars(parser().parse_args(words)) == vars(get_args_parser().parse_args(words))
+    assert {*parser()._option_string_actions} == {*get_args_parser()._option_string_actions}
 
 
 @pytest.mark.parametrize("words", [["mixer=sliding_window"], ["-m", "mixer=sliding_window", "seed=0,1"]])
 def test_a_command_composes_each_choice_of_yamls_once(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """A cell: for itself and for the other layer of its pattern.  A sweep: for its sweeper, whole."""
+    """All but the mixer, for a cell and for the layers of its pattern; a sweep: for its sweeper, too."""
     composed: list[list[str]] = []
-    whole: list[list[str]] = []
-    for place, name, noted in ((hydra_private, "composed", composed), (Loader, "load_configuration", whole)):
-        monkeypatch.setattr(place, name, _noting(getattr(place, name), noted))
+    loader = type(COMPOSER.loader)
+    monkeypatch.setattr(loader, "load_configuration", _noting(loader.load_configuration, composed))
     monkeypatch.setattr(run, "run_one", lambda composer, words: composer.cell(words))
     monkeypatch.setattr(sweep, "run_sweep", lambda composer, batch, workers: [*map(composer.cell, batch)])
     monkeypatch.setattr(sys, "argv", ["zoo.run", *words])
     assert run.main() == 0
-    bases = [["mixer=sliding_window"], ["mixer=base_conv"]]
-    assert composed == bases
-    assert whole == ([words[1:]] if words[0] == "-m" else [])
+    assert composed == ([words[1:]] if words[0] == "-m" else []) + [["~mixer"]]
 
 
 def _noting(compose: Callable[..., Any], noted: list[list[str]]) -> Callable[..., Any]:
-    def and_composing(loader: Loader, config_name: str, overrides: list[str], **how: Any) -> Any:
+    def and_composing(loader: Any, config_name: str, overrides: list[str], **how: Any) -> Any:
         noted.append(overrides)
         return compose(loader, config_name, overrides, **how)
 
     return and_composing
+
+
+def test_a_yaml_that_says_something_about_the_mixer_is_composed_whole(tmp_path: Path):
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\nmixer: {window: 5}\n")
+    its = composer(tmp_path)
+    assert its.cell(["experiment=mine", "mixer=sliding_window"]).config["mixer"]["window"] == 5
+    assert its.cell(["mixer=sliding_window"]).config["mixer"]["window"] == 8
 
 
 def test_a_yaml_s_mistake_about_hydra_is_found_though_hydra_s_part_is_left_out(tmp_path: Path):

@@ -26,7 +26,7 @@ FLOORS = (
     ("zoo.launch", "zoo.bench", "analysis.figures", "analysis.loads"),
     ("zoo.run", "zoo.plan", "zoo.evaluate", "hydra_plugins", "analysis.field", "analysis.recall_gap"),
     (COMMANDS,),
-    ("benchmarks", "analysis.notebooks"),
+    ("analysis.notebooks",),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
@@ -34,7 +34,7 @@ FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 def _modules(root: Path) -> dict[str, Path]:
     """Dotted name -> file, of all that is no test."""
     found = {}
-    for top in ("zoo", "analysis", "hydra_plugins", "benchmarks"):
+    for top in ("zoo", "analysis", "hydra_plugins"):
         for path in (root / top).rglob("*.py"):
             parts = path.relative_to(root).with_suffix("").parts
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path

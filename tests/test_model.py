@@ -9,11 +9,13 @@ import pytest
 import torch
 from hydra.utils import instantiate
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from tests.registry import WIDTH, Case, block_yaml, cases, held, mixer_yaml, settings
 from zoo.blocks.base import Block, Stream
 from zoo.instantiate import make
 from zoo.mixers.base import Beside, Linked, Mixer, Seq
+from zoo.mixers.cache import FILLED
 from zoo.model import SequenceModel, model_from_config, placed, seeded
 from zoo.state import StateSize, peak
 
@@ -96,6 +98,19 @@ def test_the_models_state_is_what_its_layers_hold(name: str):
         size = model.state_size(length)
         assert sum(held(layer) for layer in state.layers) == size.resident
         assert size.resident == sum(mixer.state_size(length).resident for mixer in model.mixers)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", NAMES)
+def test_a_state_keeps_no_more_memory_alive_than_it_holds(name: str):
+    """After a prefill and one more token; a cache that grows in place may have room for as much again."""
+    _, state = model_of(name).extend(ids(20))
+    for _ in range(2):
+        tensors = [leaf for leaf in tree_leaves(state.layers) if isinstance(leaf, Tensor)]
+        stored = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+        room = 3 if any(getattr(t._base, FILLED, 0) for t in tensors) else 1
+        assert sum(stored.values()) <= room * sum(t.numel() * t.element_size() for t in tensors)
+        _, state = model_of(name).extend(ids(1), state)
 
 
 @pytest.mark.parametrize("name", NAMES)

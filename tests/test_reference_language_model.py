@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from tests.registry import composer
 from zoo.config import command_line
-from zoo.config.hydra_private import command_line_parser
 from zoo.mixers.attention import Attention
 from zoo.mixers.base import Mixer
 from zoo.model import SequenceModel, model_from_config
@@ -26,7 +25,7 @@ PLAIN = ("mamba", "mamba2")
 
 def cells() -> dict[str, list[str]]:
     """The first cell of each mixer of the figure, as words."""
-    args = command_line_parser().parse_args(["-m", "sweep=based_fig2"])
+    args = command_line.parser().parse_args(["-m", "sweep=based_fig2"])
     rows, _ = command_line.spanned(COMPOSER, args)
     return {next(word for word in row if word.startswith("mixer="))[6:]: row for row in reversed(rows)}
 

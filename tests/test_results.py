@@ -1,5 +1,6 @@
 """The record on disk: what load() gives back, and what it says of a folder it cannot read."""
 
+import json
 import math
 import re
 from pathlib import Path
@@ -188,3 +189,18 @@ def test_a_cut_off_checkpoint_is_refused(tmp_path: Path):
     (tmp_path / "last.ckpt").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match=r"last.ckpt is not a complete checkpoint: delete it"):
         store.check_checkpoint(tmp_path)
+
+
+def test_a_record_says_when_its_cell_began_and_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cell that goes on from a checkpoint keeps its beginning; one that starts anew has another."""
+    times = iter(f"2026-11-24T00:00:0{i}Z" for i in range(9))
+    monkeypatch.setattr(store, "_now", lambda: next(times))
+    store.begin(tmp_path, "", {})
+    (tmp_path / "last.ckpt").touch()
+    store.begin(tmp_path, "", {})
+    store.finish(tmp_path, {})
+    written = json.loads((tmp_path / "result.json").read_text())
+    assert (written["began"], written["ended"]) == ("2026-11-24T00:00:00Z", "2026-11-24T00:00:01Z")
+    (tmp_path / "last.ckpt").unlink()
+    store.begin(tmp_path, "", {})
+    assert json.loads((tmp_path / "env.json").read_text())["began"] == "2026-11-24T00:00:02Z"

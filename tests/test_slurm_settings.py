@@ -7,12 +7,11 @@ import pytest
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from benchmarks.no_work import untrained
+from tests.analysis import fake
 from tests.command import SMALL, TOYS, Zoo
 from zoo.config.compose import composer
 from zoo.config.paths import CONF
 from zoo.launch.display import SweepDisplay
-from zoo.launch.run_cell import record
 from zoo.launch.slurm import cluster
 from zoo.launch.slurm import follow as follow_module
 from zoo.launch.slurm.cluster import ENDED, Job, complaint
@@ -23,6 +22,7 @@ from zoo.launch.slurm.submit import arrays
 from zoo.results import lease, store
 
 COMPOSER = composer(TOYS)
+RECORD = fake.records(seeds=1)[0]  # of a cell of no interest
 CELLS = [COMPOSER.cell([*SMALL, "mixer=sliding_window"])]
 
 
@@ -204,7 +204,7 @@ def test_a_job_that_has_ended_says_nothing_of_its_cell(
     (cell,) = CELLS
     cell.folder.mkdir(parents=True)
     if recorded:
-        store.finish(cell.folder, record(cell, untrained(cell, cell.folder)))
+        store.finish(cell.folder, RECORD | {"run_id": cell.run_id})
     ledger = Ledger.new(cell.folder.parent, [CELLS], {})
     jobs = [] if state == "gone" else [Job(ledger.job_name(0), "7", state, "None")]
     monkeypatch.setattr(cluster, "jobs", lambda names: jobs)
@@ -231,7 +231,7 @@ def test_what_another_driver_has_taken_up_has_not_failed(tmp_path: Path, monkeyp
         if len(asked) == 1:
             raise cluster.NoAnswer("squeue did not answer")  # nothing follows from that
         if len(asked) == 4:
-            store.finish(cell.folder, record(cell, untrained(cell, cell.folder)))
+            store.finish(cell.folder, RECORD | {"run_id": cell.run_id})
         return []
 
     monkeypatch.setattr(cluster, "jobs", jobs)

@@ -16,7 +16,8 @@ from zoo.launch.display import words_apart
 from zoo.launch.sweep import _in_order, waves
 from zoo.results import store
 from zoo.results.outcome import Failure
-from zoo.training.train import begin
+from zoo.training.build import build
+from zoo.training.resume import resume
 
 COMPOSER = composer()
 WORDS = "start={experiment:smoke,d_model:16,task.vocab_size:128,mixer:attention}"
@@ -95,7 +96,7 @@ def test_one_command_trains_what_is_missing(
 def test_it_begins_where_the_other_ended(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(trained)
     before = library.load("results", records(trained)["attention"]["run_id"]).model.state_dict()
-    begun = begin(COMPOSER.cell(CHILD), tmp_path)
+    begun = resume(build(COMPOSER.cell(CHILD), tmp_path))
     after = begun.model.state_dict()
     assert begun.position.fresh == ["blocks.1.mixer.choice.summaries.landmark"]
     for name, tensor in before.items():

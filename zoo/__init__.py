@@ -19,8 +19,18 @@ def begins(package: str) -> None:
 begins(__name__)
 
 
+PARTS = ("bench", "blocks", "config", "evaluation", "kernels", "mixers", "model", "results", "tasks")
+
+
 def __getattr__(name: str) -> Any:
-    """`zoo.load` (zoo/evaluation/trained.py) needs torch, which `import zoo` alone does not pay for."""
+    """Import `zoo.load` and the parts of zoo when they are asked for: they need torch."""
     if name == "load":
         return import_module("zoo.evaluation.trained").load
+    if name in PARTS:
+        return import_module(f"zoo.{name}")
     raise AttributeError(f"module 'zoo' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List what is public."""
+    return sorted(["__version__", "load", *PARTS])

@@ -1,5 +1,7 @@
 """Ask trained cells something new: `python -m zoo.evaluate RUNS evaluation=NAME`."""
 
+import os
+import re
 import sys
 import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
@@ -39,6 +41,7 @@ The answers lie beside each record, in evaluations/; zoo.results.load_evaluation
 is not asked again.  Cells that diverged or are not finished are passed over.
 Exit code: 0; 1 when a cell could not be asked; 2 when the command cannot be run, and nothing was; 130."""
 HF = "hf="
+_TARGET = re.compile(r"_target_\W+([\w.]+\.\w+)")
 WEIGHTLESS = "train them with keep_weights=true rerun=true, or name the runs that have weights"
 
 
@@ -47,6 +50,7 @@ class Asked:
     """A question to one cell.  task: settings; None: its own.  path: where the answer goes."""
 
     folder: Path
+    record: dict[str, Any]
     cell: Cell
     task: dict[str, Any] | None
     head: dict[str, Any]
@@ -60,10 +64,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     runs = [Path(word) for word in args.words if _is_path(word)]
     words = [word for word in args.words if not _is_path(word) and not word.startswith(HF)]
     try:
+        if args.config_dir and not args.config_dir.is_dir():
+            raise ValueError(f"--config-dir (={args.config_dir}) must be a folder with yamls of your own.")
         asking = question(words, args.config_dir)
         if models:
             return _of_hugging_face(models, runs[0] if runs else Path("results"), asking)
-        asked = _asked(runs, asking)
+        asked = _asked(runs, asking, [*args.trust, *_named(args.config_dir)])
         return _answer(asked, asking)
     except HydraException as error:
         return say(first_line(error), USAGE)
@@ -87,12 +93,25 @@ def _parser() -> ArgumentParser:
     parser.add_argument(
         "--config-dir", type=Path, metavar="DIR", help="with evaluation/ and task/ of your own"
     )
+    parser.add_argument(
+        "--trust",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="import parts of it where a record names them; also what the yamls of --config-dir name",
+    )
     return parser
 
 
+def _named(config_dir: Path | None) -> list[str]:
+    """The modules that the yamls of --config-dir name, and with that trust."""
+    paths = config_dir.rglob("*.yaml") if config_dir else ()
+    return [name.rpartition(".")[0] for path in paths for name in _TARGET.findall(path.read_text())]
+
+
 def _is_path(word: str) -> bool:
-    """The name of a run may hold a =."""
-    return not word.startswith(HF) and ("=" not in word or Path(word).exists())
+    """The name of a run may hold a =, and a word may be longer than any name of a file."""
+    return not word.startswith(HF) and ("=" not in word or os.path.exists(word))
 
 
 def _of_hugging_face(models: Sequence[Path], results: Path, asking: Question) -> int:
@@ -124,7 +143,7 @@ def _of_hugging_face(models: Sequence[Path], results: Path, asking: Question) ->
     return OK
 
 
-def _asked(runs: Sequence[Path], asking: Question) -> list[Asked]:
+def _asked(runs: Sequence[Path], asking: Question, trusted: Sequence[str]) -> list[Asked]:
     """The question to every cell that can be asked, each checked as far as that costs no weights.
 
     ValueError, one line: no such folder, no cell, cells without weights, a task that is not theirs.
@@ -139,7 +158,7 @@ def _asked(runs: Sequence[Path], asking: Question) -> list[Asked]:
     if without:
         count = f"{len(without)} of {len(records)} runs have no weights"
         raise ValueError(f"{count}, such as {shown(without[0])}: {WEIGHTLESS}.")
-    return [_one(folder, record, asking) for folder, record in records.items()]
+    return [_one(folder, record, asking, trusted) for folder, record in records.items()]
 
 
 def _cells(path: Path) -> Iterator[Path]:
@@ -167,10 +186,10 @@ def _has_weights(folder: Path, record: dict[str, Any]) -> bool:
     return record.get("weights") is not None and (folder / WEIGHTS).is_file()
 
 
-def _one(folder: Path, record: dict[str, Any], asking: Question) -> Asked:
+def _one(folder: Path, record: dict[str, Any], asking: Question, trusted: Sequence[str]) -> Asked:
     from zoo.evaluation.trained import cell_of  # torch: seconds
 
-    cell = cell_of(folder, record)
+    cell = cell_of(folder, record, trusted)
     task = asking.task_of(cell)
     if task is not None:
         _check_vocabulary(folder, cell, task)
@@ -183,7 +202,18 @@ def _one(folder: Path, record: dict[str, Any], asking: Question) -> Asked:
         "machine": machine(),
     }
     path = evaluations.place(folder, asking.name, settings, record["weights"])
-    return Asked(folder, cell, task, head, path)
+    _check_place(path.parent)
+    return Asked(folder, record, cell, task, head, path)
+
+
+def _check_place(answers: Path) -> None:
+    """Refuse what the answers cannot be written to, before any is worked out."""
+    if answers.is_symlink() or (answers.exists() and not answers.is_dir()):
+        raise ValueError(
+            f"{shown(answers)} is a link or a file: move it away, answers lie in a folder there."
+        )
+    if not os.access(answers if answers.exists() else answers.parent, os.W_OK):
+        raise ValueError(f"{shown(answers)} cannot be written: copy the run to a folder of your own.")
 
 
 def _check_vocabulary(folder: Path, cell: Cell, task: dict[str, Any]) -> None:
@@ -230,12 +260,12 @@ def _table(one: Asked, asking: Question) -> tuple[Any, dict[str, str]]:
     import torch
 
     from zoo.evaluation.base import Evaluation
-    from zoo.evaluation.trained import load
+    from zoo.evaluation.trained import build
     from zoo.instantiate import make, task_of
     from zoo.training.process import surroundings
 
     evaluation = make(asking.settings, Evaluation)
-    trained = load(one.folder)
+    trained = build(one.folder, one.record, one.cell)
     if one.cell.trainer.accelerator == "gpu" and torch.cuda.is_available():
         trained.model.cuda()
     if one.task is not None:

@@ -4,7 +4,8 @@ A name is refused before it is imported where it cannot be such a class: no dott
 with an underscore, a module of Python's own library.  Every other name is imported, which runs its module,
 as `import` does: --config-dir runs the code that its yamls name.  What the import gives is called only if it
 is a subclass of the contract, or a class method of one (`MQAR.one_load`).  Inside a part, mixers, blocks,
-tasks and feature maps may be named; nothing else.
+tasks and feature maps may be named; nothing else.  A record says less: what it names has to be zoo's, or
+of a module that the user names beside it (`check_trusted`).
 """
 
 import functools
@@ -12,15 +13,19 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import Any
 
 from zoo.blocks.base import Block
 from zoo.checks import one_line, unknown
 from zoo.config.cell import Cell
+from zoo.foreign import visible
 from zoo.mixers.base import Mixer
 from zoo.mixers.feature_maps import FeatureMap
 from zoo.results.outcome import reason
+from zoo.results.source import targets
 from zoo.tasks.all_tokens import AllTokens
 from zoo.tasks.base import Task
 from zoo.tasks.limited import Limited
@@ -90,6 +95,41 @@ def target(name: Any, contract: Contract, path: str) -> Any:
             f"{rule} is no {_words(contract)}: it must be a subclass, such as my_module.MyClass."
         )
     return found
+
+
+def check_trusted(path: str, config: Mapping[str, Any], trusted: Iterable[str], results: Path) -> None:
+    """Refuse the config of a record whose parts are neither zoo's nor of a trusted module; import none.
+
+    path: of the config, for the message.  trusted: dotted names of modules or packages.  results: the folder
+    or archive that holds the record: what lies in it is never trusted.
+    """
+    groups = ("task", "block", "mixer", "model")
+    for name in dict.fromkeys(name for group in groups for name in targets(config.get(group))):
+        if name.startswith("zoo."):
+            continue
+        named = f"{visible(name)}, which is no part of zoo"
+        if not any(name.startswith(f"{module}.") for module in trusted):
+            raise ValueError(
+                f"{path} names {named}: what a record names is imported only where you name its module: "
+                f"trusted=[{visible(name.rpartition('.')[0])!r}] or on a command line --trust, --config-dir."
+            )
+        if any(place.is_relative_to(results.resolve()) for place in _places(name)):
+            raise ValueError(
+                f"{path} names {named} and lies in {visible(str(results))}: code beside records is never run."
+            )
+
+
+def _places(name: str) -> Iterator[Path]:
+    """The files and folders that importing a dotted name would run, found without running any."""
+    path, parts = None, name.split(".")
+    for n in range(1, len(parts) + 1):
+        spec = PathFinder.find_spec(".".join(parts[:n]), path)
+        if spec is None:
+            return
+        yield from (Path(place).resolve() for place in spec.submodule_search_locations or [spec.origin or ""])
+        path = spec.submodule_search_locations
+        if path is None:
+            return
 
 
 def _imported(name: str) -> Any:

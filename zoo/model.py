@@ -36,10 +36,11 @@ class ModelState(NamedTuple):
 
 def build_model(cell: Cell) -> "SequenceModel":
     """The model of a cell, with its initial weights, in its precision, and with its task's vocabulary."""
-    return _model_of(cell, task_of(cell))
+    return model_of(cell, task_of(cell))
 
 
-def _model_of(cell: Cell, task: Task) -> "SequenceModel":
+def model_of(cell: Cell, task: Task) -> "SequenceModel":
+    """Build the model of a cell for its task, with its initial weights and in its precision."""
     model = model_for(task, cell.config).to(weights_dtype(cell.trainer))
     if cell.adaptation:
         stretch(model, cell.adaptation.rope_scale)
@@ -61,7 +62,7 @@ def fresh_outline(cell: Cell) -> "SequenceModel":
     """An outline that the caller may change.  Its task is not made on "meta": it may read what it makes."""
     task = task_of(cell)
     with torch.device("meta"):
-        return _model_of(cell, task)
+        return model_of(cell, task)
 
 
 def model_for(task: Task, config: Mapping[str, Any]) -> "SequenceModel":

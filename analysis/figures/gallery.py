@@ -9,7 +9,7 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +23,7 @@ from analysis.drawing import page
 from analysis.drawing.style import SCREEN, Style, rc
 from analysis.records import readable
 from analysis.records.readable import as_csv
+from analysis.statistics import scored
 from zoo.results.evaluations import load_evaluations, load_of_others
 from zoo.results.store import Reading, curves, groups
 
@@ -185,7 +186,24 @@ def draw(name: str, study: Study, style: Style) -> Picture:
     module = find(name)
     _check_task(name, module, study)
     with matplotlib.rc_context(rc(style)):
-        return module.figure(study, style)
+        picture = module.figure(study, style)
+    return replace(picture, rows=with_run_ids(picture.rows, study))
+
+
+def with_run_ids(rows: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """Return the rows with a column run_ids: the cells behind each point, so that it leads to its records.
+
+    Rows that name their cells already stay as they are; models of others are no cells and have none.
+    """
+    keys = [key for key in (["point"], ["series", "d_model", "knobs"]) if set(key) <= set(rows)]
+    if {"run_id", "run_ids"} & set(rows) or not keys:
+        return rows
+    try:
+        known = scored.means(study.table)
+    except ValueError:  # no cells here, only models of others
+        return rows
+    cells = known.groupby(keys[0], as_index=False)["run_ids"].agg(" ".join)
+    return rows.merge(cells, on=keys[0], how="left")
 
 
 def _check_task(name: str, module: ModuleType, study: Study) -> None:

@@ -17,7 +17,7 @@ from analysis.records.ladders import Ladder, ladders
 from analysis.statistics import scored
 from analysis.statistics.seeds import settled, top
 
-SCORES = ("accuracy", "low", "high", "interval", "seeds", "seed_accuracies", "chance")
+SCORES = ("accuracy", "low", "high", "interval", "seeds", "seed_accuracies", "run_ids", "chance")
 DODGE = 0.07  # between lines at one word, in words
 
 

@@ -56,6 +56,7 @@ def _profiles(table: pd.DataFrame, seeds: pd.DataFrame, chosen: pd.DataFrame) ->
         where = {name: group[name].tolist()[0] for name in ("point", "lr")}
         score = {"accuracy": group["accuracy"].mean(), "low": low, "high": high, "interval": how}
         score["seed_accuracies"] = written(group["accuracy"].to_numpy(float))
+        score["run_ids"] = " ".join(group["run_id"])
         rows.append(where | score | {"seeds": len(group), "diverged": sum(group["diverged"])})
     best = {row["point"]: (row["lr"], row["lr_edge"]) for row in chosen.to_dict("records")}
     found = pd.DataFrame(rows).merge(_names(table), on="point")

@@ -16,6 +16,8 @@ def figure(study: Study, style: Style) -> Picture:
     """The paper's ablations are figures of language models' perplexity: only their orderings are compared."""
     rows = scored.means(study.table)
     found = ladders(rows)
+    if not found:
+        raise ValueError("No two points here differ in one setting alone: these are not the ablations.")
     verdicts = ordering.claims("se_attn_ablations", scored.of_seeds(study.table))
     says = [
         f"Points that differ in one setting alone. {caption(rows, slices(study.table, 'test'))}",

@@ -14,7 +14,7 @@ from analysis.figures.gallery import Picture, Study
 from analysis.records.cells import settings, slices, word
 from analysis.statistics import scored
 
-SCORES = ("accuracy", "low", "high", "interval", "seeds", "chance")
+SCORES = ("accuracy", "low", "high", "interval", "seeds", "run_ids", "chance")
 HEIGHT = 0.24  # inches of a line
 Told = dict[str, dict[str, object]]  # label -> the settings that set its points apart, with what most have
 

@@ -13,7 +13,7 @@ from analysis.drawing import ends, page, ticks
 from analysis.drawing.draw import PALE, chance, lines, mark, root
 from analysis.drawing.legend import common_handles
 from analysis.drawing.style import INK, Look, Style, looks, marker_area, mixed, small
-from analysis.published.read import settings
+from analysis.published.read import mixers, settings
 from analysis.records.cells import word
 from analysis.statistics import axes
 from analysis.statistics.chance import chance as guess
@@ -46,25 +46,31 @@ class Panel:
 
 
 def dressed(published: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
-    """The published points of mixers that ours has, with our series and family, and their knobs in words."""
-    about = ours.drop_duplicates("mixer")[["mixer", "series", "family"]]
+    """Return every published point with its series, its family and its knobs in words.
+
+    A mixer that ours has is named and coloured as there; any other as the zoo names it.
+    """
+    trained = ours.drop_duplicates("mixer")[["mixer", "series", "family"]]
+    others = mixers()
+    about = pd.concat([trained, others.loc[~others["mixer"].isin(trained["mixer"].tolist())]])
     names = [name for name in settings(published) if name != "d_model"]
     knobs = [
         " ".join(f"{name.removeprefix('mixer.')}={word(row[name])}" for name in names if word(row[name]))
         for row in published.to_dict("records")
     ]
     guesses = [guess(ours, [name]) for name in published["slice"]]
-    return published.assign(knobs=knobs, chance=guesses).merge(about, on="mixer")
+    return published.assign(knobs=knobs, chance=guesses).merge(about, on="mixer", validate="many_to_one")
 
 
 def draw(rows: list[list[Panel]], ours: pd.DataFrame, caption: str, style: Style) -> Figure:
-    """Rows of panels; colours and markers are those of `ours`, all of it."""
+    """Draw rows of panels; a series looks the same in each, published or ours."""
+    printed = [panel.published for row in rows for panel in row if panel.published is not None]
     rows = [row[i : i + style.across] for row in rows for i in range(0, len(row), style.across)]
     columns = max(map(len, rows))
     width = style.width * (1.0 if style.below else {1: 1.0, 2: 1.3}.get(columns, 1.8))
     figure = page.new(width, 0.5 + len(rows) * min(0.75 * style.height, 0.85 * width / columns))
     grid = figure.subplots(len(rows), columns, sharey=True, squeeze=False)
-    style_of = looks(ours)
+    style_of = looks(pd.concat([ours, *printed]))
     for row, places in zip(rows, grid, strict=True):
         for i, (ax, panel) in enumerate(zip(places, row, strict=False)):
             _panel(ax, panel, style_of)
@@ -94,9 +100,9 @@ def _panel(ax: Axes, panel: Panel, style_of: dict[str, Look]) -> None:
 
 def _published(ax: Axes, rows: pd.DataFrame, style_of: dict[str, Look], x: str, dash: tuple) -> None:
     """Pale, joined by the dashes of their source; a point of no known setting stands alone."""
-    for name, line in lines(rows, x):
+    for name, line in lines(rows.dropna(subset=[x]), x):
         ax.plot(line[x], line["accuracy"], color=style_of[name].colour, linewidth=0.9, alpha=0.6, ls=dash)
-    for row in rows.to_dict("records"):
+    for row in rows.dropna(subset=[x]).to_dict("records"):
         look = style_of[row["series"]]
         ax.scatter(
             row[x], row["accuracy"], s=marker_area() * look.area, marker=look.marker,

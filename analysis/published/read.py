@@ -17,7 +17,8 @@ def points(name: str) -> pd.DataFrame:
 
     source, figure: where it stands.  task: stem of our task's yaml.  slice: as `zoo.results` names it,
     or "mean of 7 slices".  mixer: stem of our yaml.  d_model, mixer.<key>: the settings that identify
-    it, NaN where it has none or they are not known.  state: scalars, as the figure counts them.
+    it, NaN where it has none or they are not known.  state: scalars, as the figure counts them; resident:
+    what that model keeps, NaN where the settings are not known.
     accuracy: as read, right to within reading_error.  note: what to know about this point.
     """
     table = _read(name)
@@ -31,6 +32,11 @@ def claims(figure: str) -> pd.DataFrame:
     """What a figure says in words: figure, source, claim, better, worse, equal, note (see the CSV's head)."""
     table = _read("claims")
     return table.loc[table["figure"] == figure].fillna("").reset_index(drop=True)
+
+
+def mixers() -> pd.DataFrame:
+    """Return one row a published mixer: its yaml's stem, its name in pictures (series) and its family."""
+    return _read("mixers").rename(columns={"label": "series"})
 
 
 def settings(published: pd.DataFrame) -> list[str]:

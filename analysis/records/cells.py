@@ -69,9 +69,14 @@ def load_axis(table: pd.DataFrame) -> str:
 
 
 def settings(table: pd.DataFrame) -> list[str]:
-    """The columns that hold settings of the mixer, or of the recipe that adapted it."""
+    """The columns that hold settings of the mixer, or of the recipe that adapted it.
+
+    One that takes two values within one point (`retrieval_seed: ${seed}`) follows the seed and is left out.
+    """
     found = [str(name) for name in table if str(name).startswith(("mixer.", "adaptation."))]
-    return [name for name in found if name not in (*COUNTED, "mixer.d_model")]  # a column of its own
+    found = [name for name in found if name not in (*COUNTED, "mixer.d_model")]  # a column of its own
+    most = table.groupby("point")[found].nunique().max().to_dict()
+    return [name for name in found if most[name] <= 1]
 
 
 def axis_in_words(axis: str) -> str:

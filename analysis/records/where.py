@@ -1,4 +1,4 @@
-"""--where: conditions on the columns of a table, in a small grammar of their own; nothing is executed.
+"""--where: conditions on the columns of a table, read by Python's own parser; nothing is executed.
 
     mixer == 'based' and (d_model >= 64 or lr in [0.001, 0.003])
     32 <= d_model < 128 and not mixer.gate == 'none'
@@ -9,6 +9,7 @@ and, or, not and parentheses join several.  A column whose name has other charac
 and dots stands in backticks.  An empty field fulfils no comparison but !=.
 """
 
+import ast
 import difflib
 import operator
 import re
@@ -17,153 +18,132 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))"
-    r"|(?P<word>'[^']*'|\"[^\"]*\")|`(?P<quoted>[^`]*)`|(?P<name>[^\W\d][\w.]*)"
-    r"|(?P<sign>==|!=|<=|>=|<|>|\(|\)|\[|\]|,))"
-)
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
-    ">=": operator.ge,
+_COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]] = {
+    ast.Eq: ("==", operator.eq), ast.NotEq: ("!=", operator.ne), ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le), ast.Gt: (">", operator.gt), ast.GtE: (">=", operator.ge),
 }  # fmt: skip
-_RESERVED = ("and", "or", "not", "in")
-_TRUTH = {"True": True, "true": True, "False": False, "false": False}
+_TRUTH = {"true": True, "false": False}
+_LONGEST = 2_000  # characters of a condition
 _DEEPEST = 50  # parentheses and nots within each other
 _KINDS = {bool: "True or False", float: "numbers", str: "words"}
-
-
-class _Token(NamedTuple):
-    kind: str  # number, word, column, sign or end
-    text: str
+_EXAMPLE = "mixer == 'based' and d_model >= 64"
 
 
 class _Operand(NamedTuple):
-    """A value for each row.  said: as it was written; constant: the same value for all."""
+    """A value for each row.  text: as it was written; constant: the same value for all."""
 
     values: list[object]
-    said: str
+    text: str
     constant: bool
 
 
 def where(table: pd.DataFrame, condition: str) -> pd.DataFrame:
-    """The rows for which the condition holds.  ValueError, one line: what is wrong in it, what is near."""
-    reader = _Reader(table, _tokens(condition))
-    holds = reader.any_of()
-    reader.expect("end", "", "and, or, or the end")
-    return table.loc[holds]
+    """Return the rows for which the condition holds.  ValueError, one line: what is wrong in it."""
+    quoted: list[str] = []
+
+    def named(match: re.Match[str]) -> str:
+        quoted.append(match[1])
+        return f"_column_{len(quoted) - 1}_"
+
+    text = re.sub(r"`([^`]*)`", named, condition.strip())
+    columns = {f"_column_{i}_": name for i, name in enumerate(quoted)}
+    return table.loc[_Reader(table, columns).holds(_parsed(text))]
 
 
-def _tokens(text: str) -> list[_Token]:
-    found, place = [], 0
-    while place < len(text.rstrip()):
-        match = _TOKEN.match(text, place)
-        if match is None:
-            rest = text[place:].strip()
-            raise ValueError(f"{rest[:12]!r} is no column, number, quoted word or comparison")
-        kind, name = str(match.lastgroup), match[str(match.lastgroup)]
-        if kind == "name":
-            kind = "sign" if name in _RESERVED else "truth" if name in _TRUTH else "column"
-        found.append(_Token("column" if kind == "quoted" else kind, name))
-        place = match.end()
-    return [*found, _Token("end", "")]
+def _parsed(text: str) -> ast.expr:
+    if len(text) > _LONGEST:
+        raise ValueError(f"it has {len(text):,} characters, at most {_LONGEST:,} are read")
+    try:
+        return ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ValueError(_unreadable(text)) from None
+
+
+def _unreadable(text: str) -> str:
+    if single := re.search(r"([\w.]+)\s*(?<![=!<>])=(?!=)\s*([\w.+-]*)", text):
+        column, value = single[1], single[2]
+        word = value if not value or re.fullmatch(r"[-+\d.e]+|True|False", value) else f"'{value}'"
+        return f"a comparison is written with ==, and a word in quotes: {column} == {word or 'VALUE'}"
+    return f"it is not a comparison: write one such as {_EXAMPLE}"
 
 
 class _Reader:
-    """Reads tokens from the left; every rule of the grammar is a method, and what holds comes back by row."""
+    """Evaluates the few forms of expression that a condition may have; any other is refused by name."""
 
-    def __init__(self, table: pd.DataFrame, tokens: list[_Token]) -> None:
-        self.table, self.tokens, self.place, self.depth = table, tokens, 0, 0
+    def __init__(self, table: pd.DataFrame, quoted: dict[str, str]) -> None:
+        self.table, self.quoted = table, quoted
 
-    def any_of(self) -> list[bool]:
-        holds = self.all_of()
-        while self.took("or"):
-            holds = [a or b for a, b in zip(holds, self.all_of(), strict=True)]
-        return holds
-
-    def all_of(self) -> list[bool]:
-        holds = self.one()
-        while self.took("and"):
-            holds = [a and b for a, b in zip(holds, self.one(), strict=True)]
-        return holds
-
-    def one(self) -> list[bool]:
-        self.depth += 1
-        if self.depth > _DEEPEST:
+    def holds(self, node: ast.expr, depth: int = 0) -> list[bool]:
+        """Return whether the condition holds, row by row."""
+        if depth > _DEEPEST:
             raise ValueError(f"more than {_DEEPEST} parentheses and nots stand within each other")
-        if self.took("not"):
-            holds = [not each for each in self.one()]
-        elif self.took("("):
-            holds = self.any_of()
-            self.expect("sign", ")", ")")
-        else:
-            holds = self.comparison()
-        self.depth -= 1
-        return holds
+        if isinstance(node, ast.BoolOp):
+            parts = [self.holds(part, depth + 1) for part in node.values]
+            join = all if isinstance(node.op, ast.And) else any
+            return [join(row) for row in zip(*parts, strict=True)]
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return [not each for each in self.holds(node.operand, depth + 1)]
+        if isinstance(node, ast.Compare):
+            return self._comparisons(node)
+        alone = self._operand(node)
+        if not alone.constant and all(isinstance(value, bool) for value in alone.values):
+            return [bool(value) for value in alone.values]
+        raise ValueError(f"{alone.text} is compared with nothing: add == and a value, or another comparison")
 
-    def comparison(self) -> list[bool]:
-        left = self.operand()
-        holds: list[bool] | None = None
-        while (sign := self.next.text) in _COMPARE and self.next.kind == "sign":
-            self.place += 1
-            right = self.operand()
-            these = _compared(left, sign, right)
-            holds = these if holds is None else [a and b for a, b in zip(holds, these, strict=True)]
-            left = right
-        if holds is not None:
-            return holds
-        negated = self.took("not")
-        if negated or self.next == _Token("sign", "in"):
-            self.expect("sign", "in", "in")
-            return [each != negated for each in self.among(left)]
-        if not left.constant and all(isinstance(value, bool) for value in left.values):
-            return [bool(value) for value in left.values]
-        raise ValueError(f"{left.said} is compared with nothing: add == and a value, or another comparison")
+    def _comparisons(self, node: ast.Compare) -> list[bool]:
+        """Return whether every link of a chain such as 32 <= d_model < 128 holds."""
+        sides = [node.left, *node.comparators]
+        links = zip(sides[:-1], node.ops, sides[1:], strict=True)
+        parts = [self._comparison(left, op, right) for left, op, right in links]
+        return [all(row) for row in zip(*parts, strict=True)]
 
-    def among(self, left: _Operand) -> list[bool]:
-        self.expect("sign", "[", "[ after in")
-        holds = _compared(left, "==", self.operand())
-        while self.took(","):
-            holds = [a or b for a, b in zip(holds, _compared(left, "==", self.operand()), strict=True)]
-        self.expect("sign", "]", ", or ]")
-        return holds
+    def _comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> list[bool]:
+        if isinstance(op, ast.In | ast.NotIn):
+            if not isinstance(right, ast.List) or not right.elts:
+                raise ValueError("after in stands a list of values, such as d_model in [64, 128]")
+            each = [_compared(self._operand(left), ast.Eq, self._operand(value)) for value in right.elts]
+            return [any(row) != isinstance(op, ast.NotIn) for row in zip(*each, strict=True)]
+        if type(op) not in _COMPARE:
+            raise ValueError(f"it is not a comparison: write one such as {_EXAMPLE}")
+        return _compared(self._operand(left), type(op), self._operand(right))
 
-    def operand(self) -> _Operand:
-        kind, text = self.next
-        if kind in ("end", "sign"):
-            raise ValueError(
-                f"{text or 'the end'!r} stands where a column, a number or a quoted word belongs"
-            )
-        self.place += 1
-        if kind == "column":
-            return _Operand(self.column(text), text, False)
-        value = float(text) if kind == "number" else _TRUTH[text] if kind == "truth" else text[1:-1]
-        return _Operand([value] * len(self.table), text, True)
+    def _operand(self, node: ast.expr) -> _Operand:
+        name = _dotted(node)
+        if name is not None and name not in _TRUTH:
+            name = self.quoted.get(name, name)
+            return _Operand(self._column(name), name, False)
+        value = _TRUTH[name] if name is not None else _constant(node)
+        return _Operand([value] * len(self.table), ast.unparse(node), True)
 
-    def column(self, name: str) -> list[object]:
+    def _column(self, name: str) -> list[object]:
         if name not in self.table:
             names = [str(each) for each in self.table.columns]
             (near,) = difflib.get_close_matches(name, names, n=1, cutoff=0.0) or [""]
             raise ValueError(f"there is no column {name!r}: the nearest is {near!r}; a word stands in quotes")
         return [_plain(value) for value in self.table[name].tolist()]
 
-    @property
-    def next(self) -> _Token:
-        return self.tokens[self.place]
 
-    def took(self, sign: str) -> bool:
-        """Whether the next token is this sign, which is then behind us."""
-        found = self.next == _Token("sign", sign)
-        self.place += found
-        return found
+def _dotted(node: ast.expr) -> str | None:
+    """Return the column that a name such as mixer.gate stands for; None: it is no name."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (before := _dotted(node.value)) is not None:
+        return f"{before}.{node.attr}"
+    return None
 
-    def expect(self, kind: str, text: str, wanted: str) -> None:
-        if self.next != _Token(kind, text):
-            raise ValueError(f"{self.next.text or 'the end'!r} stands where {wanted} belongs")
-        self.place += 1
+
+def _constant(node: ast.expr) -> object:
+    sign = 1.0
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        sign, node = (-1.0 if isinstance(node.op, ast.USub) else 1.0), node.operand
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float | str):
+        return node.value if isinstance(node.value, bool | str) else sign * float(node.value)
+    what = ast.unparse(node)[:40]
+    raise ValueError(f"{what} is neither a column nor a number nor a quoted word; nothing is computed here")
 
 
 def _plain(value: object) -> object:
-    """A bool, float or str; None where there is no value.  What is none of these is its words."""
+    """Return a bool, float or str, or None where there is no value; anything else as its words."""
     if value is None or value is pd.NA or (isinstance(value, float) and value != value):
         return None
     if isinstance(value, bool):
@@ -171,13 +151,15 @@ def _plain(value: object) -> object:
     return float(value) if isinstance(value, (int, float)) else str(value)
 
 
-def _compared(left: _Operand, sign: str, right: _Operand) -> list[bool]:
-    """Whether it holds, row by row.  ValueError where no two values of the sides are of one kind."""
+def _compared(left: _Operand, op: type[ast.cmpop], right: _Operand) -> list[bool]:
+    """Compare row by row.  ValueError where no two values of the sides are of one kind."""
     kinds = [{type(value) for value in side.values if value is not None} for side in (left, right)]
     if all(kinds) and not kinds[0] & kinds[1]:
-        said = [f"{side.said} has {_in_words(has)}" for side, has in zip((left, right), kinds, strict=True)]
-        raise ValueError(f"{said[0]} and {said[1]}: compare like with like, words in quotes, numbers without")
-    holds = _COMPARE[sign]
+        words = [f"{side.text} has {_in_words(has)}" for side, has in zip((left, right), kinds, strict=True)]
+        raise ValueError(
+            f"{words[0]} and {words[1]}: compare like with like, words in quotes, numbers without"
+        )
+    sign, holds = _COMPARE[op]
     return [
         holds(a, b) if type(a) is type(b) and a is not None else sign == "!="
         for a, b in zip(left.values, right.values, strict=True)

@@ -5,17 +5,28 @@ from pathlib import Path
 
 import pandas as pd
 
+from zoo.checks import one_line
+
+LARGEST = 2**24  # bytes
+
 
 def read(path: Path, needed: Sequence[str], also: str = "") -> pd.DataFrame:
     """Its rows, every field as text; lines that start with # are comments.
 
     also: columns that the file may have beside the needed, for the message.
-    ValueError, one line: it is not there, or lacks a column.
+    ValueError, one line: it is not there, is no table, has no row, or lacks a column.
     """
     if not path.is_file():
         raise ValueError(f"There is no {path}: give a CSV with the columns {', '.join(needed)}{also}.")
-    table = pd.read_csv(path, comment="#", dtype=str, keep_default_na=False)
+    if path.stat().st_size > LARGEST:
+        raise ValueError(f"{path} has {path.stat().st_size:,} bytes, at most {LARGEST:,} are read.")
+    try:
+        table = pd.read_csv(path, comment="#", dtype=str, keep_default_na=False)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{path} is no CSV ({one_line(error)}).") from None
     absent = [name for name in needed if name not in table]
     if absent:
         raise ValueError(f"{path} lacks the column {absent[0]!r}: it needs {', '.join(needed)}.")
+    if table.empty:
+        raise ValueError(f"{path} has its columns and no row below them: write one a line.")
     return table

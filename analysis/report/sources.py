@@ -65,7 +65,7 @@ class Sources:
         self.problems += [] if found in self.problems else [found]
 
 
-Seen = dict[tuple[Any, ...], tuple[str, dict[str, Any]]]
+Seen = dict[tuple[Any, ...], list[tuple[str, dict[str, Any]]]]
 
 
 def read(homes: Sequence[Path]) -> Sources:
@@ -102,30 +102,56 @@ def _is_cell(folder: Path) -> bool:
 
 
 def _read(home: Path, found: Sources, seen: Seen) -> None:
+    """Add what lies in one folder or archive.
+
+    A point that earlier folders have with other scores is drawn again, under this folder's name.
+    """
+    cells = _cells(home, found)
+    again = {record["point"] for _, record in cells if _known(record, seen) is False}
+    name, own = _told_apart(home, found.names), Seen()
+    for folder, record in cells:
+        if record["point"] in again:
+            record = _renamed(record, name)
+        elif _known(record, seen):
+            found.twice += 1
+            continue
+        found.records.append(record)
+        found.folders[record["run_id"]] = folder
+        found.origin[record["run_id"]] = len(found.names) - 1
+        for key in _names(record):
+            own.setdefault(key, []).append((folder.name, record))
+    for key, records in own.items():
+        seen.setdefault(_plain(key, name), []).extend(records)
+
+
+def _cells(home: Path, found: Sources) -> list[tuple[store.Home, dict[str, Any]]]:
+    """The finished cells of one folder, each once; the failed and the unreadable go into `found`."""
+    cells: list[tuple[store.Home, dict[str, Any]]] = []
+    here = Seen()
     for folder in store.cells(home):
         try:
             if store.is_done(folder):
-                _add(found, folder, seen)
+                record = sound(folder)
+                known = [other for key in _names(record) for other in here.get(key, [])]
+                if any(_scores(other) != _scores(record) for _, other in known):
+                    raise ValueError(f"result.json is the same cell as {known[0][0]}, with other scores.")
+                if known:
+                    found.twice += 1
+                    continue
+                here |= {key: [(folder.name, record)] for key in _names(record)}
+                cells.append((folder, record))
             elif isinstance(folder, Path) and (folder / "error.txt").is_file():
                 found.failures.append(_failure(folder))
         except (ValueError, OSError, zipfile.BadZipFile) as error:
             why = one_line(error).replace(f"{home}/{folder.name}/", "")
             found.problems.append(Problem(folder.name, why))
+    return cells
 
 
-def _add(found: Sources, folder: store.Home, seen: Seen) -> None:
-    record = sound(folder)
-    for name in _names(record):
-        where, other = seen.get(name, ("", record))
-        if _scores(record) != _scores(other):
-            raise ValueError(f"result.json is the same cell as {where}, which is drawn, with other scores.")
-        if where:
-            found.twice += 1
-            return
-    seen |= dict.fromkeys(_names(record), (folder.name, record))
-    found.records.append(record)
-    found.folders[record["run_id"]] = folder
-    found.origin[record["run_id"]] = len(found.names) - 1
+def _known(record: dict[str, Any], seen: Seen) -> bool | None:
+    """Whether an earlier folder has this cell with these scores; None: it does not have the cell."""
+    known = [other for key in _names(record) for _, other in seen.get(key, [])]
+    return any(_scores(other) == _scores(record) for other in known) if known else None
 
 
 def _names(record: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
@@ -135,7 +161,28 @@ def _names(record: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
 
 
 def _scores(record: dict[str, Any]) -> Any:
-    return record["run_id"], record["status"], record["slices"]
+    return record["status"], record["slices"]
+
+
+def _told_apart(home: Path, names: list[str]) -> str:
+    """The name of a folder or archive, with that of the folder it lies in where another has the same."""
+    path = home.resolve()
+    name = path.name.removesuffix(".zip")
+    return name if names.count(path.name) < 2 else f"{path.parent.name}/{name}"
+
+
+def _renamed(record: dict[str, Any], name: str) -> dict[str, Any]:
+    """A record under its folder's name: a cell, a point and a legend entry of their own."""
+    return record | {
+        "run_id": f"{record['run_id']}@{name}",
+        "point": f"{record['point']}@{name}",
+        "label": f"{record['label']} ({name})",
+    }
+
+
+def _plain(key: tuple[Any, ...], name: str) -> tuple[Any, ...]:
+    """The key of `_names` that a record had before it was renamed."""
+    return (key[0].removesuffix(f"@{name}"), *key[1:])
 
 
 def _failure(folder: Path) -> Failure:

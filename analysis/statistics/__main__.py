@@ -17,6 +17,7 @@ when some records could not be read or a cell scores above what is possible (`an
 """
 
 import argparse
+import math
 import sys
 from itertools import product
 from pathlib import Path
@@ -189,6 +190,17 @@ def _word(value: object) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+def _share(word: str) -> float:
+    """Return the number above 0 and at most 1 that a word of the command line is."""
+    try:
+        value = float(word)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"(={word}) must be an accuracy, above 0 and at most 1.")
+    return value
+
+
 def _parser() -> argparse.ArgumentParser:
     summary, _, details = (__doc__ or "").partition("\n")
     parser = argparse.ArgumentParser(
@@ -199,7 +211,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, help="where the CSV files go (default: RESULTS/statistics)")
     parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
     parser.add_argument(
-        "--recall", type=float, default=capacity.RECALL, help="accuracy at which capacity is read off"
+        "--recall", type=_share, default=capacity.RECALL, help="accuracy at which capacity is read off"
     )
     return parser
 

@@ -11,15 +11,15 @@ from analysis.statistics.frontier import takes_part
 from analysis.statistics.seeds import interval
 
 EXACT = 14  # pairs up to which every exchange of signs is tried
-ROUNDING = 1e-12
+ROUNDING = 1e-12  # of the sum of sizes: two exchanges that differ by less are one
 
 
 def compare(a: pd.Series, b: pd.Series) -> dict[str, float | int | str]:
     """Scores by seed of two mixers, over the seeds that both have.
 
     difference: mean of a - b; low, high, interval: `analysis.statistics.seeds.interval` of the differences;
-    p: of the permutation test (below); least_p: the smallest that so few pairs can give, 2 / 2^pairs; pairs:
-    seeds. NaN where no seed is shared.
+    p: of the permutation test (below); least_p: the smallest that it can give: 2 / 2^pairs where it is exact,
+    1 / 2^EXACT where it draws; pairs: seeds. NaN where no seed is shared.
     """
     differences = (a - b).dropna().to_numpy(float)
     if not len(differences):
@@ -32,9 +32,14 @@ def compare(a: pd.Series, b: pd.Series) -> dict[str, float | int | str]:
         "high": high,
         "interval": how,
         "p": p_value(differences),
-        "least_p": min(1.0, 2.0 ** (1 - len(differences))),
+        "least_p": least_p(len(differences)),
         "pairs": len(differences),
     }
+
+
+def least_p(pairs: int) -> float:
+    """Return the smallest p that so many pairs can give."""
+    return min(1.0, 2.0 ** (1 - pairs)) if pairs <= EXACT else 2.0**-EXACT
 
 
 def p_value(differences: NDArray[np.float64]) -> float:
@@ -48,7 +53,7 @@ def p_value(differences: NDArray[np.float64]) -> float:
         signs = np.random.default_rng(0).choice([1.0, -1.0], (2**EXACT, count))
         signs[0] = 1.0  # the exchange that was observed is one of them
     found = np.abs(signs @ differences)
-    return float((found >= abs(differences.sum()) - ROUNDING).mean())
+    return float((found >= abs(differences.sum()) - ROUNDING * np.abs(differences).sum()).mean())
 
 
 def holm(ps: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -24,9 +24,10 @@ def points(
     accuracy: mean over seeds of the unweighted mean over slices, a diverged seed counted as 0;
     accuracy_finished: the same over the seeds that finished; low, high, interval: see
     `analysis.statistics.seeds`;
-    seeds, diverged: how many at the chosen lr; seed_accuracies: of each, in words ("0.25 0.5"); coverage: the
-    share of answers in view, 1 without a window; chance: what a guess scores (guess: which one, where
-    it is not one among the row's values);
+    seeds, diverged: how many at the chosen lr; seed_accuracies: of each, in words ("0.25 0.5");
+    run_ids: the cells behind it, in the same order; coverage: the
+    share of answers in view, 1 without a window; chance: what a guess scores (guess: which one, where it is
+    not one among the row's values);
     bytes_fp32, bytes_bf16: of the resident state; decode_tokens_per_second, operations, wall_seconds: the
     median over the seeds that finished, NaN where none did;
     on_frontier: non-dominated on (axis, accuracy) among the rows of this call; frontier_share: how often it
@@ -98,6 +99,7 @@ def _summary(scores: pd.DataFrame) -> dict[str, object]:
         "interval": how,
         "seeds": len(scores),
         "seed_accuracies": written(scores["accuracy"].to_numpy(float)),
+        "run_ids": " ".join(scores["run_id"]),
         "diverged": sum(scores["diverged"]),
         "accuracy_finished": scores.loc[~scores["diverged"], "accuracy"].mean(),
         "coverage": scores["coverage"].mean(skipna=False),

@@ -21,9 +21,6 @@ class ComposingLauncher(Launcher, ABC):
     def composer(self) -> "Composer":
         # here, because Hydra imports plugins in every program that uses it
         from zoo.config.compose import Composer
-        from zoo.config.hydra_private import Loader
 
         assert self.hydra_context is not None
-        loader = self.hydra_context.config_loader
-        assert isinstance(loader, Loader)
-        return Composer(loader)
+        return Composer(self.hydra_context.config_loader)

@@ -17,12 +17,14 @@ class GridSweeper(Sweeper):
     """axes, grids, exclude: as `zoo.config.grids.cells` explains them."""
 
     def __init__(self, axes: DictConfig, grids: Any, exclude: Any) -> None:
-        self.parts = {"axes": axes, "grids": grids, "exclude": exclude}
+        del axes, grids, exclude  # Hydra resolves them once more than was written: `setup` reads them itself
+        self.parts: Any = None
         self.hydra_context: HydraContext | None = None
         self.launcher: Launcher | None = None
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.hydra_context = hydra_context
+        self.parts = {part: config.hydra.sweeper[part] for part in ("axes", "grids", "exclude")}
         self.launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
         )

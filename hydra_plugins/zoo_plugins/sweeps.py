@@ -1,17 +1,19 @@
 """sweeps/*.yaml as the config group `sweep`, in our program alone."""
 
+from pathlib import Path
+
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.object_type import ObjectType
-from hydra.plugins.config_source import ConfigLoadError, ConfigResult
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import OmegaConf
 
-from zoo.config.hydra_private import YamlFolder
-from zoo.config.paths import CONF, SWEEPS, SWEEPS_PATH
+from zoo.config.paths import CONF, OWN, SWEEPS_PATH
 
 GROUP = "sweep"
 
 
-class SweepFiles(YamlFolder):
+class SweepFiles(ConfigSource):
     """A folder of yamls without the level that names their group."""
 
     @staticmethod
@@ -21,18 +23,24 @@ class SweepFiles(YamlFolder):
     def load_config(self, config_path: str) -> ConfigResult:
         if not self.is_config(config_path):
             raise ConfigLoadError(f"no such sweep: {config_path}")
-        return super().load_config(config_path.removeprefix(f"{GROUP}/"))
+        path = self._file(config_path)
+        header = self._get_header_dict(path.read_text())
+        return ConfigResult(self.provider, self.full_path(), OmegaConf.load(path), header)
+
+    def available(self) -> bool:
+        return Path(self.path).is_dir()
 
     def is_group(self, config_path: str) -> bool:
         return config_path in ("", GROUP)
 
     def is_config(self, config_path: str) -> bool:
-        return config_path.startswith(f"{GROUP}/") and super().is_config(
-            config_path.removeprefix(f"{GROUP}/")
-        )
+        return config_path.startswith(f"{GROUP}/") and self._file(config_path).is_file()
+
+    def _file(self, config_path: str) -> Path:
+        return Path(self.path) / f"{config_path.removeprefix(f'{GROUP}/').removesuffix('.yaml')}.yaml"
 
     def _names(self) -> list[str]:
-        return sorted(path.stem for path in SWEEPS.glob("*.yaml"))
+        return sorted(path.stem for path in Path(self.path).glob("*.yaml"))
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         if config_path == GROUP:
@@ -41,8 +49,11 @@ class SweepFiles(YamlFolder):
 
 
 class SweepPath(SearchPathPlugin):
-    """Hydra asks every installed plugin, in every program: only the one that reads our conf/ gets sweeps."""
+    """Hydra asks every installed plugin, in every program: only the one that reads our conf/ gets sweeps, and
+    the folder of --config-dir that our own commands name."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         if any(element.path.removeprefix("file://") == str(CONF) for element in search_path.get_path()):
             search_path.append("zoo", SWEEPS_PATH)
+            if (own := OWN.get()) is not None:
+                search_path.append("command-line", f"file://{own.resolve()}")

@@ -10,7 +10,8 @@ import pytest
 
 from analysis import pareto as command
 from analysis.pareto import pareto
-from analysis.records import readable
+from analysis.records import readable, written
+from analysis.statistics import __main__ as statistics
 from tests.analysis import fake
 from zoo.results import store
 
@@ -189,3 +190,27 @@ def test_a_point_above_what_is_possible_is_an_error_that_is_drawn(
 def test_names_are_listed_up_to_a_number() -> None:
     assert readable.listed(["a", "b"]) == "a; b"
     assert readable.listed(list("abcdef"), most=3) == "a; b; c and 3 more"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("claim,ahead,behind,slice\n", "has its columns and no row below them"),
+        ("claim,ahead\n", "lacks the column 'behind'"),
+        ("", "is no CSV"),
+        ('a,"b\n1,2', "is no CSV"),
+    ],
+)
+def test_a_csv_beside_the_results_is_refused_in_one_line(tmp_path: Path, content: str, says: str) -> None:
+    path = tmp_path / "claims.csv"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=says) as caught:
+        written.read(path, ("claim", "ahead", "behind", "slice"))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("word", ["2", "-1", "nan", "0", "much"])
+def test_a_recall_that_is_no_accuracy_is_refused(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        statistics.main(["nowhere", f"--recall={word}"])
+    assert f"--recall: (={word}) must be an accuracy" in capsys.readouterr().err

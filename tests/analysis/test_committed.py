@@ -3,6 +3,7 @@
 from functools import cache
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from analysis.drawing.style import SCREEN
@@ -10,7 +11,6 @@ from analysis.figures import gallery
 from analysis.statistics import bounds
 from tests.registry import composer
 from zoo.config import command_line
-from zoo.config.hydra_private import command_line_parser
 from zoo.results.table import load
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +51,7 @@ def test_what_a_long_sweep_has_so_far_is_of_the_sweep_as_it_stands(sweep: str) -
 
 def cells_of(sweep: str) -> set[str]:
     """Run ids of a sweep file's cells, and of those that they start from."""
-    args = command_line_parser().parse_args(["-m", f"sweep={sweep}"])
+    args = command_line.parser().parse_args(["-m", f"sweep={sweep}"])
     batch, _ = command_line.spanned(composer(), args)
     return {cell.run_id for words in batch for cell in composer().cell(words).lineage}
 
@@ -61,6 +61,14 @@ def test_the_pictures_numbers_are_made_from_the_results(sweep: str, name: str) -
     """Byte by byte.  After a change that is meant: make figures."""
     for ending, text in gallery.texts(gallery.draw(name, study(sweep), SCREEN)).items():
         assert (FIGURES / sweep / f"{name}{ending}").read_text() == text, f"{name}{ending}: make figures"
+
+
+@pytest.mark.parametrize(("sweep", "name"), PICTURES)
+def test_every_point_of_a_picture_names_cells_that_are_in_the_archive(sweep: str, name: str) -> None:
+    rows = pd.read_csv(FIGURES / sweep / f"{name}.csv")
+    named = rows["run_ids" if "run_ids" in rows else "run_id"]
+    assert named.notna().all()
+    assert {cell for words in named for cell in words.split()} <= set(study(sweep).table["run_id"])
 
 
 def test_no_picture_is_left_over_and_none_is_there_twice() -> None:

@@ -130,7 +130,7 @@ def test_a_full_size_study_is_compared_point_by_point(full_size: gallery.Study) 
     assert deviation.loc[("based", "zoology_results.png"), "published"] == 0.912
     assert deviation.loc[("based", "Fig. 2"), "verdict"] == "OFF"
     assert "Off: Based" in " ".join(picture.says)
-    assert len([ax for ax in picture.figure.axes if ax.get_title()]) == 1  # both in one panel
+    assert len([ax for ax in picture.figure.axes if ax.get_title()]) == 2  # kept, and counted
 
 
 def test_a_toy_study_is_compared_by_its_ordering_and_says_so(

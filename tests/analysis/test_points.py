@@ -75,6 +75,12 @@ def test_series_are_split_by_settings_that_are_words_and_knobs_are_numbers() -> 
     assert set(frame.loc[frame["mixer"] == "linear_attention", "knobs"]) == {""}
 
 
+def test_a_setting_that_follows_the_seed_is_no_knob() -> None:
+    table = fake.table()
+    table["mixer.retrieval_seed"] = table["seed"]
+    assert not summary(table)["knobs"].str.contains("retrieval_seed").any()
+
+
 def test_a_setting_that_only_follows_d_model_is_no_knob() -> None:
     table = fake.table()
     table["mixer.feature_dim"] = table["mixer.feature_dim"].fillna(table["d_model"])

@@ -9,9 +9,12 @@ import pytest
 import yaml
 
 from analysis.published import beside, ordering, read, words
+from analysis.published.picture import dressed
 from analysis.records.where import where
 from analysis.statistics import scored
 from tests.analysis import study
+from tests.registry import composer
+from zoo.model import outline
 
 ROOT = Path(__file__).parents[2]
 TABLES = ("based_fig2", "zoology_fig2")
@@ -44,6 +47,35 @@ def test_every_published_point_is_a_mixer_of_the_zoo_with_its_settings(name: str
         given = [key for key in read.settings(published) if key != "d_model" and not np.isnan(row[key])]
         assert all(key.removeprefix("mixer.") in conf for key in given), (row["mixer"], given)
         assert (ROOT / "conf" / "task" / f"{row['task']}.yaml").is_file()
+
+
+def test_published_mixers_are_named_as_their_yamls_name_them() -> None:
+    published = read.mixers().set_index("mixer")
+    assert set(published.index) == {mixer for name in TABLES for mixer in read.points(name)["mixer"]}
+    for mixer, row in published.iterrows():
+        about = yaml.safe_load((ROOT / "conf" / "mixer" / f"{mixer}.yaml").read_text())["about"]
+        assert (row["series"], row["family"]) == (about["label"], about["family"])
+
+
+def test_the_resident_state_of_a_published_point_is_that_of_its_model() -> None:
+    published = read.points("based_fig2")
+    known = published.dropna(subset=["d_model"])
+    assert known["resident"].notna().all() and published["resident"].notna().sum() == len(known)
+    compose = composer()
+    for row in known.to_dict("records"):
+        block = "zoology_mamba" if row["mixer"] in ("mamba", "mamba2") else "zoology"
+        words = [f"mixer={row['mixer']}", f"block={block}", f"d_model={row['d_model']:.0f}"]
+        words += [f"{key}={row[key]:.0f}" for key in read.settings(published)[1:] if not np.isnan(row[key])]
+        words += ["model.layers=[base_conv,mixer]"] if row["mixer"] == "rwkv7" else []
+        assert outline(compose.cell(words)).state_size(1024).resident == row["resident"], words
+
+
+def test_every_published_point_is_drawn_trained_here_or_not() -> None:
+    published = read.points("based_fig2")
+    ours = scored.means(study.table([study.record("based", 0.5, task="mqar_based", slices=study.SEVEN)]))
+    shown = dressed(published, ours)
+    assert len(shown) == len(published)
+    assert {"DeltaNet", "Gated DeltaNet", "GLA", "RWKV-7"} < set(shown["series"])
 
 
 def test_the_points_of_the_sweep_are_found_among_the_published() -> None:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from zoo.bench import startup, subjects, train
 from zoo.bench.flops import flops
 from zoo.bench.machine import Machine
 from zoo.bench.rows import Timed, compared
-from zoo.bench.steps import FORMS, Steps, started
+from zoo.bench.steps import Form, Steps, form_of, started
+from zoo.bench.timing import peak_bytes
 from zoo.config.cell import Cell
-from zoo.training.lightning_module import answers_loss
+from zoo.training.loss import answers_loss
 
 MACHINE = Machine("cpu", 1, {torch.float32: 1e11, torch.bfloat16: 2e11}, 1e10)
 WORDS = ["task=mqar_single", "task.seq_len=8", "task.num_kv_pairs=2", "task.vocab_size=24", "d_model=16"]
@@ -35,11 +37,11 @@ def _no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def here(cell: Cell, forms: Any, kind: str, threads: int) -> Iterator[dict[str, Any]]:
         monkeypatch.setattr("zoo.bench.steps.keep_freed_memory", lambda: None)
-        made = {name: Steps(cell, FORMS[name], kind, threads) for name in forms}
+        made = {name: Steps(cell, form_of(name), kind, threads) for name in forms}
         yield {name: (lambda m, *a, s=s: getattr(s, m)(*a)) for name, s in made.items()}
 
     monkeypatch.setattr(train, "processes", here)
-    monkeypatch.setattr(subjects, "measured", lambda kind, threads, dtypes=(): MACHINE)
+    monkeypatch.setattr(subjects, "Machine", lambda kind, threads: MACHINE)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,7 @@ def _no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
         ["prefill", *WORDS, "--seq-lens", "5,9"],
         ["decode", *WORDS, "--seq-lens", "6"],
         ["ops", "--ops", "attention,taylor_attention,linear_cross_entropy"],
-        ["data", *WORDS, "max_examples=20"],
+        ["data", "-m", "task=parity,word_problem", "max_examples=20"],
         ["head", *WORDS],
         ["population", *WORDS, "optim.batch_size=4"],
     ],
@@ -85,6 +87,50 @@ def test_an_epoch_is_its_segments_steps():
     assert made[epoch] == pytest.approx(4 * made[segments[0]] + 3 * made[segments[1]])  # pyright: ignore
 
 
+def test_a_form_is_a_base_and_words():
+    assert form_of("zoo bf16-mixed graph triton") == Form(
+        precision="bf16-mixed", step="graph", kernels="triton"
+    )
+    assert form_of("all logits compile") == Form(answers_only=False, step="compile")
+    assert form_of("plain").kernels == "reference"
+
+
+def test_a_form_that_fails_costs_no_other_its_row(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    step = Steps._step
+    monkeypatch.setattr(Steps, "_step", lambda s, *a: step(s, *a) if s.form.step == "eager" else 1 / 0)
+    rows = train.train(tiny(), MACHINE, ("zoo compile", "zoo"), "zoo", rounds=1)
+    assert {row.implementation for row in rows} == {"zoo"} and all(row.peak_bytes for row in rows)
+    assert "not timed: zoo compile: ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_a_cell_that_fails_costs_no_other_its_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    words = ["decode", "-m", *WORDS, "mixer=nystromformer,attention", "--seq-lens", "4", "--rounds", "1"]
+    assert bench.main([*words, "--out", str(tmp_path)]) == 0
+    with (tmp_path / "decode.csv").open(newline="") as file:
+        assert {row["mixer"] for row in csv.DictReader(file)} == {"attention"}
+    error = capsys.readouterr().err
+    assert "not timed: " in error and "mixer=nystromformer has no exact decoding" in error
+
+
+def test_a_recorded_step_has_its_warm_up_at_every_length():
+    asked: list[tuple[Any, ...]] = []
+    ask = lambda *words: asked.append(words) or (1.0, 2.0)  # noqa: E731
+    train.measure({"zoo graph": ask, "zoo": ask}, segments=2, rounds=1, alternative="zoo")
+    assert asked[:4] == [("timed", 0, 0), ("timed", 1, 0)] * 2
+
+
+def test_a_mixers_time_stands_beside_attentions(tmp_path: Path):
+    words = ["train", "-m", *WORDS, "mixer=attention,based", "--rounds", "1", "--forms", "zoo"]
+    assert bench.main([*words, "--out", str(tmp_path)]) == 0
+    with (tmp_path / "train.csv").open(newline="") as file:
+        rows = {row["mixer"]: row for row in csv.DictReader(file)}
+    ratio = float(rows["based"]["seconds"]) / float(rows["attention"]["seconds"])
+    assert float(rows["based"]["of_attention"]) == pytest.approx(ratio)
+    assert float(rows["attention"]["of_attention"]) == 1
+
+
 @pytest.mark.parametrize("form", ["plain", "all logits"])
 def test_the_plain_formulation_learns_the_same(form: str):
     rows = train.train(tiny(), MACHINE, ("zoo", form), form, rounds=3)
@@ -113,10 +159,20 @@ def test_products_are_counted():
     assert flops(lambda: y.backward()) == 2.5 * whole / 2
 
 
+def test_memory_is_the_most_that_is_held_at_once() -> None:
+    def run() -> None:
+        first = torch.empty(1000)  # 4,000 bytes
+        del first
+        kept = [torch.empty(500), torch.empty(1000)]  # 6,000 at once
+        del kept
+
+    assert peak_bytes(run, MACHINE) == 6000
+
+
 def test_a_start_is_timed_beside_the_imports(monkeypatch: pytest.MonkeyPatch):
     asked = []
     monkeypatch.setattr(startup.subprocess, "run", lambda command, **_: asked.append(command))
-    rows = startup.startup(["mixer=x"], MACHINE, rounds=2)
+    rows = startup.startup(replace(tiny(), overrides=("mixer=x",)), MACHINE, rounds=2)
     assert len(asked) == 6 and {row.clock for row in rows} == {"wall"}
     assert all(command[-1] == "mixer=x" for command in asked if "import torch" not in command[-1])
 
@@ -134,15 +190,26 @@ def test_medians_are_compared():
     ("words", "said"),
     [
         (["train", "--forms", "zoo,plane"], "--forms (='plane') must be one of"),
+        (["train", "--forms", "zoo graf"], "--forms (='zoo graf') must be one of"),
         (["ops", "--ops", "atention"], "--ops (='atention') must be one of"),
         (["decode", "--seq-lens", "0"], "--seq-lens (=0) must be"),
+        (["decode", "--seq-lens", "9" * 30], "must be positive integers"),
+        (["prefill", "--seq-lens", "64,99999999999"], "--seq-lens (=99999999999) must be at most"),
         (["data", "--rounds", "0"], "--rounds (=0) must be"),
+        (["data", "--out", __file__], "is a file; give a folder for the tables."),
+        (["data", "--out", f"{__file__}/tables"], "is a file; give a folder for the tables."),
         (["train", "-m", "trainer.threads=1,2"], "one trainer and trainer.threads"),
         (["head", "task.vocb_size=3"], "task.vocb_size"),
+        (["head", "--device", "cuda"], "trainer.accelerator (=gpu) needs a CUDA device"),
         (["decode", "mixer=nystromformer", "--seq-lens", "4"], "has no exact decoding"),
     ],
 )
-def test_mistakes_are_said_in_a_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]):
+def test_a_mistake_is_one_line_before_anything_is_measured(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(Machine, "now", lambda machine: pytest.fail("timed before it was refused"))
+    monkeypatch.setattr(train, "processes", lambda *_: pytest.fail("started before it was refused"))
     assert bench.main(words) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1

@@ -67,6 +67,32 @@ def test_answers_lie_beside_the_records_and_are_asked_for_once(
     assert set(asked.rows) == {7} and set(asked.chance) == {1 / 12}
 
 
+def test_a_word_longer_than_any_file_name_is_a_word(one: Path) -> None:
+    several = ",".join([segment(20, 4, 7)] * 6)
+    assert len(several) > 255
+    assert evaluate.main([str(one), "evaluation=scores", f"task.test=[{several}]"]) == 0
+
+
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_answers_go_nowhere_else(
+    kind: str, one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A link would lead them where no reader looks."""
+    if kind == "link":
+        (tmp_path / "elsewhere").mkdir()
+        (one / "evaluations").symlink_to(tmp_path / "elsewhere")
+    else:
+        (one / "evaluations").touch()
+    assert evaluate.main([str(one), "evaluation=scores"]) == 2
+    assert "evaluations is a link or a file: move it away" in capsys.readouterr().err
+    assert kind == "file" or not [*(tmp_path / "elsewhere").iterdir()]
+
+
+def test_a_folder_of_yamls_that_is_not_there_is_said(one: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert evaluate.main([str(one), "evaluation=scores", "--config-dir", "nope"]) == 2
+    assert capsys.readouterr().err == "--config-dir (=nope) must be a folder with yamls of your own.\n"
+
+
 def test_an_archive_carries_the_answers(home: Path, tmp_path: Path) -> None:
     for name in ("scores", "distance"):
         assert evaluate.main([str(home), f"evaluation={name}"]) == 0

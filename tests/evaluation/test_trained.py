@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from safetensors.torch import load_file, save_file
 
 import zoo
 from tests.evaluation.conftest import CELLS
 from tests.population.together import trained_together
 from tests.training.tiny import tiny
-from zoo import archive
+from zoo import archive, evaluate
+from zoo.config.cell import Cell
 from zoo.evaluation.task_scores import Distance, Groups, Scores
 from zoo.results import weights
 from zoo.results.home import WEIGHTS
@@ -188,6 +190,11 @@ def test_a_run_that_cannot_be_held_is_one_line(name: str, one: Path) -> None:
     assert "\n" not in str(error.value)
 
 
+def test_a_folder_of_runs_is_no_run_and_names_some(one: Path) -> None:
+    with pytest.raises(ValueError, match=rf"is a folder of \d+ runs: name one, .*{one.name.split('-')[0]}"):
+        zoo.load(one.parent)
+
+
 def test_a_setting_that_came_later_is_as_it_was_before(one: Path) -> None:
     text = (one / "config.yaml").read_text()
     (one / "config.yaml").write_text(re.sub(r"(?m)^ +dropout: 0\.0\n", "", text))
@@ -196,19 +203,97 @@ def test_a_setting_that_came_later_is_as_it_was_before(one: Path) -> None:
     assert today.mixer_settings["dropout"] == today.layers[-1]["dropout"] == 0.0
 
 
-def test_a_part_that_is_none_is_not_called(one: Path) -> None:
-    """Even under a hash that fits: parts are built by zoo.instantiate alone."""
-    from zoo.config.cell import Cell
-    from zoo.evaluation.trained import cell_of
+# where a record names a class that its author planted -> how the config comes to name it
+PLANTED: dict[str, Callable[[dict[str, Any], str], object]] = {
+    "layer": lambda config, name: config["model"]["layers"][-1].update(_target_=name),
+    "block": lambda config, name: config["block"].update(_target_=name),
+    "task": lambda config, name: config["task"].update(_target_=name),
+    "nested": lambda config, name: config["model"]["layers"][0].update(
+        feature_map=[{"a": {"_target_": name}}]
+    ),
+}
+LEAVES_A_MARK = """
+from pathlib import Path
+from zoo.mixers.attention import Attention
+Path(__file__).with_name("ran").touch()
+class X(Attention): ...
+"""
 
+
+@pytest.fixture
+def plant(one: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], tuple[Path, Path]]:
+    """Write MODULE and name its X in the record; the run's folder, and the file that MODULE leaves."""
+
+    def planted(place: str, module: str) -> tuple[Path, Path]:
+        path = one.parent.parent / (module.replace(".", "/") + ".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(LEAVES_A_MARK)
+        monkeypatch.chdir(one.parent.parent)
+        monkeypatch.syspath_prepend("")
+        return _naming(one, place, f"{module}.X"), path.with_name("ran")
+
+    return planted
+
+
+def _naming(one: Path, place: str, target: str) -> Path:
+    """The record with a config that names the target, under the run id that it then has."""
+    config = yaml.safe_load((one / "config.yaml").read_text())
+    PLANTED[place](config, target)
+    (one / "config.yaml").write_text(yaml.safe_dump(config))
     record = json.loads((one / "result.json").read_text())
-    _config(one, "zoo.mixers.attention.Attention", "os.getcwd")
-    import yaml
+    choices = {"mixer": record["mixer"], "task": record.get("task", "")}
+    _record(one, run_id=(run_id := Cell(config, choices).run_id))
+    return one.rename(one.with_name(run_id))
 
-    cell = Cell(yaml.safe_load((one / "config.yaml").read_text()), {"mixer": "attention"})
-    _record(one, run_id=cell.run_id)
-    assert cell_of(one, record | {"run_id": cell.run_id})
-    with pytest.raises(ValueError, match=r"_target_ \(=os.getcwd\) must name a Mixer"):
+
+@pytest.mark.parametrize("place", PLANTED)
+@pytest.mark.parametrize("module", ["results.figures.notes", "planted_elsewhere"])
+def test_a_record_imports_nothing_that_it_names(
+    place: str,
+    module: str,
+    plant: Callable[[str, str], tuple[Path, Path]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one, ran = plant(place, module)
+    archive.archive(one.parent, one.parent / "a.zip", True)
+    says = f"names {module}.X, which is no part of zoo: what a record names is imported only where you name"
+    for given in ((one,), (one.parent / "a.zip", one.name)):
+        with pytest.raises(ValueError, match=re.escape(says)):
+            zoo.load(*given)
+    assert evaluate.main([str(one), "evaluation=scores"]) != 0 and says in capsys.readouterr().err
+    assert not ran.exists()
+
+
+def test_what_lies_beside_records_is_not_trusted_by_name_either(
+    plant: Callable[[str, str], tuple[Path, Path]],
+) -> None:
+    one, ran = plant("layer", "results.figures.notes")
+    for named in ("results.figures.notes", "results"):
+        with pytest.raises(ValueError, match=r"results: code beside records is never run"):
+            zoo.load(one, trusted=[named])
+    assert not ran.exists()
+
+
+def test_a_module_that_the_user_names_is_imported(
+    plant: Callable[[str, str], tuple[Path, Path]], tmp_path: Path
+) -> None:
+    one, ran = plant("layer", "planted_mine")
+    with pytest.raises(ValueError, match="which is no part of zoo"):
+        zoo.load(one, trusted=["planted"])
+    assert not ran.exists()
+    assert type(zoo.load(one, trusted=["planted_mine"]).model.mixers[-1]).__name__ == "X"
+    assert ran.exists()
+    (tmp_path / "conf" / "mixer").mkdir(parents=True)
+    (tmp_path / "conf" / "mixer" / "mine.yaml").write_text("_target_: planted_mine.Other\n")
+    assert evaluate.main([str(one), "evaluation=scores", "--trust", "planted_mine"]) == 0
+    assert evaluate.main([str(one), "evaluation=distance", "--config-dir", "conf"]) == 0
+
+
+@pytest.mark.parametrize("name", ["os.getcwd", "torch.load", "zoo.config.cell.Cell", "tests.toys.faulty.X"])
+def test_a_part_that_is_none_is_not_called(name: str, one: Path) -> None:
+    """Even under a hash that fits: parts are built by zoo.instantiate alone."""
+    one = _naming(one, "layer", name)
+    with pytest.raises(ValueError, match=rf"{name}(, which is no part of zoo|\) is no Mixer)"):
         zoo.load(one)
 
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
-from zoo.kernels import agreement
-from zoo.kernels.agreement import (
+from zoo.kernels.common import agreement
+from zoo.kernels.common.agreement import (
     Distance,
     Inputs,
     distances,
@@ -45,7 +45,7 @@ HELD: list[Distance] = []  # of the test that runs, for its report
 
 
 def near_in_norm(ours: Callable[..., Any], reference: Callable[..., Any], inputs: Inputs) -> None:
-    """On a device, in any dtype: as `zoo.kernels.agreement` says."""
+    """On a device, in any dtype: as `zoo.kernels.common.agreement` says."""
     torch.backends.cuda.matmul.allow_tf32 = False
     found = distances(ours, truth(reference, inputs), inputs)
     HELD.extend(found)

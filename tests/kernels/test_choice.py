@@ -9,10 +9,10 @@ import torch
 
 from tests.command import ROOT
 from tests.training.tiny import scores, tiny
-from zoo.kernels.choice import Op, contradiction, kernels, lacking, ops
-from zoo.kernels.served import check_served, unserved
+from zoo.kernels.choice import Op, check_served, contradiction, kernels, lacking, ops, unserved
 from zoo.kernels.short_conv import native
-from zoo.launch.preflight import Validator
+from zoo.launch.preflight import Validator, check_models
+from zoo.launch.sweep import checked
 from zoo.training.train import train
 
 
@@ -84,9 +84,18 @@ def test_a_cell_s_record_names_what_ran_and_its_name_does_not(tmp_path: Path):
 
 
 @pytest.mark.parametrize("asked", ["triton", "package"])
-def test_what_a_machine_lacks_is_said_before_any_step(asked: str, tmp_path: Path):
-    with pytest.raises(ValueError, match=rf"kernels \(={asked}\) needs trainer.accelerator=gpu"):
-        train(tiny(kernels=asked), tmp_path)
+def test_what_no_machine_can_run_is_said_before_any_step(asked: str):
+    (wrong,) = checked(tiny(kernels=asked), Validator(), here=False)
+    assert wrong.startswith(f"kernels (={asked}) needs trainer.accelerator=gpu")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA device")
+@pytest.mark.parametrize("word", ["kernels=triton", "trainer.accelerator=gpu"])
+def test_a_job_whose_machine_lacks_the_device_ends_before_any_step(word: str, tmp_path: Path):
+    """A cluster's jobs are checked where they are submitted, and run elsewhere."""
+    key, value = word.split("=")
+    with pytest.raises(ValueError, match=r"no CUDA device|needs a CUDA device"):
+        train(tiny(**{key: value}), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -108,9 +117,9 @@ def test_a_model_without_a_single_such_op_is_refused_before_any_step(
     monkeypatch.setattr("zoo.kernels.choice.interpreted", lambda: True)
     monkeypatch.setattr("zoo.kernels.choice.no_device", lambda: None)
     says = r"kernels \(=triton\) cannot be had: fft_conv has reference, fft.  Use kernels=auto"
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=says):
-        train(tiny(mixer="long_conv", kernels="triton"), tmp_path)
-    assert list(tmp_path.iterdir()) == []
+        check_models([tiny(mixer="long_conv", kernels="triton")])
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from zoo.kernels.common.precision import narrowest, wide
 from zoo.kernels.gated_linear_attention import (
     OP,
     gated_linear_attention,
     gated_linear_attention_chunked,
     gated_linear_attention_reference,
 )
-from zoo.kernels.precision import narrowest, wide
 from zoo.mixers import HGRN2, MLSTM, GatedLinearAttention, LightningAttention, RetNet
 from zoo.mixers.base import Mixer
 

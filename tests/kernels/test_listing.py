@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from tests.command import ROOT
-from zoo.kernels import available
 from zoo.kernels.__main__ import main, rows
-from zoo.kernels.available import absent
 from zoo.kernels.choice import ops
-from zoo.kernels.verdicts import Key, Verdict
+from zoo.kernels.common import available
+from zoo.kernels.common.available import absent
+from zoo.kernels.common.proof import Answer
+from zoo.kernels.common.verdicts import Key, Verdict
 
 
 def test_lists_every_op_and_implementation(capsys: pytest.CaptureFixture[str]):
@@ -39,11 +40,12 @@ def test_what_a_card_has_proven_says_so(monkeypatch: pytest.MonkeyPatch):
     op = next(op for op in ops() if op.name == "attention")
     monkeypatch.setattr(type(op), "missing", lambda self, name: None)
     key = Key("a card", "torch=2", "attention", "flash_attn", "0", "bfloat16:64", "sdpa", True)
-    fast = Verdict(
-        key, "right", "", "output 0", 1e-3, 1e-2, 1.0, 2.0, "2x2x8x64", "2026-01-01T00:00:00+00:00"
-    )
+    answer = Answer("right", "", "output 0", 1e-3, 1e-2, 1.0, 2.0)
+    fast = Verdict(key, answer, "2x2x8x64", "2026-01-01T00:00:00+00:00")
     assert "yes; under auto once it has proved" in dict((n, why) for n, _, why in rows(op))["flash_attn"]
-    here = dict((name, why) for name, _, why in rows(op, [fast, replace(fast, seconds=3.0)]))
+    here = dict(
+        (name, why) for name, _, why in rows(op, [fast, replace(fast, answer=replace(answer, seconds=3.0))])
+    )
     assert here == {"reference": "yes", "sdpa": "yes", "flash_attn": here["flash_attn"]}
     assert "under auto for 1 of 2 kinds of inputs" in here["flash_attn"]
 

@@ -1,6 +1,10 @@
 """C that the machine's compiler makes a library of: the same values, and every way in which there is none."""
 
+import ctypes
+import hashlib
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
+from tests.command import ROOT
 from tests.kernels.test_gated_linear_attention import draw as gated
 from tests.kernels.test_selective_scan import SHAPES
 from tests.kernels.test_selective_scan import draw as scanned
@@ -18,7 +23,7 @@ from zoo.kernels import gated_linear_attention as gla
 from zoo.kernels import selective_scan as scan
 from zoo.kernels import short_conv as conv
 from zoo.kernels.choice import kernels
-from zoo.kernels.native import Missing, Native, folder, library
+from zoo.kernels.common.native import Missing, Native, _say, folder, library
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 SCAN, CONV, GLA = scan.native.NATIVE, conv.native.NATIVE, gla.native.NATIVE
@@ -72,7 +77,7 @@ def ran() -> str:
         gla.gated_linear_attention(*single(gated(5, "head")))
         scan.selective_scan(*single(scanned(2, 5, 3, 4)))
         conv.short_conv(*single(convolved(2, 5, 3, 4)))
-    return " ".join(choice.record().values())
+    return " ".join(form.partition(" (")[0] for form in choice.record().values())
 
 
 def parts(outputs: Any) -> tuple[Tensor, ...]:
@@ -171,12 +176,28 @@ def test_the_check_of_a_process_is_not_that_of_its_caller(native: Native):
     [
         ("there-is-none", "no C compiler: there-is-none is not installed"),
         ("false", "false cannot compile it"),
+        (" ", "CC (=' ') names no compiler"),
+        ('gcc -DX="', "CC (='gcc -DX=\"') is no command: No closing quotation"),
+        ("true", "true wrote no library"),
+        ("SCRIPT: printf '\\033[2J\\377'; printf rubbish > $last", "cannot be loaded: "),
+        ("SCRIPT: echo 'int nothing;' | cc -x c -shared -fPIC - -o $last", "has no function scan_forward"),
     ],
 )
-def test_without_a_compiler_torch_does_it(compiler: str, why: str, monkeypatch: pytest.MonkeyPatch):
+def test_without_a_library_torch_does_it_and_the_record_says_why(
+    compiler: str, why: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    if compiler.startswith("SCRIPT:"):
+        (script := tmp_path / "cc.sh").write_text(
+            f"#!/bin/sh\n[ $1 = --version ] && exit\nfor last; do :; done\n{compiler[7:]}\n"
+        )
+        script.chmod(0o700)
+        compiler = str(script)
     monkeypatch.setenv("CC", compiler)
-    assert str(SCAN.absent()).startswith(why)
+    assert why in str(SCAN.absent())
     assert ran() == "chunked fused_loop shifted"
+    with kernels("auto") as choice:
+        scan.selective_scan(*single(scanned(2, 5, 3, 4)))
+    assert choice.record() == {"selective_scan": f"fused_loop (no native: {SCAN.absent()})"}
 
 
 def test_what_does_not_compile_says_where(tmp_path: Path):
@@ -204,34 +225,101 @@ def test_a_library_that_computes_something_else_is_not_taken(
     text = native.source.read_text()
     assert right in text
     (tmp_path / "op").mkdir()
+    (tmp_path / "common").mkdir()
     (tmp_path / "op" / "native.c").write_text(text.replace(right, wrong))
-    shutil.copy(native.source.parents[1] / "native.h", tmp_path)
+    shutil.copy(native.source.parents[1] / "common" / "native.h", tmp_path / "common")
     monkeypatch.setattr(native, "source", tmp_path / "op" / "native.c")
     assert "off the form in torch" in str(native.absent())
     assert ran().count("native") == 2
 
 
+def made() -> Path:
+    (path,) = folder().glob("*.so")
+    return path
+
+
 @NATIVES
 def test_it_is_compiled_once(native: Native):
     assert native.absent() is None
-    (made,) = folder().iterdir()
-    written = made.stat().st_mtime_ns
+    written = made().stat().st_mtime_ns
     forget()
-    assert native.absent() is None and made.stat().st_mtime_ns == written
-    assert list(folder().iterdir()) == [made]
+    assert native.absent() is None and made().stat().st_mtime_ns == written
+    assert sorted(folder().iterdir()) == [made(), made().with_name(f"{made().name}.sha256")]
 
 
-def test_a_torn_library_and_a_home_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+SCANNED_ANEW = "from zoo.kernels.selective_scan.native import absent; print(absent())"
+
+
+@pytest.mark.parametrize("harm", ["cut", "changed", "no checksum", "no library"])
+def test_a_library_that_is_not_as_it_was_written_is_made_anew(harm: str):
+    """In another process: a truncated library ends the one that loads it by SIGBUS."""
     assert SCAN.absent() is None
-    (made,) = folder().iterdir()
-    made.unlink()
-    made.write_bytes(b"half of one")
+    path, whole = made(), made().read_bytes()
+    replaced = path.with_name("replaced")  # this process has the file open
+    replaced.write_bytes(whole[:4096] if harm == "cut" else whole + b"x")
+    replaced.chmod(0o700)
+    replaced.replace(path)
+    if harm.startswith("no"):
+        (path if harm == "no library" else path.with_name(f"{path.name}.sha256")).unlink()
+    done = subprocess.run([sys.executable, "-c", SCANNED_ANEW], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == path.with_name(f"{path.name}.sha256").read_text()
+    assert path.read_bytes() not in (whole[:4096], whole + b"x")
+
+
+@pytest.mark.parametrize("loose", ["folder", "library", "owner"])
+def test_a_library_that_another_user_could_have_written_is_not_loaded(
+    loose: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    assert SCAN.absent() is None
+    _say.cache_clear()
+    if loose == "owner":
+        monkeypatch.setattr("zoo.kernels.common.private.os.geteuid", lambda: 12345)
+    else:
+        (folder() if loose == "folder" else made()).chmod(0o777)
+    loaded: list[str] = []
+    load = ctypes.CDLL
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: loaded.append(name) or load(name))
     forget()
     assert SCAN.absent() is None
+    assert loaded and not any(Path(name).is_relative_to(folder()) for name in loaded)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "this process makes its own" in said
+
+
+def test_a_home_that_cannot_be_written_or_is_not_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    forget()
     assert SCAN.absent() is None
+
+    def nobody() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", nobody)
+    forget()
+    assert SCAN.absent() is None and ran() == "native native native"
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
     forget()
     assert "no place for a library" in str(SCAN.absent())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+@pytest.mark.parametrize(
+    ("own", "draw"),
+    [
+        (scan.selective_scan_native, lambda: scanned(2, 20, 3, 4)),
+        (conv.short_conv_native, lambda: convolved(2, 9, 5, 4)),
+        (gla.gated_linear_attention_native, lambda: gated(20, "head")),
+    ],
+)
+def test_what_c_would_misread_is_refused_or_converted(
+    own: Callable, draw: Callable[[], list[Tensor]], dtype: torch.dtype
+):
+    inputs = [s.detach().to(dtype) for s in draw()]
+    if own is scan.selective_scan_native and dtype == torch.bfloat16:  # in its own passes
+        right = scan.selective_scan_reference(*(s.float() for s in inputs))
+        torch.testing.assert_close([s.float() for s in own(*inputs)], list(right), rtol=2e-2, atol=2e-2)
+        return
+    with pytest.raises(ValueError, match="native computes in float32 on a CPU, and a tensor is"):
+        own(*inputs)

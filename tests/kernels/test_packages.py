@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from tests.kernels.agreement import as_near_as_torch, results
+from tests.kernels.agreement import as_near_as_torch, members_as_alone, results
 from zoo.kernels.attention import attention_reference
 from zoo.kernels.attention.flash_attn import attention_flash_attn
 from zoo.kernels.attention.flash_attn import unfit as unfit_for_flash
@@ -23,8 +24,14 @@ from zoo.kernels.delta_rule.fla import delta_rule_fla
 from zoo.kernels.delta_rule.fla import unfit as unfit_for_delta
 from zoo.kernels.gated_linear_attention import gated_linear_attention_reference
 from zoo.kernels.gated_linear_attention.fla import gated_linear_attention_fla
+from zoo.kernels.linear_attention import linear_attention_reference
+from zoo.kernels.linear_attention.fla import linear_attention_fla
+from zoo.kernels.linear_attention.fla import unfit as unfit_for_linear
 from zoo.kernels.selective_scan import selective_scan_reference
 from zoo.kernels.selective_scan.mamba_ssm import selective_scan_mamba_ssm
+from zoo.kernels.short_conv import short_conv_reference
+from zoo.kernels.short_conv.fla import short_conv_fla
+from zoo.kernels.short_conv.fla import unfit as unfit_for_conv
 from zoo.kernels.taylor_attention import taylor_attention_reference
 from zoo.kernels.taylor_attention.fla import EPS, taylor_attention_fla
 from zoo.kernels.taylor_attention.fla import unfit as unfit_for_taylor
@@ -159,6 +166,40 @@ def chunk_delta_rule(
     return chunk_gated_delta_rule(q, k, v, none, beta, scale, initial_state, output_final_state)
 
 
+def chunk_linear_attn(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float | None = None,
+    initial_state: Tensor | None = None,
+    output_final_state: bool = False,
+    normalize: bool = True,
+) -> tuple[Tensor, Tensor]:
+    assert output_final_state and not normalize
+    q = q * (q.shape[-1] ** -0.5 if scale is None else scale)
+    y, last, _ = linear_attention_reference(*heads_first(q, k, v), None, initial_state)
+    return y.transpose(1, 2), last
+
+
+def causal_conv1d(
+    x: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    residual: Tensor | None = None,
+    initial_state: Tensor | None = None,
+    output_final_state: bool | None = False,
+    activation: str | None = None,
+    backend: str | None = "triton",
+) -> tuple[Tensor, None]:
+    """x [B T D]; weight [D W], its last acts on the present; initial_state [B D W], its first is not read."""
+    assert weight is not None and residual is activation is None and not output_final_state
+    assert initial_state is None or initial_state.shape[-1] == weight.shape[-1]
+    past = F.pad(x.mT, (weight.shape[-1] - 1, 0))
+    if initial_state is not None:
+        past = torch.cat([initial_state[..., 1:], x.mT], -1)
+    return F.conv1d(past, weight[:, None], bias, groups=len(weight)).mT, None
+
+
 def fused_chunk_based(
     q: Tensor, k: Tensor, v: Tensor, scale: float | None = None, use_norm: bool = True
 ) -> Tensor:
@@ -180,6 +221,8 @@ STAND_INS: dict[str, list[Callable[..., Any]]] = {
     "fla.ops.simple_gla": [chunk_simple_gla],
     "fla.ops.delta_rule": [chunk_delta_rule],
     "fla.ops.gated_delta_rule": [chunk_gated_delta_rule],
+    "fla.ops.linear_attn": [chunk_linear_attn],
+    "fla.modules.convolution": [causal_conv1d],
     "fla.ops.based": [fused_chunk_based, parallel_based],
 }
 
@@ -285,6 +328,23 @@ def test_delta_rule_by_fla(stand_ins: None, decayed: bool, state: Tensor | None)
         assert (ours - theirs).norm() < 0.02 * theirs.norm()
 
 
+@pytest.mark.parametrize("eps", [None, 0.25])
+@pytest.mark.parametrize("with_sums", [False, True])
+def test_linear_attention_by_fla(stand_ins: None, with_sums: bool, eps: float | None):
+    phi_q, phi_k, z = random(2, 3, 9, 5).exp(), random(2, 3, 9, 5, seed=1).exp(), random(2, 3, 5).exp()
+    before = [random(2, 3, 5, 4), None if eps is None else z] if with_sums else [None, None]
+    q, k, v, kv, z = wanting(phi_q, phi_k, random(2, 3, 9, 4), *before)
+    as_near_as_torch(linear_attention_fla, linear_attention_reference, [q, k, v, eps, kv, z])
+
+
+@pytest.mark.parametrize("tail", [None, random(2, 3, 5)], ids=["fresh", "going on"])
+@pytest.mark.parametrize("bias", [None, random(5)], ids=["plain", "biased"])
+@pytest.mark.parametrize("length", [1, 9])
+def test_short_conv_by_fla(stand_ins: None, length: int, bias: Tensor | None, tail: Tensor | None):
+    inputs = wanting(random(2, length, 5), random(4, 5), bias, tail)
+    as_near_as_torch(short_conv_fla, short_conv_reference, inputs)
+
+
 @pytest.mark.parametrize("channels", [4, 16, 17])
 @pytest.mark.parametrize("lead", [(), (3,), (2, 3), (2, 1, 3)], ids=str)
 def test_taylor_attention_by_fla(stand_ins: None, channels: int, lead: tuple[int, ...]):
@@ -321,6 +381,18 @@ def test_stacked_members_are_more_of_the_batch(stand_ins: None):
         torch.testing.assert_close(y[i], attention_reference(q[i], k[i], v[i], 3, alibi_slopes(4)))
 
 
+@pytest.mark.parametrize("in_dims", [(0, 0, 0, 0), (0, None, 1, 2), (None, 2, None, None)])
+def test_stacked_members_are_more_channels_of_a_convolution(stand_ins: None, in_dims: tuple[int | None, ...]):
+    members_as_alone(
+        short_conv_fla, wanting(random(2, 9, 5), random(4, 5), random(5), random(2, 3, 5)), in_dims
+    )
+
+
+def test_stacked_members_are_more_of_the_batch_of_linear_attention(stand_ins: None):
+    q, k, v = wanting(*(random(2, 3, 9, 5, seed=i).exp() for i in range(3)))
+    members_as_alone(linear_attention_fla, [q, k, v, 0.25, None, None], (0, 0, 1, None, None, None))
+
+
 # refusals --------------------------------------------------------------------------------------------------
 
 
@@ -335,6 +407,10 @@ def test_stacked_members_are_more_of_the_batch(stand_ins: None):
             unfit_for_delta(*(torch.zeros(1, 1, n, 4) for n in (2, 6, 6)), torch.zeros(1, 1, 6)),
             "one write a query is all that fla's chunks take, and there are 3",
         ),
+        (unfit_for_linear(*[torch.zeros(1, 1, 2, 4).double()] * 3, None), "a tensor is torch.float64"),
+        (unfit_for_linear(*[torch.zeros(1, 1, 2, 4)] * 3, None), "the tensors are on cpu"),
+        (unfit_for_conv(torch.zeros(1, 2, 4), torch.zeros(4, 4).double()), "a tensor is torch.float64"),
+        (unfit_for_conv(torch.zeros(1, 2, 4), torch.zeros(4, 4)), "the tensors are on cpu"),
     ],
 )
 def test_what_a_package_cannot_take_is_said(said: str | None, reason: str):

@@ -11,13 +11,17 @@ from torch import Tensor
 from tests.kernels.agreement import near_in_norm
 from zoo.kernels.attention import attention_reference
 from zoo.kernels.attention.flash_attn import attention_flash_attn
-from zoo.kernels.available import absent
+from zoo.kernels.common.available import absent
 from zoo.kernels.delta_rule import delta_rule_reference
 from zoo.kernels.delta_rule.fla import delta_rule_fla
 from zoo.kernels.gated_linear_attention import gated_linear_attention_reference
 from zoo.kernels.gated_linear_attention.fla import gated_linear_attention_fla
+from zoo.kernels.linear_attention import linear_attention_reference
+from zoo.kernels.linear_attention.fla import linear_attention_fla
 from zoo.kernels.selective_scan import selective_scan_reference
 from zoo.kernels.selective_scan.mamba_ssm import selective_scan_mamba_ssm
+from zoo.kernels.short_conv import short_conv_reference
+from zoo.kernels.short_conv.fla import short_conv_fla
 from zoo.kernels.taylor_attention import taylor_attention_reference
 from zoo.kernels.taylor_attention.fla import EPS, taylor_attention_fla
 from zoo.mixers.positions import alibi_slopes
@@ -101,6 +105,27 @@ def test_delta_rule_by_fla(decayed: bool, going_on: bool):
     decay = F.logsigmoid(random(2, 3, 200, dtype=torch.float32) + 3) if decayed else None
     state = random(2, 3, 64, 64, dtype=torch.float32) if going_on else None
     near_in_norm(delta_rule_fla, delta_rule_reference, wanting(q, k, v, beta, decay, state))
+
+
+@needs("fla")
+@pytest.mark.parametrize("eps", [None, 1e-6])
+@pytest.mark.parametrize("going_on", [False, True])
+def test_linear_attention_by_fla(going_on: bool, eps: float | None):
+    q, k = (F.elu(random(2, 3, 200, 64, seed=i)) + 1 for i in range(2))
+    kv = random(2, 3, 64, 64, dtype=torch.float32) if going_on else None
+    z = random(2, 3, 64, dtype=torch.float32).exp() if going_on and eps else None
+    inputs = [*wanting(q, k, random(2, 3, 200, 64)), eps, *wanting(kv, z)]
+    near_in_norm(linear_attention_fla, linear_attention_reference, inputs)
+
+
+@needs("fla")
+@pytest.mark.parametrize("going_on", [False, True])
+@pytest.mark.parametrize("length", [1, 200])
+def test_short_conv_by_fla(length: int, going_on: bool):
+    x, weight, bias = random(2, length, 96), random(4, 96, dtype=torch.float32), random(96)
+    near_in_norm(
+        short_conv_fla, short_conv_reference, wanting(x, weight, bias, random(2, 3, 96) if going_on else None)
+    )
 
 
 @needs("fla")

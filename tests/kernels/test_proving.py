@@ -2,9 +2,10 @@
 
 import fcntl
 import json
+import os
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,15 @@ from tests.kernels.toy import KERNELS, OP
 from zoo.bench.op_subjects import subjects
 from zoo.bench.ops import drawn
 from zoo.bench.provable import prove_all
-from zoo.kernels import choice, proving, verdicts
+from zoo.kernels import choice
 from zoo.kernels.__main__ import main
-from zoo.kernels.agreement import distances, truth
 from zoo.kernels.choice import Op, kernels, ops
-from zoo.kernels.proof import answered, proved
-from zoo.kernels.proof_request import Answer, Request
-from zoo.kernels.ragged import ragged
+from zoo.kernels.common import verdicts
+from zoo.kernels.common.agreement import distances, truth
+from zoo.kernels.common.proof import Answer, Request, answer_to, compared_and_timed
+from zoo.kernels.common.ragged import ragged
 
+WRONG = {"end": "fine"}, {"seconds": "0"}, {"seconds": 0.0}, {"bound": None}, {"error": True}
 FAST = Answer("right", "", "output 0", 1e-7, 1e-6, 0.5, 1.0)
 
 
@@ -42,7 +44,7 @@ def card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(choice, "CARDS", ("cpu",))
     monkeypatch.setattr(choice, "absent", lambda name: None)
-    monkeypatch.setattr(proving, "_known", {})
+    monkeypatch.setattr(verdicts, "_known", {})
     monkeypatch.setattr(OP, "others", ("right",))
     return tmp_path / "zoo" / "verdicts"
 
@@ -56,7 +58,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(key.kernel)
         return FAST
 
-    monkeypatch.setattr(proving, "_answer", answer)
+    monkeypatch.setattr(verdicts, "_answer", answer)
     return names
 
 
@@ -76,7 +78,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ],
 )
 def test_what_a_kernel_is_found_to_be(kernel: str, end: str, why: str):
-    answer = proved(request(kernel))
+    answer = compared_and_timed(request(kernel))
     assert answer.end == end and why in answer.why and bool(why) == bool(answer.why)
     if kernel == "slow":
         assert answer.seconds > 2 * answer.usual_seconds  # pyright: ignore
@@ -88,12 +90,12 @@ def test_what_is_not_the_kernel_s_own_is_no_word_on_it(monkeypatch: pytest.Monke
         raise RuntimeError("all CUDA-capable devices are busy or unavailable")
 
     monkeypatch.setitem(OP.forms, "reference", lost)
-    assert proved(request("raises")).end == ""
+    assert compared_and_timed(request("raises")).end == ""
 
 
 def test_autocast_is_as_the_cell_has_it():
     """In bfloat16 errors of .001 are what rounding makes."""
-    assert answered(replace(request("shifted"), autocast=torch.bfloat16)).end == "right"
+    assert answer_to(replace(request("shifted"), autocast=torch.bfloat16)).end == "right"
 
 
 def test_the_bound_grows_with_the_length_and_is_far_from_loose():
@@ -137,7 +139,7 @@ def test_auto_takes_what_is_right_and_faster_and_the_record_says_so(card: Path, 
 def test_auto_leaves_what_is_slow_or_wrong_or_unknown(
     card: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer
 ):
-    monkeypatch.setattr(proving, "_answer", lambda *given: answer)
+    monkeypatch.setattr(verdicts, "_answer", lambda *given: answer)
     with kernels("auto") as used:
         OP.run("usual", *inputs())
     assert used.record() == {"toy": "usual"}
@@ -148,7 +150,7 @@ def test_a_verdict_is_found_again_and_not_one_of_another_version_width_dtype_or_
     card: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     def again(run: Callable[[], object] = lambda: OP.run("usual", *inputs())) -> int:
-        proving._known.clear()
+        verdicts._known.clear()
         run()
         return len(asked)
 
@@ -169,28 +171,28 @@ def test_a_verdict_that_is_damaged_or_another_s_is_none(card: Path, asked: list[
     OP.run("usual", *inputs())
     (path,) = card.glob("*.json")
     whole = json.loads(path.read_text())
-    for wrong in ("{", "[]", json.dumps(whole | {"end": "fine"}), json.dumps(whole | {"seconds": "0"})):
+    for wrong in ("{", "[]", *(json.dumps(whole | {"answer": whole["answer"] | wrong}) for wrong in WRONG)):
         path.write_text(wrong)
-        proving._known.clear()
+        verdicts._known.clear()
         OP.run("usual", *inputs())
     key = whole["key"] | {"card": "another"}
     path.write_text(json.dumps(whole | {"key": key}))
-    proving._known.clear()
+    verdicts._known.clear()
     OP.run("usual", *inputs())
-    assert len(asked) == 6 and json.loads(path.read_text())["key"] == whole["key"]
+    assert len(asked) == 4 + len(WRONG) and json.loads(path.read_text())["key"] == whole["key"]
 
 
 def test_a_cache_that_cannot_be_written_costs_a_line(
     card: Path, asked: list[str], capsys: pytest.CaptureFixture[str]
 ):
     card.parent.parent.joinpath("zoo").write_text("a file where the folder should be")
-    proving._unkept.cache_clear()
+    verdicts._say_not_stored.cache_clear()
     with kernels("auto") as used:
         OP.run("usual", *inputs())
         OP.run("usual", *inputs())
         OP.run("usual", *(x.detach() for x in inputs()))
     said = capsys.readouterr().err
-    assert said.count("cannot be kept in") == 1 and "XDG_CACHE_HOME" in said
+    assert said.count("cannot be stored") == 1 and "XDG_CACHE_HOME" in said
     assert used.record()["toy"].startswith("right (") and asked == ["right", "right"]
 
 
@@ -206,11 +208,11 @@ def test_two_at_once_prove_once(card: Path, monkeypatch: pytest.MonkeyPatch):
         assert other.is_alive()
         return FAST
 
-    key = proving.key_of(OP, "right", "usual", inputs())
+    key = verdicts.key_of(OP, "right", "usual", inputs())
     found: list[verdicts.Verdict | None] = []
-    other = threading.Thread(target=lambda: found.append(proving._once(OP, key, inputs())))
-    monkeypatch.setattr(proving, "_answer", answer)
-    first = proving._once(OP, key, inputs())
+    other = threading.Thread(target=lambda: found.append(verdicts._prove_once(OP, key, inputs())))
+    monkeypatch.setattr(verdicts, "_answer", answer)
+    first = verdicts._prove_once(OP, key, inputs())
     other.join(10)
     assert proofs == ["right"] and found == [first] and begun.is_set()
 
@@ -219,22 +221,22 @@ def test_whoever_waits_for_a_proof_and_is_asked_to_end_ends(card: Path, monkeypa
     card.mkdir(parents=True)
     with (card / "lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        monkeypatch.setattr(proving.interrupts, "told", lambda: True)
-        assert proving.verdict(OP, "right", "usual", inputs()) is None
+        monkeypatch.setattr(verdicts.interrupts, "told", lambda: True)
+        assert verdicts.verdict(OP, "right", "usual", inputs()) is None
 
 
 def test_a_population_s_first_member_is_what_is_proved(card: Path, asked: list[str]):
     x, weight = inputs()
-    alone = proving.key_of(OP, "right", "usual", [x, weight])
+    alone = verdicts.key_of(OP, "right", "usual", [x, weight])
     stacked = torch.stack([x.detach(), x.detach()], 1).requires_grad_()
     vmap(lambda own: OP.run("usual", own, weight), in_dims=1)(stacked)
-    assert list(proving._known) == [alone] and proving._known[alone].sizes == "4x32x8 8x5"  # pyright: ignore
+    assert list(verdicts._known) == [alone] and verdicts._known[alone].sizes == "4x32x8 8x5"  # pyright: ignore
 
 
 def test_what_is_traced_proves_nothing(card: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     OP.run("usual", *inputs())
-    assert not asked and not proving._known
+    assert not asked and not verdicts._known
 
 
 def test_on_a_cpu_nothing_is_proved_or_looked_up(monkeypatch: pytest.MonkeyPatch):
@@ -247,10 +249,10 @@ def test_a_kernel_that_ends_its_process_or_hangs_ends_no_cell(card: Path, capsys
     """The process itself, three times."""
     ends = {}
     for kernel, limit in (("right", 60), ("crash", 60), ("hang", 1)):
-        key = proving.key_of(OP, kernel, "usual", inputs())
-        found = proving.prove(OP, key, inputs(), limit)
+        key = verdicts.key_of(OP, kernel, "usual", inputs())
+        found = verdicts.prove(OP, key, inputs(), limit)
         assert found is not None and verdicts.read(key) == found
-        ends[kernel] = (found.end, found.why[:12])
+        ends[kernel] = (found.answer.end, found.answer.why[:12])
     assert ends == {
         "right": ("right", ""),
         "crash": ("crashes", "SIGSEGV"),
@@ -273,17 +275,90 @@ def test_all_are_proved_listed_written_and_read_again(
     monkeypatch.setattr(Op, "implementation", lambda self, name: lambda *inputs: None)
     proved_here = list(prove_all("cpu", (torch.float32,), small=True))
     assert {(one.key.op, one.key.kernel) for one in proved_here} == everything
-    verdicts.write_file(tmp_path / "h200.json", proved_here)
+    verdicts.write_list(tmp_path / "h200.json", proved_here)
     for path in card.glob("*.json"):
         path.unlink()
     main(["--verdicts", str(tmp_path / "h200.json")])
     shown = capsys.readouterr().out
     assert all(f"{op} " in shown for op, _ in everything) and "2.00 times" in " ".join(shown.split())
-    assert sorted(map(str, verdicts.everything())) == sorted(map(str, proved_here))
+    assert sorted(map(str, verdicts.all_stored())) == sorted(map(str, proved_here))
     capsys.readouterr()
     with pytest.raises(SystemExit):
         main(["--verdicts", str(tmp_path / "none.json")])
     assert "--verdicts (=" in capsys.readouterr().err
+
+
+def test_a_cache_that_others_can_write_is_not_believed(
+    card: Path, asked: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def again() -> int:
+        verdicts._known.clear()
+        OP.run("usual", *inputs())
+        return len(asked)
+
+    assert (again(), again()) == (1, 1)
+    (path,) = card.glob("*.json")
+    path.chmod(0o666)
+    assert (again(), again()) == (2, 2), "it is written anew"
+    verdicts._say_not_stored.cache_clear()
+    card.chmod(0o777)
+    assert again() == 3 and verdicts.all_stored() == []
+    assert f"{card} can be written by other users: chmod go-w" in capsys.readouterr().err
+    card.chmod(0o700)
+    monkeypatch.setattr("zoo.kernels.common.private.os.geteuid", lambda: 12345)
+    assert again() == 4
+
+
+def planted(**changes: object) -> dict:
+    key = verdicts.Key("c", "torch=2", "attention", "flash_attn", "0", "float32:8", "sdpa", True)
+    whole = asdict(verdicts.Verdict(key, FAST, "2x2", "2026"))
+    return {**whole, **{part: whole[part] | value for part, value in changes.items()}}  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            json.dumps([planted(key={"op": "../../../outside"})]),
+            "no 'flash_attn' of an op '../../../outside'",
+        ),
+        (json.dumps([planted(key={"kernel": "/tmp/outside"})]), "no '/tmp/outside' of an op 'attention'"),
+        (json.dumps([planted(answer={"seconds": 0})]), "seconds of a verdict is '0'"),
+        (json.dumps([planted(answer={"seconds": 0.0})]), "seconds of a verdict is '0.0'"),
+        ("[" * 100_000, "nested too deeply"),
+        (" " * (verdicts.MOST_BYTES + 1), "bytes, and at most"),
+        ("{}", "must be a list of verdicts"),
+        ("[{}]", "verdict has the fields key, answer, sizes, when"),
+    ],
+)
+def test_a_planted_file_of_verdicts_costs_a_line_and_writes_nothing(
+    text: str, says: str, tmp_path: Path, card: Path, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "file.json").write_text(text)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(SystemExit):
+        main(["--verdicts", str(tmp_path / "file.json")])
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert says in last and sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_pipe_is_no_file_of_verdicts(tmp_path: Path, card: Path, capsys: pytest.CaptureFixture[str]):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(SystemExit):
+            main(["--verdicts", str(path)])
+        assert "it is no regular file" in capsys.readouterr().err
+
+
+def test_what_a_file_of_verdicts_says_reaches_the_terminal_as_text(
+    tmp_path: Path, card: Path, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "file.json").write_text(json.dumps([planted(key={"inputs": "\x1b[2J[/x]"})]))
+    main(["--verdicts", str(tmp_path / "file.json")])
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown and r"\x1b[2J[/x]" in "".join(shown.split())
+    (stored,) = card.glob("*.json")
+    assert stored.parent == card and len(stored.stem) == 24
 
 
 def test_the_hash_is_of_the_kernel_and_all_it_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -293,7 +368,7 @@ def test_the_hash_is_of_the_kernel_and_all_it_imports(tmp_path: Path, monkeypatc
         return verdicts.source.__wrapped__("zoo.a")
 
     (tmp_path / "zoo").mkdir()
-    monkeypatch.setattr(verdicts, "ZOO", tmp_path / "zoo")
+    monkeypatch.setattr(verdicts, "ROOT", tmp_path)
     first = hashed(a="from zoo.b import f", b="from zoo import c", c="x = 1", d="x = 1")
     assert hashed(d="x = 2") == first
     assert (

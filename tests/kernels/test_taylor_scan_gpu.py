@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tests.kernels.agreement import captured_as_called, near_in_norm, same_bits_twice
-from zoo.kernels.precision import wide
+from zoo.kernels.common.precision import wide
 from zoo.kernels.taylor_scan import taylor_scan_chunked, taylor_scan_reference
 
 pytest.importorskip("triton")

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("every mixer composed")  # with one compose
 
 @pytest.fixture(autouse=True)
 def _decoding_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoo.training.outcome.decode_tokens_per_second", lambda *given: None)
+    monkeypatch.setattr("zoo.training.conclusion.decode_tokens_per_second", lambda *given: None)
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +98,7 @@ def test_a_member_that_diverges_leaves_its_neighbours_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look_every: int
 ):
     """look_every: as on a GPU, where it trains on for some steps before anybody sees it."""
-    monkeypatch.setattr("zoo.training.cohort.LOOK_EVERY", {"cpu": look_every})
+    monkeypatch.setattr("zoo.training.runs.LOOK_EVERY", {"cpu": look_every})
     cells = [tiny(**WILD, seed=seed, lr=lr) for seed, lr in ((0, 1e-2), (1, 1e300), (2, 3e-3))]
     alone, together = alone_and_together(cells, tmp_path)
     assert [outcome["status"] for outcome in together.outcomes] == ["ok", "diverged", "ok"]

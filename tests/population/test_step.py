@@ -13,19 +13,18 @@ from tests.training.recording import Called, checkpoint, same
 from tests.training.tiny import STEPS, tiny
 from zoo.kernels.linear_cross_entropy import chunked
 from zoo.tasks.base import Batch
-from zoo.training.cohort import stacked
+from zoo.training.build import build
 from zoo.training.population.optimizer import PopulationAdamW
 from zoo.training.population.stack import Stack
 from zoo.training.population.step import PopulationStep
-from zoo.training.train import begin
-from zoo.training.train_state import Begun
+from zoo.training.runs import Run, stacked
 
 READS = ("aten._local_scalar_dense.default", "aten.nonzero.default", "aten.equal.default")
 
 
 @pytest.fixture(autouse=True)
 def _decoding_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoo.training.outcome.decode_tokens_per_second", lambda *given: None)
+    monkeypatch.setattr("zoo.training.conclusion.decode_tokens_per_second", lambda *given: None)
 
 
 class Unread(TorchDispatchMode):
@@ -36,13 +35,13 @@ class Unread(TorchDispatchMode):
         return func(*args, **kwargs or {})
 
 
-def made(tmp_path: Path, size: int = 3, **changes: Any) -> tuple[PopulationStep, list[Begun]]:
-    begun = [begin(tiny(seed=seed, **changes), tmp_path) for seed in range(size)]
+def made(tmp_path: Path, size: int = 3, **changes: Any) -> tuple[PopulationStep, list[Run]]:
+    begun = [build(tiny(seed=seed, **changes), tmp_path) for seed in range(size)]
     stack = Stack([one.model for one in begun])
     return PopulationStep(stack, PopulationAdamW(stack, [one.cell.optim for one in begun])), begun
 
 
-def batches(members: list[Begun], steps: int) -> list[Batch]:
+def batches(members: list[Run], steps: int) -> list[Batch]:
     items = islice(zip(*(begun.batches() for begun in members), strict=True), steps)
     return [stacked([batch for _, batch in item]) for item in items]
 

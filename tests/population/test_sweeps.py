@@ -20,7 +20,7 @@ from zoo.launch.grouping import Apart, Group, Together, groups, left
 from zoo.launch.run_population import run_population
 from zoo.results import lease, store
 from zoo.results.outcome import Progress
-from zoo.training import cohort
+from zoo.training import runs
 from zoo.training.train import train
 
 
@@ -30,12 +30,12 @@ class Stop(BaseException):
 
 @pytest.fixture(autouse=True)
 def _every_step_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cohort, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(runs, "REPORT_EVERY", 0.0)
 
 
 @pytest.fixture(autouse=True)
 def _decoding_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoo.training.outcome.decode_tokens_per_second", lambda *given: None)
+    monkeypatch.setattr("zoo.training.conclusion.decode_tokens_per_second", lambda *given: None)
 
 
 def cells(place: Path, **changes: Any) -> list[Cell]:

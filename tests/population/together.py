@@ -11,11 +11,22 @@ import torch
 
 from zoo.config.cell import Cell
 from zoo.results.record import Outcome
+from zoo.training.build import build
 from zoo.training.population.train import train_population
-from zoo.training.train import begin, prepared, train
+from zoo.training.process import prepare
+from zoo.training.resume import resume
+from zoo.training.train import train
 
 # what is measured, and so never the same twice; a hash of weights tells their last bits
-MEASURED = ("wall_seconds", "examples_per_second", "decode_tokens_per_second", "peak_memory_bytes", "weights")
+MEASURED = (
+    "wall_seconds",
+    "examples_per_second",
+    "decode_tokens_per_second",
+    "peak_memory_bytes",
+    "weights",
+    "began",
+    "ended",
+)
 
 
 @dataclass
@@ -31,11 +42,10 @@ def alone_and_together(cells: list[Cell], place: Path) -> tuple[Left, Left]:
 
 
 def trained_together(cells: list[Cell], folders: list[Path]) -> list[Outcome]:
-    outcomes: dict[int, Outcome] = {}
-    with prepared(cells[0]) as (trainer, choice):
-        members = [begin(cell, folder) for cell, folder in zip(cells, folders, strict=True)]
-        train_population(members, trainer, choice.record, outcomes.__setitem__)
-    return [outcomes[i] for i in range(len(cells))]
+    with prepare(cells[0]) as choice:
+        members = [resume(build(cell, folder)) for cell, folder in zip(cells, folders, strict=True)]
+        train_population(members, choice)
+    return [run.outcome for run in members if run.outcome]
 
 
 def _fresh(folder: Path) -> Path:

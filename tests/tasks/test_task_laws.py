@@ -110,6 +110,11 @@ def _distance(task: Task, split: str, segment: int, examples: Tensor, batch: Bat
     return batch._replace(groups={"distance": torch.ones_like(batch.answers)})
 
 
+def _flat(task: Task, split: str, segment: int, examples: Tensor, batch: Batch) -> Batch:
+    """A group without a row for each example, which other laws index by."""
+    return batch._replace(groups={"distance": torch.ones_like(batch.answers[0])})
+
+
 def _silent(task: Task, split: str, segment: int, examples: Tensor, batch: Batch) -> Batch:
     return batch._replace(answers=batch.answers.where((examples > 0)[:, None], IGNORED))
 
@@ -133,6 +138,7 @@ PLANTED: dict[Change, str] = {
     _shared: "splits and seeds",
     _period: "examples far away",
     _distance: "each answer is read",
+    _flat: "shapes and types",
     _silent: "shapes and types",
     _known: "guessing scores chance",
     _range: "ranges",

@@ -40,7 +40,7 @@ def twice(choice: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
         if at.step == STEPS - 3:
             raise Stop
 
-    monkeypatch.setattr("zoo.training.cohort.REPORT_EVERY", 0.0)
+    monkeypatch.setattr("zoo.training.runs.REPORT_EVERY", 0.0)
     with pytest.raises(Stop):
         train(cell, folder, stop)
     train(cell, folder)

@@ -18,7 +18,7 @@ from zoo.config.cell import Cell
 from zoo.interrupts import Terminated
 from zoo.results.outcome import Progress
 from zoo.results.record import Outcome
-from zoo.training import cohort, train_state
+from zoo.training import runs, train_state
 from zoo.training.train import train
 
 SETTINGS = {
@@ -34,7 +34,7 @@ class Stop(Exception):
 
 @pytest.fixture(autouse=True)
 def _every_step_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cohort, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(runs, "REPORT_EVERY", 0.0)
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:

@@ -14,7 +14,7 @@ from tests.training.tiny import STEPS, segment, tiny
 from zoo.config.cell import Cell
 from zoo.config.settings import OptimConfig
 from zoo.results.record import Outcome
-from zoo.training import cohort, cuda_graphs
+from zoo.training import cuda_graphs, runs
 from zoo.training.cuda_graphs import WARM_UPS, Graphs, Kept, Unrecordable, said
 from zoo.training.lr_schedule import lr_factor
 from zoo.training.step import Stepper, held, uncompilable
@@ -69,7 +69,7 @@ def test_a_recorded_cell_is_the_eager_one(tmp_path: Path, recorder: type[Called]
 def test_a_recorded_cell_resumes_as_itself_or_eagerly(
     tmp_path: Path, recorder: type[Called], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(cohort, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(runs, "REPORT_EVERY", 0.0)
     cell, eager = tiny(), tmp_path / "eager"
     eagerly(cell, eager)
     for where in (1, 5, 11):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tests.training.recording import checkpoint, same
 from tests.training.test_resuming import Stop, fresh, raise_stop, stop_at
 from tests.training.tiny import tiny
-from zoo.training import cohort
+from zoo.training import runs
 from zoo.training.step import Stepper
 from zoo.training.train import train
 
@@ -41,7 +41,7 @@ def test_a_replayed_cell_is_the_eager_one(tmp_path: Path, name: str):
 
 
 def test_a_killed_cell_goes_on_in_a_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cohort, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(runs, "REPORT_EVERY", 0.0)
     cell = tiny(trainer="gpu", trainer__step="graph")
     train(cell, fresh(tmp_path / "undisturbed"))
     folder = fresh(tmp_path / "killed")

@@ -22,9 +22,9 @@ from zoo.results.checked import mistake
 from zoo.results.outcome import Progress
 from zoo.results.record import Outcome
 from zoo.tasks.batches import BatchStream
-from zoo.training import cohort, lightning_module
+from zoo.training import runs, single_step
 from zoo.training.check import check
-from zoo.training.lightning_module import answers_loss
+from zoo.training.loss import answers_loss
 from zoo.training.train import train
 
 
@@ -64,7 +64,7 @@ def test_a_timing_of_decoding_that_fails_costs_its_number_alone(
     def fails(*given: Any) -> float:
         raise torch.OutOfMemoryError("no room for 32 sequences\nTried to allocate 20 GiB")
 
-    monkeypatch.setattr("zoo.training.outcome.decode_tokens_per_second", fails)
+    monkeypatch.setattr("zoo.training.conclusion.decode_tokens_per_second", fails)
     cell = tiny(optim__max_epochs=1)
     written = record(cell, train(cell, tmp_path))
     assert written["status"] == "ok" and written["slices"][0]["accuracy"] is not None
@@ -168,8 +168,8 @@ def test_a_loss_that_is_not_finite_ends_the_cell_with_its_step(
         calls.append(1)
         return answers_loss(model, batch) * (math.nan if len(calls) >= 10 else 1)
 
-    monkeypatch.setattr(lightning_module, "answers_loss", poisoned)
-    monkeypatch.setattr(cohort, "LOOK_EVERY", {"cpu": look_every})  # as on a GPU
+    monkeypatch.setattr(single_step, "answers_loss", poisoned)
+    monkeypatch.setattr(runs, "LOOK_EVERY", {"cpu": look_every})  # as on a GPU
     cell = tiny(optim__schedule="constant", optim__warmup=0.0, lr=0.002)
     outcome = train(cell, tmp_path)
     assert outcome["status"] == "diverged"
@@ -244,7 +244,7 @@ def test_eval_batch_size_cuts_the_evaluation_and_not_its_numbers(
             sizes.append((split, batch_size))
             super().__init__(task, split, batch_size, device)
 
-    monkeypatch.setattr("zoo.training.train.BatchStream", Spy)
+    monkeypatch.setattr("zoo.training.build.BatchStream", Spy)
     (tmp_path / "other").mkdir()
     small, large = train(tiny(), tmp_path), train(tiny(optim__eval_batch_size=100), tmp_path / "other")
     assert sizes == [("train", 4), ("valid", 4), ("test", 4), ("train", 4), ("valid", 100), ("test", 100)]
@@ -274,7 +274,7 @@ def test_a_head_in_bfloat16_is_near_and_leaves_the_layers_in_float32(
         return linear_cross_entropy(x, weight, target)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("zoo.training.lightning_module.linear_cross_entropy", head)
+        patch.setattr("zoo.training.loss.linear_cross_entropy", head)
         other = trained(tiny(trainer__precision="bf16-head"), tmp_path)
     assert names == {(torch.float32, True)}
     assert not torch.equal(other["embedding"], plain["embedding"])
@@ -321,7 +321,6 @@ def test_the_optimizer_runs_at_the_scheduled_rate(tmp_path: Path, monkeypatch: p
         ({"trainer__threads": 0}, r"trainer\.threads \(=0\)"),
         ({"trainer__checkpoint_every": 0}, r"trainer\.checkpoint_every \(=0\)"),
         ({"trainer__checkpoint_seconds": -1}, r"trainer\.checkpoint_seconds \(=-1\) must be positive"),
-        ({"model__learned_positions": 15}, r"model\.learned_positions \(=15\).*raise it to 16"),
     ],
 )
 def test_what_cannot_train_is_refused_in_one_line(tmp_path: Path, changes: dict[str, Any], words: str):

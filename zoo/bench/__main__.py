@@ -1,5 +1,7 @@
-"""What is timed against what: `python -m zoo.bench WHAT [words as for zoo.run]`."""
+"""Time a subject beside its alternatives: `python -m zoo.bench WHAT [words as for zoo.run]`."""
 
+import os
+import signal
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
@@ -9,7 +11,7 @@ from typing import Any
 import yaml
 from hydra.errors import HydraException
 
-from zoo import terminal
+from zoo import interrupts, terminal
 from zoo.config import command_line
 from zoo.terminal import console, slim
 
@@ -23,19 +25,24 @@ HELP = """Times something beside its alternatives, in turn, in one run, and besi
   python -m zoo.bench head task.vocab_size=8192                       the loss over the vocabulary
   python -m zoo.bench population mixer=based                          cells one at a time and as one model
   python -m zoo.bench startup                                         until the first step
+  python -m zoo.bench first --out DIR                                 the first half hour on a GPU
 
 Writes WHAT.csv (a row a measurement) and WHAT.md into --out.  key=value words, -m and --config-dir are those
-of zoo.run; trainer.threads and trainer.accelerator say where."""
-SUBJECTS = ("train", "prefill", "decode", "ops", "data", "head", "population", "startup")
+of zoo.run; --device and trainer.threads say where."""
+SUBJECTS = ("train", "prefill", "decode", "ops", "data", "head", "population", "startup", "first")
+TRAINERS = {"cpu": "cpu", "cuda": "gpu"}  # device -> the choice of conf/trainer
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0; 2 with a line for each mistake where the words name no cell."""
+    """Measure, show and write; return 0, or 2 with a line for each mistake."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    own, rest = _parser().parse_known_args(argv)
-    args = command_line.parsed(command_line.readable(rest))
+    options, rest = _parser().parse_known_args(argv)
+    where = [f"trainer={TRAINERS[options.device]}"] if options.device else []
+    args = command_line.parsed(command_line.readable([*where, *rest]))
     try:
-        rows = _measure(own, args)
+        if options.what == "first":
+            return _first(options, rest)
+        rows = _measure(options, args)
     except (HydraException, yaml.YAMLError) as error:
         return terminal.say(
             command_line.mistakes(Namespace(**vars(args) | {"multirun": True}), error), terminal.USAGE
@@ -43,10 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         return terminal.say(f"error: {error}", terminal.USAGE)
     _show(rows)
-    if own.out:
+    if options.out:
         from zoo.bench.rows import write
 
-        write(rows, own.out, argv)
+        write(rows, options.out, argv)
     return terminal.OK
 
 
@@ -59,23 +66,49 @@ def _parser() -> ArgumentParser:
     )
     parser.add_argument("what", choices=SUBJECTS)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where WHAT.csv and WHAT.md go")
+    parser.add_argument("--device", choices=TRAINERS, help="as trainer=cpu and trainer=gpu")
+    parser.add_argument("--rehearse", action="store_true", help="of first: on a CPU, at tiny sizes")
     parser.add_argument("--rounds", type=int, default=3, help="repeats of each alternative (default: 3)")
     parser.add_argument(
-        "--forms", help="of train: which forms of the step, with commas; the last is the alternative"
+        "--forms",
+        help="of train: which forms of the step, with commas, such as zoo,zoo bf16-mixed graph,plain; "
+        "the last is the alternative",
     )
     parser.add_argument("--ops", help="of ops: which, with commas (default: all that it knows)")
     parser.add_argument("--seq-lens", help="of prefill and decode: tokens, with commas")
     return parser
 
 
-def _measure(own: Namespace, args: Namespace) -> list[Any]:
-    from zoo.bench.subjects import measure  # torch: seconds, which a misspelt option should not cost
-
-    if own.rounds < 1:
-        raise ValueError(f"--rounds (={own.rounds}) must be at least 1.")
+def _measure(options: Namespace, args: Namespace) -> list[Any]:
+    if options.rounds < 1:
+        raise ValueError(f"--rounds (={options.rounds}) must be at least 1.")
+    if options.out:
+        _check_folder(options.out)
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # torch's profiler would announce each of its starts
+    with interrupts.unheard(signal.SIGINT):  # which ends a process that imports torch with a traceback
+        from zoo.bench.subjects import measure  # seconds, which a misspelt option should not cost
     composer = command_line.composer_of(args)
     batch, _ = command_line.spanned(composer, args)
-    return measure(own.what, [composer.cell(words) for words in batch], own)
+    return measure(options.what, [composer.cell(words) for words in batch], options)
+
+
+def _first(options: Namespace, words: Sequence[str]) -> int:
+    if options.out is None or words:
+        raise ValueError("first takes no key=value words, and --out DIR for its tables.")
+    _check_folder(options.out)
+    from zoo.bench.first import Place, first
+
+    device = "cpu" if options.rehearse else options.device or "cuda"
+    return first(Place(device, device == "cpu", options.out.absolute()))
+
+
+def _check_folder(out: Path) -> None:
+    """ValueError: the tables cannot be written there."""
+    nearest = next(path for path in (out, *out.absolute().parents) if path.exists())
+    if not nearest.is_dir():
+        raise ValueError(f"--out (={out}): {nearest} is a file; give a folder for the tables.")
+    if not os.access(nearest, os.W_OK):
+        raise ValueError(f"--out (={out}): nothing can be written into {nearest}; give another folder.")
 
 
 def _show(rows: Sequence[Any]) -> None:

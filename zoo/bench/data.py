@@ -17,7 +17,7 @@ BY_BATCH, NUMPY = "batch by batch", "numpy, row by row, without filler"
 
 
 def data(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
-    """An epoch of training rows, for the segments together."""
+    """Time an epoch of training rows, for the segments together."""
     task, size = task_of(cell), cell.optim.batch_size
     segments = task.segments("train")
     total = sum(segment.num_examples for segment in segments)
@@ -36,18 +36,18 @@ def data(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
     floor = larger(machine.moved(8 * tokens))
     timed = [Timed(implementation=name, times=t, units=total, floor=floor) for name, t in times.items()]
     against = NUMPY if NUMPY in times else BY_BATCH
-    sizes = f"{total} rows of {tokens // total} tokens on average, batch={size}"
+    sizes = f"task={cell.task} {total} rows of {tokens // total} tokens on average, batch={size}"
     return compared("data", "", sizes, "rows", timed, against, machine)
 
 
 def _numpy(task: MQAR, machine: Machine, rounds: int) -> list[float]:
-    """Seconds of SAMPLE rows of each segment, scaled to all."""
+    """Return the seconds of SAMPLE rows of each segment, scaled to all."""
     times = []
     for _ in range(rounds):
         seconds = 0.0
         for segment in task.segments("train"):
             rows = min(SAMPLE, segment.num_examples)
-            began = machine.now()
+            start = machine.now()
             reference_rows(
                 seed=0,
                 vocab_size=task.vocab_size,
@@ -55,6 +55,6 @@ def _numpy(task: MQAR, machine: Machine, rounds: int) -> list[float]:
                 num_kv_pairs=segment.count("num_kv_pairs"),
                 num_examples=rows,
             )
-            seconds += (machine.now() - began) * segment.num_examples / rows
+            seconds += (machine.now() - start) * segment.num_examples / rows
         times.append(seconds)
     return times

@@ -10,7 +10,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 
 def flex(q: Tensor, k: Tensor, v: Tensor, window: int | None = None) -> Tensor:
-    """[B H T C] and [B G S C] to [B H T C]; the last query stands at the last key."""
+    """Attend from [B H T C] to [B G S C], as [B H T C]; the last query stands at the last key."""
     mask = _mask(q.shape[2], k.shape[2], window, str(q.device))
     return _compiled(flex_attention)(q, k, v, block_mask=mask, enable_gqa=q.shape[1] != k.shape[1])
 
@@ -25,9 +25,9 @@ def _mask(length: int, keys: int, window: int | None, device: str) -> Any:
     """Compiled, because otherwise it is made of tensors of T x S."""
     before = keys - length
 
-    def seen(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    def visible(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         del b, h
         age = i + before - j
         return (age >= 0) & (age < (keys if window is None else window))
 
-    return _compiled(create_block_mask)(seen, None, None, length, keys, device=device)
+    return _compiled(create_block_mask)(visible, None, None, length, keys, device=device)

@@ -10,7 +10,7 @@ ATEN = torch.ops.aten
 
 
 def flops(run: Callable[[], object]) -> float:
-    """Multiply-adds count 2; runs it once.  Of causal attention the half that is needed."""
+    """Run it once and count its products; a multiply-add counts 2, of causal attention the needed half."""
     with FlopCounterMode(display=False, custom_mapping=CPU_FORMULAS) as counter:
         run()
     return float(counter.get_total_flops())

@@ -19,7 +19,7 @@ EVERYWHERE = "all positions"
 
 
 def head(cell: Cell, machine: Machine, segment: int, rounds: int) -> list[Row]:
-    """The chunked head on the answers' states against the logits of those, and of every position."""
+    """Time the chunked head on the answers' states against the logits of those, and of every position."""
     task, width = task_of(cell), cell.d_model
     shape = task.segments("train")[segment]
     size = cell.optim.batch_size

@@ -21,8 +21,7 @@ from zoo.bench.rows import Floor, Row, Timed, compared
 from zoo.bench.timing import in_turn, peak_bytes
 from zoo.checks import one_line
 from zoo.config.cell import Cell
-from zoo.kernels.choice import REFERENCE, contradiction, kernels, lacking
-from zoo.kernels.served import check_served
+from zoo.kernels.choice import REFERENCE, check_served, contradiction, kernels, lacking
 from zoo.model import SequenceModel, build_model
 
 BATCH = 8  # sequences at once
@@ -33,21 +32,23 @@ FROM_STATE, AGAIN = "from the state", "whole again"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a layer runs, and in which precision its products are made."""
+    """The device that a layer runs on, and the precision of its products."""
 
     kind: str
     mixed: bool
 
     @property
     def dtype(self) -> torch.dtype:
+        """Return the dtype of its products."""
         return torch.bfloat16 if self.mixed else torch.float32
 
     def autocast(self) -> torch.autocast:
+        """Return a context that makes products in this precision."""
         return torch.autocast(self.kind, torch.bfloat16, enabled=self.mixed)
 
 
 def prefill(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row]:
-    """The chosen mixer's forward pass, without gradients, over BATCH sequences."""
+    """Time the chosen mixer's forward pass, without gradients, over BATCH sequences."""
     place = _place(cell, machine)
     mixer = build_model(cell).mixers[cell.chosen_layer].to(machine.kind).eval()
     width = cell.d_model
@@ -57,7 +58,7 @@ def prefill(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row
     runs: dict[str, Callable[[], object]] = {
         name: partial(forward, name, x) for name in _kernels(place, lambda: mixer(x[:1]))
     }
-    runs |= _torchs_own(x.to(place.dtype), cell.mixer_settings.get("num_heads", 1))
+    runs |= _softmax_attention(x.to(place.dtype), cell.mixer_settings.get("num_heads", 1))
     with torch.no_grad():
         times = in_turn(runs, machine, rounds)
         counts = {name: flops(run) for name, run in runs.items()}
@@ -79,7 +80,7 @@ def prefill(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row
 
 
 def decode(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row]:
-    """TOKENS steps of one token through the model, after seq_len; or the whole sequence again for each."""
+    """Time TOKENS steps of one token after seq_len, or the whole sequence again for each."""
     place = _place(cell, machine)
     model = build_model(cell).to(machine.kind).eval()
     if not model.exact_decode:
@@ -112,7 +113,7 @@ def decode(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row]
 
 
 def larger(*bounds: tuple[float, str]) -> Floor:
-    """The bound that binds."""
+    """Return the bound that binds."""
     seconds, made_of = max(bounds)
     return Floor(seconds=seconds, made_of=made_of)
 
@@ -123,47 +124,47 @@ def _place(cell: Cell, machine: Machine) -> Place:
 
 
 def _kernels(place: Place, run: Callable[[], object]) -> list[str]:
-    """What of `kernels=` changes something here for what `run` calls."""
-    return [asked for asked in ("auto", "triton", "package", REFERENCE) if _can(asked, place, run)]
+    """Return the choices of `kernels=` that change something here for what `run` calls."""
+    return [choice for choice in ("auto", "triton", "package", REFERENCE) if _can(choice, place, run)]
 
 
-def _can(asked: str, place: Place, run: Callable[[], object]) -> bool:
-    if contradiction(asked, "gpu" if place.kind == "cuda" else "cpu") or lacking(asked):
+def _can(choice: str, place: Place, run: Callable[[], object]) -> bool:
+    if contradiction(choice, "gpu" if place.kind == "cuda" else "cpu") or lacking(choice):
         return False
     try:
         with torch.no_grad(), place.autocast():
-            check_served(asked, run)
-            seconds = _under(asked, run, place)
-    except (ValueError, torch.OutOfMemoryError) as error:
-        print(f"not timed: kernels={asked}: {one_line(error)[:200]}", file=sys.stderr)
+            check_served(choice, run)
+            seconds = _under(choice, run, place)
+    except (ValueError, RuntimeError) as error:  # a tensor that no memory holds is a RuntimeError on a CPU
+        print(f"not timed: kernels={choice}: {one_line(error)[:200]}", file=sys.stderr)
         return False
-    if seconds > MOST_S and asked != "auto":
-        print(f"not timed: kernels={asked}: one sequence takes {seconds:.1f} s", file=sys.stderr)
+    if seconds > MOST_S and choice != "auto":
+        print(f"not timed: kernels={choice}: one sequence takes {seconds:.1f} s", file=sys.stderr)
         return False
     return True
 
 
-def _under(asked: str, run: Callable[[], object], place: Place) -> float:
-    with kernels(asked):
+def _under(choice: str, run: Callable[[], object], place: Place) -> float:
+    with kernels(choice):
         began = now(place.kind, 1)
         run()
         return now(place.kind, 1) - began
 
 
-def _called(place: Place, function: Callable[..., object], asked: str, *inputs: Any) -> object:
-    with place.autocast(), kernels(asked):
+def _called(place: Place, function: Callable[..., object], choice: str, *inputs: Any) -> object:
+    with place.autocast(), kernels(choice):
         return function(*inputs)
 
 
-def _torchs_own(x: torch.Tensor, num_heads: int) -> dict[str, Callable[[], object]]:
-    """Softmax attention without its projections."""
+def _softmax_attention(x: torch.Tensor, num_heads: int) -> dict[str, Callable[[], object]]:
+    """Return torch's softmax attention, without projections."""
     heads = x.unflatten(-1, (num_heads, -1)).transpose(1, 2).contiguous()
-    own: dict[str, Callable[[], object]] = {
+    runs: dict[str, Callable[[], object]] = {
         "softmax, SDPA": lambda: F.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
     }
     if x.is_cuda:
-        own["softmax, FlexAttention"] = lambda: flex(heads, heads, heads)
-    return own
+        runs["softmax, FlexAttention"] = lambda: flex(heads, heads, heads)
+    return runs
 
 
 def _steps(model: SequenceModel, tokens: torch.Tensor, state: object) -> None:

@@ -1,9 +1,10 @@
-"""What the machine can do at best, measured in the run: products a second, bytes a second."""
+"""The machine at its best, measured in the run: products a second, bytes a second."""
 
 import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -15,85 +16,92 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class Machine:
-    """kind: cpu or cuda.  clock: with one CPU thread the seconds of this process alone ("cpu"), which another
-    process on the machine does not lengthen; else "wall"."""
+    """A device and its best speeds, each measured when it is first asked for, unless it is given.
+
+    kind: cpu or cuda.  rates: dtype -> products a second, where a multiply-add counts 2.  bandwidth: bytes
+    read and written a second.
+    """
 
     kind: str
     threads: int
-    rates: dict[torch.dtype, float] = field(default_factory=dict)  # multiply-adds count 2
-    bandwidth: float = 0.0  # read and written
+    rates: dict[torch.dtype, float] = field(default_factory=dict)
+    bandwidth: float = 0.0
 
     @property
     def device(self) -> str:
+        """Return the name of the GPU or of the processor."""
         return torch.cuda.get_device_name() if self.kind == "cuda" else processor()
 
     @property
     def clock(self) -> str:
+        """Return "cpu" with one CPU thread, the seconds of this process alone, which another process on the
+        machine does not lengthen; else "wall".
+        """
         return "cpu" if self.kind == "cpu" and self.threads == 1 else "wall"
 
     @property
     def versions(self) -> str:
+        """Return the versions of torch and Python."""
         return f"torch {torch.__version__}, Python {platform.python_version()}"
 
     def now(self) -> float:
+        """Return the seconds of the machine's clock."""
         return now(self.kind, self.threads)
 
     def products(self, flops: float, dtype: torch.dtype) -> tuple[float, str]:
-        """Seconds of so many operations, and the words for it."""
-        rate = self.rates[dtype]
-        return flops / rate, f"{flops / 1e9:.3g} GFLOP at {rate / 1e9:.3g} GFLOP/s ({_name(dtype)})"
+        """Return the seconds of so many operations, and the words for it."""
+        rate = self.rates.get(dtype) or _rate(self.kind, self.threads, dtype)
+        name = str(dtype).removeprefix("torch.")
+        return flops / rate, f"{flops / 1e9:.3g} GFLOP at {rate / 1e9:.3g} GFLOP/s ({name})"
 
     def moved(self, count: float) -> tuple[float, str]:
-        """Seconds of moving so many bytes, and the words for it."""
-        return count / self.bandwidth, f"{count / 1e6:.3g} MB at {self.bandwidth / 1e9:.3g} GB/s"
+        """Return the seconds of moving so many bytes, and the words for it."""
+        speed = self.bandwidth or _bandwidth(self.kind, self.threads)
+        return count / speed, f"{count / 1e6:.3g} MB at {speed / 1e9:.3g} GB/s"
 
 
 def now(kind: str, threads: int) -> float:
-    """Seconds, once a device has done what it was given; of the processor itself on one CPU thread."""
+    """Return seconds, once a device has done what it was given; of the processor itself on one CPU thread."""
     if kind == "cuda":
         torch.cuda.synchronize()
     return time.process_time() if kind == "cpu" and threads == 1 else time.perf_counter()
 
 
-def measured(kind: str, threads: int, dtypes: tuple[torch.dtype, ...] = (torch.float32,)) -> Machine:
-    """The machine with its best product and copy; sets torch's threads."""
-    torch.set_num_threads(threads)
-    blank = Machine(kind, threads)
-    rates = {dtype: _rate(blank, dtype) for dtype in dtypes}
-    return Machine(kind, threads, rates, _bandwidth(blank))
-
-
-def _rate(machine: Machine, dtype: torch.dtype) -> float:
-    side = SIDE[machine.kind]
-    rng = torch.Generator(machine.kind).manual_seed(0)  # of ones a card multiplies more than of numbers
-    a = torch.randn(side, side, device=machine.kind, generator=rng).to(dtype)
+@cache
+def _rate(kind: str, threads: int, dtype: torch.dtype) -> float:
+    rng = torch.Generator(kind).manual_seed(0)  # of ones a card multiplies more than of numbers
+    a = torch.randn(SIDE[kind], SIDE[kind], device=kind, generator=rng).to(dtype)
     out = torch.empty_like(a)
-    return 2 * side**3 / _best(machine, lambda: torch.mm(a, a, out=out))
+    return 2 * SIDE[kind] ** 3 / _best(kind, threads, lambda: torch.mm(a, a, out=out))
 
 
-def _bandwidth(machine: Machine) -> float:
-    source = torch.zeros(COPIED[machine.kind], dtype=torch.uint8, device=machine.kind)
+@cache
+def _bandwidth(kind: str, threads: int) -> float:
+    source = torch.zeros(COPIED[kind], dtype=torch.uint8, device=kind)
     target = torch.empty_like(source)
-    return 2 * source.numel() / _best(machine, lambda: target.copy_(source))
+    return 2 * source.numel() / _best(kind, threads, lambda: target.copy_(source))
 
 
-def _best(machine: Machine, run: Callable[[], object]) -> float:
+def _best(kind: str, threads: int, run: Callable[[], object]) -> float:
     run()
     times = []
     for _ in range(REPEATS):
-        began = machine.now()
+        start = now(kind, threads)
         run()
-        times.append(machine.now() - began)
+        times.append(now(kind, threads) - start)
     return min(times)
 
 
 def processor() -> str:
-    """The CPU's name, as the system gives it."""
+    """Return the CPU's name, as the system gives it."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor()
 
 
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+def most_resident() -> int | None:
+    """Return the most bytes that this process has held in memory; None where the system does not say."""
+    status = Path("/proc/self/status")  # not getrusage, which begins with the parent's
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), None)

@@ -1,4 +1,4 @@
-"""What a step's time goes to, operation by operation."""
+"""The operations that a step's time goes to."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from zoo.bench.machine import now
 
 
 def seconds_of_ops(step: Callable[[], object], kind: str, threads: int) -> Mapping[str, float]:
-    """Seconds that one `step` spends in each operation of torch, backward included, under its name.
+    """Return the seconds that one `step` spends in each operation of torch, backward included.
 
     On a CPU by the clock around each, and not by torch's profiler: its records come to lie in what large
     tensors have left, these then find no place of their size, and a step takes up to four times as long.
@@ -33,9 +33,9 @@ class _Clock(TorchDispatchMode):
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         del types
-        began = now(self.kind, self.threads)
+        start = now(self.kind, self.threads)
         out = func(*args, **(kwargs or {}))
-        self.seconds[func.overloadpacket.__name__] += now(self.kind, self.threads) - began
+        self.seconds[func.overloadpacket.__name__] += now(self.kind, self.threads) - start
         return out
 
 

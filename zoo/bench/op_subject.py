@@ -44,10 +44,10 @@ def sizes(**given: int | None) -> str:
 
 
 def taylor_features(C: int) -> int:
-    """Of 1 + u + u^2/2, each product of channels once."""
+    """Count the features 1 + u + u^2/2, each product of channels once."""
     return 1 + C + C * (C + 1) // 2
 
 
 def in_chunks(tokens: int, K: int, V: int) -> float:
-    """Products of K x V states read and written by that many tokens."""
+    """Count the products of K x V states read and written by that many tokens."""
     return tokens * (4 * K * V + CHUNK * (K + V))

@@ -12,7 +12,9 @@ from zoo.bench.span_subjects import block_choice, block_summaries, se_attention
 
 
 def subjects(small: bool) -> list[Subject]:
-    """small: for a CPU.  The others: sizes of the published measurements and of this package's sweeps."""
+    """Return all subjects.  small: at sizes for a CPU; else at those of the published measurements and of
+    this package's sweeps.
+    """
 
     def of(few: tuple[int, ...], many: tuple[int, ...]) -> tuple[int, ...]:
         return few if small else many
@@ -46,7 +48,7 @@ def subjects(small: bool) -> list[Subject]:
 
 
 def taylor_scan(B: int, H: int, T: int, C: int, V: int) -> Subject:
-    """Prefill: a sequence from its start, its sums at the end."""
+    """Return prefill: a sequence from its start, its sums at the end."""
     features = taylor_features(C)
     quadratic = B * H * T * T * (C + V)
     return Subject(
@@ -63,7 +65,7 @@ def taylor_scan(B: int, H: int, T: int, C: int, V: int) -> Subject:
 
 
 def taylor_decode(B: int, H: int, C: int, V: int) -> Subject:
-    """One token on sums in float32."""
+    """Return decoding: one token on sums in float32."""
     features = taylor_features(C)
 
     def inputs(draw: Draw) -> Inputs:
@@ -86,7 +88,7 @@ def taylor_decode(B: int, H: int, C: int, V: int) -> Subject:
 
 
 def taylor_attention(B: int, H: int, T: int, C: int, V: int) -> Subject:
-    """As it trains."""
+    """Return Taylor attention as it trains."""
     return Subject(
         name="taylor attention",
         op="taylor_attention",
@@ -101,7 +103,7 @@ def taylor_attention(B: int, H: int, T: int, C: int, V: int) -> Subject:
 
 
 def attention(B: int, H: int, T: int, C: int, window: int | None = None) -> Subject:
-    """Over the whole past, or the last `window` tokens."""
+    """Return attention over the whole past, or the last `window` tokens."""
     pairs = T * T / 2 if window is None else T * min(T, window)
     return Subject(
         name="softmax attention" if window is None else "sliding window",
@@ -116,10 +118,10 @@ def attention(B: int, H: int, T: int, C: int, window: int | None = None) -> Subj
 
 
 def window_decode(B: int, H: int, C: int, window: int) -> Subject:
-    """The next token after a full window, and the window after it, which is another one: it is written."""
+    """Return the next token after a full window, and the next window, which is written."""
 
-    def joined(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor, *others: Any) -> Inputs:
-        return [q, torch.cat([kept_k, k], 2), torch.cat([kept_v, v], 2), *others]
+    def joined(q: Tensor, k: Tensor, v: Tensor, past_k: Tensor, past_v: Tensor, *others: Any) -> Inputs:
+        return [q, torch.cat([past_k, k], 2), torch.cat([past_v, v], 2), *others]
 
     return Subject(
         name="window decode",
@@ -140,6 +142,7 @@ def window_decode(B: int, H: int, C: int, window: int) -> Subject:
 
 
 def linear_attention(B: int, H: int, T: int, K: int, V: int) -> Subject:
+    """Return linear attention with its normaliser."""
     return Subject(
         name="linear attention",
         op="linear_attention",
@@ -156,7 +159,7 @@ def linear_attention(B: int, H: int, T: int, K: int, V: int) -> Subject:
 
 
 def gated_linear_attention(B: int, H: int, T: int, K: int, V: int, *, per_channel: bool) -> Subject:
-    """With a decay of each channel of the keys, or of each head: Mamba-2's SSD."""
+    """Return linear attention with a decay a channel of the keys, or a head, as Mamba-2's SSD has."""
     decays = (B, H, T, K) if per_channel else (B, H, T)
     return Subject(
         name=f"linear attention, a decay a {'channel' if per_channel else 'head'}",
@@ -174,7 +177,10 @@ def gated_linear_attention(B: int, H: int, T: int, K: int, V: int, *, per_channe
 
 
 def delta_rule(B: int, H: int, T: int, K: int, V: int) -> Subject:
-    """With a decay.  A token also reads the state to correct it, and is solved for among its chunk."""
+    """Return the gated delta rule.
+
+    A token also reads the state to correct it, and is solved for among its chunk.
+    """
     return Subject(
         name="gated delta rule",
         op="delta_rule",
@@ -191,7 +197,10 @@ def delta_rule(B: int, H: int, T: int, K: int, V: int) -> Subject:
 
 
 def selective_scan(B: int, T: int, D: int, N: int) -> Subject:
-    """No product of matrices.  B T D N exponentials, which bound it beside bytes, are not counted."""
+    """Return Mamba's scan, which has no product of matrices.
+
+    B T D N exponentials, which bound it beside bytes, are not counted.
+    """
     return Subject(
         name="selective scan",
         op="selective_scan",
@@ -208,7 +217,7 @@ def selective_scan(B: int, T: int, D: int, N: int) -> Subject:
 
 
 def diagonal_scan(B: int, T: int, D: int) -> Subject:
-    """No product of matrices."""
+    """Return a scan without a product of matrices."""
     return Subject(
         name="diagonal scan",
         op="diagonal_scan",
@@ -222,7 +231,7 @@ def diagonal_scan(B: int, T: int, D: int) -> Subject:
 
 
 def short_conv(B: int, T: int, C: int, K: int) -> Subject:
-    """No product of matrices."""
+    """Return a short convolution, which has no product of matrices."""
     return Subject(
         name="short convolution",
         op="short_conv",
@@ -235,7 +244,7 @@ def short_conv(B: int, T: int, C: int, K: int) -> Subject:
 
 
 def linear_cross_entropy(N: int, D: int, V: int) -> Subject:
-    """The head and its loss in one op."""
+    """Return the head and its loss in one op."""
 
     def inputs(draw: Draw) -> Inputs:
         x = draw(N, D)

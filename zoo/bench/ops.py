@@ -25,18 +25,18 @@ Run = Callable[[], object]
 
 
 def op_rows(subject: Subject, machine: Machine, rounds: int) -> list[Row]:
-    """Forward; and where it is trained through, forward and backward together."""
+    """Time the op forward, and where it is trained through, forward and backward together."""
     rows = []
     for backward in (False, True) if subject.trained else (False,):
         inputs = drawn(subject, machine.kind, backward)
-        runs = dict(_that_run(subject, inputs, backward))
+        runs = dict(_running(subject, inputs, backward))
         if runs:
             rows += _measured(subject, inputs, backward, runs, machine, rounds)
     return rows
 
 
 def drawn(subject: Subject, kind: str, backward: bool = False, dtype: torch.dtype | None = None) -> list[Any]:
-    """The subject's inputs, the same at every call.  dtype: None, that of the device."""
+    """Draw the subject's inputs, the same at every call.  dtype: None, that of the device."""
     rng = torch.Generator().manual_seed(0)
 
     def draw(*shape: int) -> Tensor:
@@ -50,15 +50,15 @@ def drawn(subject: Subject, kind: str, backward: bool = False, dtype: torch.dtyp
 
 
 def implementations(subject: Subject, inputs: Sequence[Any]) -> dict[str, Callable[..., Any]]:
-    """What can take these inputs here; the last form in torch, which is usual for many tokens, comes last."""
+    """Return all that can take these inputs here; the form in torch that is usual for many tokens is last."""
     by_name = {op.name: op for op in ops()}
-    found: dict[str, Callable[..., Any]] = {}
+    runs: dict[str, Callable[..., Any]] = {}
     for label, (name, taken) in subject.rivals.items():
-        own = _of(by_name[name], taken(*inputs), definition=False) if name in by_name else {}
-        found |= {f"{label}: {how}": _through(run, taken) for how, run in own.items()}
+        rivals = _of(by_name[name], taken(*inputs), definition=False) if name in by_name else {}
+        runs |= {f"{label}: {how}": _through(run, taken) for how, run in rivals.items()}
     if inputs[0].is_cuda:
-        found |= subject.on_a_device
-    return found | _of(by_name[subject.op], inputs, subject.definition)
+        runs |= subject.on_a_device
+    return runs | _of(by_name[subject.op], inputs, subject.definition)
 
 
 def _of(op: Op, inputs: Sequence[Any], definition: bool) -> dict[str, Callable[..., Any]]:
@@ -74,15 +74,15 @@ def _through(run: Callable[..., Any], taken: Callable[..., Sequence[Any]]) -> Ca
     return lambda *inputs: run(*taken(*inputs))
 
 
-def _that_run(subject: Subject, inputs: Sequence[Any], backward: bool) -> Iterator[tuple[str, Run]]:
-    """What fails is said and left out: one kernel's failure is no reason to lose the others' times."""
+def _running(subject: Subject, inputs: Sequence[Any], backward: bool) -> Iterator[tuple[str, Run]]:
+    """Yield each implementation that runs; one that fails is reported, and costs no other its times."""
     for name, function in implementations(subject, inputs).items():
         run = trained(function, inputs) if backward else _forward(function, inputs)
         try:
             run()
         except Exception as error:
-            said = one_line(error)[:200]
-            print(f"not timed: {subject.name}, {name}: {type(error).__name__}: {said}", file=sys.stderr)
+            reason = one_line(error)[:200]
+            print(f"not timed: {subject.name}, {name}: {type(error).__name__}: {reason}", file=sys.stderr)
             continue
         yield name, run
 
@@ -96,7 +96,7 @@ def _forward(function: Callable[..., Any], inputs: Sequence[Any]) -> Run:
 
 
 def trained(function: Callable[..., Any], inputs: Sequence[Any]) -> Run:
-    """The first output, and the gradients of all inputs."""
+    """Return a call that makes the first output and the gradients of all inputs."""
     wanted = [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
     upstream: list[Tensor] = []
 
@@ -135,6 +135,7 @@ def _measured(
 
 
 def bound(subject: Subject, inputs: Sequence[Any], backward: bool, machine: Machine) -> Floor:
+    """Return the least time of the products and of the bytes that the op cannot do without."""
     given = sum(x.numel() * x.element_size() for x in inputs if isinstance(x, Tensor))
     made = subject.outputs * DTYPE[machine.kind].itemsize + 4 * subject.states
     moved = 3 * given + 2 * made if backward else given + made

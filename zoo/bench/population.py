@@ -13,24 +13,25 @@ from zoo.bench.rows import Floor, Row, Timed, compared
 from zoo.config.cell import Cell
 from zoo.config.settings import TrainerConfig
 from zoo.model import weights_dtype
+from zoo.training.build import build
 from zoo.training.population.trial import Step, alone, in_turn, shares, together
-from zoo.training.process import keep_freed_memory
-from zoo.training.train import begin, prepared
-from zoo.training.train_state import Begun
+from zoo.training.process import keep_freed_memory, prepare
+from zoo.training.runs import Run
 
 SIZES = {"cpu": (4, 16), "cuda": (4, 16, 64)}
 ALTERNATIVE = "alone"
 
 
 def population(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
-    """A member's training step: of each segment, weighed by its share of the batches.
+    """Time a member's training step, of each segment, weighed by its share of the batches.
 
     Every member has its own weights and its own data, which are made beforehand.  `alone` is eager; on a GPU
     there is the recorded step beside it, and the populations are recorded where they can be.
     """
     keep_freed_memory()
-    with prepared(cell) as (trainer, _), tempfile.TemporaryDirectory() as place:
-        members = [begin(one, Path(place)) for one in _seeds(cell, max(SIZES[machine.kind]))]
+    with prepare(cell), tempfile.TemporaryDirectory() as place:
+        trainer = cell.trainer
+        members = [build(one, Path(place)) for one in _seeds(cell, max(SIZES[machine.kind]))]
         steps = _contenders(members, trainer, machine.kind)
         times = in_turn([step for _, step in steps.values()], members[0], trainer, rounds, machine.now)
         work = sum(part * flops(_at(steps["alone"][1], i)) for i, part in enumerate(shares(members[0])))
@@ -44,13 +45,8 @@ def population(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
     return compared("population", cell.mixer, sizes, "member-steps", timed, ALTERNATIVE, machine)
 
 
-def dtype_of(trainer: TrainerConfig) -> torch.dtype:
-    """In which most of its products are made."""
-    return torch.bfloat16 if trainer.precision == "bf16-mixed" else weights_dtype(trainer)
-
-
 def _seeds(cell: Cell, count: int) -> list[Cell]:
-    """The cell with one seed after another, for its weights and its data."""
+    """Return the cell with one seed after another, for its weights and its data."""
     task = cell.task_settings
     return [
         replace(cell, config=cell.config | {"seed": seed, "task": task | {"seed": seed}})
@@ -58,8 +54,8 @@ def _seeds(cell: Cell, count: int) -> list[Cell]:
     ]
 
 
-def _contenders(members: Sequence[Begun], trainer: TrainerConfig, kind: str) -> dict[str, tuple[int, Step]]:
-    """Name -> how many members its step is of, and the step."""
+def _contenders(members: Sequence[Run], trainer: TrainerConfig, kind: str) -> dict[str, tuple[int, Step]]:
+    """Return name -> how many members its step is of, and the step."""
     made = {ALTERNATIVE: (1, alone(members[0], replace(trainer, step="eager")))}
     if kind != "cpu":
         made["alone, recorded"] = 1, alone(members[0], trainer)
@@ -73,5 +69,6 @@ def _at(step: Step, segment: int) -> Callable[[], object]:
 
 
 def _floor(machine: Machine, trainer: TrainerConfig, work: float) -> Floor:
-    seconds, made_of = machine.products(work, dtype_of(trainer))
+    dtype = torch.bfloat16 if trainer.precision == "bf16-mixed" else weights_dtype(trainer)
+    seconds, made_of = machine.products(work, dtype)
     return Floor(seconds=seconds, made_of=f"products of a member's step: {made_of}")

@@ -9,14 +9,13 @@ from zoo.bench import op_subjects as at
 from zoo.bench.op_subject import Subject
 from zoo.bench.ops import drawn
 from zoo.bench.span_subjects import block_choice, block_summaries, se_attention
-from zoo.kernels.proving import found
-from zoo.kernels.verdicts import Verdict
+from zoo.kernels.common.verdicts import Verdict, verdicts_here
 
 DTYPES = (torch.float32, torch.bfloat16)
 
 
 def provable(small: bool = False) -> list[Subject]:
-    """As a batch of a sweep at d_model 128 has them; small: to see that each runs."""
+    """Return subjects at the sizes of a sweep's batch at d_model 128; small: to see that each runs."""
     B, T, width = (2, 16, 16) if small else (64, 256, 128)
     head = min(64, width)
     return [
@@ -43,13 +42,13 @@ def provable(small: bool = False) -> list[Subject]:
 def prove_all(
     device: str = "cuda", dtypes: Sequence[torch.dtype] = DTYPES, small: bool = False
 ) -> Iterator[Verdict]:
-    """Each verdict once it is there: each op is called as a mixer calls it, under auto."""
-    told = set(found())
+    """Call each op as a mixer calls it, under auto, and yield each verdict once it is there."""
+    known = set(verdicts_here())
     for subject in provable(small):
         call = getattr(import_module(f"zoo.kernels.{subject.op}"), subject.op)
         for dtype in dtypes:
             with torch.set_grad_enabled(subject.trained):
                 call(*drawn(subject, device, subject.trained, dtype))
-            new = [one for one in found() if one not in told]
-            told.update(new)
+            new = [one for one in verdicts_here() if one not in known]
+            known.update(new)
             yield from new

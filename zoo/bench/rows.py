@@ -21,7 +21,7 @@ class Floor:
 @dataclass(frozen=True, kw_only=True)
 class Timed:
     """times: seconds of each repeat.  units: how many of `unit` one repeat did.
-    peak_bytes: memory that it took beyond what it was given.
+    peak_bytes: memory that it took beyond what it was given; of a training step, all of its process's.
     """
 
     implementation: str
@@ -34,6 +34,7 @@ class Timed:
 
     @property
     def seconds(self) -> float:
+        """Return the median of the repeats."""
         return median(self.times)
 
 
@@ -42,6 +43,7 @@ class Row:
     """seconds: the median of `repeats`, `fastest` and `slowest` among them.  ratio: the alternative's seconds
     over these, both of one run.  floor_share: floor_seconds over seconds; 1 cannot be beaten.
     loss_gap: the largest relative distance of a training loss from the alternative's, step by step.
+    of_attention: seconds over those of attention at the same sizes and in the same form, in one run.
     """
 
     what: str
@@ -66,6 +68,7 @@ class Row:
     threads: int
     clock: str
     versions: str
+    of_attention: float | None = None
 
 
 def compared(
@@ -78,7 +81,7 @@ def compared(
     machine: Machine,
     clock: str | None = None,
 ) -> list[Row]:
-    """A row for each that was timed, all against the one called `alternative` among them.
+    """Make a row for each that was timed, all against the one called `alternative` among them.
 
     clock: that timed them, if it was not the machine's.
     """
@@ -121,6 +124,7 @@ SHOWN = {
     "alternative": "against",
     "ratio": "times as fast",
     "floor_share": "of the floor",
+    "of_attention": "of attention's time",
     "loss_gap": "loss gap",
     "held_by": "held by",
     "peak_bytes": "peak MB",
@@ -128,13 +132,14 @@ SHOWN = {
 
 
 def table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-    """Headings and cells for a person; columns that say nothing are left out."""
+    """Return headings and cells for a person; columns that say nothing are left out."""
     texts = [{name: _text(name, value) for name, value in asdict(row).items()} for row in rows]
-    kept = [name for name in SHOWN if any(text[name] for text in texts)]
-    return [SHOWN[name] for name in kept], [[text[name] for name in kept] for text in texts]
+    columns = [name for name in SHOWN if any(text[name] for text in texts)]
+    return [SHOWN[name] for name in columns], [[text[name] for name in columns] for text in texts]
 
 
-def markdown(rows: Sequence[Row], argv: Sequence[str], program: str = "zoo.bench") -> str:
+def markdown(rows: Sequence[Row], argv: Sequence[str]) -> str:
+    """Return the table with the command, the machine and the floors below it."""
     heads, cells = table(rows)
     first, floors = rows[0], dict.fromkeys(row.floor for row in rows if row.floor)
     threads = "one thread" if first.threads == 1 else f"{first.threads} threads"
@@ -143,22 +148,22 @@ def markdown(rows: Sequence[Row], argv: Sequence[str], program: str = "zoo.bench
         "|---" * len(heads) + "|",
         *(f"| {' | '.join(line)} |" for line in cells),
         "",
-        f"`python -m {program} {shlex.join(argv)}`; {first.device}, {threads}; "
+        f"`python -m zoo.bench {shlex.join(argv)}`; {first.device}, {threads}; "
         f"{first.versions}.  Units: {first.unit}.  Seconds are medians, of the {first.clock} clock.",
         *(["Floors: " + "; ".join(floors) + "."] if len(floors) <= 4 else []),
     ]
     return "\n".join(lines)
 
 
-def write(rows: Sequence[Row], folder: Path, argv: Sequence[str], program: str = "zoo.bench") -> None:
-    """WHAT.csv, tidy, and WHAT.md, for reading."""
+def write(rows: Sequence[Row], folder: Path, argv: Sequence[str]) -> None:
+    """Write WHAT.csv, tidy, and WHAT.md, for reading."""
     folder.mkdir(parents=True, exist_ok=True)
     what = rows[0].what
     with (folder / f"{what}.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
         writer.writeheader()
         writer.writerows(asdict(row) for row in rows)
-    (folder / f"{what}.md").write_text(markdown(rows, argv, program) + "\n")
+    (folder / f"{what}.md").write_text(markdown(rows, argv) + "\n")
 
 
 def _text(name: str, value: str | float | None) -> str:

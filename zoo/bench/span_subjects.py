@@ -12,8 +12,10 @@ WINDOW, WHOLE = "a window as long", "everything"  # what a choice of blocks stan
 def se_attention(
     B: int, H: int, T: int, C: int, *, chunk_size: int, block_size: int, top_k: int, per_token: bool = False
 ) -> Subject:
-    """The attention alone, to blocks that were chosen: every chunk, or token, top_k of its past, at equal
-    distances; tokens that follow one another choose blocks that do.
+    """Return the attention alone, to blocks that were chosen.
+
+    Every chunk, or token, has top_k of its past, at equal distances; tokens that follow one another choose
+    blocks that do.
 
     Against attention to everything, and to a window as long as what a token sees at most, chunk and blocks.
     """
@@ -49,7 +51,7 @@ def se_attention(
 
 
 def block_summaries(B: int, H: int, T: int, C: int, *, block_size: int) -> Subject:
-    """What blocks are chosen by: scores inside each, then one row of values."""
+    """Return the summaries that blocks are chosen by: scores inside each, then one row of values."""
     return Subject(
         name="block summaries",
         op="block_summaries",
@@ -66,8 +68,10 @@ def block_summaries(B: int, H: int, T: int, C: int, *, block_size: int) -> Subje
 def block_choice(
     B: int, H: int, T: int, C: int, *, chunk_size: int, block_size: int, top_k: int, per_token: bool = False
 ) -> Subject:
-    """By one index set, a row a chunk or a row a token.  A row's products are those with the blocks before
-    its chunk."""
+    """Return the choice by one index set, a row a chunk or a token.
+
+    A row's products are those with the blocks before its chunk.
+    """
     chunks = T // chunk_size
     rows, of_one = (T, chunk_size) if per_token else (chunks, 1)
 

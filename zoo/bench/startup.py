@@ -1,18 +1,19 @@
-"""What a person waits for before the first step: imports, a config, its checks, a model."""
+"""The time before the first step: imports, a config, its checks, a model."""
 
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 
 from zoo.bench.machine import Machine
 from zoo.bench.rows import Floor, Row, Timed, compared
+from zoo.config.cell import Cell
 
 IMPORTS = "torch imported, no more"
 
 
-def startup(words: Sequence[str], machine: Machine, rounds: int) -> list[Row]:
-    """Seconds of whole processes, on the wall clock; the imports alone are the floor."""
+def startup(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
+    """Time whole processes, on the wall clock; the imports alone are the floor."""
+    words = cell.overrides
     commands = {
         "the cell composed, checked and its model built": [sys.executable, "-c", BUILD, *words],
         "python -m zoo.plan of the cell": [sys.executable, "-m", "zoo.plan", *words],
@@ -21,9 +22,11 @@ def startup(words: Sequence[str], machine: Machine, rounds: int) -> list[Row]:
     times: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(rounds):
         for name, command in commands.items():
-            began = time.perf_counter()
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-            times[name].append(time.perf_counter() - began)
+            start = time.perf_counter()
+            subprocess.run(
+                command, check=True, stdout=subprocess.DEVNULL, start_new_session=True
+            )  # Ctrl-C is for this process, which then kills it
+            times[name].append(time.perf_counter() - start)
     floor = Floor(seconds=min(times[IMPORTS]), made_of="the imports alone, the fastest of this run")
     timed = [Timed(implementation=name, times=t, units=1, floor=floor) for name, t in times.items()]
     return compared(

@@ -5,15 +5,15 @@ import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor
 
 from zoo import interrupts
 from zoo.bench.flops import flops
-from zoo.bench.machine import now
+from zoo.bench.machine import most_resident, now
 from zoo.bench.op_seconds import seconds_of_ops
 from zoo.bench.plain import all_logits_loss, plain_optimizer
 from zoo.config.cell import Cell
@@ -21,31 +21,56 @@ from zoo.instantiate import task_of
 from zoo.kernels.choice import kernels
 from zoo.model import build_model
 from zoo.tasks.base import Batch
-from zoo.training.lightning_module import answers_loss
+from zoo.training.loss import answers_loss
 from zoo.training.optimizer import make_optimizer
 from zoo.training.process import keep_freed_memory
+from zoo.training.step import Stepper
 
 MOST_NAMED = 3  # operations that hold a step
 FEW = 8  # times fewer rows, where a step is taken only to be looked at
-Asked = Callable[..., Any]
+Call = Callable[..., Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """precision: as in conf/trainer.  answers_only: the fast head, optimizer and memory."""
+    """The way that a training step is computed.
 
-    kernels: str
-    precision: str
-    answers_only: bool
+    kernels, precision, step: as the settings of that name.  answers_only: the loss of the answers alone,
+    the fused optimizer and kept memory, as training has them; else what zoo.bench.plain has.
+    """
+
+    kernels: str = "auto"
+    precision: str = "32-true"
+    step: str = "eager"
+    answers_only: bool = True
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of most of its products."""
+        return torch.float32 if self.precision == "32-true" else torch.bfloat16
 
 
-FORMS = {
-    "zoo": Form(kernels="auto", precision="32-true", answers_only=True),
-    "zoo bf16-head": Form(kernels="auto", precision="bf16-head", answers_only=True),
-    "zoo bf16-mixed": Form(kernels="auto", precision="bf16-mixed", answers_only=True),
-    "all logits": Form(kernels="auto", precision="32-true", answers_only=False),
-    "plain": Form(kernels="reference", precision="32-true", answers_only=False),
+BASES = {
+    "zoo": Form(),
+    "all logits": Form(answers_only=False),
+    "plain": Form(answers_only=False, kernels="reference"),
 }
+WORDS = (
+    {word: {"precision": word} for word in ("bf16-head", "bf16-mixed")}
+    | {word: {"step": word} for word in ("graph", "compile")}
+    | {word: {"kernels": word} for word in ("triton", "package", "reference")}
+)
+
+
+def form_of(name: str) -> Form:
+    """Return the form called so, such as "zoo bf16-mixed graph".  ValueError: there is none."""
+    base = next((base for base in BASES if f"{name} ".startswith(f"{base} ")), "")
+    words = name.removeprefix(base).split()
+    if not base or not set(words) <= set(WORDS):
+        raise ValueError(
+            f"--forms (={name!r}) must be one of {', '.join(BASES)}, alone or with {', '.join(WORDS)}."
+        )
+    return replace(BASES[base], **{key: value for word in words for key, value in WORDS[word].items()})
 
 
 class Steps:
@@ -56,73 +81,79 @@ class Steps:
         if form.answers_only:
             keep_freed_memory()
         self.form, self.kind, self.threads = form, kind, threads
-        self.config = cell.optim
+        self.lr, self.batch_size = cell.lr, cell.optim.batch_size
         self.task = task_of(cell)
         self.model = build_model(cell).to(kind)
         self.model.bf16_head = form.precision == "bf16-head"
         make = make_optimizer if form.answers_only else plain_optimizer
-        self.optimizer = make(self.model, self.config, cell.lr)
+        optimizer = make(self.model, cell.optim, cell.lr)
+        self._take, self._take_eagerly = (
+            Stepper(step, self.model, optimizer, self._loss, cell.optim.grad_clip)
+            for step in (form.step, "eager")
+        )
 
     def timed(self, segment: int, batch: int) -> tuple[float, float]:
-        """Seconds of a step, its data included, and its loss."""
-        began = now(self.kind, self.threads)
-        loss = self.step(segment, batch)
-        return now(self.kind, self.threads) - began, float(loss)
+        """Take a step on a batch that is made beforehand, and return its seconds and its loss."""
+        rows = self._rows(segment, batch, self.batch_size)
+        start = now(self.kind, self.threads)
+        loss = self._step(self._take, rows)
+        return now(self.kind, self.threads) - start, float(loss)
 
-    def step(self, segment: int, batch: int, size: int | None = None) -> torch.Tensor:
-        size = size or self.config.batch_size
-        rows = self.task.sample("train", segment, range(batch * size, (batch + 1) * size), self.kind)
-        self.optimizer.zero_grad()
-        with kernels(self.form.kernels):
-            loss = self._loss(rows)
-        loss.backward()
-        if self.config.grad_clip is not None:
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)
-        self.optimizer.step()
-        return loss.detach()
+    def _rows(self, segment: int, batch: int, size: int) -> Batch:
+        return self.task.sample("train", segment, range(batch * size, (batch + 1) * size), self.kind)
 
-    def _loss(self, rows: Batch) -> torch.Tensor:
+    def _step(self, take: Stepper, rows: Batch) -> Tensor:
+        mixed = self.form.precision == "bf16-mixed"
+        with kernels(self.form.kernels), torch.autocast(self.kind, torch.bfloat16, enabled=mixed):
+            return take(rows.tensors, self.lr)
+
+    def _loss(self, *tensors: Tensor) -> Tensor:
         loss_of = answers_loss if self.form.answers_only else all_logits_loss
-        with torch.autocast(self.kind, torch.bfloat16, enabled=self.form.precision == "bf16-mixed"):
-            return loss_of(self.model, rows)
+        return loss_of(self.model, Batch.of(*tensors))
 
     def flops(self, segment: int) -> float:
-        """Of the products of one step; takes one of few rows, as they are in proportion to rows."""
-        size = self.config.batch_size
-        rows = max(1, size // FEW)
-        return flops(lambda: self.step(segment, 0, rows)) * size / rows
+        """Count the products of one step, on fewer rows, as they are in proportion to rows."""
+        rows = max(1, self.batch_size // FEW)
+        batch = self._rows(segment, 0, rows)
+        return flops(lambda: self._step(self._take_eagerly, batch)) * self.batch_size / rows
 
     def held_by(self, segment: int) -> str:
-        """What most of a step's time goes to; takes one."""
-        seconds = seconds_of_ops(lambda: self.step(segment, 0), self.kind, self.threads)
+        """Name the operations that take most of an eager step's time, with their shares."""
+        batch = self._rows(segment, 0, self.batch_size)
+        seconds = seconds_of_ops(lambda: self._step(self._take_eagerly, batch), self.kind, self.threads)
         most = sorted(seconds, key=seconds.__getitem__, reverse=True)[:MOST_NAMED]
         whole = sum(seconds.values())
         return ", ".join(f"{name} {seconds[name] / whole:.0%}" for name in most)
+
+    def peak_bytes(self) -> int | None:
+        """Return the most memory that this process has held on its device; None where nobody counts it."""
+        return torch.cuda.max_memory_allocated() if self.kind == "cuda" else most_resident()
 
 
 _STEPS: Steps | None = None  # of this process, which serves no other
 
 
 def begin(cell: Cell, form: Form, kind: str, threads: int) -> None:
+    """Make the Steps of this process, which leaves Ctrl-C to the bench."""
     interrupts.leave_to_driver()
     global _STEPS
     _STEPS = Steps(cell, form, kind, threads)
 
 
 def ask(method: str, *args: Any) -> Any:
-    """`method` of the process's Steps."""
+    """Call a method of the process's Steps."""
     assert _STEPS is not None
     return getattr(_STEPS, method)(*args)
 
 
 @contextmanager
-def processes(cell: Cell, forms: Iterable[str], kind: str, threads: int) -> Iterator[dict[str, Asked]]:
-    """A process for each form, all from the same weights; name -> a function that asks it."""
+def processes(cell: Cell, forms: Iterable[str], kind: str, threads: int) -> Iterator[dict[str, Call]]:
+    """Start a process for each form, all from the same weights; name -> a function that calls its Steps."""
     with ExitStack() as stack:
         pools = {
             name: stack.enter_context(
                 ProcessPoolExecutor(
-                    1, multiprocessing.get_context("spawn"), begin, (cell, FORMS[name], kind, threads)
+                    1, multiprocessing.get_context("spawn"), begin, (cell, form_of(name), kind, threads)
                 )
             )
             for name in forms
@@ -134,7 +165,7 @@ def processes(cell: Cell, forms: Iterable[str], kind: str, threads: int) -> Iter
 
 
 def started(pools: Iterable[ProcessPoolExecutor]) -> None:
-    """Begin their processes, which leave Ctrl-C to this one from their first line on."""
+    """Start their processes, which leave Ctrl-C to this one from their first line on."""
     with interrupts.unheard(signal.SIGINT):
         for pool in pools:
             pool.submit(int)

@@ -1,45 +1,43 @@
-"""From a subject and its cells to its rows."""
+"""The subjects of `zoo.bench`: each turns cells and options into the rows of its table."""
 
+import os
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
 import torch
 
 from zoo.bench.data import data
 from zoo.bench.head import head
-from zoo.bench.layers import decode, prefill
-from zoo.bench.machine import Machine, measured
+from zoo.bench.layers import BATCH, decode, prefill
+from zoo.bench.machine import Machine
 from zoo.bench.op_subjects import subjects
-from zoo.bench.ops import DTYPE, op_rows
-from zoo.bench.population import dtype_of as population_dtype
+from zoo.bench.ops import op_rows
 from zoo.bench.population import population
 from zoo.bench.rows import Row
 from zoo.bench.startup import startup
-from zoo.bench.steps import FORMS
-from zoo.bench.train import dtype_of, train
-from zoo.checks import one_of
+from zoo.bench.steps import form_of
+from zoo.bench.train import train
+from zoo.checks import one_line, one_of
 from zoo.config.cell import Cell
 from zoo.instantiate import task_of
 from zoo.kernels.choice import ops
 
+LEAST_HELD = 4  # tensors as large as a layer's input that a layer holds at once: input, q, k and v
 ON_CPU, ELSEWHERE = ("zoo", "zoo bf16-head", "zoo bf16-mixed", "plain"), ("zoo", "zoo bf16-mixed", "plain")
 
 
-def measure(what: str, cells: Sequence[Cell], asked: Namespace) -> list[Row]:
-    return SUBJECTS[what](cells, asked)
-
-
-def _train(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
+def measure(what: str, cells: Sequence[Cell], options: Namespace) -> list[Row]:
+    """Measure the subject for each cell.  ValueError: the options or the cells do not allow it."""
     kind, threads = _where(cells)
-    forms = tuple(asked.forms.split(",")) if asked.forms else ON_CPU if kind == "cpu" else ELSEWHERE
-    for form in forms:
-        one_of("--forms", form, tuple(FORMS))
-    machine = measured(kind, threads, tuple({dtype_of(form) for form in forms}))
-    return [row for cell in cells for row in train(cell, machine, forms, forms[-1], asked.rounds)]
+    torch.set_num_threads(threads)
+    return SUBJECTS[what](cells, Machine(kind, threads), options)
 
 
 def _where(cells: Sequence[Cell]) -> tuple[str, int]:
-    """The device and the threads that all cells ask for."""
+    """Return the device and the threads of all cells."""
     trainers = [cell.trainer for cell in cells]
     places = {(trainer.device, trainer.threads) for trainer in trainers}
     if len(places) > 1:
@@ -53,67 +51,89 @@ def _where(cells: Sequence[Cell]) -> tuple[str, int]:
     return places.pop()
 
 
-def _layers(run: Callable[..., list[Row]]) -> Callable[[Sequence[Cell], Namespace], list[Row]]:
-    def rows(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
-        machine = measured(*_where(cells), (torch.float32, torch.bfloat16))
-        lengths = _lengths(asked.seq_lens or "256,1024")
-        return [row for cell in cells for n in lengths for row in run(cell, machine, n, asked.rounds)]
-
-    return rows
-
-
-def _lengths(text: str) -> list[int]:
-    words = text.split(",")
-    if not all(word.isdecimal() and int(word) > 0 for word in words):
-        raise ValueError(f"--seq-lens (={text}) must be positive integers, such as 256,1024.")
-    return [int(word) for word in words]
-
-
-def _ops(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
-    kind, threads = _where(cells[:1])
-    there = [op.name for op in ops()]
-    chosen = [subject for subject in subjects(small=kind == "cpu") if subject.op in there]
-    names = asked.ops.split(",") if asked.ops else [subject.op for subject in chosen]
-    for name in names:
-        one_of("--ops", name, tuple(dict.fromkeys(subject.op for subject in chosen)))
-    machine = measured(kind, threads, (DTYPE[kind],))
-    rows = [op_rows(subject, machine, asked.rounds) for subject in chosen if subject.op in names]
-    return [row for some in rows for row in some]
-
-
-def _head(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
-    machine = measured(*_where(cells), (torch.float32, torch.bfloat16))
+def _train(cells: Sequence[Cell], machine: Machine, options: Namespace) -> list[Row]:
+    usual = ON_CPU if machine.kind == "cpu" else ELSEWHERE
+    forms = options.forms.split(",") if options.forms else usual
+    for form in forms:
+        form_of(form)
+    rows = _of_all(cells, lambda cell: train(cell, machine, forms, forms[-1], options.rounds))
+    attention = {(row.sizes, row.implementation): row.seconds for row in rows if row.mixer == "attention"}
     return [
-        row
-        for cell in cells
-        for i in range(len(task_of(cell).segments("train")))
-        for row in head(cell, machine, i, asked.rounds)
+        replace(row, of_attention=row.seconds / attention[row.sizes, row.implementation])
+        if (row.sizes, row.implementation) in attention
+        else row
+        for row in rows
     ]
 
 
-def _data(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
-    machine = measured(*_where(cells))
-    return [row for cell in cells for row in data(cell, machine, asked.rounds)]
+def _layers(
+    run: Callable[..., list[Row]], cells: Sequence[Cell], machine: Machine, options: Namespace
+) -> list[Row]:
+    lengths = _lengths(options.seq_lens or "256,1024", max(cell.d_model for cell in cells))
+    return _of_all(
+        cells, lambda cell: [row for n in lengths for row in run(cell, machine, n, options.rounds)]
+    )
 
 
-def _population(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
-    trainers = [cell.trainer for cell in cells]
-    machine = measured(*_where(cells), tuple({population_dtype(trainer) for trainer in trainers}))
-    return [row for cell in cells for row in population(cell, machine, asked.rounds)]
+def _lengths(text: str, width: int) -> list[int]:
+    """Return the numbers of tokens to measure at.  ValueError: no lengths, or more than the memory holds."""
+    words = text.split(",")
+    if not all(word.isdecimal() and len(word) < 16 and int(word) > 0 for word in words):
+        raise ValueError(f"--seq-lens (={text}) must be positive integers, such as 256,1024.")
+    most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // (LEAST_HELD * BATCH * width * 4)
+    if longest := next((word for word in words if int(word) > most), None):
+        raise ValueError(
+            f"--seq-lens (={longest}) must be at most {most}: of {BATCH} sequences of width {width} "
+            "this machine's memory holds no more."
+        )
+    return [int(word) for word in words]
 
 
-def _startup(cells: Sequence[Cell], asked: Namespace) -> list[Row]:
-    kind, threads = _where(cells)
-    return [row for cell in cells for row in startup(cell.overrides, Machine(kind, threads), asked.rounds)]
+def _ops(cells: Sequence[Cell], machine: Machine, options: Namespace) -> list[Row]:
+    del cells
+    available = [op.name for op in ops()]
+    chosen = [subject for subject in subjects(small=machine.kind == "cpu") if subject.op in available]
+    names = options.ops.split(",") if options.ops else available
+    for name in names:
+        one_of("--ops", name, tuple(dict.fromkeys(subject.op for subject in chosen)))
+    rows = [op_rows(subject, machine, options.rounds) for subject in chosen if subject.op in names]
+    return [row for some in rows for row in some]
 
 
-SUBJECTS: dict[str, Callable[[Sequence[Cell], Namespace], list[Row]]] = {
+def _head(cells: Sequence[Cell], machine: Machine, options: Namespace) -> list[Row]:
+    def rows(cell: Cell) -> list[Row]:
+        segments = range(len(task_of(cell).segments("train")))
+        return [row for i in segments for row in head(cell, machine, i, options.rounds)]
+
+    return _of_all(cells, rows)
+
+
+def _each(
+    run: Callable[..., list[Row]], cells: Sequence[Cell], machine: Machine, options: Namespace
+) -> list[Row]:
+    return _of_all(cells, lambda cell: run(cell, machine, options.rounds))
+
+
+def _of_all(cells: Sequence[Cell], run: Callable[[Cell], list[Row]]) -> list[Row]:
+    """Return the rows of every cell; of several, one that fails is reported and costs no other its rows."""
+    rows: list[Row] = []
+    for cell in cells:
+        try:
+            rows += run(cell)
+        except Exception as error:
+            if not rows and cell is cells[-1]:
+                raise
+            print(f"not timed: {' '.join(cell.overrides)}: {one_line(error)[:200]}", file=sys.stderr)
+    return rows
+
+
+SUBJECTS: dict[str, Callable[[Sequence[Cell], Machine, Namespace], list[Row]]] = {
     "train": _train,
-    "prefill": _layers(prefill),
-    "decode": _layers(decode),
+    "prefill": partial(_layers, prefill),
+    "decode": partial(_layers, decode),
     "ops": _ops,
-    "data": _data,
+    "data": partial(_each, data),
     "head": _head,
-    "population": _population,
-    "startup": _startup,
+    "population": partial(_each, population),
+    "startup": partial(_each, startup),
 }

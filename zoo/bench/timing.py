@@ -3,11 +3,13 @@
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import accumulate
 
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 from zoo.bench.machine import Machine
-from zoo.kernels.proof import captured as recorded
+from zoo.kernels.common.proof import captured as recorded
 
 LEAST_S, MOST_CALLS = 0.01, 1000  # a repeat on a device: its start and its wait are then little of it
 
@@ -15,7 +17,7 @@ LEAST_S, MOST_CALLS = 0.01, 1000  # a repeat on a device: its start and its wait
 def in_turn(
     contenders: Mapping[str, Callable[[], object]], machine: Machine, rounds: int, captured: bool = False
 ) -> dict[str, list[float]]:
-    """Seconds of a call of each, ABAB..., after one round that warms up.
+    """Return the seconds of a call of each, ABAB..., after one round that warms up.
 
     On a device a repeat is as many calls as last 10 ms, queued one behind the other.  captured: in a CUDA
     graph where there is a device and the call can be captured: the kernels' time, without Python's.
@@ -38,10 +40,10 @@ def _clock(run: Callable[[], object], machine: Machine, wanted: bool) -> Callabl
     return partial(_seconds, run, machine, calls)
 
 
-def peak_bytes(run: Callable[[], object], machine: Machine) -> int | None:
-    """The most memory that a call takes beyond what is held before it; None where nobody counts it."""
+def peak_bytes(run: Callable[[], object], machine: Machine) -> int:
+    """Return the most memory that torch's allocator holds in a call, beyond what it holds before."""
     if machine.kind != "cuda":
-        return None
+        return _peak_on_cpu(run)
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
@@ -50,8 +52,18 @@ def peak_bytes(run: Callable[[], object], machine: Machine) -> int | None:
     return torch.cuda.max_memory_allocated() - before
 
 
+def _peak_on_cpu(run: Callable[[], object]) -> int:
+    """Sum up the profiler's record of every allocation."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+        run()
+    assert record.profiler is not None and record.profiler.kineto_results is not None
+    events = record.profiler.kineto_results.events()
+    sizes = [event.nbytes() for event in events if event.name() == "[memory]"]  # pyright: ignore
+    return max(accumulate(sizes, initial=0))
+
+
 def _calls(run: Callable[[], object], machine: Machine) -> int:
-    """How many make a repeat; warms up."""
+    """Warm up, and return how many calls make a repeat."""
     _seconds(run, machine, 1)
     if machine.kind != "cuda":
         return 1
@@ -59,7 +71,7 @@ def _calls(run: Callable[[], object], machine: Machine) -> int:
 
 
 def _seconds(run: Callable[[], object], machine: Machine, calls: int) -> float:
-    began = machine.now()
+    start = machine.now()
     for _ in range(calls):
         run()
-    return (machine.now() - began) / calls
+    return (machine.now() - start) / calls

@@ -1,13 +1,14 @@
-"""Training: seconds of an epoch, from steps that are sampled of each of its segments."""
+"""Training steps: seconds of an epoch, from steps that are sampled of each of its segments."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-
-import torch
+from itertools import product
 
 from zoo.bench.machine import Machine
 from zoo.bench.rows import Floor, Row, Timed, compared
-from zoo.bench.steps import FORMS, Asked, processes
+from zoo.bench.steps import Call, form_of, processes
+from zoo.checks import one_line
 from zoo.config.cell import Cell
 from zoo.instantiate import task_of
 
@@ -15,29 +16,35 @@ MOST_APART = 1e-3  # relative distance of two float32 losses of one step; beyond
 
 
 @dataclass
-class Found:
-    """Of one form.  times: [segment][round], seconds; flops, held_by: [segment]; losses: step by step."""
+class Measured:
+    """The measurements of one form.
+
+    times: [segment][round], seconds; flops, held_by: [segment]; losses: step by step; peak_bytes: the most
+    memory that its process held.
+    """
 
     times: list[list[float]]
     losses: list[float] = field(default_factory=list)
     flops: list[float] = field(default_factory=list)
     held_by: list[str] = field(default_factory=list)
+    peak_bytes: int | None = None
 
-    def gap(self, other: "Found") -> float:
-        """The largest relative distance of the losses."""
+    def gap(self, other: "Measured") -> float:
+        """Return the largest relative distance of the losses."""
         return max(abs(a - b) / abs(b) for a, b in zip(self.losses, other.losses, strict=True))
 
 
 def train(cell: Cell, machine: Machine, forms: Sequence[str], alternative: str, rounds: int) -> list[Row]:
-    """For each segment of the training mixture, and for the epoch as so many steps of each.
+    """Time a step of each segment of the training mixture, and the epoch as so many steps of each.
 
     Every form trains from the same weights on the same batches, a step of each in turn; the losses are
-    compared.  ValueError: forms of one precision do not agree.
+    compared.  A form that fails is reported and left out, unless it is the alternative.  ValueError: forms of
+    one precision do not agree.
     """
     segments = task_of(cell).segments("train")
     with processes(cell, forms, machine.kind, machine.threads) as ask:
-        found = measured(ask, len(segments), rounds, alternative)
-    _agree(found, alternative)
+        measured = measure(ask, len(segments), rounds, alternative)
+    _agree(measured, alternative)
     size = cell.optim.batch_size
     batches = [-(-segment.num_examples // size) for segment in segments]
     counts = [[int(i == j) for j in range(len(segments))] for i in range(len(segments))]
@@ -53,63 +60,74 @@ def train(cell: Cell, machine: Machine, forms: Sequence[str], alternative: str, 
             cell.mixer,
             f"d_model={cell.d_model} {name}",
             "examples",
-            [_timed(form, found, alternative, count, size, machine) for form in forms],
+            [_timed(form, measured, alternative, count, size, machine) for form in measured],
             alternative,
             machine,
         )
     ]
 
 
-def measured(ask: Mapping[str, Asked], segments: int, rounds: int, alternative: str) -> dict[str, Found]:
-    found = {name: Found([[] for _ in range(segments)]) for name in ask}
-    for turn, segment in _turns(segments, rounds):
-        for name, asked in ask.items():
-            seconds, loss = asked("timed", segment, max(turn, 0))
-            found[name].losses.append(loss)
-            if turn >= 0:
-                found[name].times[segment].append(seconds)
-    for name, asked in ask.items():
-        found[name].flops = [asked("flops", i) for i in range(segments)]
-        found[name].held_by = ["" if name == alternative else asked("held_by", i) for i in range(segments)]
-    return found
+def measure(ask: Mapping[str, Call], segments: int, rounds: int, alternative: str) -> dict[str, Measured]:
+    """Warm every form up, then take a step of each in turn, round by round; return name -> measurements."""
+    compiled = any(form_of(name).step != "eager" for name in ask)
+    measured = _warmed_up(ask, range(segments) if compiled else range(1), segments, alternative)
+    for turn, segment in product(range(rounds), range(segments)):
+        for name, got in measured.items():
+            seconds, loss = ask[name]("timed", segment, turn)
+            got.losses.append(loss)
+            got.times[segment].append(seconds)
+    for name, got in measured.items():
+        got.peak_bytes = ask[name]("peak_bytes")
+        got.flops = [ask[name]("flops", i) for i in range(segments)]
+        got.held_by = ["" if name == alternative else ask[name]("held_by", i) for i in range(segments)]
+    return measured
 
 
-def _turns(segments: int, rounds: int) -> Iterator[tuple[int, int]]:
-    """(round, segment); round -1 warms up."""
-    yield -1, 0
-    yield from ((turn, segment) for turn in range(rounds) for segment in range(segments))
+def _warmed_up(
+    ask: Mapping[str, Call], warmed: Iterable[int], segments: int, alternative: str
+) -> dict[str, Measured]:
+    """Take a step of the segments to warm up, which records or compiles what those are replayed from."""
+    measured = {}
+    for name, call in ask.items():
+        try:
+            losses = [call("timed", segment, 0)[1] for segment in warmed]
+        except Exception as error:
+            if name == alternative:
+                raise
+            reason = f"{type(error).__name__}: {one_line(error)[:200]}"
+            print(f"not timed: {name}: {reason}", file=sys.stderr)
+            continue
+        measured[name] = Measured([[] for _ in range(segments)], losses)
+    return measured
 
 
 def _timed(
     name: str,
-    found: Mapping[str, Found],
+    measured: Mapping[str, Measured],
     alternative: str,
     counts: Sequence[int],
     size: int,
     machine: Machine,
 ) -> Timed:
-    """So many steps of each segment."""
-    got = found[name]
+    """Sum the measured times to so many steps of each segment."""
+    got, form = measured[name], form_of(name)
     rounds = zip(*got.times, strict=True)
     work = sum(n * f for n, f in zip(counts, got.flops, strict=True))
-    seconds, made_of = machine.products(work, dtype_of(name))
+    seconds, made_of = machine.products(work, form.dtype)
     return Timed(
         implementation=name,
         times=[sum(n * t for n, t in zip(counts, turn, strict=True)) for turn in rounds],
         units=sum(counts) * size,
         floor=Floor(seconds=seconds, made_of=f"products of this form: {made_of}"),
-        loss_gap=None if name == alternative else got.gap(found[alternative]),
+        loss_gap=None if name == alternative else got.gap(measured[alternative]),
         held_by=got.held_by[counts.index(1)] if sum(counts) == 1 else "",
+        peak_bytes=got.peak_bytes,
     )
 
 
-def dtype_of(form: str) -> torch.dtype:
-    """In which most of its products are made."""
-    return torch.float32 if FORMS[form].precision == "32-true" else torch.bfloat16
-
-
-def _agree(found: Mapping[str, Found], alternative: str) -> None:
-    for name, got in found.items():
-        gap = got.gap(found[alternative])
-        if FORMS[name].precision == FORMS[alternative].precision and gap > MOST_APART:
+def _agree(measured: Mapping[str, Measured], alternative: str) -> None:
+    """ValueError: a form learns something else than the alternative does in the same precision."""
+    for name, got in measured.items():
+        gap = got.gap(measured[alternative])
+        if form_of(name).precision == form_of(alternative).precision and gap > MOST_APART:
             raise ValueError(f"the losses of {name} and {alternative} are {gap:.1e} apart: no fair race.")

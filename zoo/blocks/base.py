@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from zoo.checks import one_of
 from zoo.mixers.base import Beside, Mixer, Seq
+from zoo.mixers.cache import owned
 from zoo.state import StateSize, total
 
 NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
@@ -71,7 +72,7 @@ class Block(nn.Module, ABC):
         x = self.norm(residual)
         mixed, mixer_state, left = self.mixer.extend_linked(x, before.mixer, self._read(stream))
         hidden, residual, mlp_state = self.extend_after(self._as_wide(mixed, x), residual, before.mlp)
-        return Stream(hidden, residual, stream.beside | left), BlockState(mixer_state, mlp_state)
+        return Stream(hidden, residual, stream.beside | left), BlockState(*owned((mixer_state, mlp_state)))
 
     def state_size(self, seq_len: int) -> StateSize:
         """The memory of one sequence after `seq_len` tokens."""

@@ -1,11 +1,12 @@
 """What every command that takes key=value words shares: reading them, and saying what is wrong with them."""
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import hydra
 import yaml
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
@@ -13,12 +14,28 @@ from omegaconf import DictConfig, OmegaConf
 from zoo.checks import one_line, unknown
 from zoo.config.compose import Composer, composer
 from zoo.config.grids import cells
-from zoo.config.hydra_private import command_line_parser
 from zoo.config.words import first_line, nameless, parse
 
 SWEEPER = "hydra_plugins.zoo_plugins.grid.GridSweeper"
 LAUNCHER = "hydra/launcher"
 PARTS = ("axes", "grids", "exclude")
+INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+FLAGS: dict[str, dict[str, Any]] = {
+    "--multirun -m": {"action": "store_true"},
+    "--config-dir -cd": {},
+    "--cfg -c": {"choices": ("job", "hydra", "all")},
+    "--help -h": {"action": "store_true"},
+    "--hydra-help": {"action": "store_true"},
+    "--version": {"action": "version", "version": f"Hydra {hydra.__version__}"},
+    "--resolve": {"action": "store_true"},
+    "--package -p": {},
+    "--run -r": {"action": "store_true"},
+    "--shell-completion -sc": {"action": "store_true"},
+    "--config-path -cp": {},
+    "--config-name -cn": {},
+    "--experimental-rerun": {},
+    "--info -i": {"nargs": "?", "const": "all", "choices": INFO},
+}
 
 
 def readable(argv: Sequence[str]) -> list[str]:
@@ -26,9 +43,18 @@ def readable(argv: Sequence[str]) -> list[str]:
     return [_quoted(word) if word.startswith(("results=", "start=")) else word for word in argv]
 
 
+def parser() -> ArgumentParser:
+    """Build a parser of every flag that Hydra has, with Hydra's own help left to Hydra."""
+    made = ArgumentParser(add_help=False)
+    made.add_argument("overrides", nargs="*")
+    for names, how in FLAGS.items():
+        made.add_argument(*names.split(), **how)
+    return made
+
+
 def parsed(words: Sequence[str]) -> Namespace:
     """As Hydra's parser reads them, -m anywhere.  Ends the command, with 2 and a line, at --mixer based."""
-    args, strange = command_line_parser().parse_known_intermixed_args(words)
+    args, strange = parser().parse_known_intermixed_args(words)
     if strange:
         name = strange[0].lstrip("-").partition("=")[0]
         print(f"{strange[0]} is no option: a setting has no dashes, {name}=VALUE.", file=sys.stderr)
@@ -61,7 +87,7 @@ def asks_hydra(args: Namespace) -> bool:
     """
     ours = ("overrides", "multirun", "config_dir")
     flags = {key: value for key, value in vars(args).items() if key not in ours}
-    others = flags != {key: command_line_parser().get_default(key) for key in flags}
+    others = flags != {key: parser().get_default(key) for key in flags}
     return others or (not args.multirun and any(map(_is_hydras, args.overrides)))
 
 

@@ -1,9 +1,9 @@
 """From command-line overrides to a cell, as Hydra composes it, but each set of group choices only once.
 
-Plain Hydra takes tens of milliseconds a cell, and its own sweeper composes every cell twice.  Here the
-files are read and merged once for each set of group choices.  The value overrides of a point are then
-applied to a copy by Hydra's own function, and all its cells get their seeds and learning rates from one
-template (zoo/config/template.py), so that the outcome is the same (tests/test_config.py).
+Plain Hydra takes a tenth of a second a cell, and its own sweeper composes every cell twice.  Here the files
+are read and merged once for each set of group choices (zoo/config/yamls.py).  The value overrides of a point
+are then applied to a copy, and all its cells get their seeds and learning rates from one template
+(zoo/config/template.py); the outcome is the same (tests/test_config.py).
 """
 
 import copy
@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from hydra.types import RunMode, TaskFunction
@@ -21,10 +22,9 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from zoo.checks import unknown
-from zoo.config import hydra_private
+from zoo.config import yamls
 from zoo.config.cell import VARIED, Cell
 from zoo.config.layers import unrolled
-from zoo.config.paths import CONF, SWEEPS_PATH
 from zoo.config.start import started
 from zoo.config.template import Template, template
 from zoo.config.words import (
@@ -38,8 +38,8 @@ from zoo.config.words import (
     shared,
     wrong_key,
 )
+from zoo.config.yamls import ROOT, Yamls
 
-ROOT = "config"  # conf/config.yaml
 KEYS = ("d_model", "n_layers", "seed", "lr", "kernels", "population", "max_examples", "results")
 KEYS += ("loss", "rerun", "keep_weights")
 NEEDED = (*GROUPS, *KEYS)
@@ -66,11 +66,11 @@ class Point:
 class Composer:
     """Composes cells from the yamls on one search path."""
 
-    def __init__(self, loader: hydra_private.Loader) -> None:
+    def __init__(self, loader: ConfigLoader) -> None:
         self.loader = loader
-        self.repository = hydra_private.reading_once(loader)
-        self.config_dir = _config_dir(loader)
-        self._bases: dict[tuple[str, ...], tuple[DictConfig, dict[str, str]]] = {}
+        self.yamls = Yamls(loader)
+        self.own = _own(loader)
+        self.config_dir = _from_here(self.own)
         self._known_keys: dict[tuple[str, ...], frozenset[str]] = {}
         self._points: dict[tuple[str, ...], Point | None] = {}
 
@@ -124,7 +124,7 @@ class Composer:
 
     def _explained(self, error: Exception, overrides: tuple[str, ...]) -> str:
         """A key inside a {...} value has no override of its own: OmegaConf names it."""
-        cause = error.__cause__
+        cause = error.__cause__ or error
         if isinstance(cause, ConfigKeyError | ConfigAttributeError) and cause.full_key:
             groups = tuple(line for line in overrides if self._chooses(parse(line)))
             return unknown("key", cause.full_key, settable(self._keys(groups)))
@@ -152,31 +152,34 @@ class Composer:
 
     def _chooses(self, override: Override) -> bool:
         """group=name, rather than key=value; group={...} is a value too."""
-        return self.repository.group_exists(override.key_or_group) and not isinstance(override.value(), dict)
+        return self.yamls.is_group(override.key_or_group) and not isinstance(override.value(), dict)
 
     def _wrong_choice(self, override: Override) -> list[str]:
         group, value = override.key_or_group, override.value()
         if line := nameless(override):
             return [line]
         names = value if isinstance(value, list) else [value]
-        wrong = [n for n in names if n is not None and not self.repository.config_exists(f"{group}/{n}")]
+        wrong = [n for n in names if n is not None and not self.yamls.source(f"{group}/{n}")]
         valid = self.options(group) if wrong else []
         return [unknown(group, str(name), valid) + f" (there are: {', '.join(valid)})" for name in wrong]
 
     def _keys(self, groups: tuple[str, ...]) -> frozenset[str]:
-        self._base(groups)
+        if groups not in self._known_keys:
+            known = keys_of(self.yamls.composed(groups)[0])
+            self._known_keys[groups] = frozenset([*known, *self.loader.list_groups("")])
         return self._known_keys[groups]
 
     def config(self, overrides: Iterable[str]) -> tuple[DictConfig, dict[str, str]]:
         """The composed config before interpolation, the caller's own copy, and the group choices."""
-        parsed = [parse(line) for line in overrides]
-        values = hydra_private.values(self.repository, parsed)
-        groups = tuple(line for line, o in zip(overrides, parsed, strict=True) if o not in values)
-        base, choices = self._base(groups)
+        overrides = tuple(overrides)
+        groups = tuple(line for line in overrides if self._chooses(parse(line)))
+        base, choices = self.yamls.composed(groups)
         cfg = copy.deepcopy(base)
-        if any(o.key_or_group == "start" for o in values):
+        values = [parse(line) for line in overrides if line not in groups]
+        if any(override.key_or_group == "start" for override in values):
             cfg["start"] = None  # other words take the place of those of an experiment, and join none
-        hydra_private.apply(values, cfg)
+        for override in values:
+            yamls.change(cfg, override)
         return cfg, choices
 
     def _resolved(self, overrides: Iterable[str]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -185,7 +188,7 @@ class Composer:
 
     def sweep(self, words: Sequence[str], task: TaskFunction) -> None:
         """Run the sweep as its sweeper and launcher do; task: of a cell, for launchers that are not ours."""
-        hydra_private.sweep(self.loader, ROOT, words, task)
+        yamls.sweep(self.own, words, task)
 
     def hydras(self, overrides: Iterable[str]) -> DictConfig:
         """Hydra's own part of a sweep's config: hydra.sweeper and hydra.launcher as these words leave them.
@@ -198,14 +201,7 @@ class Composer:
 
     def options(self, group: str) -> list[str]:
         """The names of the yamls of a group, ours and those of --config-dir."""
-        return self.repository.get_group_options(group)
-
-    def _base(self, groups: tuple[str, ...]) -> tuple[DictConfig, dict[str, str]]:
-        if groups not in self._bases:
-            cfg, choices = hydra_private.composed(self.loader, ROOT, list(groups))
-            self._known_keys[groups] = frozenset([*keys_of(cfg), *self.loader.list_groups("")])
-            self._bases[groups] = cfg, choices
-        return self._bases[groups]
+        return self.yamls.options(group)
 
     def _expanded(self, cfg: DictConfig) -> dict[str, Any]:
         config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # pyright: ignore
@@ -220,7 +216,7 @@ class Composer:
             raise ValueError(unknown("layer", name, ["mixer", *self.options("mixer")]) + " [model.layers]")
         chosen = cfg._get_node("mixer")
         with open_dict(cfg):
-            cfg["mixer"] = self._base((f"mixer={name}",))[0].mixer
+            cfg["mixer"] = self.yamls.composed((f"mixer={name}",))[0].mixer
             other = OmegaConf.to_container(cfg.mixer, resolve=True)
             cfg._set_item_impl("mixer", chosen)
         return other  # pyright: ignore
@@ -249,18 +245,20 @@ def compose(overrides: Iterable[str], config_dir: Path | None = None) -> Cell:
 
 def composer(config_dir: Path | None = None) -> Composer:
     """A composer over our conf/ and, where given, one more folder laid out like it."""
-    path = [("hydra", "pkg://hydra.conf"), ("main", f"file://{CONF}"), ("zoo", SWEEPS_PATH)]
-    if config_dir is not None:
-        if not config_dir.is_dir():
-            raise ValueError(f"--config-dir (={config_dir}) must be a folder with yamls of your own.")
-        path.append(("command-line", f"file://{config_dir.resolve()}"))
-    return Composer(hydra_private.loader([*path, ("schema", "structured://")]))
+    if config_dir is not None and not config_dir.is_dir():
+        raise ValueError(f"--config-dir (={config_dir}) must be a folder with yamls of your own.")
+    return Composer(yamls.loader(config_dir))
 
 
-def _config_dir(loader: hydra_private.Loader) -> str:
-    """--config-dir as a command repeats it: from where we are if it lies below, else whole; "" without."""
+def _own(loader: ConfigLoader) -> Path | None:
+    """The folder of --config-dir on a search path."""
     entries = [e.path for e in loader.get_search_path().get_path() if e.provider == "command-line"]
-    if not entries:
+    return Path(entries[-1].removeprefix("file://")) if entries else None
+
+
+def _from_here(path: Path | None) -> str:
+    """--config-dir as a command repeats it: from where we are if it lies below, else whole; "" without."""
+    if path is None:
         return ""
-    path, here = Path(entries[-1].removeprefix("file://")), Path.cwd().resolve()
+    here = Path.cwd().resolve()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -51,10 +51,10 @@ def _groups(composer: Composer, width: int) -> str:
 
 def _text(composer: Composer, name: str) -> str:
     """The yaml as it stands in its file."""
-    found = composer.repository.load_config(name)
+    found = composer.yamls.source(name)
     assert found is not None
-    inner = name.removeprefix("sweep/") if found.path == SWEEPS_PATH else name
-    return (Path(found.path.partition("://")[2]) / f"{inner}.yaml").read_text()
+    inner = name.removeprefix("sweep/") if found.full_path() == SWEEPS_PATH else name
+    return (Path(found.path) / f"{inner}.yaml").read_text()
 
 
 def _comments(text: str) -> dict[Keys, str]:

@@ -1,5 +1,6 @@
 """Where conf/ and sweeps/ lie: beside the package in a checkout, inside it once installed."""
 
+from contextvars import ContextVar
 from pathlib import Path
 
 import zoo
@@ -15,3 +16,4 @@ def _data_folder(name: str) -> Path:
 CONF = _data_folder("conf")
 SWEEPS = _data_folder("sweeps")
 SWEEPS_PATH = f"zoo-sweeps://{SWEEPS}"  # on Hydra's search path
+OWN: ContextVar[Path | None] = ContextVar("OWN", default=None)  # --config-dir, while Hydra collects its path

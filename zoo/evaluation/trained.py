@@ -1,6 +1,6 @@
 """A cell that was trained, held in the hand: its model with the final weights, its task and its config."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from zoo.checks import at_least, nearest
 from zoo.config.cell import Cell, as_named_today
 from zoo.evaluation.scores import Tally
 from zoo.foreign import visible
-from zoo.instantiate import task_of
+from zoo.instantiate import check_trusted, task_of
 from zoo.kernels.choice import kernels
 from zoo.kernels.linear_cross_entropy import answer_scores
 from zoo.model import SequenceModel, build_model, outline
@@ -119,17 +119,22 @@ class Trained:
             yield
 
 
-def load(results: str | Path, run_id: str | None = None) -> Trained:
-    """The trained model of a finished cell: `zoo.load("results/RUN")`, `zoo.load("some.zip", "RUN")`.
+def load(results: str | Path, run_id: str | None = None, *, trusted: Iterable[str] = ()) -> Trained:
+    """Load the trained model of a finished cell: `zoo.load("results/RUN")`, `zoo.load("some.zip", "RUN")`.
 
-    Its parts are built as its config.yaml names them, by `zoo.instantiate.make` alone; a record is data and
-    is checked, but a part of your own is imported, as in training.
-    ValueError, one line with the fix: no such run, not finished, no weights, weights of another model.
+    Its parts are built as its config.yaml names them, by `zoo.instantiate.make` alone, from classes of zoo
+    and of the modules in `trusted`: a record is data, and nothing else that it names is imported.
+    ValueError, one line with the fix: no such run, not finished, no weights, weights of another model, a part
+    that is neither zoo's nor trusted.
     """
     folder = _folder(Path(results), run_id)
     record = record_of(folder)
+    return build(folder, record, cell_of(folder, record, trusted))
+
+
+def build(folder: Home, record: dict[str, Any], cell: Cell) -> Trained:
+    """Build the model of a record whose cell has been read and checked, and give it its weights."""
     kept = weights.read(folder, record.get("weights"))
-    cell = cell_of(folder, record)
     try:
         task = task_of(cell)
         weights.check_fit(kept, outline(cell), folder / WEIGHTS)
@@ -152,8 +157,11 @@ def record_of(folder: Home) -> dict[str, Any]:
     return record
 
 
-def cell_of(folder: Home, record: dict[str, Any]) -> Cell:
-    """Of config.yaml, which must be the record's: its run id is a hash of it.  ValueError, one line."""
+def cell_of(folder: Home, record: dict[str, Any], trusted: Iterable[str] = ()) -> Cell:
+    """Read the cell from config.yaml, which must be the record's: its run id is a hash of it.
+
+    ValueError, one line: it is not, or it names parts of modules that are neither zoo's nor trusted.
+    """
     path = shown(folder / "config.yaml")
     content = text(folder, "config.yaml")
     try:
@@ -166,9 +174,23 @@ def cell_of(folder: Home, record: dict[str, Any]) -> Cell:
         raise ValueError(f"{path} is no config of a cell ({visible(reason(error))}).") from None
     if run_id != record["run_id"]:
         raise ValueError(f"{path} is the config of {visible(run_id)}, its record of {record['run_id']}.")
+    check_trusted(path, config, trusted, _results(folder))
     layers = [as_named_today(layer) for layer in cell.layers]
     today = {"mixer": as_named_today(config["mixer"]), "model": config["model"] | {"layers": layers}}
     return replace(cell, config=config | today)
+
+
+def _results(folder: Home) -> Path:
+    """The results folder, or the archive, that a run's folder lies in."""
+    return folder.parent if isinstance(folder, Path) else Path(str(folder.root.filename))
+
+
+def _check_run(folder: Path) -> None:
+    """ValueError, one line: it is no run, but a folder of runs."""
+    runs = [run.name for run in cells(folder) if is_done(run)] if folder.is_dir() else []
+    if runs and not is_done(folder):
+        some = ", ".join(map(visible, runs[:3])) + (", ..." if len(runs) > 3 else "")
+        raise ValueError(f"{shown(folder)} is a folder of {len(runs)} runs: name one, {some}.")
 
 
 def _folder(results: Path, run_id: str | None) -> Home:
@@ -177,6 +199,7 @@ def _folder(results: Path, run_id: str | None) -> Home:
         raise ValueError(f"{shown(results)} is an archive: name one of its runs, zoo.load(ARCHIVE, RUN_ID).")
     if run_id is None:
         whole = results if results.name not in ("", "..") else results.resolve()
+        _check_run(whole)
         results, run_id = whole.parent, whole.name
     if results.exists():
         names = [folder.name for folder in cells(results)]

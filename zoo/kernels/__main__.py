@@ -14,10 +14,13 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from zoo.kernels import verdicts
-from zoo.kernels.available import no_device
+from rich.markup import escape
+
+from zoo.foreign import visible
 from zoo.kernels.choice import REFERENCE, TRITON, Op, ops
-from zoo.kernels.verdicts import Verdict
+from zoo.kernels.common import verdicts
+from zoo.kernels.common.available import no_device
+from zoo.kernels.common.verdicts import Verdict
 from zoo.terminal import command, console, slim
 
 
@@ -48,19 +51,29 @@ def _do(asked: argparse.Namespace) -> None:
     elif asked.prove:
         _prove(asked.out)
     elif asked.verdicts:
-        found = verdicts.read_file(asked.verdicts)
-        _show(found)
-        for verdict in found:
-            verdicts.write(verdict)
+        _store(asked.verdicts)
     else:
         _list()
+
+
+def _store(file: Path) -> None:
+    """Show the verdicts of a file and store them for this user, if all are on kernels that there are."""
+    found = verdicts.read_list(file)
+    kernels = {(op.name, name) for op in ops() for name in op.others}
+    for one in found:
+        if (one.key.op, one.key.kernel) not in kernels:
+            name = visible(str(file))
+            raise ValueError(f"--verdicts (={name}): there is no {one.key.kernel!r} of an op {one.key.op!r}.")
+    _show(found)
+    for one in found:
+        verdicts.write(one)
 
 
 def _list() -> None:
     table = slim("Kernels")
     for column in ("op", "implementation", "kernels=", "here"):
         table.add_column(column, no_wrap=column != "here", overflow="fold")
-    known = verdicts.everything()
+    known = verdicts.all_stored()
     for op in ops():
         for i, row in enumerate(rows(op, known)):
             table.add_row("" if i else op.name, *row)
@@ -68,18 +81,18 @@ def _list() -> None:
 
 
 def _prove(out: Path | None) -> None:
-    """What was found before for the same card, versions and source stands, and is not found again."""
+    """Prove what has no verdict yet for this card, these versions and this source; show all."""
     from zoo.bench.provable import prove_all
 
     if reason := no_device():
         raise ValueError(f"--prove needs a card: {reason}.")
     if out is not None:
-        verdicts.write_file(out, [])  # before minutes of work, not after
+        verdicts.write_list(out, [])  # before minutes of work, not after
     found: list[Verdict] = []
     for verdict in prove_all():
         found.append(verdict)
         if out is not None:
-            verdicts.write_file(out, found)
+            verdicts.write_list(out, found)
     _show(found)
 
 
@@ -89,9 +102,8 @@ def _show(found: Iterable[Verdict]) -> None:
         table.add_column(column, no_wrap=column in ("op", "kernel", "auto"), overflow="fold")
     for one in found:
         passes = "" if one.key.trained else ", forward"
-        table.add_row(
-            one.key.op, one.key.kernel, one.key.inputs + passes, str(one), "yes" if one.taken else "no"
-        )
+        row = one.key.op, one.key.kernel, one.key.inputs + passes, str(one), "yes" if one.taken else "no"
+        table.add_row(*map(escape, row))
     console().print(table)
 
 

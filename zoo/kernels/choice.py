@@ -7,7 +7,7 @@ of the kind asked for runs as under auto, and the note says so.
 The choice is a context, no global: it holds for the calls inside, in this thread, and ends with it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -20,8 +20,8 @@ from torch import Tensor
 
 import zoo.kernels
 from zoo.checks import one_of
-from zoo.kernels.available import absent, interpreted, no_device
-from zoo.kernels.proving import verdict
+from zoo.kernels.common.available import absent, interpreted, no_device
+from zoo.kernels.common.verdicts import verdict
 
 Kernels = Literal["auto", "reference", "triton", "package"]
 KINDS: tuple[str, ...] = get_args(Kernels)
@@ -65,11 +65,11 @@ class Op:
     """An operation and its implementations, all of one signature.
 
     forms: in torch, name -> function; "reference" is the definition.  "native" is in C
-        (zoo/kernels/native.py): a file of that name in the op's folder, with `absent()`, which says why there
-        is none on this machine, and `unfit(*inputs)`.
+        (zoo/kernels/common/native.py): a file of that name in the op's folder, with `absent()`, which says
+        why there is none on this machine, and `unfit(*inputs)`.
     others: what is imported only to be used, "triton" or a package: each the name of a file in the op's
         folder, with the function OP_NAME, with `unfit(*inputs)`, which says why it cannot take these inputs
-        (None: it can).  Under auto each runs where it has proved right and faster (`zoo.kernels.proving`).
+        (None: it can).  Under auto each runs where it has proved right and faster.
     prepare: what each input of a form in torch goes through; the others get them as they come.
     """
 
@@ -127,7 +127,7 @@ class Op:
             return REFERENCE, ""
         if asked == "auto":
             on_card = bool(self.others) and inputs[0].device.type in CARDS
-            return (self._proven(usual, inputs) if on_card else None) or (usual, "")
+            return (self._proven(usual, inputs) if on_card else None) or (usual, self._lack_of_native(usual))
         wanted = self.of_kind(asked)
         reasons = {name: self.refusal(name, *inputs) for name in wanted}
         for name, reason in reasons.items():
@@ -138,6 +138,13 @@ class Op:
             raise Refused(f"kernels (={asked}) cannot run {self.name}: {said}.  Use kernels=auto.")
         return usual, ""
 
+    def _lack_of_native(self, usual: str) -> str:
+        """Return why a form in torch stands in for the one in C, where that could not be had."""
+        if NATIVE not in self.forms or usual in (NATIVE, REFERENCE):
+            return ""
+        lack = self.module(NATIVE).NATIVE.lack
+        return f" (no native: {lack})" if lack else ""
+
     def _proven(self, usual: str, inputs: tuple[Any, ...]) -> tuple[str, str] | None:
         """What `auto` takes in place of torch, with its verdict: the fastest that has proved right here."""
         able = [name for name in self.others if self.refusal(name, *inputs) is None]
@@ -145,7 +152,7 @@ class Op:
         taken = {name: one for name, one in found.items() if one is not None and one.taken}
         if not taken:
             return None
-        name = min(taken, key=lambda name: taken[name].seconds or 0.0)
+        name = min(taken, key=lambda name: taken[name].answer.seconds or 0.0)
         return name, f" ({taken[name]})"
 
     def refusal(self, name: str, *inputs: Any) -> str | None:
@@ -198,3 +205,33 @@ def lacking(asked: str) -> str | None:
         return None
     said = "; ".join(f"{name}: {reason}" for name, reason in reasons.items()) or "no op has such a form"
     return f"kernels (={asked}) cannot be had here: {said}.  Use kernels=auto."
+
+
+def check_served(asked: str, run: Callable[[], object]) -> None:
+    """ValueError, in one line: nothing that `run` calls has a form of the kind asked for, or one that can be
+    had here.  run: a forward pass, on few tokens; it is run once, as under auto, unless any kind will do.
+    """
+    if asked in ("auto", REFERENCE):
+        return
+    with kernels("auto") as used:
+        run()
+    refused = unserved(asked, [op for op in ops() if op.name in used.ran])
+    if refused:
+        raise ValueError(f"kernels (={asked}) cannot be had: {refused}.  Use kernels=auto.")
+
+
+def unserved(asked: str, used: Iterable[Op]) -> str | None:
+    """Why a model of these ops cannot run as asked; None: it can.
+
+    It needs one op with such a form; the other ops run as under auto.
+    """
+    used = list(used)
+    wanted = {op.name: op.of_kind(asked) for op in used}
+    for op in used:
+        reasons = {name: op.missing(name) for name in wanted[op.name]}
+        if reasons and all(reasons.values()):
+            return f"{op.name} has " + ", ".join(f"{name} ({why})" for name, why in reasons.items())
+    if any(wanted.values()):
+        return None
+    has = [f"{op.name} has {', '.join([*op.forms, *op.others])}" for op in used]
+    return "; ".join(has) or "this model uses no op that has a choice of implementations"

@@ -9,7 +9,7 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def on_gpu(cell: Cell) -> bool:
-    """Whether the cell asks for a GPU."""
+    """Return whether the cell asks for a GPU."""
     return cell.trainer.accelerator == "gpu"
 
 

@@ -7,7 +7,7 @@ from zoo.instantiate import task_of
 from zoo.model import SequenceModel, outline
 from zoo.state import peak
 from zoo.tasks.coverage import coverage
-from zoo.training.start import adapted
+from zoo.training.initial_weights import adapted
 
 
 def describe(cell: Cell) -> dict[str, str]:

@@ -1,9 +1,7 @@
 """What a person sees while cells run and when they have: live lines on a terminal, plain lines elsewhere."""
 
-import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -16,7 +14,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from zoo.config.cell import Cell, without_starts
-from zoo.launch.remaining import Remaining, duration, forecasts
+from zoo.launch.remaining import Remaining, duration
 from zoo.launch.score_tables import MOST_ROWS, percent, print_results, slice_table, summary
 from zoo.results.outcome import Failure
 from zoo.results.outcome import Progress as CellProgress
@@ -27,7 +25,7 @@ WIDE = 100  # columns; a terminal with fewer has no room for a bar beside each c
 
 
 def is_live(screen: Console) -> bool:
-    """Whether lines on it can be drawn anew."""
+    """Return whether lines on it can be drawn anew."""
     return screen.is_terminal and not screen.is_dumb_terminal
 
 
@@ -101,7 +99,7 @@ class SweepDisplay:
         self, *, total: int, done: int, how: str, todo: Sequence[Cell] = (), workers: int | None = None
     ) -> None:
         self.console = console()
-        self.total, self.done, self.how, self.todo = total, done, how, todo
+        self.total, self.done, self.how = total, done, how
         self.common, self.names = words_apart(todo)
         self.remaining = Remaining(todo, workers)
         self.lines: dict[str, TaskID] = {}
@@ -118,8 +116,6 @@ class SweepDisplay:
             self._say(f"all with: {self.common}")
         self.bars.start()
         self.overall = self.bars.add_task("sweep", total=left, note="", left=self.remaining.all)
-        if not self.bars.disable:  # a thread, because a cell's forecast takes 0.04 s, and there may be many
-            threading.Thread(target=self._forecast, daemon=True).start()
         return self
 
     def __exit__(
@@ -131,11 +127,6 @@ class SweepDisplay:
         """A line about the sweep, where there is one to say."""
         if line:
             self._say(line)
-
-    def _forecast(self) -> None:
-        """A damaged record beside the sweep's own: then only what is seen says how long it takes."""
-        with suppress(ValueError, OSError):
-            self.remaining.forecasts = dict(forecasts(self.todo))
 
     def started(self, *cells: Cell, elsewhere: bool = False) -> None:
         """One process has begun with them."""
@@ -160,7 +151,7 @@ class SweepDisplay:
         self._drop(cell)
 
     def note(self, text: str) -> None:
-        """How the sweep as a whole does."""
+        """Show how the sweep as a whole does."""
         self.bars.update(self.overall, note=escape(text))
 
     def finished(self, cell: Cell, record: dict[str, Any]) -> None:
@@ -226,7 +217,7 @@ def words_apart(cells: Sequence[Cell]) -> tuple[str, dict[str, str]]:
 
 
 def note(at: CellProgress) -> str:
-    """How a running cell does, in a few words; that it trains goes without saying."""
+    """Say how a running cell does, in a few words; that it trains goes without saying."""
     parts = [] if at.message == "training" else [at.message]
     if at.loss is not None:
         parts.append(f"loss {at.loss:.3f}")

@@ -23,7 +23,7 @@ from zoo.model import outline
 from zoo.results import store
 from zoo.state import StateSize, peak
 from zoo.terminal import fitting, slim
-from zoo.training.start import adapted
+from zoo.training.initial_weights import adapted
 
 KINDS = ("cpu", "gpu")
 MOST_ROWS = 100  # more points than these are shown by mixer

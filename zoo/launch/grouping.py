@@ -29,7 +29,7 @@ class Group:
 
     @cached_property
     def likeness(self) -> str:
-        """Of its first cell, which all of them share."""
+        """The likeness of its first cell, which all of them share."""
         return likeness(self.cells[0])
 
     @property
@@ -114,7 +114,7 @@ def _most(same: Sequence[Cell], share: int) -> int:
 
 
 def _begun(cells: Sequence[Cell]) -> tuple[list[Group], set[str]]:
-    """What goes on, in groups, and the run ids of the cells that have not begun."""
+    """Return what goes on, in groups, and the run ids of the cells that have not begun."""
     found = {cell.run_id: _population_of(cell) for cell in cells}
     populations = dict.fromkeys(among for among in found.values() if len(among) > 1)
     named = {run_id: among for among in populations for run_id in among}  # some may have been killed sooner
@@ -143,7 +143,7 @@ def _population_of(cell: Cell) -> tuple[str, ...]:
 
 
 def _noted(cell: Cell) -> dict[str, Any]:
-    """What the last attempt noted of its population."""
+    """Read what the last attempt noted of its population."""
     try:
         return json.loads((cell.folder / "env.json").read_text()).get("population", {})
     except (FileNotFoundError, ValueError):

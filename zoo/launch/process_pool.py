@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,6 +20,7 @@ from zoo.config.cell import Cell
 from zoo.interrupts import Terminated
 from zoo.launch import cards
 from zoo.launch.grouping import Apart, Group, Together, groups, left, singles
+from zoo.launch.preflight import check_models
 from zoo.launch.run_cell import CellFailed, run_cell
 from zoo.results import lease, store
 from zoo.results.atomic import DiskFull, room
@@ -37,7 +39,7 @@ SAVE_S = 60.0  # for the step at hand and its checkpoint, when all is to end
 
 
 def start_forkserver() -> Any:
-    """Where a Pool's processes come from: torch and Lightning are imported once, not once a cell."""
+    """Start what a Pool's processes come from: torch and Lightning are imported once, not once a cell."""
     context = multiprocessing.get_context("forkserver")
     # each process runs the main module again, so what zoo.run imports is there; itself it must not be
     context.set_forkserver_preload([*PRELOADED])
@@ -47,7 +49,7 @@ def start_forkserver() -> Any:
 
 
 class Display(Protocol):
-    """Who is told how the cells of a pool do."""
+    """What is told how the cells of a pool do."""
 
     def started(self, *cells: Cell, elsewhere: bool = False) -> None: ...
     def progress(self, cell: Cell, at: Progress) -> None: ...
@@ -102,7 +104,7 @@ class Pool:
         return failures
 
     def _end(self) -> None:
-        """What still runs after an interrupt or an error saves and ends."""
+        """Let what still runs after an interrupt or an error save and end."""
         try:
             self.stop(SAVE_S)
         finally:  # a second Ctrl-C does not wait; nothing ever stands half-written
@@ -160,7 +162,7 @@ class Pool:
         self.display.progress(cell, Progress(0, 1, 0, None, None, message))
 
     def _look(self) -> list[Failure]:
-        """Which of the cells elsewhere have ended; one that was left behind joins those that wait."""
+        """Look which of the cells elsewhere have ended; one that was left behind joins those that wait."""
         self.looked, failures = time.monotonic(), []
         for cell in self.elsewhere[:]:
             if not store.is_done(cell.folder) and lease.holder(cell.folder):
@@ -263,6 +265,12 @@ def _work(group: Group, pipe: Connection, here: dict[str, Any], card: str | None
 
 
 def _run(group: Group, pipe: Connection, here: dict[str, Any]) -> None:
+    try:
+        check_models(group.cells)
+    except ValueError:  # of one cell, and so of all: they differ in lr, weight decay and seed alone
+        for cell in group.cells:
+            store.fail(cell.folder, traceback.format_exc())
+        return
     if group.alone:
         alone = {"population": {"size": 1, "why_alone": group.why_alone}} if group.why_alone else {}
         run_cell(group.cells[0], lambda progress: pipe.send((0, progress)), here | alone)

@@ -37,8 +37,6 @@ def run_cell(
     folder = cell.folder
     if store.is_done(folder):
         return store.read(folder)
-    with room(folder):
-        folder.mkdir(parents=True, exist_ok=True)
     with lease.held(folder):
         if store.is_done(folder):
             return store.read(folder)
@@ -53,17 +51,18 @@ def run_cell(
             interrupts.check()  # some library's answer to an interrupt is no failure
             store.fail(folder, traceback.format_exc())
             raise CellFailed(cell, reason(error)) from error
-        store.finish(folder, record(cell, outcome) | environment)
+        finished = record(cell, outcome) | environment
+        store.finish(folder, finished)
         return store.read(folder)
 
 
 def record(cell: Cell, outcome: Outcome) -> dict[str, Any]:
-    """What result.json holds, but for where it ran."""
+    """Return what result.json holds, but for where it ran."""
     return {**who(cell), **outcome}
 
 
 def who(cell: Cell) -> Who:
-    """Which cell it is, as its record says."""
+    """Return what the record says of which cell it is."""
     config = cell.config
     return {
         "run_id": cell.run_id,

@@ -49,8 +49,6 @@ def run_population(group: Group, tell: Tell, here: dict[str, Any] | None = None)
 
 
 def _claimed(claims: ExitStack, cell: Cell) -> bool:
-    with room(cell.folder):
-        cell.folder.mkdir(parents=True, exist_ok=True)
     try:
         claims.enter_context(lease.held(cell.folder))
     except lease.Busy:
@@ -69,9 +67,11 @@ def _one_by_one(cells: Sequence[Any], why: str, ruling: bool = False) -> Apart:
 
 
 def _train(group: Group, tell: Tell, here: dict[str, Any]) -> Apart | None:
-    from zoo.training.population.train import share_streams, train_population  # torch and Lightning: seconds
+    from zoo.training.build import build  # torch and Lightning: seconds
+    from zoo.training.population.train import share_streams, train_population
     from zoo.training.population.trial import check_lifts
-    from zoo.training.train import begin, count_earlier, prepared
+    from zoo.training.process import prepare
+    from zoo.training.resume import resume
 
     began, rows = time.perf_counter(), _rows(group)
     live = [row for row, cell in enumerate(rows) if cell in group.cells]
@@ -80,14 +80,20 @@ def _train(group: Group, tell: Tell, here: dict[str, Any]) -> Apart | None:
     def report(row: int) -> Report | None:
         return (lambda at: tell((number[row], at))) if row in number else None
 
-    def ended(row: int, outcome: Outcome) -> None:
-        whole = {"wall_seconds": time.perf_counter() - began}
-        found = record(rows[row], outcome) | environment[row]
-        store.finish(rows[row].folder, found | {"population": found["population"] | whole})
+    def finished(row: int) -> Callable[[Outcome], None]:
+        def finish(outcome: Outcome) -> None:
+            whole = {"wall_seconds": time.perf_counter() - began}
+            found = record(rows[row], outcome) | environment[row]
+            store.finish(rows[row].folder, found | {"population": found["population"] | whole})
+
+        return finish
 
     environment = [_environment(rows, row, here) for row in range(len(rows))]
-    with prepared(rows[live[0]]) as (trainer, choice):
-        every = [begin(cell, cell.folder, report(row)) for row, cell in enumerate(rows)]
+    trainer = rows[live[0]].trainer
+    with prepare(rows[live[0]]) as choice:
+        every = [
+            resume(build(cell, cell.folder, report(row), finished(row))) for row, cell in enumerate(rows)
+        ]
         members = [every[row] for row in live]
         uneven = _uneven(members)
         if uneven:
@@ -101,9 +107,8 @@ def _train(group: Group, tell: Tell, here: dict[str, Any]) -> Apart | None:
             return apart
         choice.ran.clear()
         for row in live:
-            count_earlier(choice, every[row])
             store.begin(rows[row].folder, as_yaml(rows[row].config), environment[row])
-        train_population(every, trainer, choice.record, ended, live)
+        train_population(every, choice, live)
     return None
 
 
@@ -133,8 +138,8 @@ def _environment(cells: Sequence[Cell], member: int, here: dict[str, Any]) -> di
 def _uneven(members: Sequence[Any]) -> Apart | None:
     """Where a kill left some further than others: those that stand at one step go on as one."""
     places: dict[tuple[int, bool, bool], list[int]] = {}
-    for i, begun in enumerate(members):
-        position = begun.position
+    for i, run in enumerate(members):
+        position = run.position
         place = (position.step, position.to_validate, position.early_stopped)
         places.setdefault(place, []).append(i)
     if len(places) == 1:

@@ -141,14 +141,14 @@ def _check_folder(folder: Path) -> None:
 
 
 def _start(cell: Cell) -> list[str]:
-    from zoo.training.start import refusal  # torch, as below
+    from zoo.training.initial_weights import refusal  # torch, as below
 
     wrong = refusal(cell)
     return [] if wrong is None else [wrong]
 
 
 def _device(cell: Cell) -> list[str]:
-    from zoo.training.check import unavailable  # torch: seconds, which a misspelt word should not cost
+    from zoo.training.process import unavailable  # torch: seconds, which a misspelt word should not cost
 
     missing = unavailable(cell)
     return [] if missing is None else [missing]

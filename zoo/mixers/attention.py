@@ -5,12 +5,12 @@ B batch, T time, S tokens so far, D model width, H query heads, G key/value head
 
 from typing import NamedTuple
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.kernels.attention import attention
 from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.cache import append
 from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize
 
@@ -57,7 +57,7 @@ class Attention(Mixer[State]):
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         q, k, v = self.qkv(x, offset=0 if state is None else state.k.shape[2])
         if state is not None:
-            k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
+            k, v = append(state.k, k, dim=2), append(state.v, v, dim=2)
         drop = self.dropout if self.training and self.dropout.p > 0 else None
         y = attention(q, k, v, slopes=self.qkv.slopes, drop=drop)
         return self.out_proj(y.transpose(1, 2).flatten(2)), State(k, v)

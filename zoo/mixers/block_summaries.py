@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.kernels.block_summaries import block_summaries
-from zoo.kernels.heads import per_query_head
+from zoo.kernels.common.heads import per_query_head
 from zoo.kernels.span_retrieval import attended, in_blocks
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.span_rule import SpanRule

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from zoo.kernels.forgetting_attention import forgetting_attention
 from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.cache import append
 from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize
 
@@ -58,7 +59,7 @@ class ForgettingAttention(Mixer[State]):
         log_gate = F.logsigmoid(self.gate(x).to(wide)).mT
         decay = log_gate[:, :, :0]
         if state is not None:
-            k, v, decay = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2), state.decay
+            k, v, decay = append(state.k, k, dim=2), append(state.v, v, dim=2), state.decay
         with torch.autocast(x.device.type, enabled=False):
             y, decay = forgetting_attention(q.to(wide), k.to(wide), v.to(wide), log_gate, decay)
         y = y.transpose(1, 2).flatten(2).to(x.dtype)

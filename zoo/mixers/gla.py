@@ -18,7 +18,7 @@ from zoo.kernels.gated_linear_attention import gated_linear_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.state import StateSize
 
-GAIN = 2**-2.5  # of the initial projections, as in the authors' code
+GAIN = 2**-2.5  # of the initial projections: the papers' revision, see docs/initial_weights.md
 
 
 class State(NamedTuple):

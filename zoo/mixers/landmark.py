@@ -12,9 +12,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.checks import at_least
+from zoo.kernels.common.heads import per_query_head
 from zoo.kernels.grouped_attention import grouped_attention
-from zoo.kernels.heads import per_query_head
 from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.cache import append
 from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize
 
@@ -68,10 +69,10 @@ class Landmark(Mixer[State]):
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         q, k, v = self.qkv(x, offset=0 if state is None else state.k.shape[2])
         if state is not None:
-            k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
+            k, v = append(state.k, k, dim=2), append(state.v, v, dim=2)
         landmarks = self._landmarks(k, v, 0 if state is None else state.landmarks.shape[2])
         if state is not None:
-            landmarks = torch.cat([state.landmarks, landmarks], dim=2)
+            landmarks = append(state.landmarks, landmarks, dim=2)
         with torch.autocast(x.device.type, enabled=False):
             precise = torch.promote_types(q.dtype, torch.float32)
             q, keys, values, marks = (part.to(precise) for part in (q, k, v, landmarks))

@@ -12,8 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.checks import at_least, multiple, one_of, positive
+from zoo.kernels.common.precision import wide
 from zoo.kernels.linear_attention.reference import sums_before
-from zoo.kernels.precision import wide
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.feature_maps import FeatureMap
 from zoo.mixers.head_decay import HeadDecay

@@ -16,8 +16,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.checks import at_least, multiple
+from zoo.kernels.common.heads import per_query_head
 from zoo.kernels.gated_linear_attention import gated_linear_attention
-from zoo.kernels.heads import per_query_head
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.heads import heads_of
 from zoo.mixers.mamba import first_dt_bias

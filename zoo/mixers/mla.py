@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from zoo.checks import at_least, multiple, positive
 from zoo.kernels.attention import attention
 from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.cache import append
 from zoo.mixers.positions import rotate
 from zoo.state import StateSize
 
@@ -67,8 +68,8 @@ class MLA(Mixer[State]):
         wide = torch.promote_types(latent.dtype, torch.float32)
         latent, rope_key = self.norm(latent.to(wide)), self._turned(rope_key[:, None], seen)[:, 0]
         if state is not None:
-            latent = torch.cat([state.latent, latent], dim=1)
-            rope_key = torch.cat([state.rope_key, rope_key], dim=1)
+            latent = append(state.latent, latent, dim=1)
+            rope_key = append(state.rope_key, rope_key, dim=1)
         keys = torch.cat([latent, rope_key], dim=-1)[:, None]  # [B 1 S R+P], shared by the heads
         sums = attention(self._queries(x, seen), keys.to(x.dtype), keys.to(x.dtype))[..., : self.kv_rank]
         y = torch.einsum("bhtr,hcr->bthc", sums, self.value_proj.weight.unflatten(0, (self.num_heads, -1)))

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 
 from zoo.checks import at_least, multiple
 from zoo.kernels.attention import attention
+from zoo.kernels.common.heads import per_query_head
 from zoo.kernels.compressed_attention import (
     block_importance,
     causal_tokens,
     compressed_attention,
     selected_blocks,
 )
-from zoo.kernels.heads import per_query_head
 from zoo.kernels.masked_attention import masked_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.block_compression import BlockCompression

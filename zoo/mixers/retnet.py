@@ -18,7 +18,7 @@ from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.positions import check_position, rotate
 from zoo.state import StateSize
 
-GAIN = 2**-2.5  # of the initial projections, as in the authors' code
+GAIN = 2**-2.5  # of the initial projections: the papers' revision, see docs/initial_weights.md
 
 
 class State(NamedTuple):

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from zoo.kernels.attention import attention
 from zoo.mixers.base import EMBEDDING, Beside, Linked, Seq, Shared
+from zoo.mixers.cache import append
 from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize
 
@@ -69,7 +70,7 @@ class SharedAttention(Shared[State], Linked[State]):
         both = torch.cat([x, self.norm(read.get(EMBEDDING, x)).to(x.dtype)], dim=-1)
         q, k, v = self.qkv(both, offset=0 if state is None else state.k.shape[2])
         if state is not None:
-            k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
+            k, v = append(state.k, k, dim=2), append(state.v, v, dim=2)
         y = attention(q, k, v, slopes=self.qkv.slopes).transpose(1, 2).flatten(2)
         return self.out_proj(self.attn_proj(y)), State(k, v), {}
 

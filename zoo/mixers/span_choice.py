@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from zoo.kernels import span_retrieval as spans
 from zoo.kernels.block_choice import block_choice
-from zoo.kernels.heads import per_query_head
+from zoo.kernels.common.heads import per_query_head
 from zoo.mixers.block_summaries import BlockSummaries
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.span_rule import SpanRule

@@ -87,7 +87,7 @@ def forget(folder: Path) -> None:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Work in `folder` alone.  Busy: another process does.
+    """Make `folder` and work in it alone.  Busy: another process does.
 
     A process whose claim was taken over (it was suspended for minutes, say) ends on the spot: what it writes
     from then on would lie among another's files.
@@ -109,6 +109,7 @@ def _acquire(folder: Path, mine: Holder) -> None:
     part = folder / f".claim.{mine.token}.part"
     try:
         with room(folder):
+            folder.mkdir(parents=True, exist_ok=True)
             part.write_text(json.dumps(asdict(mine)))
         now = part.stat().st_mtime
         for _ in range(TRIES):

@@ -5,6 +5,7 @@ these types; whatever reads it afterwards finds what they say.  Fields not named
 """
 
 import re
+from datetime import datetime
 from typing import Annotated, Any, Literal, NotRequired, Required
 
 from pydantic import AfterValidator, ConfigDict, Field, with_config
@@ -24,6 +25,23 @@ def _fits(form: str, words: str) -> AfterValidator:
         return word
 
     return AfterValidator(check)
+
+
+TIME = "%Y-%m-%dT%H:%M:%SZ"  # as records write one, always UTC
+
+
+def is_time(word: Any) -> bool:
+    """Return whether `word` is a time as records write it."""
+    try:
+        return isinstance(word, str) and bool(datetime.strptime(word, TIME))
+    except ValueError:
+        return False
+
+
+def _time(word: str) -> str:
+    if not is_time(word):
+        raise ValueError("a time in UTC, as 2026-11-24T03:20:14Z")
+    return word
 
 
 EXACT = 2**53  # integers up to here are the same in JSON, in a float and in a browser
@@ -151,6 +169,8 @@ class Outcome(TypedDict, total=False):
 class Where(TypedDict, total=False):
     """What made it."""
 
+    began: Annotated[str, AfterValidator(_time), Doc("when its first attempt began, in UTC")]
+    ended: Annotated[str, AfterValidator(_time), Doc("when it was done, in UTC")]
     overrides: Annotated[list[str], Doc("the words of the command")]
     config_dir: Annotated[str | None, Doc("--config-dir")]
     source: Annotated[dict[str, str], Doc("a hash of each part's code")]

@@ -21,7 +21,7 @@ DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 def source(config: Mapping[str, Any]) -> dict[str, str]:
     """`_target_` -> hash, for every part that a cell's config names in task, block and model."""
-    names = sorted({name for group in ("task", "block", "model") for name in _targets(config[group])})
+    names = sorted({name for group in ("task", "block", "model") for name in targets(config[group])})
     return {name: digest(name) for name in names}
 
 
@@ -46,15 +46,16 @@ def other_source(done: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) ->
     )
 
 
-def _targets(value: Any) -> Iterator[str]:
+def targets(value: Any) -> Iterator[str]:
+    """Yield every `_target_` in nested dicts and lists."""
     if isinstance(value, Mapping):
         if isinstance(value.get("_target_"), str):
             yield value["_target_"]
         for inner in value.values():
-            yield from _targets(inner)
+            yield from targets(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from _targets(inner)
+            yield from targets(inner)
 
 
 @cache

@@ -19,6 +19,7 @@ import json
 import os
 import zipfile
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from zoo.foreign import visible
 from zoo.results.atomic import replacing, room
 from zoo.results.home import WEIGHTS, Home, cells, folders, shown, text
 from zoo.results.reading import Reading, is_done, parsed, read
-from zoo.results.record import SCHEMA
+from zoo.results.record import SCHEMA, TIME, is_time
 
 __all__ = ["Home", "Reading", "cells", "folders", "is_done", "parsed", "read"]  # with what stands here
 
@@ -144,8 +145,23 @@ def begin(folder: Path, config: str, environment: dict[str, Any]) -> None:
     """Write what is known before training; what a failed or killed attempt left lying is gone."""
     drop_halves(folder)
     (folder / "error.txt").unlink(missing_ok=True)
+    goes_on = (folder / "last.ckpt").exists()
+    began = {"began": (_began(folder) if goes_on else None) or _now()}
     write(folder / "config.yaml", config)
-    write(folder / "env.json", json.dumps(environment, indent=1) + "\n")
+    write(folder / "env.json", json.dumps(began | environment, indent=1) + "\n")
+
+
+def _began(folder: Path) -> str | None:
+    """Return when the cell was begun, as its env.json says; None where it does not."""
+    try:
+        began = json.loads((folder / "env.json").read_text())["began"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return began if is_time(began) else None
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime(TIME)
 
 
 def drop_halves(folder: Path) -> None:
@@ -157,7 +173,9 @@ def drop_halves(folder: Path) -> None:
 
 def finish(folder: Path, record: dict[str, Any]) -> None:
     """Write result.json, last of all; an error that another driver has put there meanwhile is none."""
-    write(folder / "result.json", json.dumps({"schema": SCHEMA} | record, indent=1) + "\n")
+    began = _began(folder)
+    times = ({"began": began} if began else {}) | {"ended": _now()}
+    write(folder / "result.json", json.dumps({"schema": SCHEMA} | times | record, indent=1) + "\n")
     (folder / "error.txt").unlink(missing_ok=True)
 
 

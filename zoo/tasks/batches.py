@@ -13,6 +13,16 @@ from zoo.tasks.base import Batch, Segment, Split, Task
 SHUFFLE = 0x5EED  # names the stream of the permutations; no task's path is (seed, this)
 
 
+def longest(task: Task, *splits: Split) -> int:
+    """Return the tokens of the longest rows of these splits."""
+    return max(segment.seq_len for split in splits for segment in task.segments(split))
+
+
+def shortest(task: Task, split: Split) -> int:
+    """Return the tokens of the shortest rows of a split."""
+    return min(segment.seq_len for segment in task.segments(split))
+
+
 class BatchStream:
     """Iterates over (segment index, Batch); every batch is of one segment.
 

@@ -28,8 +28,8 @@ class Text(Mixture):
 
     seed: of the cut into splits, of the windows, and of the language where the corpus is `seeded`.
     corpus: source: seeded | docstrings | stdlib, or files: [...] of your own (`zoo.tasks.corpora.load`).
-    windows: random: each begins anywhere; consecutive: example i begins where i - 1 ended, and after the last
-        whole window of the split comes its first.
+    windows: random: each begins anywhere; consecutive: example i begins where i - 1 ended.  In training the
+        first window comes again after the last; valid and test must hold all that they are asked for.
     data, order, train, valid, test: see Mixture; a segment has seq_len and num_examples.
     """
 
@@ -83,6 +83,12 @@ class Text(Mixture):
             raise ValueError(
                 f"{where}.seq_len (={segment.seq_len}) must be below the {held} tokens of {split}: "
                 f"use shorter windows or more text."
+            )
+        whole = (held - 1) // segment.seq_len
+        if self.windows == "consecutive" and split != "train" and segment.num_examples > whole:
+            raise ValueError(
+                f"{where}.num_examples (={segment.num_examples}) must be at most {whole}: {split} has {held} "
+                f"tokens, and windows=consecutive would count some of them twice."
             )
 
 

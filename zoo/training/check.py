@@ -1,19 +1,16 @@
-"""What a cell cannot train with, said before any work: without Lightning, which takes seconds to import."""
+"""Refuse a cell that cannot train, before any work: without Lightning, which takes seconds to import."""
 
 import importlib.util
 import os
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
 from zoo.config.cell import Cell
 from zoo.instantiate import task_of
-from zoo.kernels.choice import lacking
 from zoo.model import outline
 from zoo.results.record import COLUMNS
 from zoo.tasks.base import SPLITS, Task
-from zoo.training.step import uncompilable
+from zoo.tasks.batches import longest
 
 MOST_NUMBERS = 2**36  # of a model: a quarter of a terabyte, without its gradients
 
@@ -34,13 +31,6 @@ def check(cell: Cell) -> None:
         )
 
 
-def unavailable(cell: Cell) -> str | None:
-    """What this machine lacks for the cell, in one line; None: nothing."""
-    if cell.trainer.device == "cuda" and not torch.cuda.is_available():
-        return "trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu."
-    return lacking(cell.kernels) or (uncompilable() if cell.trainer.step == "compile" else None)
-
-
 def check_logger(cell: Cell) -> None:
     """ValueError in one line: the package that the logger `requires` is missing, or nobody is logged in."""
     settings = cell.logger
@@ -56,11 +46,6 @@ def logger_kind(settings: Mapping[str, Any]) -> str | None:
     """The name of the logger's class; None: csv, which needs none."""
     target = settings.get("_target_")
     return None if target is None else str(target).rpartition(".")[2]
-
-
-def longest(task: Task, *splits: Any) -> int:
-    """Tokens of the longest rows of these splits."""
-    return max(segment.seq_len for split in splits for segment in task.segments(split))
 
 
 def _check_wandb(choice: str) -> None:

@@ -16,13 +16,13 @@ DAMAGED = (RuntimeError, OSError, EOFError, KeyError, ValueError, pickle.Unpickl
 
 
 def save(path: Path, run_id: str, contents: dict[str, Any]) -> None:
-    """In one move.  DiskFull: it does not fit, and the one before stays."""
+    """Write a checkpoint in one move.  DiskFull: it does not fit, and the one before stays."""
     with replacing(path, "wb") as file:
         torch.save({"format": FORMAT, "run_id": run_id} | contents, file)
 
 
 def load(path: Path, run_id: str) -> dict[str, Any] | None:
-    """The contents, on the CPU; None where there is none.  ValueError: damaged, or another cell's."""
+    """Return the contents, on the CPU; None where there is none.  ValueError: damaged, or another cell's."""
     if not path.exists():
         return None
     again = "delete it to start the cell anew."

@@ -7,7 +7,7 @@ the same run.
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,32 +16,33 @@ from pytorch_lightning.loggers import Logger, WandbLogger
 
 from zoo.config.cell import Cell
 from zoo.instantiate import make
-from zoo.training.check import check_logger, logger_kind
 
 OURS = ("requires", "install", "group", "tags")  # keys of conf/logger that no logger takes as they stand
 ONE_RUN = "zoo.run_id"  # the tag by which MLflow finds the run of a cell again
 
 
-def make_logger(cell: Cell, folder: Path) -> Logger | None:
-    """None for csv.  Others write under the cell's folder, unless their settings say where else."""
-    check_logger(cell)
-    settings = cell.logger
-    kind = logger_kind(settings)
-    if kind is None:
-        return None
+def _made(cell: Cell, folder: Path) -> list[Logger]:
+    """Make the cell's logger, none for csv."""
+    settings, hyperparameters = cell.logger, _hyperparameters(cell)
+    if settings.get("_target_") is None:
+        return []
+    kind = str(settings["_target_"]).rpartition(".")[2]
     own = {key: value for key, value in settings.items() if key not in OURS}
     known: Mapping[str, Any] = IDENTITIES[kind](cell, settings, folder) if kind in IDENTITIES else {}
     logger = make(own, Logger, save_dir=str(folder), **known)
-    logger.log_hyperparams(_hyperparameters(cell))
-    return logger
+    logger.log_hyperparams(hyperparameters)
+    return [logger]
 
 
 @contextmanager
-def closed(loggers: Sequence[Logger]) -> Iterator[None]:
-    """End W&B's run, which uploads what is left: a worker process leaves without the hooks that would."""
-    code = 1
+def loggers_of(cell: Cell, folder: Path) -> Iterator[list[Logger]]:
+    """Make the cell's logger, none for csv; it writes under `folder`, unless its settings say where else.
+
+    W&B's run is ended, which uploads what is left: a worker process leaves without the hooks that would.
+    """
+    loggers, code = _made(cell, folder), 1
     try:
-        yield
+        yield loggers
         code = 0
     finally:
         for logger in loggers:
@@ -58,7 +59,7 @@ def _tags(cell: Cell, settings: Mapping[str, Any]) -> list[str]:
 
 
 def _hyperparameters(cell: Cell) -> dict[str, Any]:
-    """What decides the numbers, with the names of the run; layers as text, which every logger can hold."""
+    """Return what decides the numbers, with the names of the run; layers as text, which all loggers hold."""
     science = cell.science
     model = science["model"] | {"layers": json.dumps(science["model"]["layers"])}
     return science | {"model": model, "run_id": cell.run_id, "point": cell.point}

@@ -8,7 +8,7 @@ COOLING = 0.1  # of all steps: how long "wsd" falls
 
 
 def lr_factor(config: OptimConfig, step: int, total_steps: int) -> float:
-    """What multiplies the peak rate at `step` (from 0): a linear rise over the warm-up, then cosine to 0.
+    """Return the factor on the peak rate at `step` (from 0): linear over the warm-up, then cosine to 0.
 
     "wsd" (warm-up, stable, decay) holds the peak and falls linearly to 0 over the last tenth of the steps.
 

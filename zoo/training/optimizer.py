@@ -7,7 +7,7 @@ from zoo.config.settings import OptimConfig
 
 
 def make_optimizer(model: nn.Module, config: OptimConfig, lr: float) -> torch.optim.AdamW:
-    """AdamW.  Decayed are matrices, the embedding (with a tied head it is one) among them.
+    """Make AdamW.  Decayed are matrices, the embedding (with a tied head it is one) among them.
 
     Not decayed, unless `decay_all`: biases, norms and all else of one dimension, and any parameter that its
     mixer flagged with `parameter.no_weight_decay = True`.
@@ -24,5 +24,5 @@ def make_optimizer(model: nn.Module, config: OptimConfig, lr: float) -> torch.op
 
 
 def is_decayed(parameter: nn.Parameter) -> bool:
-    """Whether weight decay acts on it: matrices that do not say otherwise."""
+    """Return whether weight decay acts on it: it does on matrices that do not say otherwise."""
     return parameter.ndim >= 2 and not getattr(parameter, "no_weight_decay", False)

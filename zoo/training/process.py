@@ -1,4 +1,4 @@
-"""The process around a training: threads, random state and log messages, all put back afterwards."""
+"""The process around a training: device, kernels, threads, random state and log messages."""
 
 import ctypes
 import logging
@@ -8,12 +8,36 @@ from contextlib import contextmanager
 
 import torch
 
+from zoo.config.cell import Cell
+from zoo.kernels.choice import Choice, kernels, lacking
+from zoo.training.step import uncompilable
+
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
 
 @contextmanager
+def prepare(cell: Cell) -> Iterator[Choice]:
+    """Make the process ready to train the cell, for as long as the context lasts; gives the note of kernels.
+
+    ValueError: this machine lacks what the cell asks for.  A job may run on another than planned it.
+    """
+    with surroundings(cell.trainer.threads):
+        if missing := unavailable(cell):
+            raise ValueError(missing)
+        with kernels(cell.kernels) as choice:
+            yield choice
+
+
+def unavailable(cell: Cell) -> str | None:
+    """Return what this machine lacks for the cell, in one line; None: nothing."""
+    if cell.trainer.device == "cuda" and not torch.cuda.is_available():
+        return "trainer.accelerator (=gpu) needs a CUDA device, and torch sees none: use trainer=cpu."
+    return lacking(cell.kernels) or (uncompilable() if cell.trainer.step == "compile" else None)
+
+
+@contextmanager
 def surroundings(threads: int) -> Iterator[None]:
-    """Inside: so many CPU threads, Lightning silent.  Outside nothing has moved, but `keep_freed_memory`."""
+    """Use so many CPU threads and keep Lightning silent; put all back but `keep_freed_memory`."""
     log, before = logging.getLogger("pytorch_lightning"), torch.get_num_threads()
     level = log.level
     log.setLevel(logging.ERROR)

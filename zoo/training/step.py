@@ -1,4 +1,4 @@
-"""How one training step is taken: eagerly, replayed from a recording, or compiled (`trainer.step`).
+"""Take one training step: eagerly, replayed from a recording, or compiled (`trainer.step`).
 
 auto: recorded on a GPU where the step allows it, eager elsewhere.  The form changes no number but for the
 last bits of a compiled one; the record says which it was, and why a step that could not be recorded was not.
@@ -44,8 +44,8 @@ class Stepper:
 
     @property
     def form(self) -> str:
-        """For the record: "eager", "graph", "compile", "compile graph", and after an "eager" or "compile" why
-        it is not recorded, in brackets."""
+        """Name the form for the record: "eager", "graph", "compile", "compile graph"; after "eager" or
+        "compile", in brackets, why it is not recorded."""
         words = ["compile"] if self.asked == "compile" else []
         words += ["graph"] if self._take.recorded else [] if words else ["eager"]
         return " ".join([*words, *([f"({self._take.why})"] if self._take.why else [])])
@@ -76,7 +76,7 @@ def recordable(optimizer: torch.optim.Optimizer) -> None:
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """In place where a recorded step reads the rate from a tensor."""
+    """Set the learning rate, in place where a recorded step reads it from a tensor."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)
@@ -103,14 +103,14 @@ def compiled(loss: Loss) -> Loss:
 
 
 def _quietly(function: Callable[..., Any], *args: Any) -> Any:
-    """Without torch's warnings about what its compiler does itself."""
+    """Call a function without torch's warnings about what its compiler does itself."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return function(*args)
 
 
 def uncompilable() -> str | None:
-    """Why torch.compile has nothing to compile with here, in one line; None: it has."""
+    """Return why torch.compile has nothing to compile with here, in one line; None: it has."""
     compiler = os.environ.get("CXX", "g++")
     if shutil.which(compiler):
         return None

@@ -1,4 +1,4 @@
-"""What a model says of itself, held against live tensors before its first step.
+"""Hold what a model says of itself against live tensors, before anything trains.
 
 Its memory must be what its parts' `state_size` says, and what calls itself causal must not see the future.
 The laws in tests/ show both of our own mixers; this shows them of everybody's, on a few tokens.
@@ -12,17 +12,41 @@ import torch
 from torch import Tensor
 
 from zoo.blocks.base import Block
-from zoo.kernels.choice import kernels
-from zoo.model import SequenceModel
+from zoo.config.cell import Cell
+from zoo.instantiate import task_of
+from zoo.kernels.choice import check_served, kernels
+from zoo.model import SequenceModel, model_of
+from zoo.tasks.base import SPLITS
+from zoo.tasks.batches import longest, shortest
 
 SHORT = 64  # tokens, at most, unless a boundary of the state lies beyond
 FAR = 130  # tokens; no boundary is looked for behind them
 TOLERANCE = 1e-3  # of the largest output: an FFT rounds what comes before with what comes after
 
 
+class Untrue(ValueError):
+    """A model is not what it says; the message says where, in one line."""
+
+
 @torch.no_grad()
-def check_said(model: SequenceModel, shortest: int, longest: int) -> None:
-    """ValueError, in one line: a layer keeps more or less than it says, or sees the future.
+def check_model(cell: Cell) -> None:
+    """Build the cell's model and run it on a few tokens.
+
+    Untrue: it is not what it says, or none of its ops has the implementation that `kernels` asks for here.
+    """
+    task = task_of(cell)
+    model, least = model_of(cell, task).eval(), shortest(task, "train")
+    try:
+        check_served(cell.kernels, lambda: model(torch.zeros(1, least, dtype=torch.long)))
+    except ValueError as error:
+        raise Untrue(str(error)) from None
+    check_claims(model, least, longest(task, *SPLITS))
+
+
+@torch.no_grad()
+def check_claims(model: SequenceModel, shortest: int, longest: int) -> None:
+    """Run a copy of the model on a few tokens.  Untrue: a layer keeps more or less than it says, or sees the
+    future.
 
     shortest, longest: sequences of the task.  The model, the generators and the note of kernels stay as they
     are.  What is not causal, and all above it, may see what it likes.
@@ -47,7 +71,7 @@ def _check_memory(model: SequenceModel, seq_len: int) -> None:
     for i, (block, kept) in enumerate(zip(_blocks(model), state.layers, strict=True)):
         said, found = block.state_size(seq_len).resident, held(kept)
         if said != found and model.mixers[i].exact_decode:
-            raise ValueError(
+            raise Untrue(
                 f"{_name(block)} (layer {i}) holds {found} scalars after {seq_len} tokens, and its "
                 f"state_size says {said}: mend state_size({seq_len}).resident."
             )
@@ -69,7 +93,7 @@ def _check_order(model: SequenceModel, seq_len: int) -> None:
     layer = _sees_future(model, seq_len, seed=0)
     if layer is None or _sees_future(model, seq_len, seed=1) is None:
         return  # a choice that flips in the last bit does not flip twice
-    raise ValueError(
+    raise Untrue(
         f"{_name(_blocks(model)[layer])} (layer {layer}) says causal=True, and its outputs change when later "
         f"inputs do, within {seq_len} tokens: mend it, or set causal=False on it."
     )

@@ -15,9 +15,8 @@ from analysis.report.page import embedded, report
 from analysis.statistics.axes import AXES
 from tests.analysis import fake
 from tests.analysis.report.pages import HOSTILE, Page, rewritten
-from zoo.config.command_line import composer_of, one_cell
+from zoo.config.command_line import composer_of, one_cell, parser
 from zoo.config.compose import composer
-from zoo.config.hydra_private import command_line_parser
 from zoo.config.paths import CONF
 from zoo.results import store, table
 
@@ -108,7 +107,7 @@ def test_the_words_of_a_record_are_one_cell_again_for_a_mixer_of_ones_own_too(
     ]
     for record in (mine.words | {"run_id": mine.run_id}, one):
         (*_, words) = command(record["overrides"], record.get("config_dir", "")).partition("zoo.run ")
-        args = command_line_parser().parse_args(shlex.split(words))
+        args = parser().parse_args(shlex.split(words))
         assert composer_of(args).cell(one_cell(args, args.overrides)).run_id == record["run_id"]
     assert "config_dir" not in composer().cell(["mixer=based"]).words
 

@@ -64,15 +64,16 @@ def test_several_folders_and_archives_are_one_page(tmp_path: Path, small: Path) 
     assert page.data["made"] == {
         "when": "today",
         "names": ["broken.zip", "mine", "theirs.zip"],
-        "twice": 12,
-        "revisions": [[None, None, 101], ["e" * 40, False, 1]],
+        "twice": 7,
+        "revisions": [[None, None, 107], ["e" * 40, False, 1]],
     }
     (setting,) = page.data["settings"]
     origins = dict(zip(setting["cells"]["run_id"], setting["cells"]["origin"], strict=True))
-    assert len(origins) == 102 and set(origins.values()) == {1, 2}
+    assert len(origins) == 108 and set(origins.values()) == {1, 2}
     assert [origins[folder.name] for folder in (first, second, third)] == [1, 1, 1]
-    assert {problem.where for problem in found.problems} == {"broken.zip", second.name}
-    assert "with other scores" in next(p.why for p in found.problems if p.where == second.name)
+    assert origins[f"{second.name}@theirs"] == 2  # its point is drawn twice, by folder
+    assert any(series["name"].endswith(" (theirs)") for series in setting["series"])
+    assert {problem.where for problem in found.problems} == {"broken.zip"}
     with pytest.raises(ValueError, match=r"broken\.zip"):
         report([mine, tmp_path / "all" / "broken.zip"])
 

@@ -9,7 +9,9 @@ import pytest
 import torch
 import yaml
 
+from tests.registry import composer
 from zoo.config.paths import CONF
+from zoo.instantiate import task_of
 from zoo.tasks.corpora.base import BOS, EOS, Corpus, repetition
 from zoo.tasks.corpora.files import files
 from zoo.tasks.corpora.installed import docstrings, versions
@@ -134,9 +136,16 @@ def test_files(tmp_path: Path) -> None:
     good, empty, binary = tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "c.txt"
     good.write_text("grüße"), empty.write_text(""), binary.write_bytes(b"ok \xff\xfe")
     assert files([str(good)]).documents == ["grüße".encode()]
-    with pytest.raises(ValueError, match="has 1 documents, and train, valid and test need one each"):
+    with pytest.raises(ValueError, match=r"has 1 document.s., and train, valid and test need one each"):
         files([str(good)]).split("train", 0)
     with pytest.raises(ValueError, match=r"b.txt, which is empty"):
         files([str(good), str(empty)])
     with pytest.raises(ValueError, match=r"c.txt, which is not UTF-8 \(byte 3\)"):
         files([str(binary)])
+
+
+def test_consecutive_windows_of_a_test_split_are_not_counted_twice() -> None:
+    test = "task.test=[{seq_len: 64, num_examples: 99999}]"
+    cell = composer().cell(["task=text", "task.windows=consecutive", test])
+    with pytest.raises(ValueError, match=r"task.test\[0\].num_examples \(=99999\) must be at most \d+"):
+        task_of(cell)

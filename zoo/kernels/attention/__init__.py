@@ -9,7 +9,7 @@ from torch import Tensor
 from zoo.kernels.attention.reference import attention_reference
 from zoo.kernels.attention.sdpa import attention_sdpa, scaled_dot_product
 from zoo.kernels.choice import Op
-from zoo.kernels.precision import wide
+from zoo.kernels.common.precision import wide
 
 OP = Op("attention", {"reference": attention_reference, "sdpa": attention_sdpa}, others=("flash_attn",))
 

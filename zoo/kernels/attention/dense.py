@@ -18,8 +18,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd import Function
 
-from zoo.kernels.parts import Part, parts
-from zoo.kernels.precision import wide
+from zoo.kernels.common.parts import Part, parts
+from zoo.kernels.common.precision import wide
 
 BLOCK = 64  # queries; of a causal block only the keys up to its end are looked at
 AT_ONCE = 2**18  # logits in float32: 1 MB, which stays in the cache

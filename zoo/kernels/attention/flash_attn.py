@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.packages import lifted, not_half, off_device
+from zoo.kernels.common.packages import lifted, not_half, off_device
 
 WIDEST = 256  # channels of a head
 

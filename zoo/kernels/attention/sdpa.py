@@ -12,9 +12,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from zoo.kernels.attention.dense import attention_dense, dense_is_quicker
-from zoo.kernels.folding import fold
-from zoo.kernels.heads import per_query_head
-from zoo.kernels.precision import autocast
+from zoo.kernels.common.folding import fold
+from zoo.kernels.common.heads import per_query_head
+from zoo.kernels.common.precision import autocast
 
 SMALLEST_BAND = 16  # narrower bands cost more in calls than they save in products
 BANDS_FROM = 128  # shorter sequences are quicker as one dense block

@@ -28,9 +28,9 @@ import triton.language as tl
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zoo.kernels.folding import Folding
-from zoo.kernels.launching import launch_options, strided, unfit_here
-from zoo.kernels.tiles import dot, hopper, power_of_two, rows_last
+from zoo.kernels.common.folding import Folding
+from zoo.kernels.common.launching import launch_options, strided, unfit_here
+from zoo.kernels.common.tiles import dot, hopper, power_of_two, rows_last
 
 WITHOUT_PRODUCTS: frozenset[str] = frozenset({"merged"})  # kernels that have no use for tensor cores
 DTYPES = (torch.float32, torch.bfloat16)  # of queries
@@ -64,7 +64,7 @@ class Cut(NamedTuple):
 def tile_of(sequences: int, rows: int, blocks: int, slots: int) -> Blocks:
     """Static, so that a captured graph and a second run do the same.
 
-    `python -m benchmarks.kernels_offline` says what a tile costs in registers; none may spill.
+    `python -m tests.kernels.compiled` says what a tile costs in registers; none may spill.
     """
     tile = Blocks(128, 64 if hopper() else 32, 8, 2)
     if slots > 32 or sequences * triton.cdiv(rows, tile.own) * triton.cdiv(blocks, tile.other) < PROGRAMS:

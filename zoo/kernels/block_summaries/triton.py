@@ -23,9 +23,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.block_summaries.reference import block_summaries_reference
-from zoo.kernels.folding import Folding, Gradients
-from zoo.kernels.launching import launch_options, strided, unfit_here
-from zoo.kernels.tiles import dot, hopper, load_block, power_of_two, rows_last, store_block
+from zoo.kernels.common.folding import Folding, Gradients
+from zoo.kernels.common.launching import launch_options, strided, unfit_here
+from zoo.kernels.common.tiles import dot, hopper, load_block, power_of_two, rows_last, store_block
 
 WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
 TILES = (64, 128)  # tokens of a program

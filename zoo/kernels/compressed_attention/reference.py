@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from zoo.kernels.heads import per_query_head
+from zoo.kernels.common.heads import per_query_head
 from zoo.kernels.span_retrieval import best_blocks
 
 HIDDEN = -1e30  # finite, so that a query that sees no block yet has no NaN, nor has its gradient

@@ -5,14 +5,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.choice import Op
+from zoo.kernels.common.precision import wide
 from zoo.kernels.delta_rule.chunked import delta_rule_chunked
 from zoo.kernels.delta_rule.reference import delta_rule_reference
-from zoo.kernels.precision import wide
 
 OP = Op(
     "delta_rule",
     {"reference": delta_rule_reference, "chunked": delta_rule_chunked},
-    others=("triton", "fla"),
+    others=("fla",),
     prepare=wide,
 )
 
@@ -30,7 +30,7 @@ def delta_rule(
     n: writes before each query reads, 1 for the rule as published first.
     log_decay: not positive; None: nothing is forgotten.
     Outside of any autocast.  Inputs may be in half precision: torch takes them in float32 and returns y and
-    the last S in it; Triton takes them as they are, with sums in float32, and returns y in the dtype of v.
+    the last S in it; fla multiplies in bfloat16, with sums in float32, and returns y in the dtype of v.
     Keys should be of norm 1: I - beta k k^T then has eigenvalues in [-1, 1] for beta in [0, 2], and no
     product of them grows.
     """

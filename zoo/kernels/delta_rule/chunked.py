@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.decay import decays
+from zoo.kernels.common.decay import decays
 
 CHUNK = 32  # tokens
 

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
-from zoo.kernels.folding import all_members_first
+from zoo.kernels.common.folding import all_members_first
 
 
 def diagonal_scan_in_place(

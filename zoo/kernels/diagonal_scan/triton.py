@@ -29,9 +29,9 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.folding import Folding, Gradients
-from zoo.kernels.launching import launch_options, strided, unfit_here
-from zoo.kernels.tiles import rows_last
+from zoo.kernels.common.folding import Folding, Gradients
+from zoo.kernels.common.launching import launch_options, strided, unfit_here
+from zoo.kernels.common.tiles import rows_last
 
 WITHOUT_PRODUCTS = frozenset({"forward", "backward"})  # kernels that have no use for tensor cores
 DTYPES = (torch.float32, torch.bfloat16)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.fft import irfft, rfft
 
-from zoo.kernels.cached import tiles
+from zoo.kernels.common.cached import tiles
 
 CACHED = 1 << 19  # scalars of a padded input that are gone over at a time on a CPU
 

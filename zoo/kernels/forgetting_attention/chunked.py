@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.heads import per_query_head
+from zoo.kernels.common.heads import per_query_head
 from zoo.kernels.masked_attention import masked_attention
 
 CHUNK = 128  # queries

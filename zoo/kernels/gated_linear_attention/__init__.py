@@ -4,11 +4,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.choice import Op
+from zoo.kernels.common.precision import wide
 from zoo.kernels.gated_linear_attention import native
 from zoo.kernels.gated_linear_attention.chunked import gated_linear_attention_chunked
 from zoo.kernels.gated_linear_attention.native import gated_linear_attention_native
 from zoo.kernels.gated_linear_attention.reference import gated_linear_attention_reference
-from zoo.kernels.precision import wide
 
 OP = Op(
     "gated_linear_attention",
@@ -17,7 +17,7 @@ OP = Op(
         "native": gated_linear_attention_native,
         "chunked": gated_linear_attention_chunked,
     },
-    others=("triton", "fla"),
+    others=("fla",),
     prepare=wide,
 )
 FEW = 32  # key channels: up to here steps in C beat chunks in torch where a head has one decay; else always

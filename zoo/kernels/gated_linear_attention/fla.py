@@ -10,8 +10,8 @@ Products of float32 are made as the package makes them (tf32 on a card that has 
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.packages import lifted, off_device
-from zoo.kernels.precision import narrowest
+from zoo.kernels.common.packages import lifted, off_device, too_wide
+from zoo.kernels.common.precision import narrowest
 
 
 def gated_linear_attention_fla(
@@ -28,9 +28,7 @@ def gated_linear_attention_fla(
 def unfit(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, state: Tensor | None = None) -> str | None:
     """Why these inputs cannot go through the kernel, in words; None: they can."""
     del log_decay, state
-    if any(x.dtype.itemsize > 4 for x in (q, k, v)):
-        return f"q, k and v must be float32 or a half precision, and are {q.dtype}, {k.dtype}, {v.dtype}"
-    return off_device("fla", q)
+    return too_wide("fla", q, k, v) or off_device("fla", q)
 
 
 def _attention(

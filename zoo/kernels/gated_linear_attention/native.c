@@ -5,7 +5,7 @@
    their last dimension is contiguous.  y and the gradients have the strides of [B T H x], as contiguous memory.
    Value channels are the inner loops, side by side; a head's state stays in the nearest cache. */
 
-#include "../native.h"
+#include "../common/native.h"
 
 static inline long place(const long *strides, long which, long b, long h, long t) {
     const long *s = strides + 3 * which;

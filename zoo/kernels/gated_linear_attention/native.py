@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.folding import Folding
+from zoo.kernels.common.folding import Folding
+from zoo.kernels.common.native import Native, drawn, side_by_side
 from zoo.kernels.gated_linear_attention.chunked import gated_linear_attention_chunked
-from zoo.kernels.native import Native, drawn, side_by_side
 
 BLOCK = 16  # Q
 

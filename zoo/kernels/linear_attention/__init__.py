@@ -4,14 +4,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.choice import Op
+from zoo.kernels.common.precision import wide
 from zoo.kernels.linear_attention.chunked import linear_attention_chunked
 from zoo.kernels.linear_attention.reference import linear_attention_reference
-from zoo.kernels.precision import wide
 
 OP = Op(
     "linear_attention",
     {"reference": linear_attention_reference, "chunked": linear_attention_chunked},
-    others=("triton",),
+    others=("fla",),
     prepare=wide,
 )
 
@@ -28,7 +28,7 @@ def linear_attention(
 
     eps: None leaves the denominator out.  kv, z: S and z before the first token; None: zeros.
     Returns y and the last S and z; z is None where eps is.  Inputs may be in half precision: torch takes them
-    in float32, Triton as they are, with sums in float32.
+    in float32, fla as they are, with sums in float32.
     """
     usual = "reference" if phi_q.shape[-2] == 1 else "chunked"
     return OP.run(usual, phi_q, phi_k, v, eps, kv, z)

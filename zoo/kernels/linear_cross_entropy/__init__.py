@@ -10,7 +10,6 @@ from zoo.kernels.linear_cross_entropy.reference import IGNORED, linear_cross_ent
 OP = Op(
     "linear_cross_entropy",
     {"reference": linear_cross_entropy_reference, "chunked": linear_cross_entropy_chunked},
-    others=("triton",),
 )
 
 

@@ -13,9 +13,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd import Function
 
-from zoo.kernels.folding import all_members_first
+from zoo.kernels.common.folding import all_members_first
+from zoo.kernels.common.precision import autocast
 from zoo.kernels.linear_cross_entropy.reference import IGNORED
-from zoo.kernels.precision import autocast
 
 CHUNK = {"cpu": 2**21}  # logits at once: 8 MB of float32, which stay in the cache
 CHUNK_ELSEWHERE = 2**27  # few launches

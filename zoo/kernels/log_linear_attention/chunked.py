@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zoo.kernels.decay import decays
+from zoo.kernels.common.decay import decays
 from zoo.kernels.log_linear_attention.reference import add, ones, stacked
 
 CHUNK = 32  # tokens; a power of two

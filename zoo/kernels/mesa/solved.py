@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
-from zoo.kernels.decay import decays
+from zoo.kernels.common.decay import decays
 from zoo.kernels.gated_linear_attention import gated_linear_attention
 from zoo.kernels.mesa.reference import State
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zoo.kernels.folding import Folding, Gradients
+from zoo.kernels.common.folding import Folding, Gradients
 from zoo.kernels.span_retrieval import Chunks
 
 LOGITS = 2**21  # about so many are held at a time

@@ -4,7 +4,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from zoo.kernels.attention import scaled_dot_product
-from zoo.kernels.heads import per_query_head
+from zoo.kernels.common.heads import per_query_head
 from zoo.kernels.span_retrieval import Chunks, from_ids, span_bias, span_mask, spread_ids
 
 

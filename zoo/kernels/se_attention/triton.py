@@ -28,11 +28,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zoo.kernels.folding import Folding, Gradients
-from zoo.kernels.launching import unfit_here
+from zoo.kernels.common.folding import Folding, Gradients
+from zoo.kernels.common.launching import unfit_here
+from zoo.kernels.common.tiles import rows_last
 from zoo.kernels.se_attention.triton_launches import Inputs, Shape, attend, gradients
 from zoo.kernels.span_retrieval import Chunks, fixed_chunks
-from zoo.kernels.tiles import rows_last
 
 WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
 LARGEST = {torch.float32: 64, torch.bfloat16: 128}  # channels of a head: more would spill registers

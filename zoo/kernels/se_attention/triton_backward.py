@@ -6,8 +6,8 @@
 import triton
 import triton.language as tl
 
+from zoo.kernels.common.tiles import dot, load_rows, store_rows
 from zoo.kernels.se_attention.triton_forward import LOG2E, begin_of, biases, chosen_rows, chunk_at
-from zoo.kernels.tiles import dot, load_rows, store_rows
 
 
 @triton.jit

@@ -15,8 +15,8 @@ TFLOP: 12 ms on an H200 at best.  A choice's query and its part, written and rea
 import triton
 import triton.language as tl
 
+from zoo.kernels.common.tiles import dot, load_rows, store_rows
 from zoo.kernels.se_attention.triton_forward import LOG2E, add_keys
-from zoo.kernels.tiles import dot, load_rows, store_rows
 
 NO_TILE = tl.constexpr(2**30)
 

@@ -12,7 +12,7 @@ then 0.  CS is C filled up to a power of two.
 import triton
 import triton.language as tl
 
-from zoo.kernels.tiles import dot, load_rows, store_rows
+from zoo.kernels.common.tiles import dot, load_rows, store_rows
 
 LOG2E = tl.constexpr(1.4426950408889634)  # the kernels raise 2, not e
 

@@ -10,11 +10,11 @@ import triton
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zoo.kernels.launching import by_time, launch_options, strided
+from zoo.kernels.common.launching import by_time, launch_options, strided
+from zoo.kernels.common.tiles import hopper, power_of_two
 from zoo.kernels.se_attention.triton_backward import backward_keys, backward_queries
 from zoo.kernels.se_attention.triton_far import far_backward, far_forward
 from zoo.kernels.se_attention.triton_forward import forward
-from zoo.kernels.tiles import hopper, power_of_two
 
 
 class Blocks(NamedTuple):
@@ -38,7 +38,7 @@ class Shape(NamedTuple):
 def blocks_of(kernel: str, bits: int, channels: int) -> Blocks:
     """Static, so that a captured graph and a second run do the same.
 
-    `python -m benchmarks.kernels_offline` says what each costs in registers; none may spill.
+    `python -m tests.kernels.compiled` says what each costs in registers; none may spill.
     """
     wide, small = channels > 64, not hopper()  # before Hopper, factors fill the registers
     if small and bits == 32 and kernel in ("keys", "queries", "far_backward"):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from zoo.kernels.folding import all_members_first
+from zoo.kernels.common.folding import all_members_first
 
 # forward: (x, dt: [P B T D], A: [P N D], B, C: [P B T N], h: [P B N D]) -> y, last h, what backward needs
 # backward: (x, dt, A, B, C, what it needs, dy, dlast) -> the gradients of forward's inputs

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.cached import tiles
+from zoo.kernels.common.cached import tiles
 from zoo.kernels.selective_scan.differentiable import differentiable
 
 BLOCK = 16  # steps between two kept states

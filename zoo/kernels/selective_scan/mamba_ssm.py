@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.packages import lifted, off_device
+from zoo.kernels.common.packages import lifted, off_device
 
 LARGEST = 256  # N
 NARROW = (torch.float32, torch.float16, torch.bfloat16)

@@ -4,7 +4,7 @@
    All is contiguous: x, dt, y [rows T D], A [N D], B, C [rows T N], h [rows N D], starts [rows K N D].
    Channels are the inner loops, side by side; a sequence's state stays in the nearest cache. */
 
-#include "../native.h"
+#include "../common/native.h"
 
 /* What a step adds to the state, u = dt x, and the exponent that its decay is a power of two of, over A. */
 static inline void begin(long D, in x, in dt, out u, out rate) {

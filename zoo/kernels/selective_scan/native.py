@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from zoo.kernels.native import Native, drawn, side_by_side
+from zoo.kernels.common.native import Native, drawn, side_by_side
 from zoo.kernels.selective_scan.differentiable import differentiable
 from zoo.kernels.selective_scan.fused_loop import selective_scan_fused_loop
 

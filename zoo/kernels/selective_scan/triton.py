@@ -36,11 +36,11 @@ import triton
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.folding import Folding, Gradients
-from zoo.kernels.launching import launch_options, strided, unfit_here
+from zoo.kernels.common.folding import Folding, Gradients
+from zoo.kernels.common.launching import launch_options, strided, unfit_here
+from zoo.kernels.common.tiles import rows_last
 from zoo.kernels.selective_scan.triton_backward import scan_backward
 from zoo.kernels.selective_scan.triton_forward import scan_forward
-from zoo.kernels.tiles import rows_last
 
 WITHOUT_PRODUCTS = frozenset({"scan_forward", "scan_backward"})  # kernels that have no use for tensor cores
 D_STATE = 256  # at most, filled up with zeros to a power of two
@@ -60,7 +60,7 @@ def cut(d_state: int, length: int) -> Cut:
     """Static, so that a captured graph and a second run do the same.
 
     The states of a chunk are all in registers at once, so the more there are of them, the shorter it must be
-    to spill none (`python -m benchmarks.kernels_offline`); rows of A that are not aligned to 16 bytes are
+    to spill none (`python -m tests.kernels.compiled`); rows of A that are not aligned to 16 bytes are
     spread less well over threads.  One step, as in decoding, is a chunk of its own.
     """
     size = _filled(d_state)

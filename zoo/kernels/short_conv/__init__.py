@@ -17,7 +17,7 @@ OP = Op(
         "native": short_conv_native,
         "shifted": short_conv_shifted,
     },
-    others=("triton",),
+    others=("fla",),
 )
 FEW_TAPS = 8  # up to here a sum of shifted products beats conv1d on a CPU, forward and backward
 

@@ -3,7 +3,7 @@
    T outputs, S = lead + T inputs, C channels, K taps; output t sees the inputs t + lead - r >= 0 of taps r.
    All is contiguous: past [rows S C], weight [K C], bias [C], y [rows T C].  Channels are the inner loops. */
 
-#include "../native.h"
+#include "../common/native.h"
 
 static inline long at_most(long a, long b) { return a < b ? a : b; }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from zoo.kernels.native import Native, drawn, side_by_side
+from zoo.kernels.common.native import Native, drawn, side_by_side
 from zoo.kernels.short_conv.shifted import differentiable, short_conv_shifted
 
 

@@ -13,8 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
-from zoo.kernels.cached import tiles
-from zoo.kernels.folding import all_members_first
+from zoo.kernels.common.cached import tiles
+from zoo.kernels.common.folding import all_members_first
 from zoo.kernels.short_conv.reference import with_tail
 
 CACHED = 1 << 18  # scalars of x that are gone over at a time on a CPU

@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.choice import Op
-from zoo.kernels.precision import wide
+from zoo.kernels.common.precision import wide
 from zoo.kernels.taylor_attention.fused import taylor_attention_fused, taylor_weights
 from zoo.kernels.taylor_attention.reference import taylor_attention_reference
 

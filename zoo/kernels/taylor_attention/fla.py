@@ -9,7 +9,7 @@ Their tensors are [B T H C], their eps is 1e-6, and sums, outputs and normaliser
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.packages import lifted, off_device
+from zoo.kernels.common.packages import lifted, off_device
 
 EPS = 1e-6
 IN_CHUNKS, LARGEST = 16, 128  # channels of q and k

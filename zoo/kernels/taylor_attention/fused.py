@@ -14,8 +14,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
-from zoo.kernels.folding import all_members_first
-from zoo.kernels.parts import Part, parts
+from zoo.kernels.common.folding import all_members_first
+from zoo.kernels.common.parts import Part, parts
 
 BLOCK = 64  # queries
 AT_ONCE = {"cpu": 2**18}  # weights, 1 MB of float32

@@ -24,9 +24,9 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.folding import Folding, Gradients
-from zoo.kernels.launching import by_time, launch_options, strided, unfit_here
-from zoo.kernels.tiles import dot, hopper, load_rows, power_of_two, rows_last, store_rows
+from zoo.kernels.common.folding import Folding, Gradients
+from zoo.kernels.common.launching import by_time, launch_options, strided, unfit_here
+from zoo.kernels.common.tiles import dot, hopper, load_rows, power_of_two, rows_last, store_rows
 
 WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
 CHANNELS = (16, 32)  # of q and k, filled up with zeros
@@ -45,7 +45,7 @@ class Blocks(NamedTuple):
 def blocks(kernel: str, bits: int, channels: int, width: int) -> Blocks:
     """Static, so that a captured graph and a second run do the same.
 
-    `python -m benchmarks.kernels_offline` says what each costs in registers; none may spill.
+    `python -m tests.kernels.compiled` says what each costs in registers; none may spill.
     """
     tight = kernel == "keys" and width == 64 and not hopper()  # where fewer registers are left
     if bits == 32:

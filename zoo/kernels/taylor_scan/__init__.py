@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.choice import Op
-from zoo.kernels.precision import wide
+from zoo.kernels.common.precision import wide
 from zoo.kernels.taylor_scan.chunked import taylor_scan_chunked
 from zoo.kernels.taylor_scan.features import num_features, pair_index, taylor_features
 from zoo.kernels.taylor_scan.reference import taylor_scan_reference

@@ -31,10 +31,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.folding import Folding, Gradients
-from zoo.kernels.launching import unfit_here
+from zoo.kernels.common.folding import Folding, Gradients
+from zoo.kernels.common.launching import unfit_here
+from zoo.kernels.common.tiles import rows_last
 from zoo.kernels.taylor_scan import triton_launches as launch
-from zoo.kernels.tiles import rows_last
 
 WITHOUT_PRODUCTS = frozenset({"step", "picks"})  # one token has no matrices to multiply
 CHANNELS = 32  # of q and k, at most

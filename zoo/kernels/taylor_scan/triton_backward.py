@@ -10,8 +10,8 @@ is d x_j for channel i and d x_i for channel j.
 import triton
 import triton.language as tl
 
+from zoo.kernels.common.tiles import dot, load_rows, store_rows
 from zoo.kernels.taylor_scan.triton_features import load_picks, ones
-from zoo.kernels.tiles import dot, load_rows, store_rows
 
 
 @triton.jit(do_not_specialize=["T", "started"])

@@ -11,7 +11,7 @@ transposed, carry a gradient of the features back to the channels.
 import triton
 import triton.language as tl
 
-from zoo.kernels.tiles import load_rows, store_rows
+from zoo.kernels.common.tiles import load_rows, store_rows
 
 
 @triton.jit

@@ -10,8 +10,8 @@ CS and VS are C and V filled up to a power of two; tiles of BLOCK features.
 import triton
 import triton.language as tl
 
+from zoo.kernels.common.tiles import dot, load_rows, store_rows
 from zoo.kernels.taylor_scan.triton_features import factors, load_picks, one, pick, places
-from zoo.kernels.tiles import dot, load_rows, store_rows
 
 
 @triton.jit(do_not_specialize=["T", "span", "started"])

@@ -34,12 +34,12 @@ import triton
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.launching import by_time, launch_options, strided
+from zoo.kernels.common.launching import by_time, launch_options, strided
+from zoo.kernels.common.tiles import hopper, power_of_two
 from zoo.kernels.taylor_scan.features import num_features
 from zoo.kernels.taylor_scan.triton_backward import _keys, _queries
 from zoo.kernels.taylor_scan.triton_features import _picks
 from zoo.kernels.taylor_scan.triton_forward import _outputs, _step, _sums
-from zoo.kernels.tiles import hopper, power_of_two
 
 CHUNK = 256  # tokens that meet through their weights
 PROGRAMS = 264  # that keep a card busy: two on each of 132 multiprocessors
@@ -61,7 +61,7 @@ class Blocks(NamedTuple):
 def blocks(kernel: str, bits: int, width: int) -> Blocks:
     """Static, so that a captured graph and a second run do the same.
 
-    `python -m benchmarks.kernels_offline` says what each costs in registers; none may spill.
+    `python -m tests.kernels.compiled` says what each costs in registers; none may spill.
     """
     if kernel == "step":
         return Blocks(min(width, 64), 1, 32, 4, 1)

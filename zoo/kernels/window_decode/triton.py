@@ -33,9 +33,9 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.folding import Folding
-from zoo.kernels.launching import launch_options, strided, unfit_here
-from zoo.kernels.tiles import load_rows, power_of_two, rows_last, store_rows
+from zoo.kernels.common.folding import Folding
+from zoo.kernels.common.launching import launch_options, strided, unfit_here
+from zoo.kernels.common.tiles import load_rows, power_of_two, rows_last, store_rows
 
 WITHOUT_PRODUCTS = frozenset({"decode"})  # one query makes no matrix
 DTYPES = (torch.float32, torch.bfloat16)
@@ -56,7 +56,7 @@ class Blocks(NamedTuple):
 def blocks(channels: int) -> Blocks:
     """Static, so that a captured graph and a second run do the same.
 
-    `python -m benchmarks.kernels_offline` says what each costs in registers; none may spill.
+    `python -m tests.kernels.compiled` says what each costs in registers; none may spill.
     """
     tile = TILE if channels % 16 == 0 else TILE // 2  # else numbers are loaded one by one, of more rows
     return Blocks(tile // power_of_two(channels), 4, 1)

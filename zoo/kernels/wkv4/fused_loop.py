@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
-from zoo.kernels.folding import all_members_first
+from zoo.kernels.common.folding import all_members_first
 from zoo.kernels.wkv4.reference import Averages, no_past
 
 TIME = -3

@@ -6,7 +6,7 @@ C channels in, F features out, T time; any leading dimensions.
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.precision import wide
+from zoo.kernels.common.precision import wide
 from zoo.kernels.taylor_attention import taylor_attention, taylor_weights
 from zoo.kernels.taylor_scan import num_features, pair_index, taylor_features, taylor_scan
 from zoo.mixers.feature_maps.base import FeatureMap

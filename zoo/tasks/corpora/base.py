@@ -52,8 +52,8 @@ class Corpus:
         """
         if len(self.documents) < 3:
             raise ValueError(
-                f"{self.name} has {len(self.documents)} documents, and train, valid and test need one each: "
-                "give three files or more."
+                f"{self.name} has {len(self.documents)} document(s), and train, valid and test need one "
+                "each: give three files or more."
             )
         return joined([self.documents[i] for i in _deal([len(d) for d in self.documents], seed)[split]])
 

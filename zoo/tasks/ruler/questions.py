@@ -1,8 +1,16 @@
 """The eleven questions of ruler_lite, after RULER (Hsieh et al. 2024, arXiv 2404.06654; NVIDIA/RULER).
 
-A row is BOS context QUERY query ANS part AND part ... AND part, and EOS is what follows.  Not as there: names
-of variables and coded words are shorter, word lists have no numbers, no worked example comes before a row,
-needles stand at any place, and every order is drawn for each row (there, one is drawn for all).
+A row is BOS context QUERY query ANS part AND part ... AND part, and EOS is what follows.  Not as there:
+
+- RULER has thirteen tasks: the two that ask questions on real text (SQuAD, HotpotQA) are left out.
+- Names of variables and coded words are shorter, a UUID of 32 digits among them; word lists have no numbers.
+- No worked example comes before a row.
+- Needles stand at any place, and every order is drawn for each row (there, one is drawn for all); keys are
+  drawn without replacement (there, with).
+- The essay is a passage drawn for each row (there, one essay from its beginning).
+- Common words come as often as the length allows (there, 30 and 3 times from 4,096 tokens on).
+- The score is of the answer's tokens in order (there, of the parts in any order: evaluation=greedy has that).
+- Tasks are averaged in five groups of ours: the code there reports each task, and their mean.
 """
 
 from abc import ABC, abstractmethod
@@ -239,7 +247,7 @@ GROUPS = {
 
 
 def group_means(scores: Mapping[str, float]) -> dict[str, float]:
-    """The six numbers that RULER is reported by, from a score of each of the eleven."""
+    """Return the mean score of each of five groups of tasks and of all eleven, from a score of each task."""
     for name in QUESTIONS:
         if name not in scores:
             raise ValueError(f"no score of {name}: a group is the mean of all its tasks.")

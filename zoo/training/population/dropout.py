@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from zoo.kernels.folding import members_first
+from zoo.kernels.common.folding import members_first
 
 
 class Draws:

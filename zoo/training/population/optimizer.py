@@ -48,7 +48,7 @@ class PopulationAdamW(torch.optim.Optimizer):
         self.alive[member] = False
 
     def held(self) -> list[Tensor]:
-        """What a step changes, beside the weights."""
+        """Return what a step changes, beside the weights."""
         return [self.exp_avg, self.exp_avg_sq, self.steps]
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # pyright: ignore
@@ -62,7 +62,7 @@ class PopulationAdamW(torch.optim.Optimizer):
         return loss
 
     def _touched(self, have: tuple[bool, ...]) -> tuple[Tensor, slice | Tensor]:
-        """Which parameters have a gradient, on the device: [K], and as columns of the rows."""
+        """Return which parameters have a gradient, on the device: [K], and as columns of the rows."""
         if have not in self._masks:
             mask = torch.tensor(have, device=self.rate.device)
             columns = slice(None) if all(have) else mask[self._owner].nonzero()[:, 0]
@@ -70,7 +70,7 @@ class PopulationAdamW(torch.optim.Optimizer):
         return self._masks[have]
 
     def _clip(self) -> None:
-        """As torch.nn.utils.clip_grad_norm_ does for one member."""
+        """Clip each member's gradient as torch.nn.utils.clip_grad_norm_ does."""
         if self.config.grad_clip is not None:
             norm = torch.linalg.vector_norm(self.stack.gradient, dim=1, keepdim=True)
             self.stack.gradient.mul_((self.config.grad_clip / (norm + 1e-6)).clamp(max=1.0))

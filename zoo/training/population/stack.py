@@ -111,7 +111,7 @@ class Stack:
         return touched
 
     @torch.no_grad()
-    def park(self, member: int, like: int) -> None:
+    def overwrite(self, member: int, like: int) -> None:
         """Give a member that is done with what it holds the weights of another.
 
         What is not finite would stay in its row; but it is slow on some machines, and some operations (a
@@ -119,14 +119,14 @@ class Stack:
         """
         self.weights[member] = self.weights[like]
 
-    def share_extra_state(self) -> None:
-        """What modules count beside tensors has counted in the template alone: tell the other members."""
-        for model in self.models[1:]:
-            copy_extra_state(self.template, model)
+    def share_extra_state(self, member: int) -> None:
+        """Copy what modules count beside tensors, which the template alone counts, to a member."""
+        if self.models[member] is not self.template:
+            copy_extra_state(self.template, self.models[member])
 
 
 def copy_extra_state(source: nn.Module, target: nn.Module) -> None:
-    """What the modules of one model hold beside tensors, to another built alike."""
+    """Copy what the modules of one model hold beside tensors to another built alike."""
     for first, mine in zip(source.modules(), target.modules(), strict=True):
         if type(first).get_extra_state is not nn.Module.get_extra_state:
             mine.set_extra_state(first.get_extra_state())
@@ -158,7 +158,7 @@ def check_alike(models: Sequence[SequenceModel]) -> None:
 
 
 def _plain(module: nn.Module) -> dict[str, Any]:
-    """What a module holds beside its tensors and parts."""
+    """Return what a module holds beside its tensors and parts."""
     return {
         k: v
         for k, v in vars(module).items()

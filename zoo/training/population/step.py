@@ -9,15 +9,19 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from zoo.model import SequenceModel
 from zoo.tasks.base import Batch
 from zoo.training.cuda_graphs import Kept, Recorded
-from zoo.training.lightning_module import answers_loss
+from zoo.training.loss import answer_states, answers_loss
 from zoo.training.population.optimizer import PopulationAdamW
 from zoo.training.population.stack import Stack
+from zoo.training.train_state import State
 
 
 class PopulationStep:
-    """asked: trainer.step, as `zoo.training.step.Stepper` takes it, but that populations are not compiled.
+    """Take the steps of all members of a stack; the other form of `zoo.training.learner.Step` is one cell's.
+
+    asked: trainer.step, as `zoo.training.step.Stepper` takes it, but that populations are not compiled.
 
     ValueError, at a step: it cannot be taken as asked.
     """
@@ -30,13 +34,14 @@ class PopulationStep:
 
     @property
     def form(self) -> str:
-        """For the record: "graph", "eager", and where it is not recorded why, in brackets."""
+        """Name the form for the record: "graph", "eager", and where it is not recorded why, in brackets."""
         why = "populations are not compiled" if self.asked == "compile" else self._take.why
         return "graph" if self._take.recorded else f"eager ({why})" if why else "eager"
 
     def __call__(self, batch: Batch, seeds: Sequence[int], rates: Sequence[float]) -> Tensor:
-        """One step; the members' losses [P], on the device.  seeds, rates: each member's, for this step.
+        """Take one step; return the members' losses [P], on the device.
 
+        seeds, rates: each member's, for this step.
         batch: fields stacked [P B ...], or [B ...] of one that all share.
         """
         self.stack.draws.begin(seeds)
@@ -44,7 +49,7 @@ class PopulationStep:
         return self._take(*batch.tensors)
 
     def _step(self, *batch: Tensor) -> Tensor:
-        """What a recording holds; it changes `_held` and nothing else."""
+        """Do what a recording holds; it changes `_held` and nothing else."""
         for leaf in self.stack.leaves:
             leaf.grad = None
         losses = self.stack.map(answers_loss, Batch.of(*batch))
@@ -52,6 +57,27 @@ class PopulationStep:
             losses.sum().backward()
             self.optimizer.step()
         return losses.detach()
+
+    @property
+    def computing(self) -> SequenceModel:
+        return self.stack.template
+
+    def answer_states(self, batch: Batch) -> Sequence[Tensor]:
+        return self.stack.map(answer_states, batch)
+
+    def states(self, member: int, rate: float) -> tuple[State, State | None]:
+        """Return the states that the member's model and optimizer would have alone after a step at `rate`."""
+        self.stack.share_extra_state(member)
+        model = self.stack.models[member].state_dict()
+        for name, value in model.items():  # views of all members' weights, which would be saved whole
+            model[name] = value.clone()
+        return model, self.optimizer.state_of(member, rate)
+
+    def freeze(self, member: int) -> None:
+        self.optimizer.freeze(member)
+
+    def overwrite(self, member: int, like: int) -> None:
+        self.stack.overwrite(member, like)
 
     def _held(self) -> list[Tensor]:
         return [self.stack.weights, *self.optimizer.held()]

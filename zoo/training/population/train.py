@@ -3,52 +3,49 @@
 from collections.abc import Sequence
 
 from zoo.config.settings import TrainerConfig
+from zoo.kernels.choice import Choice
 from zoo.model import weights_dtype
-from zoo.training.cohort import Cohort
-from zoo.training.loop import Ended, Ran, run
-from zoo.training.population.lightning_module import PopulationLearner
+from zoo.training.learner import Learner, fit, test
 from zoo.training.population.optimizer import PopulationAdamW
 from zoo.training.population.stack import Stack, copy_extra_state
-from zoo.training.train_state import Begun
+from zoo.training.population.step import PopulationStep
+from zoo.training.runs import Run, Runs
 
 
-def train_population(
-    members: Sequence[Begun],
-    trainer: TrainerConfig,
-    ran: Ran,
-    ended: Ended,
-    live: Sequence[int] | None = None,
-) -> None:
-    """Train cells that have begun, inside zoo.training's `prepared`; all stand at the same step.
+def train_population(members: Sequence[Run], choice: Choice, live: Sequence[int] | None = None) -> None:
+    """Train cells that are built and resumed, inside zoo.training's `prepare`; all stand at the same step.
 
     live: numbers of those that are to train, all by default.  The others, ghosts, are of a population that
     was cut off after they had ended: they hold a row, for the arithmetic of the rest depends on its size.
-    ran: tells which implementations of the ops have run.  ended: hears each member's outcome when it has one.
-    Unstackable: before any step.  A member's checkpoint is one that it could have written alone.
+    Each is given its outcome when it has one.  Unstackable: before any step.  A member's checkpoint is one
+    that it could have written alone.
     """
     share_streams(members)
-    live = range(len(members)) if live is None else live
+    trainer, live = members[0].cell.trainer, range(len(members)) if live is None else live
     ghosts = set(range(len(members))) - set(live)
     for ghost in ghosts:
         copy_extra_state(members[live[0]].model, members[ghost].model)
     stack = stack_of(members, trainer)
-    optimizer = PopulationAdamW(stack, [begun.cell.optim for begun in members])
-    optimizer.load([begun.optimizer_state if i in live else None for i, begun in enumerate(members)])
+    optimizer = PopulationAdamW(stack, [run.cell.optim for run in members])
+    optimizer.load([run.optimizer_state if i in live else None for i, run in enumerate(members)])
     for ghost in ghosts:
         optimizer.freeze(ghost)
-        stack.park(ghost, like=live[0])
-    run(PopulationLearner(Cohort(members, live), stack, optimizer, trainer, ran, ended))
+        stack.overwrite(ghost, like=live[0])
+    learner = Learner(Runs(members, live), PopulationStep(stack, optimizer, trainer.step), choice)
+    fit(learner)
+    test(learner)
+    learner.conclude()
 
 
-def stack_of(members: Sequence[Begun], trainer: TrainerConfig) -> Stack:
-    """Their models as one, on the device and in the dtype of training."""
-    return Stack([begun.model.to(trainer.device, weights_dtype(trainer)) for begun in members])
+def stack_of(members: Sequence[Run], trainer: TrainerConfig) -> Stack:
+    """Stack their models, on the device and in the dtype of training."""
+    return Stack([run.model.to(trainer.device, weights_dtype(trainer)) for run in members])
 
 
-def share_streams(members: Sequence[Begun]) -> None:
-    """Members of equal tasks see the same batches: make them once."""
-    for i, begun in enumerate(members):
+def share_streams(members: Sequence[Run]) -> None:
+    """Let members of equal tasks share the batches, which are then made once."""
+    for i, run in enumerate(members):
         for other in members[:i]:
-            if other.cell.task_settings == begun.cell.task_settings:
-                begun.streams = other.streams
+            if other.cell.task_settings == run.cell.task_settings:
+                run.streams = other.streams
                 break

@@ -1,4 +1,4 @@
-"""Before a population trains: does it compute what its members compute, and does that pay on this machine?"""
+"""Try a population before it trains: it must compute what its members compute, and pay on this machine."""
 
 import copy
 import time
@@ -15,14 +15,13 @@ from zoo.kernels.choice import Refused
 from zoo.model import weights_dtype
 from zoo.results.outcome import reason
 from zoo.tasks.base import Batch
-from zoo.training.cohort import stacked
-from zoo.training.lightning_module import answers_loss
+from zoo.training.loss import answers_loss
 from zoo.training.optimizer import make_optimizer
 from zoo.training.population.optimizer import PopulationAdamW
 from zoo.training.population.stack import Stack, Unstackable
 from zoo.training.population.step import PopulationStep
+from zoo.training.runs import Run, stacked
 from zoo.training.step import Stepper
-from zoo.training.train_state import Begun
 
 ROWS = 2  # of a batch, to compare
 CHECKED = 4  # members: what vmap does with four it does with more
@@ -36,7 +35,7 @@ GAIN = 0.9  # stacked must take less than this part of what the members take alo
 Step = Callable[[int], object]  # on a batch of that training segment
 
 
-def check_lifts(members: Sequence[Begun], trainer: TrainerConfig) -> None:
+def check_lifts(members: Sequence[Run], trainer: TrainerConfig) -> None:
     """Unstackable: stacked, these models do not compute the losses and gradients that they compute alone.
 
     On two rows of every training segment; on a CPU in float64, where rounding cannot hide a mistake, unless
@@ -52,19 +51,19 @@ def check_lifts(members: Sequence[Begun], trainer: TrainerConfig) -> None:
         raise Unstackable(wrong)
 
 
-def _most_exact_disagreement(members: Sequence[Begun], trainer: TrainerConfig) -> str:
+def _most_exact_disagreement(members: Sequence[Run], trainer: TrainerConfig) -> str:
     if trainer.device == "cpu":
         with suppress(Refused):
             return _disagreement(members, torch.float64)
     return _disagreement(members, torch.float32)
 
 
-def _disagreement(members: Sequence[Begun], dtype: torch.dtype) -> str:
-    models = [copy.deepcopy(begun.model).to(dtype).train() for begun in members]
+def _disagreement(members: Sequence[Run], dtype: torch.dtype) -> str:
+    models = [copy.deepcopy(run.model).to(dtype).train() for run in members]
     stack = Stack(copy.deepcopy(models))
-    seeds = [begun.draws_at(0) for begun in members]
+    seeds = [run.seed_at(0) for run in members]
     for segment in range(len(members[0].task.segments("train"))):
-        batches = [_rows(begun, segment, ROWS) for begun in members]
+        batches = [_rows(run, segment, ROWS) for run in members]
         stack.draws.begin(seeds)
         for leaf in stack.leaves:
             leaf.grad = None
@@ -95,13 +94,13 @@ def _close_gradients(a: Tensor | None, b: Tensor | None) -> bool:
     return a.dtype != torch.float64 or _close(a, b)  # float32 may choose (top-k) otherwise
 
 
-def _rows(begun: Begun, segment: int, rows: int) -> Batch:
-    stream = begun.streams["train"]
+def _rows(run: Run, segment: int, rows: int) -> Batch:
+    stream = run.streams["train"]
     return stream.task.sample("train", segment, range(rows), stream.device)
 
 
-def too_long(members: Sequence[Begun], trainer: TrainerConfig) -> str:
-    """Why these cells are not worth a comparison; seen on two steps of each segment, and never on a GPU."""
+def too_long(members: Sequence[Run], trainer: TrainerConfig) -> str:
+    """Return why no comparison is worth it; seen on two steps of each segment, and never on a GPU."""
     if trainer.device != "cpu":
         return ""
     seconds = _seconds([alone(members[0], trainer)], members[0], trainer, repeats=1)[0]
@@ -110,8 +109,8 @@ def too_long(members: Sequence[Begun], trainer: TrainerConfig) -> str:
     return f"a step alone takes {1000 * seconds:.3g} ms: arithmetic and not dispatch bounds it"
 
 
-def slower(members: Sequence[Begun], trainer: TrainerConfig) -> str:
-    """Why these cells train faster one by one, measured on copies; empty where they do not."""
+def slower(members: Sequence[Run], trainer: TrainerConfig) -> str:
+    """Return why these cells train faster one by one, measured on copies; empty where they do not."""
     steps = [alone(members[0], trainer), together(members, trainer)]
     one, all_ = _seconds(steps, members[0], trainer, REPEATS)
     each = all_ / len(members)
@@ -120,8 +119,8 @@ def slower(members: Sequence[Begun], trainer: TrainerConfig) -> str:
     return f"a step takes {1000 * one:.3g} ms alone and {1000 * each:.3g} ms a member of {len(members)}"
 
 
-def fitting(members: Sequence[Begun], trainer: TrainerConfig) -> int:
-    """How many members the memory of a GPU can hold, from the peak of one member's step; on a CPU all."""
+def fitting(members: Sequence[Run], trainer: TrainerConfig) -> int:
+    """Return how many members a GPU's memory can hold, from the peak of one member's step; on a CPU all."""
     if trainer.device == "cpu":
         return len(members)
     torch.cuda.reset_peak_memory_stats()
@@ -132,60 +131,60 @@ def fitting(members: Sequence[Begun], trainer: TrainerConfig) -> int:
     return max(1, int(0.8 * torch.cuda.mem_get_info()[0] / max(1, peak)))
 
 
-def alone(begun: Begun, trainer: TrainerConfig) -> Step:
+def alone(run: Run, trainer: TrainerConfig) -> Step:
     """The training steps of a copy of one cell."""
-    model = copy.deepcopy(begun.model).to(trainer.device, weights_dtype(trainer)).train()
-    config = begun.cell.optim
+    model = copy.deepcopy(run.model).to(trainer.device, weights_dtype(trainer)).train()
+    config = run.cell.optim
 
     def loss(*fields: Tensor) -> Tensor:
         return answers_loss(model, Batch.of(*fields))
 
     take = Stepper(trainer.step, model, make_optimizer(model, config, RATE), loss, config.grad_clip)
-    batches = [_rows(begun, i, config.batch_size) for i in _segments(begun)]
+    batches = [_rows(run, i, config.batch_size) for i in _segments(run)]
     return lambda segment: take(batches[segment].tensors, RATE)
 
 
-def together(members: Sequence[Begun], trainer: TrainerConfig) -> Step:
+def together(members: Sequence[Run], trainer: TrainerConfig) -> Step:
     """The training steps of a population of copies."""
     stack = Stack(
         [copy.deepcopy(b.model).to(trainer.device, weights_dtype(trainer)).train() for b in members]
     )
-    optimizer = PopulationAdamW(stack, [begun.cell.optim for begun in members])
+    optimizer = PopulationAdamW(stack, [run.cell.optim for run in members])
     take, seeds, rates = (
         PopulationStep(stack, optimizer, trainer.step),
         [0] * len(members),
         [RATE] * len(members),
     )
     rows = members[0].cell.optim.batch_size
-    shared = all(begun.streams is members[0].streams for begun in members)
+    shared = all(run.streams is members[0].streams for run in members)
     those = members[:1] if shared else members
     batches = [stacked([_rows(b, i, rows) for b in those]) for i in _segments(members[0])]
     return lambda segment: take(batches[segment], seeds, rates)
 
 
-def _segments(begun: Begun) -> range:
-    return range(len(begun.streams["train"].segments))
+def _segments(run: Run) -> range:
+    return range(len(run.streams["train"].segments))
 
 
-def shares(begun: Begun) -> list[float]:
-    """Which part of the training batches is of each segment."""
-    plan = [segment for segment, _ in begun.streams["train"].plan(0)]
-    return [plan.count(i) / len(plan) for i in _segments(begun)]
+def shares(run: Run) -> list[float]:
+    """Return which part of the training batches is of each segment."""
+    plan = [segment for segment, _ in run.streams["train"].plan(0)]
+    return [plan.count(i) / len(plan) for i in _segments(run)]
 
 
-def _seconds(steps: Sequence[Step], begun: Begun, trainer: TrainerConfig, repeats: int) -> list[float]:
-    """Of each kind of step."""
-    return [median(times) for times in in_turn(steps, begun, trainer, repeats, lambda: _now(trainer.device))]
+def _seconds(steps: Sequence[Step], run: Run, trainer: TrainerConfig, repeats: int) -> list[float]:
+    """Measure the median seconds of each kind of step."""
+    return [median(times) for times in in_turn(steps, run, trainer, repeats, lambda: _now(trainer.device))]
 
 
 def in_turn(
-    steps: Sequence[Step], begun: Begun, trainer: TrainerConfig, repeats: int, now: Callable[[], float]
+    steps: Sequence[Step], run: Run, trainer: TrainerConfig, repeats: int, now: Callable[[], float]
 ) -> list[list[float]]:
     """Seconds of each kind of step in each repeat, averaged over the segments by their share of the batches.
 
     After a step of each that warms up, and in turn, so that what the machine does meanwhile falls on all.
     """
-    parts = shares(begun)
+    parts = shares(run)
     times = [[0.0] * repeats for _ in steps]
     with torch.autocast(trainer.device, torch.bfloat16, enabled=trainer.precision == "bf16-mixed"):
         for turn, segment, k in product(range(-1, repeats), range(len(parts)), range(len(steps))):
@@ -197,7 +196,7 @@ def in_turn(
 
 
 def _now(device: str) -> float:
-    """In seconds; of one CPU thread its own, which another process on the machine does not lengthen."""
+    """Read the clock in seconds; of one CPU thread its own, which no other process lengthens."""
     if device == "cuda":
         torch.cuda.synchronize()
     elif torch.get_num_threads() == 1:

@@ -1,1 +1,0 @@
-"""Everything that waits for a card, in one script: tests, times, a sweep, and whether the targets are met."""

@@ -1,0 +1,61 @@
+"""`zoo COMMAND ...`, and `python -m zoo COMMAND ...`: every command of zoo and analysis by its name."""
+
+import runpy
+import signal
+import sys
+from difflib import get_close_matches
+from importlib.util import find_spec
+
+from zoo.terminal import OK, USAGE, say
+
+COMMANDS = {
+    "run": ("zoo", "train a cell, or a sweep with -m"),
+    "plan": ("zoo", "say what a sweep would train: cells, states, time"),
+    "status": ("zoo", "say how a results folder stands"),
+    "evaluate": ("zoo", "ask trained cells further questions"),
+    "collect": ("zoo", "gather the records of several folders into one"),
+    "archive": ("zoo", "pack finished cells into one file"),
+    "mixers": ("zoo", "list the mixers and their states"),
+    "tasks": ("zoo", "list, show and check tasks"),
+    "kernels": ("zoo", "say which kernels this machine takes"),
+    "bench": ("zoo", "measure speed"),
+    "pareto": ("analysis", "draw accuracy against state"),
+    "report": ("analysis", "write one page to explore results in"),
+    "figures": ("analysis", "draw published figures beside ours, and other pictures"),
+    "statistics": ("analysis", "print what the points say together, as tables"),
+    "claims": ("analysis", "test claims that were written before a sweep"),
+    "expected": ("analysis", "hold results against expected numbers"),
+    "loads": ("analysis", "list every point at every slice, as Markdown"),
+    "field": ("analysis", "draw all tasks side by side"),
+    "recall_gap": ("analysis", "set recall beside what a text model loses"),
+}
+
+
+def main() -> int:
+    """Run one command as `python -m` would; 2 where there is no such command."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `zoo --help | head`
+    word = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if word in ("-h", "--help"):
+        print(_help())
+        return OK
+    if word not in COMMANDS:
+        near = get_close_matches(word, COMMANDS, 1)
+        hint = f"did you mean {near[0]}?" if near else "`zoo --help` lists them."
+        return say(f"zoo has no command {word!r}: {hint}", USAGE)
+    package = COMMANDS[word][0]
+    if find_spec(package) is None:
+        return say(f"zoo {word} needs the package {package}, which is not installed.", USAGE)
+    sys.argv = sys.argv[1:]
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # while it imports, for seconds: see zoo.begins
+    runpy.run_module(f"{package}.{word}", run_name="__main__", alter_sys=True)
+    return OK
+
+
+def _help() -> str:
+    lines = [f"  {word:<12}{does}" for word, (_, does) in COMMANDS.items()]
+    return "\n".join(["usage: zoo COMMAND ...   (`zoo COMMAND --help` says more)", "", *lines])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

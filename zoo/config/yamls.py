@@ -1,0 +1,139 @@
+"""The yamls on Hydra's search path: their names, their texts, and the configs that Hydra composes of them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hydra import initialize_config_dir
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.types import Override, OverrideType
+from hydra.errors import ConfigCompositionException, HydraException
+from hydra.plugins.config_source import ConfigSource
+from hydra.types import RunMode, TaskFunction
+from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+
+from zoo.config.paths import CONF, OWN
+from zoo.config.words import parse
+
+ROOT = "config"  # conf/config.yaml
+SWAPPED = "mixer"  # the group that is exchanged without composing the others again
+Composed = tuple[DictConfig, dict[str, str]]  # a config without Hydra's own part, and group -> chosen name
+
+
+@contextmanager
+def _hydra(own: Path | None) -> Iterator[Any]:
+    """Hydra over our yamls and, where given, one more folder; what it was before is put back at the end."""
+    given = OWN.set(own)
+    try:
+        with initialize_config_dir(str(CONF), job_name="zoo", version_base="1.3"):
+            yield GlobalHydra.instance().hydra
+    finally:
+        OWN.reset(given)
+
+
+def loader(own: Path | None) -> ConfigLoader:
+    """Return Hydra's reader of our yamls and those in the folder `own`; it outlives that Hydra."""
+    with _hydra(own) as hydra:
+        return hydra.config_loader
+
+
+def sweep(own: Path | None, words: Sequence[str], task: TaskFunction) -> None:
+    """Compose once, and hand the words to the sweeper; task: what a launcher of another package calls."""
+    with _hydra(own) as hydra:
+        hydra.multirun(ROOT, task, [*words])
+
+
+class Yamls:
+    """The yamls that a loader finds, each read once, and each set of group choices composed once."""
+
+    def __init__(self, loader: ConfigLoader) -> None:
+        self.loader = loader
+        self.is_group = cache(self._is_group)
+        self.options = cache(loader.get_group_options)
+        self.composed = cache(self._composed)
+        self._without_mixer = cache(self._composed_without_mixer)
+        self._mixer = cache(self._plain_mixer)
+
+    def _is_group(self, path: str) -> bool:
+        return any(source.is_group(path) for source in self.loader.get_sources())
+
+    def source(self, name: str) -> ConfigSource | None:
+        """Return the first source that has the yaml, which is the one that counts."""
+        return next((source for source in self.loader.get_sources() if source.is_config(name)), None)
+
+    def _composed(self, choices: tuple[str, ...]) -> Composed:
+        """Compose the group choices; HydraException: as Hydra says it."""
+        parsed = [parse(line) for line in choices]
+        mixers = [override for override in parsed if override.key_or_group == SWAPPED]
+        if len(mixers) == 1 and _is_choice(mixers[0]):
+            name = str(mixers[0].value())
+            found = self._mixer(name)
+            rest = self._without_mixer(tuple(line for line in choices if parse(line) != mixers[0]))
+            if found and rest:
+                return _with_mixer(rest, name, found)
+        return self._whole(choices)
+
+    def _whole(self, choices: Sequence[str]) -> Composed:
+        cfg = self.loader.load_configuration(ROOT, [*choices], run_mode=RunMode.RUN)
+        chosen = cfg.hydra.runtime.choices
+        with open_dict(cfg):
+            cfg.pop("hydra")
+        return cfg, {key: name for key, name in chosen.items() if not key.startswith("hydra/") and name}
+
+    def _composed_without_mixer(self, choices: tuple[str, ...]) -> Composed | None:
+        """Compose all but the mixer; None: another yaml says something about the mixer."""
+        try:
+            cfg, chosen = self._whole([f"~{SWAPPED}", *choices])
+        except (HydraException, OmegaConfBaseException):  # said better of the whole
+            return None
+        return None if SWAPPED in cfg else (cfg, chosen)
+
+    def _plain_mixer(self, name: str) -> DictConfig | None:
+        """Read a mixer's yaml; None: it is not there, or merges more than itself."""
+        source = self.source(f"{SWAPPED}/{name}")
+        if source is None:
+            return None
+        read = source.load_config(f"{SWAPPED}/{name}")
+        if not isinstance(read.config, DictConfig) or "defaults" in read.config or read.header["package"]:
+            return None
+        return read.config
+
+
+def _is_choice(override: Override) -> bool:
+    plain = override.type == OverrideType.CHANGE and override.package is None
+    return plain and isinstance(override.value(), str)
+
+
+def _with_mixer(rest: Composed, name: str, settings: DictConfig) -> Composed:
+    cfg = OmegaConf.merge({SWAPPED: settings}, rest[0])
+    OmegaConf.set_struct(cfg, True)
+    return cfg, {SWAPPED: name, **rest[1]}  # pyright: ignore[reportReturnType]
+
+
+def change(cfg: DictConfig, override: Override) -> None:
+    """Change the config as a key=value word says, as Hydra's own compose does.
+
+    HydraException or OmegaConfBaseException: it sets no key that there is.
+    """
+    key, value = override.key_or_group, override.value()
+    if override.package is not None:
+        raise ConfigCompositionException(f"{override.input_line}: there is no config group {key}")
+    if override.is_delete():
+        return _delete(cfg, override)
+    there = OmegaConf.select(cfg, key, throw_on_missing=False) is not None
+    if override.is_add() and there and not isinstance(value, dict | list):
+        raise ConfigCompositionException(f"{override.input_line}: {key} is there already: leave out the +")
+    OmegaConf.update(cfg, key, value, merge=True, force_add=override.is_add() or override.is_force_add())
+
+
+def _delete(cfg: DictConfig, override: Override) -> None:
+    found = OmegaConf.select(cfg, override.key_or_group, throw_on_missing=False)
+    if found is None or override.value() not in (None, found):
+        raise ConfigCompositionException(f"{override.input_line}: the config has {found} there")
+    path, _, last = override.key_or_group.rpartition(".")
+    with open_dict(cfg):
+        del (OmegaConf.select(cfg, path) if path else cfg)[last]

@@ -1,0 +1,254 @@
+"""C in this package, made into a library by the machine's own compiler when it is first wanted.
+
+Never required: an op says why it has none, and runs in torch.  A library is of its source, the compiler and
+the processor.  It is kept in $XDG_CACHE_HOME/zoo/native (~/.cache/zoo/native), beside its checksum; where
+nothing can be kept, or others can write, each process makes its own.  Before a process takes it, it compares
+it with the form in torch.
+"""
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zoo.checks import one_line
+from zoo.foreign import visible
+from zoo.kernels.common.private import Unsafe, cache_folder, make_private, read_file
+
+FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fopenmp-simd", "-shared", "-fPIC")
+WIDE = "-mprefer-vector-width=512"  # compilers take half of the widest registers by themselves
+MOST_BYTES = 1 << 24  # of a library; one has some 20,000
+PATIENCE = 60.0  # seconds for a compiler; it needs one
+
+CLOSE = 1e-4  # how far from the form in torch, relative to the largest; rounding makes 1e-6 of it
+
+Library = Callable[..., None]  # (name of a function, its arguments: tensors and whole numbers)
+Form = Callable[..., Any]
+
+
+class Missing(Exception):
+    """Why there is no library here, in one line."""
+
+
+class Native:
+    """The functions of one C file, which compute in float32.
+
+    form: made of them.  right: the form in torch that it is compared with.  inputs: to compare them on.
+    """
+
+    def __init__(self, source: Path, form: Form, right: Form, inputs: Callable[[], Sequence[Tensor]]) -> None:
+        self.source, self.form, self.right, self.inputs = source, form, right, inputs
+        self.lack: str | None = None  # what `absent` has found
+        self.absent = functools.cache(self._absent)
+        self.library = functools.cache(lambda: library(self.source))
+
+    def _absent(self) -> str | None:
+        """Why there is none on this machine, in one line; None: there is, and it computes what it should."""
+        try:
+            self.library()
+            with ThreadPoolExecutor(1) as own:  # where no mode of the caller's holds: autocast, vmap
+                off = own.submit(self._distance).result()
+        except Missing as error:
+            self.lack = str(error)
+        else:
+            self.lack = None if off <= CLOSE else f"it is compiled, and {off:.1e} off the form in torch"
+        return self.lack
+
+    def unfit(self, *inputs: Tensor | None) -> str | None:
+        """Why these cannot go through it, in words; None: they can."""
+        given = [x for x in inputs if x is not None]
+        if other := next((x.device.type for x in given if x.device.type != "cpu"), None):
+            return f"native runs on a CPU, and a tensor is on {other}"
+        if torch.float64 in [x.dtype for x in given]:
+            return "native computes in float32"
+        if torch.compiler.is_compiling():
+            return "trainer.step=compile cannot trace it"
+        return self.absent()
+
+    def _distance(self) -> float:
+        """Of outputs and gradients from the form in torch: the farthest, over the largest of its kind."""
+        inputs = [x.requires_grad_() for x in self.inputs()]
+        ways = [_outputs_and_gradients(form, inputs) for form in (self.form, self.right)]
+        apart = [(own - right).abs().max() / right.abs().max() for own, right in zip(*ways, strict=True)]
+        return float(torch.stack(apart).max())  # NaN, where one is
+
+
+def side_by_side(run: Callable[[int, slice], Any], members: int, rows: int) -> list[Any]:
+    """What `run` gives for each share of each member's rows, on as many threads as torch has."""
+    threads = torch.get_num_threads()
+    each = max(1, -(-rows // threads))
+    shares = [(p, slice(lo, lo + each)) for p in range(members) for lo in range(0, rows, each)]
+    if threads == 1:
+        return [run(*share) for share in shares]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(lambda share: run(*share), shares))
+
+
+def drawn(*sizes: tuple[int, ...]) -> list[Tensor]:
+    """Normal numbers in float32, whatever the default is; the same in each process."""
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(size, generator=generator, dtype=torch.float32) for size in sizes]
+
+
+def _outputs_and_gradients(form: Form, inputs: Sequence[Tensor]) -> list[Tensor]:
+    outputs = form(*inputs)
+    outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    gradients = torch.autograd.grad(_total(outputs), inputs)
+    return [*(y.detach() for y in outputs), *gradients]
+
+
+def _total(outputs: Iterable[Tensor]) -> Tensor:
+    return torch.stack([y.sin().sum() for y in outputs]).sum()
+
+
+def library(source: Path) -> Library:
+    """Return the functions of a C file, compiled now or before.  Missing: they cannot be had, and why."""
+    compiler = _compiler()
+    wide = [WIDE] * (platform.machine().lower() in ("x86_64", "amd64"))
+    command = [*compiler, *FLAGS, *wide]
+    texts = [path.read_text() for path in (source, *sorted(Path(__file__).parent.glob("*.h")))]
+    of = (*texts, *command, _output([*compiler, "--version"]), _processor())
+    name = f"{source.parent.name}.{hashlib.sha256(repr(of).encode()).hexdigest()[:16]}.so"
+    command += [str(source), "-o"]
+    try:
+        make_private(folder())
+        return _stored(folder() / name, command)
+    except Unsafe as error:
+        _say(f"no compiled library is taken from there: {error}; this process makes its own")
+    except OSError:  # nothing can be written there, or loaded from there
+        pass
+    try:
+        with tempfile.TemporaryDirectory() as own:
+            _make(path := Path(own) / name, command)
+            return _loaded(path, compiler[0])
+    except OSError as error:
+        raise Missing(f"no place for a library: {one_line(error)}") from None
+
+
+def _compiler() -> list[str]:
+    words = os.environ.get("CC") or "cc"
+    try:
+        compiler = shlex.split(words)
+    except ValueError as error:
+        raise Missing(f"CC (={words!r}) is no command: {one_line(error)}") from None
+    if not compiler:
+        raise Missing(f"CC (={words!r}) names no compiler")
+    if shutil.which(compiler[0]) is None:
+        raise Missing(f"no C compiler: {visible(compiler[0])} is not installed")
+    return compiler
+
+
+@functools.cache
+def _say(text: str) -> None:
+    """Say it once a process."""
+    print(f"zoo: {visible(text)}", file=sys.stderr, flush=True)
+
+
+def folder() -> Path:
+    """Return where this user's libraries are kept; OSError: no home is known."""
+    return cache_folder("native")
+
+
+def _stored(path: Path, command: list[str]) -> Library:
+    """Load a library that is as it was written, by the checksum beside it; make it anew where it is not."""
+    try:
+        whole = _checksum(read_file(path, MOST_BYTES, private=True))
+        if whole != read_file(_checksum_of(path), MOST_BYTES, private=True):
+            raise FileNotFoundError
+    except FileNotFoundError:
+        _make(path, command)
+    return _loaded(path, command[0])
+
+
+def _checksum_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
+def _checksum(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest().encode()
+
+
+def _make(path: Path, command: list[str]) -> None:
+    """Compile, and put the library and then its checksum there, each on the disk before it has its name."""
+    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
+    try:
+        _output([*command, str(part)])
+        if not part.is_file():
+            raise Missing(f"{command[0]} wrote no library")
+        text = part.read_bytes()
+        _rename(part, path)
+        part.write_bytes(_checksum(text))
+        _rename(part, _checksum_of(path))
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _rename(part: Path, path: Path) -> None:
+    part.chmod(0o700)
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
+    os.replace(part, path)
+
+
+def _loaded(path: Path, compiler: str) -> Library:
+    try:
+        functions = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise Missing(f"what {compiler} made cannot be loaded: {visible(one_line(error))}") from None
+
+    def call(name: str, *arguments: Any) -> None:
+        try:
+            function = getattr(functions, name)
+        except AttributeError:
+            raise Missing(f"the library that {compiler} made has no function {name}") from None
+        function(*map(_plain, arguments))
+
+    return call
+
+
+def _plain(argument: Any) -> Any:
+    """Give a number as a long, a tensor as the place of its first scalar; refuse what C would misread."""
+    if not isinstance(argument, Tensor):
+        return ctypes.c_long(argument)
+    if argument.dtype not in (torch.float32, torch.int64) or argument.device.type != "cpu":
+        kind = str(argument.dtype).removeprefix("torch.")
+        raise ValueError(
+            f"native computes in float32 on a CPU, and a tensor is {kind} on {argument.device.type}"
+        )
+    return ctypes.c_void_p(argument.data_ptr())
+
+
+def _output(command: list[str]) -> str:
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, errors="replace", check=True, timeout=PATIENCE
+        ).stdout
+    except subprocess.CalledProcessError as error:
+        why = next((line for line in error.stderr.splitlines() if "error" in line), "it says nothing")
+        raise Missing(f"{command[0]} cannot compile it: {visible(why)}") from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Missing(f"{command[0]} cannot be run: {one_line(error)}") from None
+
+
+@functools.cache
+def _processor() -> str:
+    """What -march=native reads; a home may be shared by machines that differ in it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    wanted = ("model name", "flags", "Features")
+    return "".join(next((line for line in lines if line.startswith(name)), "") for name in wanted)

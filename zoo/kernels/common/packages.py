@@ -1,0 +1,92 @@
+"""What adapters of other packages' kernels do alike: say what they take, and stack a population's members.
+
+A package's autograd function has no batching rule.  An adapter is therefore registered as an operator that
+has one: stacked members become more of the batch, as everywhere (folding.py), or more channels.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zoo.kernels.common.folding import all_members_first, fold, in_front, unfold
+
+HALF = (torch.float16, torch.bfloat16)
+_LIBRARY = torch.library.Library("zoo", "FRAGMENT")
+
+
+def lifted(schema: str, function: Callable[..., Any], unbatched: Collection[int] = ()) -> Callable[..., Any]:
+    """Register `function` as the operator zoo::SCHEMA, which torch.vmap lifts and autograd sees through.
+
+    unbatched: places of the arguments without a batch dimension; members that differ there run one by one.
+    """
+    operator = _defined(schema, function)
+
+    def rule(info: Any, in_dims: Sequence[int | None], *inputs: Any) -> tuple[Any, Any]:
+        members = info.batch_size
+        if any(in_dims[i] is not None for i in unbatched if i < len(in_dims)):
+            outputs = _stacked([operator(*_member(i, in_dims, inputs)) for i in range(members)])
+        else:
+            whole = operator(*fold(members, in_dims, inputs, unbatched))
+            outputs = unfold(members, whole)
+        return outputs, in_front(outputs)
+
+    torch.library.register_vmap(operator, rule, lib=_LIBRARY)
+    return operator
+
+
+def lifted_by_channel(schema: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Register as `lifted` does what computes each channel, the last dimension of all, by itself."""
+    operator = _defined(schema, function)
+
+    def rule(info: Any, in_dims: Sequence[int | None], *inputs: Any) -> tuple[Tensor, int]:
+        given = [i for i, x in enumerate(inputs) if isinstance(x, Tensor)]
+        first = all_members_first(info.batch_size, [in_dims[i] for i in given], [inputs[i] for i in given])
+        side_by_side = {i: x.movedim(0, -2).flatten(-2) for i, x in zip(given, first, strict=True)}
+        y = operator(*(side_by_side.get(i, x) for i, x in enumerate(inputs)))
+        return y.unflatten(-1, (info.batch_size, -1)), y.ndim - 1
+
+    torch.library.register_vmap(operator, rule, lib=_LIBRARY)
+    return operator
+
+
+def _defined(schema: str, function: Callable[..., Any]) -> Any:
+    name = schema.partition("(")[0]
+    _LIBRARY.define(schema)
+    _LIBRARY.impl(name, function, "CompositeImplicitAutograd")
+    return getattr(torch.ops.zoo, name).default
+
+
+def _member(i: int, in_dims: Sequence[int | None], inputs: Sequence[Any]) -> list[Any]:
+    return [x if dim is None else x.select(dim, i) for dim, x in zip(in_dims, inputs, strict=True)]
+
+
+def _stacked(outputs: Sequence[Any]) -> Any:
+    if isinstance(outputs[0], Tensor):
+        return torch.stack(list(outputs))
+    return tuple(torch.stack(parts) for parts in zip(*outputs, strict=True))
+
+
+def off_device(package: str, x: Tensor) -> str | None:
+    """Why the package's kernels cannot run on this tensor, in words; None: they can."""
+    if x.device.type == "cuda":
+        return None
+    return f"{package} runs on a CUDA device, and the tensors are on {x.device.type}"
+
+
+def not_half(package: str, *tensors: Tensor) -> str | None:
+    """Why the package cannot take these dtypes, where it takes half precision alone; None: it can."""
+    kinds = list(dict.fromkeys(x.dtype for x in tensors))
+    if len(kinds) == 1 and kinds[0] in HALF:
+        return None
+    words = ", ".join(str(kind).removeprefix("torch.") for kind in kinds)
+    return (
+        f"{package} takes bfloat16 or float16, and gets {words}: trainer.precision=bf16-mixed gives it that"
+    )
+
+
+def too_wide(package: str, *tensors: Tensor) -> str | None:
+    """Return why the package cannot take float64, where one of the tensors has it; None: none has."""
+    wide = next((x.dtype for x in tensors if x.dtype.itemsize > 4), None)
+    return f"{package} takes float32 and half precisions, and a tensor is {wide}" if wide else None

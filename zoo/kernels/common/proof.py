@@ -1,0 +1,216 @@
+"""Compare a kernel with its definition, and time both: python -m zoo.kernels.common.proof REQUEST ANSWER
+
+A process of its own (verdicts.py starts it), because a kernel may take its process with it.  Both files are
+made by that module and by this one, in a folder that only the user can enter.
+"""
+
+import json
+import signal
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zoo.checks import one_line
+from zoo.kernels.common.agreement import Truth, distances, results, same_bits_twice, truth, upstreams_of
+from zoo.kernels.common.ragged import few_rows, ragged
+
+ROUNDS = 5  # of both forms in turn
+REPLAY_S, MOST_CALLS = 0.002, 32  # calls in one graph: starting it then takes little of its time
+INSTANT_S = 1e-9  # no call takes less
+Run = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Request:
+    """package: of the op.  usual: the form in torch that the kernel would replace.  inputs: the cell's own,
+    on their device.  autocast: its dtype where it is on.  limit: seconds, after which SIGALRM ends it all.
+    """
+
+    package: str
+    kernel: str
+    usual: str
+    inputs: list[Any]
+    autocast: torch.dtype | None
+    limit: int
+
+    @property
+    def device(self) -> str:
+        return self.inputs[0].device.type
+
+
+@dataclass(frozen=True)
+class Answer:
+    """end: right, wrong, crashes or hangs; "": nothing can be said of the kernel, for a reason not its own.
+    why: in words, where it is not right.  error, bound: of the output or gradient (`worst`) that is nearest
+    to its bound, or farthest past it.  seconds, usual_seconds: of a call, with gradients where it is trained.
+    """
+
+    end: str
+    why: str = ""
+    worst: str = ""
+    error: float = 0.0
+    bound: float = 0.0
+    seconds: float | None = None
+    usual_seconds: float | None = None
+
+
+def compared_and_timed(request: Request) -> Answer:
+    """Compare the kernel with its definition and, where it is right, time it beside the usual form."""
+    op = import_module(request.package).OP
+    definition = op.implementation("reference")
+    try:
+        cases = [(inputs, truth(definition, inputs)) for inputs in _cases(op, request)]
+        usual = _call_of(op.implementation(request.usual), request.inputs)
+        usual()
+    except Exception as error:  # the definition's, or the card's: no word on the kernel
+        return Answer("", _described(error))
+    try:
+        kernel = op.implementation(request.kernel)
+        answer = compared(kernel, cases, request.autocast)
+        if answer.end != "right":
+            return answer
+        ours, theirs = timed([_call_of(kernel, request.inputs), usual], request.device)
+    except torch.OutOfMemoryError as error:
+        return Answer("", _described(error))
+    except Exception as error:
+        return Answer("crashes", _described(error))
+    return Answer("right", "", answer.worst, answer.error, answer.bound, ours, theirs)
+
+
+def _described(error: Exception) -> str:
+    return f"{type(error).__name__}: {one_line(error)[:200]}"
+
+
+def _cases(op: Any, request: Request) -> Iterator[list[Any]]:
+    """Yield a few rows at the cell's own sizes, and at a length that no block divides where that is taken."""
+    definition = op.forms["reference"]
+    yield (few := few_rows(definition, request.inputs))
+    shorter = ragged(definition, few)
+    if shorter is not None and op.module(request.kernel).unfit(*shorter) is None:
+        yield shorter
+
+
+def compared(
+    kernel: Callable[..., Any], cases: Sequence[tuple[list[Any], Truth]], dtype: torch.dtype | None
+) -> Answer:
+    """Compare in memory that is NaN where nothing was written, then run twice in memory as it comes."""
+    with poisoned():
+        found = [one for inputs, true in cases for one in distances(kernel, true, inputs, dtype)]
+    worst = max(found, key=lambda one: one.error / one.bound if one.error == one.error else float("inf"))
+    held = worst.name, worst.error, worst.bound
+    if not all(one.near for one in found):
+        why = f"{worst.name} is {worst.error:.1e} from the definition, at most {worst.bound:.1e} is allowed"
+        return Answer("wrong", why, *held)
+    if not all(same_bits_twice(kernel, inputs) for inputs, _ in cases):
+        return Answer("wrong", "a second call gives other bits", *held)
+    return Answer("right", "", *held)
+
+
+@contextmanager
+def poisoned() -> Iterator[None]:
+    """Fill new memory with NaN (`torch.utils.deterministic`): no right result of before lies there."""
+    before = torch.are_deterministic_algorithms_enabled()
+    warned = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=warned)
+
+
+def _call_of(function: Callable[..., Any], inputs: Sequence[Any]) -> Run:
+    """Return a call that gives the outputs, and the gradients of what is trained."""
+    if any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
+        upstreams = [u.float() for u in upstreams_of(function, inputs)]  # once: no copy while it is timed
+        return lambda: results(function, inputs, upstreams)
+    return torch.no_grad()(lambda: function(*inputs))
+
+
+def timed(runs: Sequence[Run], device: str) -> list[float]:
+    """Return the median seconds of each, in turn; in captured graphs on a card, where all can be captured."""
+    for run in runs:
+        run()
+    clocks = [partial(_seconds, run, device) for run in runs]
+    if device == "cuda":
+        try:
+            clocks = [captured(run) for run in runs]
+        except RuntimeError:  # one waits for the device: then neither goes through a graph
+            torch.cuda.synchronize()
+    times = [[clock() for clock in clocks] for _ in range(ROUNDS)]
+    return [max(INSTANT_S, statistics.median(each)) for each in zip(*times, strict=True)]
+
+
+def _seconds(run: Run, device: str) -> float:
+    _wait_for(device)
+    began = time.perf_counter()
+    run()
+    _wait_for(device)
+    return time.perf_counter() - began
+
+
+def _wait_for(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def captured(run: Run, calls: int | None = None) -> Callable[[], float]:
+    """Return a clock: the seconds of a call in a CUDA graph of so many; None: of as many as last a while."""
+    if calls is None:
+        one = captured(run, 1)
+        one()
+        calls = max(1, min(MOST_CALLS, int(REPLAY_S / one()) + 1))
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        run()
+    torch.cuda.current_stream().wait_stream(side)
+    graph, usual = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+    try:
+        with torch.cuda.graph(graph, stream=side):
+            for _ in range(calls):
+                run()
+    finally:
+        torch.cuda.set_stream(usual)  # torch does not where a capture fails
+    return partial(_replayed, graph, calls)
+
+
+def _replayed(graph: Any, calls: int) -> float:
+    began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    began.record()
+    graph.replay()
+    ended.record()
+    ended.synchronize()
+    return began.elapsed_time(ended) / 1000 / calls
+
+
+def answer_to(request: Request) -> Answer:
+    """Prove the kernel under the autocast that the cell has."""
+    device, dtype = request.device, request.autocast
+    with torch.autocast(device, dtype=dtype, enabled=dtype is not None):
+        answer = compared_and_timed(request)
+        if answer.end == "right":
+            _wait_for(device)  # an error on the card may be late
+    return answer
+
+
+def main(request_file: Path, answer_file: Path) -> None:
+    request: Request = torch.load(request_file, weights_only=False)  # of the process that started this one
+    signal.alarm(request.limit)
+    answer = answer_to(request)
+    part = answer_file.with_suffix(".part")
+    part.write_text(json.dumps(vars(answer)))
+    part.replace(answer_file)
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))

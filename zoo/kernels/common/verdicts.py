@@ -1,0 +1,412 @@
+"""What a kernel was found to be on a card: right or wrong, and its seconds beside the usual form's.
+
+A verdict is of one card, the versions of torch, Triton and the package, the kernel's source, and the widths
+and dtypes of the inputs.  Where any of these differs there is no verdict, and one is found in a process of
+its own (proof.py), once for all cells of a machine.  Each is a JSON file in $XDG_CACHE_HOME/zoo/verdicts
+(~/.cache/zoo/verdicts).  What is read is checked, and is data.
+
+Nothing is proved on a CPU.  What cannot be proved for a reason that is not the kernel's (no memory left, a
+card for one process alone) has no verdict: the usual form runs, and the next process tries again.
+"""
+
+import ast
+import fcntl
+import functools
+import hashlib
+import importlib.metadata
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol, get_type_hints
+
+import torch
+from torch import Tensor
+
+from zoo import interrupts
+from zoo.checks import one_line
+from zoo.foreign import all_visible, visible
+from zoo.kernels.common.available import MODULES
+from zoo.kernels.common.private import cache_folder, make_private, read_file
+from zoo.kernels.common.proof import Answer, Request
+
+ROOT = Path(__file__).parents[3]
+ENDS = ("right", "wrong", "crashes", "hangs")
+CHOOSING = ("zoo.kernels.choice", "zoo.kernels.common.available")  # not what is computed
+MOST_BYTES = 1 << 22  # of a file of verdicts; one takes about 700
+LIMIT_S = 300  # for one kernel: Triton may compile a minute
+START_S = 60  # for the process to start and to read its request
+LOOK_S = 0.2
+NOT_ITS_OWN = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # somebody else ended it
+
+
+@dataclass(frozen=True)
+class Key:
+    """card: name and compute capability.  versions: of torch, Triton and the package.  source: a hash of the
+    kernel's files and all of ours that they import.  inputs: dtype and last dimension of each.  usual: the
+    form in torch that it would replace.  trained: with its gradients."""
+
+    card: str
+    versions: str
+    op: str
+    kernel: str
+    source: str
+    inputs: str
+    usual: str
+    trained: bool
+
+    @property
+    def path(self) -> Path:
+        """The file of a verdict: no word of the key is part of its name."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return cache_folder("verdicts") / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """sizes: that it was found at.  when: in UTC."""
+
+    key: Key
+    answer: Answer
+    sizes: str
+    when: str
+
+    @property
+    def taken(self) -> bool:
+        """Whether kernels=auto takes the kernel: it is right, and faster."""
+        return self.answer.end == "right" and self.speedup > 1
+
+    @property
+    def speedup(self) -> float:
+        """How many times the usual form's speed it has; NaN where it was not timed."""
+        ours, usual = self.answer.seconds, self.answer.usual_seconds
+        return math.nan if ours is None or usual is None else usual / ours
+
+    def __str__(self) -> str:
+        answer = self.answer
+        if answer.end != "right":
+            return f"{answer.end}: {answer.why}"
+        found = f"right, error {answer.error:.1e} of {answer.bound:.1e}"
+        if math.isnan(self.speedup):
+            return found
+        return f"{found}, {self.speedup:.2f} times {self.key.usual}'s speed"
+
+
+# ask --------------------------------------------------------------------------------------------------------
+
+_known: dict[Key, Verdict | None] = {}
+
+
+class Proved(Protocol):
+    """What is read of an op."""
+
+    name: str
+    package: str
+
+
+def verdict(op: Proved, kernel: str, usual: str, inputs: Sequence[Any]) -> Verdict | None:
+    """Return the verdict on the inputs' card, in place of the form `usual`; None: there is none."""
+    plain = [_first_member(x) for x in inputs]
+    key = key_of(op, kernel, usual, plain)
+    if key not in _known:
+        if _recording():
+            return None
+        _known[key] = read(key) or _prove_once(op, key, plain)
+    return _known[key]
+
+
+def verdicts_here() -> list[Verdict]:
+    """Return the verdicts that this process has read or found."""
+    return [one for one in _known.values() if one is not None]
+
+
+def key_of(op: Proved, kernel: str, usual: str, inputs: Sequence[Any]) -> Key:
+    """Return what a verdict on these inputs depends on."""
+    device = str(inputs[0].device)
+    return Key(
+        card=card(device),
+        versions=versions(kernel),
+        op=op.name,
+        kernel=kernel,
+        source=" ".join(source(f"{op.package}.{file}") for file in (kernel, "reference")),
+        inputs=_described(inputs),
+        usual=usual,
+        trained=torch.is_grad_enabled() and any(_trained(x) for x in inputs),
+    )
+
+
+def _trained(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.requires_grad
+
+
+def _first_member(x: Any) -> Any:
+    """Take the first member's tensor out of a population's stacked ones."""
+    functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
+    while isinstance(x, Tensor) and functorch.is_functorch_wrapped_tensor(x):
+        place, inner = functorch.maybe_get_bdim(x), functorch.get_unwrapped(x)
+        x = inner.select(place, 0) if place >= 0 else inner
+    return x
+
+
+def _recording() -> bool:
+    """Whether this call is traced or recorded: then nothing may be copied, and torch's form is as good."""
+    capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+    return torch.compiler.is_compiling() or capturing
+
+
+def _described(inputs: Sequence[Any]) -> str:
+    """Name the dtype and last dimension of each tensor; autocast, where it is on."""
+    tensors = [x for x in inputs if isinstance(x, Tensor)]
+    words = [f"{_word(x.dtype)}:{x.shape[-1] if x.ndim > 1 else ''}" for x in tensors]
+    dtype = _autocast(inputs)
+    return " ".join([*words, f"autocast:{_word(dtype)}"] if dtype else words)
+
+
+def _autocast(inputs: Sequence[Any]) -> torch.dtype | None:
+    device = inputs[0].device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+
+
+def _word(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+@functools.cache
+def card(device: str) -> str:
+    """Return the card's name and compute capability."""
+    if not device.startswith("cuda"):
+        return device
+    major, minor = torch.cuda.get_device_capability(device)
+    return f"{torch.cuda.get_device_name(device)} sm_{major}{minor}"
+
+
+@functools.cache
+def versions(kernel: str) -> str:
+    """Return the versions of torch, of Triton, and of the package whose kernel it is."""
+    found = {"torch": torch.__version__, "triton": _version("triton")}
+    if kernel in MODULES:
+        found[kernel] = _version(MODULES[kernel])
+    return " ".join(f"{name}={version}" for name, version in found.items())
+
+
+def _version(module: str) -> str:
+    names = importlib.metadata.packages_distributions().get(module, [])
+    return importlib.metadata.version(names[0]) if names else "none"
+
+
+@functools.cache
+def source(module: str) -> str:
+    """Return a hash of a module of ours and of all of ours that it imports, however deep."""
+    seen: dict[str, bytes] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        path = ROOT.joinpath(*name.split(".")).with_suffix(".py")  # not a package's __init__, which calls
+        if name not in seen and name not in CHOOSING and path.is_file():
+            seen[name] = path.read_bytes()
+            waiting += _imports(seen[name])
+    return hashlib.sha256(repr(sorted(seen.items())).encode()).hexdigest()[:16]
+
+
+def _imports(text: bytes) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("zoo.") and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+# prove ------------------------------------------------------------------------------------------------------
+
+
+def _prove_once(op: Proved, key: Key, inputs: Sequence[Any]) -> Verdict | None:
+    """Prove in one process of the machine; the others wait for it and read."""
+    with _in_turn() as ours:
+        return (read(key) or prove(op, key, inputs)) if ours else None
+
+
+@contextmanager
+def _in_turn() -> Iterator[bool]:
+    """Hold the machine's lock: what is timed at once on one card is timed wrongly.  False: this process is to
+    end.  Where no file can be locked, all prove."""
+    try:
+        make_private(cache_folder("verdicts"))
+        file = (cache_folder("verdicts") / "lock").open("a")
+    except OSError:
+        yield True
+        return
+    with file:
+        yield _locked(file.fileno())
+
+
+def _locked(file: int) -> bool:
+    while not interrupts.told():
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(LOOK_S)
+        except OSError:  # a file system without locks
+            return True
+        else:
+            return True
+    return False
+
+
+def prove(op: Proved, key: Key, inputs: Sequence[Any], limit: int = LIMIT_S) -> Verdict | None:
+    """Compare the kernel with its definition now, and store the verdict; None: it cannot be tried."""
+    answer = _answer(op, key, inputs, limit)
+    if not answer.end:
+        _say(f"{key.op}: {key.kernel} cannot be tried on {key.card}: {answer.why}")
+        return None
+    sizes = " ".join("x".join(map(str, x.shape)) for x in inputs if isinstance(x, Tensor))
+    found = Verdict(key, answer, sizes, datetime.now(UTC).isoformat(timespec="seconds"))
+    _say(f"{key.op}: {key.kernel} on {key.card} is {found}")
+    try:
+        write(found)
+    except OSError as error:
+        _say_not_stored(error.strerror or one_line(error))
+    return found
+
+
+def _answer(op: Proved, key: Key, inputs: Sequence[Any], limit: int) -> Answer:
+    given = [
+        x.detach().requires_grad_(key.trained and x.requires_grad) if isinstance(x, Tensor) else x
+        for x in inputs
+    ]
+    with tempfile.TemporaryDirectory(prefix="zoo-proof-") as name:
+        request, answer, log = (Path(name) / file for file in ("request.pt", "answer.json", "log.txt"))
+        torch.save(Request(op.package, key.kernel, key.usual, given, _autocast(inputs), limit), request)
+        words = [sys.executable, "-m", "zoo.kernels.common.proof", str(request), str(answer)]
+        code = _exit_code(words, log, limit)
+        if answer.exists():
+            return Answer(**json.loads(answer.read_text()))
+        return _answer_of_dead(code, log, limit)
+
+
+def _exit_code(words: list[str], log: Path, limit: int) -> int | None:
+    """Run a process that Ctrl-C does not reach; None: it was stopped, because this process is to end."""
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            words, stdout=file, stderr=file, stdin=subprocess.DEVNULL, start_new_session=True
+        )
+        until = time.monotonic() + limit + START_S
+        try:
+            while time.monotonic() < until:
+                if interrupts.told():
+                    return None
+                with suppress(subprocess.TimeoutExpired):
+                    return process.wait(LOOK_S)
+            return -signal.SIGALRM
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _answer_of_dead(code: int | None, log: Path, limit: int) -> Answer:
+    """Say what a process without an answer tells of its kernel."""
+    if code is None or -code in NOT_ITS_OWN:
+        return Answer("", "the proof was stopped")
+    if code == -signal.SIGALRM:
+        return Answer("hangs", f"no end after {limit} s")
+    last = (log.read_text(errors="replace").strip().splitlines() or [""])[-1][:200]
+    if code > 0:  # Python's own end: before the kernel ran, or the card was lost with it
+        return Answer("crashes" if "CUDA error" in last else "", last)
+    return Answer("crashes", f"{signal.Signals(-code).name} {last}".strip())
+
+
+@functools.cache
+def _say_not_stored(why: str) -> None:
+    """Say once a process that no verdict lasts."""
+    _say(
+        f"verdicts on kernels cannot be stored ({why}), and each process finds its own: "
+        "name a folder that you alone can write with XDG_CACHE_HOME."
+    )
+
+
+def _say(text: str) -> None:
+    print(f"zoo: {visible(text)}", file=sys.stderr, flush=True)
+
+
+# remember ---------------------------------------------------------------------------------------------------
+
+
+def read(key: Key) -> Verdict | None:
+    """Return this user's verdict of that key; None: there is none that can be trusted."""
+    try:
+        make_private(cache_folder("verdicts"))
+        found = _checked(Verdict, _parsed(read_file(key.path, MOST_BYTES, private=True)))
+    except (OSError, ValueError):
+        return None
+    return found if found.key == key else None
+
+
+def write(verdict: Verdict) -> None:
+    """Store a verdict in one move: a reader meets all of it or nothing.  OSError: it cannot be written."""
+    path = verdict.key.path
+    make_private(path.parent)
+    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
+    try:
+        part.write_text(json.dumps(asdict(verdict), indent=1) + "\n")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def all_stored() -> list[Verdict]:
+    """Return all of this user's verdicts that can be read."""
+    found = []
+    with suppress(OSError):
+        make_private(cache_folder("verdicts"))
+        for path in cache_folder("verdicts").glob("*.json"):
+            with suppress(OSError, ValueError):
+                found.append(_checked(Verdict, _parsed(read_file(path, MOST_BYTES, private=True))))
+    return sorted(found, key=lambda one: (one.key.op, one.key.kernel, one.when))
+
+
+def read_list(path: Path) -> list[Verdict]:
+    """Return the verdicts that a file from elsewhere holds; ValueError: it holds none."""
+    try:
+        found = all_visible(_parsed(read_file(path, MOST_BYTES)))
+        if not isinstance(found, list):
+            raise ValueError("it must be a list of verdicts")
+        return [_checked(Verdict, one) for one in found]
+    except (OSError, ValueError) as error:
+        raise ValueError(f"--verdicts (={visible(str(path))}) cannot be read: {one_line(error)}.") from None
+
+
+def write_list(path: Path, verdicts: Iterable[Verdict]) -> None:
+    """Write verdicts to a file that `read_list` reads."""
+    path.write_text(json.dumps([asdict(verdict) for verdict in verdicts], indent=1) + "\n")
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _checked(kind: type, found: Any) -> Any:
+    """Make a dataclass of a dict that has its fields, each of its type; ValueError: it is none."""
+    hints, name = get_type_hints(kind), kind.__name__.lower()
+    if not isinstance(found, dict) or found.keys() != hints.keys():
+        raise ValueError(f"{name} has the fields {', '.join(hints)}")
+    values = {
+        word: _checked(hint, found[word]) if hint in (Key, Answer) else found[word]
+        for word, hint in hints.items()
+    }
+    for word, hint in hints.items():
+        value = values[word]
+        if not isinstance(value, hint) or (word.endswith("seconds") and value is not None and not value > 0):
+            raise ValueError(f"{word} of a verdict is {str(value)[:40]!r}")
+    if kind is Answer and values["end"] not in ENDS:
+        raise ValueError(f"a verdict ends in one of {', '.join(ENDS)}")
+    return kind(**values)

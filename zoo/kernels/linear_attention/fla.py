@@ -1,0 +1,61 @@
+"""Linear attention by flash-linear-attention's chunks; the denominator, a sum over the past, by torch.
+
+Their tensors are [B T H C], their queries are scaled unless told otherwise, and states are in float32.
+Their own denominator has another eps, and is summed in the dtype of the keys.
+"""
+
+# pyright: reportMissingImports=false, reportCallIssue=false, reportArgumentType=false
+# the package need not be installed, and wraps its functions in untyped ones
+
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.common.packages import lifted, off_device, too_wide
+from zoo.kernels.common.precision import narrowest
+
+
+def linear_attention_fla(
+    phi_q: Float[Tensor, "B H T F"],
+    phi_k: Float[Tensor, "B H T F"],
+    v: Float[Tensor, "B H T V"],
+    eps: float | None,
+    kv: Float[Tensor, "B H F V"] | None = None,
+    z: Float[Tensor, "B H F"] | None = None,
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"] | None]:
+    """Compute what `linear_attention_reference` computes."""
+    y, last = _lifted(*narrowest(phi_q, phi_k, v), kv)
+    if eps is None:
+        return y, last, None
+    before = phi_k.new_zeros(()) if z is None else z[..., None, :]
+    sums = phi_k.float().cumsum(-2) + before.float()
+    total = (phi_q.float() * sums).sum(-1, keepdim=True) + eps
+    return (y / total).to(y.dtype), last, sums[..., -1, :].clone()
+
+
+def unfit(
+    phi_q: Tensor,
+    phi_k: Tensor,
+    v: Tensor,
+    eps: float | None,
+    kv: Tensor | None = None,
+    z: Tensor | None = None,
+) -> str | None:
+    """Return why these inputs cannot go through the kernel, or None where they can."""
+    del eps, kv, z
+    return too_wide("fla", phi_q, phi_k, v) or off_device("fla", phi_q)
+
+
+def _attention(q: Tensor, k: Tensor, v: Tensor, kv: Tensor | None) -> tuple[Tensor, Tensor]:
+    from fla.ops.linear_attn import chunk_linear_attn
+
+    by_time = [x.transpose(1, 2).contiguous() for x in (q, k, v)]
+    start = None if kv is None else kv.float().contiguous()
+    y, last = chunk_linear_attn(
+        *by_time, scale=1.0, initial_state=start, output_final_state=True, normalize=False
+    )
+    return y.transpose(1, 2), last
+
+
+_lifted = lifted(
+    "linear_attention_fla(Tensor q, Tensor k, Tensor v, Tensor? kv) -> (Tensor, Tensor)", _attention
+)

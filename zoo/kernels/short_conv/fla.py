@@ -1,0 +1,42 @@
+"""The short convolution by flash-linear-attention: taps in the order of time, and a state of K tokens.
+
+Only the last K - 1 tokens of their state are read.  They sum in float32, and y has the dtype of x.
+"""
+
+# pyright: reportMissingImports=false, reportCallIssue=false, reportArgumentType=false
+# the package need not be installed, and wraps its functions in untyped ones
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from zoo.kernels.common.packages import lifted_by_channel, off_device, too_wide
+
+
+def short_conv_fla(
+    x: Float[Tensor, "B T C"],
+    weight: Float[Tensor, "K C"],
+    bias: Float[Tensor, "C"] | None = None,
+    tail: Float[Tensor, "B K-1 C"] | None = None,
+) -> Float[Tensor, "B T C"]:
+    """Compute what `short_conv_reference` computes; y has the dtype of x."""
+    return _lifted(x, weight, bias, tail)
+
+
+def unfit(x: Tensor, weight: Tensor, bias: Tensor | None = None, tail: Tensor | None = None) -> str | None:
+    """Return why these inputs cannot go through the kernel, or None where they can."""
+    given = [s for s in (x, weight, bias, tail) if s is not None]
+    return too_wide("fla", *given) or off_device("fla", x)
+
+
+def _conv(x: Tensor, weight: Tensor, bias: Tensor | None, tail: Tensor | None) -> Tensor:
+    from fla.modules.convolution import causal_conv1d
+
+    taps = weight.flip(0).T.contiguous()
+    state = None if tail is None else F.pad(tail.to(x.dtype).transpose(1, 2), (1, 0)).contiguous()
+    return causal_conv1d(x.contiguous(), taps, bias, initial_state=state)[0]
+
+
+_lifted = lifted_by_channel(
+    "short_conv_fla(Tensor x, Tensor weight, Tensor? bias, Tensor? tail) -> Tensor", _conv
+)

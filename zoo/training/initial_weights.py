@@ -1,0 +1,127 @@
+"""A cell that begins with the final weights of another (`start`), found, compared and put in.
+
+Every tensor of the other must have its place, of the same name and shape.  What a swapped mixer has beyond
+them (a gate, a landmark) begins fresh, and is named in the record.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from zoo.adaptation.recipe import Trainable, adapt
+from zoo.config.cell import Cell
+from zoo.evaluation.trained import record_of
+from zoo.model import fresh_outline, outline
+from zoo.results import store, weights
+from zoo.results.home import shown
+
+MIXER = "mixer"  # blocks.N.mixer: the part of a model that may be another than the start's
+MOST_NAMED = 3
+STARTLESS = "adapts weights that are trained: give start=RUN, a finished cell's folder."
+
+
+def refusal(cell: Cell) -> str | None:
+    """Return why the cell cannot begin as `start` says, in one line; None: it can.  No weight is made."""
+    if cell.start is None:
+        return f"adaptation={cell.choices['adaptation']} {STARTLESS}" if cell.adaptation else None
+    try:
+        fresh = _fresh(_expected(cell), outline(cell), cell)
+        if cell.adaptation:
+            adapted(cell, fresh)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def adapted(cell: Cell, fresh: Collection[str] = ()) -> Trainable:
+    """Count what would train.  No weight is made."""
+    assert cell.adaptation is not None
+    model = fresh_outline(cell)
+    with torch.device("meta"):
+        return adapt(model, cell.adaptation, cell.seed, fresh)
+
+
+def load(cell: Cell, model: nn.Module) -> list[str]:
+    """Put the weights of `start` into the model; return the names of the tensors that begin fresh.
+
+    ValueError, one line: there are none.  That they fit has been asked before anything trained (`refusal`).
+    """
+    digest = record_of(cell.start_place).get("weights")
+    trained = weights.read(cell.start_place, digest)
+    tensors = _tensors(model)
+    with torch.no_grad():
+        for name in tensors.keys() & trained.keys():
+            tensors[name].copy_(trained[name])
+    return [name for name in tensors if name not in trained]
+
+
+def _expected(cell: Cell) -> Mapping[str, Tensor]:
+    """Return the tensors that it will find; those of a start still to be trained are on the meta device."""
+    if cell.parent is not None and not store.is_done(cell.parent.folder):
+        return _tensors(outline(cell.parent))
+    return _read(cell.start_place.absolute(), _record(cell).get("weights"))
+
+
+@lru_cache(maxsize=4)
+def _read(place: Path, digest: str | None) -> Mapping[str, Tensor]:
+    """Read the weights of a start once: many cells of a sweep begin with the same."""
+    return _learned(weights.read(place, digest))
+
+
+def _record(cell: Cell) -> dict[str, Any]:
+    place = cell.start_place
+    if not place.is_dir():
+        raise ValueError(
+            f"start (={cell.config['start']}) is no folder at {shown(place)}: give that of a finished cell."
+        )
+    record = record_of(place)
+    store.read(place)  # a folder of another name would put that name into this cell's
+    return record
+
+
+def _fresh(found: Mapping[str, Tensor], model: nn.Module, cell: Cell) -> list[str]:
+    """The model's tensors that are not among those found.  ValueError, one line: these do not fit."""
+    own = _tensors(model)
+    wrong = [
+        f"{name} is {weights.size_of(found[name])} there and {weights.size_of(own[name])} here"
+        for name in own
+        if name in found and found[name].shape != own[name].shape
+    ]
+    wrong += [
+        f"{name} {weights.size_of(found[name])} has no place in it"
+        for name in sorted(found)
+        if name not in own
+    ]
+    fresh = [name for name in own if name not in found]
+    parts = {part for name in found if (part := _mixer_of(name))}
+    wrong += [
+        f"{name} {weights.size_of(own[name])} is not there" for name in fresh if _mixer_of(name) not in parts
+    ]
+    if wrong:
+        raise ValueError(f"start ({cell.start}) does not fit {cell.mixer}: {_some(wrong)}.")
+    return fresh
+
+
+def _tensors(model: nn.Module) -> dict[str, Tensor]:
+    return _learned(weights.distinct(model))
+
+
+def _learned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Leave out what modules count in training."""
+    return {name: tensor for name, tensor in tensors.items() if not name.endswith("_extra_state")}
+
+
+def _mixer_of(name: str) -> str:
+    """ "blocks.1.mixer" of a tensor in it; "" of any other."""
+    part, inside, _ = name.partition(f".{MIXER}.")
+    return part if inside else ""
+
+
+def _some(lines: Iterable[str]) -> str:
+    every = list(lines)
+    more = f"; and {len(every) - MOST_NAMED} more" if len(every) > MOST_NAMED else ""
+    return "; ".join(every[:MOST_NAMED]) + more

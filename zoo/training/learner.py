@@ -1,0 +1,306 @@
+"""Training as Lightning sees it: steps, evaluations, checkpoints, and ends where nothing is lost.
+
+Where cells stand (`zoo.training.train_state.Position`) is ours, not Lightning's: a resumed cell is a fresh
+fit over the batches that remain, so nothing depends on how a Lightning version restores its loops.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import pytorch_lightning as pl
+import torch
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+from torch import Tensor
+
+from zoo import interrupts
+from zoo.kernels.choice import Choice
+from zoo.kernels.linear_cross_entropy import answer_scores
+from zoo.model import SequenceModel
+from zoo.tasks.base import Batch
+from zoo.training.conclusion import conclude
+from zoo.training.runs import Item, Run, Runs, stacked
+from zoo.training.train_state import State
+
+DOING = {"valid": "validating", "test": "testing"}
+
+
+class AllEnded(Exception):
+    """No cell has a step left."""
+
+
+class Step(Protocol):
+    """How steps are taken: on the model of one cell, or on those of a population as one."""
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer:
+        """The optimizer of all members; first asked for when the model is on its device."""
+        ...
+
+    @property
+    def computing(self) -> SequenceModel:
+        """The model that is put into training or evaluation."""
+        ...
+
+    @property
+    def form(self) -> str:
+        """How the steps are taken, for the record; see zoo.training.step."""
+        ...
+
+    def __call__(self, batch: Batch, seeds: Sequence[int], rates: Sequence[float]) -> Tensor:
+        """Take one step; return the losses on the device, [P] or of one cell.
+
+        batch: fields stacked [P B ...], or [B ...] of one that all share.  seeds, rates: each member's.
+        """
+        ...
+
+    def answer_states(self, batch: Batch) -> Sequence[Tensor]:
+        """Return the last hidden states [B * A, D] of each member, where answers are asked for."""
+        ...
+
+    def states(self, member: int, rate: float) -> tuple[State, State | None]:
+        """Return the states of a member's model and optimizer as it would have them alone after a step at
+        `rate`."""
+        ...
+
+    def freeze(self, member: int) -> None:
+        """Let no further step move the member."""
+        ...
+
+    def overwrite(self, member: int, like: int) -> None:
+        """Give a member that has diverged the weights of another: its own no longer matter."""
+        ...
+
+
+class Learner(pl.LightningModule):
+    """What trains: takes steps, evaluates and saves, and keeps the books (`runs`) of it.
+
+    It saves as often as the cell's trainer says, at every epoch's end, and on Ctrl-C and SIGTERM, which end
+    the work at the next step of training, batch of an evaluation or end of an epoch.
+    choice: the note of which implementations of the ops run.
+    """
+
+    def __init__(self, runs: Runs, step: Step, choice: Choice) -> None:
+        super().__init__()
+        self.automatic_optimization = False  # the whole step is ours
+        self.runs, self.step, self.pace = runs, step, runs.first.cell.trainer
+        if len(runs.members) == 1:  # Lightning must not move a population's: they are rows of one tensor
+            self.model = step.computing
+        for run in runs.at_work():  # what ran before the checkpoint has run too
+            for op, names in run.position.kernels.items():
+                choice.ran.setdefault(op, set()).update(names.split("+"))
+        self.ran = choice.record
+        self.lightning = _lightning(runs.first)
+        self._saved, self._stepped = time.monotonic(), False
+
+    @property
+    def form(self) -> str | None:
+        """How steps are taken, for the record; None: none was."""
+        return self.step.form if self._stepped else None
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return self.step.optimizer
+
+    # steps -------------------------------------------------------------------------------------------------
+
+    def training_step(self, item: Item, index: int) -> Tensor:
+        del index
+        segment, batch = item[0], stacked(item[1])
+        self._stepped, step = True, self.runs.first.position.step
+        seeds = [run.seed_at(step) for run in self.runs.members]
+        rates = [run.lr_at(step) for run in self.runs.members]
+        losses = self.step(batch, seeds, rates)
+        self.runs.record_step(step + 1, segment, batch.answers, losses)
+        self._finish_members()
+        # what `trainer.global_step` reads; Lightning counts steps of optimizers that it has wrapped
+        self.trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress.total.completed = step + 1
+        return losses
+
+    def on_train_batch_end(self, outputs: Any, batch: Item, batch_idx: int) -> None:
+        del outputs, batch_idx
+        self.runs.count_step(batch[1][0].inputs.shape[0])
+        self._finish_members()
+        self.runs.count_time(training=True)
+        self.runs.report_progress("training")
+        if self._due():
+            self.save()
+        interrupts.check()
+
+    def _due(self) -> bool:
+        if interrupts.told() or time.monotonic() - self._saved >= self.pace.checkpoint_seconds:
+            return True
+        first = self.runs.first
+        return first.position.step % self.pace.checkpoint_every == 0 and not first.ends_epoch
+
+    def save(self) -> None:
+        """Write a checkpoint of each cell at work."""
+        self.runs.read_losses()
+        self._finish_members()
+        self.runs.count_time()
+        with interrupts.after():
+            for member in self.runs.active:
+                run = self.runs.members[member]
+                states = self.step.states(member, run.lr_at(run.position.step - 1))
+                run.save(*states, self.ran(), self.form)
+        self._saved = time.monotonic()
+
+    def _finish_members(self) -> None:
+        """Finish with the members that have ended.  AllEnded: there is no other."""
+        ended, self.runs.ended = self.runs.ended, []
+        diverged = [member for member in ended if self.runs.members[member].diverged is not None]
+        for member in ended:
+            self.step.freeze(member)
+        for member in diverged:
+            conclude(self.runs.members[member], self.ran(), self.form)
+        if not self.runs.active:
+            raise AllEnded
+        for member in diverged:
+            self.step.overwrite(member, like=self.runs.active[0])
+
+    def conclude(self) -> None:
+        """Give every cell that was tested its outcome."""
+        ran = self.ran()  # before the first outcome measures decoding, which is not training
+        for member in self.runs.sound:
+            conclude(self.runs.members[member], ran, self.form)
+
+    # epochs and evaluations --------------------------------------------------------------------------------
+
+    def on_train_start(self) -> None:
+        interrupts.listen()
+
+    def on_validation_start(self) -> None:
+        interrupts.listen()
+
+    def on_test_start(self) -> None:
+        interrupts.listen()
+
+    def on_train_epoch_start(self) -> None:
+        self.step.computing.train()
+        self.runs.count_time()
+
+    def on_train_epoch_end(self) -> None:
+        self.save()
+        self.runs.report_progress("training", now=True)
+        self.runs.end_epoch()
+        self._finish_members()
+        interrupts.check()
+
+    def on_validation_epoch_start(self) -> None:
+        if not self.runs.first.position.to_validate:
+            return
+        self.step.computing.eval()
+        self.runs.begin_evaluation()
+
+    def on_validation_epoch_end(self) -> None:
+        if not self.runs.first.position.to_validate:
+            return
+        self.step.computing.train()
+        self.runs.end_validation()
+        self._finish_members()
+        if self.pace.callbacks:
+            self.log_dict(self.runs.first.monitored(), logger=False)
+
+    def on_test_epoch_start(self) -> None:
+        self.step.computing.eval()
+        self.runs.begin_evaluation()
+
+    def on_test_epoch_end(self) -> None:
+        self.runs.end_test()
+
+    def validation_step(self, item: Item, index: int) -> None:
+        del index
+        if interrupts.told():
+            self.save()
+            interrupts.check()
+        self._evaluate("valid", item)
+
+    def test_step(self, item: Item, index: int) -> None:
+        del index
+        interrupts.check()  # what the test needs lies in the last checkpoint
+        self._evaluate("test", item)
+
+    def _evaluate(self, split: str, item: Item) -> None:
+        """Score a batch: states of all members at once, the head one by one, for the logits of one fit into
+        memory, and those of all may not."""
+        segment, batches = item
+        states = self.step.answer_states(stacked(batches))
+        for member in self.runs.active:
+            batch = batches[member % len(batches)]
+            weight = self.runs.members[member].model.head_weight.to(states[member].device)
+            scores = answer_scores(states[member], weight, batch.answers.flatten())
+            self.runs.count_answers(split, segment, member, batch, *scores)
+        self.runs.report_progress(DOING[split])
+
+
+class Batches:
+    """What Lightning iterates over: the function is asked for batches each time."""
+
+    def __init__(self, batches: Callable[[], Iterable[Any]]) -> None:
+        self.batches = batches
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.batches())
+
+
+def fit(learner: Learner) -> None:
+    """Train and validate, from the validation of the last epoch on if that was cut off.
+
+    Lightning counts the epochs of this fit, not of the cell: it asks after each, and is given nothing where
+    none is due.
+    """
+    runs, lightning = learner.runs, learner.lightning
+    valid = Batches(lambda: runs.evaluated("valid") if runs.first.position.to_validate else ())
+    try:
+        with _stoppable():
+            if runs.first.position.to_validate:
+                lightning.validate(learner, valid, verbose=False)
+                learner.on_train_epoch_end()
+            if runs.first.steps_left:
+                lightning.fit(learner, Batches(runs.batches), valid)
+            if lightning.should_stop:  # a callback's wish
+                runs.stop_early()
+                learner.save()
+    except AllEnded:
+        learner.lightning = _lightning(runs.members[0])  # one that has raised is not used again
+
+
+def test(learner: Learner) -> None:
+    """Test the cells that have not diverged."""
+    runs = learner.runs
+    runs.begin_test()
+    if runs.sound:
+        with _stoppable():
+            learner.lightning.test(learner, Batches(lambda: runs.evaluated("test")), verbose=False)
+    runs.count_time()
+
+
+def _lightning(run: Run) -> pl.Trainer:
+    """Make Lightning's trainer for the epochs that are left, without its checkpoints and displays."""
+    trainer = run.cell.trainer
+    return pl.Trainer(
+        accelerator=trainer.accelerator,
+        devices=1,
+        precision=trainer.layers,
+        max_epochs=run.cell.optim.max_epochs - run.epochs,
+        logger=run.loggers or False,
+        callbacks=[*run.callbacks],
+        default_root_dir=run.folder,
+        plugins=[LightningEnvironment()],  # one library requeues on a cluster, and it is not this one
+        num_sanity_val_steps=0,
+        enable_checkpointing=False,
+        enable_model_summary=False,
+        enable_progress_bar=False,
+        inference_mode=False,  # a mixer may keep what it made in evaluation for training
+    )
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Keep Lightning from answering a KeyboardInterrupt with sys.exit(1), and a SIGTERM with sys.exit()."""
+    with interrupts.attended(), interrupts.later():
+        try:
+            yield
+        except SystemExit:
+            interrupts.check()
+            raise
