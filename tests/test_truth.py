@@ -3,7 +3,6 @@
 import json
 import shutil
 import sys
-from multiprocessing import Pipe
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -16,9 +15,10 @@ from tests.command import SMALL, Zoo
 from tests.training.tiny import tiny
 from zoo.config.cell import Cell
 from zoo.config.compose import composer
-from zoo.launch import process_pool, rerun
-from zoo.launch.grouping import Group, singles
-from zoo.launch.preflight import check_models
+from zoo.launch import rerun
+from zoo.launch.grouping import Group
+from zoo.launch.run_cell import CellFailed, run_cell
+from zoo.launch.run_population import run_population
 from zoo.launch.sweep import run_sweep
 from zoo.mixers.base import Mixer
 from zoo.model import SequenceModel, build_model
@@ -27,6 +27,7 @@ from zoo.results.checked import parse
 from zoo.results.store import error, is_done
 from zoo.state import StateSize
 from zoo.training import truth
+from zoo.training.build import build
 
 ONE = (*SMALL, "max_examples=8", "optim.max_epochs=1", "optim.batch_size=8", "mixer=mine")
 CODE = """
@@ -81,10 +82,10 @@ def model_with(mixer: Mixer, layer: int = 1) -> SequenceModel:
 
 @pytest.mark.parametrize("extra", [1, -1])
 def test_a_wrong_size_is_named(extra: int):
-    truth.check_claims(model_with(Lying()), 8, 64)
-    truth.check_claims(model_with(Lying(extra)), 8, 20)  # still right there
+    truth.check_model(model_with(Lying()), 8, 64)
+    truth.check_model(model_with(Lying(extra)), 8, 20)  # still right there
     with pytest.raises(ValueError) as wrong:
-        truth.check_claims(model_with(Lying(extra)), 8, 64)
+        truth.check_model(model_with(Lying(extra)), 8, 64)
     said = "Lying (layer 1) holds 48 scalars after 22 tokens, and its state_size says "
     assert str(wrong.value) == f"{said}{48 + extra}: mend state_size(22).resident."
 
@@ -95,9 +96,9 @@ def test_who_sees_the_future_is_named(ahead: int, weight: float):
     with pytest.raises(
         ValueError, match=r"^Lying \(layer 0\) says causal=True, and .* set causal=False on it"
     ):
-        truth.check_claims(model_with(lying, layer=0), 8, 16)
+        truth.check_model(model_with(lying, layer=0), 8, 16)
     lying.causal = False
-    truth.check_claims(model_with(lying, layer=0), 8, 16)
+    truth.check_model(model_with(lying, layer=0), 8, 16)
 
 
 def test_nothing_is_moved_by_looking():
@@ -108,7 +109,7 @@ def test_nothing_is_moved_by_looking():
     model, before = build_model(cell), torch.get_rng_state()
     weights = {name: value.clone() for name, value in model.state_dict().items()}
     with kernels("auto") as choice:
-        truth.check_claims(model, 8, 64)
+        truth.check_model(model, 8, 64)
     assert choice.ran == {} and torch.equal(torch.get_rng_state(), before)
     assert all(part.training for part in model.modules())
     after = model.state_dict()
@@ -120,24 +121,16 @@ def test_a_cell_of_a_liar_never_begins(tmp_path: Path, monkeypatch: pytest.Monke
     cell = tiny()
     kind = type(build_model(cell).mixers[-1])
     monkeypatch.setattr(kind, "state_size", lambda self, seq_len: StateSize(None, 7, 7))
-    with pytest.raises(truth.Untrue, match=rf"^{kind.__name__} .* state_size says 7: mend"):
-        check_models([cell])
-    (group,), (mine, theirs) = singles(Group((cell,)), ""), Pipe()
-    cell.folder.mkdir(parents=True)
-    process_pool._run(group, theirs, {})
-    assert "state_size says 7: mend" in error(cell.folder) and not mine.poll()
-    assert {path.name for path in cell.folder.iterdir()} == {"error.txt"}
-    (cell.folder / "last.ckpt").touch()  # it has been looked at, and has begun
-    check_models([cell])
-
-
-def test_what_a_mixer_raises_is_left_to_its_cell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """Where its traceback is kept."""
-    monkeypatch.chdir(tmp_path)
-    cell = tiny()
-    for raised in (RuntimeError("no"), ValueError("no"), SystemExit(0)):
-        monkeypatch.setattr(type(build_model(cell).mixers[-1]), "extend", Mock(side_effect=raised))
-        check_models([cell])
+    with pytest.raises(CellFailed, match=rf"^ValueError: {kind.__name__} .* state_size says 7: mend"):
+        run_cell(cell, Mock())
+    assert {path.name for path in cell.folder.iterdir()} == {"config.yaml", "env.json", "error.txt"}
+    assert "state_size says 7: mend" in error(cell.folder)
+    both = (cell, tiny(seed=1))
+    apart = run_population(Group(both), Mock())
+    assert apart and "state_size says 7: mend" in apart.why
+    run = build(cell, tmp_path)
+    run.position.step = 1  # it has been looked at, and has begun
+    truth.check_run(run)
 
 
 @pytest.fixture

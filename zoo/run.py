@@ -23,7 +23,7 @@ from zoo.config.help import help_text
 from zoo.config.paths import CONF
 from zoo.launch import rerun
 from zoo.launch.display import CellDisplay
-from zoo.launch.preflight import Validator, check_models
+from zoo.launch.preflight import Validator
 from zoo.launch.run_cell import CellFailed, run_cell
 from zoo.launch.sweep import SweepFailed, checked
 from zoo.results import store
@@ -103,7 +103,6 @@ def run_one(composer: Composer, overrides: list[str]) -> None:
     for cell in lineage:
         if wrong := checked(cell, validator):
             raise ValueError("\n".join(wrong))
-    check_models(lineage)
     for cell in lineage:
         if cell is lineage[-1] or not store.is_done(cell.place):
             _run_checked(cell)

@@ -11,7 +11,7 @@ from tests.command import ROOT
 from tests.training.tiny import scores, tiny
 from zoo.kernels.choice import Op, check_served, contradiction, kernels, lacking, ops, unserved
 from zoo.kernels.short_conv import native
-from zoo.launch.preflight import Validator, check_models
+from zoo.launch.preflight import Validator
 from zoo.launch.sweep import checked
 from zoo.training.train import train
 
@@ -119,7 +119,7 @@ def test_a_model_without_a_single_such_op_is_refused_before_any_step(
     says = r"kernels \(=triton\) cannot be had: fft_conv has reference, fft.  Use kernels=auto"
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=says):
-        check_models([tiny(mixer="long_conv", kernels="triton")])
+        train(tiny(mixer="long_conv", kernels="triton"), tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,15 @@
 """A cell checked before anything trains: every name, type and range, each mistake in one line."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from zoo import interrupts
 from zoo.checks import one_line, unknown
 from zoo.config import about, arguments
 from zoo.config.bounds import out_of_bounds
 from zoo.config.cell import Cell
 from zoo.config.words import GROUPS
 from zoo.kernels.choice import Kernels, contradiction
-from zoo.results import store
 from zoo.results.outcome import reason
 from zoo.tasks.all_tokens import Loss
 
@@ -23,24 +21,6 @@ TOP = {
 }
 OPTIONAL = ("start", "adaptation")  # keys that a cell has only where they say something
 POSITIVE = ("d_model", "n_layers", "lr", "population")
-
-
-def check_models(cells: Iterable[Cell]) -> None:
-    """Run the model of each cell that has not begun to train on a few tokens, once a point.
-
-    For the process that trains them: whatever a mixer does, it ends no other.  Untrue: a model is not what
-    it says.  What else is raised, the cell will raise again, where its traceback is kept.
-    """
-    from zoo.training.truth import Untrue, check_model  # torch: seconds
-
-    new = [c for c in cells if not (store.is_done(c.folder) or (c.folder / "last.ckpt").exists())]
-    for cell in {cell.point: cell for cell in new}.values():
-        try:
-            check_model(cell)
-        except Untrue:
-            raise
-        except (Exception, SystemExit):
-            interrupts.check()  # some library's answer to an interrupt
 
 
 class Validator:

@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -20,7 +19,6 @@ from zoo.config.cell import Cell
 from zoo.interrupts import Terminated
 from zoo.launch import cards
 from zoo.launch.grouping import Apart, Group, Together, groups, left, singles
-from zoo.launch.preflight import check_models
 from zoo.launch.run_cell import CellFailed, run_cell
 from zoo.results import lease, store
 from zoo.results.atomic import DiskFull, room
@@ -265,12 +263,6 @@ def _work(group: Group, pipe: Connection, here: dict[str, Any], card: str | None
 
 
 def _run(group: Group, pipe: Connection, here: dict[str, Any]) -> None:
-    try:
-        check_models(group.cells)
-    except ValueError:  # of one cell, and so of all: they differ in lr, weight decay and seed alone
-        for cell in group.cells:
-            store.fail(cell.folder, traceback.format_exc())
-        return
     if group.alone:
         alone = {"population": {"size": 1, "why_alone": group.why_alone}} if group.why_alone else {}
         run_cell(group.cells[0], lambda progress: pipe.send((0, progress)), here | alone)

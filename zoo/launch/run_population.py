@@ -72,6 +72,7 @@ def _train(group: Group, tell: Tell, here: dict[str, Any]) -> Apart | None:
     from zoo.training.population.trial import check_lifts
     from zoo.training.process import prepare
     from zoo.training.resume import resume
+    from zoo.training.truth import check_run
 
     began, rows = time.perf_counter(), _rows(group)
     live = [row for row, cell in enumerate(rows) if cell in group.cells]
@@ -95,6 +96,7 @@ def _train(group: Group, tell: Tell, here: dict[str, Any]) -> Apart | None:
             resume(build(cell, cell.folder, report(row), finished(row))) for row, cell in enumerate(rows)
         ]
         members = [every[row] for row in live]
+        check_run(members[0])
         uneven = _uneven(members)
         if uneven:
             return uneven

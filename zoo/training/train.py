@@ -14,6 +14,7 @@ from zoo.training.process import prepare
 from zoo.training.resume import resume
 from zoo.training.runs import Runs
 from zoo.training.single_step import SingleStep
+from zoo.training.truth import check_run
 
 
 def train(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = None) -> Outcome:
@@ -27,6 +28,7 @@ def train(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
     with prepare(cell) as choice:
         run = build(cell, folder, report)
         resume(run)
+        check_run(run)
         run.callbacks = make_callbacks(cell)
         with loggers_of(cell, folder) as run.loggers:
             runs, step = Runs([run]), SingleStep(run)

@@ -12,47 +12,36 @@ import torch
 from torch import Tensor
 
 from zoo.blocks.base import Block
-from zoo.config.cell import Cell
-from zoo.instantiate import task_of
 from zoo.kernels.choice import check_served, kernels
-from zoo.model import SequenceModel, model_of
+from zoo.model import SequenceModel
 from zoo.tasks.base import SPLITS
 from zoo.tasks.batches import longest, shortest
+from zoo.training.runs import Run
 
 SHORT = 64  # tokens, at most, unless a boundary of the state lies beyond
 FAR = 130  # tokens; no boundary is looked for behind them
 TOLERANCE = 1e-3  # of the largest output: an FFT rounds what comes before with what comes after
 
 
-class Untrue(ValueError):
-    """A model is not what it says; the message says where, in one line."""
+def check_run(run: Run) -> None:
+    """Check the model of a run that is about to take its first step."""
+    if run.position.step == 0:
+        least, most = shortest(run.task, "train"), longest(run.task, *SPLITS)
+        check_model(run.model, least, most, run.cell.kernels)
 
 
 @torch.no_grad()
-def check_model(cell: Cell) -> None:
-    """Build the cell's model and run it on a few tokens.
+def check_model(model: SequenceModel, shortest: int, longest: int, asked: str = "auto") -> None:
+    """Run a copy of the model on a few tokens, and compare what it does with what it says.
 
-    Untrue: it is not what it says, or none of its ops has the implementation that `kernels` asks for here.
-    """
-    task = task_of(cell)
-    model, least = model_of(cell, task).eval(), shortest(task, "train")
-    try:
-        check_served(cell.kernels, lambda: model(torch.zeros(1, least, dtype=torch.long)))
-    except ValueError as error:
-        raise Untrue(str(error)) from None
-    check_claims(model, least, longest(task, *SPLITS))
-
-
-@torch.no_grad()
-def check_claims(model: SequenceModel, shortest: int, longest: int) -> None:
-    """Run a copy of the model on a few tokens.  Untrue: a layer keeps more or less than it says, or sees the
-    future.
-
-    shortest, longest: sequences of the task.  The model, the generators and the note of kernels stay as they
-    are.  What is not causal, and all above it, may see what it likes.
+    shortest, longest: sequences of the task.  asked: the cell's `kernels`.  The model, the generators and the
+    note of kernels stay as they are.  What is not causal, and all above it, may see what it likes.
+    ValueError, in one line: a layer keeps more or less than it says, or sees the future; or none of its ops
+    has the implementation that is asked for.
     """
     tried = copy.deepcopy(model).eval()
     with torch.random.fork_rng(devices=[]), kernels("auto"):
+        check_served(asked, lambda: tried(_tokens(tried, shortest, seed=0)))
         for seq_len in _lengths(model, shortest, longest):
             _check_memory(tried, seq_len)
         _check_order(tried, min(shortest, SHORT))
@@ -71,7 +60,7 @@ def _check_memory(model: SequenceModel, seq_len: int) -> None:
     for i, (block, kept) in enumerate(zip(_blocks(model), state.layers, strict=True)):
         said, found = block.state_size(seq_len).resident, held(kept)
         if said != found and model.mixers[i].exact_decode:
-            raise Untrue(
+            raise ValueError(
                 f"{_name(block)} (layer {i}) holds {found} scalars after {seq_len} tokens, and its "
                 f"state_size says {said}: mend state_size({seq_len}).resident."
             )
@@ -93,7 +82,7 @@ def _check_order(model: SequenceModel, seq_len: int) -> None:
     layer = _sees_future(model, seq_len, seed=0)
     if layer is None or _sees_future(model, seq_len, seed=1) is None:
         return  # a choice that flips in the last bit does not flip twice
-    raise Untrue(
+    raise ValueError(
         f"{_name(_blocks(model)[layer])} (layer {layer}) says causal=True, and its outputs change when later "
         f"inputs do, within {seq_len} tokens: mend it, or set causal=False on it."
     )
