@@ -1,12 +1,11 @@
 """`zoo COMMAND ...`, and `python -m zoo COMMAND ...`: every command of zoo and analysis by its name."""
 
 import runpy
-import signal
 import sys
-from difflib import get_close_matches
-from importlib.util import find_spec
+from typing import NoReturn
 
-from zoo.terminal import OK, USAGE, say
+from zoo.checks import unknown
+from zoo.terminal import OK, USAGE, command, say
 
 COMMANDS = {
     "run": ("zoo", "train a cell, or a sweep with -m"),
@@ -31,24 +30,20 @@ COMMANDS = {
 }
 
 
-def main() -> int:
-    """Run one command as `python -m` would; 2 where there is no such command."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `zoo --help | head`
+def main() -> NoReturn:
+    """Run one command as `python -m` would, and exit as it does; with 2 where there is no such command."""
+    command(_run)
+
+
+def _run() -> int:
     word = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if word in ("-h", "--help"):
         print(_help())
         return OK
     if word not in COMMANDS:
-        near = get_close_matches(word, COMMANDS, 1)
-        hint = f"did you mean {near[0]}?" if near else "`zoo --help` lists them."
-        return say(f"zoo has no command {word!r}: {hint}", USAGE)
-    package = COMMANDS[word][0]
-    if find_spec(package) is None:
-        return say(f"zoo {word} needs the package {package}, which is not installed.", USAGE)
+        return say(f"{unknown('command', word, COMMANDS)}  `zoo --help` lists them.", USAGE)
     sys.argv = sys.argv[1:]
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # while it imports, for seconds: see zoo.begins
-    runpy.run_module(f"{package}.{word}", run_name="__main__", alter_sys=True)
+    runpy.run_module(f"{COMMANDS[word][0]}.{word}", run_name="__main__", alter_sys=True)
     return OK
 
 
@@ -58,4 +53,4 @@ def _help() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
