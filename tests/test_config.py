@@ -153,7 +153,6 @@ def test_settings_of_the_chosen_mixer_stay_out_of_the_other_layers():
         (["sead=1"], "unknown key sead; did you mean seed?"),
         (["+extra=1"], "unknown key extra"),
         (["+mixer.windw=1"], "unknown key mixer.windw; did you mean mixer.window?"),
-        (["++optim.max_epoch=1"], "unknown key optim.max_epoch; did you mean optim.max_epochs?"),
         (["optm=zoology"], "unknown key optm; did you mean optim?"),
         (["mixer=slidng_window"], "unknown mixer slidng_window; did you mean sliding_window?"),
         (["task=mqr"], "unknown task mqr; did you mean mqar?"),

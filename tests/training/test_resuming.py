@@ -24,6 +24,7 @@ from zoo.training.train import train
 SETTINGS = {
     "stream": {"block__embed_dropout": 0.2},
     "fixed": {"task__data": "fixed", "task__order": "shuffled", "optim__warmup": 0.3},
+    "rmsprop": {"optim___target_": "torch.optim.RMSprop"},
     "zoology": {"block": "zoology", "optim__schedule_every": "epoch", "task__data": "fixed"},
 }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.config.about import about
-from zoo.config.settings import AdaptationConfig, OptimConfig, TrainerConfig, settings
+from zoo.config.settings import ADAMW, AdaptationConfig, OptimConfig, TrainerConfig, optim_settings, settings
 
 SCHEMA = 1  # raise it when the meaning of a cell changes: every run id changes with it
 # keys that say where and how to run, not what
@@ -21,7 +21,7 @@ USUAL: dict[str, dict[str, Any]] = {  # by group, "cell" for top keys, or by _ta
     "cell": {"loss": "answers"},
     "trainer": {"callbacks": []},
     "model": {"redraw": False},
-    "optim": {"check_val_every_n_epoch": 1},
+    "optim": {"check_val_every_n_epoch": 1, "_target_": ADAMW},
     "zoo.mixers.attention.Attention": {"dropout": 0.0},
     "zoo.mixers.hyena.Hyena": {"train_features": False},
 }
@@ -103,7 +103,7 @@ class Cell:
     @cached_property
     def optim(self) -> OptimConfig:
         """ValueError, one line: a setting that is unknown, missing or out of its range."""
-        return settings("optim", OptimConfig, self.config["optim"])
+        return optim_settings(self.config["optim"])
 
     @cached_property
     def trainer(self) -> TrainerConfig:

@@ -1,11 +1,13 @@
 """conf/optim and conf/trainer, checked."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from zoo.checks import at_least, positive
 from zoo.config.arguments import mistakes
+
+ADAMW = "torch.optim.AdamW"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,6 +15,8 @@ class OptimConfig:
     """conf/optim/*.yaml, checked.  batch sizes in rows; warmup as a fraction of all steps.
 
     check_val_every_n_epoch: epochs from one validation to the next; the last epoch always has one.
+    schedule: a word, or a class with its settings, see zoo.training.lr_schedule.
+    _target_: the optimizer's class, see zoo.training.optimizer.  arguments: those of its own.
     """
 
     batch_size: int
@@ -22,11 +26,13 @@ class OptimConfig:
     weight_decay: float
     decay_all: bool
     grad_clip: float | None
-    schedule: Literal["cosine", "constant", "wsd"]
+    schedule: Literal["cosine", "constant", "wsd"] | Mapping[str, Any]
     schedule_every: Literal["step", "epoch"]
     warmup: float
     early_stop: float | None
     check_val_every_n_epoch: int = 1  # cells of before there was one lack it
+    _target_: str = ADAMW  # as above
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "eval_batch_size", "max_epochs"):
@@ -51,6 +57,17 @@ class OptimConfig:
                 f"optim.check_val_every_n_epoch (={self.check_val_every_n_epoch}) must be at least 1, and at "
                 f"most optim.max_epochs (={self.max_epochs}): the last epoch alone."
             )
+
+
+def optim_settings(config: Mapping[str, Any]) -> OptimConfig:
+    """Read conf/optim; keys that are not of `OptimConfig` are the optimizer's own arguments.
+
+    ValueError, a line for each mistake.  Whether the optimizer takes them, `zoo.training.optimizer` knows.
+    """
+    names = {each.name for each in fields(OptimConfig)} - {"arguments"} | {"about"}
+    own = {key: value for key, value in config.items() if key in names}
+    rest = {key: value for key, value in config.items() if key not in names}
+    return replace(settings("optim", OptimConfig, own), arguments=rest)
 
 
 Target = Literal["query", "key", "value", "output"]

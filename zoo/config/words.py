@@ -62,7 +62,8 @@ def wrong_key(override: Override, keys: frozenset[str]) -> list[str]:
     """A line where it sets none of these keys."""
     key = override.key_or_group
     whole = f"{key}@{override.package}" if override.package else key
-    if whole in keys:
+    added = override.is_add() or override.is_force_add()
+    if whole in keys or (added and key.startswith("optim.")):  # an argument of the optimizer's own
         return []
     if not key.startswith("hydra"):
         keys = frozenset(k for k in keys if not k.startswith("hydra"))

@@ -11,6 +11,8 @@ from zoo.model import outline
 from zoo.results.record import COLUMNS
 from zoo.tasks.base import SPLITS, Task
 from zoo.tasks.batches import longest
+from zoo.training.lr_schedule import check_schedule
+from zoo.training.optimizer import check_optimizer
 
 MOST_NUMBERS = 2**36  # of a model: a quarter of a terabyte, without its gradients
 
@@ -24,6 +26,8 @@ def check(cell: Cell) -> None:
     _check_slices(task)
     model = outline(cell)
     model.check_length(longest(task, *SPLITS))
+    check_optimizer(cell.optim, model)
+    check_schedule(cell.optim)
     numbers = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
     if numbers > MOST_NUMBERS:
         raise ValueError(

@@ -1,28 +1,92 @@
-"""The optimizer and everything `conf/optim` sets."""
+"""The optimizer that conf/optim names: AdamW, any other of torch's, or one of the user's own.
+
+    python -m zoo.run optim._target_=torch.optim.SGD +optim.momentum=0.9 +optim.nesterov=true
+
+Keys of conf/optim that zoo has no use for are arguments of the class.  Of those that zoo has, an optimizer is
+given `lr`, `betas` where it takes them, and one rule of parameter groups, which is `grouped`.  A user's own
+class takes `(params, lr, ...)` as torch's do, with `params` a list of such groups.
+"""
+
+import inspect
+from typing import Any
 
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
-from zoo.config.settings import OptimConfig
+from zoo.checks import unknown
+from zoo.config.arguments import mistakes
+from zoo.config.settings import ADAMW, OptimConfig
+from zoo.instantiate import target
+from zoo.results.outcome import reason
+
+GIVEN = ("params", "lr", "weight_decay", "betas", "fused")  # by zoo, where an optimizer takes them
 
 
-def make_optimizer(model: nn.Module, config: OptimConfig, lr: float) -> torch.optim.AdamW:
-    """Make AdamW.  Decayed are matrices, the embedding (with a tied head it is one) among them.
+def make_optimizer(model: nn.Module, config: OptimConfig, lr: float) -> Optimizer:
+    """Make the optimizer of the parameters that train.
 
-    Not decayed, unless `decay_all`: biases, norms and all else of one dimension, and any parameter that its
-    mixer flagged with `parameter.no_weight_decay = True`.
+    ValueError: `optim._target_` names no optimizer.  What its constructor raises comes through.
+    """
+    kind = target(config._target_, Optimizer, "optim")
+    takes = inspect.signature(kind).parameters
+    given: dict[str, Any] = {"lr": lr, **config.arguments}
+    if "betas" in takes:
+        given["betas"] = (config.betas[0], config.betas[1])
+    if kind is torch.optim.AdamW:
+        given["fused"] = True
+    return kind(grouped(model, config, "weight_decay" in takes), **given)
+
+
+def grouped(model: nn.Module, config: OptimConfig, decays: bool = True) -> list[dict[str, Any]]:
+    """Return the parameters that train in two groups: with weight decay, and without.
+
+    Decayed are matrices, the embedding (with a tied head it is one) among them.  Not decayed, unless
+    `decay_all`: biases, norms and all else of one dimension, and any parameter that its mixer flagged with
+    `parameter.no_weight_decay = True`.  decays: whether the optimizer knows of weight decay.
     """
     decayed, rest = [], []
     for parameter in filter(lambda parameter: parameter.requires_grad, model.parameters()):
         (decayed if config.decay_all or is_decayed(parameter) else rest).append(parameter)
-    groups = [
-        {"params": parameters, "weight_decay": decay}
-        for parameters, decay in ((decayed, config.weight_decay), (rest, 0.0))
+    groups = ((decayed, config.weight_decay), (rest, 0.0))
+    return [
+        {"params": parameters} | ({"weight_decay": decay} if decays else {})
+        for parameters, decay in groups
         if parameters
     ]
-    return torch.optim.AdamW(groups, lr=lr, betas=(config.betas[0], config.betas[1]), fused=True)
 
 
 def is_decayed(parameter: nn.Parameter) -> bool:
     """Return whether weight decay acts on it: it does on matrices that do not say otherwise."""
     return parameter.ndim >= 2 and not getattr(parameter, "no_weight_decay", False)
+
+
+def check_optimizer(config: OptimConfig, outline: nn.Module) -> None:
+    """Refuse an optimizer that cannot be built or stepped, before any work.
+
+    outline: the model on "meta".  ValueError, a line for each mistake.
+    """
+    kind = target(config._target_, Optimizer, "optim")
+    wrong = _mistakes(kind, config)
+    if not wrong and config._target_ != ADAMW:
+        try:
+            make_optimizer(outline, config, lr=1.0)
+        except Exception as error:  # whatever a constructor raises now, it would raise in training
+            wrong = [f"optim._target_ (={config._target_}) cannot be built: {reason(error)}."]
+    if wrong:
+        raise ValueError("\n".join(wrong))
+
+
+def _mistakes(kind: type[Optimizer], config: OptimConfig) -> list[str]:
+    takes = inspect.signature(kind).parameters
+    own = [name for name in takes if name not in GIVEN]
+    valid = [f"optim.{name}" for name in (*vars(config), *own) if name != "arguments"]
+    found = [unknown("key", f"optim.{key}", valid) for key in config.arguments if key not in own]
+    found = found or mistakes("optim", config.arguments, kind, GIVEN)
+    if config.weight_decay and "weight_decay" not in takes:
+        found.append(
+            f"optim.weight_decay (={config.weight_decay}) is unknown to {config._target_}: make it 0."
+        )
+    if inspect.signature(kind.step).parameters["closure"].default is inspect.Parameter.empty:
+        found.append(f"optim._target_ (={config._target_}) needs a closure in each step, and zoo gives none.")
+    return found

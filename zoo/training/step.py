@@ -38,8 +38,13 @@ class Stepper:
         self._loss = compiled(loss) if asked == "compile" else loss
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
         device = self._parameters[0].device.type
-        self._take = Recorded(self._step, Kept(model, lambda: held(optimizer)), device, asked)
-        if device != "cpu" or self._take.recorded:
+        able = "capturable" in optimizer.defaults
+        if asked == "graph" and not able:
+            name = type(optimizer).__name__
+            raise ValueError(f"trainer.step (=graph) cannot record {name}: use trainer.step=auto.")
+        kept = Kept(model, lambda: held(optimizer))
+        self._take = Recorded(self._step, kept, device, asked if able else "eager")
+        if able and (device != "cpu" or self._take.recorded):
             recordable(optimizer)
 
     @property
@@ -87,7 +92,8 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 def state_of(optimizer: torch.optim.Optimizer, rate: float) -> dict[str, Any]:
     """The state_dict() of an optimizer that made its last step at `rate`, whether `recordable` or not."""
     state = optimizer.state_dict()
-    groups = [group | {"lr": rate, "capturable": False} for group in state["param_groups"]]
+    plain = {"lr": rate, "capturable": False}
+    groups = [{key: plain.get(key, value) for key, value in g.items()} for g in state["param_groups"]]
     return state | {"param_groups": groups}
 
 

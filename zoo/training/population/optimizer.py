@@ -13,17 +13,25 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.config.settings import OptimConfig
+from zoo.config.settings import ADAMW, OptimConfig
 from zoo.training.optimizer import is_decayed, make_optimizer
-from zoo.training.population.stack import Stack
+from zoo.training.population.stack import Stack, Unstackable
 
 EPS = 1e-8  # torch's default
 
 
 class PopulationAdamW(torch.optim.Optimizer):
-    """configs: of the members; they differ in weight_decay alone.  rate: [P 1], set before each step."""
+    """Take AdamW's step for every member.
+
+    configs: of the members; they differ in weight_decay alone.  rate: [P 1], set before each step.
+    Unstackable: they name another optimizer.
+    """
 
     def __init__(self, stack: Stack, configs: Sequence[OptimConfig]) -> None:
+        if configs[0]._target_ != ADAMW or configs[0].arguments:
+            raise Unstackable(
+                f"optim._target_ (={configs[0]._target_}) with these settings has no stacked form"
+            )
         super().__init__(stack.leaves, {})
         self.stack, self.configs, self.config = stack, configs, configs[0]
         new = stack.weights.new_tensor

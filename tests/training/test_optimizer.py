@@ -1,0 +1,155 @@
+"""The optimizer and the schedule that conf/optim names: torch's, one's own, and what is refused."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from tests.registry import compose
+from tests.training.tiny import SETTINGS, tiny
+from zoo.config.settings import OptimConfig, optim_settings
+from zoo.launch.preflight import Validator
+from zoo.training.lr_schedule import Schedule, lr_factor
+from zoo.training.optimizer import make_optimizer
+from zoo.training.population.optimizer import PopulationAdamW
+from zoo.training.population.stack import Stack, Unstackable
+from zoo.training.step import Stepper
+from zoo.training.train import train
+
+HERE = "tests.training.test_optimizer"
+
+
+class Signs(torch.optim.Optimizer):
+    """A user's own: the sign of the gradient, and the decay of its group."""
+
+    def __init__(self, params: Any, lr: float, weight_decay: float = 0.0, scale: float = 1.0) -> None:
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "scale": scale})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    parameter.mul_(1 - group["lr"] * group["weight_decay"])
+                    parameter.sub_(group["lr"] * group["scale"] * parameter.grad.sign())
+
+
+class Halving(Schedule):
+    """Halves every `every` steps."""
+
+    def __init__(self, every: int) -> None:
+        self.every = every
+
+    def __call__(self, step: int, total_steps: int) -> float:
+        return 0.5 ** (step // self.every)
+
+
+def optim(**changes: Any) -> OptimConfig:
+    return optim_settings(tiny().config["optim"] | changes)
+
+
+def problems(*words: str) -> list[str]:
+    settings = [f"{key}={value}" for key, value in SETTINGS.items()]
+    return Validator().problems(compose([*settings, *words]))
+
+
+SGD = ("optim._target_=torch.optim.SGD", "++optim.momentum=0.9")
+
+
+def test_arguments_groups_and_rate_arrive():
+    model = nn.Linear(2, 2)
+    config = optim(_target_="torch.optim.SGD", momentum=0.9, nesterov=True, weight_decay=0.25)
+    groups = make_optimizer(model, config, 0.125).param_groups
+    assert [(g["lr"], g["momentum"], g["nesterov"], g["weight_decay"]) for g in groups] == [
+        (0.125, 0.9, True, 0.25),
+        (0.125, 0.9, True, 0.0),
+    ]
+    assert make_optimizer(model, optim(_target_="torch.optim.NAdam"), 1.0).param_groups[0]["betas"] == (
+        0.9,
+        0.999,
+    )
+    assert make_optimizer(model, optim(eps=1e-3), 1.0).param_groups[0]["eps"] == 1e-3
+    groups = make_optimizer(model, optim(_target_="torch.optim.Rprop", weight_decay=0.0), 1.0).param_groups
+    assert len(groups) == 2 and "weight_decay" not in groups[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((*SGD, "++optim.momentun=0.9"), "unknown key optim.momentun; did you mean optim.momentum?"),
+        (("++optim.max_epoch=1",), "unknown key optim.max_epoch; did you mean optim.max_epochs?"),
+        (("++optim.eps=small",), "optim.eps (='small') must be a number"),
+        (("optim._target_=torch.optim.SGDD",), "optim._target_ (=torch.optim.SGDD) cannot be imported"),
+        (("optim._target_=shutil.rmtree",), "optim._target_ (=shutil.rmtree) must name a Optimizer"),
+        (("optim._target_=torch.nn.Linear",), "optim._target_ (=torch.nn.Linear) is no Optimizer"),
+        (("optim._target_=torch.optim.Rprop",), "optim.weight_decay (=0.1) is unknown to torch.optim.Rprop"),
+        (("optim._target_=torch.optim.LBFGS", "optim.weight_decay=0"), "needs a closure in each step"),
+        (("optim._target_=torch.optim.Muon",), "cannot be built: ValueError: Muon only supports 2D"),
+        ((f"optim._target_={HERE}.Signs", "++optim.scales=2"), "did you mean optim.scale?"),
+        (
+            ("optim.schedule=cosin",),
+            "optim.schedule (='cosin') must be one of cosine, constant, wsd or a {key",
+        ),
+        (
+            ("optim.schedule={_target_: shutil.rmtree}",),
+            "schedule._target_ (=shutil.rmtree) must name a Schedule",
+        ),
+        (
+            (f"optim.schedule={{_target_: {HERE}.Halving}}",),
+            "missing 1 required positional argument: 'every'",
+        ),
+        (
+            ("optim.schedule={_target_: torch.optim.lr_scheduler.ExponentialLR, gamma: -1.5}",),
+            "must give finite factors of at least 0",
+        ),
+    ],
+)
+def test_what_cannot_train_is_refused_in_one_line(words: tuple[str, ...], says: str):
+    (line,) = problems(*words)
+    assert says in line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        SGD,
+        (f"optim._target_={HERE}.Signs", "++optim.scale=2"),
+        (f"optim.schedule={{_target_: {HERE}.Halving, every: 2}}",),
+    ],
+)
+def test_what_can_train_is_another_cell_and_trains(words: tuple[str, ...], tmp_path: Path):
+    assert problems(*words) == []
+    cell = compose([*(f"{key}={value}" for key, value in SETTINGS.items()), *words])
+    assert cell.run_id != tiny().run_id and cell.point != tiny().point
+    assert train(cell, tmp_path)["status"] == "ok"
+
+
+def test_a_target_that_says_what_was_usual_names_no_other_cell():
+    assert tiny().config["optim"]["_target_"] == "torch.optim.AdamW"
+    assert "_target_" not in tiny().science["optim"]
+
+
+def test_torchs_schedule_is_torchs_behind_the_warm_up():
+    config = optim(schedule={"_target_": "torch.optim.lr_scheduler.ExponentialLR", "gamma": 0.5}, warmup=0.2)
+    assert [lr_factor(config, step, 10) for step in range(6)] == [0.5, 1.0, 1.0, 0.5, 0.25, 0.125]
+    assert lr_factor(config, 2, 10) == 1.0  # asked in any order, as a resumed cell does
+    own = optim(schedule={"_target_": f"{HERE}.Halving", "every": 2}, warmup=0.0)
+    assert [lr_factor(own, step, 8) for step in range(5)] == [1.0, 1.0, 0.5, 0.5, 0.25]
+
+
+def test_a_population_of_another_optimizer_falls_apart():
+    for other in ({"_target_": "torch.optim.SGD"}, {"eps": 1e-3}):
+        with pytest.raises(Unstackable, match="has no stacked form"):
+            PopulationAdamW(Stack([nn.Linear(2, 2), nn.Linear(2, 2)]), [optim(**other)] * 2)
+
+
+def test_one_that_no_graph_can_hold_says_so():
+    model = nn.Linear(2, 2)
+    optimizer = make_optimizer(model, replace(optim(), _target_=f"{HERE}.Signs"), 0.1)
+    with pytest.raises(
+        ValueError, match=r"trainer.step \(=graph\) cannot record Signs: use trainer.step=auto"
+    ):
+        Stepper("graph", model, optimizer, lambda x: model(x).sum(), None)
