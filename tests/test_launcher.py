@@ -103,7 +103,7 @@ def test_a_single_cell_says_what_it_is_and_is_done_once(zoo: Zoo, tmp_path: Path
         "scalars resident",
         "parameters",
         "coverage",
-        "done in",
+        "trained and tested in",
     ):
         assert word in out
     (folder,) = folders(tmp_path)

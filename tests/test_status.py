@@ -15,6 +15,7 @@ from zoo.config.compose import composer
 from zoo.results import cell_status, lease, manifest, store
 from zoo.results.cell_status import Look, Standing
 from zoo.results.lease import Holder
+from zoo.results.reading import Reading
 
 COMPOSER = composer(TOYS)
 HOME = ".sweeps/abcd1234.json"
@@ -112,6 +113,17 @@ def test_a_claim_given_back_between_two_looks(home: Path, monkeypatch: pytest.Mo
     assert cell_status.stand(home / "b-running") == Standing("b-running", "done")
 
 
+def test_a_folder_of_results_folders_names_them(home: Path, capsys: pytest.CaptureFixture[str]):
+    (home.parent / "outer").mkdir()
+    outer = home.rename(home.parent / "outer" / "demo").parent
+    code, _, err = said(capsys, str(outer))
+    assert code == 2 and err == f"results folder {outer} holds no cell: give {outer}/demo, which hold some.\n"
+    reading = Reading(outer)
+    assert [*reading] == [] and reading.nothing().endswith(f"give {outer}/demo, which hold some.")
+    cell(outer, "a-done", result_json=record("a-done", "ok"))
+    assert f"results of their own: {outer}/demo" in said(capsys, str(outer))[1].replace("\n", "")
+
+
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     code = status.main(words)
     return code, *capsys.readouterr()
@@ -120,7 +132,9 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str
 def test_the_command(home: Path, capsys: pytest.CaptureFixture[str]):
     code, out, err = said(capsys, str(home))
     assert (code, err) == (0, "")
-    assert out.startswith("9 cells: 1 done, 1 diverged, 2 running, 1 stale, 2 failed, 2 pending\n")
+    assert out.startswith(
+        "9 cells: 1 done, 1 diverged, 2 running, 1 stale, 2 failed, 2 pending, 1 of the pending begun\n"
+    )
     for word in (
         "RuntimeError: no",
         "a-failed/error.txt",

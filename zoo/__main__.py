@@ -30,12 +30,13 @@ COMMANDS = {
 }
 
 
-def main() -> NoReturn:
-    """Run one command as `python -m` would, and exit as it does; with 2 where there is no such command."""
-    command(_run)
+def script() -> NoReturn:
+    """Run what `zoo` is called with, and exit as it does."""
+    command(main)
 
 
-def _run() -> int:
+def main() -> int:
+    """Run one command as `python -m` would; 2 where there is no such command."""
     word = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if word in ("-h", "--help"):
         print(_help())
@@ -53,4 +54,4 @@ def _help() -> str:
 
 
 if __name__ == "__main__":
-    main()
+    command(main)

@@ -112,10 +112,10 @@ def _run_checked(cell: Cell) -> None:
     store.check_writable(cell.folder.parent)
     rerun.prepare(cell)
     was_done = store.is_done(cell.place) and not cell.rerun
-    with CellDisplay(cell) as display:
+    with CellDisplay(cell, was_done) as display:
         record = run_cell(cell, display.progress)
     rerun.adopt([cell])
-    display.report(record, was_done)
+    display.report(record)
     if was_done and (said := other_source([(record, cell.config)])):
         display.console.print(said, markup=False, soft_wrap=True)
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from zoo.foreign import visible
 from zoo.results import manifest
 from zoo.results.cell_status import OVER, STATES, Look, Standing, State
-from zoo.results.home import shown
+from zoo.results.home import empty, others_in, shown
 from zoo.results.reading import INCOMPLETE, left_out
 from zoo.terminal import INTERRUPTED, OK, USAGE, command, console, say, slim
 
@@ -34,6 +34,7 @@ MOST_ROWS = 30  # of each table, unless all are asked for
 TITLES: dict[State, str] = {
     "running": "running",
     "stale": "stale: the same command goes on with them",
+    "pending": "pending, and begun: the same command goes on with them",
     "failed": "failed: the same command tries them again",
     "diverged": "diverged: they stay in the data",
     "damaged": "damaged: their records cannot be read, and count nowhere",
@@ -80,9 +81,7 @@ class Report:
         }
         self.cells = look(self.words)
         if not self.cells:
-            raise ValueError(
-                f"results folder {shown(look.home)} holds no cell: run `python -m zoo.run` first."
-            )
+            raise ValueError(empty(look.home, "no cell"))
         self.counts = Counter(cell.state for cell in self.cells)
 
     @property
@@ -92,7 +91,9 @@ class Report:
 
     def line(self) -> str:
         parts = [f"{self.counts[state]} {state}" for state in STATES if self.counts[state]]
-        return f"{len(self.cells)} cells: {', '.join(parts)}"
+        begun = sum(cell.state == "pending" and bool(cell.note) for cell in self.cells)
+        said = f", {begun} of the pending begun" if begun else ""
+        return f"{len(self.cells)} cells: {', '.join(parts)}{said}"
 
     def parts(self) -> Iterator[RenderableType]:
         """What to print, in order."""
@@ -102,10 +103,12 @@ class Report:
             yield _table(None, ("sweep", "cells", "done", "last started", "command"), self._by_sweep())
         if self.counts["failed"]:
             yield from self._listed("failed", ("cells", "error", "traceback, of the first"), self._by_error())
-        for state in ("running", "stale", "diverged", "damaged"):
-            if self.counts[state]:
-                rows = [(self.name(cell), cell.note) for cell in self.cells if cell.state == state]
-                yield from self._listed(state, ("cell", ""), rows)
+        for state in ("running", "stale", "pending", "diverged", "damaged"):
+            noted = [cell for cell in self.cells if cell.state == state and (cell.note or state in OVER)]
+            if noted:
+                yield from self._listed(state, ("cell", ""), [(self.name(cell), cell.note) for cell in noted])
+        if inner := others_in(self.home):
+            yield Text(f"folders in it with results of their own: {', '.join(inner)}")
 
     def name(self, cell: Standing) -> str:
         """Its words, where a sweep tells them."""

@@ -58,7 +58,7 @@ def as_written(main: Callable[[], Any]) -> Callable[[list[str]], Any]:
 
 # name -> main, its words, something that it says.  OURS: a folder of trained cells, FAKE: of made-up ones.
 COMMANDS: dict[str, tuple[Callable[[list[str]], Any], str, str]] = {
-    "run": (as_written(run.main), "mixer=sliding_window {tiny} results={new}", "done in "),
+    "run": (as_written(run.main), "mixer=sliding_window {tiny} results={new}", "trained and tested in "),
     "run, done": (as_written(run.main), "mixer=sliding_window seed=1 {tiny} results={ours}", "done before"),
     "sweep": (as_written(run.main), "-m {demo}", "6 done already"),
     "help": (as_written(run.main), "mixer=based --help", "# width of the residual stream"),
@@ -182,7 +182,7 @@ def test_as_a_process_of_its_own(tmp_path: Path):
     screen.close()
     assert ended.returncode == 0, screen.text
     sane(screen, "80 columns")
-    assert "done in " in screen.text and "0/?" in screen.text
+    assert "trained and tested in " in screen.text and "0/?" in screen.text
 
 
 def of_command(main: Callable[[], int]) -> object:

@@ -37,6 +37,15 @@ class Signs(torch.optim.Optimizer):
                     parameter.sub_(group["lr"] * group["scale"] * parameter.grad.sign())
 
 
+class OfMatrices(Signs):
+    """One that has no use for a bias."""
+
+    def __init__(self, params: Any, lr: float, weight_decay: float = 0.0) -> None:
+        super().__init__(params, lr, weight_decay)
+        if any(parameter.ndim < 2 for group in self.param_groups for parameter in group["params"]):
+            raise ValueError("matrices only")
+
+
 class Halving(Schedule):
     """Halves every `every` steps."""
 
@@ -87,7 +96,7 @@ def test_arguments_groups_and_rate_arrive():
         (("optim._target_=torch.nn.Linear",), "optim._target_ (=torch.nn.Linear) is no Optimizer"),
         (("optim._target_=torch.optim.Rprop",), "optim.weight_decay (=0.1) is unknown to torch.optim.Rprop"),
         (("optim._target_=torch.optim.LBFGS", "optim.weight_decay=0"), "needs a closure in each step"),
-        (("optim._target_=torch.optim.Muon",), "cannot be built: ValueError: Muon only supports 2D"),
+        ((f"optim._target_={HERE}.OfMatrices",), "cannot be built: ValueError: matrices only"),
         ((f"optim._target_={HERE}.Signs", "++optim.scales=2"), "did you mean optim.scale?"),
         (
             ("optim.schedule=cosin",),

@@ -26,10 +26,19 @@ def describe(cell: Cell) -> dict[str, str]:
             f"all layers, at most in {seq_len} tokens",
             "parameters": f"{sum(p.numel() for p in model.parameters()):,}",
         }
+        | _precision(cell)
         | _start(cell)
         | _cut_off(layers, cell.chosen_layer)
         | _coverage(model, task)
     )
+
+
+def _precision(cell: Cell) -> dict[str, str]:
+    """Name a precision that is not the usual one: it is part of what a cell is."""
+    precision, usual = cell.trainer.precision, "32-true"
+    if precision == usual:
+        return {}
+    return {"precision": f"{precision}, of trainer={cell.choices['trainer']}; in {usual} it is another cell"}
 
 
 def _start(cell: Cell) -> dict[str, str]:

@@ -101,6 +101,7 @@ class SweepDisplay:
         self.console = console()
         self.total, self.done, self.how = total, done, how
         self.common, self.names = words_apart(todo)
+        self.unusual = sorted({cell.trainer.precision for cell in todo} - {"32-true"})
         self.remaining = Remaining(todo, workers)
         self.lines: dict[str, TaskID] = {}
         self.bars = _bars(self.console, seen=total > done)
@@ -114,6 +115,8 @@ class SweepDisplay:
         )
         if self.common:
             self._say(f"all with: {self.common}")
+        if self.unusual:
+            self._say(f"in {', '.join(self.unusual)}: other cells than the same words make in 32-true")
         self.bars.start()
         self.overall = self.bars.add_task("sweep", total=left, note="", left=self.remaining.all)
         return self
@@ -229,11 +232,11 @@ def note(at: CellProgress) -> str:
 class CellDisplay:
     """One cell in this process: what it is, a live line, what it scored."""
 
-    def __init__(self, cell: Cell) -> None:
-        self.cell = cell
+    def __init__(self, cell: Cell, was_done: bool = False) -> None:
+        self.cell, self.was_done = cell, was_done
         self.console = console()
         self.remaining = Remaining([cell], 1)
-        self.bars = _bars(self.console, alone=True)
+        self.bars = _bars(self.console, seen=not was_done, alone=True)
 
     def __enter__(self) -> Self:
         from zoo.launch.describe import describe  # torch: seconds, which zoo.status should not cost
@@ -262,10 +265,11 @@ class CellDisplay:
         self.remaining.progress(self.cell.run_id, at.step, at.total_steps)
         self.bars.update(self.line, completed=at.step, total=at.total_steps, note=note(at))
 
-    def report(self, record: dict[str, Any], was_done: bool) -> None:
+    def report(self, record: dict[str, Any]) -> None:
+        """Print the scores by slice, how long they took, and where the record is."""
         print_whole(self.console, slice_table(record))
         if record["status"] == "diverged":
             self.console.print(f"diverged: the loss was not finite at step {record['diverged_step']}")
         took = f"{record['wall_seconds']:.1f} s"
-        text = f"done before, in {took}; not done again" if was_done else f"done in {took}"
+        text = f"done before, in {took}; not done again" if self.was_done else f"trained and tested in {took}"
         self.console.print(f"{text}; the record: {self.cell.place}", markup=False, soft_wrap=True)

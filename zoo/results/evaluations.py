@@ -131,7 +131,6 @@ def _read(folder: Home, name: str) -> tuple[Head, pd.DataFrame]:
         raise ValueError(f"{where} is no table of an evaluation ({visible(str(error))[:120]}).") from None
     if wrong := mistake(head, Head) or (f"its schema is not {SCHEMA}" if head["schema"] != SCHEMA else None):
         raise ValueError(f"{where} is no table of an evaluation ({wrong}).")
-    words = {
-        name: table[name].map(visible, na_action="ignore") for name in table.select_dtypes(["object", "str"])
-    }
+    texts = table.select_dtypes(exclude=["number", "bool"])
+    words = {name: texts[name].map(visible, na_action="ignore") for name in texts}
     return head, table.assign(**words).rename(columns=visible)

@@ -83,6 +83,21 @@ def folders(results: Path) -> Iterator[Path]:
     return (results / name for name in names)
 
 
+def others_in(results: Path) -> list[str]:
+    """Name the folders in a results folder that are results folders of their own."""
+    if not results.is_dir():
+        return []
+    records = (path.parent.parent for path in results.glob("*/*/result.json"))
+    return sorted({shown(folder) for folder in records if not folder.name.startswith(".")})
+
+
+def empty(results: Path, holds: str = "no finished cell") -> str:
+    """Say in one line that nothing is there, and where something is."""
+    inner = others_in(results)
+    hint = f"give {' or '.join(inner[:3])}, which hold some" if inner else "run `python -m zoo.run` first"
+    return f"results folder {shown(results)} holds {holds}: {hint}."
+
+
 def text(folder: Home, name: str, *, linked: bool = True) -> str:
     """What a file of a cell holds.  ValueError, one line: it is not there, too large, damaged or no text.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from zoo.foreign import visible
 from zoo.results.checked import ASIDE, parse
-from zoo.results.home import Home, cells, shown, text
+from zoo.results.home import Home, cells, empty, others_in, shown, text
 
 INCOMPLETE = 3  # exit code: done, but without records that cannot be read
 SAID = 20  # of them, a line each
@@ -49,6 +49,9 @@ class Reading:
         for folder in misnamed:
             if (record := self._sound(folder)) and self._is_new(folder, record, seen):
                 yield folder, record
+        if seen:
+            inner = others_in(self.results)
+            self.notes += [f"{name} holds results of its own, which are not read here." for name in inner]
 
     def _sound(self, folder: Home) -> dict[str, Any] | None:
         try:
@@ -79,7 +82,7 @@ class Reading:
         if self.wrong:
             first, count = self.wrong[0], len(self.wrong)
             return f"No record in {shown(self.results)} can be read; the first of {count}: {first}"
-        return f"results folder {shown(self.results)} holds no finished cell: run `python -m zoo.run` first."
+        return empty(self.results)
 
 
 def read(folder: Home) -> dict[str, Any]:
