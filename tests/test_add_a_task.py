@@ -27,7 +27,7 @@ def laws(capsys: pytest.CaptureFixture[str]) -> tuple[object, str]:
 
 def test_it_shows_rows_and_obeys_the_laws(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main([*OWN, "--show", "1"])
-    assert "train 0: seq_len=16, 4096 examples, chance 0.016\n  k23 25 5" in capsys.readouterr().out
+    assert "train 0: seq_len=16, 4096 examples, chance 0.016\n  v23 25 5" in capsys.readouterr().out
     code, said = laws(capsys)
     assert not code, said
 

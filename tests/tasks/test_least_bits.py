@@ -2,15 +2,18 @@
 
 from collections import defaultdict
 from collections.abc import Callable
+from math import log2
 from typing import Any
 
 import pytest
 
 from tests.tasks.made import task
+from zoo.tasks import laws
 from zoo.tasks.ar_single import RepeatedPairs, SingleQuestion
-from zoo.tasks.base import IGNORED, Batch, Task
+from zoo.tasks.base import Batch, Task
 from zoo.tasks.circuits import CumMajority, Majority, Parity
 from zoo.tasks.copying import Copy, SelectiveCopy
+from zoo.tasks.counting import Goes, continuations, enough_states
 from zoo.tasks.flip_flop import FlipFlop, Undo
 from zoo.tasks.induction import Induction
 from zoo.tasks.mad_memory import Compression, Memorisation, SelectiveCopying
@@ -27,7 +30,6 @@ from zoo.tasks.state_tracking import WordProblem
 
 ROWS, STARTS = 6000, 8  # rows: many times what there are
 LATER = {"power_a": 1.0, "filler": "blank"}
-Goes = dict[tuple[int, ...], int]  # what may follow up to a question, and the question's number -> its answer
 
 
 def pairs(n: int, seq_len: int) -> dict[str, int]:
@@ -85,16 +87,12 @@ def apart(batch: Batch, decoder: bool) -> int:
     """The most beginnings of one length found, any two of which a common continuation tells apart."""
     most = 1
     for place in range(1, batch.inputs.shape[1]):
-        goes: dict[tuple[int, ...], Goes] = defaultdict(dict)
-        for row, positions, answers in zip(*(part.tolist() for part in batch.tensors), strict=True):
-            for number, (at, answer) in enumerate(zip(positions, answers, strict=True)):
-                if answer != IGNORED and at >= place:
-                    goes[tuple(row[:place])][(*row[place : at + 1], number if decoder else -1)] = answer
+        goes = continuations(batch, place, decoder)
         alike: dict[frozenset, list[Goes]] = defaultdict(list)  # those that may be asked the same
-        for one in goes.values():
+        for one in goes:
             alike[frozenset(one)].append(one)
         for first in sorted(alike.values(), key=len)[-STARTS:]:
-            most = max(most, len(_told_apart([*first, *goes.values()])))
+            most = max(most, len(_told_apart([*first, *goes])))
     return most
 
 
@@ -112,7 +110,18 @@ def test_as_much_as_is_stated_has_to_be_told_apart_and_no_more(kind, load, setti
     made = task(kind, load, **settings)
     stated = made.least_bits(made.segments("train")[0])
     assert stated is not None
-    assert 2**stated == pytest.approx(apart(made.sample("train", 0, range(ROWS)), made.decoder))
+    rows = made.sample("train", 0, range(ROWS))
+    assert 2**stated == pytest.approx(apart(rows, made.decoder))
+    assert 2**stated - 1e-6 <= enough_states(rows, made.decoder) < 2 ** (stated + 1)
+
+
+def test_the_law_refuses_one_bit_more_than_is_so() -> None:
+    [law] = [law for law in laws.LAWS if "least_bits" in (law.__doc__ or "")]
+    made = task(MQAR, pairs(2, 8), vocab_size=8, num_passes=1, **LATER)
+    assert not list(law(laws.Subject(lambda _: made)))
+    vars(made)["least_bits"] = lambda segment: log2(12) + 1
+    [line] = law(laws.Subject(lambda _: made))
+    assert "least_bits (=4.585) must be at least 0 and at most 3.9" in line
 
 
 @pytest.mark.parametrize(("kind", "load", "settings"), MORE)

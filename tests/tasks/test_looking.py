@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 
 from zoo.config.paths import CONF
-from zoo.tasks.__main__ import build, main
+from zoo.tasks.__main__ import ENOUGH, build, main, show
+from zoo.tasks.base import IGNORED, sources
 from zoo.tasks.laws import LAWS
+
+each_task = pytest.mark.parametrize("name", sorted(path.stem for path in (CONF / "task").glob("*.yaml")))
 
 
 def test_a_row_shows_its_pairs_and_its_queries(capsys: pytest.CaptureFixture[str]):
     main(["mqar_single", "seq_len=16", "num_kv_pairs=3", "--show", "2", "--seed", "5"])
     title, *rows = capsys.readouterr().out.splitlines()
-    assert title == "train 0: seq_len=16,num_kv_pairs=3, 100000 examples, chance 0.00024"
+    assert title == "train 0: seq_len=16,num_kv_pairs=3, 100000 examples, chance 0.00024, at least 36.0 bits"
     batch = build("mqar_single", ["seq_len=16", "num_kv_pairs=3"], seed=5).sample("train", 0, range(2))
     for text, inputs, answers in zip(
         " ".join(rows).split("  k")[1:], batch.inputs, batch.answers, strict=True
@@ -28,6 +31,31 @@ def test_a_row_shows_its_pairs_and_its_queries(capsys: pytest.CaptureFixture[str
         asked = [re.fullmatch(r"\?(\d+)->(\d+)", word) for word in words]
         assert {f"k{m[1]}": f"v{m[2]}" for m in asked if m} == bound
         assert [int(re.findall(r"\d+", word)[0]) for word in words] == inputs.tolist()
+
+
+@each_task
+def test_what_is_marked_is_asked_or_read(name: str) -> None:
+    """?: places that ask, and no others; k: where an answer is looked up; v: an answer that stands there."""
+    task = build(name, [], 0, most=ENOUGH)
+    batch = task.sample("test", 0, range(2))
+    places = sources(task, batch)
+    for row in range(2) if task.kind != "text" else ():
+        words, asked = show(task, batch, row).split(), batch.answers[row] != IGNORED
+        answers = set(batch.answers[row][asked].tolist())
+        right = zip(batch.positions[row][asked].tolist(), batch.answers[row][asked].tolist(), strict=True)
+        marked = {place: re.split(r"->|,", word) for place, word in enumerate(words) if word[0] == "?"}
+        found = [(place, f"?{answer}") for place, (_, *answers) in marked.items() for answer in answers]
+        assert sorted((place, f"?{answer}") for place, answer in right) == sorted(found)
+        assert all(first == f"?{batch.inputs[row, place]}" for place, (first, *_) in marked.items())
+        read = set() if places is None else set(places[row][asked].tolist())
+        assert {place for place, word in enumerate(words) if word[0] == "k"} <= read
+        assert {int(word[1:]) for word in words if word[0] == "v"} <= answers
+
+
+def test_keys_and_values_stand_where_they_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["mad_in_context_recall", "train=[{seq_len: 12, noise_percent: 0, num_examples: 9}]"])
+    words = capsys.readouterr().out.split("\n", 1)[1].split()
+    assert words == ["0", "15", "k2", "v13", "k5", "v15", "?2->13", "13", "3", "9", "?5->15", "15"]
 
 
 def test_text_is_shown_as_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,7 +79,12 @@ def test_a_split_is_written_as_arrays(tmp_path: Path):
     ("argv", "words"),
     [
         (["mqra"], "unknown task mqra; did you mean mqar"),
-        (["mqar", "filer=safe"], "unknown setting filer; did you mean filler"),
+        (["mqar", "filer=safe"], "unknown key task.filer; did you mean task.filler"),
+        (["mqar", "vocab_size=["], "cannot read task.vocab_size=[: a word is key=value"),
+        (["mqar", "vocab_size=${"], "cannot read task.vocab_size=${: a word is key=value"),
+        (["mqar", "vocab_size=${x}"], "Interpolation key 'x' not found"),
+        (["mqar", "train.0.seq_len=8"], "train.0.seq_len=8 changes a part of a list: give task.train=[...]"),
+        (["mqar", "vocab_size=8,16"], "task.vocab_size=8,16 names several values: ask for one at a time."),
         (["mqar", "--config-dir", "nowhere"], "--config-dir (=nowhere) must be a folder"),
         (["mqar", "filler=saef"], "task.filler (='saef') must be one of safe, random, blank."),
     ],
@@ -60,6 +93,28 @@ def test_a_mistake_is_one_line(argv: list[str], words: str):
     with pytest.raises(SystemExit) as stop:
         main(argv)
     assert words in str(stop.value) and "\n" not in str(stop.value)
+
+
+@pytest.mark.parametrize("content", ["a: [", "- 1\n- 2", "", "a: !!python/none", "1: 2"])
+def test_a_yaml_that_holds_no_settings_is_one_line(content: str, tmp_path: Path) -> None:
+    (tmp_path / "task").mkdir()
+    (tmp_path / "task" / "mine.yaml").write_text(content)
+    with pytest.raises(SystemExit) as stop:
+        main(["mine", "--config-dir", str(tmp_path)])
+    said = str(stop.value)
+    assert "\n" not in said and re.search(r"mine.yaml (cannot be read|must hold settings)", said)
+
+
+def test_no_name_reaches_the_terminal_raw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "task").mkdir()
+    ours = (CONF / "task" / "parity.yaml").read_text()
+    (tmp_path / "task" / "a\x1b[2J.yaml").write_text(f"# \ufeffsaid\n{ours}")
+    main(["--config-dir", str(tmp_path)])
+    said = capsys.readouterr().out
+    assert r"a\x1b[2J: computation" in said and r"\ufeffsaid" in said and not {"\x1b", "\ufeff"} & set(said)
+    with pytest.raises(SystemExit) as stop:
+        main(["m\x1b[2J"])
+    assert r"unknown task m\x1b[2J" in str(stop.value)
 
 
 def test_all_tasks_are_listed_and_one_of_ones_own_is_under_the_laws(

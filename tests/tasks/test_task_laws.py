@@ -165,6 +165,8 @@ def test_a_law_notices_who_breaks_it(change: Change):
         ("chance", lambda segment: 0.5, "no single guess scores 0.5"),
         ("chance", lambda segment: 1 / 64, "more than 0.0156"),
         ("load", "depth", "lacks depth"),
+        ("least_bits", lambda segment: 1e6, "least_bits (=1e+06) must be at least 0 and at most"),
+        ("least_bits", lambda segment: -1.0, "least_bits (=-1) must be at least 0"),
         ("groups", {}, "groups are"),
         ("groups", {"distance": Number(2)}, "none of Number(below=2)"),
         ("oracle", lambda inputs, positions: inputs.gather(1, (positions + 1).clamp(max=15)), "oracle"),

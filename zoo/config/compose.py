@@ -25,6 +25,7 @@ from zoo.checks import unknown
 from zoo.config import yamls
 from zoo.config.cell import VARIED, Cell
 from zoo.config.layers import unrolled
+from zoo.config.paths import check_config_dir
 from zoo.config.start import started
 from zoo.config.template import Template, template
 from zoo.config.words import (
@@ -245,8 +246,7 @@ def compose(overrides: Iterable[str], config_dir: Path | None = None) -> Cell:
 
 def composer(config_dir: Path | None = None) -> Composer:
     """A composer over our conf/ and, where given, one more folder laid out like it."""
-    if config_dir is not None and not config_dir.is_dir():
-        raise ValueError(f"--config-dir (={config_dir}) must be a folder with yamls of your own.")
+    check_config_dir(config_dir)
     return Composer(yamls.loader(config_dir))
 
 

@@ -17,3 +17,9 @@ CONF = _data_folder("conf")
 SWEEPS = _data_folder("sweeps")
 SWEEPS_PATH = f"zoo-sweeps://{SWEEPS}"  # on Hydra's search path
 OWN: ContextVar[Path | None] = ContextVar("OWN", default=None)  # --config-dir, while Hydra collects its path
+
+
+def check_config_dir(folder: Path | str | None) -> None:
+    """Refuse a --config-dir that is no folder, with a ValueError of one line."""
+    if folder is not None and not Path(folder).is_dir():
+        raise ValueError(f"--config-dir (={folder}) must be a folder with yamls of your own.")

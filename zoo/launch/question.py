@@ -9,14 +9,18 @@ from typing import Any
 
 import yaml
 from hydra.core.override_parser.types import Override, OverrideType
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
-from zoo.checks import unknown
+from zoo.checks import one_line, unknown
 from zoo.config import arguments
 from zoo.config.bounds import out_of_bounds
 from zoo.config.cell import Cell
 from zoo.config.compose import Composer, composer
 from zoo.config.paths import CONF
 from zoo.config.words import parse
+from zoo.foreign import visible
+from zoo.results.home import shown
 from zoo.results.table import flat
 
 EVALUATION, TASK = "evaluation", "task"
@@ -47,7 +51,7 @@ class Question:
             return None
         words = [f"{TASK}={self.task}", f"seed={cell.seed}"]
         base = (self._composer.cell(words) if self.task else cell).task_settings
-        task = _changed(TASK, base, self.changes)
+        task = changed(TASK, base, self.changes)
         _refuse(out_of_bounds({TASK: task}) or section(TASK, task))
         return task
 
@@ -58,9 +62,7 @@ class Question:
 
 def question(words: Sequence[str], config_dir: Path | None) -> Question:
     """ValueError, one line: no evaluation, an unknown name or key (with the nearest), an ill-typed value."""
-    asked = [parse(word) for word in words]
-    for override in asked:
-        _check_word(override)
+    asked = [setting(word) for word in words]
     groups = {override.key_or_group: override.value() for override in asked}
     changes = {
         group: tuple(override for override in asked if override.key_or_group.startswith(f"{group}."))
@@ -72,7 +74,7 @@ def question(words: Sequence[str], config_dir: Path | None) -> Question:
     name, task = str(groups[EVALUATION]), groups.get(TASK)
     if name not in valid:
         raise ValueError(unknown(EVALUATION, name, valid) + f" (there are: {', '.join(valid)})")
-    settings = _changed(EVALUATION, yaml.safe_load(valid[name].read_text()), changes[EVALUATION])
+    settings = changed(EVALUATION, settings_of(valid[name]), changes[EVALUATION])
     _check_settings(settings)
     return Question(name, settings, None if task is None else str(task), changes[TASK], config_dir)
 
@@ -83,8 +85,20 @@ def names(config_dir: Path | None) -> dict[str, Path]:
     return {path.stem: path for folder in folders for path in sorted((folder / EVALUATION).glob("*.yaml"))}
 
 
-def _check_word(override: Override) -> None:
-    """KEY=VALUE of one of the two groups, one value each."""
+def settings_of(path: Path) -> dict[str, Any]:
+    """Read the settings in a yaml.  ValueError, one line: it cannot be read, or holds no settings."""
+    try:
+        found: Any = OmegaConf.to_container(OmegaConf.load(path))
+    except (OSError, ValueError, yaml.YAMLError, OmegaConfBaseException, RecursionError) as error:
+        raise ValueError(f"{shown(path)} cannot be read ({visible(one_line(error))[:120]}).") from None
+    if not isinstance(found, dict) or not found or not all(isinstance(key, str) for key in found):
+        raise ValueError(f"{shown(path)} must hold settings, KEY: VALUE, and a _target_ among them.")
+    return found
+
+
+def setting(word: str) -> Override:
+    """Read KEY=VALUE of one of the two groups.  ValueError or HydraException, one line: it is none."""
+    override = parse(word)
     key, line = override.key_or_group, override.input_line
     if override.is_sweep_override():
         raise ValueError(f"{line} names several values: ask for one at a time.")
@@ -95,16 +109,20 @@ def _check_word(override: Override) -> None:
             f"{line} is no part of a question: a trained cell is what it is; ask with "
             f"{EVALUATION}=NAME, {EVALUATION}.KEY=VALUE, {TASK}=NAME, {TASK}.KEY=VALUE."
         )
+    return override
 
 
-def _changed(group: str, settings: Mapping[str, Any], changes: Sequence[Override]) -> dict[str, Any]:
-    """The settings with other values; ValueError, one line: there is no such key."""
+def changed(group: str, settings: Mapping[str, Any], changes: Sequence[Override]) -> dict[str, Any]:
+    """Return the settings with other values.  ValueError, one line: no such key, or one inside a list."""
     found = copy.deepcopy(dict(settings))
     for override in changes:
         *path, last = override.key_or_group.removeprefix(f"{group}.").split(".")
         inner: Any = found
         for step in path:
             inner = inner.get(step) if isinstance(inner, dict) else None
+            if isinstance(inner, list):
+                key = override.key_or_group.partition(f".{step}.")[0] + f".{step}"
+                raise ValueError(f"{override.input_line} changes a part of a list: give {key}=[...] whole.")
         if not isinstance(inner, dict) or last not in inner or last.startswith("_"):
             valid = [key for key, _ in flat(group, dict(settings)) if "._" not in key]
             raise ValueError(unknown("key", override.key_or_group, valid))

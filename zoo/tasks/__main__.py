@@ -6,8 +6,10 @@
     python -m zoo.tasks mqar --laws                      the laws of zoo/tasks/laws.py; without a name: on all
     python -m zoo.tasks my_task --laws --config-dir my_conf     a task of your own (my_conf/task/my_task.yaml)
 
-Marks: k key, v value, ?key->answer a scored position; everything else is filler.  Text is shown as text: each
-next byte of it is asked.  Exit code: 1 where a law is broken or a setting is wrong.
+Marks: ?token->answer a place that is asked; k where the answer is looked up, v where it stands; everything
+else is unmarked.  Text is shown as text: each next byte of it is asked.  Behind a segment stand chance, what
+the best guess scores, and the bits that a state must hold, where a bound is stated (Task.least_bits).
+Exit code: 1 where a law is broken or a setting is wrong.
 """
 
 import argparse
@@ -18,15 +20,22 @@ from textwrap import shorten, wrap
 from typing import Any
 
 import numpy as np
+from hydra.errors import HydraException
+from jaxtyping import Int
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from torch import Tensor
 
 from zoo.checks import unknown
 from zoo.config.bounds import out_of_bounds
-from zoo.config.paths import CONF
+from zoo.config.paths import CONF, check_config_dir
+from zoo.config.words import first_line
+from zoo.foreign import visible
 from zoo.instantiate import make
 from zoo.launch.preflight import section
+from zoo.launch.question import changed, setting, settings_of
 from zoo.tasks import laws, markdown
-from zoo.tasks.base import IGNORED, SPLITS, Batch, Split, Task, sources
+from zoo.tasks.base import IGNORED, SPLITS, Batch, Segment, Split, Task, sources
 from zoo.tasks.corpora.base import BOS, EOS
 from zoo.terminal import command
 
@@ -35,7 +44,7 @@ ENOUGH = 256  # examples of a segment, for laws: a task may make its segments wh
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Entry point.  Exits with one line where the task or a setting is unknown."""
+    """Print what was asked for.  Exits with one line where the task or a setting is unknown."""
     args = _parser().parse_intermixed_args(argv)
     try:
         if not 0 <= args.show <= MOST:
@@ -54,37 +63,47 @@ def main(argv: list[str] | None = None) -> None:
         task = build(args.task, args.settings, args.seed, files)
         if args.out:
             export(task, args.split, Path(args.out))
+    except (HydraException, OmegaConfBaseException) as error:
+        sys.exit(f"error: {visible(first_line(error))}")
     except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
-    for i, segment in enumerate(task.segments(args.split)):
-        chance = f"chance {task.chance(segment):.2g}"
-        print(f"{args.split} {i}: {segment.name}, {segment.num_examples} examples, {chance}")
-        batch = task.sample(args.split, i, range(args.show))
-        for row in range(args.show):
+        sys.exit(f"error: {visible(str(error))}")
+    _show_segments(task, args.split, args.show)
+
+
+def _show_segments(task: Task, split: Split, rows: int) -> None:
+    for i, segment in enumerate(task.segments(split)):
+        head = f"{split} {i}: {segment.name}, {segment.num_examples} examples, {_facts(task, segment)}"
+        print(visible(head))
+        batch = task.sample(split, i, range(rows))
+        for row in range(rows):
             print("\n".join(wrap(show(task, batch, row), 100, initial_indent="  ", subsequent_indent="    ")))
 
 
+def _facts(task: Task, segment: Segment) -> str:
+    """Say what a guess scores in a segment and what a state must hold: "chance 0.5, at least 4.0 bits"."""
+    bits = task.least_bits(segment)
+    return f"chance {task.chance(segment):.2g}" + ("" if bits is None else f", at least {bits:,.1f} bits")
+
+
 def _files(folder: str | None = None) -> dict[str, Path]:
-    """The yaml of each task by name; of a folder of one's own, where one is given, before ours."""
+    """Map each task to its yaml; a folder of one's own goes before ours."""
+    check_config_dir(folder)
     homes = [CONF] if folder is None else [CONF, Path(folder)]
-    if not homes[-1].is_dir():
-        raise ValueError(f"--config-dir (={folder}) must be a folder with yamls of your own.")
     return {path.stem: path for home in homes for path in sorted((home / "task").glob("*.yaml"))}
 
 
 def build(
     name: str, settings: list[str], seed: int, files: dict[str, Path] | None = None, most: int | None = None
 ) -> Task:
-    """The task of NAME.yaml with `settings` such as ["filler=random"]; most: examples of a segment."""
+    """Build the task of NAME.yaml with `settings` such as ["filler=random"]; most: examples of a segment.
+
+    ValueError or HydraException: no such task or setting, or a value that cannot be.
+    """
     files = _files() if files is None else files
     if name not in files:
         raise ValueError(unknown("task", name, files))
-    config = OmegaConf.load(files[name])
-    changes = OmegaConf.from_dotlist(settings)
-    for key in set(changes) - set(config):
-        raise ValueError(unknown("setting", str(key), map(str, config)))
-    node = OmegaConf.create({"seed": seed, "task": OmegaConf.merge(config, changes)})
-    given: Any = OmegaConf.to_container(node, resolve=True)
+    config = changed("task", settings_of(files[name]), [setting(f"task.{word}") for word in settings])
+    given: Any = OmegaConf.to_container(OmegaConf.create({"seed": seed, "task": config}), resolve=True)
     for line in out_of_bounds(given) or section("task", given["task"]):
         raise ValueError(line)
     return make(given["task"] if most is None else _cut(given["task"], most), Task)
@@ -101,16 +120,17 @@ def _cut(node: Any, most: int) -> Any:
 
 
 def _list(files: dict[str, Path]) -> None:
-    """Each with its first test segment, and how its yaml begins."""
+    """Print each task with its first test segment and how its yaml begins."""
     for name, path in files.items():
         task = build(name, [], 0, files, most=ENOUGH)
+        about = shorten(markdown.comment(path), 100, placeholder=" ...")
         segment = task.segments("test")[0]
-        said = shorten(markdown.comment(path), 100, placeholder=" ...")
-        print(f"{name}: {task.kind}; {segment.name}, chance {task.chance(segment):.2g}\n    {said}")
+        print(visible(f"{name}: {task.kind}; {segment.name}, {_facts(task, segment)}"))
+        print(f"    {visible(about)}")
 
 
 def broken(name: str, settings: list[str] | None = None, files: dict[str, Path] | None = None) -> list[str]:
-    """A line on each law that the task breaks (zoo.tasks.laws)."""
+    """List a line on each law that the task breaks (zoo.tasks.laws)."""
     made = partial(build, name, settings or [], files=files, most=ENOUGH)
     return laws.broken(lambda seed: made(seed=seed))
 
@@ -118,42 +138,54 @@ def broken(name: str, settings: list[str] | None = None, files: dict[str, Path] 
 def _laws(files: dict[str, Path], names: list[str], settings: list[str]) -> int:
     found = {name: broken(name, settings, files) for name in names}
     for name, lines in found.items():
-        print("\n".join([f"{name}: keeps {len(laws.LAWS) - len(lines)} of {len(laws.LAWS)} laws", *lines]))
+        head = f"{name}: keeps {len(laws.LAWS) - len(lines)} of {len(laws.LAWS)} laws"
+        print("\n".join(map(visible, [head, *lines])))
     return 1 if any(found.values()) else 0
 
 
 def show(task: Task, batch: Batch, row: int) -> str:
-    """One row, its tokens marked."""
+    """Write one row with its marks; a place that is asked bears that mark alone."""
+    inputs = batch.inputs[row].tolist()
     if task.kind == "text":
-        return _text(batch.inputs[row].tolist())
-    inputs, places = batch.inputs[row].tolist(), sources(task, batch)
-    answers = {answer for answer in batch.answers[row].tolist() if answer != IGNORED}
-    asked = dict(zip(batch.positions[row].tolist(), batch.answers[row].tolist(), strict=True))
-    keys = set() if places is None else {inputs[place] for place in places[row].tolist()}
-    words = []
-    for t, token in enumerate(inputs):
-        if t in asked:
-            words.append(f"?{token}->{asked[t]}")
-        elif token in keys:
-            words.append(f"k{_both(token, task.vocab_size // 2) if task.stacked else token}")
-        else:
-            words.append(f"v{token}" if token in answers else str(token))
+        return _text(inputs)
+    half = task.vocab_size // 2
+    words = [_both(token, half) if task.stacked and token >= half else str(token) for token in inputs]
+    places = sources(task, batch)
+    read = [] if places is None else _answers(batch, places, row)
+    read = [(place, answer) for place, answer in read if place >= 0 and answer not in task.spoken]
+    marks = {place: f"k{words[place]}" for place, _ in read}
+    if not task.stacked:
+        stands = [(place, answer) for place, answer in read if answer in inputs[place:]]
+        marks |= {inputs.index(answer, place): f"v{answer}" for place, answer in stands}
+    for place, answer in _answers(batch, batch.positions, row):
+        asked = marks.get(place, "")
+        marks[place] = f"{asked},{answer}" if asked.startswith("?") else f"?{inputs[place]}->{answer}"
+    words = [marks.get(place, word) for place, word in enumerate(words)]
     return " ".join(words)
 
 
+def _answers(batch: Batch, places: Int[Tensor, "B A"], row: int) -> list[tuple[int, int]]:
+    """Pair a place with each answer of a row; what asks nothing is left out."""
+    pairs = zip(places[row].tolist(), batch.answers[row].tolist(), strict=True)
+    return [(place, answer) for place, answer in pairs if answer != IGNORED]
+
+
 def _text(tokens: list[int]) -> str:
-    """Bytes as letters, those that are none as in Python; <s> and </s>: where a document begins and ends."""
+    """Write bytes as letters, those that are none as in Python; <s> and </s> bound a document."""
     marks = {BOS: "<s>", EOS: "</s>"}
     return "".join(marks[token] if token in marks else ascii(chr(token))[1:-1] for token in tokens)
 
 
 def _both(token: int, half: int) -> str:
-    """Two tokens side by side, as "key:value"."""
+    """Write two tokens that share a place as "key:value"."""
     return f"{token % half}:{token // half - 1}"
 
 
 def export(task: Task, split: Split, out: Path) -> None:
-    """All examples of a split as SEGMENT/inputs, positions, answers and its groups in one compressed .npz."""
+    """Write all examples of a split to one compressed .npz.
+
+    Its arrays: SEGMENT/inputs, SEGMENT/positions, SEGMENT/answers and SEGMENT/GROUP.
+    """
     arrays = {}
     for i, segment in enumerate(task.segments(split)):
         batch = task.sample(split, i, range(segment.num_examples))

@@ -9,6 +9,7 @@ No law names a task.  They look at a few rows of each segment: all of them take 
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from math import log2
 from operator import itemgetter
 
 import torch
@@ -29,11 +30,13 @@ from zoo.tasks.base import (
     sources,
 )  # fmt: skip
 from zoo.tasks.batches import BatchStream
+from zoo.tasks.counting import all_rows, enough_states
 
 FEW = 8  # rows of a segment that most laws look at
 GUESSED = 10_000  # answers of a segment whose guesses are counted
 TOKENS = 2**20  # of a segment, at most, for that
 SIGMAS = 5  # by which a count may miss what is expected
+ROUNDING = 1e-6  # of a logarithm
 FAR = (2**31, 2**40 - 1)  # examples far away
 WORD = re.compile(r"\w[\w.+-]{0,39}")  # in a slice
 
@@ -291,6 +294,22 @@ def batches_are_the_examples_of_the_task(subject: Subject) -> Iterator[str]:
                 yield f"a batch of {split} is not of the examples {examples}"
 
 
+def a_state_has_no_more_bits_than_rows_can_tell_apart(subject: Subject) -> Iterator[str]:
+    """`least_bits` is at most what the tokens before the last question hold; where a segment has so few rows
+    that all can be tried, at most log2 of the states that suffice for them."""
+    task, half = subject.task, subject.task.vocab_size // 2
+    tokens = half * (half + 1) if task.stacked else task.vocab_size
+    for i, (segment, batch) in enumerate(subject.of("test")):
+        stated = task.least_bits(segment)
+        if stated is None:
+            continue
+        most = (int(batch.positions.max()) + 1) * log2(tokens)
+        if stated <= most and (rows := all_rows(task, i)) is not None:
+            most = log2(enough_states(rows, task.decoder))
+        if not 0 <= stated <= most + ROUNDING:
+            yield f"{segment.name}: least_bits (={stated:.4g}) must be at least 0 and at most {most:.4g}"
+
+
 LAWS: tuple[Law, ...] = (
     segments_are_named_apart_and_by_plain_words,
     shapes_and_types,
@@ -304,4 +323,5 @@ LAWS: tuple[Law, ...] = (
     guessing_scores_chance,
     no_answer_stands_where_it_is_asked_for,
     batches_are_the_examples_of_the_task,
+    a_state_has_no_more_bits_than_rows_can_tell_apart,
 )

@@ -1,0 +1,66 @@
+"""How many states suffice for a task, counted over all of its rows where these are few."""
+
+import random
+from collections import defaultdict
+
+import torch
+
+from zoo.tasks.base import IGNORED, Batch, Task
+
+FEWEST = 512  # rows that show whether a segment repeats itself; where all of them differ, it is not counted
+ALL = 2**13  # rows in which each row there is stands at least twice, or the segment is not counted
+ORDERS = 8  # in which beginnings are given states
+Goes = dict[tuple[int, ...], int]  # what may follow up to a question, and the question's number -> its answer
+
+
+def all_rows(task: Task, segment: int) -> Batch | None:
+    """Draw every row of a test segment, each once; None: there are too many to be sure of having all."""
+    for count in (FEWEST, ALL):
+        batch = task.sample("test", segment, range(count))
+        whole = torch.cat([batch.inputs, batch.positions, batch.answers], dim=1)
+        _, row, times = whole.unique(dim=0, return_inverse=True, return_counts=True)
+        if count == FEWEST and len(times) == count:
+            return None
+    if times.min() == 1:
+        return None
+    first = torch.full_like(times, count).scatter_reduce(0, row, torch.arange(count), "amin")
+    return Batch.of(*(part[first] for part in batch.tensors))
+
+
+def continuations(batch: Batch, place: int, decoder: bool) -> list[Goes]:
+    """For each beginning of `place` tokens, what may follow it and the answer that it then takes.
+
+    decoder: all answers are read off one position, so that a question is told by its number.
+    """
+    goes: dict[tuple[int, ...], Goes] = defaultdict(dict)
+    for row, positions, answers in zip(*(part.tolist() for part in batch.tensors), strict=True):
+        for number, (at, answer) in enumerate(zip(positions, answers, strict=True)):
+            if answer != IGNORED and at >= place:
+                goes[tuple(row[:place])][(*row[place : at + 1], number if decoder else -1)] = answer
+    return list(goes.values())
+
+
+def enough_states(batch: Batch, decoder: bool) -> int:
+    """Count states with which, after any number of tokens, every later answer can be right.
+
+    Beginnings share a state where no continuation tells them apart, in the best of a few orders: there may
+    be a smaller count, never one below 2 ** least_bits.
+    """
+    generator, places = random.Random(0), range(1, batch.inputs.shape[1])
+    return max(_states(continuations(batch, place, decoder), generator) for place in places)
+
+
+def _states(beginnings: list[Goes], generator: random.Random) -> int:
+    fewest = len(beginnings)
+    for _ in range(ORDERS):
+        generator.shuffle(beginnings)
+        states: list[Goes] = []
+        for one in sorted(beginnings, key=len, reverse=True):
+            for shared in states:
+                if all(shared.get(go, answer) == answer for go, answer in one.items()):
+                    shared |= one
+                    break
+            else:
+                states.append(dict(one))
+        fewest = min(fewest, len(states))
+    return fewest
