@@ -12,6 +12,7 @@ import argparse
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -77,7 +78,7 @@ def _spread(seeds: pd.DataFrame, value: str, all_: str) -> pd.DataFrame:
     """One row a point: the seeds as an array, their mean, lowest and highest."""
     grouped = seeds.groupby("point")[value]
     found = grouped.agg(["mean", "min", "max"]).set_axis([value, f"{value}_low", f"{value}_high"], axis=1)
-    return found.assign(**{all_: grouped.agg(lambda column: column.to_numpy(float))}).reset_index()
+    return found.assign(**{all_: grouped.agg(list).map(np.asarray)}).reset_index()
 
 
 def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:

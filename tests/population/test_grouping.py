@@ -1,6 +1,7 @@
 """Which cells may share a process, in which sizes, and what becomes of those that may not."""
 
 import json
+import os
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -127,3 +128,29 @@ def test_what_was_begun_goes_on_as_it_was_begun(tmp_path: Path):
 def note(cell: Cell, population: dict[str, Any]) -> None:
     cell.folder.mkdir(parents=True)
     (cell.folder / "env.json").write_text(json.dumps({"population": population}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        '{"population": 5}',
+        '{"population": {"size": 2}}',
+        '{"population": {"with": [7], "member": 0}}',
+        "[" * 9999,
+    ],
+)
+def test_a_damaged_note_of_a_population_is_none(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    cells = grid(2, population=2)
+    cells[0].folder.mkdir(parents=True)
+    (cells[0].folder / "env.json").write_text(text)
+    assert [group.cells for group in groups(cells, 1)] == [tuple(cells)]
+
+
+def test_a_note_that_is_a_pipe_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (cell,) = grid(1)
+    cell.folder.mkdir(parents=True)
+    os.mkfifo(cell.folder / "env.json")
+    assert [group.cells for group in groups([cell], 1)] == [(cell,)]

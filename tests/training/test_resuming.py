@@ -287,3 +287,38 @@ def test_a_checkpoint_of_another_cell_is_refused(tmp_path: Path):
         train(tiny(), tmp_path, stop_at(5, "training", raise_stop))
     with pytest.raises(ValueError, match="belongs to the cell"):
         train(tiny(seed=3), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("position", "says"),
+    [
+        (None, "it has no position"),
+        ({}, "position has no early_stopped"),
+        ({"steps": 3}, "position has steps, which nobody knows"),
+        ({"step": "3"}, "step"),
+    ],
+)
+def test_a_checkpoint_that_does_not_say_where_it_stands(tmp_path: Path, position: Any, says: str):
+    train(tiny(), tmp_path)
+    contents = torch.load(tmp_path / "last.ckpt", weights_only=True)
+    changed = contents["position"] | position if position else position
+    torch.save(contents | {"position": changed}, tmp_path / "last.ckpt")
+    with pytest.raises(ValueError, match=f"does not say where its cell stands .*{says}"):
+        train(tiny(), tmp_path)
+
+
+def test_weights_that_are_not_finite_after_the_last_step_have_diverged(tmp_path: Path):
+    train(tiny(), tmp_path)
+    contents = torch.load(tmp_path / "last.ckpt", weights_only=True)
+    for weight in contents["model"].values():
+        if weight.is_floating_point():
+            weight.fill_(float("nan"))
+    torch.save(contents, tmp_path / "last.ckpt")
+    outcome = train(tiny(), tmp_path)
+    assert (outcome["status"], outcome["diverged_step"]) == ("diverged", STEPS)
+
+
+def test_a_checkpoint_that_is_a_pipe_is_refused(tmp_path: Path):
+    os.mkfifo(tmp_path / "last.ckpt")
+    with pytest.raises(ValueError, match="is no file: delete it"):
+        train(tiny(), tmp_path)

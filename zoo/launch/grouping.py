@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from zoo.config.cell import Cell
 from zoo.results import store
+from zoo.results.checked import mistake
+from zoo.results.record import Count, RunId
 
 AUTO = "auto"
 MOST = {"cpu": 16, "gpu": 64}  # members that `population=auto` puts together
@@ -133,21 +137,24 @@ def _begun(cells: Sequence[Cell]) -> tuple[list[Group], set[str]]:
     return going_on, found.keys() - begun
 
 
+Noted = TypedDict(  # of a population, in env.json
+    "Noted", {"with": list[RunId], "member": Count, "why_alone": str}, total=False
+)
+
+
 def _population_of(cell: Cell) -> tuple[str, ...]:
     """Run ids of those that the cell was begun with, in order and with itself; (): it has not begun."""
     noted = _noted(cell)
-    if noted.get("size", 1) > 1:
-        others, member = noted["with"], noted["member"]
+    others, member = noted.get("with"), noted.get("member")
+    if others and member is not None:
         return (*others[:member], cell.run_id, *others[member:])
     return (cell.run_id,) if (cell.folder / "last.ckpt").exists() else ()
 
 
 def _noted(cell: Cell) -> dict[str, Any]:
-    """Read what the last attempt noted of its population."""
-    try:
-        return json.loads((cell.folder / "env.json").read_text()).get("population", {})
-    except (FileNotFoundError, ValueError):
-        return {}
+    """Read what the last attempt noted of its population; {} where that is missing or damaged."""
+    found = store.last_attempt(cell.folder).get("population")
+    return {} if found is None or mistake(found, Noted) else found
 
 
 def left(group: Group, answer: Apart) -> list[Group]:

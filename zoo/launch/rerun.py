@@ -7,12 +7,10 @@ The old record stays in its place, whole, until every cell of the command has a 
 command goes on with what lies there.  What other source began there is begun anew.
 """
 
-import json
 import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from zoo.config.cell import Cell
 from zoo.results import lease, store
@@ -26,7 +24,11 @@ def prepare(cell: Cell) -> None:
         return
     if someone := lease.holder(cell.place):
         raise ValueError(f"rerun=true: {cell.place} is run by {someone}: wait until it has ended.")
-    if cell.folder.is_dir() and not lease.holder(cell.folder) and changed(_noted(cell.folder), cell.config):
+    if (
+        cell.folder.is_dir()
+        and not lease.holder(cell.folder)
+        and changed(store.last_attempt(cell.folder), cell.config)
+    ):
         shutil.rmtree(cell.folder)
 
 
@@ -54,11 +56,3 @@ def _restore(cell: Cell) -> None:
 
 def _aside(cell: Cell) -> Path:
     return cell.stage / f".{cell.run_id}.old"
-
-
-def _noted(folder: Path) -> dict[str, Any]:
-    try:
-        found = json.loads((folder / "env.json").read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

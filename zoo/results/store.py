@@ -106,7 +106,7 @@ def _tail(path: Path, most: int = 2**20) -> str:
 def check_checkpoint(folder: Path) -> None:
     """Refuse a last.ckpt that was cut off, before anything trains on it."""
     path = folder / "last.ckpt"
-    if path.exists() and not zipfile.is_zipfile(path):
+    if path.exists() and not (path.is_file() and zipfile.is_zipfile(path)):
         raise ValueError(f"{path} is not a complete checkpoint: delete it, and its cell starts anew.")
 
 
@@ -153,11 +153,17 @@ def begin(folder: Path, config: str, environment: dict[str, Any]) -> None:
 
 def _began(folder: Path) -> str | None:
     """Return when the cell was begun, as its env.json says; None where it does not."""
-    try:
-        began = json.loads((folder / "env.json").read_text())["began"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    began = last_attempt(folder).get("began")
     return began if is_time(began) else None
+
+
+def last_attempt(folder: Path) -> dict[str, Any]:
+    """Read what the last attempt noted in env.json; {} where that is missing or damaged."""
+    try:
+        found = json.loads(text(folder, "env.json"))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _now() -> str:

@@ -2,15 +2,20 @@
 
 import pickle
 import zipfile
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from zoo.checks import one_line
+from zoo.foreign import visible
 from zoo.results.atomic import replacing
+from zoo.results.checked import mistake
+from zoo.training.train_state import Position
 
 FORMAT = 2  # raise it when the contents change
+LATER = {"kernels", "step_form", "to_validate", "fresh"}  # of a position: what format 1 has not
 READ = (1, FORMAT)  # 1: without what the position tells of kernels, the form of steps and an open validation
 DAMAGED = (RuntimeError, OSError, EOFError, KeyError, ValueError, pickle.UnpicklingError, zipfile.BadZipFile)
 
@@ -25,6 +30,8 @@ def load(path: Path, run_id: str) -> dict[str, Any] | None:
     """Return the contents, on the CPU; None where there is none.  ValueError: damaged, or another cell's."""
     if not path.exists():
         return None
+    if not path.is_file():
+        raise ValueError(f"{path} is no file: delete it to start the cell anew.")
     again = "delete it to start the cell anew."
     try:
         _check_sums(path)
@@ -36,8 +43,23 @@ def load(path: Path, run_id: str) -> dict[str, Any] | None:
     if not isinstance(contents, dict) or contents.get("format") not in READ:
         raise ValueError(f"{path} is not a checkpoint of this version: {again}")
     if contents["run_id"] != run_id:
-        raise ValueError(f"{path} belongs to the cell {contents['run_id']}, not to {run_id}: {again}")
+        other = visible(str(contents["run_id"]))
+        raise ValueError(f"{path} belongs to the cell {other}, not to {run_id}: {again}")
+    if wrong := _misplaced(contents.get("position")):
+        raise ValueError(f"{path} does not say where its cell stands ({wrong}): {again}")
     return contents
+
+
+def _misplaced(position: Any) -> str | None:
+    """Return what keeps a position from being one; None: it is."""
+    if not isinstance(position, dict):
+        return "it has no position"
+    names = {field.name for field in fields(Position)}
+    for name in sorted(names - LATER - position.keys()):
+        return f"position has no {name}"
+    for name in sorted(position.keys() - names):
+        return f"position has {visible(str(name))}, which nobody knows"
+    return mistake(position, Position)
 
 
 def _check_sums(path: Path) -> None:

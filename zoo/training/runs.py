@@ -279,9 +279,12 @@ class Runs:
         self._end(lambda run: run.position.early_stopped)
 
     def end_test(self) -> None:
-        """Log the scores of the test."""
+        """Log the scores of the test; a member whose loss is not finite has diverged."""
         for run in self.at_work():
-            run.log(score_rows(run.position.step, "test", run.scores()))
+            scores = run.scores()
+            run.log(score_rows(run.position.step, "test", scores))
+            if not all(math.isfinite(score.loss) for score in scores.values()):
+                run.diverged = run.position.step
 
     # who goes on -------------------------------------------------------------------------------------------
 
