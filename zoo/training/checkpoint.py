@@ -59,6 +59,8 @@ def _misplaced(position: Any) -> str | None:
         return f"position has no {name}"
     for name in sorted(position.keys() - names):
         return f"position has {visible(str(name))}, which nobody knows"
+    if type(position["step"]) is not int or position["step"] < 0:
+        return f"step (={visible(str(position['step']))}) is no count"
     return mistake(position, Position)
 
 
