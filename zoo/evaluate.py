@@ -8,12 +8,15 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import yaml
 from hydra.errors import HydraException
 
+from zoo.checks import one_line
 from zoo.config.cell import Cell
+from zoo.config.paths import check_config_dir
 from zoo.config.words import first_line
 from zoo.foreign import visible
 from zoo.launch.question import Question, names, question
@@ -22,6 +25,7 @@ from zoo.results.atomic import DiskFull
 from zoo.results.environment import machine
 from zoo.results.home import WEIGHTS, shown
 from zoo.results.outcome import reason
+from zoo.results.reading import INCOMPLETE, left_out
 from zoo.terminal import FAILED, INTERRUPTED, OK, USAGE, command, say
 
 HELP = """Ask trained cells something new, without training them again.
@@ -39,7 +43,8 @@ task.KEY=VALUE         a setting of that task
 
 The answers lie beside each record, in evaluations/; zoo.results.load_evaluations reads them.  What is there
 is not asked again.  Cells that diverged or are not finished are passed over.
-Exit code: 0; 1 when a cell could not be asked; 2 when the command cannot be run, and nothing was; 130."""
+Exit code: 0; 1 when a cell could not be asked; 2 when the command cannot be run, and nothing was; 3 when a
+record is damaged, and all others were asked; 130."""
 HF = "hf="
 _TARGET = re.compile(r"_target_\W+([\w.]+\.\w+)")
 WEIGHTLESS = "train them with keep_weights=true rerun=true, or name the runs that have weights"
@@ -64,13 +69,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     runs = [Path(word) for word in args.words if _is_path(word)]
     words = [word for word in args.words if not _is_path(word) and not word.startswith(HF)]
     try:
-        if args.config_dir and not args.config_dir.is_dir():
-            raise ValueError(f"--config-dir (={args.config_dir}) must be a folder with yamls of your own.")
+        check_config_dir(args.config_dir)
         asking = question(words, args.config_dir)
         if models:
             return _of_hugging_face(models, runs[0] if runs else Path("results"), asking)
-        asked = _asked(runs, asking, [*args.trust, *_named(args.config_dir)])
-        return _answer(asked, asking)
+        records, damaged = _records(runs)
+        asked = _asked(records, asking, [*args.trust, *_named(args.config_dir)])
+        return _answer(asked, asking) or (INCOMPLETE if damaged else OK)
     except HydraException as error:
         return say(first_line(error), USAGE)
     except (ValueError, yaml.YAMLError) as error:
@@ -134,8 +139,9 @@ def _of_hugging_face(models: Sequence[Path], results: Path, asking: Question) ->
         if path.exists():
             print(f"{shown(path)} is there already")
             continue
+        store.check_writable(folder)
+        _check_place(path.parent)
         table = evaluation.table_of(huggingface.load(model))
-        folder.mkdir(parents=True, exist_ok=True)
         head = {"evaluation": asking.name, "run_id": folder.name, "weights": "", "settings": settings}
         said = {"machine": machine(), "made_from": evaluation.made_from_text()}
         evaluations.write(path, head | said, table)
@@ -143,17 +149,39 @@ def _of_hugging_face(models: Sequence[Path], results: Path, asking: Question) ->
     return OK
 
 
-def _asked(runs: Sequence[Path], asking: Question, trusted: Sequence[str]) -> list[Asked]:
-    """The question to every cell that can be asked, each checked as far as that costs no weights.
+def _records(runs: Sequence[Path]) -> tuple[dict[Path, dict[str, Any]], list[str]]:
+    """Read the records of the cells that can be asked, by folder; and a line on each that is damaged.
 
-    ValueError, one line: no such folder, no cell, cells without weights, a task that is not theirs.
+    The cells that are passed over are named on stderr.  ValueError, one line: no such folder, or no cell.
     """
     if not runs:
         raise ValueError("name the runs: a results folder, or folders in it.")
     folders = list(dict.fromkeys(folder for path in runs for folder in _cells(path)))
-    records = {folder: record for folder in folders if (record := _record(folder))}
+    records, damaged = {}, []
+    for folder in folders:
+        try:
+            why = "is not finished"
+            if store.is_done(folder):
+                record = store.read(folder)
+                if record["status"] == "ok":
+                    records[folder] = record
+                    continue
+                why = "diverged"
+            print(f"passed over: {shown(folder)} {why}", file=sys.stderr)
+        except (ValueError, OSError) as error:
+            damaged.append(visible(one_line(error)))
     if not records:
-        raise ValueError(f"{shown(runs[0])} holds no trained cell: run `python -m zoo.run` first.")
+        nothing = f"{shown(runs[0])} holds no trained cell: run `python -m zoo.run` first."
+        raise ValueError(damaged[0] if damaged else nothing)
+    left_out(damaged)
+    return records, damaged
+
+
+def _asked(records: dict[Path, dict[str, Any]], asking: Question, trusted: Sequence[str]) -> list[Asked]:
+    """Put the question to each cell, checked as far as that costs no weights.
+
+    ValueError, one line: cells without weights, a task that is not theirs, no place for the answers.
+    """
     without = [folder for folder, record in records.items() if not _has_weights(folder, record)]
     if without:
         count = f"{len(without)} of {len(records)} runs have no weights"
@@ -168,18 +196,6 @@ def _cells(path: Path) -> Iterator[Path]:
     if path.is_file():
         raise ValueError(f"{shown(path)} is a file: answers lie beside records, in a results folder.")
     return (folder for folder in store.folders(path) if (folder / "config.yaml").is_file())
-
-
-def _record(folder: Path) -> dict[str, Any] | None:
-    """None, and said: the cell is not finished or diverged."""
-    state = "is not finished"
-    if store.is_done(folder):
-        record = store.read(folder)
-        if record["status"] == "ok":
-            return record
-        state = "diverged"
-    print(f"passed over: {shown(folder)} {state}", file=sys.stderr)
-    return None
 
 
 def _has_weights(folder: Path, record: dict[str, Any]) -> bool:
@@ -212,8 +228,12 @@ def _check_place(answers: Path) -> None:
         raise ValueError(
             f"{shown(answers)} is a link or a file: move it away, answers lie in a folder there."
         )
-    if not os.access(answers if answers.exists() else answers.parent, os.W_OK):
-        raise ValueError(f"{shown(answers)} cannot be written: copy the run to a folder of your own.")
+    try:
+        TemporaryFile(dir=answers if answers.exists() else answers.parent).close()
+    except OSError as error:
+        raise ValueError(
+            f"{shown(answers)} cannot be written ({error.strerror}): copy the run to a folder of your own."
+        ) from None
 
 
 def _check_vocabulary(folder: Path, cell: Cell, task: dict[str, Any]) -> None:

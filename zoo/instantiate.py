@@ -89,6 +89,8 @@ def target(name: Any, contract: Contract, path: str) -> Any:
         found = _imported(name)
     except (Exception, SystemExit) as error:  # whatever a module does when it is imported
         why = one_line(error) if isinstance(error, ImportError) else reason(error)
+        if isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]:
+            why += "; is it your own?  Then put PYTHONPATH=FOLDER before the command, the folder it lies in."
         raise ValueError(f"{rule} cannot be imported: {why}") from error
     if not _is_a(found, contract):
         raise ValueError(

@@ -14,7 +14,7 @@ from tests.training.tiny import segment
 from zoo import archive, evaluate
 from zoo.evaluation.base import Evaluation
 from zoo.evaluation.trained import Trained
-from zoo.results import load, load_evaluations
+from zoo.results import evaluations, load, load_evaluations
 from zoo.results.home import WEIGHTS
 
 OWN = str(Path(__file__).parent / "own")
@@ -88,6 +88,51 @@ def test_answers_go_nowhere_else(
     assert kind == "file" or not [*(tmp_path / "elsewhere").iterdir()]
 
 
+@pytest.mark.parametrize("folder", ["/proc", "/sys/kernel"])
+def test_what_cannot_be_written_is_refused_before_the_work(
+    folder: str, one: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Root may write to any folder but to these; os.access says that it could."""
+    monkeypatch.setattr(evaluations, "place", lambda *_: Path(folder) / "evaluations" / "scores-0.csv")
+    monkeypatch.setattr(evaluate, "_table", lambda *_: pytest.fail("asked before the place was looked at"))
+    assert evaluate.main([str(one), "evaluation=scores"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"{folder}/evaluations cannot be written (") and said.count("\n") == 1
+
+
+def test_a_damaged_record_is_left_out_and_the_others_are_asked(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "begun-0" / "result.json").write_text("{\x1b")
+    assert evaluate.main([str(home), "evaluation=scores"]) == 3
+    said = capsys.readouterr()
+    assert said.out.endswith("scores: 2 answered, 0 were there already, 0 failed\n")
+    assert said.err.startswith(f"left out: {home / 'begun-0' / 'result.json'}") and said.err.count("\n") == 1
+    assert evaluate.main([str(home / "begun-0"), "evaluation=scores"]) == 2
+    assert capsys.readouterr().err.startswith(str(home / "begun-0" / "result.json"))
+
+
+@pytest.mark.parametrize("content", ["", "- 1", "a: [", "a: !!python/none"])
+def test_a_yaml_without_settings_is_refused_in_one_line(
+    content: str, one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "evaluation").mkdir()
+    (tmp_path / "evaluation" / "mine.yaml").write_text(content)
+    assert evaluate.main([str(one), "evaluation=mine", "--config-dir", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "mine.yaml" in said and said.count("\n") == 1
+
+
+def test_a_module_that_is_not_on_the_path_is_said_to_be_so(
+    one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "evaluation").mkdir()
+    (tmp_path / "evaluation" / "mine.yaml").write_text("_target_: a_module_of_mine.Mine")
+    assert evaluate.main([str(one), "evaluation=mine", "--config-dir", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "No module named 'a_module_of_mine'" in said and "PYTHONPATH=FOLDER before the command" in said
+
+
 def test_a_folder_of_yamls_that_is_not_there_is_said(one: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert evaluate.main([str(one), "evaluation=scores", "--config-dir", "nope"]) == 2
     assert capsys.readouterr().err == "--config-dir (=nope) must be a folder with yamls of your own.\n"
@@ -112,7 +157,7 @@ def test_an_archive_carries_the_answers(home: Path, tmp_path: Path) -> None:
 
 def test_answers_of_weights_that_have_gone_are_not_read(one: Path) -> None:
     assert evaluate.main([str(one), "evaluation=distance"]) == 0
-    assert len(load_evaluations(one.parent, "distance"))
+    assert set(load_evaluations(one.parent, "distance").chance) == {1 / 12}
     [answer] = one.glob("evaluations/*")
     (answer.parent / "distance-000000000000.csv").write_text("# {}\nx\n1\n")
     with pytest.warns(
@@ -185,6 +230,15 @@ def test_a_cell_that_cannot_be_asked_does_not_stop_the_others(
         (["evaluation=scores"], "name the runs: a results folder, or folders in it."),
         (["{one}", "evaluation=score"], "unknown evaluation score; did you mean scores? (there are: "),
         (["{one}", "evaluation=../scores"], "unknown evaluation ../scores; did you mean scores?"),
+        (["{one}", "evaluation=entropi"], "speed; one of your own needs --config-dir)"),
+        (
+            ["{one}", "evaluation=longst", "--config-dir", OWN],
+            "unknown evaluation longst; did you mean longest?",
+        ),
+        (
+            ["{one}", "evaluation=extrapolation", "evaluation.doublings=100"],
+            "evaluation.doublings (=100) must be at most 20.",
+        ),
         (["{one}", "evaluation=scores", "evaluation.spilt=test"], "did you mean evaluation.split?"),
         (["{one}", "evaluation=scores", "evaluation.split=tset"], "must be one of train, valid, test."),
         (

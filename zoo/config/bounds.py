@@ -19,6 +19,7 @@ MOST = {  # of whole numbers that have a bound of their own
     },  # zoo.counter_rng: slots of an example, and a range of integers
     **dict.fromkeys(("num_examples", "train_examples", "valid_examples", "test_examples"), 2**40),
     **dict.fromkeys(("max_examples", "checkpoint_every"), 2**40),
+    "doublings": 20,  # of one token: the longest row
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from zoo.checks import at_least
+from zoo.config.bounds import refusal
 from zoo.evaluation.base import Evaluation
 from zoo.evaluation.scores import rows_together
 from zoo.evaluation.task_scores import tallies
@@ -25,7 +26,7 @@ class Extrapolation(Evaluation):
     with so much accuracy, 0 where there is none; equal in all rows of a series.  refused: why the model
     cannot take such a row (its positions end, say), and its numbers are NaN; else "".
 
-    doublings: how often.  rows: of each.
+    doublings: how often, up to the longest row that a task may have.  rows: of each.
     """
 
     def __init__(self, *, doublings: int, rows: int) -> None:
@@ -50,7 +51,10 @@ class Extrapolation(Evaluation):
             for load in (load for load in trained_on if load.seq_len == longest):
                 value = getattr(load, key)
                 grown = [replace(load, **{key: value * 2**i}) for i in range(self.doublings + 1)]
-                yield key, [each for each in grown if task.fits(each)]
+                yield (
+                    key,
+                    [each for each in grown if task.fits(each) and not refusal(key, getattr(each, key))],
+                )
 
     def _asked(self, trained: Trained, task: Mixture, load: Load) -> dict[str, Any]:
         task = task.tested_on([replace(load, num_examples=self.rows)])

@@ -9,7 +9,7 @@ from zoo.checks import at_least
 from zoo.evaluation.base import Evaluation, named
 from zoo.evaluation.scores import Tally, rows_at_once
 from zoo.evaluation.trained import Trained
-from zoo.tasks.base import Segment, Split
+from zoo.tasks.base import Segment, Split, Task
 from zoo.tasks.batches import BatchStream
 
 
@@ -28,14 +28,15 @@ class Scores(Evaluation):
 
     def table(self, trained: Trained) -> pd.DataFrame:
         rows = [
-            named(self.split, segment) | {"chance": trained.task.chance(segment)} | asdict(tally.score())
+            _named(self.split, segment, trained.task) | asdict(tally.score())
             for segment, tally in tallies(trained, self.split, self.batch_size)
         ]
         return pd.DataFrame(rows)
 
 
 class Groups(Scores):
-    """One row a slice, group and value of it: `answers`, `right`, and `accuracy`, the share of these."""
+    """One row a slice, group and value of it: `answers`, `right`, `accuracy`, the share of these, and the
+    slice's `chance`."""
 
     def table(self, trained: Trained) -> pd.DataFrame:
         if not trained.task.groups:
@@ -46,7 +47,7 @@ class Groups(Scores):
 
     def _rows(self, trained: Trained) -> list[dict[str, Any]]:
         return [
-            named(self.split, segment) | asdict(kind) | {"accuracy": kind.right / kind.answers}
+            _named(self.split, segment, trained.task) | asdict(kind) | {"accuracy": kind.right / kind.answers}
             for segment, tally in tallies(trained, self.split, self.batch_size)
             for kind in tally.by_group()
         ]
@@ -54,13 +55,17 @@ class Groups(Scores):
 
 class Distance(Groups):
     """One row a slice and distance: of its `answers` that are read from (distance / 2, distance] tokens back,
-    how many are `right`; `accuracy` is right / answers."""
+    how many are `right`; `accuracy` is right / answers; `chance` is the slice's."""
 
     def table(self, trained: Trained) -> pd.DataFrame:
         if "distance" not in trained.task.groups:
             raise ValueError(f"{type(trained.task).__name__} reads no answer back: it has no distances.")
         rows = [row for row in self._rows(trained) if row.pop("group") == "distance"]
         return pd.DataFrame(rows).rename(columns={"value": "distance"})
+
+
+def _named(split: Split, segment: Segment, task: Task) -> dict[str, Any]:
+    return named(split, segment) | {"chance": task.chance(segment)}
 
 
 def tallies(trained: Trained, split: Split, batch_size: int | None) -> list[tuple[Segment, Tally]]:

@@ -186,9 +186,11 @@ def _results(folder: Home) -> Path:
 
 
 def _check_run(folder: Path) -> None:
-    """ValueError, one line: it is no run, but a folder of runs."""
-    runs = [run.name for run in cells(folder) if is_done(run)] if folder.is_dir() else []
-    if runs and not is_done(folder):
+    """Refuse a folder of runs where one run belongs, with a ValueError of one line."""
+    if is_done(folder) or not folder.is_dir():
+        return
+    runs = [run.name for run in cells(folder) if is_done(run)]
+    if runs:
         some = ", ".join(map(visible, runs[:3])) + (", ..." if len(runs) > 3 else "")
         raise ValueError(f"{shown(folder)} is a folder of {len(runs)} runs: name one, {some}.")
 

@@ -73,7 +73,8 @@ def question(words: Sequence[str], config_dir: Path | None) -> Question:
         raise ValueError(f"evaluation=NAME must be given: one of {', '.join(valid)}.")
     name, task = str(groups[EVALUATION]), groups.get(TASK)
     if name not in valid:
-        raise ValueError(unknown(EVALUATION, name, valid) + f" (there are: {', '.join(valid)})")
+        own = "" if config_dir else "; one of your own needs --config-dir"
+        raise ValueError(unknown(EVALUATION, name, valid) + f" (there are: {', '.join(valid)}{own})")
     settings = changed(EVALUATION, settings_of(valid[name]), changes[EVALUATION])
     _check_settings(settings)
     return Question(name, settings, None if task is None else str(task), changes[TASK], config_dir)
