@@ -1,5 +1,6 @@
 """zoo: what can a fixed-size memory recall?"""
 
+import os
 import signal
 import sys
 from importlib import import_module
@@ -12,8 +13,18 @@ def begins(package: str) -> None:
     """For the first line of a package: while `python -m package.command` imports, for seconds, Ctrl-C ends it
     without a traceback.  `terminal.command` and `interrupts` listen from then on."""
     named = any(word.split(".")[0] == package for word in sys.orig_argv)
+    if named and sys.argv[:1] == ["-m"] and not _has_place():
+        print("the current folder has been deleted: cd to one that exists.", file=sys.stderr)
+        sys.exit(2)
     if named and sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _has_place() -> bool:
+    try:
+        return bool(os.getcwd())
+    except OSError:
+        return False
 
 
 begins(__name__)

@@ -38,6 +38,7 @@ def main() -> int:
     0: all done.  1: a cell failed, or the disk is full.  2: the command cannot be run, and nothing was.
     130, 143: interrupted by Ctrl-C, by SIGTERM.
     """
+    terminal.open_streams()
     with interrupts.attended():
         try:
             return _uninterrupted()
@@ -55,6 +56,7 @@ def _uninterrupted() -> int:
         if args.help:
             print(help_text(command_line.composer_of(args), args.overrides, console().width))
             return terminal.OK
+        command_line.check(args)
         with interrupts.at_once():
             _run(args, words)
     except (HydraException, yaml.YAMLError) as error:
@@ -69,6 +71,8 @@ def _uninterrupted() -> int:
         return terminal.FAILED
     except DiskFull as error:
         return terminal.say(str(error), terminal.FAILED)
+    except OSError as error:
+        return terminal.unwritable(error)
     return terminal.OK
 
 

@@ -30,6 +30,7 @@ damaged   its record cannot be read, or is another cell's: exit code 3
 
 The command of a sweep, given again, runs what is pending, stale or failed."""
 
+LONGEST_PAUSE = 86_400.0  # seconds
 MOST_ROWS = 30  # of each table, unless all are asked for
 TITLES: dict[State, str] = {
     "running": "running",
@@ -45,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print how the cells stand; 0, 2 with a line on what is wrong, 3 where a record is damaged, or 130."""
     args = _parser().parse_args(argv)
     try:
+        if not 0 < args.every <= LONGEST_PAUSE:
+            raise ValueError(f"--every (={args.every:g}) must be seconds, more than 0 and at most a day.")
         look, most = Look(args.results), None if args.all else MOST_ROWS
         if args.watch:
             report = watch(look, most, args.every)

@@ -1,5 +1,6 @@
 """What every command shares on a terminal: how it ends, console, tables without walls, families in order."""
 
+import errno
 import os
 import signal
 import sys
@@ -113,16 +114,41 @@ def say(text: str, code: int) -> int:
     return code
 
 
+def open_streams() -> None:
+    """Put a closed stdin, stdout or stderr (`2>&-`) on /dev/null: a file that is opened would take its place,
+    and a child process would write into it."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+
+
+def unwritable(error: OSError) -> int:
+    """Say that what a command prints has no room (`> /dev/full`); any other error goes on."""
+    if error.errno not in (errno.ENOSPC, errno.EIO) or error.filename is not None:
+        raise error
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in the buffer goes nowhere
+    return say(f"what this command prints cannot be written: {error.strerror}", FAILED)
+
+
 def command(main: Callable[[], int | None]) -> NoReturn:
     """Exit with the code of `main` (None: 0).  Ctrl-C and `| head` end it without a traceback."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as zoo/__init__.py left it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.unraisablehook = _once_more
+    open_streams()
     try:
-        sys.exit(main())
+        code = main()
+        sys.stdout.flush()
     except KeyboardInterrupt:
-        sys.exit(say("interrupted", INTERRUPTED))
+        code = say("interrupted", INTERRUPTED)
+    except OSError as error:
+        code = unwritable(error)
+    sys.exit(code)
 
 
 def _once_more(dropped: "sys.UnraisableHookArgs") -> None:

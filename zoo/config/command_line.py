@@ -110,6 +110,22 @@ def yaml_mistake(error: yaml.YAMLError) -> str:
     return f"{mark.name}, line {mark.line + 1}: {getattr(error, 'problem', None) or 'no yaml'}."
 
 
+def check(args: Namespace) -> None:
+    """Refuse, in one ValueError, what Hydra would answer with a traceback or in words of its own."""
+    asked = next((flag for flag in ("cfg", "info") if getattr(args, flag)), None)
+    if args.multirun and asked:
+        raise ValueError(f"--{asked} shows one cell: leave out -m (zoo.plan lists the cells of a sweep).")
+    if not any("_target_" in word for word in args.overrides if _is_hydras(word)):
+        return
+    hydras = composer_of(args).hydras(deferred(args, args.overrides))
+    for part in ("sweeper", "launcher"):
+        name = str(hydras[part].get("_target_"))
+        if not name.startswith(("hydra_plugins.", "hydra._internal.core_plugins.")):
+            raise ValueError(
+                f"hydra.{part}._target_ (={name}) must name a plugin of Hydra: hydra_plugins.MODULE.CLASS."
+            )
+
+
 def _sweeper_mistakes(args: Namespace) -> list[str]:
     """A part of a sweep file that no sweep has."""
     sweeper = composer_of(args).hydras(deferred(args, args.overrides)).sweeper

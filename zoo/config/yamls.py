@@ -97,8 +97,15 @@ class Yamls:
         source = self.source(f"{SWAPPED}/{name}")
         if source is None:
             return None
-        read = source.load_config(f"{SWAPPED}/{name}")
-        if not isinstance(read.config, DictConfig) or "defaults" in read.config or read.header["package"]:
+        try:
+            read = source.load_config(f"{SWAPPED}/{name}")
+        except (OmegaConfBaseException, RecursionError):
+            raise ValueError(f"{SWAPPED}/{name}.yaml must be a tree: something in it holds itself.") from None
+        if not isinstance(read.config, DictConfig):
+            raise ValueError(
+                f"{SWAPPED}/{name}.yaml must hold {{key: value}}, such as `d_model: ${{d_model}}`."
+            )
+        if "defaults" in read.config or read.header["package"]:
             return None
         return read.config
 

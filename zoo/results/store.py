@@ -34,7 +34,11 @@ from zoo.results.record import SCHEMA, TIME, is_time
 
 __all__ = ["Home", "Reading", "cells", "folders", "is_done", "parsed", "read"]  # with what stands here
 
-FILES = ("config.yaml", "env.json", "metrics.csv", "last.ckpt", WEIGHTS, "result.json", "error.txt")
+FILES = (  # of a cell
+    *("config.yaml", "env.json", "metrics.csv", "last.ckpt", WEIGHTS, "result.json", "error.txt"),
+    "claim.json",
+)
+FOLDERS = (".sweeps", ".rerun", ".slurm")  # of a results folder
 
 
 CURVE = ("step", "split", "slice", "metric", "value")  # the columns of metrics.csv
@@ -133,6 +137,9 @@ def check_writable(results: Path) -> None:
             f"results (={results}) must be a folder that can be written to ({error.strerror}): "
             "give another with results=FOLDER."
         ) from None
+    for name in FOLDERS:
+        if os.path.lexists(results / name) and not (results / name).is_dir():
+            raise ValueError(f"{results / name} is a file, and a folder belongs there: move it away.")
 
 
 def write(path: Path, text: str) -> None:
