@@ -51,7 +51,7 @@ WEIGHTLESS = "train them with keep_weights=true rerun=true, or name the runs tha
 
 
 @dataclass(frozen=True)
-class Asked:
+class Inquiry:
     """A question to one cell.  task: settings; None: its own.  path: where the answer goes."""
 
     folder: Path
@@ -74,8 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if models:
             return _of_hugging_face(models, runs[0] if runs else Path("results"), asking)
         records, damaged = _records(runs)
-        asked = _asked(records, asking, [*args.trust, *_named(args.config_dir)])
-        return _answer(asked, asking) or (INCOMPLETE if damaged else OK)
+        inquiries = _inquiries(records, asking, [*args.trust, *_named(args.config_dir)])
+        return _answer(inquiries, asking) or (INCOMPLETE if damaged else OK)
     except HydraException as error:
         return say(first_line(error), USAGE)
     except (ValueError, yaml.YAMLError) as error:
@@ -143,8 +143,8 @@ def _of_hugging_face(models: Sequence[Path], results: Path, asking: Question) ->
         _check_place(path.parent)
         table = evaluation.table_of(huggingface.load(model))
         head = {"evaluation": asking.name, "run_id": folder.name, "weights": "", "settings": settings}
-        said = {"machine": machine(), "made_from": evaluation.made_from_text()}
-        evaluations.write(path, head | said, table)
+        facts = {"machine": machine(), "made_from": evaluation.made_from_text()}
+        evaluations.write(path, head | facts, table)
         print(f"{shown(path)}  {len(table)} rows\n{in_words(table)}")
     return OK
 
@@ -177,7 +177,9 @@ def _records(runs: Sequence[Path]) -> tuple[dict[Path, dict[str, Any]], list[str
     return records, damaged
 
 
-def _asked(records: dict[Path, dict[str, Any]], asking: Question, trusted: Sequence[str]) -> list[Asked]:
+def _inquiries(
+    records: dict[Path, dict[str, Any]], asking: Question, trusted: Sequence[str]
+) -> list[Inquiry]:
     """Put the question to each cell, checked as far as that costs no weights.
 
     ValueError, one line: cells without weights, a task that is not theirs, no place for the answers.
@@ -202,7 +204,7 @@ def _has_weights(folder: Path, record: dict[str, Any]) -> bool:
     return record.get("weights") is not None and (folder / WEIGHTS).is_file()
 
 
-def _one(folder: Path, record: dict[str, Any], asking: Question, trusted: Sequence[str]) -> Asked:
+def _one(folder: Path, record: dict[str, Any], asking: Question, trusted: Sequence[str]) -> Inquiry:
     from zoo.evaluation.trained import cell_of  # torch: seconds
 
     cell = cell_of(folder, record, trusted)
@@ -219,7 +221,7 @@ def _one(folder: Path, record: dict[str, Any], asking: Question, trusted: Sequen
     }
     path = evaluations.place(folder, asking.name, settings, record["weights"])
     _check_place(path.parent)
-    return Asked(folder, record, cell, task, head, path)
+    return Inquiry(folder, record, cell, task, head, path)
 
 
 def _check_place(answers: Path) -> None:
@@ -239,20 +241,20 @@ def _check_place(answers: Path) -> None:
 def _check_vocabulary(folder: Path, cell: Cell, task: dict[str, Any]) -> None:
     from zoo.instantiate import task_of
 
-    own, other = task_of(cell), task_of(cell.with_task(task))
-    known, asked = own.vocab_size, other.vocab_size
-    if own.stacked != other.stacked or (own.stacked and asked != known):
+    own_task, other = task_of(cell), task_of(cell.with_task(task))
+    known, wanted = own_task.vocab_size, other.vocab_size
+    if own_task.stacked != other.stacked or (own_task.stacked and wanted != known):
         raise ValueError(f"task (={type(other).__name__}) must have inputs as {shown(folder)} knows them.")
-    if asked > known:
+    if wanted > known:
         raise ValueError(
-            f"task.vocab_size (={asked}) must be at most {known}, the tokens that {shown(folder)} knows."
+            f"task.vocab_size (={wanted}) must be at most {known}, the tokens that {shown(folder)} knows."
         )
 
 
-def _answer(asked: Sequence[Asked], asking: Question) -> int:
+def _answer(inquiries: Sequence[Inquiry], asking: Question) -> int:
     """Answer one by one, in the order of the folders; a line each, and the table where there is one alone."""
     failed = done = 0
-    for one in asked:
+    for one in inquiries:
         if one.path.exists():
             done += 1
             continue
@@ -268,14 +270,14 @@ def _answer(asked: Sequence[Asked], asking: Question) -> int:
             continue
         evaluations.write(one.path, one.head | {"made_from": made_from}, table)
         print(f"{shown(one.path)}  {len(table)} rows in {time.perf_counter() - began:.1f} s", flush=True)
-        if len(asked) == 1:
+        if len(inquiries) == 1:
             print("\n".join(map(visible, table.to_string(index=False).splitlines())))
-    answered = len(asked) - done - failed
+    answered = len(inquiries) - done - failed
     print(f"{asking.name}: {answered} answered, {done} were there already, {failed} failed")
     return FAILED if failed else OK
 
 
-def _table(one: Asked, asking: Question) -> tuple[Any, dict[str, str]]:
+def _table(one: Inquiry, asking: Question) -> tuple[Any, dict[str, str]]:
     """The answers, and what the question was made from."""
     import torch
 

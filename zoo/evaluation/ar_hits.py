@@ -1,4 +1,4 @@
-"""Where recall would help a model of text: its loss at tokens that could be looked up in the same window."""
+"""The loss of a model of text where recall helps: at tokens that could be looked up in the same window."""
 
 from collections.abc import Sequence
 
@@ -41,9 +41,9 @@ class ArHits(Evaluation):
         task = text_of(trained)
         learned = np.unique(grams(task.ids("train")[None], self.gram).numpy(), return_counts=True)
         rows = []
-        for segment, found in losses(trained, self.split, self.batch_size):
-            nats = torch.cat([loss.flatten() for _, loss in found])
-            ids = torch.cat([self._ids(batch) for batch, _ in found])
+        for segment, batches in losses(trained, self.split, self.batch_size):
+            nats = torch.cat([loss.flatten() for _, loss in batches])
+            ids = torch.cat([self._ids(batch) for batch, _ in batches])
             back, times = last_seen(ids).flatten(), frequency(ids.flatten(), *learned)
             for cutoff in self.cutoffs:
                 for part, mask in _parts(back > 0, times <= cutoff):
@@ -52,7 +52,7 @@ class ArHits(Evaluation):
         return pd.DataFrame(rows)
 
     def _ids(self, batch: Batch) -> Int[Tensor, "B T"]:
-        """Of the gram that each answer ends; -1: the window begins inside it."""
+        """Return the id of the gram that each answer ends; -1: the window begins inside it."""
         window = torch.cat([batch.inputs, batch.answers[:, -1:]], dim=1)
         whole = grams(window, self.gram)
         return torch.nn.functional.pad(whole, (self.gram - 2, 0), value=-1)
@@ -68,7 +68,7 @@ def grams(ids: Int[Tensor, "B T"], size: int) -> Int[Tensor, "B T-size+1"]:
 
 
 def last_seen(ids: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    """How far before each place the same id stood last in the row; 0: not before, or no id (-1)."""
+    """Return how far before each place the same id stood last in the row; 0: not before, or no id (-1)."""
     order = ids.argsort(dim=1, stable=True)
     ranked = ids.gather(1, order)
     gap = order[:, 1:] - order[:, :-1]
@@ -78,14 +78,14 @@ def last_seen(ids: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
 
 
 def frequency(ids: Int[Tensor, " N"], known: np.ndarray, counts: np.ndarray) -> Int[Tensor, " N"]:
-    """How often each id stands in the training text; known: sorted."""
-    asked = ids.numpy()
-    at = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-    return torch.from_numpy(np.where(known[at] == asked, counts[at], 0))
+    """Count how often each id stands in the training text; known: sorted."""
+    array = ids.numpy()
+    at = np.minimum(np.searchsorted(known, array), len(known) - 1)
+    return torch.from_numpy(np.where(known[at] == array, counts[at], 0))
 
 
-def _parts(seen: Bool[Tensor, " N"], rare: Bool[Tensor, " N"]) -> list[tuple[str, Bool[Tensor, " N"]]]:
-    return [("hit", seen & rare), ("seen", seen & ~rare), ("new", ~seen)]
+def _parts(stood: Bool[Tensor, " N"], rare: Bool[Tensor, " N"]) -> list[tuple[str, Bool[Tensor, " N"]]]:
+    return [("hit", stood & rare), ("seen", stood & ~rare), ("new", ~stood)]
 
 
 def _summary(nats: Tensor, back: Tensor) -> dict[str, float | int | None]:

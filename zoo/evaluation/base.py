@@ -24,10 +24,10 @@ class Evaluation(ABC):
         """
 
     def made_from(self, trained: Trained) -> Mapping[str, str]:
-        """What was asked that no setting says, by name (`Task.made_from`); it stands above the table."""
+        """Return what was asked that no setting says (`Task.made_from`); it stands above the table."""
         return trained.task.made_from
 
 
 def named(split: Split, segment: Segment) -> dict[str, Any]:
-    """What a row about a slice begins with: `split`, `slice`, and a column for each key of the slice."""
+    """Begin a row about a slice: `split`, `slice`, and a column for each key of the slice."""
     return {"split": split, "slice": segment.name} | segment.slice

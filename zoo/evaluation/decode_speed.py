@@ -1,4 +1,4 @@
-"""How fast a model reads and decodes: tokens a second, in whole sequences and one by one through `extend`."""
+"""Speed of reading and decoding: tokens a second, in whole sequences and one by one through `extend`."""
 
 import time
 from statistics import median
@@ -54,7 +54,7 @@ def prefill_tokens_per_second(
 
 
 def _seconds(model: SequenceModel, seq_len: int, device: torch.device | str, batch: int) -> list[float]:
-    """Of each step."""
+    """Return the seconds of each step."""
     tokens = torch.zeros(batch, seq_len, dtype=torch.long, device=device)
     prefix = max(1, seq_len - 2 * STEPS)
     _, state = model.extend(tokens[:, :prefix])

@@ -1,4 +1,4 @@
-"""How far a trained model carries beyond its training: longer rows at one load, more load at one length."""
+"""The reach of a trained model beyond its training: longer rows at one load, more load at one length."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -39,7 +39,7 @@ class Extrapolation(Evaluation):
         if not isinstance(task, Mixture):
             raise ValueError(f"{type(task).__name__} has no segments that could be made longer.")
         series = [
-            pd.DataFrame([{"varied": key} | self._asked(trained, task, load) for load in loads])
+            pd.DataFrame([{"varied": key} | self._row(trained, task, load) for load in loads])
             for key, loads in self._series(task)
         ]
         return pd.concat([_held(frame) for frame in series], ignore_index=True)
@@ -56,7 +56,7 @@ class Extrapolation(Evaluation):
                     [each for each in grown if task.fits(each) and not refusal(key, getattr(each, key))],
                 )
 
-    def _asked(self, trained: Trained, task: Mixture, load: Load) -> dict[str, Any]:
+    def _row(self, trained: Trained, task: Mixture, load: Load) -> dict[str, Any]:
         task = task.tested_on([replace(load, num_examples=self.rows)])
         [segment] = task.segments("test")
         known = segment.slice | {"chance": task.chance(segment)}
@@ -67,7 +67,7 @@ class Extrapolation(Evaluation):
 
 
 def _held(series: pd.DataFrame) -> pd.DataFrame:
-    """With the reach of this series."""
+    """Add the reach of this series."""
     varied = series[series["varied"].iloc[0]]
     reach = {name: max(varied[series["accuracy"] >= least], default=0) for name, least in HOLDS.items()}
     return series.assign(**reach)

@@ -1,4 +1,4 @@
-"""What a cell will cost in operations, counted from its shapes.
+"""The cost of a cell in operations, counted from its shapes.
 
 They are counted as decoding would need them, token by token: a multiplication and an addition (2) for
 each parameter (embedding, positions and head aside) and for each scalar of the state that a step touches,

@@ -1,4 +1,4 @@
-"""What a trained model writes after a prompt, token by token from its state: as RULER is scored."""
+"""Write with a trained model after a prompt, token by token from its state: as RULER is scored."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -46,18 +46,21 @@ class Greedy(Evaluation):
         task = trained.task
         segment = task.segments(self.split)[index]
         rows = min(segment.num_examples, self.rows or segment.num_examples)
-        found = []
+        written = []
         for examples in torch.arange(rows).split(rows_together(segment.seq_len)):
             batch = task.sample(self.split, index, examples, trained.device)
-            found += continued(trained, batch, self.budget, segment.name)
-        frame = pd.DataFrame([_judged(one, task.separator, task.stop) for one in found])
+            written += continued(trained, batch, self.budget, segment.name)
+        frame = pd.DataFrame([_judged(one, task.separator, task.stop) for one in written])
         return named(self.split, segment) | frame.mean().to_dict() | {"rows": rows}
 
 
 def continued(trained: Trained, batch: Batch, budget: int | None, name: str) -> Iterator[Written]:
-    """What is written after the prompt of each row; ValueError: their answers do not follow each other."""
-    asked = batch.answers != IGNORED
-    first = batch.positions.where(asked, batch.inputs.shape[1]).amin(1)
+    """Yield what is written after the prompt of each row.
+
+    ValueError: their answers do not follow each other.
+    """
+    scored = batch.answers != IGNORED
+    first = batch.positions.where(scored, batch.inputs.shape[1]).amin(1)
     _check_written(trained.task, batch, name)
     for place in first.unique().tolist():
         some = batch.answers[first == place]
@@ -70,11 +73,11 @@ def continued(trained: Trained, batch: Batch, budget: int | None, name: str) -> 
 
 def _check_written(task: Task, batch: Batch, name: str) -> None:
     """Answer by answer must stand in the row, each read off where the one before it stands."""
-    asked = batch.answers != IGNORED
-    follows = asked[:, 1:] & asked[:, :-1]
+    scored = batch.answers != IGNORED
+    follows = scored[:, 1:] & scored[:, :-1]
     places, stands = batch.positions, batch.inputs.gather(1, batch.positions)
     right = (places[:, 1:] == places[:, :-1] + 1) & (stands[:, 1:] == batch.answers[:, :-1])
-    if (follows & ~right).any() or (asked[:, 1:] & ~asked[:, :-1]).any():
+    if (follows & ~right).any() or (scored[:, 1:] & ~scored[:, :-1]).any():
         raise ValueError(
             f"the answers of {type(task).__name__} ({name}) do not follow each other in a row, so that there "
             "is nothing to write: use evaluation=scores."

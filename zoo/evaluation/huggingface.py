@@ -28,7 +28,7 @@ class HuggingFace:
     longest: int | None
 
     def ids(self, text: str) -> Int[Tensor, " N"]:
-        """Without marks before or after."""
+        """Encode text without marks before or after."""
         return torch.tensor(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
 

@@ -67,16 +67,16 @@ class LoadDistance(Evaluation):
                     yield load
 
     def _cell(self, trained: Trained, probe: MQARProbe, index: int, load: Pairs) -> dict[str, Any]:
-        seen, blind = [], []
+        shown, blind = [], []
         for examples in torch.arange(self.rows, device=trained.device).split(rows_together(load.seq_len)):
             batch = probe.sample("test", index, examples, trained.device)
-            seen.append(_right(trained, batch))
+            shown.append(_right(trained, batch))
             others = blinded(batch, probe.vocab_size, examples, probe.seed)
             if others is not None:
                 blind.append(_right(trained, batch._replace(inputs=others)))
         pairs = load.num_kv_pairs
         named = {"num_kv_pairs": pairs, "distance": load.seq_len - 2 * pairs, "seq_len": load.seq_len}
-        scores = _scored("accuracy", "error", seen) | _scored("blind", "blind_error", blind)
+        scores = _scored("accuracy", "error", shown) | _scored("blind", "blind_error", blind)
         return named | scores | {"guess": 1 / pairs, "rows": self.rows}
 
 

@@ -1,4 +1,4 @@
-"""How well a model of text predicts it: perplexity and bits a byte."""
+"""Prediction by a model of text: perplexity and bits a byte."""
 
 import math
 
@@ -46,7 +46,7 @@ class Perplexity(Evaluation):
 def losses(
     trained: Trained, split: Split, batch_size: int
 ) -> list[tuple[Segment, list[tuple[Batch, Float[Tensor, "B T"]]]]]:
-    """For each segment of a split: its batches, with the loss of every token in nats."""
+    """Yield each segment of a split with its batches and the loss of every token in nats."""
     text_of(trained)
     stream = BatchStream(trained.task, split, batch_size, trained.device)
     parts: list[list[tuple[Batch, Tensor]]] = [[] for _ in stream.segments]

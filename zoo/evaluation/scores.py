@@ -21,13 +21,13 @@ TRAIN_EVERY = 50  # steps between two train rows; an epoch's end makes one as we
 
 
 def rows_together(seq_len: int) -> int:
-    """As many rows as have TOKENS_AT_ONCE, at least one."""
+    """Return as many rows as have TOKENS_AT_ONCE, at least one."""
     return max(1, TOKENS_AT_ONCE // seq_len)
 
 
-def rows_at_once(asked: int, seq_len: int, device: str) -> int:
-    """As many as asked; on a GPU, which few rows leave idle, up to 256 or TOKENS_AT_ONCE of tokens."""
-    return asked if device == "cpu" else max(asked, min(256, rows_together(seq_len)))
+def rows_at_once(wanted: int, seq_len: int, device: str) -> int:
+    """Return as many rows as wanted; on a GPU, which few leave idle, to 256 or TOKENS_AT_ONCE of tokens."""
+    return wanted if device == "cpu" else max(wanted, min(256, rows_together(seq_len)))
 
 
 class Tally:
@@ -43,21 +43,21 @@ class Tally:
 
     def add(self, batch: Batch, losses: Float[Tensor, " N"], best: Int[Tensor, " N"]) -> None:
         """losses: the cross-entropy of each answer; best: the most likely token in its place; N = B A."""
-        asked = batch.answers != IGNORED
+        scored = batch.answers != IGNORED
         right = best.view_as(batch.answers) == batch.answers
-        by_row = right.sum(dim=1).double() / asked.sum(dim=1)
-        exact, rows = (right == asked).all(dim=1), torch.ones_like(by_row)
-        parts = (right, by_row, exact, losses.double(), rows, asked)
+        by_row = right.sum(dim=1).double() / scored.sum(dim=1)
+        exact, rows = (right == scored).all(dim=1), torch.ones_like(by_row)
+        parts = (right, by_row, exact, losses.double(), rows, scored)
         self._sums = _plus(self._sums, torch.stack([part.sum().double() for part in parts]))
         for name, group in self.groups.items():
-            bins = group.bins(batch.groups[name]).where(asked, 0)
+            bins = group.bins(batch.groups[name]).where(scored, 0)
             places = (2 * bins + right).flatten()  # bincount would wait for a device: how many are there?
             counts = torch.zeros(2 * group.size, dtype=torch.long, device=places.device)
-            counts.scatter_add_(0, places, asked.flatten().long())
+            counts.scatter_add_(0, places, scored.flatten().long())
             self._counts[name] = _plus(self._counts.get(name), counts)
 
     def score(self) -> Score:
-        """Over all that was added; of no batch there is none."""
+        """Return the score of all that was added; without a batch there is none."""
         assert self._sums is not None, "a slice without a batch has no score"
         right, fractions, exact, loss, rows, answers = self._sums.tolist()
         return Score(
@@ -70,7 +70,7 @@ class Tally:
         )
 
     def by_group(self) -> list[InGroup]:
-        """Of each group the bins that hold an answer, in their order."""
+        """List the bins of each group that hold an answer, in their order."""
         found = []
         for name, counts in self._counts.items():
             for bin_, (wrong, right) in enumerate(counts.view(-1, 2).tolist()):

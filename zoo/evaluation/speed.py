@@ -1,4 +1,4 @@
-"""How fast a trained model reads a prompt and decodes after it, on this machine as busy as it is."""
+"""Speed of a trained model that reads a prompt and decodes after it, on this machine as busy as it is."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from zoo.state import peak
 
 
 class Speed(Evaluation):
-    """For every length and batch a row for `prefill`, and one for `decode` where that is exact:
+    """A row for `prefill` at every length and batch, and one for `decode` where that is exact:
     tokens_per_second of `batch` sequences of seq_len tokens, by the median (`zoo.evaluation.decode_speed`),
     on `device`; state_bytes: the most that all of them keep while they are decoded.
 
@@ -47,9 +47,9 @@ def _rows(trained: Trained, length: int, batch: int) -> Iterator[dict[str, Any]]
 
 
 def _several(name: str, counts: int | Sequence[int]) -> list[int]:
-    found = [counts] if isinstance(counts, int) else list(counts)
-    if not found:
+    values = [counts] if isinstance(counts, int) else list(counts)
+    if not values:
         raise ValueError(f"{name} is empty: name at least one.")
-    for count in found:
+    for count in values:
         at_least(name, count, 1)
-    return found
+    return values

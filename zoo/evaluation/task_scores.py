@@ -1,4 +1,4 @@
-"""How a trained model answers the examples of its task: by slice, and by how far back the key stands."""
+"""Scores of a trained model on the examples of its task: by slice, and by how far back the key stands."""
 
 from dataclasses import asdict
 from typing import Any

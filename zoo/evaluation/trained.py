@@ -28,7 +28,9 @@ from zoo.tasks.base import Batch, Task
 
 @dataclass(frozen=True)
 class Trained:
-    """What `zoo.load` gives.  The model is in evaluation mode and on the CPU; `model.cuda()` moves all of it.
+    """A trained cell, as `zoo.load` gives it.
+
+    The model is in evaluation mode and on the CPU; `model.cuda()` moves all of it.
 
     cell: as the record's config.yaml has it.  record: result.json.
     """
@@ -45,13 +47,13 @@ class Trained:
 
     @property
     def device(self) -> torch.device:
-        """Of the weights; inputs must be there too."""
+        """The device of the weights; inputs must be there too."""
         return self.model.embedding.device
 
     def logits(
         self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"] | None = None
     ) -> Float[Tensor, "B T V"] | Float[Tensor, "B A V"]:
-        """What the model says comes after each token, or after those at `positions`."""
+        """Return the logits of what comes after each token, or after those at `positions`."""
         with self.at_work():
             return self.model.logits(self.model(inputs, positions))
 
@@ -68,17 +70,17 @@ class Trained:
             )
         self.model.check_length(inputs.shape[1] + steps - 1)
         last = -1 if stop is None else stop  # no token is -1
-        found, state = [inputs], None
+        tokens, state = [inputs], None
         over = torch.zeros_like(inputs[:, :1], dtype=torch.bool)
         with self.at_work():
-            while len(found) <= steps and not over.all():
-                hidden, state = self.model.extend(found[-1], state)
-                found.append(self.model.logits(hidden[:, -1:]).argmax(-1).masked_fill(over, last))
-                over = found[-1] == last
-        return torch.cat(found[1:], dim=1)
+            while len(tokens) <= steps and not over.all():
+                hidden, state = self.model.extend(tokens[-1], state)
+                tokens.append(self.model.logits(hidden[:, -1:]).argmax(-1).masked_fill(over, last))
+                over = tokens[-1] == last
+        return torch.cat(tokens[1:], dim=1)
 
     def score(self, batch: Batch) -> Score:
-        """How the answers of a batch of the task go."""
+        """Score the answers of a batch of the task."""
         tally = Tally(self.task.groups)
         self.add(tally, batch)
         return tally.score()
@@ -88,7 +90,7 @@ class Trained:
         tally.add(batch, *self.answered(batch))
 
     def refuses(self, seq_len: int) -> str:
-        """Why the model cannot take such sequences; "": it can."""
+        """Say why the model cannot take such sequences; "": it can."""
         try:
             self.model.check_length(seq_len)
         except ValueError as error:
@@ -104,7 +106,7 @@ class Trained:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """As the cell was tested: its kernels, its precision, no gradients.
+        """Work as the cell was tested: its kernels, its precision, no gradients.
 
         On a CPU a cell that a GPU trained takes what suits a CPU.
         """
@@ -134,12 +136,12 @@ def load(results: str | Path, run_id: str | None = None, *, trusted: Iterable[st
 
 def build(folder: Home, record: dict[str, Any], cell: Cell) -> Trained:
     """Build the model of a record whose cell has been read and checked, and give it its weights."""
-    kept = weights.read(folder, record.get("weights"))
+    state_dict = weights.read(folder, record.get("weights"))
     try:
         task = task_of(cell)
-        weights.check_fit(kept, outline(cell), folder / WEIGHTS)
+        weights.check_fit(state_dict, outline(cell), folder / WEIGHTS)
         model = build_model(cell)
-        weights.put(kept, model)
+        weights.put(state_dict, model)
     except ValueError as error:
         raise ValueError(visible(str(error))) from None
     except Exception as error:  # whatever a constructor raises: the yaml is from elsewhere, or from before
@@ -196,7 +198,7 @@ def _check_run(folder: Path) -> None:
 
 
 def _folder(results: Path, run_id: str | None) -> Home:
-    """Where the files of the run lie.  ValueError, one line: it is not there."""
+    """Find the files of the run.  ValueError, one line: it is not there."""
     if run_id is None and results.is_file():
         raise ValueError(f"{shown(results)} is an archive: name one of its runs, zoo.load(ARCHIVE, RUN_ID).")
     if run_id is None:

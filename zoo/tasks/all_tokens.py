@@ -13,7 +13,7 @@ Loss = Literal["answers", "all"]
 
 
 class AllTokens(Around):
-    """At every place of a training row the token that follows is asked for; where the task asks for an
+    """Ask at every place of a training row for the token that follows; where the task asks for an
     answer, that.  After the last token only an answer of the task is.
 
     ValueError: a task that has no such tokens, or asks for them all by itself.
@@ -35,9 +35,9 @@ class AllTokens(Around):
         if split != "train":
             return batch
         rows, length = batch.inputs.shape
-        asked = batch.answers != IGNORED
+        scored = batch.answers != IGNORED
         targets = torch.cat([batch.inputs[:, 1:], batch.inputs.new_full((rows, 2), IGNORED)], 1)
-        targets.scatter_(1, batch.positions.where(asked, length), batch.answers)  # what is IGNORED: beyond
+        targets.scatter_(1, batch.positions.where(scored, length), batch.answers)  # what is IGNORED: beyond
         places = torch.arange(length, device=targets.device).expand(rows, -1).contiguous()
         return Batch(batch.inputs, places, targets[:, :length].contiguous())
 

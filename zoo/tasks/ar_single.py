@@ -28,7 +28,7 @@ from zoo.tasks.groups import Distance
 from zoo.tasks.mixture import Load, Mixture
 from zoo.tasks.sampling import distinct
 
-KEYS, VALUES, ASKED, FILLER = range(4)
+KEYS, VALUES, QUERY, FILLER = range(4)
 MARK = 0
 
 
@@ -55,13 +55,13 @@ class _Single(Mixture):
         return 1 / (self.vocab_size - self._half)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        """What follows the key where it stood first, in an even place: pairs come before any filler."""
+        """Return what follows the key where it first stood, in an even place: pairs precede all filler."""
         before = inputs[:, : (inputs.shape[1] - 1) // 2 * 2]
         keys, values = before.unflatten(1, (-1, 2)).unbind(2)
-        asked = inputs.gather(1, positions)
-        return values.gather(1, (keys[:, None] == asked[..., None]).int().argmax(-1))
+        query = inputs.gather(1, positions)
+        return values.gather(1, (keys[:, None] == query[..., None]).int().argmax(-1))
 
-    def _asked(self, context: Tensor, between: Tensor, pair: Int[Tensor, "B 1"]) -> Batch:
+    def _draw_query(self, context: Tensor, between: Tensor, pair: Int[Tensor, "B 1"]) -> Batch:
         """pair: the one asked for."""
         keys, values = context.unflatten(1, (-1, 2)).unbind(2)
         inputs = torch.cat([context, between, keys.gather(1, pair)], 1)
@@ -93,7 +93,7 @@ class SingleQuestion(_Single):
         super().__init__(**mixture)
 
     def least_bits(self, segment: Segment) -> float | None:
-        """Which value each key has: any may be asked for."""
+        """A state must hold which value each key has: any may be asked for."""
         return bits_of_different(segment.count("num_kv_pairs"), self.vocab_size - self._half)
 
     def _rows(self, load: Pairs, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
@@ -102,7 +102,7 @@ class SingleQuestion(_Single):
         values = distinct(stream(*path, VALUES), examples, n, self.vocab_size - half) + half
         context, size = torch.stack([keys, values], -1).flatten(1), load.seq_len - 1 - 2 * n
         between = fill(self.filler, stream(*path, FILLER), examples, size, context, self.vocab_size)
-        return self._asked(context, between, below(bits(stream(*path, ASKED), examples, 1), n))
+        return self._draw_query(context, between, below(bits(stream(*path, QUERY), examples, 1), n))
 
     def _fits(self, where: str, load: Pairs) -> None:
         n = load.num_kv_pairs
@@ -130,10 +130,10 @@ class RepeatedPairs(_Single):
         bound = below(bits(stream(*path, VALUES), examples, half - 1), self.vocab_size - half) + half
         drawn = below(bits(stream(*path, KEYS), examples, load.num_kv_pairs), half - 1)
         shown = torch.zeros_like(bound, dtype=torch.bool).scatter_(1, drawn, True)
-        race = bits(stream(*path, ASKED), examples, half - 1)
+        race = bits(stream(*path, QUERY), examples, half - 1)
         key = race.where(shown, torch.iinfo(race.dtype).min).argmax(1, keepdim=True)
         context = torch.stack([drawn + 1, bound.gather(1, drawn)], -1).flatten(1)
-        return self._asked(context, torch.full_like(key, MARK), last_place(drawn, key))
+        return self._draw_query(context, torch.full_like(key, MARK), last_place(drawn, key))
 
     def _length(self, load: Repeats) -> int:
         return 2 * load.num_kv_pairs + 2

@@ -8,7 +8,7 @@ from zoo.tasks.base import Batch, Segment, Split, Task
 
 
 class Around(Task):
-    """Everything of `task`, as it is."""
+    """A task that hands on everything of `task`, unless its class says otherwise."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -41,5 +41,5 @@ class Around(Task):
 
 
 def inmost(task: Task) -> Task:
-    """What others are around."""
+    """Return the task that all the others are around."""
     return inmost(task.task) if isinstance(task, Around) else task

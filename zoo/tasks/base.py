@@ -76,25 +76,25 @@ class Batch(NamedTuple):
 
     @property
     def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
-        """What a training step sees of it."""
+        """The parts that a training step sees."""
         return self.inputs, self.positions, self.answers
 
     @classmethod
     def of(cls, *tensors: Tensor) -> "Batch":
-        """Of `tensors` alone: without groups."""
+        """Build a batch without groups from its three tensors."""
         inputs, positions, answers = tensors
         return cls(inputs, positions, answers)
 
 
 def indices(examples: Int[Tensor, " B"] | range) -> Int[Tensor, " B"]:
-    """The examples that are asked for, as a tensor."""
+    """Return the examples that are asked for as a tensor."""
     if isinstance(examples, range):
         return torch.arange(examples.start, examples.stop, examples.step)
     return examples
 
 
 def joined(function: Callable[..., Tensor], *batches: Batch) -> Batch:
-    """`function` of the batches' tensors, field by field and group by group."""
+    """Apply `function` to the batches' tensors, field by field and group by group."""
     inputs, positions, answers = (
         function(*field) for field in zip(*(batch.tensors for batch in batches), strict=True)
     )
@@ -103,7 +103,7 @@ def joined(function: Callable[..., Tensor], *batches: Batch) -> Batch:
 
 
 def concatenated(batches: Sequence[Batch]) -> Batch:
-    """Their rows, one after the other."""
+    """Join batches by their rows, one after the other."""
     return batches[0] if len(batches) == 1 else joined(lambda *parts: torch.cat(parts), *batches)
 
 
@@ -160,8 +160,9 @@ class Task(ABC):
         """Expected accuracy of the best guess that has seen the task but not the row."""
 
     def least_bits(self, segment: Segment) -> float | None:
-        """What a state must hold at one place of a row, at least, for all later answers to be right; None: no
-        bound is stated.
+        """Return the bits that a state must hold at some place of a row for all later answers to be right.
+
+        None: no bound is stated.
 
         log2 of a number of beginnings of a row, all of one length, any two of which go on alike up to a
         question whose answers differ: who reads a row once has to keep them apart.  Somebody may need more.
@@ -177,6 +178,6 @@ class Task(ABC):
 
 
 def sources(task: Task, batch: Batch) -> Int[Tensor, "B A"] | None:
-    """Where in the row each answer is read from; None: a task that does not read one back."""
+    """Return the place of the row that each answer is read from; None: the task reads none back."""
     groups = [name for name, group in task.groups.items() if isinstance(group, Distance)]
     return batch.positions - batch.groups[groups[0]] if groups else None

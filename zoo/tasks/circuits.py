@@ -35,7 +35,7 @@ TOKENS_READ = Words(("1", "2", *(f"{2**i + 1}-{2 ** (i + 1)}" for i in range(1, 
 
 
 def tokens_read(positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-    """Of each position its index in TOKENS_READ: how many tokens the answer depends on."""
+    """Return the index in TOKENS_READ of each position: how many tokens its answer depends on."""
     return (positions + 1).double().log2().ceil().long()
 
 
@@ -44,13 +44,13 @@ def tie(count: int) -> float:
     return 0.0 if count % 2 else comb(count, count // 2) / 2**count
 
 
-def _most(kept: Iterable[set[int]]) -> float:
+def _most(states: Iterable[set[int]]) -> float:
     """Bits of the largest set: of what has to be told apart, at each place of a row."""
-    return log2(max(map(len, kept)))
+    return log2(max(map(len, states)))
 
 
 class _OfBits(OwnVocabulary):
-    """What bits say, asked once, at the closing token."""
+    """A computation on bits that is asked once, at the closing token."""
 
     kind, tokens = "computation", 3
 
@@ -70,7 +70,7 @@ class _OfBits(OwnVocabulary):
 
 
 class Parity(_OfBits):
-    """Whether the number of ones is odd."""
+    """Say whether the number of ones is odd."""
 
     def least_bits(self, segment: Segment) -> float | None:
         """The parity so far."""
@@ -92,14 +92,14 @@ class Parity(_OfBits):
 
 
 class Majority(_OfBits):
-    """Whether more than half of the bits are ones."""
+    """Say whether more than half of the bits are ones."""
 
     def least_bits(self, segment: Segment) -> float | None:
         """The ones so far, as far as the rest can still decide."""
         count = segment.seq_len - 1
         return _most(
-            {min(max(count // 2 + 1 - ones, 0), count - seen + 1) for ones in range(seen + 1)}
-            for seen in range(count + 1)
+            {min(max(count // 2 + 1 - ones, 0), count - read + 1) for ones in range(read + 1)}
+            for read in range(count + 1)
         )
 
     def chance(self, segment: Segment) -> float:
@@ -115,17 +115,17 @@ class Majority(_OfBits):
 
 
 class CumMajority(OwnVocabulary):
-    """At every bit: whether at least half of the bits so far are ones."""
+    """Say at every bit whether at least half of the bits so far are ones."""
 
     kind, tokens = "computation", 2
     groups = MappingProxyType({"tokens": TOKENS_READ})
 
     def least_bits(self, segment: Segment) -> float | None:
-        """How many more ones than zeros so far, as far as the rest can still turn it."""
+        """A state must hold the lead of ones over zeros so far, as far as the rest can still turn it."""
         count = segment.seq_len
         return _most(
-            {max(seen - count - 1, min(count - seen, lead)) for lead in range(-seen, seen + 1, 2)}
-            for seen in range(count + 1)
+            {max(read - count - 1, min(count - read, lead)) for lead in range(-read, read + 1, 2)}
+            for read in range(count + 1)
         )
 
     def chance(self, segment: Segment) -> float:

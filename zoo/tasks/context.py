@@ -1,4 +1,4 @@
-"""What the rows of recall tasks share: a context that binds, questions behind it, filler elsewhere."""
+"""The parts that rows of recall tasks share: a context that binds, questions behind it, filler elsewhere."""
 
 from dataclasses import dataclass
 from math import lgamma, log
@@ -56,7 +56,7 @@ class AskedLater(Mixture):
         return 1 / self.num_values
 
     def least_bits(self, segment: Segment) -> float | None:
-        """Which value each key has, where all keys are shown: any of them may be asked for next."""
+        """A state must hold which value each key has: any of them may be asked for next."""
         return bits_of_different(segment.count("num_kv_pairs"), self.num_values)
 
 
@@ -128,7 +128,7 @@ def asked_behind(
 
 
 def last_place(tokens: Int[Tensor, "B S"], wanted: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-    """Where each wanted token stands for the last time; 0 where it does not."""
+    """Return where each wanted token stands for the last time; 0 where it does not."""
     places = torch.arange(tokens.shape[1], device=tokens.device)
     return ((tokens[:, None] == wanted[..., None]) * places).amax(-1)
 

@@ -96,8 +96,8 @@ class Copy(OwnVocabulary):
         inputs.masked_fill_(inside == 0, self.start)
         inputs.masked_fill_(inside == length + 1, self.bar)
         inputs.masked_fill_(inside == 2 * length + 2, self.end)
-        asked = (inside > length) & (inside <= 2 * length) & (ends.gather(1, which) <= time)
-        answers = torch.where(asked, inputs.roll(-1, 1), IGNORED)
+        scored = (inside > length) & (inside <= 2 * length) & (ends.gather(1, which) <= time)
+        answers = torch.where(scored, inputs.roll(-1, 1), IGNORED)
         return Batch(inputs, t, answers, {"distance": length})
 
 
@@ -139,7 +139,7 @@ class Selecting(Mixture):
 
     @abstractmethod
     def _next(self, past: list[int]) -> int:
-        """What comes after this beginning of a row."""
+        """Return the token after this beginning of a row."""
 
 
 class SelectiveCopy(Selecting):

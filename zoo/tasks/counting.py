@@ -1,4 +1,4 @@
-"""How many states suffice for a task, counted over all of its rows where these are few."""
+"""Count the states that suffice for a task, over all of its rows where these are few."""
 
 import random
 from collections import defaultdict
@@ -28,7 +28,7 @@ def all_rows(task: Task, segment: int) -> Batch | None:
 
 
 def continuations(batch: Batch, place: int, decoder: bool) -> list[Goes]:
-    """For each beginning of `place` tokens, what may follow it and the answer that it then takes.
+    """List for each beginning of `place` tokens what may follow and the answer that it then takes.
 
     decoder: all answers are read off one position, so that a question is told by its number.
     """

@@ -1,4 +1,4 @@
-"""How much of a task lies in a window's view: what a trained model with that view can at most recall."""
+"""The share of a task that lies in a window's view: the most that a model with that view can recall."""
 
 from collections.abc import Callable
 
@@ -25,19 +25,19 @@ def coverage(task: Task, split: Split, visible: Visible, examples: int = 1000) -
         places = sources(task, batch)
         if places is None:
             return None
-        asked = batch.answers != IGNORED
-        seen = _seen(visible, batch.positions[asked], places[asked], segment.seq_len)
-        shares[segment.name] = seen.double().mean().item()
+        scored = batch.answers != IGNORED
+        covered = _in_view(visible, batch.positions[scored], places[scored], segment.seq_len)
+        shares[segment.name] = covered.double().mean().item()
     return shares
 
 
-def _seen(
+def _in_view(
     visible: Visible, positions: Int[Tensor, "N"], keys: Int[Tensor, "N"], seq_len: int
 ) -> Bool[Tensor, "N"]:
-    """Whether the output at each position can depend on its source; the view of a position is made once."""
+    """Say whether the output at each position can depend on its source; each view is made once."""
     places, row = positions.unique(return_inverse=True)
-    found, every = torch.zeros_like(positions, dtype=torch.bool), max(1, HELD // seq_len)
+    covered_here, every = torch.zeros_like(positions, dtype=torch.bool), max(1, HELD // seq_len)
     for i, part in enumerate(places.split(every)):
         view, here = visible(part[:, None] == torch.arange(seq_len)), row // every == i
-        found[here] = view[row[here] % every, keys[here]]
-    return found
+        covered_here[here] = view[row[here] % every, keys[here]]
+    return covered_here

@@ -66,12 +66,12 @@ class FlipFlop(OwnVocabulary):
         return answered(_last_written, inputs, positions)
 
     def _rows(self, load: Any, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
-        act, said = self._drawn(load, path, examples)
+        act, bit = self._drawn(load, path, examples)
         turn = torch.arange(act.shape[1], device=act.device)
         written = torch.where(act == WRITE, turn, 0).cummax(1).values
-        said = torch.where(act == READ, said.gather(1, written), said)
+        bit = torch.where(act == READ, bit.gather(1, written), bit)
         shown = torch.where(act != IGNORE, turn, 0).cummax(1).values.roll(1, 1)  # before this turn
-        return _asked_at_reads(act, said, shown)
+        return _scored_at_reads(act, bit, shown)
 
     def _drawn(self, load: Any, path: tuple[int, ...], examples: Tensor) -> tuple[Tensor, Tensor]:
         """Instructions and random bits [B turns]."""
@@ -83,16 +83,16 @@ class FlipFlop(OwnVocabulary):
         return act, below(bits(stream(*path, BITS), examples, turns), 2)
 
 
-def _asked_at_reads(act: Tensor, said: Tensor, shown: Tensor, **groups: Tensor) -> Batch:
+def _scored_at_reads(act: Tensor, bit: Tensor, shown: Tensor, **groups: Tensor) -> Batch:
     """shown: of a turn that reads, the latest turn whose bit is the answer."""
     positions = torch.arange(0, 2 * act.shape[1], 2, device=act.device).expand_as(act)
-    answers = torch.where(act == READ, said, IGNORED)
+    answers = torch.where(act == READ, bit, IGNORED)
     distance = (positions - 2 * shown - 1).clamp(min=1)
-    return Batch(torch.stack([act, said], 2).flatten(1), positions, answers, {"distance": distance, **groups})
+    return Batch(torch.stack([act, bit], 2).flatten(1), positions, answers, {"distance": distance, **groups})
 
 
 def _last_written(past: list[int]) -> int:
-    """The bit after the last write."""
+    """Return the bit after the last write."""
     turn = max((i for i in range(0, len(past) - 1, 2) if past[i] == WRITE), default=0)
     return past[turn + 1] if len(past) > 1 else 0
 
@@ -124,22 +124,22 @@ class Undo(FlipFlop):
         return 1.0 + min(segment.count("depth"), segment.seq_len // 4 - 1)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        return answered(_last_kept, inputs, positions)
+        return answered(_last_not_undone, inputs, positions)
 
     def _rows(self, load: Any, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
-        act, said = self._drawn(load, path, examples)
+        act, bit = self._drawn(load, path, examples)
         held, written, shown = _undone(act, load.depth)
-        said = torch.where(act == READ, said.gather(1, written), said)
-        return _asked_at_reads(act, said, shown, depth=held)
+        bit = torch.where(act == READ, bit.gather(1, written), bit)
+        return _scored_at_reads(act, bit, shown, depth=held)
 
 
 def _undone(act: Int[Tensor, "B n"], depth: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each turn: writes that can be undone, the turn that wrote the current bit, and the one that last
-    showed it before this one.  Undos that find nothing become ignores, in place.
+    """Return for each turn the writes that can be undone, the turn that wrote the current bit, and the one
+    that last showed it before this one.  Undos that find nothing become ignores, in place.
     """
     top = floor = torch.full_like(act[:, :1], -1)  # of the stack of writes, and what is left of it
     wrote, showed = torch.zeros_like(act), torch.zeros_like(act)  # at each height of the stack
-    kept = []
+    turns_so_far = []
     for turn, now in enumerate(act.split(1, 1)):
         now[(now == UNDO) & (top == floor)] = IGNORE
         top = top + (now == WRITE).long() - (now == UNDO).long()
@@ -147,17 +147,17 @@ def _undone(act: Int[Tensor, "B n"], depth: int) -> tuple[Tensor, Tensor, Tensor
         wrote.scatter_(1, top, torch.where(now == WRITE, turn, wrote.gather(1, top)))
         before = showed.gather(1, top)
         showed.scatter_(1, top, torch.where((now == WRITE) | (now == READ), turn, before))
-        kept.append((top - floor, wrote.gather(1, top), before))
-    held, written, shown = (torch.cat(column, 1) for column in zip(*kept, strict=True))
+        turns_so_far.append((top - floor, wrote.gather(1, top), before))
+    held, written, shown = (torch.cat(column, 1) for column in zip(*turns_so_far, strict=True))
     return held, written, shown
 
 
-def _last_kept(past: list[int]) -> int:
-    """The bit of the last write that was not undone."""
+def _last_not_undone(past: list[int]) -> int:
+    """Return the bit of the last write that was not undone."""
     stack = [0]
-    for instruction, said in zip(past[::2], past[1::2], strict=False):
+    for instruction, bit in zip(past[::2], past[1::2], strict=False):
         if instruction == WRITE:
-            stack.append(said)
+            stack.append(bit)
         elif instruction == UNDO:
             stack.pop()
     return stack[-1]

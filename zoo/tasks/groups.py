@@ -1,4 +1,4 @@
-"""How the answers of a task are told apart, so that each kind of them has a score of its own."""
+"""Groups that tell the answers of a task apart, so that each kind of them has a score of its own."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ class Group(ABC):
         return values.clamp(0, self.size - 1)
 
     def holds(self, values: Int[Tensor, "*n"]) -> Bool[Tensor, "*n"]:
-        """Which of the values are some of the group."""
+        """Say which of the values are some of the group."""
         return (values >= 0) & (values < self.size)
 
     @abstractmethod
     def label(self, bin_: int) -> int | str:
-        """What the bin is called in tables."""
+        """Return the name of the bin in tables."""
 
 
 @dataclass(frozen=True)

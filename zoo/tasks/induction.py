@@ -37,7 +37,7 @@ class Induction(Mixture):
         return 1 / (self.vocab_size - 1)
 
     def least_bits(self, segment: Segment) -> float | None:
-        """What followed, or, where there is room before the end, that the next token is what follows."""
+        """A state must hold what followed, or, where a row has room, that the next token is what follows."""
         return log2(self.vocab_size - (segment.seq_len == 3))
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:

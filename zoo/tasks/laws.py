@@ -68,18 +68,18 @@ def broken(made: Callable[[int], Task]) -> list[str]:
     made: the task of a seed; a new one each time it is called.
     """
     subject = Subject(made)
-    found = []
+    lines = []
     for law in LAWS:
-        said = next(law(subject), None)
-        if said:
-            found.append(f"{name(law)}: {said}")
-        if said and law is shapes_and_types:
+        reason = next(law(subject), None)
+        if reason:
+            lines.append(f"{name(law)}: {reason}")
+        if reason and law is shapes_and_types:
             break  # the laws below index by these shapes
-    return found
+    return lines
 
 
 def name(law: Law) -> str:
-    """In words: "the same bytes whatever the batch"."""
+    """Say its name in words: "the same bytes whatever the batch"."""
     return law.__name__.replace("_", " ")
 
 
@@ -118,30 +118,30 @@ def ranges(subject: Subject) -> Iterator[str]:
     task, half = subject.task, subject.task.vocab_size // 2
     inputs, answers = (half * (half + 1), half) if task.stacked else (task.vocab_size, task.vocab_size)
     for split, _, segment, batch in subject.every():
-        where, asked = f"{split} {segment.name}", batch.answers != IGNORED
+        where, scored = f"{split} {segment.name}", batch.answers != IGNORED
         for what, tokens, most in (
             ("inputs", batch.inputs, inputs),
-            ("answers", batch.answers[asked], answers),
+            ("answers", batch.answers[scored], answers),
         ):
             if tokens.min() < 0 or tokens.max() >= most:
                 yield f"{where}: {what} must be tokens, 0 to {most - 1}"
         if batch.positions.min() < 0 or batch.positions.max() >= segment.seq_len:
             yield f"{where}: positions must be in the row"
-        if not task.decoder and _asked_twice(batch.positions, asked):
+        if not task.decoder and _scored_twice(batch.positions, scored):
             yield f"{where}: a position is asked twice"
         for key, group in task.groups.items():
-            if not group.holds(batch.groups[key][asked]).all():
+            if not group.holds(batch.groups[key][scored]).all():
                 yield f"{where}: the group {key} has a value that is none of {group}"
 
 
-def _asked_twice(positions: Int[Tensor, "B A"], asked: Bool[Tensor, "B A"]) -> bool:
+def _scored_twice(positions: Int[Tensor, "B A"], scored: Bool[Tensor, "B A"]) -> bool:
     apart = -1 - torch.arange(positions.shape[1])  # places that ask nothing count as other places
-    ordered = positions.where(asked, apart).sort(dim=1).values
+    ordered = positions.where(scored, apart).sort(dim=1).values
     return bool((ordered.diff(dim=1) == 0).any())
 
 
 def each_answer_is_read_from_its_own_past(subject: Subject) -> Iterator[str]:
-    """Of recall: from its source on, the answer is seen before it is asked for."""
+    """Recall shows an answer between its source and the place that asks for it."""
     for split, _, segment, batch in subject.every():
         places = sources(subject.task, batch)
         if places is None:
@@ -149,14 +149,14 @@ def each_answer_is_read_from_its_own_past(subject: Subject) -> Iterator[str]:
                 yield 'recall must have the group "distance"'
             return
         task, answers = subject.task, batch.answers
-        seen = batch.inputs // (task.vocab_size // 2) - 1 if task.stacked else batch.inputs
+        shown = batch.inputs // (task.vocab_size // 2) - 1 if task.stacked else batch.inputs
         spoken = torch.isin(answers, torch.tensor([IGNORED, *task.spoken]))
         rows, columns = (answers != IGNORED).nonzero(as_tuple=True)
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
             start, stop = int(places[row, column]), int(batch.positions[row, column])
             if not 0 <= start < stop:
                 yield f"{split} {segment.name}: asked at {stop}, an answer is said to be read from {start}"
-            elif not spoken[row, column] and answers[row, column] not in seen[row, start:stop]:
+            elif not spoken[row, column] and answers[row, column] not in shown[row, start:stop]:
                 yield f"{split} {segment.name}: asked at {stop}, an answer does not stand at {start} or later"
 
 
@@ -167,17 +167,17 @@ def an_oracle_is_right_and_sees_nothing_after_a_position(subject: Subject) -> It
     """
     task, generator = subject.task, torch.Generator().manual_seed(0)
     for split, _, segment, batch in subject.every():
-        asked = batch.answers != IGNORED
+        scored = batch.answers != IGNORED
         if task.kind == "text":
             follows = batch.inputs.gather(1, (batch.positions + 1).clamp(max=segment.seq_len - 1))
-            if not ((follows == batch.answers) | (batch.positions + 1 >= segment.seq_len) | ~asked).all():
+            if not ((follows == batch.answers) | (batch.positions + 1 >= segment.seq_len) | ~scored).all():
                 yield f"{split} {segment.name}: an answer is not the token that follows"
             continue
         noise = torch.randint(task.vocab_size, batch.inputs.shape, generator=generator)
-        for column in {0, asked.shape[1] // 2, asked.shape[1] - 1}:
+        for column in {0, scored.shape[1] // 2, scored.shape[1] - 1}:
             later = torch.arange(segment.seq_len) > batch.positions[:, [column]]
-            said = task.oracle(torch.where(later, noise, batch.inputs), batch.positions)[:, column]
-            if not ((said == batch.answers[:, column]) | ~asked[:, column]).all():
+            result = task.oracle(torch.where(later, noise, batch.inputs), batch.positions)[:, column]
+            if not ((result == batch.answers[:, column]) | ~scored[:, column]).all():
                 yield f"{split} {segment.name}: the oracle is wrong, or sees what stands after a position"
 
 
@@ -194,7 +194,7 @@ def the_same_bytes_whatever_the_batch(subject: Subject) -> Iterator[str]:
 
 
 def same(a: Batch, b: Batch) -> bool:
-    """To the last bit."""
+    """Compare two batches to the last bit."""
     groups = a.groups.keys() == b.groups.keys() and all(a.groups[n].equal(b.groups[n]) for n in a.groups)
     return groups and all(x.equal(y) for x, y in zip(a.tensors, b.tensors, strict=True))
 
@@ -214,18 +214,18 @@ def examples_far_away_are_to_be_had(subject: Subject) -> Iterator[str]:
 
 
 def splits_and_seeds_never_meet(subject: Subject) -> Iterator[str]:
-    seen: dict[tuple[int, ...], str] = {}
+    first_in: dict[tuple[int, ...], str] = {}
     for seed in (0, 1):
         for split in SPLITS:
             for segment, batch in subject.of(split, seed):
                 where = f"{split} {segment.name} of seed {seed}"
                 for row in _rows(batch):
-                    if seen.setdefault(tuple(row), where) != where:
-                        yield f"{where} has a row of {seen[tuple(row)]}"
+                    if first_in.setdefault(tuple(row), where) != where:
+                        yield f"{where} has a row of {first_in[tuple(row)]}"
 
 
 def _rows(batch: Batch) -> list[list[int]]:
-    """With what is asked: a short row of few tokens is another with other questions."""
+    """List rows with what is asked of them: a short row of few tokens is another with other questions."""
     return torch.cat([batch.inputs, batch.positions, batch.answers], dim=1).tolist()
 
 
@@ -235,8 +235,8 @@ def guessing_scores_chance(subject: Subject) -> Iterator[str]:
     task = subject.task
     for i, segment in enumerate(task.segments("test")):
         chance, few = task.chance(segment), subject.of("test")[i][1].answers
-        asked = (few != IGNORED).sum().item() / len(few)
-        rows = 2 + min(int(GUESSED / asked), TOKENS // segment.seq_len)
+        per_row = (few != IGNORED).sum().item() / len(few)
+        rows = 2 + min(int(GUESSED / per_row), TOKENS // segment.seq_len)
         answers = task.sample("test", i, range(rows)).answers
         agree, pairs = agreement(answers)
         learned, most = learned_guess(answers)
@@ -248,41 +248,41 @@ def guessing_scores_chance(subject: Subject) -> Iterator[str]:
 
 
 def no_answer_stands_where_it_is_asked_for(subject: Subject) -> Iterator[str]:
-    """Of recall: the token at the place of the question is the answer no more often than by chance."""
+    """Recall has the answer where it is asked for no more often than by chance."""
     task = subject.task
     for split, i, segment, _ in subject.every() if task.kind == "recall" else ():
         rows = task.sample(split, i, range(2 + min(512, TOKENS // segment.seq_len)))
-        asked = rows.answers != IGNORED
-        seen = (rows.inputs.gather(1, rows.positions) == rows.answers)[asked].double().mean().item()
+        scored = rows.answers != IGNORED
+        share = (rows.inputs.gather(1, rows.positions) == rows.answers)[scored].double().mean().item()
         chance = task.chance(segment)
-        if seen > chance * (1 + SIGMAS * (chance * int(asked.sum())) ** -0.5):
-            yield f"{split} {segment.name}: {seen:.3g} of the answers stand where they are asked for"
+        if share > chance * (1 + SIGMAS * (chance * int(scored.sum())) ** -0.5):
+            yield f"{split} {segment.name}: {share:.3g} of the answers stand where they are asked for"
 
 
 def agreement(answers: Int[Tensor, "B A"]) -> tuple[float, float]:
-    """(how often two answers of different rows agree; of how many pairs that is the share).
+    """Return how often two answers of different rows agree, and of how many pairs that is the share.
 
     Answers of one row that agree stand and fall together: n such answers are counted as one.
     """
     row, _ = (answers != IGNORED).nonzero(as_tuple=True)
-    said = answers[answers != IGNORED]
-    counts = said.bincount().double()
-    in_row = (row * len(counts) + said).unique(return_counts=True)[1].double()
-    pairs = len(said) ** 2 - row.bincount().double().square().sum().item()
-    together = in_row.square().sum().item() / len(said)
+    tokens = answers[answers != IGNORED]
+    counts = tokens.bincount().double()
+    in_row = (row * len(counts) + tokens).unique(return_counts=True)[1].double()
+    pairs = len(tokens) ** 2 - row.bincount().double().square().sum().item()
+    together = in_row.square().sum().item() / len(tokens)
     share = (counts.square().sum() - in_row.square().sum()) / pairs
     return share.item(), pairs / 2 / together**2
 
 
 def learned_guess(answers: Int[Tensor, "B A"]) -> tuple[float, float]:
-    """(what the most frequent answer at each place of one half of the rows scores on the other half, the
-    share of the most frequent answer of all)."""
+    """Return what the most frequent answers of one half of the rows, place by place, score on the other half,
+    and the share of the most frequent answer of all."""
     one, other = answers.tensor_split(2)
-    asked = (one != IGNORED).any(dim=0)
-    guess = torch.stack([place[place != IGNORED].mode().values for place in one[:, asked].T])
-    right = (other[:, asked] == guess).sum() / (other[:, asked] != IGNORED).sum().clamp(min=1)
-    said = answers[answers != IGNORED]
-    return right.item(), (said.bincount().max() / len(said)).item()
+    scored = (one != IGNORED).any(dim=0)
+    guess = torch.stack([place[place != IGNORED].mode().values for place in one[:, scored].T])
+    right = (other[:, scored] == guess).sum() / (other[:, scored] != IGNORED).sum().clamp(min=1)
+    tokens = answers[answers != IGNORED]
+    return right.item(), (tokens.bincount().max() / len(tokens)).item()
 
 
 def batches_are_the_examples_of_the_task(subject: Subject) -> Iterator[str]:

@@ -91,7 +91,7 @@ class Memorisation(ByAnswer):
 
     @cached_property
     def values(self) -> Int[Tensor, " K"]:
-        """Of each key: different ones, the same in all splits."""
+        """Draw the value of each key: different ones, the same in all splits."""
         pool = self.vocab_size - 1 - self.num_keys
         first = torch.zeros(1, dtype=torch.int64)
         return distinct(stream(self.seed, MAP), first, self.num_keys, pool)[0] + self.num_keys

@@ -29,7 +29,7 @@ from zoo.tasks.mixture import Load
 from zoo.tasks.programs import answered
 from zoo.tasks.sampling import first_seen, last_seen
 
-KEYS, VALUES, PROBE, IS_NOISE, NOISE, KEPT, KEY_SIZES, VALUE_SIZES = range(8)
+KEYS, VALUES, PROBE, IS_NOISE, NOISE, SPARED, KEY_SIZES, VALUE_SIZES = range(8)
 LONGEST = 3  # tokens of a fuzzy key or value
 LARGEST = 325  # vocabulary of which `below` can still draw three values at once
 
@@ -84,7 +84,7 @@ class InContextRecall(ByAnswer):
         keys = below(bits(stream(*path, KEYS), examples, n), k)
         values = below(bits(stream(*path, VALUES), examples, k), self.first_noise - k) + k  # one a key
         noise = below(bits(stream(*path, IS_NOISE), examples, n), 100) < load.noise_percent
-        noise.scatter_(1, below(bits(stream(*path, KEPT), examples, 1), n - 1), False)[:, -1] = False
+        noise.scatter_(1, below(bits(stream(*path, SPARED), examples, 1), n - 1), False)[:, -1] = False
 
         shown = torch.zeros_like(values, dtype=torch.bool)
         shown = torch.nn.functional.pad(shown, (0, 1)).scatter_(1, keys.masked_fill(noise, k)[:, :-1], True)
@@ -106,7 +106,7 @@ class InContextRecall(ByAnswer):
 
 
 def _after_the_last(past: list[int]) -> int:
-    """What stood after the latest earlier place of the last token."""
+    """Return what stood after the latest earlier place of the last token."""
     earlier = past[-2::-1]
     return past[len(past) - 1 - earlier.index(past[-1])] if past[-1] in earlier else 0
 
@@ -155,17 +155,21 @@ class FuzzyRecall(ByAnswer):
         return answered(self._next, inputs, positions)
 
     def _next(self, past: list[int]) -> int:
-        """What stood after the earlier place of this key and of what has been said of its value."""
+        """Return what stood after this key and the part of its value that has been written."""
         start = len(past)
         while start and past[start - 1] >= self.num_keys:
             start -= 1
         while start and past[start - 1] < self.num_keys:
             start -= 1
-        asked = past[start:]
-        for at in range(start - len(asked) - 1, -1, -1):
+        question = past[start:]
+        for at in range(start - len(question) - 1, -1, -1):
             alone = at == 0 or past[at - 1] >= self.num_keys
-            if alone and past[at : at + len(asked)] == asked and past[at + len(asked)] >= self.num_keys:
-                return past[at + len(asked)]
+            if (
+                alone
+                and past[at : at + len(question)] == question
+                and past[at + len(question)] >= self.num_keys
+            ):
+                return past[at + len(question)]
         return 0
 
     def _rows(self, load: Fuzzy, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
@@ -192,16 +196,16 @@ class FuzzyRecall(ByAnswer):
         t = torch.arange(time, device=ends.device) - time + ends.gather(1, last)  # padding is before 0
         pair = torch.searchsorted(ends, t, right=True)
         key_size, inside = keys.sizes.gather(1, pair), t - starts.gather(1, pair)
-        said = inside >= key_size
-        slot = LONGEST * pair + torch.where(said, inside - key_size, inside).clamp(min=0)
-        inputs = torch.where(said, *(part.tokens.flatten(1).gather(1, slot) for part in (values, keys)))
+        of_value = inside >= key_size
+        slot = LONGEST * pair + torch.where(of_value, inside - key_size, inside).clamp(min=0)
+        inputs = torch.where(of_value, *(part.tokens.flatten(1).gather(1, slot) for part in (values, keys)))
         inputs.masked_fill_(t < 0, self.vocab_size - 1)
 
         before = last_seen(keys.codes(self.num_keys)).gather(1, pair)
         apart = (starts.gather(1, pair) - starts.gather(1, before.clamp(min=0))).clamp(min=1)
-        asked = (said & (before >= 0) & (t >= 0))[:, 1:]  # from the token before on
-        positions = torch.arange(time - 1, device=t.device).expand_as(asked)
-        return Batch(inputs, positions, inputs[:, 1:].where(asked, IGNORED), {"distance": apart[:, 1:]})
+        scored = (of_value & (before >= 0) & (t >= 0))[:, 1:]  # from the token before on
+        positions = torch.arange(time - 1, device=t.device).expand_as(scored)
+        return Batch(inputs, positions, inputs[:, 1:].where(scored, IGNORED), {"distance": apart[:, 1:]})
 
 
 @dataclass(frozen=True)
@@ -215,7 +219,7 @@ class Motifs:
         return Motifs(self.sizes.gather(1, places), self.tokens.take_along_dim(places[..., None], 1))
 
     def put(self, place: Int[Tensor, "B 1"], one: "Motifs") -> "Motifs":
-        """With another at this place."""
+        """Replace the motif at this place."""
         index = place[..., None].expand_as(one.tokens)
         return Motifs(self.sizes.scatter(1, place, one.sizes), self.tokens.scatter(1, index, one.tokens))
 

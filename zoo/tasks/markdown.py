@@ -33,7 +33,7 @@ def page(tasks: dict[str, Task], files: dict[str, Path]) -> str:
 
 
 def comment(path: Path) -> str:
-    """What a yaml says before its first setting, in one line."""
+    """Read what a yaml says before its first setting, in one line."""
     lines = takewhile(lambda line: line.startswith("#"), path.read_text().splitlines())
     return " ".join(" ".join(line.lstrip("# ") for line in lines).split())
 
@@ -63,16 +63,16 @@ def _first_sentence(text: str) -> str:
     return SENTENCE.split(text, maxsplit=1)[0].removesuffix(".").strip()
 
 
-def _bits(found: list[float | None]) -> str:
-    stated = [bits for bits in found if bits is not None]
+def _bits(values: list[float | None]) -> str:
+    stated = [bits for bits in values if bits is not None]
     return f"{max(stated):,.{0 if max(stated) >= 100 else 1}f}" if stated else "-"
 
 
 def _oracle(task: Task) -> float:
-    right = asked = 0
+    right = count = 0
     for i in range(len(task.segments("test"))):
         batch = task.sample("test", i, range(FEW))
         here = batch.answers != IGNORED
         right += int((task.oracle(batch.inputs, batch.positions) == batch.answers)[here].sum())
-        asked += int(here.sum())
-    return right / asked
+        count += int(here.sum())
+    return right / count

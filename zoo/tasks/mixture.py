@@ -52,7 +52,7 @@ class Load:
 
 
 def axes(kind: type[Load]) -> list[str]:
-    """What a slice of such segments has, seq_len first."""
+    """List the keys of a slice of such segments, seq_len first."""
     return [field.name for field in fields(kind) if field.name != "num_examples"]
 
 
@@ -104,7 +104,7 @@ class Mixture(Task):
         return self._loads[split]
 
     def fits(self, load: Load) -> bool:
-        """Whether there can be such a segment."""
+        """Say whether there can be such a segment."""
         try:
             self._checked("test", [load])
         except ValueError:

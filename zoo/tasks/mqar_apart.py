@@ -43,8 +43,8 @@ class ApartMQAR(AskedLater):
         """The last token of the pair that begins with the key; there are as many pairs as questions."""
         width = self.apart + 1
         pairs = inputs[:, : width * positions.shape[1]].unflatten(1, (-1, width))
-        asked = inputs.gather(1, positions)
-        return pairs[..., -1].gather(1, (asked[:, :, None] == pairs[:, None, :, 0]).int().argmax(2))
+        queries = inputs.gather(1, positions)
+        return pairs[..., -1].gather(1, (queries[:, :, None] == pairs[:, None, :, 0]).int().argmax(2))
 
     def _rows(self, load: Pairs, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         n, half, width = load.num_kv_pairs, self.vocab_size // 2, self.apart + 1

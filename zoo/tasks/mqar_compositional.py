@@ -39,8 +39,8 @@ class CompositionalMQAR(AskedLater):
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         """The value behind both tokens: all combinations are asked for, so there are as many."""
         first, second, values = inputs[:, : 3 * positions.shape[1]].unflatten(1, (-1, 3)).unbind(2)
-        asked = inputs.gather(1, positions - 1)[..., None], inputs.gather(1, positions)[..., None]
-        both = (first[:, None] == asked[0]) & (second[:, None] == asked[1])
+        queries = inputs.gather(1, positions - 1)[..., None], inputs.gather(1, positions)[..., None]
+        both = (first[:, None] == queries[0]) & (second[:, None] == queries[1])
         return values.gather(1, both.int().argmax(-1))
 
     def _rows(self, load: Pairs, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:

@@ -31,7 +31,7 @@ def segment_seeds(train_segments: int, test_segments: int, seed: int = 123) -> t
 def reference_filler(
     shapes: Sequence[tuple[int, int]], vocab_size: int, seed: int = 123
 ) -> Int[Tensor, "B T"]:
-    """What fills the last of these segments (rows, tokens), training segments first, where its rows are 0."""
+    """Fill the zeros of the last of these segments (rows, tokens); training segments come first."""
     generator = torch.Generator().manual_seed(seed)
     for shape in shapes[:-1]:
         torch.randint(vocab_size, shape, generator=generator)

@@ -24,7 +24,7 @@ from zoo.tasks.groups import Distance
 from zoo.tasks.mixture import Load, Mixture
 from zoo.tasks.sampling import distinct, permutation
 
-KEYS, VALUES, ASKED, SHOWN = range(4)
+KEYS, VALUES, QUERIES, SHOWN = range(4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class StackedMQAR(Mixture):
         return 1 / self._values
 
     def least_bits(self, segment: Segment) -> float | None:
-        """Which value each key has, when all pairs have been shown."""
+        """A state must hold which value each key has, when all pairs have been shown."""
         return bits_of_different(segment.count("num_kv_pairs"), self._values)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
@@ -78,7 +78,7 @@ class StackedMQAR(Mixture):
         for turn in range(passes):
             place = permutation(stream(*path, SHOWN, turn), examples, n)
             inputs.scatter_(1, n * turn + place, keys + self._values * (values + 1))
-        positions = n * passes + permutation(stream(*path, ASKED), examples, n)
+        positions = n * passes + permutation(stream(*path, QUERIES), examples, n)
         inputs.scatter_(1, positions, keys)
         latest = n * (passes - 1) + place
         return Batch(inputs, positions, values, {"distance": positions - latest, "depth": tenth(place, n)})

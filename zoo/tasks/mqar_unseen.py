@@ -69,13 +69,13 @@ class UnseenMQAR(AskedLater):
         return max(self.unseen, (1 - self.unseen) / self.num_values)
 
     def least_bits(self, segment: Segment) -> float | None:
-        """Which keys are bound, and to which values; where one of the two is never asked for, less."""
+        """A state must hold which keys are bound to which values; less, where one of them is never asked."""
         n = segment.count("num_kv_pairs")
         which = bits_of_subset(n, self.none // 2 - 1) if self.unseen else 0.0
         return which + bits_of_different(n, self.num_values) if self.unseen < 1 else 0.0
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        """What follows the key among the pairs, or NONE: there are as many pairs as questions."""
+        """Return what follows the key among the pairs, or NONE: there are as many pairs as questions."""
         keys, values = inputs[:, : 2 * positions.shape[1]].unflatten(1, (-1, 2)).unbind(2)
         same = keys[:, None] == inputs.gather(1, positions)[..., None]
         return values.gather(1, same.int().argmax(-1)).where(same.any(-1), self.none)
@@ -85,13 +85,13 @@ class UnseenMQAR(AskedLater):
         keys = distinct(stream(*path, KEYS), examples, 2 * n, half - 1) + 1  # n are bound, n may be asked for
         values = distinct(stream(*path, VALUES), examples, n, self.none - half) + half
         unbound = uniform(bits(stream(*path, UNSEEN), examples, n)) < self.unseen
-        asked = keys[:, n:].where(unbound, keys[:, :n])
+        queries = keys[:, n:].where(unbound, keys[:, :n])
 
         context, size = torch.stack([keys[:, :n], values], -1).flatten(1), load.seq_len - 2 * n
         gaps = power_law_places(stream(*path, GAPS), examples, n, size // 2, self.power_a)
         taken = torch.cat([keys, values], 1)
         filling = fill(self.filler, stream(*path, FILLER), examples, size, taken, self.none)
-        inputs, positions = asked_behind(context, filling, asked[..., None], gaps)
+        inputs, positions = asked_behind(context, filling, queries[..., None], gaps)
 
         pair = torch.arange(n, device=examples.device).expand_as(positions)
         read = torch.zeros_like(pair).where(unbound, pair)

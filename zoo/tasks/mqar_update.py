@@ -44,7 +44,7 @@ class UpdatedMQAR(AskedLater):
         super().__init__(**settings)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        """What follows the key where the context has it last; there are as many pairs as questions."""
+        """Return what follows the key where the context has it last; questions are as many as pairs."""
         context = inputs[:, : 2 * (positions.shape[1] + self.num_updates)]
         keys, values = context.unflatten(1, (-1, 2)).unbind(2)
         return values.gather(1, last_place(keys, inputs.gather(1, positions)))

@@ -79,7 +79,7 @@ class NgramRecall(Mixture):
         return self.vocab_size - MARKS
 
     def chance(self, segment: Segment) -> float:
-        """At each place of an answer the mark behind it, or any one letter, whichever is more frequent."""
+        """The best guess at a place is the mark behind it or any one letter, whichever is more frequent."""
         shortest, longest = segment.count("shortest"), segment.count("longest")
         share = [0.0] * (longest - self.ngram + 1)  # of answers with so many letters
         for length in range(shortest, longest + 1):
@@ -100,14 +100,14 @@ class NgramRecall(Mixture):
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         return torch.tensor(
             [
-                [self._next(row[: p + 1]) for p in asked]
-                for row, asked in zip(inputs.tolist(), positions.tolist(), strict=True)
+                [self._next(row[: p + 1]) for p in places]
+                for row, places in zip(inputs.tolist(), positions.tolist(), strict=True)
             ],
             device=inputs.device,
         )
 
     def _next(self, row: list[int]) -> int:
-        """What comes after this beginning of a row."""
+        """Return the token after this beginning of a row."""
         begin, bar, end, _ = range(self._letters, self.vocab_size)
         start = len(row) - row[::-1].index(begin)
         parts = [[]]
@@ -117,12 +117,12 @@ class NgramRecall(Mixture):
             return 0
         string = parts[0] if self.form == "suffix" else parts[1]
         ngram = (parts[1] if self.form == "suffix" else parts[0])[: self.ngram]
-        said = len(parts[-1]) - (self.ngram if self.form == "suffix" else 0)
+        written = len(parts[-1]) - (self.ngram if self.form == "suffix" else 0)
         places = [i for i in range(len(string)) if string[i : i + self.ngram] == ngram]
-        if len(places) != 1 or said < 0:
+        if len(places) != 1 or written < 0:
             return 0
         answer = string[places[0] + self.ngram :][: self.answer_length]
-        return [*answer, end][said] if said <= len(answer) else 0
+        return [*answer, end][written] if written <= len(answer) else 0
 
     def _rows(self, load: Strings, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         drawn = self._draw(load, path, examples)
@@ -141,12 +141,12 @@ class NgramRecall(Mixture):
             1, question * load.longest + letter.clamp(0, load.longest - 1)
         )
         tokens = self._marked(tokens, o, length, size)
-        asked = (read >= 0) & (read <= answered) & (end <= load.seq_len) & (o < size)
-        return self._gathered(tokens, (o - sources).where(asked, 0), self._most(load))
+        scored = (read >= 0) & (read <= answered) & (end <= load.seq_len) & (o < size)
+        return self._gathered(tokens, (o - sources).where(scored, 0), self._most(load))
 
     def _layout(self, o: Tensor, length: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """At offset o of a question: which letter of its string stands there, unless it is a mark; and if
-        a prediction is read off there, from which offset, after how many letters of the answer."""
+        """Return for offset o of a question which letter of its string stands there, unless it is a mark; and
+        if a prediction is read off there, from which offset, after how many letters of the answer."""
         n = self.ngram
         if self.form == "suffix":
             string, again = 1, length + 2  # offsets of the string and of what is copied from it
@@ -170,11 +170,11 @@ class NgramRecall(Mixture):
 
     def _gathered(self, inputs: Tensor, distances: Int[Tensor, "B T"], most: int) -> Batch:
         """Asked for are the places whose distance is not 0; what follows them is the answer."""
-        asked = distances > 0
-        rank = (asked.cumsum(1) - 1).where(asked, most).clamp(max=most)
+        scored = distances > 0
+        rank = (scored.cumsum(1) - 1).where(scored, most).clamp(max=most)
         places = torch.arange(inputs.shape[1], device=inputs.device).expand_as(inputs)
         positions = inputs.new_zeros(len(inputs), most + 1).scatter_(1, rank, places)[:, :-1]
-        is_one = torch.arange(most, device=inputs.device) < asked.sum(1, keepdim=True)
+        is_one = torch.arange(most, device=inputs.device) < scored.sum(1, keepdim=True)
         answers = inputs.gather(1, (positions + 1).clamp(max=inputs.shape[1] - 1)).where(is_one, IGNORED)
         groups = {
             "distance": distances.gather(1, positions).clamp(min=1),
@@ -199,14 +199,14 @@ class NgramRecall(Mixture):
             drawn = drawn.view(len(left), e, -1)
             race = bits(stream(*path, NGRAM, attempt), again, e * load.longest).view_as(drawn)
             fit = self._once(drawn, long)
-            found = race[..., : fit.shape[-1]].where(fit, LEAST).argmax(2).where(fit.any(2), -1)
+            fitting = race[..., : fit.shape[-1]].where(fit, LEAST).argmax(2).where(fit.any(2), -1)
             letters[left] = drawn.where(open_[..., None], letters[left])
-            places[left] = found.where(open_, places[left])
+            places[left] = fitting.where(open_, places[left])
             attempt += 1
         return Drawn(letters, lengths, places)
 
     def _once(self, letters: Int[Tensor, "B E S"], lengths: Int[Tensor, "B E"]) -> Bool[Tensor, "B E G"]:
-        """Whether the n-gram that begins here stands in the string once, and has a letter behind it."""
+        """Say whether the n-gram that begins here stands in the string once, and has a letter behind it."""
         powers = torch.tensor([self._letters**k for k in range(self.ngram)], device=letters.device)
         grams = (letters.unfold(2, self.ngram, 1) * powers).sum(3)
         i = torch.arange(grams.shape[2], device=letters.device)

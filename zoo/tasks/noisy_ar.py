@@ -23,7 +23,7 @@ from zoo.tasks.context import DEPTH, AskedLater, Pairs, asked_behind, check_room
 from zoo.tasks.groups import Distance
 from zoo.tasks.sampling import distinct, power_law_places
 
-KEYS, VALUES, NOISY, KEPT, NOISE, GAPS, FILLER = range(7)
+KEYS, VALUES, NOISY, SPARED, NOISE, GAPS, FILLER = range(7)
 
 
 class NoisyMQAR(AskedLater):
@@ -46,7 +46,7 @@ class NoisyMQAR(AskedLater):
 
     @property
     def _words(self) -> int:
-        """How many tokens are no noise."""
+        """The number of tokens that are no noise."""
         return self.vocab_size - self.noise_tokens
 
     @property
@@ -54,36 +54,36 @@ class NoisyMQAR(AskedLater):
         return self._words - self._words // 2
 
     def least_bits(self, segment: Segment) -> float | None:
-        """As of MQAR, in a row without noise, if there is one."""
+        """A row without noise, if there is one, asks as much as one of MQAR."""
         return super().least_bits(segment) if self.noise < 1 else log2(self.num_values)
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        """What follows the key among the pairs: there are as many places for pairs as for questions."""
+        """Return what follows the key among the pairs: there are as many places as questions."""
         keys, values = inputs[:, : 2 * positions.shape[1]].unflatten(1, (-1, 2)).unbind(2)
-        asked = inputs.gather(1, positions)
-        return values.gather(1, (keys[:, None] == asked[..., None]).int().argmax(-1))
+        queries = inputs.gather(1, positions)
+        return values.gather(1, (keys[:, None] == queries[..., None]).int().argmax(-1))
 
     def _rows(self, load: Pairs, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         n, words, half = load.num_kv_pairs, self._words, self._words // 2
         keys = distinct(stream(*path, KEYS), examples, n, half - 1) + 1
         values = distinct(stream(*path, VALUES), examples, n, words - half) + half
-        kept = uniform(bits(stream(*path, NOISY), examples, n)) >= self.noise
-        kept.scatter_(1, below(bits(stream(*path, KEPT), examples, 1), n), True)
+        clean = uniform(bits(stream(*path, NOISY), examples, n)) >= self.noise
+        clean.scatter_(1, below(bits(stream(*path, SPARED), examples, 1), n), True)
 
         pairs = torch.stack([keys, values], -1)
         noise = words + below(bits(stream(*path, NOISE), examples, 2 * n), self.noise_tokens)
-        context = pairs.where(kept[..., None], noise.view_as(pairs)).flatten(1)
+        context = pairs.where(clean[..., None], noise.view_as(pairs)).flatten(1)
         size = load.seq_len - 2 * n
         gaps = power_law_places(stream(*path, GAPS), examples, n, size // 2, self.power_a)
         filling = fill(self.filler, stream(*path, FILLER), examples, size, pairs.flatten(1), words)
-        questions = keys.where(kept, filling.gather(1, 2 * gaps))
+        questions = keys.where(clean, filling.gather(1, 2 * gaps))
         inputs, positions = asked_behind(context, filling, questions[..., None], gaps)
 
         pair = torch.arange(n, device=examples.device)
         groups = MappingProxyType(
             {"distance": positions - 2 * pair, "depth": tenth(pair, n).expand_as(positions)}
         )
-        return Batch(inputs, positions, values.where(kept, IGNORED), groups)
+        return Batch(inputs, positions, values.where(clean, IGNORED), groups)
 
     def _fits(self, where: str, load: Pairs) -> None:
         n, keys = load.num_kv_pairs, self._words // 2 - 1

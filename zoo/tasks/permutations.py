@@ -31,5 +31,5 @@ def table(name: str) -> Int[Tensor, "G G"]:
 
 
 def even(permutation: tuple[int, ...]) -> bool:
-    """Whether it has an even number of pairs in the wrong order."""
+    """Say whether it has an even number of pairs in the wrong order."""
     return sum(x > y for i, x in enumerate(permutation) for y in permutation[i + 1 :]) % 2 == 0

@@ -84,10 +84,10 @@ class Phonebook(Mixture):
         mark = book.new_full((rows, 1), MARK)
         inputs = torch.cat([mark, book.flatten(1), mark, again[:, :2].flatten(1), mark, again[:, 2, :-1]], 1)
         digit = torch.arange(DIGITS, device=examples.device).expand(rows, DIGITS)
-        asked, positions = chosen[:, 2:], load.seq_len - DIGITS + digit
+        query, positions = chosen[:, 2:], load.seq_len - DIGITS + digit
         groups = {
-            "distance": positions - (1 + ENTRY * asked + 1 + digit),
-            "depth": tenth(asked, n).expand(rows, DIGITS),
+            "distance": positions - (1 + ENTRY * query + 1 + digit),
+            "depth": tenth(query, n).expand(rows, DIGITS),
             "digit": digit,
         }
         return Batch(inputs, positions, again[:, 2, 2:], groups)

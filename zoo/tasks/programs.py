@@ -12,16 +12,16 @@ from zoo.tasks.base import IGNORED
 def answered(
     program: Callable[[list[int]], int], inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]
 ) -> Int[Tensor, "B A"]:
-    """What `program` says of each row up to and with each position; it is shown nothing after that.
+    """Return the answer of `program` to each row up to and with each position; it sees nothing later.
 
     IGNORED where it stumbles (a LookupError or ValueError), as over a past that no row of the task has.
     """
     rows = zip(inputs.tolist(), positions.tolist(), strict=True)
-    said = [[_says(program, row[: position + 1]) for position in asked] for row, asked in rows]
-    return torch.tensor(said, device=inputs.device).view_as(positions)
+    results = [[_result(program, row[: position + 1]) for position in places] for row, places in rows]
+    return torch.tensor(results, device=inputs.device).view_as(positions)
 
 
-def _says(program: Callable[[list[int]], int], past: list[int]) -> int:
+def _result(program: Callable[[list[int]], int], past: list[int]) -> int:
     try:
         return program(past)
     except (LookupError, ValueError):

@@ -22,7 +22,7 @@ from zoo.tasks.mixture import Load, Mixture
 from zoo.tasks.ruler.draws import Draws
 from zoo.tasks.ruler.haystacks import Essay
 from zoo.tasks.ruler.oracle import answer
-from zoo.tasks.ruler.questions import QUESTIONS, Asked
+from zoo.tasks.ruler.questions import QUESTIONS, Drawn
 from zoo.tasks.ruler.tokens import AND, ANS, BOS, EOS, QUERY, VOCAB_SIZE, listed, row
 
 DEPTHS = (*(f"{10 * i}-{10 * i + 10}" for i in range(10)), "spread")  # per cent of the context
@@ -83,20 +83,20 @@ class RulerLite(Mixture):
         return QUESTIONS[str(segment.slice["subtask"])].chance
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        found = torch.empty_like(positions)
-        for i, (tokens, asked) in enumerate(zip(inputs.tolist(), positions.tolist(), strict=True)):
-            said, begin = answer(tokens), tokens.index(ANS)
-            found[i] = torch.tensor([said[place - begin] for place in asked])
-        return found
+        answers = torch.empty_like(positions)
+        for i, (tokens, places) in enumerate(zip(inputs.tolist(), positions.tolist(), strict=True)):
+            written, begin = answer(tokens), tokens.index(ANS)
+            answers[i] = torch.tensor([written[place - begin] for place in places])
+        return answers
 
     def _rows(self, load: Subtask, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         question = QUESTIONS[load.subtask]
-        asked = question.ask(Draws(path, examples), load.seq_len - question.around, self.essay)
-        answers = listed(asked.parts, EOS)
-        inputs = row(BOS, asked.context, QUERY, asked.query, ANS, answers[:, :-1], like=answers)
+        drawn = question.ask(Draws(path, examples), load.seq_len - question.around, self.essay)
+        answers = listed(drawn.parts, EOS)
+        inputs = row(BOS, drawn.context, QUERY, drawn.query, ANS, answers[:, :-1], like=answers)
         positions = torch.arange(load.seq_len - answers.shape[1], load.seq_len, device=examples.device)
         sign = torch.isin(answers, torch.tensor([AND, EOS], device=examples.device)).long()
-        groups = {"depth": _depth(asked), "token": sign}
+        groups = {"depth": _depth(drawn), "token": sign}
         return Batch(inputs, positions.expand_as(answers).contiguous(), answers, groups)
 
     def _fits(self, where: str, load: Subtask) -> None:
@@ -110,18 +110,18 @@ class RulerLite(Mixture):
 
 def _of_each(subtasks: Iterable[str], entries: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Every entry once for each subtask, if it names none."""
-    found: list[Mapping[str, Any]] = []
+    named: list[Mapping[str, Any]] = []
     for entry in entries:
         whole = isinstance(entry, Mapping) and "subtask" not in entry
-        found += [{**entry, "subtask": name} for name in subtasks] if whole else [entry]
-    return found
+        named += [{**entry, "subtask": name} for name in subtasks] if whole else [entry]
+    return named
 
 
-def _depth(asked: Asked) -> Int[Tensor, "B A"]:
+def _depth(drawn: Drawn) -> Int[Tensor, "B A"]:
     """Index in DEPTHS: how far into the context the needle of each token stands."""
-    rows, parts, width = asked.parts.shape
-    if asked.starts is None:
-        depths = asked.parts.new_full((rows, parts), len(DEPTHS) - 1)
+    rows, parts, width = drawn.parts.shape
+    if drawn.starts is None:
+        depths = drawn.parts.new_full((rows, parts), len(DEPTHS) - 1)
     else:
-        depths = 10 * asked.starts // asked.context.shape[1]
+        depths = 10 * drawn.starts // drawn.context.shape[1]
     return depths.repeat_interleave(width + 1, 1)

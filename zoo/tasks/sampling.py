@@ -69,7 +69,7 @@ def outside(draws: Int[Tensor, "B S"], taken: Int[Tensor, "B K"]) -> Int[Tensor,
 
 
 def last_seen(tokens: Int[Tensor, "B N"]) -> Int[Tensor, "B N"]:
-    """Of each place the latest earlier one of its row that holds the same; -1: none."""
+    """Return for each place the latest earlier one of its row that holds the same; -1: none."""
     ordered, place = tokens.sort(stable=True)
     before = torch.full_like(place, -1)
     before[:, 1:] = torch.where(ordered[:, 1:] == ordered[:, :-1], place[:, :-1], -1)
@@ -77,7 +77,7 @@ def last_seen(tokens: Int[Tensor, "B N"]) -> Int[Tensor, "B N"]:
 
 
 def first_seen(tokens: Int[Tensor, "B N"]) -> Int[Tensor, "B N"]:
-    """Of each place the first one of its row that holds the same: itself, or an earlier one."""
+    """Return for each place the first one of its row that holds the same: itself or earlier."""
     ordered, place = tokens.sort(stable=True)
     run = torch.ones_like(place, dtype=torch.bool)
     run[:, 1:] = ordered[:, 1:] != ordered[:, :-1]

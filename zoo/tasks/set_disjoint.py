@@ -63,8 +63,8 @@ class SetDisjoint(Mixture):
         return 1 / (self.vocab_size - MARKS)
 
     def least_bits(self, segment: Segment) -> float | None:
-        """Which the first set is, if a second one can meet any two of them in one element each; else, and
-        where both are shown again, the answer."""
+        """A state must hold which the first set is, if a second one can meet any two of them in one element
+        each; else, and where both are shown again, the answer."""
         n, m = segment.count("first_set"), segment.count("second_set")
         elements = self.vocab_size - MARKS
         once = self.num_passes == 1 and m > 1 and elements >= 2 * n + m - 2

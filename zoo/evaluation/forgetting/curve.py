@@ -54,10 +54,10 @@ def forgetting_curve(
     The same texts S stand in the copy and lm rows of a (length, repeat), whatever the other lengths are.
     ValueError, one line: a corpus shorter than 3 l tokens, other texts shorter than l, lengths below 2.
     """
-    asked = sorted(set(lengths))
-    _check(ids, asked, irrelevant or {}, repeats)
-    ask = _Asked(predict, ids, bos, eos, rows_at_once)
-    return pd.concat([_at(length, ask, irrelevant, seed, repeats) for length in asked], ignore_index=True)
+    queries = sorted(set(lengths))
+    _check(ids, queries, irrelevant or {}, repeats)
+    ask = _Query(predict, ids, bos, eos, rows_at_once)
+    return pd.concat([_at(length, ask, irrelevant, seed, repeats) for length in queries], ignore_index=True)
 
 
 def most_likely(
@@ -87,7 +87,7 @@ def scored(length: int) -> Int[Tensor, " A"]:
 
 
 def _at(
-    length: int, ask: "_Asked", others: Mapping[str, Int[Tensor, " M"]] | None, seed: int, repeats: int
+    length: int, ask: "_Query", others: Mapping[str, Int[Tensor, " M"]] | None, seed: int, repeats: int
 ) -> pd.DataFrame:
     starts, apart = _cuts(ask.ids, length, seed, repeats)
     texts = _windows(ask.ids, starts, length)
@@ -106,7 +106,7 @@ def _at(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Query:
     predict: Predict
     ids: Int[Tensor, " N"]
     bos: int
@@ -118,12 +118,14 @@ class _Asked:
         bos, eos = (texts.new_full((len(texts), 1), mark) for mark in (self.bos, self.eos))
         inputs = torch.cat([bos, first, bos, texts, eos], dim=1)
         positions = scored(texts.shape[1])
-        said = torch.cat([self.predict(part, positions).cpu() for part in inputs.split(self.rows_at_once)])
-        return (said == inputs[:, positions + 1]).double().mean(1).tolist()
+        predicted = torch.cat(
+            [self.predict(part, positions).cpu() for part in inputs.split(self.rows_at_once)]
+        )
+        return (predicted == inputs[:, positions + 1]).double().mean(1).tolist()
 
 
 def _cuts(ids: Tensor, length: int, seed: int, repeats: int) -> tuple[Tensor, Tensor]:
-    """Where the texts S begin, and where an other one does that does not overlap S; uniform both."""
+    """Draw where the texts S begin, and where an other one does that does not overlap S; uniform both."""
     room = len(ids) - length + 1
     starts = index(stream(seed, length, 0), torch.arange(repeats), room)
     before = (starts - length + 1).clamp(min=0)  # so many starts end before S

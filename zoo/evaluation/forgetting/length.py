@@ -1,4 +1,4 @@
-"""From a forgetting curve to how far a model remembers: its fine and its coarse memory length.
+"""Memory lengths of a model, from its forgetting curve: its fine and its coarse memory length.
 
 Liu et al. 2024, section 3.3: the fine length is the longest text that is copied with an accuracy of .99, the
 coarse one the longest that is copied better, by more than .01, than the same text is guessed after another
@@ -22,7 +22,7 @@ DIP_ENDS = 64  # tokens: from here on a first failure is a failure, and no dip
 
 @dataclass(frozen=True)
 class Length:
-    """In tokens; 0: nothing is remembered.  censored: the longest length measured, so the true one is more.
+    """A length in tokens; 0: nothing is remembered.  censored: the longest measured, the true one is more.
 
     low, high: the 95 % interval by a bootstrap over the repeats.
     """
@@ -63,7 +63,7 @@ class _Curve:
 def memory_lengths(
     table: pd.DataFrame, prefix: str | None = None, resamples: int = 1000, seed: int = 0
 ) -> MemoryLengths:
-    """From the rows of `forgetting_curve`.
+    """Measure both lengths on the rows of `forgetting_curve`.
 
     prefix: the source of irrelevant texts that copying is held against; None: all, by their mean.
     """
@@ -100,8 +100,8 @@ def _effect_in_words(table: pd.DataFrame) -> str:
 
 @dataclass(frozen=True)
 class PrefixEffect:
-    """Whether the source of the irrelevant text matters: two tests and their p.  degenerate: all accuracies
-    are equal, and p is 1 by convention."""
+    """Two tests of whether the source of the irrelevant text matters, and their p.  degenerate: all
+    accuracies are equal, and p is 1 by convention."""
 
     f: float
     f_p: float
@@ -140,7 +140,7 @@ def _by_repeat(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _length(curve: _Curve, drawn: list[_Curve], rule: Callable[[_Curve], np.ndarray]) -> Length:
-    """What a rule (curve -> which lengths pass) says of the curve, and of its resamples."""
+    """Apply a rule (curve -> which lengths pass) to the curve and to its resamples."""
     tokens = _last(curve.lengths, rule(curve))
     low, high = np.quantile(
         [_last(one.lengths, rule(one)) for one in drawn], [0.025, 0.975], method="nearest"
@@ -172,5 +172,5 @@ def _coarse_tested(curve: _Curve) -> np.ndarray:
 
 def _fine_unbroken(curve: _Curve) -> np.ndarray:
     fine, late = _fine(curve), curve.lengths >= DIP_ENDS
-    begun = np.cumsum(fine & late) > 0
-    return fine & late & (np.cumsum(begun & ~fine) == 0)
+    started = np.cumsum(fine & late) > 0
+    return fine & late & (np.cumsum(started & ~fine) == 0)

@@ -32,7 +32,7 @@ class Corpus:
 
     @cached_property
     def sha256(self) -> str:
-        """Of the documents, each with its length before it."""
+        """Hash the documents, each with its length before it."""
         digest = hashlib.sha256()
         for document in self.documents:
             digest.update(len(document).to_bytes(8, "little") + document)
@@ -40,7 +40,7 @@ class Corpus:
 
     @property
     def made_from(self) -> dict[str, str]:
-        """For the record: its name, its SHA-256 and the versions."""
+        """Return what the record says of it: its name, its SHA-256 and the versions."""
         return {"corpus": self.name, "sha256": self.sha256} | self.versions
 
     def split(self, split: Split, seed: int) -> Int[Tensor, " N"]:
@@ -82,7 +82,7 @@ class Repetition:
 
 
 def repetition(documents: Sequence[bytes]) -> Repetition:
-    """How much of these documents, taken as one text, is said twice."""
+    """Measure how much of these documents, taken as one text, stands there twice."""
     text = b"".join(documents)
     return Repetition(len(zlib.compress(text)) / max(len(text), 1), _repeated(text))
 
@@ -110,7 +110,7 @@ def _deal(sizes: Sequence[int], seed: int) -> dict[Split, list[int]]:
 
 
 def _repeated(text: bytes) -> float:
-    """By a polynomial hash of every GRAM bytes, made by doubling; int64 products wrap as they should."""
+    """Use a polynomial hash of every GRAM bytes, made by doubling; int64 products wrap as they should."""
     hashes = np.frombuffer(text, np.uint8).astype(np.uint64) + np.uint64(1)
     if len(hashes) < 2 * GRAM:
         return 0.0

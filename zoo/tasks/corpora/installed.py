@@ -29,11 +29,11 @@ def docstrings(packages: Sequence[str] = PACKAGES) -> Corpus:
 
     ValueError, one line: a package that is not installed.
     """
-    documents, seen = [], set[bytes]()
+    documents, known = [], set[bytes]()
     for package in packages:
         sources = (file for file in _distribution(package).files or [] if file.suffix == ".py")
         for path in sorted(str(file.locate()) for file in sources):
-            documents += _fresh(_docstrings(Path(path)), seen)
+            documents += _fresh(_docstrings(Path(path)), known)
     return Corpus("docstrings", documents, versions(packages))
 
 
@@ -62,17 +62,17 @@ def _docstrings(path: Path) -> Iterator[str]:
             yield text
 
 
-def _fresh(texts: Iterable[str], seen: set[bytes]) -> Iterator[bytes]:
+def _fresh(texts: Iterable[str], known: set[bytes]) -> Iterator[bytes]:
     for text in texts:
-        kept = [part for part in text.split("\n\n") if _new(part, seen)]
-        document = "\n\n".join(kept).encode("utf-8", "replace")
+        whole = [part for part in text.split("\n\n") if _new(part, known)]
+        document = "\n\n".join(whole).encode("utf-8", "replace")
         if len(document) >= SHORTEST:
             yield document
 
 
-def _new(paragraph: str, seen: set[bytes]) -> bool:
+def _new(paragraph: str, known: set[bytes]) -> bool:
     digest = hashlib.sha256(" ".join(paragraph.split()).encode("utf-8", "replace")).digest()[:12]
-    if digest in seen:
+    if digest in known:
         return False
-    seen.add(digest)
+    known.add(digest)
     return True

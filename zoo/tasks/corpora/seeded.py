@@ -69,12 +69,12 @@ class Seeded:
 
     @property
     def best_accuracy(self) -> float:
-        """Of the most likely letter after the last one."""
+        """Return the probability of the most likely letter after the last one."""
         return float(self._usual @ self.transitions.max(1).values)
 
     @cached_property
     def _usual(self) -> Float[Tensor, " K"]:
-        """How often each letter comes, in the long run."""
+        """Return how often each letter comes, in the long run."""
         return torch.linalg.matrix_power(self.transitions, 1024)[0]
 
     def corpus(self) -> Corpus:
@@ -82,7 +82,7 @@ class Seeded:
         return Corpus("seeded", [row.tobytes() for row in rows], {})
 
     def _chain(self) -> Int[Tensor, "N L"]:
-        """In numpy: a small step a letter, which on several threads took torch up to a minute."""
+        """Use numpy: a small step a letter, which on several threads took torch up to a minute."""
         draws = uniform(bits(stream(self.seed, CHAIN), torch.arange(self.documents), self.length)).numpy()
         below_ = self.transitions.cumsum(1).clamp(max=1).numpy()
         below_[:, -1] = 1

@@ -34,7 +34,7 @@ class Draws:
         return sampling.distinct(stream(*self.path, what), self.examples, slots, pool)
 
     def order(self, what: For, count: int) -> Int[Tensor, "B count"]:
-        """Of 0..count-1."""
+        """Draw a permutation of 0..count-1."""
         return self.bits(what, count).argsort()
 
     def columns(self, tokens: Int[Tensor, " w"]) -> Int[Tensor, "B w"]:

@@ -1,4 +1,4 @@
-"""What needles are hidden in: a phrase over and over, or a text; and how they are put there."""
+"""The haystacks that needles are hidden in: a phrase over and over, or a text; and how they are put there."""
 
 from collections.abc import Sequence
 

@@ -11,17 +11,17 @@ def answer(row: Tokens) -> Tokens:
     """The tokens after ANS, EOS included."""
     query = row.index(QUERY)
     parts = _parts(row[1:query], row[query + 1 : row.index(ANS)])
-    said = [token for part in parts for token in (*part, AND)]
-    return [*said[:-1], EOS]
+    written = [token for part in parts for token in (*part, AND)]
+    return [*written[:-1], EOS]
 
 
 def _parts(context: Tokens, query: Tokens) -> list[Tokens]:
     if not query:
         return _counted(context)
-    return _held(context, query) if query[0] in DIGITS else _found(context, query)
+    return _held(context, query) if query[0] in DIGITS else _search(context, query)
 
 
-def _found(context: Tokens, query: Tokens) -> list[Tokens]:
+def _search(context: Tokens, query: Tokens) -> list[Tokens]:
     """The values of the needles of each key."""
     needles = [_split(needle, IS) for needle in _sentences(context, NEEDLE)]
     keys, rest = [], query
@@ -51,7 +51,7 @@ def _counted(context: Tokens) -> list[Tokens]:
 
 
 def _sentences(context: Tokens, sign: int) -> list[Tokens]:
-    """What stands from each `sign` to the next SEP, without either."""
+    """List what stands from each `sign` to the next SEP, without either."""
     found, rest = [], context
     while sign in rest:
         sentence, rest = _split(rest[rest.index(sign) + 1 :], SEP)
@@ -60,6 +60,6 @@ def _sentences(context: Tokens, sign: int) -> list[Tokens]:
 
 
 def _split(tokens: Tokens, sign: int) -> tuple[Tokens, Tokens]:
-    """Before and after the first `sign`; all and nothing where there is none."""
+    """Split before and after the first `sign`; all and nothing where there is none."""
     at = tokens.index(sign) if sign in tokens else len(tokens)
     return tokens[:at], tokens[at + 1 :]

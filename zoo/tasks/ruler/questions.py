@@ -46,7 +46,7 @@ FRAME = 3  # BOS, QUERY, ANS
 WORD_KEYS = len(ADJECTIVES) * len(NOUNS)
 
 
-class Asked(NamedTuple):
+class Drawn(NamedTuple):
     """query: what stands between QUERY and ANS.  parts: of the answer, in order.
 
     starts: where in the context the needle of each part begins; None: a part stands all over it.
@@ -74,11 +74,11 @@ class Question(ABC):
 
     @property
     def chance(self) -> float:
-        """What stands between parts and at the end is certain."""
+        """The tokens between parts and at the end are certain."""
         return (sum(self.odds) + 1) / (len(self.odds) + 1)
 
     @abstractmethod
-    def ask(self, draws: Draws, size: int, essay: Essay) -> Asked:
+    def ask(self, draws: Draws, size: int, essay: Essay) -> Drawn:
         """size: tokens of the context."""
 
 
@@ -95,7 +95,7 @@ def _uuids(draws: Draws, count: int, heads: For, tails: For) -> Int[Tensor, "B c
 
 
 def _numbers(draws: Draws, count: int) -> Int[Tensor, "B count 7"]:
-    """From 10**6 on, as there; each on its own."""
+    """Numbers from 10**6 on, as there; each drawn by itself."""
     head, tail = draws.below(For.VALUES, count, 9000) + 1000, draws.below(For.VALUE_TAILS, count, 1000)
     return torch.cat([written(head, DIGITS, 4), written(tail, DIGITS, 3)], -1)
 
@@ -129,7 +129,7 @@ class Needles(Question):
         self.needle = 4 + key + len(self.odds)  # tokens of one
         self.least = self.needle * (2 if hay == "needles" else keys * values)
 
-    def ask(self, draws: Draws, size: int, essay: Essay) -> Asked:
+    def ask(self, draws: Draws, size: int, essay: Essay) -> Drawn:
         count = min(size // self.needle, WORD_KEYS) if self.hay == "needles" else self.keys
         keys = _uuids(draws, count, For.KEYS, For.KEY_TAILS) if self.uuid_keys else _words(draws, count)
         values = self._drawn_values(draws, count * self.values)
@@ -141,7 +141,7 @@ class Needles(Question):
         asked = (self.values * chosen + draws.range(self.values)).flatten(1)
         query = listed(torch.take_along_dim(keys, chosen, 1), SEP)[:, :-1]
         parts = torch.take_along_dim(values, asked[..., None], 1)
-        return Asked(context, query, parts, starts.gather(1, asked))
+        return Drawn(context, query, parts, starts.gather(1, asked))
 
     def _drawn_values(self, draws: Draws, count: int) -> Int[Tensor, "B count w"]:
         if self.uuid_values:
@@ -159,15 +159,15 @@ class Chain(Question):
 
     least, query, parts, odds = 42, 5, 5, (1 / len(LETTERS),) * 2
 
-    def ask(self, draws: Draws, size: int, essay: Essay) -> Asked:
+    def ask(self, draws: Draws, size: int, essay: Essay) -> Drawn:
         names = written(draws.distinct(For.KEYS, self.parts, len(LETTERS) ** 2), LETTERS, 2)
         value = written(draws.below(For.VALUES, 1, 90_000)[:, 0] + 10_000, DIGITS, 5)
-        said = [row(VAR, names[:, 0], EQ, value, SEP, like=value)]
+        chain = [row(VAR, names[:, 0], EQ, value, SEP, like=value)]
         for i in range(1, self.parts):
-            said.append(row(VAR, names[:, i], EQ, VAR, names[:, i - 1], SEP, like=value))
+            chain.append(row(VAR, names[:, i], EQ, VAR, names[:, i - 1], SEP, like=value))
         hay = phrase(draws, size - self.least)
-        context, starts = hidden(hay, torch.cat(said, 1), [part.shape[1] for part in said], draws)
-        return Asked(context, value, names, starts)
+        context, starts = hidden(hay, torch.cat(chain, 1), [part.shape[1] for part in chain], draws)
+        return Drawn(context, value, names, starts)
 
 
 class Common(Question):
@@ -175,20 +175,20 @@ class Common(Question):
 
     least, query, parts, odds = 40, 0, 10, (1 / len(WORDS),)
 
-    def ask(self, draws: Draws, size: int, essay: Essay) -> Asked:
+    def ask(self, draws: Draws, size: int, essay: Essay) -> Drawn:
         often, seldom = self.copies(size)
         others = -(-(size - self.parts * often) // seldom)
         copies = [often] * self.parts + [seldom] * others
         words = draws.distinct(For.KEYS, len(copies), len(WORDS)) + WORDS.start
         context, places = _shuffled(words, copies, size, draws)
         first = places[:, : self.parts * often].unflatten(1, (self.parts, often)).amin(2)
-        return Asked(
+        return Drawn(
             context, draws.columns(torch.arange(0)), words.gather(1, first.argsort())[..., None], None
         )
 
     def copies(self, size: int) -> tuple[int, int]:
-        """Of each common word and, at most, of any other: 6 and 1 where that is possible (as RULER has it in
-        short lists), 3 and 1 in the shortest, 10 to 1 in longer ones."""
+        """Return the copies of each common word and, at most, of any other: 6 and 1 where possible (as
+        RULER has it in short lists), 3 and 1 in the shortest, 10 to 1 in longer ones."""
         if size <= 6 * self.parts + (most := len(WORDS) - self.parts):
             return 6 if size >= 9 * self.parts else 3, 1
         seldom = -(-size // (10 * self.parts + most))
@@ -201,14 +201,14 @@ class Frequent(Question):
 
     least, query, parts, odds = 53, 0, 3, (1 / len(WORDS),)
 
-    def ask(self, draws: Draws, size: int, essay: Essay) -> Asked:
+    def ask(self, draws: Draws, size: int, essay: Essay) -> Drawn:
         copies = self.copies(size)
         words = draws.distinct(For.KEYS, len(copies) - 1, len(WORDS)) + WORDS.start
         context, _ = _shuffled(row(DOTS, words, like=words), copies, size, draws)
-        return Asked(context, draws.columns(torch.arange(0)), words[:, : self.parts, None], None)
+        return Drawn(context, draws.columns(torch.arange(0)), words[:, : self.parts, None], None)
 
     def copies(self, size: int) -> list[int]:
-        """By rank, from the first; those that round to none are not there."""
+        """Return the copies by rank, from the first; those that round to none are not there."""
         zeta_2 = torch.pi**2 / 6
         counts = [int(size / (zeta_2 * rank**2)) for rank in range(2, len(WORDS) + 2)]
         return [size - sum(counts), *filter(None, counts)]
