@@ -3,11 +3,9 @@
 from typing import Literal
 
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from zoo.tasks.around import Around
-from zoo.tasks.base import IGNORED, Batch, Split, Task
+from zoo.tasks.base import IGNORED, Batch, Device, Examples, Split, Task
 
 Loss = Literal["answers", "all"]
 
@@ -24,13 +22,7 @@ class AllTokens(Around):
             raise ValueError(f"loss (=all) asks for every next token, and {why}: use loss=answers.")
         super().__init__(task)
 
-    def sample(
-        self,
-        split: Split,
-        segment: int,
-        examples: Int[Tensor, " B"] | range,
-        device: torch.device | str = "cpu",
-    ) -> Batch:
+    def sample(self, split: Split, segment: int, examples: Examples, device: Device = "cpu") -> Batch:
         batch = self.task.sample(split, segment, examples, device)
         if split != "train":
             return batch

@@ -1,10 +1,9 @@
 """A task that is another one but for what its class changes."""
 
-import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.tasks.base import Batch, Segment, Split, Task
+from zoo.tasks.base import Batch, Device, Examples, Segment, Split, Task
 
 
 class Around(Task):
@@ -21,13 +20,7 @@ class Around(Task):
     def segments(self, split: Split) -> list[Segment]:
         return self.task.segments(split)
 
-    def sample(
-        self,
-        split: Split,
-        segment: int,
-        examples: Int[Tensor, " B"] | range,
-        device: torch.device | str = "cpu",
-    ) -> Batch:
+    def sample(self, split: Split, segment: int, examples: Examples, device: Device = "cpu") -> Batch:
         return self.task.sample(split, segment, examples, device)
 
     def chance(self, segment: Segment) -> float:

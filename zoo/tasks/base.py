@@ -22,6 +22,8 @@ Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 Data = Literal["fixed", "stream"]
 DATA: tuple[Data, ...] = ("fixed", "stream")
+Examples = Int[Tensor, " B"] | range  # which examples of a segment: non-negative, up to 40 bits
+Device = torch.device | str
 Order = Literal["sequential", "shuffled", "interleaved"]
 ORDERS: tuple[Order, ...] = ("sequential", "shuffled", "interleaved")
 Kind = Literal["recall", "computation", "text"]
@@ -30,6 +32,8 @@ Kind = Literal["recall", "computation", "text"]
 __all__ = [
     "IGNORED",
     "Batch",
+    "Device",
+    "Examples",
     "Kind",
     "Segment",
     "Split",
@@ -146,13 +150,7 @@ class Task(ABC):
         """The segments of a split, in order."""
 
     @abstractmethod
-    def sample(
-        self,
-        split: Split,
-        segment: int,
-        examples: Int[Tensor, " B"] | range,
-        device: torch.device | str = "cpu",
-    ) -> Batch:
+    def sample(self, split: Split, segment: int, examples: Examples, device: Device = "cpu") -> Batch:
         """The examples with these indices (non-negative, up to 40 bits) of one segment."""
 
     @abstractmethod
@@ -170,10 +168,23 @@ class Task(ABC):
         del segment
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        """The right answers, worked out from a row up to each position alone.
+        """Work out the right answers from a row up to and with each position alone.
 
-        What it says of a place that asks nothing is not looked at.  A text has none.
+        By default with `_next`; IGNORED where that fails (a LookupError or ValueError), as after a past that
+        no row of the task has.  What is said of a place that asks nothing is not looked at.  A text has none.
         """
+        rows = zip(inputs.tolist(), positions.tolist(), strict=True)
+        answers = [[self._tried(row[: position + 1]) for position in places] for row, places in rows]
+        return torch.tensor(answers, device=inputs.device).view_as(positions)
+
+    def _tried(self, past: list[int]) -> int:
+        try:
+            return self._next(past)
+        except (LookupError, ValueError):
+            return IGNORED
+
+    def _next(self, past: list[int]) -> int:
+        """Return the right answer after this beginning of a row, in plain Python."""
         raise NotImplementedError(f"{type(self).__name__} has no oracle.")
 
 

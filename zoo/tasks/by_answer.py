@@ -2,11 +2,7 @@
 
 from typing import Any
 
-import torch
-from jaxtyping import Int
-from torch import Tensor
-
-from zoo.tasks.base import Batch, Split
+from zoo.tasks.base import Batch, Device, Examples, Split
 from zoo.tasks.groups import Number
 from zoo.tasks.mixture import Mixture
 
@@ -21,12 +17,6 @@ class ByAnswer(Mixture):
         super().__init__(**mixture)
         self.groups = {**type(self).groups, "answer": Number(self.vocab_size)}
 
-    def sample(
-        self,
-        split: Split,
-        segment: int,
-        examples: Int[Tensor, " B"] | range,
-        device: torch.device | str = "cpu",
-    ) -> Batch:
+    def sample(self, split: Split, segment: int, examples: Examples, device: Device = "cpu") -> Batch:
         batch = super().sample(split, segment, examples, device)
         return batch._replace(groups={**batch.groups, "answer": batch.answers.clamp(min=0)})

@@ -27,7 +27,6 @@ from zoo.counter_rng import below, bits, stream
 from zoo.tasks.base import Batch, Segment
 from zoo.tasks.groups import Words
 from zoo.tasks.mixture import Load, Mixture, OwnVocabulary
-from zoo.tasks.programs import answered
 
 END = 2
 TOKENS = 0
@@ -82,8 +81,8 @@ class Parity(_OfBits):
         del segment
         return 0.5
 
-    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        return answered(lambda past: past.count(1) % 2, inputs, positions)
+    def _next(self, past: list[int]) -> int:
+        return past.count(1) % 2
 
     @staticmethod
     def _said(ones: Int[Tensor, "B 1"], count: int) -> Int[Tensor, "B 1"]:
@@ -106,8 +105,8 @@ class Majority(_OfBits):
         """Zero, which also has the ties."""
         return (1 + tie(segment.seq_len - 1)) / 2
 
-    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        return answered(lambda past: int(past.count(1) > past.count(0)), inputs, positions)
+    def _next(self, past: list[int]) -> int:
+        return int(past.count(1) > past.count(0))
 
     @staticmethod
     def _said(ones: Int[Tensor, "B 1"], count: int) -> Int[Tensor, "B 1"]:
@@ -133,8 +132,8 @@ class CumMajority(OwnVocabulary):
         counts = range(1, segment.seq_len + 1)
         return sum((1 + tie(count)) / 2 for count in counts) / len(counts)
 
-    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        return answered(lambda past: int(past.count(1) >= past.count(0)), inputs, positions)
+    def _next(self, past: list[int]) -> int:
+        return int(past.count(1) >= past.count(0))
 
     def _rows(self, load: Load, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         inputs = below(bits(stream(*path, TOKENS), examples, load.seq_len), 2)
@@ -156,8 +155,8 @@ class VocabMajority(Mixture):
         """Token 1, to which every tie that it is in goes."""
         return first_wins(segment.seq_len - 1, self.vocab_size - 1)
 
-    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        return answered(lambda past: max(set(past[:-1]), key=past.count), inputs, positions)
+    def _next(self, past: list[int]) -> int:
+        return max(set(past[:-1]), key=past.count)
 
     def _rows(self, load: Load, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         tokens = below(bits(stream(*path, TOKENS), examples, load.seq_len - 1), self.vocab_size - 1) + 1

@@ -23,7 +23,6 @@ from zoo.counter_rng import below, bits, stream
 from zoo.tasks.base import IGNORED, Batch, Segment
 from zoo.tasks.groups import Distance
 from zoo.tasks.mixture import Load, Mixture, OwnVocabulary
-from zoo.tasks.programs import answered
 from zoo.tasks.sampling import distinct
 
 LENGTHS, LETTERS = range(2)
@@ -72,9 +71,6 @@ class Copy(OwnVocabulary):
     def least_bits(self, segment: Segment) -> float | None:
         """The longest string."""
         return segment.count("longest") * log2(self.letters)
-
-    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        return answered(self._next, inputs, positions)
 
     def _next(self, past: list[int]) -> int:
         bar = len(past) - 1 - past[::-1].index(self.bar)
@@ -133,9 +129,6 @@ class Selecting(Mixture):
     def least_bits(self, segment: Segment) -> float | None:
         """All data tokens, in order."""
         return segment.count("num_tokens") * log2(self.vocab_size - 2)
-
-    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        return answered(self._next, inputs, positions)
 
     @abstractmethod
     def _next(self, past: list[int]) -> int:

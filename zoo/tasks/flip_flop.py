@@ -24,7 +24,6 @@ from zoo.counter_rng import below, bits, stream, uniform
 from zoo.tasks.base import IGNORED, Batch, Segment
 from zoo.tasks.groups import Distance, Number
 from zoo.tasks.mixture import Load, OwnVocabulary
-from zoo.tasks.programs import answered
 
 WRITE, READ, IGNORE, UNDO = range(2, 6)  # after the bits, 0 and 1
 INSTRUCTIONS, BITS = range(2)
@@ -62,8 +61,10 @@ class FlipFlop(OwnVocabulary):
         """The bit, or, where there is a turn between the first and the last, that the next token is it."""
         return log2(2 + (segment.seq_len > 4))
 
-    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        return answered(_last_written, inputs, positions)
+    def _next(self, past: list[int]) -> int:
+        """Return the bit after the last write."""
+        turn = max((i for i in range(0, len(past) - 1, 2) if past[i] == WRITE), default=0)
+        return past[turn + 1] if len(past) > 1 else 0
 
     def _rows(self, load: Any, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         act, bit = self._drawn(load, path, examples)
@@ -89,12 +90,6 @@ def _scored_at_reads(act: Tensor, bit: Tensor, shown: Tensor, **groups: Tensor) 
     answers = torch.where(act == READ, bit, IGNORED)
     distance = (positions - 2 * shown - 1).clamp(min=1)
     return Batch(torch.stack([act, bit], 2).flatten(1), positions, answers, {"distance": distance, **groups})
-
-
-def _last_written(past: list[int]) -> int:
-    """Return the bit after the last write."""
-    turn = max((i for i in range(0, len(past) - 1, 2) if past[i] == WRITE), default=0)
-    return past[turn + 1] if len(past) > 1 else 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,8 +118,15 @@ class Undo(FlipFlop):
         """The bit and its history, as far as a row has turns to write it, undo it and read."""
         return 1.0 + min(segment.count("depth"), segment.seq_len // 4 - 1)
 
-    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        return answered(_last_not_undone, inputs, positions)
+    def _next(self, past: list[int]) -> int:
+        """Return the bit of the last write that was not undone."""
+        stack = [0]
+        for instruction, bit in zip(past[::2], past[1::2], strict=False):
+            if instruction == WRITE:
+                stack.append(bit)
+            elif instruction == UNDO:
+                stack.pop()
+        return stack[-1]
 
     def _rows(self, load: Any, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         act, bit = self._drawn(load, path, examples)
@@ -150,14 +152,3 @@ def _undone(act: Int[Tensor, "B n"], depth: int) -> tuple[Tensor, Tensor, Tensor
         turns_so_far.append((top - floor, wrote.gather(1, top), before))
     held, written, shown = (torch.cat(column, 1) for column in zip(*turns_so_far, strict=True))
     return held, written, shown
-
-
-def _last_not_undone(past: list[int]) -> int:
-    """Return the bit of the last write that was not undone."""
-    stack = [0]
-    for instruction, bit in zip(past[::2], past[1::2], strict=False):
-        if instruction == WRITE:
-            stack.append(bit)
-        elif instruction == UNDO:
-            stack.pop()
-    return stack[-1]

@@ -17,7 +17,6 @@ from zoo.counter_rng import below, bits, stream
 from zoo.tasks.base import Batch, Segment
 from zoo.tasks.groups import Distance
 from zoo.tasks.mixture import Load, Mixture
-from zoo.tasks.programs import answered
 
 TOKENS, PLACE = range(2)
 
@@ -40,8 +39,8 @@ class Induction(Mixture):
         """A state must hold what followed, or, where a row has room, that the next token is what follows."""
         return log2(self.vocab_size - (segment.seq_len == 3))
 
-    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        return answered(lambda past: past[past.index(self.vocab_size - 1) + 1], inputs, positions)
+    def _next(self, past: list[int]) -> int:
+        return past[past.index(self.vocab_size - 1) + 1]
 
     def _rows(self, load: Load, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         time, special = load.seq_len, self.vocab_size - 1

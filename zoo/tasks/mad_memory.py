@@ -23,7 +23,6 @@ from zoo.tasks.base import Batch, Segment
 from zoo.tasks.by_answer import ByAnswer
 from zoo.tasks.copying import DATA_TOKENS, PLACES, Selected, Selecting, at_the_end
 from zoo.tasks.mixture import Load
-from zoo.tasks.programs import answered
 from zoo.tasks.sampling import distinct
 
 TOKENS = 0
@@ -110,9 +109,8 @@ class Memorisation(ByAnswer):
         del segment
         return log2(self.num_keys)
 
-    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        values = self.values.tolist()
-        return answered(lambda past: values[past[-2]], inputs, positions)
+    def _next(self, past: list[int]) -> int:
+        return int(self.values[past[-2]])
 
     def _rows(self, load: Load, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         keys = below(bits(stream(*path, TOKENS), examples, load.seq_len // 2), self.num_keys)

@@ -26,7 +26,6 @@ from zoo.tasks.base import IGNORED, Batch, Segment
 from zoo.tasks.by_answer import ByAnswer
 from zoo.tasks.groups import Distance
 from zoo.tasks.mixture import Load
-from zoo.tasks.programs import answered
 from zoo.tasks.sampling import first_seen, last_seen
 
 KEYS, VALUES, PROBE, IS_NOISE, NOISE, SPARED, KEY_SIZES, VALUE_SIZES = range(8)
@@ -76,8 +75,10 @@ class InContextRecall(ByAnswer):
         room = segment.seq_len // 2 - 1 if segment.count("noise_percent") < 100 else 1
         return min(room, self.num_keys) * log2(self.first_noise - self.num_keys)
 
-    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        return answered(_after_the_last, inputs, positions)
+    def _next(self, past: list[int]) -> int:
+        """Return what stood after the latest earlier place of the last token."""
+        earlier = past[-2::-1]
+        return past[len(past) - 1 - earlier.index(past[-1])] if past[-1] in earlier else 0
 
     def _rows(self, load: Mixed, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         n, k = load.seq_len // 2, self.num_keys
@@ -103,12 +104,6 @@ class InContextRecall(ByAnswer):
         distance = (2 * (pair - before)).where(before >= 0, 1)
         answers = answers.where(before >= 0, IGNORED)
         return Batch(inputs, (2 * pair).expand_as(answers), answers, {"distance": distance})
-
-
-def _after_the_last(past: list[int]) -> int:
-    """Return what stood after the latest earlier place of the last token."""
-    earlier = past[-2::-1]
-    return past[len(past) - 1 - earlier.index(past[-1])] if past[-1] in earlier else 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,9 +145,6 @@ class FuzzyRecall(ByAnswer):
         keys, tokens = self.num_keys, self.vocab_size - 1 - self.num_keys
         shown = min(segment.seq_len // (2 * LONGEST) - 1, perm(keys, LONGEST))
         return shown * log2(perm(tokens, LONGEST))
-
-    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        return answered(self._next, inputs, positions)
 
     def _next(self, past: list[int]) -> int:
         """Return what stood after this key and the part of its value that has been written."""

@@ -13,7 +13,6 @@ from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 from zlib import crc32
 
-import torch
 from jaxtyping import Int
 from torch import Tensor
 
@@ -24,6 +23,8 @@ from zoo.tasks.base import (
     SPLITS,
     Batch,
     Data,
+    Device,
+    Examples,
     Order,
     Segment,
     Split,
@@ -146,13 +147,7 @@ class Mixture(Task):
             for load in self._loads[split]
         ]
 
-    def sample(
-        self,
-        split: Split,
-        segment: int,
-        examples: Int[Tensor, " B"] | range,
-        device: torch.device | str = "cpu",
-    ) -> Batch:
+    def sample(self, split: Split, segment: int, examples: Examples, device: Device = "cpu") -> Batch:
         examples = indices(examples).to(device)
         load = self._loads[split][segment]
         path = (self.seed, SPLITS.index(split), segment, *map(_number, load.slice().values()))

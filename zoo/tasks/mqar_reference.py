@@ -9,11 +9,10 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
 from zoo.checks import one_of
-from zoo.tasks.base import Batch, Split, indices, joined
+from zoo.tasks.base import Batch, Device, Examples, Split, indices, joined
 from zoo.tasks.mqar import MQAR, Pairs
 from zoo.tasks.mqar_numpy_compat import reference_filler, reference_rows, segment_seeds
 
@@ -35,13 +34,7 @@ class ReferenceMQAR(MQAR):
         if not 0 <= self.seed < SEEDS:
             raise ValueError(f"task.seed (={self.seed}) must be at least 0 and below {SEEDS}: numpy's rule.")
 
-    def sample(
-        self,
-        split: Split,
-        segment: int,
-        examples: Int[Tensor, " B"] | range,
-        device: torch.device | str = "cpu",
-    ) -> Batch:
+    def sample(self, split: Split, segment: int, examples: Examples, device: Device = "cpu") -> Batch:
         examples = indices(examples)
         ours = super().sample(split, segment, examples, device)
         if split not in SPLITS:

@@ -97,21 +97,12 @@ class NgramRecall(Mixture):
     def _answered(self, rest: int) -> int:
         return rest if self.answer_length is None else min(rest, self.answer_length)
 
-    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        return torch.tensor(
-            [
-                [self._next(row[: p + 1]) for p in places]
-                for row, places in zip(inputs.tolist(), positions.tolist(), strict=True)
-            ],
-            device=inputs.device,
-        )
-
-    def _next(self, row: list[int]) -> int:
-        """Return the token after this beginning of a row."""
+    def _next(self, past: list[int]) -> int:
+        """Return the token after this beginning of a past."""
         begin, bar, end, _ = range(self._letters, self.vocab_size)
-        start = len(row) - row[::-1].index(begin)
+        start = len(past) - past[::-1].index(begin)
         parts = [[]]
-        for token in row[start:]:
+        for token in past[start:]:
             parts.append([]) if token == bar else parts[-1].append(token)
         if len(parts) < (3 if self.form == "prefix" else 2):
             return 0

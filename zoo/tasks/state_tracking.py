@@ -21,7 +21,6 @@ from zoo.tasks.base import Batch, Segment
 from zoo.tasks.circuits import TOKENS_READ, tokens_read
 from zoo.tasks.mixture import Load, OwnVocabulary
 from zoo.tasks.permutations import table
-from zoo.tasks.programs import answered
 
 ELEMENTS = 0
 
@@ -37,6 +36,7 @@ class WordProblem(OwnVocabulary):
 
     def __init__(self, *, group: str, **mixture: Any):
         self.table = table(group)
+        self.products = self.table.tolist()
         self.tokens = len(self.table)
         super().__init__(**mixture)
 
@@ -49,9 +49,8 @@ class WordProblem(OwnVocabulary):
         """The product so far; a row of one token asks for that token."""
         return log2(self.vocab_size) if segment.seq_len > 1 else 0.0
 
-    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        product = self.table.tolist()
-        return answered(lambda past: reduce(lambda a, b: product[a][b], past), inputs, positions)
+    def _next(self, past: list[int]) -> int:
+        return reduce(lambda a, b: self.products[a][b], past)
 
     def _rows(self, load: Load, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         inputs = below(bits(stream(*path, ELEMENTS), examples, load.seq_len), self.vocab_size)
