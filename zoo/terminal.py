@@ -10,6 +10,7 @@ from typing import NoReturn, TypeVar
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
@@ -102,7 +103,7 @@ def by_family(things: Iterable[T], family: Callable[[T], str]) -> dict[str, list
     groups: dict[str, list[T]] = {name: [] for name in TITLES}
     for thing in sorted(things, key=family):
         groups.setdefault(family(thing), []).append(thing)
-    return {TITLES.get(name, name): group for name, group in groups.items() if group}
+    return {TITLES.get(name, escape(name)): group for name, group in groups.items() if group}
 
 
 OK, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143

@@ -22,6 +22,7 @@ WEIGHTS = "weights.safetensors"
 LARGEST = {"metrics.csv": 256 * MIB, WEIGHTS: 8 * 2**30}  # of a file; a real one has some kB
 LARGE = 4 * MIB  # of any other
 WHOLE = 16 * 2**30  # of what an archive holds in all
+MOST_INFLATED = 50  # times, of an archive that unpacks to more than the largest file; real ones have 10
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, IndexError)
 _PLAIN = re.compile(r"(?!\.\.?/)[^/\\]+(/(?!\.\.?(/|$))[^/\\]+)*/?")  # neither absolute nor with .. in it
 KEPT = ("config.yaml", "env.json", "metrics.csv", "result.json")
@@ -52,6 +53,12 @@ def opened(results: Path) -> Home:
             )
     if (total := sum(entry.file_size for entry in entries)) > WHOLE:
         raise ValueError(f"{shown(results)} {_too_large(total, WHOLE)}.")
+    packed = sum(entry.compress_size for entry in entries)
+    if total > MOST_INFLATED * packed + LARGEST["metrics.csv"]:
+        raise ValueError(
+            f"{shown(results)} is {packed / MIB:,.0f} MiB that would unpack to {total / MIB:,.0f}, "
+            f"more than {MOST_INFLATED} times as much: no records do; it is not read."
+        )
     return zipfile.Path(file)
 
 
@@ -117,7 +124,8 @@ def read_bytes(folder: Home, name: str, *, linked: bool = True) -> bytes:
         size = _size(path)
         if size > largest(name):
             raise ValueError(f"{shown(path)} {_too_large(size, largest(name))}.")
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return file.read(size + 1)  # an entry of an archive that holds more than it claims stays packed
 
 
 def shown(path: object) -> str:
