@@ -226,59 +226,47 @@ def test_a_cell_that_cannot_be_asked_does_not_stop_the_others(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["{one}"], "evaluation=NAME must be given: one of ar_hits, distance, "),
-        (["evaluation=scores"], "name the runs: a results folder, or folders in it."),
-        (["{one}", "evaluation=score"], "unknown evaluation score; did you mean scores? (there are: "),
-        (["{one}", "evaluation=../scores"], "unknown evaluation ../scores; did you mean scores?"),
-        (["{one}", "evaluation=entropi"], "speed; one of your own needs --config-dir)"),
+        ("{one}", "evaluation=NAME must be given: one of ar_hits, distance, "),
+        ("evaluation=scores", "name the runs: a results folder, or folders in it."),
+        ("{one} evaluation=score", "unknown evaluation score; did you mean scores? (there are: "),
+        ("{one} evaluation=../scores", "unknown evaluation ../scores; did you mean scores?"),
+        ("{one} evaluation=entropi", "speed; one of your own needs --config-dir)"),
+        ("{one} evaluation=longst --config-dir {own}", "unknown evaluation longst; did you mean longest?"),
         (
-            ["{one}", "evaluation=longst", "--config-dir", OWN],
-            "unknown evaluation longst; did you mean longest?",
-        ),
-        (
-            ["{one}", "evaluation=extrapolation", "evaluation.doublings=100"],
+            "{one} evaluation=extrapolation evaluation.doublings=100",
             "evaluation.doublings (=100) must be at most 20.",
         ),
-        (["{one}", "evaluation=scores", "evaluation.spilt=test"], "did you mean evaluation.split?"),
-        (["{one}", "evaluation=scores", "evaluation.split=tset"], "must be one of train, valid, test."),
+        ("{one} evaluation=scores evaluation.spilt=test", "did you mean evaluation.split?"),
+        ("{one} evaluation=scores evaluation.split=tset", "must be one of train, valid, test."),
+        ("{one} evaluation=scores evaluation.batch_size=0", "evaluation.batch_size (=0) must be at least 1"),
+        ("{one} evaluation=scores evaluation._target_=os.getcwd", "unknown key evaluation._target_"),
+        ("{one} evaluation=scores evaluation=speed,scores", "names several values: ask for one at a time."),
+        ("{one} evaluation=scores +task.x=1", "+task.x=1 must be KEY=VALUE."),
+        ("{one} evaluation=scores d_model=8", "d_model=8 is no part of a question"),
+        ("{one} evaluation=scores task=mqat", "unknown task mqat; did you mean mqar"),
+        ("{one} evaluation=scores task.vocab_sise=8", "did you mean task.vocab_size?"),
         (
-            ["{one}", "evaluation=scores", "evaluation.batch_size=0"],
-            "evaluation.batch_size (=0) must be at least 1",
-        ),
-        (["{one}", "evaluation=scores", "evaluation._target_=os.getcwd"], "unknown key evaluation._target_"),
-        (
-            ["{one}", "evaluation=scores", "evaluation=speed,scores"],
-            "names several values: ask for one at a time.",
-        ),
-        (["{one}", "evaluation=scores", "+task.x=1"], "+task.x=1 must be KEY=VALUE."),
-        (["{one}", "evaluation=scores", "d_model=8"], "d_model=8 is no part of a question"),
-        (["{one}", "evaluation=scores", "task=mqat"], "unknown task mqat; did you mean mqar"),
-        (["{one}", "evaluation=scores", "task.vocab_sise=8"], "did you mean task.vocab_size?"),
-        (
-            ["{one}", "evaluation=scores", "task.vocab_size=30"],
+            "{one} evaluation=scores task.vocab_size=30",
             "task.vocab_size (=30) must be at most 24, the tokens",
         ),
-        (["{one}", "evaluation=scores", "task=mqar_stacked"], "task (=StackedMQAR) must have inputs as"),
-        (["{one}", "evaluation=scores", "task.filler=none"], "task.filler (='none') must be one of safe"),
-        (
-            ["{one}", "evaluation=scores", "task.test=[{seq_len: 9}]"],
-            "a segment of task.test must be {seq_len, ",
-        ),
-        (["{one}", "evaluation=scores", "task.test=[{"], "cannot read task.test=[{"),
-        (["{one}/config.yaml", "evaluation=scores"], "is a file: answers lie beside records"),
-        (["{one}/none", "evaluation=scores"], "does not exist: give the one that zoo.run wrote to."),
-        (["{one}", "{bare}", "evaluation=scores"], "1 of 2 runs have no weights, such as "),
-        (["{empty}", "evaluation=scores"], "holds no trained cell: run `python -m zoo.run` first."),
+        ("{one} evaluation=scores task=mqar_stacked", "task (=StackedMQAR) must have inputs as"),
+        ("{one} evaluation=scores task.filler=none", "task.filler (='none') must be one of safe"),
+        ("{one} evaluation=scores task.test=[{seq_len:9}]", "a segment of task.test must be {seq_len, "),
+        ("{one} evaluation=scores task.test=[{", "cannot read task.test=[{"),
+        ("{one}/config.yaml evaluation=scores", "is a file: answers lie beside records"),
+        ("{one}/none evaluation=scores", "does not exist: give the one that zoo.run wrote to."),
+        ("{one} {bare} evaluation=scores", "1 of 2 runs have no weights, such as "),
+        ("{empty} evaluation=scores", "holds no trained cell: run `python -m zoo.run` first."),
     ],
 )
 def test_a_mistake_is_one_line_and_nothing_is_asked(
-    words: list[str], says: str, one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: str, says: str, one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()
     bare = tmp_path / one.name
     shutil.copytree(one, bare).joinpath(WEIGHTS).unlink()
-    names = {"one": one, "bare": bare, "empty": tmp_path / "empty"}
-    assert evaluate.main([word if "[" in word else word.format(**names) for word in words]) == 2
+    names = {"one": one, "bare": bare, "empty": tmp_path / "empty", "own": OWN}
+    assert evaluate.main([word if "[" in word else word.format(**names) for word in words.split()]) == 2
     said = capsys.readouterr()
     assert says in said.err and said.err.count("\n") == 1 and not said.out
     assert not list(tmp_path.glob("**/evaluations"))

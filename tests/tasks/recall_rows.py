@@ -52,6 +52,24 @@ def ar_single_safari(row: Row, asked: Asked, *, num_kv_pairs: int, vocab_size: i
     grouped(groups, distance=position - 2 * last, depth=10 * last // num_kv_pairs)
 
 
+def mqar(
+    row: Row, asked: Asked, *, num_kv_pairs: int, vocab_size: int, num_passes: int, filler: str, **_: Any
+) -> None:
+    n, context = num_kv_pairs, 2 * num_kv_pairs * num_passes
+    keys, values = row[0 : 2 * n : 2], row[1 : 2 * n : 2]
+    distinct(keys, 1, vocab_size // 2)
+    distinct(values, vocab_size // 2, vocab_size)
+    assert row[:context] == row[: 2 * n] * num_passes
+    assert sorted(row[position] for position, *_ in asked) == sorted(keys), "each key is asked for once"
+    for position, answer, groups in asked:
+        assert context <= position <= len(row) - 2 and position % 2 == 0
+        pair = keys.index(row[position])
+        assert answer == values[pair]
+        grouped(groups, distance=position - (context - 2 * n + 2 * pair))
+    if filler == "safe":
+        safe(row, {*range(context), *(position for position, *_ in asked)}, {*keys, *values})
+
+
 def mqar_update(
     row: Row, asked: Asked, *, num_kv_pairs: int, vocab_size: int, num_updates: int, **_: Any
 ) -> None:

@@ -51,6 +51,15 @@ CASES: list[tuple[str, dict[str, int], dict[str, Any]]] = [
     ("ar_single", pairs(33, 16), {"vocab_size": 33}),
     ("ar_single_safari", pairs(42, 20), {}),
     ("ar_single_safari", pairs(8, 3), {"vocab_size": 5}),
+    *(("mqar", pairs(*size), {"vocab_size": 8192}) for size in ((64, 4), (64, 16), (1024, 256), (8, 1))),
+    *(
+        ("mqar", pairs(256, 64), {"vocab_size": 8192, "filler": filler})
+        for filler in ("safe", "random", "blank")
+    ),
+    *(("mqar", pairs(8 * (n + 1), 4), {"num_passes": n}) for n in (2, 3)),
+    ("mqar", pairs(256, 64), {"vocab_size": 1024}),
+    ("mqar", pairs(16, 3), {"vocab_size": 8}),
+    ("mqar", pairs(16, 4), {"vocab_size": 10}),
     ("mqar_update", pairs(64, 8), {}),
     ("mqar_update", pairs(24, 4), {"vocab_size": 16}),
     ("mqar_update", pairs(64, 12), {"num_updates": 0}),
@@ -92,7 +101,7 @@ def test_every_row_is_as_the_definition_says(name: str, segment: dict[str, int],
         read(tokens, asked_of(batch, row), **known, **segment)
 
 
-FILLED = ("ar_single", "mqar_update", "mqar_compositional", "mqar_unseen", "mqar_apart", "noisy_ar")
+FILLED = ("mqar", "ar_single", "mqar_update", "mqar_compositional", "mqar_unseen", "mqar_apart", "noisy_ar")
 
 
 @pytest.mark.parametrize("name", FILLED)

@@ -68,6 +68,7 @@ def predictor(held: HuggingFace) -> Predict:
 
     @torch.no_grad()
     def predict(inputs: Int[Tensor, "B T"], positions: Int[Tensor, " A"]) -> Int[Tensor, "B A"]:
+        """Return the most likely next token after each position."""
         device = head.weight.device
         hidden = backbone(inputs.to(device), use_cache=False).last_hidden_state[:, positions.to(device)]
         return most_likely(head, hidden)

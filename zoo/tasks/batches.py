@@ -60,9 +60,11 @@ class BatchStream:
             self.epoch, self.batch = epoch, 0
 
     def state_dict(self) -> dict[str, int]:
+        """Return the place where iterating goes on."""
         return {"epoch": self.epoch, "batch": self.batch}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go on from the place of a `state_dict`."""
         self.epoch, self.batch = state["epoch"], state["batch"]
 
     def __iter__(self) -> Iterator[tuple[int, Batch]]:

@@ -54,6 +54,7 @@ class Subject:
         return [(s, task.sample(split, i, range(FEW))) for i, s in enumerate(task.segments(split))]
 
     def every(self) -> Iterator[tuple[Split, int, Segment, Batch]]:
+        """Yield split, index, segment and a few rows of every segment."""
         for split in SPLITS:
             for i, (segment, batch) in enumerate(self.of(split)):
                 yield split, i, segment, batch
@@ -84,6 +85,7 @@ def name(law: Law) -> str:
 
 
 def segments_are_named_apart_and_by_plain_words(subject: Subject) -> Iterator[str]:
+    """Names of segments are numbers and plain words, and load and chance are what they may be."""
     task = subject.task
     if task.data not in DATA or task.order not in ORDERS:
         yield f"data (={task.data}) and order (={task.order}) must be of {DATA} and {ORDERS}"
@@ -101,6 +103,7 @@ def segments_are_named_apart_and_by_plain_words(subject: Subject) -> Iterator[st
 
 
 def shapes_and_types(subject: Subject) -> Iterator[str]:
+    """Shapes and types are those of `Batch`, groups those that are declared, and each row asks."""
     for split, _, segment, batch in subject.every():
         where = f"{split} {segment.name}"
         if batch.inputs.shape != (FEW, segment.seq_len):
@@ -115,6 +118,7 @@ def shapes_and_types(subject: Subject) -> Iterator[str]:
 
 
 def ranges(subject: Subject) -> Iterator[str]:
+    """Tokens, positions and groups lie in their ranges, and no position is asked twice."""
     task, half = subject.task, subject.task.vocab_size // 2
     inputs, answers = (half * (half + 1), half) if task.stacked else (task.vocab_size, task.vocab_size)
     for split, _, segment, batch in subject.every():
@@ -182,6 +186,7 @@ def an_oracle_is_right_and_sees_nothing_after_a_position(subject: Subject) -> It
 
 
 def the_same_bytes_whatever_the_batch(subject: Subject) -> Iterator[str]:
+    """Rows are equal to the bit in another batch, another order and another instance."""
     again = subject.made(0)
     for split, i, segment, whole in subject.every():
         if not same(again.sample(split, i, range(FEW)), whole):
@@ -200,6 +205,7 @@ def same(a: Batch, b: Batch) -> bool:
 
 
 def sampling_touches_no_global_generator(subject: Subject) -> Iterator[str]:
+    """Sampling leaves the state of torch's own generator as it was."""
     before = torch.get_rng_state()
     subject.made(0).sample("train", 0, range(2))
     if not torch.get_rng_state().equal(before):
@@ -207,6 +213,7 @@ def sampling_touches_no_global_generator(subject: Subject) -> Iterator[str]:
 
 
 def examples_far_away_are_to_be_had(subject: Subject) -> Iterator[str]:
+    """Examples up to index 2**40 - 1 can be drawn, and none is the same row as another."""
     for split, i, segment, near in subject.every():
         far = subject.task.sample(split, i, torch.tensor(FAR))
         if len({tuple(row) for batch in (near, far) for row in _rows(batch)}) < FEW + len(FAR):
@@ -214,6 +221,7 @@ def examples_far_away_are_to_be_had(subject: Subject) -> Iterator[str]:
 
 
 def splits_and_seeds_never_meet(subject: Subject) -> Iterator[str]:
+    """Rows of different splits or seeds are different."""
     first_in: dict[tuple[int, ...], str] = {}
     for seed in (0, 1):
         for split in SPLITS:
@@ -286,6 +294,7 @@ def learned_guess(answers: Int[Tensor, "B A"]) -> tuple[float, float]:
 
 
 def batches_are_the_examples_of_the_task(subject: Subject) -> Iterator[str]:
+    """Batches of a stream are the examples that its plan names."""
     for split in SPLITS:
         stream = BatchStream(subject.task, split, batch_size=4, block=8)
         plan = stream.plan(0)

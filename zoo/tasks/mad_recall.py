@@ -208,6 +208,7 @@ class Motifs:
     tokens: Tensor
 
     def at(self, places: Int[Tensor, "B M"]) -> "Motifs":
+        """Gather the motifs at these places of each row."""
         return Motifs(self.sizes.gather(1, places), self.tokens.take_along_dim(places[..., None], 1))
 
     def put(self, place: Int[Tensor, "B 1"], one: "Motifs") -> "Motifs":

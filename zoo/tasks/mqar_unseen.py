@@ -57,6 +57,7 @@ class UnseenMQAR(AskedLater):
 
     @property
     def none(self) -> int:
+        """The token that answers a key without a value."""
         return self.vocab_size - 1
 
     @property

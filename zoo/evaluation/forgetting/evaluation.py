@@ -159,6 +159,7 @@ def predictor(trained: Trained) -> Predict:
     """
 
     def predict(inputs: Int[Tensor, "B T"], positions: Int[Tensor, " A"]) -> Int[Tensor, "B A"]:
+        """Return the most likely next token after each position."""
         inputs, positions = inputs.to(trained.device), positions.to(trained.device)
         with trained.at_work():
             pieces = _hidden(trained, inputs, positions)

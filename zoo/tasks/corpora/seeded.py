@@ -78,6 +78,7 @@ class Seeded:
         return torch.linalg.matrix_power(self.transitions, 1024)[0]
 
     def corpus(self) -> Corpus:
+        """Write the documents as bytes."""
         rows = (self._repeated(self._chain()) + FIRST).to(torch.uint8).numpy()
         return Corpus("seeded", [row.tobytes() for row in rows], {})
 

@@ -25,12 +25,15 @@ class Draws:
     examples: Int[Tensor, " B"]
 
     def bits(self, what: For, slots: int) -> Int[Tensor, "B slots"]:
+        """Draw 64 random bits for each slot."""
         return bits(stream(*self.path, what), self.examples, slots)
 
     def below(self, what: For, slots: int, count: int) -> Int[Tensor, "B slots"]:
+        """Draw uniform numbers 0 to count - 1, with replacement."""
         return below(self.bits(what, slots), count)
 
     def distinct(self, what: For, slots: int, pool: int) -> Int[Tensor, "B slots"]:
+        """Draw uniform numbers 0 to pool - 1, without replacement."""
         return sampling.distinct(stream(*self.path, what), self.examples, slots, pool)
 
     def order(self, what: For, count: int) -> Int[Tensor, "B count"]:
@@ -42,4 +45,5 @@ class Draws:
         return tokens.to(self.examples.device).expand(len(self.examples), -1)
 
     def range(self, count: int) -> Int[Tensor, " count"]:
+        """Return 0 to count - 1 on the device of the examples."""
         return torch.arange(count, device=self.examples.device)

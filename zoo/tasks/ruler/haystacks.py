@@ -32,6 +32,7 @@ class Essay:
         self.topics = torch.stack([topics.cumsum(0) - topics, topics])  # where each begins, and its weight
 
     def text(self, draws: Draws, count: int) -> Int[Tensor, "B count"]:
+        """Draw words of the chain, each with Zipf's frequency at any place."""
         device = draws.examples.device
         words, ends, (begins, weights) = (x.to(device) for x in (self.words, self.ends, self.topics))
         drawn, total = draws.bits(For.TEXT, count), int(ends[-1])
@@ -45,6 +46,7 @@ class Essay:
 
 
 def phrase(draws: Draws, count: int) -> Int[Tensor, "B count"]:
+    """Repeat the phrase up to so many words."""
     return draws.columns(torch.arange(count) % len(PHRASE) + PHRASE.start)
 
 
