@@ -10,12 +10,14 @@ import torch
 
 import zoo as library
 from tests.command import SMALL, Zoo
-from tests.registry import composer
+from tests.registry import compose, composer
 from zoo.config.cell import Cell
 from zoo.launch.display import words_apart
 from zoo.launch.sweep import _in_order, waves
+from zoo.model import outline
 from zoo.results import store
 from zoo.results.outcome import Failure
+from zoo.training import initial_weights
 from zoo.training.build import build
 from zoo.training.resume import resume
 
@@ -122,6 +124,15 @@ def test_weights_that_do_not_fit(trained: Path, zoo: Zoo, word: str):
         assert code == 2 and err.count("\n") == 1
         assert err.startswith(f"start ({run_id}) does not fit") and REFUSED[word] in err
     assert not Path("results").exists()
+
+
+def test_weights_that_are_whole_numbers_do_not_fit():
+    """They would have been rounded into their places in silence."""
+    cell = compose(["mixer=attention", *SMALL])
+    model = outline(cell)
+    found = {name: value.int() for name, value in model.state_dict().items()}
+    with pytest.raises(ValueError, match=r"embedding holds torch.int32 there and torch.float32 here"):
+        initial_weights._fresh(found, model, cell)
 
 
 def test_a_start_that_is_none(trained: Path, zoo: Zoo):

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from zoo.adaptation.recipe import Trainable, adapt
 from zoo.config.cell import Cell
 from zoo.evaluation.trained import record_of
+from zoo.foreign import visible
 from zoo.model import fresh_outline, outline
 from zoo.results import store, weights
 from zoo.results.home import shown
@@ -92,7 +93,12 @@ def _fresh(found: Mapping[str, Tensor], model: nn.Module, cell: Cell) -> list[st
         if name in found and found[name].shape != own[name].shape
     ]
     wrong += [
-        f"{name} {weights.size_of(found[name])} has no place in it"
+        f"{name} holds {found[name].dtype} there and {own[name].dtype} here"
+        for name in own
+        if name in found and found[name].is_floating_point() != own[name].is_floating_point()
+    ]
+    wrong += [
+        f"{visible(name)} {weights.size_of(found[name])} has no place in it"
         for name in sorted(found)
         if name not in own
     ]
