@@ -28,6 +28,7 @@ from zoo.results.store import error, is_done
 from zoo.state import StateSize
 from zoo.training import truth
 from zoo.training.build import build
+from zoo.training.resume import check_run
 
 ONE = (*SMALL, "max_examples=8", "optim.max_epochs=1", "optim.batch_size=8", "mixer=mine")
 CODE = """
@@ -130,7 +131,7 @@ def test_a_cell_of_a_liar_never_begins(tmp_path: Path, monkeypatch: pytest.Monke
     assert apart and "state_size says 7: mend" in apart.why
     run = build(cell, tmp_path)
     run.position.step = 1  # it has been looked at, and has begun
-    truth.check_run(run)
+    check_run(run)
 
 
 @pytest.fixture

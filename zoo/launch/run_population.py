@@ -71,8 +71,7 @@ def _train(group: Group, tell: Tell, here: dict[str, Any]) -> Apart | None:
     from zoo.training.population.train import share_streams, train_population
     from zoo.training.population.trial import check_lifts
     from zoo.training.process import prepare
-    from zoo.training.resume import resume
-    from zoo.training.truth import check_run
+    from zoo.training.resume import check_run, resume
 
     began, rows = time.perf_counter(), _rows(group)
     live = [row for row, cell in enumerate(rows) if cell in group.cells]

@@ -126,7 +126,7 @@ def _read(folder: Home, name: str) -> tuple[Head, pd.DataFrame]:
     first, _, rest = text(folder, name).partition("\n")
     try:
         head = all_visible(json.loads(first.removeprefix("# ")))
-        table = pd.read_csv(io.StringIO(rest), float_precision="round_trip")
+        table = pd.read_csv(io.StringIO(rest))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where} is no table of an evaluation ({visible(str(error))[:120]}).") from None
     if wrong := mistake(head, Head) or (f"its schema is not {SCHEMA}" if head["schema"] != SCHEMA else None):

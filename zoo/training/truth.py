@@ -14,20 +14,10 @@ from torch import Tensor
 from zoo.blocks.base import Block
 from zoo.kernels.choice import check_served, kernels
 from zoo.model import SequenceModel
-from zoo.tasks.base import SPLITS
-from zoo.tasks.batches import longest, shortest
-from zoo.training.runs import Run
 
 SHORT = 64  # tokens, at most, unless a boundary of the state lies beyond
 FAR = 130  # tokens; no boundary is looked for behind them
 TOLERANCE = 1e-3  # of the largest output: an FFT rounds what comes before with what comes after
-
-
-def check_run(run: Run) -> None:
-    """Check the model of a run that is about to take its first step."""
-    if run.position.step == 0:
-        least, most = shortest(run.task, "train"), longest(run.task, *SPLITS)
-        check_model(run.model, least, most, run.cell.kernels)
 
 
 @torch.no_grad()
