@@ -13,10 +13,12 @@ def begins(package: str) -> None:
     """For the first line of a package: while `python -m package.command` imports, for seconds, Ctrl-C ends it
     without a traceback.  `terminal.command` and `interrupts` listen from then on."""
     named = any(word.split(".")[0] == package for word in sys.orig_argv)
-    if named and sys.argv[:1] == ["-m"] and not _has_place():
+    if not named or sys.argv[:1] != ["-m"]:
+        return
+    if not _has_place():
         print("the current folder has been deleted: cd to one that exists.", file=sys.stderr)
         sys.exit(2)
-    if named and sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

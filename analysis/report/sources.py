@@ -65,7 +65,8 @@ class Sources:
         self.problems += [] if found in self.problems else [found]
 
 
-Seen = dict[tuple[Any, ...], list[tuple[str, dict[str, Any]]]]
+Key = tuple[Any, ...]  # of `_names`
+Seen = dict[Key, list[dict[str, Any]]]
 
 
 def read(homes: Sequence[Path]) -> Sources:
@@ -108,37 +109,34 @@ def _read(home: Path, found: Sources, seen: Seen) -> None:
     """
     cells = _cells(home, found)
     again = {record["point"] for _, record in cells if _known(record, seen) is False}
-    name, own = _told_apart(home, found.names), Seen()
+    name = _told_apart(home, found.names)
     for folder, record in cells:
-        if record["point"] in again:
-            record = _renamed(record, name)
-        elif _known(record, seen):
+        if record["point"] not in again and _known(record, seen):
             found.twice += 1
             continue
-        found.records.append(record)
-        found.folders[record["run_id"]] = folder
-        found.origin[record["run_id"]] = len(found.names) - 1
         for key in _names(record):
-            own.setdefault(key, []).append((folder.name, record))
-    for key, records in own.items():
-        seen.setdefault(_plain(key, name), []).extend(records)
+            seen.setdefault(key, []).append(record)
+        drawn = _renamed(record, name) if record["point"] in again else record
+        found.records.append(drawn)
+        found.folders[drawn["run_id"]] = folder
+        found.origin[drawn["run_id"]] = len(found.names) - 1
 
 
 def _cells(home: Path, found: Sources) -> list[tuple[store.Home, dict[str, Any]]]:
     """The finished cells of one folder, each once; the failed and the unreadable go into `found`."""
     cells: list[tuple[store.Home, dict[str, Any]]] = []
-    here = Seen()
+    here: dict[Key, tuple[str, dict[str, Any]]] = {}
     for folder in store.cells(home):
         try:
             if store.is_done(folder):
                 record = sound(folder)
-                known = [other for key in _names(record) for other in here.get(key, [])]
+                known = [here[key] for key in _names(record) if key in here]
                 if any(_scores(other) != _scores(record) for _, other in known):
                     raise ValueError(f"result.json is the same cell as {known[0][0]}, with other scores.")
                 if known:
                     found.twice += 1
                     continue
-                here |= {key: [(folder.name, record)] for key in _names(record)}
+                here |= {key: (folder.name, record) for key in _names(record)}
                 cells.append((folder, record))
             elif isinstance(folder, Path) and (folder / "error.txt").is_file():
                 found.failures.append(_failure(folder))
@@ -150,11 +148,11 @@ def _cells(home: Path, found: Sources) -> list[tuple[store.Home, dict[str, Any]]
 
 def _known(record: dict[str, Any], seen: Seen) -> bool | None:
     """Whether an earlier folder has this cell with these scores; None: it does not have the cell."""
-    known = [other for key in _names(record) for _, other in seen.get(key, [])]
+    known = [other for key in _names(record) for other in seen.get(key, [])]
     return any(_scores(other) == _scores(record) for other in known) if known else None
 
 
-def _names(record: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+def _names(record: dict[str, Any]) -> Iterator[Key]:
     """By which a second record of the same cell is known."""
     yield (record["run_id"],)
     yield record["point"], record["lr"], record["seed"]
@@ -178,11 +176,6 @@ def _renamed(record: dict[str, Any], name: str) -> dict[str, Any]:
         "point": f"{record['point']}@{name}",
         "label": f"{record['label']} ({name})",
     }
-
-
-def _plain(key: tuple[Any, ...], name: str) -> tuple[Any, ...]:
-    """The key of `_names` that a record had before it was renamed."""
-    return (key[0].removesuffix(f"@{name}"), *key[1:])
 
 
 def _failure(folder: Path) -> Failure:

@@ -94,8 +94,8 @@ def others_in(results: Path) -> list[str]:
     """Name the folders in a results folder that are results folders of their own."""
     if not results.is_dir():
         return []
-    records = (path.parent.parent for path in results.glob("*/*/result.json"))
-    return sorted({shown(folder) for folder in records if not folder.name.startswith(".")})
+    others = (folder for folder in folders(results) if not (folder / "config.yaml").exists())  # no cells
+    return [shown(folder) for folder in others if next(folder.glob("*/result.json"), None)]
 
 
 def empty(results: Path, holds: str = "no finished cell") -> str:

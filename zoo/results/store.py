@@ -27,6 +27,7 @@ import pandas as pd
 
 from zoo.checks import one_line
 from zoo.foreign import visible
+from zoo.results import lease
 from zoo.results.atomic import replacing, room
 from zoo.results.home import WEIGHTS, Home, cells, folders, shown, text
 from zoo.results.reading import Reading, is_done, parsed, read
@@ -36,7 +37,7 @@ __all__ = ["Home", "Reading", "cells", "folders", "is_done", "parsed", "read"]  
 
 FILES = (  # of a cell
     *("config.yaml", "env.json", "metrics.csv", "last.ckpt", WEIGHTS, "result.json", "error.txt"),
-    "claim.json",
+    lease.NAME,
 )
 FOLDERS = (".sweeps", ".rerun", ".slurm")  # of a results folder
 
