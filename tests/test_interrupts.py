@@ -58,7 +58,7 @@ def test_a_signal_that_python_drops_is_not_forgotten(number: int, kind: type[Bas
             interrupts.check()
         with pytest.raises(kind), interrupts.at_once():
             raise AssertionError("nothing begins any more")
-    assert [signal.getsignal(s) for s in CODES] == handlers and not interrupts.told()
+    assert [signal.getsignal(s) for s in CODES] == handlers and not interrupts.requested()
     with pytest.raises(kind), interrupts.attended(), interrupts.at_once():
         drop(number)
         raise ValueError("what a library makes of it")
@@ -69,7 +69,7 @@ def test_what_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch):
     try:
         with interrupts.attended():
             os.kill(os.getpid(), signal.SIGINT)
-            assert not interrupts.told()
+            assert not interrupts.requested()
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -10,8 +10,9 @@ __version__ = "0.1.0"
 
 
 def begins(package: str) -> None:
-    """For the first line of a package: while `python -m package.command` imports, for seconds, Ctrl-C ends it
-    without a traceback.  `terminal.command` and `interrupts` listen from then on."""
+    """Let Ctrl-C end `python -m package.command` without a traceback while it imports, which takes seconds.
+
+    For the first line of a package.  `terminal.command` and `interrupts` listen from then on."""
     named = any(word.split(".")[0] == package for word in sys.orig_argv)
     if not named or sys.argv[:1] != ["-m"]:
         return

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zoo.results import evaluations
-from zoo.results.atomic import beside
-from zoo.results.home import KEPT, WEIGHTS, Home, read_bytes, shown
+from zoo.results.atomic import replaced_by
+from zoo.results.home import FILES, WEIGHTS, Home, read_bytes, shown
 from zoo.results.reading import Reading, left_out
 from zoo.terminal import USAGE, command, say
 
@@ -56,7 +56,7 @@ def archive(home: Path, out: Path, weights: bool = False) -> tuple[int, Reading]
     if not folders:
         raise ValueError(reading.nothing())
     out.parent.mkdir(parents=True, exist_ok=True)
-    with beside(out) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as file:
+    with replaced_by(out) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as file:
         for run_id in sorted(folders):
             for name in _names(folders[run_id], weights):
                 info = zipfile.ZipInfo(f"{run_id}/{name}", WHEN)
@@ -72,9 +72,9 @@ def archive(home: Path, out: Path, weights: bool = False) -> tuple[int, Reading]
 
 def _names(folder: Home, weights: bool) -> list[str]:
     """The files of a cell that an archive holds."""
-    kept = [WEIGHTS] if weights and (folder / WEIGHTS).exists() else []
+    weights_file = [WEIGHTS] if weights and (folder / WEIGHTS).exists() else []
     answers = [f"{evaluations.FOLDER}/{name}" for name in evaluations.names(folder)]
-    return [*KEPT, *kept, *answers]
+    return [*FILES, *weights_file, *answers]
 
 
 if __name__ == "__main__":

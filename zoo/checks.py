@@ -39,12 +39,12 @@ def multiple(name: str, value: int, of_name: str, of: int) -> None:
 def unknown(what: str, name: str, valid: Iterable[str]) -> str:
     """One line: "unknown key windw; did you mean window?"; where none is like it, what there is."""
     known = list(valid)
-    said, best = f"unknown {what} {name or repr(name)}", nearest(name, known) if name else None
+    message, best = f"unknown {what} {name or repr(name)}", nearest(name, known) if name else None
     group, _, last = name.rpartition(".")
     there = [each for each in known if group and each.rpartition(".")[0] == group]
     if there and best in (group, *there) and _ratio(last, best.rpartition(".")[2]) < ALIKE:
-        return f"{said}; there are {', '.join(there)}."
-    return said + (f"; did you mean {best}?" if best else ".")
+        return f"{message}; there are {', '.join(there)}."
+    return message + (f"; did you mean {best}?" if best else ".")
 
 
 def nearest(name: str, valid: Iterable[str]) -> str | None:
@@ -62,5 +62,5 @@ def _ratio(one: str, other: str) -> float:
 
 
 def one_line(error: BaseException) -> str:
-    """What the error says, or its kind where it says nothing."""
+    """Return the error's message in one line, or its class where it has none."""
     return " ".join(str(error).split()) or type(error).__name__

@@ -13,7 +13,7 @@ from zoo.checks import one_line
 from zoo.foreign import inert
 from zoo.results import store
 from zoo.results import table as results_table
-from zoo.results.atomic import beside
+from zoo.results.atomic import replaced_by
 from zoo.results.columns import GROUP, KEYS, RECORD, SLICE
 from zoo.results.home import shown
 from zoo.results.reading import Reading, left_out
@@ -55,13 +55,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Write the table; 0, 3 where a record was left out, or 2 with a line on what is wrong."""
     args = _parser().parse_args(argv)
     try:
-        said, reading = collect(args.results, _stem(args))
+        lines, reading = collect(args.results, _stem(args))
     except ValueError as error:
         return say(str(error), USAGE)
     except OSError as error:
         place = error.filename or _stem(args)
         return say(f"cannot write {shown(place)} ({error.strerror}): give another place with --out.", USAGE)
-    print("\n".join(said))
+    print("\n".join(lines))
     return left_out(reading.wrong, reading.notes)
 
 
@@ -77,7 +77,7 @@ def _parser() -> ArgumentParser:
 
 
 def _stem(args: Namespace) -> Path:
-    """Of the two files, without their endings."""
+    """Return the path of the two files without their endings."""
     stem: Path = args.out or args.results.resolve()
     return stem.with_suffix("") if stem.suffix in (".csv", ".parquet") else stem
 
@@ -108,14 +108,14 @@ def collect(home: Path, stem: Path) -> tuple[list[str], Reading]:
         rows.seek(0)
         csv.writer(file, lineterminator="\n").writerows(table.laid_out(rows))
     kinds = {name: table.kind(name) for name in table.columns()}
-    said = [f"{table.length} records, {len(kinds)} columns: {_parquet(stem, kinds)}"]
-    said += [f"{by_group} scores by group: {_parquet(groups, GROUPS)}"]
-    return said + _absent(failed, unfinished), reading
+    lines = [f"{table.length} records, {len(kinds)} columns: {_parquet(stem, kinds)}"]
+    lines += [f"{by_group} scores by group: {_parquet(groups, GROUPS)}"]
+    return lines + _absent(failed, unfinished), reading
 
 
 @contextmanager
 def _new_csv(stem: Path) -> Iterator[IO[str]]:
-    with beside(Path(f"{stem}.csv")) as part, part.open("w", newline="") as file:
+    with replaced_by(Path(f"{stem}.csv")) as part, part.open("w", newline="") as file:
         yield file
 
 
@@ -141,13 +141,13 @@ class Table:
 
     def row(self, record: dict[str, Any]) -> str:
         """A line with the values of the columns met so far; those met later are missing at its end."""
-        found = flat(record)
-        for name, value in found.items():
+        flattened = flat(record)
+        for name, value in flattened.items():
             kinds = self.kinds.setdefault(name, set())
             if value is not None:
                 kinds.add(type(value))
         self.length += 1
-        return json.dumps([found.get(name) for name in self.kinds]) + "\n"
+        return json.dumps([flattened.get(name) for name in self.kinds]) + "\n"
 
     def laid_out(self, lines: IO[str]) -> Iterator[list[Any]]:
         """The header, then every row, with the columns in their final order."""
@@ -163,7 +163,7 @@ class Table:
         return sorted(self.kinds, key=_rank)
 
     def kind(self, name: str) -> type:
-        """As the schema of a record says; of a setting, which it leaves open, as its values are."""
+        """Return a column's type: by the schema of a record, or, for a setting, by its values."""
         score = SLICE.get(name.rpartition(".")[2]) if name.startswith(SPLITS) else None
         if column := RECORD.get(name, score):
             return column.holds
@@ -204,7 +204,7 @@ def _parquet(stem: Path, kinds: Mapping[str, type]) -> str:
     rows = f"SELECT * FROM read_csv({_quoted(f'{stem}.csv')}, {form}, columns = {{{columns}}})"
     kind = "(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 10000)"  # a group is held in memory
     try:
-        with beside(path) as part, duckdb.connect(config={"threads": 1}) as connection:
+        with replaced_by(path) as part, duckdb.connect(config={"threads": 1}) as connection:
             connection.execute(f"COPY ({rows}) TO {_quoted(str(part))} {kind}")
     except duckdb.Error as error:
         raise ValueError(f"{stem}.csv is written, {path} cannot be: {one_line(error)}") from None
@@ -212,24 +212,24 @@ def _parquet(stem: Path, kinds: Mapping[str, type]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As SQL wants it."""
+    """Quote a text for SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def _absent(failed: list[str], unfinished: int) -> list[str]:
-    said = [f"{len(failed)} failed cells are no rows:"] if failed else []
-    said += [f"  {line}" for line in failed[:NAMED]]
-    said += [f"  and {len(failed) - NAMED} more"] if len(failed) > NAMED else []
-    said += [f"{unfinished} cells are not through: python -m zoo.status says which"] if unfinished else []
-    return said
+    lines = [f"{len(failed)} failed cells are no rows:"] if failed else []
+    lines += [f"  {line}" for line in failed[:NAMED]]
+    lines += [f"  and {len(failed) - NAMED} more"] if len(failed) > NAMED else []
+    lines += [f"{unfinished} cells are not through: python -m zoo.status says which"] if unfinished else []
+    return lines
 
 
 def _instead(home: Path, failed: list[str], unfinished: int) -> str | None:
-    """What there is in place of finished cells, if anything."""
+    """Return a line on failed and unfinished cells where no cell is finished; None: there are none."""
     if not failed and not unfinished:
         return None
-    said = f"{len(failed)} failed, {unfinished} are not through; python -m zoo.status says more"
-    return f"results folder {shown(home)} holds no finished cell: {said}."
+    message = f"{len(failed)} failed, {unfinished} are not through; python -m zoo.status says more"
+    return f"results folder {shown(home)} holds no finished cell: {message}."
 
 
 if __name__ == "__main__":

@@ -241,9 +241,9 @@ def _check_place(answers: Path) -> None:
 def _check_vocabulary(folder: Path, cell: Cell, task: dict[str, Any]) -> None:
     from zoo.instantiate import task_of
 
-    own_task, other = task_of(cell), task_of(cell.with_task(task))
-    known, wanted = own_task.vocab_size, other.vocab_size
-    if own_task.stacked != other.stacked or (own_task.stacked and wanted != known):
+    first, other = task_of(cell), task_of(cell.with_task(task))
+    known, wanted = first.vocab_size, other.vocab_size
+    if first.stacked != other.stacked or (first.stacked and wanted != known):
         raise ValueError(f"task (={type(other).__name__}) must have inputs as {shown(folder)} knows them.")
     if wanted > known:
         raise ValueError(

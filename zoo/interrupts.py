@@ -34,8 +34,8 @@ class When(IntEnum):
 
 
 @dataclass
-class _Heard:
-    """What this process has heard since it began to listen."""
+class _Signals:
+    """Hold the signals that have come since the process listens."""
 
     first: int | None = None  # the signal
     at: float = 0.0
@@ -43,7 +43,7 @@ class _Heard:
     when: When = When.AT_ONCE
 
 
-_heard = _Heard()
+_signals = _Signals()
 
 
 def begin() -> None:
@@ -51,7 +51,7 @@ def begin() -> None:
 
     For the first lines of a command: its imports take a second.
     """
-    _heard.first, _heard.listening, _heard.when = None, True, When.LATER
+    _signals.first, _signals.listening, _signals.when = None, True, When.LATER
     listen()
 
 
@@ -60,26 +60,26 @@ def listen() -> None:
 
     What the process was started to ignore stays ignored, as Ctrl-C is in the background of a shell.
     """
-    if not _heard.listening:
+    if not _signals.listening:
         return
     for kind in KINDS:
         if signal.getsignal(kind) not in (signal.SIG_IGN, None):
-            signal.signal(kind, _hear)
+            signal.signal(kind, _handle)
 
 
 @contextmanager
 def attended() -> Iterator[None]:
     """Inside, a signal raises KeyboardInterrupt or Terminated; outside all is as it was."""
-    if _heard.listening or threading.current_thread() is not threading.main_thread():
+    if _signals.listening or threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {kind: signal.getsignal(kind) for kind in KINDS}
-    _heard.first, _heard.listening, _heard.when = None, True, When.AT_ONCE
+    _signals.first, _signals.listening, _signals.when = None, True, When.AT_ONCE
     try:
         listen()
         yield
     finally:
-        _heard.first, _heard.listening = None, False
+        _signals.first, _signals.listening = None, False
         for kind, handler in before.items():
             if handler is not None:
                 signal.signal(kind, handler)
@@ -89,12 +89,12 @@ def attended() -> Iterator[None]:
 def at_once() -> Iterator[None]:
     """Inside, and outside of `later`, a signal raises when it comes; one that came already, or was dropped,
     on the way in or out, in place of any other error."""
-    before, _heard.when = _heard.when, When.AT_ONCE
+    before, _signals.when = _signals.when, When.AT_ONCE
     try:
         check()
         yield
     finally:
-        _heard.when = before
+        _signals.when = before
         check()
 
 
@@ -108,7 +108,7 @@ def later() -> Iterator[None]:
 
 @contextmanager
 def after() -> Iterator[None]:
-    """What happens inside is not interrupted at all; keep it short."""
+    """Delay interrupts until the block inside has ended; keep it short."""
     with _raising(When.AFTER):
         yield
 
@@ -125,45 +125,45 @@ def unheard(*signals: signal.Signals) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def leave_to_driver() -> None:
-    """For a worker's first line: Ctrl-C is its driver's, and it ends when that is gone.  An orphan would
-    write beside the next attempt, or wait for ever."""
+def follow_driver() -> None:
+    """Leave Ctrl-C to a worker's driver, and end when that is gone; for a worker's first line.  An orphan
+    would write beside the next attempt, or wait for ever."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_driver, daemon=True).start()
 
 
-def told() -> bool:
-    """Whether a signal has come that asks this process to end."""
-    return _heard.first is not None
+def requested() -> bool:
+    """Return whether a signal has come that asks this process to end."""
+    return _signals.first is not None
 
 
 def check() -> None:
     """Raise KeyboardInterrupt or Terminated if a signal has come, whatever became of it."""
-    if told():
+    if requested():
         raise _interrupt()
 
 
 @contextmanager
 def _raising(when: When) -> Iterator[None]:
-    before, _heard.when = _heard.when, max(when, _heard.when)
+    before, _signals.when = _signals.when, max(when, _signals.when)
     try:
         yield
     finally:
-        _heard.when = before
+        _signals.when = before
 
 
-def _hear(number: int, frame: FrameType | None) -> None:
+def _handle(number: int, frame: FrameType | None) -> None:
     del frame
-    first = _heard.first is None
+    first = _signals.first is None
     if first:
-        _heard.first, _heard.at = number, time.monotonic()
-    hurry = not first and number == signal.SIGINT and time.monotonic() - _heard.at > HURRY_S
-    if (first and _heard.when == When.AT_ONCE) or (hurry and _heard.when < When.AFTER):
+        _signals.first, _signals.at = number, time.monotonic()
+    hurry = not first and number == signal.SIGINT and time.monotonic() - _signals.at > HURRY_S
+    if (first and _signals.when == When.AT_ONCE) or (hurry and _signals.when < When.AFTER):
         raise _interrupt()
 
 
 def _interrupt() -> KeyboardInterrupt:
-    return Terminated() if _heard.first == signal.SIGTERM else KeyboardInterrupt()
+    return Terminated() if _signals.first == signal.SIGTERM else KeyboardInterrupt()
 
 
 def _end_with_driver() -> None:

@@ -1,4 +1,4 @@
-"""What a command would run: `python -m zoo.plan -m sweep=NAME`; nothing is trained or written."""
+"""Show what a command would run: `python -m zoo.plan -m sweep=NAME`; nothing is trained or written."""
 
 import shlex
 import sys
@@ -29,14 +29,14 @@ key=value words, -m and --config-dir are those of zoo.run (python -m zoo.run --h
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the plan (-m) or the state table; 0, or 2 with every cell that cannot be built."""
     argv = sys.argv[1:] if argv is None else argv
-    own, rest = _parser().parse_known_args(argv)
+    options, rest = _parser().parse_known_args(argv)
     args = command_line.parsed(command_line.readable(rest))
     try:
         if args.multirun:
-            _refuse_table_options(own)
+            _refuse_table_options(options)
             _print_plan(args)
         else:
-            _print_state_table(args, own, argv)
+            _print_state_table(args, options, argv)
     except (HydraException, yaml.YAMLError) as error:
         return terminal.say(
             command_line.mistakes(Namespace(**vars(args) | {"multirun": True}), error), terminal.USAGE
@@ -61,8 +61,8 @@ def _parser() -> ArgumentParser:
     return parser
 
 
-def _refuse_table_options(own: Namespace) -> None:
-    for name, value in vars(own).items():
+def _refuse_table_options(options: Namespace) -> None:
+    for name, value in vars(options).items():
         if value:
             raise ValueError(f"--{name.replace('_', '-')} belongs to the state table: leave out -m.")
 
@@ -84,18 +84,18 @@ def _print_plan(args: Namespace) -> None:
         console().print(part, soft_wrap=isinstance(part, str))
 
 
-def _print_state_table(args: Namespace, own: Namespace, argv: Sequence[str]) -> None:
+def _print_state_table(args: Namespace, options: Namespace, argv: Sequence[str]) -> None:
     from zoo.launch import state_table
 
-    seq_lens = _lengths(own.seq_lens)
+    seq_lens = _lengths(options.seq_lens)
     composer = command_line.composer_of(args)
     batch, _ = command_line.spanned(composer, args)
     points = list({cell.point: cell for cell in checked_cells(composer, batch, here=False)}.values())
-    said = settings(points)
-    entries = [state_table.entry(cell, said[cell.run_id], seq_lens) for cell in points]
-    if own.csv:
+    names = settings(points)
+    entries = [state_table.entry(cell, names[cell.run_id], seq_lens) for cell in points]
+    if options.csv:
         print(state_table.as_csv(entries), end="")
-    elif own.markdown:
+    elif options.markdown:
         print(state_table.as_markdown(entries, f"python -m zoo.plan {shlex.join(argv)}"), end="")
     else:
         console().print(*state_table.as_tables(entries))
@@ -107,8 +107,8 @@ def settings(cells: Collection[Cell]) -> dict[str, str]:
     What all share is left out, in all.  A cell that others start from need not share it.
     """
     lines = {cell.run_id: [line for line in cell.overrides if _names_point(line)] for cell in cells}
-    asked = [set(lines[cell.run_id]) for cell in without_starts(cells)]
-    common = set.intersection(*asked) if asked else set()
+    word_sets = [set(lines[cell.run_id]) for cell in without_starts(cells)]
+    common = set.intersection(*word_sets) if word_sets else set()
     return {
         run_id: " ".join(word.removeprefix("mixer.") for word in words if word not in common)
         for run_id, words in lines.items()

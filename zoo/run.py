@@ -78,8 +78,8 @@ def _uninterrupted() -> int:
 
 def _run(args: Namespace, argv: list[str]) -> None:
     """A cell; with -m a sweep, through Hydra's sweeper and launcher; else what Hydra itself is asked."""
-    composer, own = command_line.composer_of(args), command_line.asks_hydra(args)
-    if not (args.multirun or own):
+    composer, hydra_answers = command_line.composer_of(args), command_line.asks_hydra(args)
+    if not (args.multirun or hydra_answers):
         return run_one(composer, command_line.one_cell(args, args.overrides))
     errors: list[Exception] = []
 
@@ -90,7 +90,7 @@ def _run(args: Namespace, argv: list[str]) -> None:
         except (ValueError, CellFailed, DiskFull) as error:
             errors.append(error)  # past Hydra, which would print it its own way
 
-    if own:
+    if hydra_answers:
         sys.argv = [sys.argv[0], *command_line.one_cell(args, command_line.deferred(args, argv))]
         hydra.main(version_base="1.3", config_path=str(CONF), config_name=ROOT)(one)()
     else:
@@ -120,8 +120,8 @@ def _run_checked(cell: Cell) -> None:
         record = run_cell(cell, display.progress)
     rerun.adopt([cell])
     display.report(record)
-    if was_done and (said := other_source([(record, cell.config)])):
-        display.console.print(said, markup=False, soft_wrap=True)
+    if was_done and (warning := other_source([(record, cell.config)])):
+        display.console.print(warning, markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

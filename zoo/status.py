@@ -1,4 +1,4 @@
-"""How a results folder stands: `python -m zoo.status RESULTS`."""
+"""Show the status of a results folder: `python -m zoo.status RESULTS`."""
 
 import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
@@ -89,17 +89,17 @@ class Report:
 
     @property
     def through(self) -> bool:
-        """Whether every cell is, one way or the other."""
+        """Return whether every cell has ended, in whatever way."""
         return not any(self.counts[state] for state in ("running", "stale", "pending"))
 
     def line(self) -> str:
         parts = [f"{self.counts[state]} {state}" for state in STATES if self.counts[state]]
-        begun = sum(cell.state == "pending" and bool(cell.note) for cell in self.cells)
-        said = f", {begun} of the pending begun" if begun else ""
-        return f"{len(self.cells)} cells: {', '.join(parts)}{said}"
+        started = sum(cell.state == "pending" and bool(cell.note) for cell in self.cells)
+        suffix = f", {started} of the pending begun" if started else ""
+        return f"{len(self.cells)} cells: {', '.join(parts)}{suffix}"
 
     def parts(self) -> Iterator[RenderableType]:
-        """What to print, in order."""
+        """Yield what to print, in order."""
         yield Text(self.line(), style="bold")
         yield self._by_mixer()
         if self.sweeps:
@@ -162,19 +162,19 @@ def _table(title: str | None, columns: Sequence[str], rows: Iterable[tuple[str, 
 
 
 def watch(look: Look, most: int | None, every: float) -> Report:
-    """Until every cell is through.  Redrawn on a terminal; elsewhere a line each time something changed."""
+    """Show the status until every cell has ended, redrawn on a terminal; elsewhere a line at each change."""
     screen, report = console(), Report(look, most)
     if screen.is_terminal:
         with Live(console=screen, auto_refresh=False, vertical_overflow="crop") as live:
             for report in _reports(look, most, every):
                 live.update(Group(*report.parts()), refresh=True)
         return report
-    seen: set[str] = set()
+    shown: set[str] = set()
     last = ""
     for report in _reports(look, most, every):
         for cell in report.cells:
-            if cell.state == "failed" and cell.run_id not in seen:
-                seen.add(cell.run_id)
+            if cell.state == "failed" and cell.run_id not in shown:
+                shown.add(cell.run_id)
                 print(f"FAILED {report.name(cell)}: {cell.note}")
         if report.line() != last:
             last = report.line()

@@ -1,4 +1,4 @@
-"""What every command shares on a terminal: how it ends, console, tables without walls, families in order."""
+"""Share what commands do on a terminal: how they end, console, tables without walls, families in order."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ from rich.table import Table
 
 
 def console() -> Console:
-    """As wide as the terminal; 160 columns elsewhere."""
+    """Return a console as wide as the terminal; 160 columns elsewhere."""
     made = Console(highlight=False)
     return made if made.is_terminal else Console(highlight=False, width=160)
 
@@ -39,16 +39,16 @@ def fitting(table: Table, spare: Sequence[str]) -> Table:
             table = _without(name, table)
             missing.append(name.replace("\n", " "))
     if missing:
-        said = f"no room here for: {', '.join(missing)}"
-        table.caption = f"{table.caption}\n{said}" if table.caption else said
+        line = f"no room here for: {', '.join(missing)}"
+        table.caption = f"{table.caption}\n{line}" if table.caption else line
     return table
 
 
 def print_whole(screen: Console, *layouts: Table) -> None:
     """The first that fits, else the last: a terminal then breaks its lines, and nothing is cut away."""
-    found = next((table for table in layouts if fit(screen, [table])), None)
-    if found is not None:
-        screen.print(found)
+    fitting = next((table for table in layouts if fit(screen, [table])), None)
+    if fitting is not None:
+        screen.print(fitting)
         return
     last = layouts[-1]
     last.box = None  # a rule would be broken too
@@ -56,7 +56,7 @@ def print_whole(screen: Console, *layouts: Table) -> None:
 
 
 def fit(screen: Console, tables: Sequence[Table]) -> bool:
-    """Whether none would be broken."""
+    """Return whether no table would be broken."""
     return max(_wanted(screen, table) for table in tables) <= screen.width
 
 

@@ -1,4 +1,4 @@
-"""What both launchers share: the composer over the search path that Hydra was started with."""
+"""Compose cells for both launchers, over the search path that Hydra was started with."""
 
 from abc import ABC
 from typing import TYPE_CHECKING

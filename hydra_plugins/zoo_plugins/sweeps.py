@@ -8,7 +8,7 @@ from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSou
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
-from zoo.config.paths import CONF, OWN, SWEEPS_PATH
+from zoo.config.paths import CONF, SWEEPS_PATH, USER_CONF
 
 GROUP = "sweep"
 
@@ -55,5 +55,5 @@ class SweepPath(SearchPathPlugin):
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         if any(element.path.removeprefix("file://") == str(CONF) for element in search_path.get_path()):
             search_path.append("zoo", SWEEPS_PATH)
-            if (own := OWN.get()) is not None:
-                search_path.append("command-line", f"file://{own.resolve()}")
+            if (folder := USER_CONF.get()) is not None:
+                search_path.append("command-line", f"file://{folder.resolve()}")

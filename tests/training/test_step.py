@@ -15,7 +15,7 @@ from zoo.config.cell import Cell
 from zoo.config.settings import OptimConfig
 from zoo.results.record import Outcome
 from zoo.training import cuda_graphs, runs
-from zoo.training.cuda_graphs import WARM_UPS, Graphs, Kept, Unrecordable, said
+from zoo.training.cuda_graphs import WARM_UPS, Graphs, Restorable, Unrecordable, message_of
 from zoo.training.lr_schedule import lr_factor
 from zoo.training.step import Stepper, held, uncompilable
 from zoo.training.train import train
@@ -196,7 +196,7 @@ def test_state_made_by_the_warm_up_starts_at_zero():
         seen.append(float(next(iter(optimizer.state.values()))["step"]))
         return torch.zeros(())
 
-    Graphs(update, Kept(model, lambda: held(optimizer)), Called())(torch.ones(1, 2))
+    Graphs(update, Restorable(model, lambda: held(optimizer)), Called())(torch.ones(1, 2))
     assert seen == [*range(1, WARM_UPS + 1), 1]
 
 
@@ -204,7 +204,8 @@ def test_a_reason_names_its_place():
     try:
         torch.ones(2).view(3)
     except RuntimeError as error:
-        assert said(error).startswith("shape '[3]' is invalid") and "(test_step.py:" in said(error)
+        line = message_of(error)
+        assert line.startswith("shape '[3]' is invalid") and "(test_step.py:" in line
 
 
 def test_without_a_compiler_the_fix_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -135,7 +135,7 @@ _STEPS: Steps | None = None  # of this process, which serves no other
 
 def begin(cell: Cell, form: Form, kind: str, threads: int) -> None:
     """Make the Steps of this process, which leaves Ctrl-C to the bench."""
-    interrupts.leave_to_driver()
+    interrupts.follow_driver()
     global _STEPS
     _STEPS = Steps(cell, form, kind, threads)
 

@@ -1,4 +1,4 @@
-"""What a mixer's yaml says about itself, under `about`: for sweeps and pictures, never for its class."""
+"""Read the `about` section of a mixer's yaml: texts for sweeps and pictures, which its class never gets."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,22 +8,22 @@ FAMILY = "other"  # of a mixer whose yaml names none; any word is one, with a co
 
 def about(name: str, mixer: Mapping[str, Any]) -> dict[str, Any]:
     """The section of the mixer `name` (its yaml's stem), with what the yaml leaves out."""
-    said = mixer.get("about") or {}
-    return {"label": name, "family": FAMILY, "knob": {}} | {k: v for k, v in said.items() if v is not None}
+    section = mixer.get("about") or {}
+    return {"label": name, "family": FAMILY, "knob": {}} | {k: v for k, v in section.items() if v is not None}
 
 
 def mistakes(name: str, mixer: Mapping[str, Any]) -> list[str]:
     """A line for each thing in it that a record or a picture could not use."""
-    said = mixer.get("about")
-    if not isinstance(said, Mapping | None):
-        return [f"about (={said!r}) of mixer={name} must be {{label: NAME, family: NAME, knob: {{...}}}}."]
-    found = about(name, mixer)
+    section = mixer.get("about")
+    if not isinstance(section, Mapping | None):
+        return [f"about (={section!r}) of mixer={name} must be {{label: NAME, family: NAME, knob: {{...}}}}."]
+    texts = about(name, mixer)
     wrong = [
-        f"about.{key} (={found[key]!r}) of mixer={name} must be a word."
+        f"about.{key} (={texts[key]!r}) of mixer={name} must be a word."
         for key in ("label", "family", "keeps", "paper", "state")
-        if not isinstance(found.get(key, ""), str)
+        if not isinstance(texts.get(key, ""), str)
     ]
-    return wrong or _knob_mistakes(name, mixer, found["knob"])
+    return wrong or _knob_mistakes(name, mixer, texts["knob"])
 
 
 def _knob_mistakes(name: str, mixer: Mapping[str, Any], knob: Any) -> list[str]:

@@ -49,26 +49,26 @@ def mistakes(
     needed = [] if partial else [n for n in wanted if parameters[n].default is inspect.Parameter.empty]
     missing = [name for name in needed if name not in given]
     name = getattr(target, "__qualname__", str(target))
-    found = [
+    errors = [
         unknown("key", f"{path}.{key}", [f"{path}.{n}" for n in wanted]) for key in given if key not in wanted
     ]
-    found += [f"{path}.{key} must be given: {name} has no default for it." for key in missing]
+    errors += [f"{path}.{key} must be given: {name} has no default for it." for key in missing]
     for key, value in given.items():
         if key in wanted and key in hints and not (isinstance(value, Mapping) and "_target_" in value):
-            found += ill_typed(f"{path}.{key}", value, hints[key])
-    return found
+            errors += ill_typed(f"{path}.{key}", value, hints[key])
+    return errors
 
 
 @cache
 def _parameters(target: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], dict[str, Any]]:
-    """What it takes, by name, and of which types; a class's `**rest` is what the class above takes."""
-    own = dict(inspect.signature(target).parameters)
+    """Return the parameters of `target` and their types; a class's `**rest` is what the class above takes."""
+    parameters = dict(inspect.signature(target).parameters)
     hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)
-    rest = [name for name, parameter in own.items() if parameter.kind is inspect.Parameter.VAR_KEYWORD]
+    rest = [name for name, parameter in parameters.items() if parameter.kind is inspect.Parameter.VAR_KEYWORD]
     if not rest or not inspect.isclass(target):
-        return own, hints
+        return parameters, hints
     above, theirs = _parameters(target.__mro__[1])
-    return above | {name: own[name] for name in own if name not in rest}, theirs | hints
+    return above | {name: parameters[name] for name in parameters if name not in rest}, theirs | hints
 
 
 def ill_typed(path: str, value: Any, hint: Any) -> list[str]:
@@ -103,15 +103,15 @@ def _lines(path: str, value: Any, errors: list[ErrorDetails], or_null: bool) -> 
     """One for each place: of a union, pydantic names every type that the value there is not."""
     if any(error["type"] == LENIENT for error in errors):
         return []
-    found: dict[str, list[str]] = {}
+    by_place: dict[str, list[str]] = {}
     values = {"": value}
     for error in errors:
         place = "".join(f"[{part}]" for part in error["loc"] if type(part) is int)
         values.setdefault(place, error["input"])
-        found.setdefault(place, []).append(missed(error))
-    if or_null and "" in found:
-        found[""].append("null")
-    deepest = {place: words for place, words in found.items() if place} or found
+        by_place.setdefault(place, []).append(missed(error))
+    if or_null and "" in by_place:
+        by_place[""].append("null")
+    deepest = {place: words for place, words in by_place.items() if place} or by_place
     return [
         f"{path}{place} (={values[place]!r}) must be {' or '.join(dict.fromkeys(words))}."
         for place, words in deepest.items()
@@ -119,7 +119,7 @@ def _lines(path: str, value: Any, errors: list[ErrorDetails], or_null: bool) -> 
 
 
 def missed(error: ErrorDetails) -> str:
-    """What must be there, by an error of pydantic's."""
+    """Return, from an error of pydantic's, which values are allowed there."""
     if error["type"] == "literal_error":  # "'a', 'b' or 'c'"
         choices = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ")  # pyright: ignore
         return f"one of {choices}" if ", " in choices else choices

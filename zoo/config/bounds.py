@@ -1,4 +1,4 @@
-"""What no number of a config may be, whatever it stands for; each part then states its own rule.
+"""Refuse numbers that no setting may have, whatever it stands for; each part then states its own rule.
 
 Nothing here means anything at infinity: `null` says "none" or "no bound".  Beyond the bounds there is only a
 slip of the finger, and behind it silence, a crash or a record of no use.
@@ -28,8 +28,8 @@ def out_of_bounds(config: Mapping[str, Any]) -> list[str]:
 
     First of all the config's own: what a part holds follows them (task.seed is seed).
     """
-    own = {key: value for key, value in config.items() if not isinstance(value, Mapping)}
-    return _refused(own) or _refused(config)
+    numbers = {key: value for key, value in config.items() if not isinstance(value, Mapping)}
+    return _refused(numbers) or _refused(config)
 
 
 def _refused(config: Mapping[str, Any]) -> list[str]:
@@ -37,7 +37,7 @@ def _refused(config: Mapping[str, Any]) -> list[str]:
 
 
 def refusal(path: str, value: float) -> str | None:
-    """Why this number cannot stand there, in one line."""
+    """Return one line that says why this number is refused; None: it is allowed."""
     key = path.rpartition(".")[2]
     if not isinstance(value, int):
         if not math.isfinite(value):

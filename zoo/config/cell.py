@@ -62,9 +62,9 @@ class Cell:
 
     @property
     def start_place(self) -> Path:
-        """Where the record of that cell lies."""
-        said = self.config["start"]
-        return Path(said) if "/" in said else Path(self.results) / said
+        """Return the folder of the cell whose weights this one starts from."""
+        start = self.config["start"]
+        return Path(start) if "/" in start else Path(self.results) / start
 
     @property
     def lr(self) -> float:
@@ -92,12 +92,12 @@ class Cell:
 
     @property
     def population(self) -> int | str:
-        """How many cells may train as one; "auto": as many as is measured to pay."""
+        """Return the number of cells that may train as one; "auto": as many as is measured to pay."""
         return self.config["population"]
 
     @property
     def keep_weights(self) -> bool | str:
-        """Of the final weights; "auto": below 50 MB, and for queued cells that know no such key."""
+        """Return whether to keep final weights; "auto": below 50 MB, and in queued cells without the key."""
         return self.config.get("keep_weights", "auto")
 
     @cached_property
@@ -107,12 +107,12 @@ class Cell:
 
     @cached_property
     def trainer(self) -> TrainerConfig:
-        """As `optim`."""
+        """Return the settings of the trainer, checked.  ValueError: the rule, the value and the fix."""
         return settings("trainer", TrainerConfig, self.config["trainer"])
 
     @cached_property
     def adaptation(self) -> AdaptationConfig | None:
-        """As `optim`; None: every weight trains, as from the start."""
+        """Return the recipe of adaptation, checked; None: every weight trains, as from the start."""
         given = self.config.get("adaptation")
         return None if given is None else settings("adaptation", AdaptationConfig, given)
 
@@ -123,7 +123,7 @@ class Cell:
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        """What the task is built from."""
+        """Return the settings that the task is built from."""
         return self.config["task"]
 
     def with_task(self, settings: dict[str, Any]) -> "Cell":
@@ -141,17 +141,17 @@ class Cell:
 
     @cached_property
     def about(self) -> dict[str, Any]:
-        """What the yaml of the chosen mixer says about itself: label, family, knob."""
+        """Return label, family and knob of the chosen mixer, from its yaml."""
         return about(self.mixer, self.config["mixer"])
 
     @cached_property
     def mixer_settings(self) -> dict[str, Any]:
-        """What the chosen mixer is built from, as it stands in a layer."""
+        """Return the settings that the chosen mixer is built from, as they stand in a layer."""
         return {key: value for key, value in self.config["mixer"].items() if key != "about"}
 
     @property
     def layers(self) -> list[dict[str, Any]]:
-        """What each layer's mixer is built from, the first layer first."""
+        """Return the settings of each layer's mixer, the first layer first."""
         return self.config["model"]["layers"]
 
     @property
@@ -167,7 +167,7 @@ class Cell:
 
     @property
     def science(self) -> dict[str, Any]:
-        """What decides the numbers: the config without folders, logger, machine and legend texts."""
+        """Return what of the config decides the numbers: no folders, logger, machine or legend texts."""
         left_out = (*MACHINE_ONLY, *USUAL["cell"])
         config = {key: value for key, value in self.config.items() if key not in left_out} | self.said
         if isinstance(start := config.pop("start", None), str):
@@ -195,23 +195,23 @@ class Cell:
 
     @property
     def words(self) -> dict[str, Any]:
-        """What a record keeps of the command line, to repeat it."""
-        own = {"config_dir": self.config_dir} if self.config_dir else {}
-        return {"overrides": list(self.overrides)} | own
+        """Return the words of the command line that repeat this cell, for its record."""
+        option = {"config_dir": self.config_dir} if self.config_dir else {}
+        return {"overrides": list(self.overrides)} | option
 
     @property
     def place(self) -> Path:
-        """Where the record of this cell belongs."""
+        """Return the folder where the record of this cell belongs."""
         return Path(self.results) / self.run_id
 
     @property
     def stage(self) -> Path:
-        """Where a cell is done once more."""
+        """Return the folder in which cells with `rerun=true` are trained again."""
         return self.place.parent / ".rerun"
 
     @property
     def folder(self) -> Path:
-        """Where it is made: in its place, unless that holds the record of an earlier run until then."""
+        """Return the folder to train in: `place`, or under `stage` while `place` holds an earlier record."""
         return self.stage / self.run_id if self.rerun else self.place
 
     def __str__(self) -> str:
@@ -225,13 +225,13 @@ def without_starts(cells: Collection[Cell]) -> list[Cell]:
 
 
 def _unusual(settings: dict[str, Any], group: str | None = None) -> dict[str, Any]:
-    """Without those of USUAL that say what was so before."""
+    """Return the settings without those of USUAL that have their usual value."""
     usual = _usual(settings, group)
     return {key: value for key, value in settings.items() if key not in usual or usual[key] != value}
 
 
 def as_named_today(mixer: dict[str, Any]) -> dict[str, Any]:
-    """With the settings of USUAL that an older record lacks."""
+    """Return the mixer's settings with those of USUAL that an older record lacks."""
     return _usual(mixer) | mixer
 
 

@@ -1,4 +1,4 @@
-"""What every command that takes key=value words shares: reading them, and saying what is wrong with them."""
+"""Read the key=value words of a command, and say in one line what is wrong with them."""
 
 import sys
 from argparse import ArgumentParser, Namespace
@@ -53,7 +53,7 @@ def parser() -> ArgumentParser:
 
 
 def parsed(words: Sequence[str]) -> Namespace:
-    """As Hydra's parser reads them, -m anywhere.  Ends the command, with 2 and a line, at --mixer based."""
+    """Parse words as Hydra does, with -m anywhere; `--mixer based` ends the command with exit code 2."""
     args, strange = parser().parse_known_intermixed_args(words)
     if strange:
         name = strange[0].lstrip("-").partition("=")[0]
@@ -81,7 +81,7 @@ def composer_of(args: Namespace) -> Composer:
 
 
 def asks_hydra(args: Namespace) -> bool:
-    """Whether it is for Hydra to answer: one of its flags (--cfg, --info), or for one cell a word of its own.
+    """Return whether Hydra must answer: one of its flags (--cfg, --info), or for one cell a word of its own.
 
     A cell, and a sweep, are composed without it, and once.
     """
@@ -96,10 +96,10 @@ def mistakes(args: Namespace, error: HydraException | yaml.YAMLError) -> str:
     if isinstance(error, yaml.YAMLError):
         return yaml_mistake(error)
     try:
-        found = composer_of(args).mistakes(args.overrides) or _sweeper_mistakes(args)
+        errors = composer_of(args).mistakes(args.overrides) or _sweeper_mistakes(args)
     except (HydraException, ValueError) as another:
         return first_line(another)
-    return "\n".join(found) or first_line(error)
+    return "\n".join(errors) or first_line(error)
 
 
 def yaml_mistake(error: yaml.YAMLError) -> str:
@@ -112,9 +112,11 @@ def yaml_mistake(error: yaml.YAMLError) -> str:
 
 def check(args: Namespace) -> None:
     """Refuse, in one ValueError, what Hydra would answer with a traceback or in words of its own."""
-    asked = next((flag for flag in ("cfg", "info") if getattr(args, flag)), None)
-    if args.multirun and asked:
-        raise ValueError(f"--{asked} shows one cell: leave out -m (zoo.plan lists the cells of a sweep).")
+    hydra_flag = next((flag for flag in ("cfg", "info") if getattr(args, flag)), None)
+    if args.multirun and hydra_flag:
+        raise ValueError(
+            f"--{hydra_flag} shows one cell: leave out -m (zoo.plan lists the cells of a sweep)."
+        )
     if not any("_target_" in word for word in args.overrides if _is_hydras(word)):
         return
     hydras = composer_of(args).hydras(deferred(args, args.overrides))
@@ -151,25 +153,25 @@ def spanned(composer: Composer, args: Namespace) -> tuple[list[list[str]], DictC
 
 
 def one_cell(args: Namespace, argv: list[str]) -> list[str]:
-    """Without -m a sweep must be down to one cell, as the words of a record are; its words for argv."""
+    """Return the words for Hydra; without -m they must name one cell, as those of a record do."""
     if args.multirun:
         return argv
     swept = [line for line in args.overrides if parse(line).is_sweep_override()]
     if swept:
-        said = (f"{line} names several values: add -m to run a cell for each." for line in swept)
-        raise ValueError("\n".join(said))
+        lines = (f"{line} names several values: add -m to run a cell for each." for line in swept)
+        raise ValueError("\n".join(lines))
     if args.cfg:
         return argv
     _refuse_launcher(args)
     if "sweep" not in map(_key, args.overrides):
         return argv
-    found, _ = spanned(composer_of(args), args)
-    asked = [words for words in found if set(words) == set(args.overrides)]  # a record's words are whole
-    found = asked[:1] or found
-    if len(found) > 1:
+    matches, _ = spanned(composer_of(args), args)
+    exact = [words for words in matches if set(words) == set(args.overrides)]  # a record's words are whole
+    matches = exact[:1] or matches
+    if len(matches) > 1:
         name = next(line for line in args.overrides if _key(line) == "sweep")
-        raise ValueError(f"{name} is {len(found)} cells: add -m to run them.")
-    return [line for line in argv if line not in args.overrides or _is_hydras(line)] + found[0]
+        raise ValueError(f"{name} is {len(matches)} cells: add -m to run them.")
+    return [line for line in argv if line not in args.overrides or _is_hydras(line)] + matches[0]
 
 
 def _refuse_launcher(args: Namespace) -> None:
@@ -180,7 +182,7 @@ def _refuse_launcher(args: Namespace) -> None:
 
 
 def deferred(args: Namespace, argv: list[str]) -> list[str]:
-    """In a sweep, a setting of what is swept (mixer.window=8) becomes an axis of one value.
+    """Make a setting of what is swept (mixer.window=8) an axis of one value.
 
     Otherwise Hydra would look for the key in the default mixer, before it knows which are swept.
     ValueError: a group without a name.

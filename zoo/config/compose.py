@@ -1,4 +1,4 @@
-"""From command-line overrides to a cell, as Hydra composes it, but each set of group choices only once.
+"""Compose cells from command-line overrides as Hydra does, but each set of group choices only once.
 
 Plain Hydra takes a tenth of a second a cell, and its own sweeper composes every cell twice.  Here the files
 are read and merged once for each set of group choices (zoo/config/yamls.py).  The value overrides of a point
@@ -48,15 +48,15 @@ NEEDED = (*GROUPS, *KEYS)
 
 @dataclass(frozen=True)
 class Point:
-    """Cells that differ in seed and lr alone.  said: what these are where no word gives them."""
+    """Cells that differ in seed and lr alone.  usual: what these are where no word gives them."""
 
     template: Template
-    said: dict[str, Any]
+    usual: dict[str, Any]
     choices: dict[str, str]
 
     def config(self, given: dict[str, Any]) -> dict[str, Any]:
         """The config of one of its cells; given: seed or lr, where words give them."""
-        return self.template.filled(self.said | given)
+        return self.template.filled(self.usual | given)
 
     @cached_property
     def name(self) -> str:
@@ -70,8 +70,8 @@ class Composer:
     def __init__(self, loader: ConfigLoader) -> None:
         self.loader = loader
         self.yamls = Yamls(loader)
-        self.own = _own(loader)
-        self.config_dir = _from_here(self.own)
+        self.user_conf = _user_conf(loader)
+        self.config_dir = _from_here(self.user_conf)
         self._known_keys: dict[tuple[str, ...], frozenset[str]] = {}
         self._points: dict[tuple[str, ...], Point | None] = {}
 
@@ -112,12 +112,12 @@ class Composer:
         cfg, choices = self.config(words)
         if any(OmegaConf.is_missing(cfg, key) or OmegaConf.is_interpolation(cfg, key) for key in VARIED):
             return None
-        said = {key: cfg[key] for key in VARIED}
+        usual = {key: cfg[key] for key in VARIED}
         try:
             made = template(lambda values: self._expanded(_with(cfg, values)))
         except (OmegaConfBaseException, ValueError):  # said better of the words themselves
             return None
-        return None if made is None else Point(made, said, choices)
+        return None if made is None else Point(made, usual, choices)
 
     def _refuse(self, overrides: tuple[str, ...]) -> None:
         if mistakes := self.mistakes(overrides):
@@ -189,7 +189,7 @@ class Composer:
 
     def sweep(self, words: Sequence[str], task: TaskFunction) -> None:
         """Run the sweep as its sweeper and launcher do; task: of a cell, for launchers that are not ours."""
-        yamls.sweep(self.own, words, task)
+        yamls.sweep(self.user_conf, words, task)
 
     def hydras(self, overrides: Iterable[str]) -> DictConfig:
         """Hydra's own part of a sweep's config: hydra.sweeper and hydra.launcher as these words leave them.
@@ -212,7 +212,7 @@ class Composer:
         return config
 
     def _other_mixer(self, name: str, cfg: DictConfig) -> dict[str, Any]:
-        """What `mixer=NAME` would give under this config, without the settings of the chosen mixer."""
+        """Return what `mixer=NAME` would give under this config, without the settings of the chosen mixer."""
         if name not in self.options("mixer"):
             raise ValueError(unknown("layer", name, ["mixer", *self.options("mixer")]) + " [model.layers]")
         chosen = cfg._get_node("mixer")
@@ -250,7 +250,7 @@ def composer(config_dir: Path | None = None) -> Composer:
     return Composer(yamls.loader(config_dir))
 
 
-def _own(loader: ConfigLoader) -> Path | None:
+def _user_conf(loader: ConfigLoader) -> Path | None:
     """The folder of --config-dir on a search path."""
     entries = [e.path for e in loader.get_search_path().get_path() if e.provider == "command-line"]
     return Path(entries[-1].removeprefix("file://")) if entries else None

@@ -51,28 +51,28 @@ def cells(parts: Mapping[str, Any], arguments: Iterable[str], loader: ConfigLoad
     reader = Reader(OverridesParser.create(config_loader=loader))
     given = reader.arguments(arguments)
     shared = reader.axes(parts["axes"], "axes")
-    own = [reader.axes(grid, f"grid {i}") for i, grid in enumerate(_listed(parts["grids"], "grids"), 1)] or [
-        ()
-    ]
-    grids = [_joined(grid, shared, f"grid {i}") for i, grid in enumerate(own, 1)]
+    listed = [
+        reader.axes(grid, f"grid {i}") for i, grid in enumerate(_listed(parts["grids"], "grids"), 1)
+    ] or [()]
+    grids = [_joined(grid, shared, f"grid {i}") for i, grid in enumerate(listed, 1)]
     excluded = [
         reader.exclusion(entry, {*_keys(*grids), *given}) for entry in _listed(parts["exclude"], "exclude")
     ]
-    if SELECTOR in given and SELECTOR in _keys(*own):
+    if SELECTOR in given and SELECTOR in _keys(*listed):
         grids = _selected(grids, given.pop(SELECTOR).words[SELECTOR], shared)
     grids = [_changed(grid, given) for grid in grids]
     _refuse_more(sum(prod(map(len, grid)) for grid in grids), "the sweep has", "cells")
-    found = [row for grid in grids for row in _rows(grid)]
-    if not found:
+    rows = [row for grid in grids for row in _rows(grid)]
+    if not rows:
         raise ValueError("the sweep has no cells: give a mixer that it has, or add grids to it.")
-    kept = [row for row in found if not any(reader.matches(row, entry) for entry in excluded)]
-    if not kept:
-        raise ValueError(f"exclude removes all {len(found)} cells of the sweep: nothing is left to run.")
-    return [list(row.values()) for row in kept]
+    remaining = [row for row in rows if not any(reader.matches(row, entry) for entry in excluded)]
+    if not remaining:
+        raise ValueError(f"exclude removes all {len(rows)} cells of the sweep: nothing is left to run.")
+    return [list(row.values()) for row in remaining]
 
 
 class Reader:
-    """From yaml and command line to axes."""
+    """Read axes from a sweep's yaml and from the command line."""
 
     def __init__(self, parser: OverridesParser) -> None:
         self.parser = parser
@@ -105,21 +105,21 @@ class Reader:
 
     def axes(self, node: Any, where: str) -> Grid:
         """{key: values}, with `zip` inside."""
-        found: list[Axis] = []
+        axes: list[Axis] = []
         for key, values in _mapping(node, where).items():
             zips = (values if isinstance(values, list) else [values]) if key == ZIP else [{key: values}]
-            found += [self._axis(_mapping(zipped, f"{ZIP} in {where}"), where) for zipped in zips]
-        keys = [key for axis in found for key in axis.words]
+            axes += [self._axis(_mapping(zipped, f"{ZIP} in {where}"), where) for zipped in zips]
+        keys = [key for axis in axes for key in axis.words]
         for key in keys:
             if keys.count(key) > 1:
                 raise ValueError(f"{key} stands twice in {where}: an axis is swept or zipped, and once.")
-        return tuple(found)
+        return tuple(axes)
 
     def _axis(self, zipped: Mapping[str, Any], where: str) -> Axis:
         words = {key: self._words(key, values, where) for key, values in zipped.items()}
         if len({len(line) for line in words.values()}) != 1:
-            said = ", ".join(f"{key} has {len(line)}" for key, line in words.items())
-            raise ValueError(f"{ZIP} in {where} needs keys with equally many values: {said or 'no key'}.")
+            lengths = ", ".join(f"{key} has {len(line)}" for key, line in words.items())
+            raise ValueError(f"{ZIP} in {where} needs keys with equally many values: {lengths or 'no key'}.")
         return Axis(words)
 
     def _words(self, key: str, values: Any, where: str) -> tuple[str, ...]:
@@ -143,11 +143,11 @@ class Reader:
         }
 
     def matches(self, row: Mapping[str, str], excluded: Mapping[str, list[Any]]) -> bool:
-        """Whether every excluded key is in the row, with one of its excluded values."""
+        """Return whether every excluded key is in the row, with one of its excluded values."""
         return all(key in row and self._value(row[key]) in values for key, values in excluded.items())
 
     def _value(self, word: str) -> Any:
-        """What a word sets: 1e-3 and 0.001 are one value."""
+        """Return the value that a word sets: 1e-3 and 0.001 are one value."""
         if word not in self._values:
             self._values[word] = self._parsed(word).value()
         return self._values[word]
@@ -170,7 +170,7 @@ def _words(override: Override) -> tuple[str, ...]:
 
 
 def _count(values: Any) -> int:
-    """How many values a sweep override has, without making them."""
+    """Count the values of a sweep override without making them."""
     if isinstance(values, RangeSweep):
         return ceil((values.stop - values.start) / values.step) if values.step else 0  # pyright: ignore
     return len(values.list) if isinstance(values, ChoiceSweep) else 0
@@ -208,24 +208,24 @@ def _keys(*grids: Grid) -> set[str]:
 
 def _joined(grid: Grid, shared: Grid, where: str) -> Grid:
     """The grid's own axes, then the shared ones that it does not set itself."""
-    own = _keys(grid)
+    keys = _keys(grid)
     for axis in shared:
-        both = own & axis.words.keys()
+        both = keys & axis.words.keys()
         if both and both != axis.words.keys():
             others = ", ".join(key for key in axis.words if key not in both)
             raise ValueError(
                 f"{min(both)} in {where} is zipped with {others} in axes: set all of them there, or none."
             )
-    return *grid, *(axis for axis in shared if not own & axis.words.keys())
+    return *grid, *(axis for axis in shared if not keys & axis.words.keys())
 
 
 def _selected(grids: Iterable[Grid], wanted: Sequence[str], shared: Grid) -> list[Grid]:
     """The grids of the wanted mixers alone; a mixer that has none gets the shared axes."""
     grids = list(grids)
     named = {word for grid in grids for axis in grid for word in axis.words.get(SELECTOR, ())}
-    kept = [tuple(_only(axis, wanted) for axis in grid) for grid in grids]
+    narrowed = [tuple(_only(axis, wanted) for axis in grid) for grid in grids]
     new = [(Axis({SELECTOR: (word,)}), *shared) for word in wanted if word not in named]
-    return [grid for grid in kept if all(len(axis) for axis in grid)] + new
+    return [grid for grid in narrowed if all(len(axis) for axis in grid)] + new
 
 
 def _only(axis: Axis, wanted: Sequence[str]) -> Axis:
@@ -237,8 +237,8 @@ def _only(axis: Axis, wanted: Sequence[str]) -> Axis:
 
 def _changed(grid: Grid, given: Mapping[str, Axis]) -> Grid:
     """The grid with the command line's values in the place of its own; what it has not comes in front."""
-    own = _keys(grid)
-    front = (axis for key, axis in given.items() if key not in own)
+    keys = _keys(grid)
+    front = (axis for key, axis in given.items() if key not in keys)
     return *front, *(_replaced(axis, given) for axis in grid)
 
 

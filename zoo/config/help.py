@@ -35,10 +35,10 @@ def help_text(composer: Composer, overrides: Sequence[str], width: int) -> str:
         inner = _comments(_text(composer, f"{group}/{name}"))
         top = inner.pop((), "")
         prefix = () if group in WHOLE else (group,)
-        comments |= {(*prefix, *keys): said for keys, said in inner.items()}
+        comments |= {(*prefix, *keys): comment for keys, comment in inner.items()}
         comments |= {prefix: f"{group}={name}" + (f": {top}" if top else "")} if prefix else {}
     plain: Any = OmegaConf.to_container(cfg)  # with its interpolations
-    lines = [line for row in _rows(plain, comments) for line in _beside(*row, width)]
+    lines = [line for row in _rows(plain, comments) for line in _with_comment(*row, width)]
     template = Template(composer.hydras([]).help.template)
     return template.substitute(APP_CONFIG_GROUPS=_groups(composer, width), CONFIG="\n".join(lines))
 
@@ -51,10 +51,10 @@ def _groups(composer: Composer, width: int) -> str:
 
 def _text(composer: Composer, name: str) -> str:
     """The yaml as it stands in its file."""
-    found = composer.yamls.source(name)
-    assert found is not None
-    inner = name.removeprefix("sweep/") if found.full_path() == SWEEPS_PATH else name
-    return (Path(found.path) / f"{inner}.yaml").read_text()
+    source = composer.yamls.source(name)
+    assert source is not None
+    inner = name.removeprefix("sweep/") if source.full_path() == SWEEPS_PATH else name
+    return (Path(source.path) / f"{inner}.yaml").read_text()
 
 
 def _comments(text: str) -> dict[Keys, str]:
@@ -72,9 +72,9 @@ def _inner(node: yaml.Node | None, keys: Keys, lines: list[str]) -> Iterator[tup
     for key, value in node.value:
         line = key.start_mark.line
         after = value.end_mark if value.end_mark.line == line else key.end_mark
-        found = re.search(r"(?:^|\s)#\s*(.*)", lines[line][after.column :])
-        if found:
-            yield (*keys, key.value), found[1]
+        match = re.search(r"(?:^|\s)#\s*(.*)", lines[line][after.column :])
+        if match:
+            yield (*keys, key.value), match[1]
         yield from _inner(value, (*keys, key.value), lines)
 
 
@@ -94,7 +94,7 @@ def _rows(node: Any, comments: dict[Keys, str], keys: Keys = ()) -> Iterator[tup
 
 
 def _flow(value: Any) -> str:
-    """In one line of yaml."""
+    """Return the value in one line of yaml."""
     return (
         yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10_000)
         .removesuffix("\n...\n")
@@ -102,7 +102,7 @@ def _flow(value: Any) -> str:
     )
 
 
-def _beside(line: str, comment: str, width: int) -> list[str]:
+def _with_comment(line: str, comment: str, width: int) -> list[str]:
     """The comment in a column of its own; below where the key leaves no room for it."""
     if not comment:
         return [line]

@@ -1,4 +1,4 @@
-"""Where conf/ and sweeps/ lie: beside the package in a checkout, inside it once installed."""
+"""Locate conf/ and sweeps/: beside the package in a checkout, inside it once installed."""
 
 from contextvars import ContextVar
 from pathlib import Path
@@ -16,7 +16,9 @@ def _data_folder(name: str) -> Path:
 CONF = _data_folder("conf")
 SWEEPS = _data_folder("sweeps")
 SWEEPS_PATH = f"zoo-sweeps://{SWEEPS}"  # on Hydra's search path
-OWN: ContextVar[Path | None] = ContextVar("OWN", default=None)  # --config-dir, while Hydra collects its path
+USER_CONF: ContextVar[Path | None] = ContextVar(
+    "USER_CONF", default=None
+)  # --config-dir, while Hydra collects its path
 
 
 def check_config_dir(folder: Path | str | None) -> None:

@@ -65,9 +65,9 @@ def optim_settings(config: Mapping[str, Any]) -> OptimConfig:
     ValueError, a line for each mistake.  Whether the optimizer takes them, `zoo.training.optimizer` knows.
     """
     names = {each.name for each in fields(OptimConfig)} - {"arguments"} | {"about"}
-    own = {key: value for key, value in config.items() if key in names}
+    known = {key: value for key, value in config.items() if key in names}
     rest = {key: value for key, value in config.items() if key not in names}
-    return replace(settings("optim", OptimConfig, own), arguments=rest)
+    return replace(settings("optim", OptimConfig, known), arguments=rest)
 
 
 Target = Literal["query", "key", "value", "output"]

@@ -58,10 +58,10 @@ def _words(start: Mapping[str, Any], cell: Cell) -> tuple[str, ...]:
     inherited = {"results": cell.results, "kernels": cell.kernels, "trainer": cell.choices["trainer"]}
     inherited = {key: value for key, value in inherited.items() if DEFAULT[key] != value}
     inherited |= {"seed": cell.seed, "keep_weights": True}
-    return tuple(f"{key}={_as_said(value)}" for key, value in (inherited | given).items())
+    return tuple(f"{key}={_as_written(value)}" for key, value in (inherited | given).items())
 
 
-def _as_said(value: Any) -> str:
+def _as_written(value: Any) -> str:
     """A folder may be called anything."""
     if not isinstance(value, str) or re.fullmatch(r"[A-Za-z_][\w./-]*", value):
         return as_text(value)

@@ -25,7 +25,7 @@ class Template:
 
 
 def template(resolve: Callable[[dict[str, Any]], dict[str, Any]]) -> Template | None:
-    """What `resolve`, which gives the config with these values, makes of any seed and lr.
+    """Return a template of the configs that `resolve` makes, to be filled with any seed and lr.
 
     None where a config depends on a value in another way than holding it ("run-${seed}").
     """

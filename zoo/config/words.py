@@ -23,7 +23,7 @@ def parse(line: str) -> Override:
 
 
 def first_line(error: Exception) -> str:
-    """What Hydra or OmegaConf says, in one line."""
+    """Return the message of an error of Hydra or OmegaConf in one line."""
     inner = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     line = str(inner).strip().splitlines()[0]
     return (
@@ -32,7 +32,7 @@ def first_line(error: Exception) -> str:
 
 
 def _plain(line: str) -> str:
-    """What the parser of Hydra's grammar says, without the names of its tokens."""
+    """Rewrite a message of Hydra's parser without the names of its tokens."""
     if line.startswith(OPAQUE) or " expecting {" in line:
         return "a word is key=value, such as mixer=based; quote it where it has brackets, commas or spaces"
     return line
@@ -71,7 +71,7 @@ def wrong_key(override: Override, keys: frozenset[str]) -> list[str]:
 
 
 def settable(keys: Iterable[str]) -> list[str]:
-    """Without what describes a config, and sorted."""
+    """Return the keys that a user can set, sorted."""
     return sorted(key for key in keys if not {"about", "_target_"} & set(key.split(".")))
 
 
@@ -82,14 +82,14 @@ def shared(overrides: Iterable[str]) -> tuple[str, ...]:
 
 def keys_of(node: DictConfig | ListConfig, prefix: str = "") -> list[str]:
     """All dotted keys below a node, inner ones and places in lists included."""
-    found = []
+    keys = []
     for key in node if isinstance(node, DictConfig) else range(len(node)):
         child = node._get_node(key)  # pyright: ignore
-        found.append(f"{prefix}{key}")
+        keys.append(f"{prefix}{key}")
         if (
             isinstance(child, DictConfig | ListConfig)
             and not child._is_none()
             and not child._is_interpolation()
         ):
-            found += keys_of(child, f"{prefix}{key}.")
-    return found
+            keys += keys_of(child, f"{prefix}{key}.")
+    return keys

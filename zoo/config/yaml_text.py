@@ -15,7 +15,7 @@ class _Dumper(SafeDumper):
         return True  # layers that are alike are written out, each
 
     def text(self, text: str) -> yaml.Node:
-        """In quotes where OmegaConf, unlike yaml, would read a number: "1e-3"."""
+        """Write a word, in quotes where OmegaConf, unlike yaml, would read a number: "1e-3"."""
         return self.represent_scalar("tag:yaml.org,2002:str", text, style="'" if _is_number(text) else None)
 
 

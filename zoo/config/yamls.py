@@ -16,7 +16,7 @@ from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from zoo.config.paths import CONF, OWN
+from zoo.config.paths import CONF, USER_CONF
 from zoo.config.words import parse
 
 ROOT = "config"  # conf/config.yaml
@@ -25,25 +25,25 @@ Composed = tuple[DictConfig, dict[str, str]]  # a config without Hydra's own par
 
 
 @contextmanager
-def _hydra(own: Path | None) -> Iterator[Any]:
+def _hydra(config_dir: Path | None) -> Iterator[Any]:
     """Hydra over our yamls and, where given, one more folder; what it was before is put back at the end."""
-    given = OWN.set(own)
+    given = USER_CONF.set(config_dir)
     try:
         with initialize_config_dir(str(CONF), job_name="zoo", version_base="1.3"):
             yield GlobalHydra.instance().hydra
     finally:
-        OWN.reset(given)
+        USER_CONF.reset(given)
 
 
-def loader(own: Path | None) -> ConfigLoader:
+def loader(config_dir: Path | None) -> ConfigLoader:
     """Return Hydra's reader of our yamls and those in the folder `own`; it outlives that Hydra."""
-    with _hydra(own) as hydra:
+    with _hydra(config_dir) as hydra:
         return hydra.config_loader
 
 
-def sweep(own: Path | None, words: Sequence[str], task: TaskFunction) -> None:
+def sweep(config_dir: Path | None, words: Sequence[str], task: TaskFunction) -> None:
     """Compose once, and hand the words to the sweeper; task: what a launcher of another package calls."""
-    with _hydra(own) as hydra:
+    with _hydra(config_dir) as hydra:
         hydra.multirun(ROOT, task, [*words])
 
 
@@ -71,10 +71,10 @@ class Yamls:
         mixers = [override for override in parsed if override.key_or_group == SWAPPED]
         if len(mixers) == 1 and _is_choice(mixers[0]):
             name = str(mixers[0].value())
-            found = self._mixer(name)
+            mixer = self._mixer(name)
             rest = self._without_mixer(tuple(line for line in choices if parse(line) != mixers[0]))
-            if found and rest:
-                return _with_mixer(rest, name, found)
+            if mixer and rest:
+                return _with_mixer(rest, name, mixer)
         return self._whole(choices)
 
     def _whole(self, choices: Sequence[str]) -> Composed:
@@ -138,9 +138,9 @@ def change(cfg: DictConfig, override: Override) -> None:
 
 
 def _delete(cfg: DictConfig, override: Override) -> None:
-    found = OmegaConf.select(cfg, override.key_or_group, throw_on_missing=False)
-    if found is None or override.value() not in (None, found):
-        raise ConfigCompositionException(f"{override.input_line}: the config has {found} there")
+    value = OmegaConf.select(cfg, override.key_or_group, throw_on_missing=False)
+    if value is None or override.value() not in (None, value):
+        raise ConfigCompositionException(f"{override.input_line}: the config has {value} there")
     path, _, last = override.key_or_group.rpartition(".")
     with open_dict(cfg):
         del (OmegaConf.select(cfg, path) if path else cfg)[last]

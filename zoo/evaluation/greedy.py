@@ -66,8 +66,8 @@ def continued(trained: Trained, batch: Batch, budget: int | None, name: str) -> 
         some = batch.answers[first == place]
         answers = [[token for token in row if token != IGNORED] for row in some.tolist()]
         steps = budget or max(map(len, answers))
-        said = trained.greedy(batch.inputs[first == place, : place + 1], steps, trained.task.stop).tolist()
-        for answer, row in zip(answers, said, strict=True):
+        tokens = trained.greedy(batch.inputs[first == place, : place + 1], steps, trained.task.stop).tolist()
+        for answer, row in zip(answers, tokens, strict=True):
             yield Written(answer, _until(row, trained.task.stop))
 
 

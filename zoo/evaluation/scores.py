@@ -71,12 +71,12 @@ class Tally:
 
     def by_group(self) -> list[InGroup]:
         """List the bins of each group that hold an answer, in their order."""
-        found = []
+        rows = []
         for name, counts in self._counts.items():
             for bin_, (wrong, right) in enumerate(counts.view(-1, 2).tolist()):
                 if wrong + right:
-                    found.append(InGroup(name, self.groups[name].label(bin_), wrong + right, right))
-        return found
+                    rows.append(InGroup(name, self.groups[name].label(bin_), wrong + right, right))
+        return rows
 
 
 def _plus(before: Tensor | None, more: Tensor) -> Tensor:

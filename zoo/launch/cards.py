@@ -14,7 +14,7 @@ def on_gpu(cell: Cell) -> bool:
 
 
 def cards() -> list[str]:
-    """By the names that CUDA_VISIBLE_DEVICES takes; those alone that it names already.
+    """Return the cards by the names that CUDA_VISIBLE_DEVICES takes; those alone that it names already.
 
     No card is woken: a process that is forked afterwards could not use one that is.
     """
@@ -33,6 +33,6 @@ def least_used(names: Sequence[str], taken: Iterable[str | None]) -> str | None:
 
 
 def see_only(card: str | None) -> None:
-    """In a worker, before it touches a card.  None: as it is."""
+    """Hide all cards but one from a worker, before it touches any.  None: as it is."""
     if card is not None:
         os.environ[VISIBLE] = card

@@ -1,4 +1,4 @@
-"""What a cell is, before it runs: its stack, its memory, its size, and the most that it could score."""
+"""Describe a cell before it runs: its stack, its memory, its size, and the most that it could score."""
 
 from typing import Any
 
@@ -42,18 +42,18 @@ def _precision(cell: Cell) -> dict[str, str]:
 
 
 def _start(cell: Cell) -> dict[str, str]:
-    """Whose weights it begins with, and which of them train."""
-    said = {"start": cell.start} if cell.start else {}
+    """Return whose weights the cell starts from, and which of them train."""
+    rows = {"start": cell.start} if cell.start else {}
     if recipe := cell.adaptation:
-        found = adapted(cell)
+        counts = adapted(cell)
         how = []
         if recipe.rank:
             how.append(f"rank {recipe.rank}, alpha {recipe.alpha:g} on {', '.join(recipe.targets)}")
         if recipe.train:
             how.append(f"whole: {', '.join(recipe.train)}")
-        train = f"{found.trained:,} of {found.total:,} parameters train ({found.share:.2%})"
-        said["adaptation"] = "; ".join([train, *how])
-    return said
+        train = f"{counts.trained:,} of {counts.total:,} parameters train ({counts.share:.2%})"
+        rows["adaptation"] = "; ".join([train, *how])
+    return rows
 
 
 def _cut_off(layers: list[dict[str, Any]], chosen: int) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What a person sees while cells run and when they have: live lines on a terminal, plain lines elsewhere."""
+"""Show how cells run and what they scored: live lines on a terminal, plain lines elsewhere."""
 
 import time
 from collections.abc import Sequence
@@ -114,9 +114,9 @@ class SweepDisplay:
             style="bold",
         )
         if self.common:
-            self._say(f"all with: {self.common}")
+            self._print(f"all with: {self.common}")
         if self.unusual:
-            self._say(f"in {', '.join(self.unusual)}: other cells than the same words make in 32-true")
+            self._print(f"in {', '.join(self.unusual)}: other cells than the same words make in 32-true")
         self.bars.start()
         self.overall = self.bars.add_task("sweep", total=left, note="", left=self.remaining.all)
         return self
@@ -126,10 +126,10 @@ class SweepDisplay:
     ) -> None:
         self.bars.stop()
 
-    def tell(self, line: str | None) -> None:
+    def announce(self, line: str | None) -> None:
         """A line about the sweep, where there is one to say."""
         if line:
-            self._say(line)
+            self._print(line)
 
     def started(self, *cells: Cell, elsewhere: bool = False) -> None:
         """One process has begun with them."""
@@ -139,9 +139,9 @@ class SweepDisplay:
                 continue  # another process had it, and left it behind
             left = partial(self.remaining.of, cell.run_id)
             name = self._name(cell).replace("mixer=", "").replace("mixer.", "")
-            seen = len(self.lines) < MOST_LINES
+            visible = len(self.lines) < MOST_LINES
             self.lines[cell.run_id] = self.bars.add_task(
-                escape(name), total=None, note="starting", visible=seen, left=left
+                escape(name), total=None, note="starting", visible=visible, left=left
             )
 
     def progress(self, cell: Cell, at: CellProgress) -> None:
@@ -170,9 +170,9 @@ class SweepDisplay:
         self.bars.advance(self.overall)
         self.done += 1
         when = "" if is_live(self.console) else f"{time.strftime('%H:%M:%S')} "
-        self._say(f"{when}[{self.done}/{self.total}] {self._name(cell)}: {text}")
+        self._print(f"{when}[{self.done}/{self.total}] {self._name(cell)}: {text}")
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         """Broken between words on a terminal, whole elsewhere."""
         self.console.print(line, markup=False, soft_wrap=not self.console.is_terminal)
 
@@ -209,13 +209,13 @@ def words_apart(cells: Sequence[Cell]) -> tuple[str, dict[str, str]]:
 
     Cells that others start from have words of their own, and keep them all.
     """
-    asked = without_starts(cells)
-    if len(asked) < 2:
+    targets = without_starts(cells)
+    if len(targets) < 2:
         return "", {}
-    common = set.intersection(*(set(cell.overrides) for cell in asked))
-    shared = [word for word in asked[0].overrides if word in common]
+    common = set.intersection(*(set(cell.overrides) for cell in targets))
+    shared = [word for word in targets[0].overrides if word in common]
     return " ".join(shared), {
-        cell.run_id: " ".join(word for word in cell.overrides if word not in common) for cell in asked
+        cell.run_id: " ".join(word for word in cell.overrides if word not in common) for cell in targets
     }
 
 
@@ -241,14 +241,14 @@ class CellDisplay:
     def __enter__(self) -> Self:
         from zoo.launch.describe import describe  # torch: seconds, which zoo.status should not cost
 
-        said = describe(self.cell)
+        description = describe(self.cell)
         if self.console.is_terminal:
             lines = Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=(0, 1, 0, 0))
-            for key, value in said.items():
+            for key, value in description.items():
                 lines.add_row(key, Text(value))
             self.console.print(lines)
         else:
-            for key, value in said.items():
+            for key, value in description.items():
                 self.console.print(f"{key:12} {value}", markup=False, soft_wrap=True)
         self.bars.start()
         self.remaining.started([self.cell])
@@ -270,6 +270,10 @@ class CellDisplay:
         print_whole(self.console, slice_table(record))
         if record["status"] == "diverged":
             self.console.print(f"diverged: the loss was not finite at step {record['diverged_step']}")
-        took = f"{record['wall_seconds']:.1f} s"
-        text = f"done before, in {took}; not done again" if self.was_done else f"trained and tested in {took}"
+        duration = f"{record['wall_seconds']:.1f} s"
+        text = (
+            f"done before, in {duration}; not done again"
+            if self.was_done
+            else f"trained and tested in {duration}"
+        )
         self.console.print(f"{text}; the record: {self.cell.place}", markup=False, soft_wrap=True)

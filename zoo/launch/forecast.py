@@ -65,7 +65,7 @@ class Point:
 def forecast(
     cells: Sequence[Cell], settings: Mapping[str, str], launcher: Mapping[str, Any]
 ) -> Iterator[RenderableType]:
-    """What to print, in order.  settings: run id -> the words that tell its point from the others."""
+    """Yield what to print, in order.  settings: run id -> the words that set its point apart."""
     clocks = {folder: Clock(folder) for folder in {cell.folder.parent for cell in cells}}
     points = _points(cells, settings, clocks)
     yield _summary(points)
@@ -102,8 +102,8 @@ def _points(cells: Sequence[Cell], settings: Mapping[str, str], clocks: Mapping[
 def _point(cells: list[Cell], settings: str, clock: Clock) -> Point:
     cell = cells[0]
     model, task = outline(cell), task_of(cell)
-    asked = cost(cell, model)
-    times = {kind: clock.seconds(cell, asked, kind) for kind in KINDS}
+    work = cost(cell, model)
+    times = {kind: clock.seconds(cell, work, kind) for kind in KINDS}
     return Point(
         cells=tuple(cells),
         done=sum(store.is_done(cell.folder) for cell in cells),
@@ -111,7 +111,7 @@ def _point(cells: list[Cell], settings: str, clock: Clock) -> Point:
         state=peak(model.state_size, max(segment.seq_len for segment in task.segments("test"))),
         parameters=sum(p.numel() for p in model.parameters()),
         share=adapted(cell).share if cell.adaptation else None,
-        cost=asked,
+        cost=work,
         seconds={kind: seconds for kind, (seconds, _) in times.items()},
         sources={kind: source for kind, (_, source) in times.items()},
     )
@@ -173,7 +173,7 @@ def _range(values: Sequence[float], shown: Callable[[float], str] = "{:,}".forma
 
 
 def _notes(points: Sequence[Point]) -> Iterator[str]:
-    """Where the times are from, of the sources that occur."""
+    """Yield a line on each source that the times come from."""
     used = {source for p in points for source in p.sources.values()}
     yield from (f"times: {words}" for source, words in SOURCES.items() if source in used)
 
@@ -193,7 +193,7 @@ def _total(points: Sequence[Point]) -> str:
 
 
 def _populations(launcher: Mapping[str, Any], points: Sequence[Point]) -> Iterator[str]:
-    """Which cells would train as one, where that is asked for; of an array its first job's."""
+    """Yield which cells would train as one, where populations are on; of an array its first job's."""
     cells = [cell for p in points for cell in p.cells]
     left = [cell for cell in cells if not store.is_done(cell.folder)]
     if not left or all(cell.population == 1 for cell in left):
@@ -205,7 +205,7 @@ def _populations(launcher: Mapping[str, Any], points: Sequence[Point]) -> Iterat
 
 
 def jobs(launcher: Mapping[str, Any], points: Sequence[Point]) -> str:
-    """What the launcher would make of the cells that are left, and how long they would take."""
+    """Return the jobs that the launcher would make of the cells that are left, and their time."""
     cells, left = [cell for p in points for cell in p.cells], sum(p.left for p in points)
     kind = cells[0].trainer.accelerator
     seconds = sum(p.left * p.seconds[kind] for p in points)

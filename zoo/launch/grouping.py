@@ -1,4 +1,4 @@
-"""Which cells may train as one: those that differ in learning rate, weight decay and seed alone."""
+"""Group the cells that may train as one: those that differ in learning rate, weight decay and seed alone."""
 
 import json
 from collections import Counter, defaultdict
@@ -42,7 +42,7 @@ class Group:
 
     @property
     def to_measure(self) -> bool:
-        """Whether it has yet to show that it pays."""
+        """Return whether the group must still be measured before it trains as one."""
         return self.automatic and not self.alone and not self.measured
 
     @property
@@ -57,21 +57,21 @@ class Group:
 
 @dataclass(frozen=True)
 class Apart:
-    """What a process answers that will not train its group as it is.
+    """Answer that a group is not trained as it is, but in parts.
 
     parts: numbers of cells in the group; each part is for a process of its own.
-    ruling: the same holds for all cells of this likeness.  begun: each part goes on in its old population.
+    ruling: the same holds for all cells of this likeness.  continued: each part keeps its old population.
     """
 
     parts: tuple[tuple[int, ...], ...]
     why: str
     ruling: bool = False
-    begun: bool = False
+    continued: bool = False
 
 
 @dataclass(frozen=True)
 class Together:
-    """What a process says once that it has measured that a population pays."""
+    """Report, once, that a population was measured and pays."""
 
 
 def groups(cells: Sequence[Cell], workers: int) -> Iterator[Group]:
@@ -82,8 +82,8 @@ def groups(cells: Sequence[Cell], workers: int) -> Iterator[Group]:
     is not.  With population=1 all are alone.  New groups have `population` cells, and taking away a whole
     one leaves the others as they are; under `auto` their sizes are even, and no worker is left without one.
     """
-    begun, new = _begun([cell for cell in cells if cell.population != 1])
-    yield from begun
+    continued, new = _earlier([cell for cell in cells if cell.population != 1])
+    yield from continued
     alike: dict[str, list[Cell]] = defaultdict(list)
     for cell in cells:
         if cell.population == 1:
@@ -117,15 +117,15 @@ def _most(same: Sequence[Cell], share: int) -> int:
     return -(-len(same) // count)
 
 
-def _begun(cells: Sequence[Cell]) -> tuple[list[Group], set[str]]:
+def _earlier(cells: Sequence[Cell]) -> tuple[list[Group], set[str]]:
     """Return what goes on, in groups, and the run ids of the cells that have not begun."""
-    found = {cell.run_id: _population_of(cell) for cell in cells}
-    populations = dict.fromkeys(among for among in found.values() if len(among) > 1)
+    populations_of = {cell.run_id: _population_of(cell) for cell in cells}
+    populations = dict.fromkeys(among for among in populations_of.values() if len(among) > 1)
     named = {run_id: among for among in populations for run_id in among}  # some may have been killed sooner
     parts: dict[tuple[str, ...], list[Cell]] = {among: [] for among in populations}
     going_on = []
     for cell in cells:
-        among = found[cell.run_id] or named.get(cell.run_id, ())
+        among = populations_of[cell.run_id] or named.get(cell.run_id, ())
         if among in parts:
             parts[among].append(cell)
         elif among:
@@ -133,8 +133,8 @@ def _begun(cells: Sequence[Cell]) -> tuple[list[Group], set[str]]:
     for among, part in parts.items():
         part.sort(key=lambda cell: among.index(cell.run_id))
         going_on.append(Group(tuple(part), measured=True, among=among))
-    begun = {cell.run_id for group in going_on for cell in group.cells}
-    return going_on, found.keys() - begun
+    continued = {cell.run_id for group in going_on for cell in group.cells}
+    return going_on, populations_of.keys() - continued
 
 
 Noted = TypedDict(  # of a population, in env.json
@@ -153,15 +153,15 @@ def _population_of(cell: Cell) -> tuple[str, ...]:
 
 def _noted(cell: Cell) -> dict[str, Any]:
     """Read what the last attempt noted of its population; {} where that is missing or damaged."""
-    found = store.last_attempt(cell.folder).get("population")
-    return {} if found is None or mistake(found, Noted) else found
+    noted = store.last_attempt(cell.folder).get("population")
+    return {} if noted is None or mistake(noted, Noted) else noted
 
 
 def left(group: Group, answer: Apart) -> list[Group]:
     """The groups that an answer leaves of a group; cells that have a record are done."""
     parts = [[group.cells[i] for i in part] for part in answer.parts]
     todo = [tuple(cell for cell in part if not store.is_done(cell.folder)) for part in parts]
-    if answer.begun:
+    if answer.continued:
         return [Group(part, measured=True, among=group.whole) for part in todo if part]
     return [Group(part, answer.why if len(part) == 1 else "", group.measured) for part in todo if part]
 

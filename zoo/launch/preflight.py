@@ -30,12 +30,12 @@ class Validator:
         self._built: dict[str, list[str]] = {}
 
     def problems(self, cell: Cell) -> list[str]:
-        """What keeps the cell from running; empty when it can.  Nothing is trained and no weight is made."""
-        found = _top_level(cell) or _bounds(cell) or _settings(cell)
-        if found:
-            return found
+        """Return what keeps the cell from running; empty: nothing.  No weight is made or trained."""
+        errors = _top_level(cell) or _bounds(cell) or _settings(cell)
+        if errors:
+            return errors
         if cell.point not in self._built:
-            self._built[cell.point] = _sections(cell) or _given(cell) or _said(cell) or _built(cell)
+            self._built[cell.point] = _sections(cell) or _given(cell) or _about(cell) or _built(cell)
         return list(
             dict.fromkeys(self._built[cell.point] or _kernels(cell) or _weights(cell) or _decay(cell))
         )
@@ -44,10 +44,10 @@ class Validator:
 def _top_level(cell: Cell) -> list[str]:
     config = cell.config
     valid = [*TOP, *GROUPS, *OPTIONAL]
-    found = [unknown("key", key, valid) for key in config if key not in valid]
-    found += [line for key, hint in TOP.items() for line in arguments.ill_typed(key, config[key], hint)]
-    if found:
-        return found
+    errors = [unknown("key", key, valid) for key in config if key not in valid]
+    errors += [line for key, hint in TOP.items() for line in arguments.ill_typed(key, config[key], hint)]
+    if errors:
+        return errors
     given = {key: config[key] for key in POSITIVE if config[key] != "auto"}
     return [
         f"{key} (={value}) must be positive and finite."
@@ -68,20 +68,20 @@ def _other_layers(cell: Cell) -> list[dict[str, Any]]:
 
 
 def _kernels(cell: Cell) -> list[str]:
-    """Beside `_built`, not in it: cells of one point may ask for different kernels."""
-    found = contradiction(cell.kernels, cell.trainer.accelerator, cell.trainer.step)
-    return [] if found is None else [found]
+    """Check the kernels.  Apart from `_built`, as cells of one point may name different kernels."""
+    error = contradiction(cell.kernels, cell.trainer.accelerator, cell.trainer.step)
+    return [] if error is None else [error]
 
 
 def _weights(cell: Cell) -> list[str]:
     from zoo.results.weights import refusal
 
-    found = refusal(cell.keep_weights)
-    return [] if found is None else [found]
+    error = refusal(cell.keep_weights)
+    return [] if error is None else [error]
 
 
 def _decay(cell: Cell) -> list[str]:
-    """Beside `_built`, for it needs the learning rate."""
+    """Check weight decay against the learning rate, which `_built` does not know."""
     lr, decay = cell.lr, cell.optim.weight_decay
     if lr * decay < 1:
         return []
@@ -91,43 +91,43 @@ def _decay(cell: Cell) -> list[str]:
 
 
 def _settings(cell: Cell) -> list[str]:
-    """Of optimizer and trainer.  Beside `_built`: cells of one point may differ in where they run."""
-    found: list[str] = []
+    """Check optimizer, trainer and adaptation.  Not in `_built`: cells of one point may run elsewhere."""
+    errors: list[str] = []
     for part in ("optim", "trainer", "adaptation"):
         try:
             getattr(cell, part)
         except ValueError as error:
-            found += str(error).splitlines()
-    return found
+            errors += str(error).splitlines()
+    return errors
 
 
 def _sections(cell: Cell) -> list[str]:
     from zoo.model import SequenceModel
 
     config = cell.config
-    found = [line for group in ("task", "block", "mixer") for line in section(group, config[group])]
-    found += [line for layer in _other_layers(cell) for line in section("model.layers", layer)]
+    errors = [line for group in ("task", "block", "mixer") for line in section(group, config[group])]
+    errors += [line for layer in _other_layers(cell) for line in section("model.layers", layer)]
     model = {key: value for key, value in config["model"].items() if key != "layers"}
     supplied = ("blocks", "vocab_size", "seed", "decoder", "stacked")
-    found += arguments.mistakes("model", model, SequenceModel, supplied)
-    return found
+    errors += arguments.mistakes("model", model, SequenceModel, supplied)
+    return errors
 
 
-def _said(cell: Cell) -> list[str]:
+def _about(cell: Cell) -> list[str]:
     return about.mistakes(cell.mixer, cell.config["mixer"])
 
 
 def _given(cell: Cell) -> list[str]:
-    """What the whole model says, and no part for itself: its width, and where it stands."""
+    """Check that no part sets what the whole model decides: its width and its place."""
     d_model = cell.d_model
     parts = [("block", cell.config["block"]), ("mixer", cell.config["mixer"])]
     parts += [("model.layers", layer) for layer in _other_layers(cell)]
-    found = [
+    errors = [
         f"{path}.d_model (={part['d_model']}) must equal d_model (={d_model}): set d_model alone."
         for path, part in parts
         if part.get("d_model", d_model) != d_model
     ]
-    return found + [
+    return errors + [
         f"{path}.layer (={part['layer']}) must stay 0: the model puts each layer's own place there."
         for path, part in parts
         if part.get("layer")
@@ -144,12 +144,12 @@ def section(path: str, settings: Mapping[str, Any]) -> list[str]:
         return [str(error)]
     given = {key: value for key, value in settings.items() if key not in ("_target_", "_partial_")}
     inner = {key: value for key, value in given.items() if isinstance(value, dict) and "_target_" in value}
-    found = [line for key, value in inner.items() for line in section(f"{path}.{key}", value)]
-    return found + arguments.mistakes(path, given, made, SUPPLIED.get(path, ()), "_partial_" in settings)
+    errors = [line for key, value in inner.items() for line in section(f"{path}.{key}", value)]
+    return errors + arguments.mistakes(path, given, made, SUPPLIED.get(path, ()), "_partial_" in settings)
 
 
 def _contract(path: str) -> Any:
-    """What a section must be; inside one, any part."""
+    """Return the class that a section must be of; inside one, any part."""
     from zoo import instantiate as parts
 
     kinds = {"task": parts.Task, "block": parts.Block, "mixer": parts.Mixer, "model.layers": parts.Mixer}

@@ -47,7 +47,7 @@ def start_forkserver() -> Any:
 
 
 class Display(Protocol):
-    """What is told how the cells of a pool do."""
+    """Show how the cells of a pool do."""
 
     def started(self, *cells: Cell, elsewhere: bool = False) -> None: ...
     def progress(self, cell: Cell, at: Progress) -> None: ...
@@ -211,7 +211,7 @@ class Pool:
         if group.whole in self.died:
             return Apart(tuple((i,) for i in everyone), f"in a population {_death(code)}, twice")
         self.died.add(group.whole)
-        return Apart((tuple(everyone),), "", begun=True)
+        return Apart((tuple(everyone),), "", continued=True)
 
     def _ended(self, cell: Cell, code: int, group: Group | None = None) -> list[Failure]:
         if store.is_done(cell.folder):
@@ -241,9 +241,9 @@ def _output(folder: Path) -> str:
 
 
 def _work(group: Group, pipe: Connection, here: dict[str, Any], card: str | None = None) -> None:
-    """In the worker: run the group; what it prints lies in its first output.txt unless all went well."""
+    """Run the group, in a worker; what it prints lies in its first output.txt unless all went well."""
     cards.see_only(card)
-    interrupts.leave_to_driver()
+    interrupts.follow_driver()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])  # a SLURM job keeps it from the fork server
     output = group.cells[0].folder / OUTPUT
     try:

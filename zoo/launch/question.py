@@ -28,7 +28,7 @@ EVALUATION, TASK = "evaluation", "task"
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of every cell.
+    """Hold the evaluation that every cell gets.
 
     settings: conf/evaluation/NAME.yaml, changed by `evaluation.KEY=VALUE`.
     task: stem of another task, None: each cell's own.  changes: words `task.KEY=VALUE`.
@@ -62,10 +62,10 @@ class Question:
 
 def question(words: Sequence[str], config_dir: Path | None) -> Question:
     """ValueError, one line: no evaluation, an unknown name or key (with the nearest), an ill-typed value."""
-    asked = [setting(word) for word in words]
-    groups = {override.key_or_group: override.value() for override in asked}
+    overrides = [setting(word) for word in words]
+    groups = {override.key_or_group: override.value() for override in overrides}
     changes = {
-        group: tuple(override for override in asked if override.key_or_group.startswith(f"{group}."))
+        group: tuple(override for override in overrides if override.key_or_group.startswith(f"{group}."))
         for group in (EVALUATION, TASK)
     }
     valid = names(config_dir)
@@ -73,8 +73,8 @@ def question(words: Sequence[str], config_dir: Path | None) -> Question:
         raise ValueError(f"evaluation=NAME must be given: one of {', '.join(valid)}.")
     name, task = str(groups[EVALUATION]), groups.get(TASK)
     if name not in valid:
-        own = "" if config_dir else "; one of your own needs --config-dir"
-        raise ValueError(unknown(EVALUATION, name, valid) + f" (there are: {', '.join(valid)}{own})")
+        hint = "" if config_dir else "; one of your own needs --config-dir"
+        raise ValueError(unknown(EVALUATION, name, valid) + f" (there are: {', '.join(valid)}{hint})")
     settings = changed(EVALUATION, settings_of(valid[name]), changes[EVALUATION])
     _check_settings(settings)
     return Question(name, settings, None if task is None else str(task), changes[TASK], config_dir)
@@ -89,12 +89,12 @@ def names(config_dir: Path | None) -> dict[str, Path]:
 def settings_of(path: Path) -> dict[str, Any]:
     """Read the settings in a yaml.  ValueError, one line: it cannot be read, or holds no settings."""
     try:
-        found: Any = OmegaConf.to_container(OmegaConf.load(path))
+        content: Any = OmegaConf.to_container(OmegaConf.load(path))
     except (OSError, ValueError, yaml.YAMLError, OmegaConfBaseException, RecursionError) as error:
         raise ValueError(f"{shown(path)} cannot be read ({visible(one_line(error))[:120]}).") from None
-    if not isinstance(found, dict) or not found or not all(isinstance(key, str) for key in found):
+    if not isinstance(content, dict) or not content or not all(isinstance(key, str) for key in content):
         raise ValueError(f"{shown(path)} must hold settings, KEY: VALUE, and a _target_ among them.")
-    return found
+    return content
 
 
 def setting(word: str) -> Override:
@@ -115,10 +115,10 @@ def setting(word: str) -> Override:
 
 def changed(group: str, settings: Mapping[str, Any], changes: Sequence[Override]) -> dict[str, Any]:
     """Return the settings with other values.  ValueError, one line: no such key, or one inside a list."""
-    found = copy.deepcopy(dict(settings))
+    changed = copy.deepcopy(dict(settings))
     for override in changes:
         *path, last = override.key_or_group.removeprefix(f"{group}.").split(".")
-        inner: Any = found
+        inner: Any = changed
         for step in path:
             inner = inner.get(step) if isinstance(inner, dict) else None
             if isinstance(inner, list):
@@ -128,7 +128,7 @@ def changed(group: str, settings: Mapping[str, Any], changes: Sequence[Override]
             valid = [key for key, _ in flat(group, dict(settings)) if "._" not in key]
             raise ValueError(unknown("key", override.key_or_group, valid))
         inner[last] = override.value()
-    return found
+    return changed
 
 
 def _check_settings(settings: dict[str, Any]) -> None:

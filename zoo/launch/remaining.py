@@ -1,4 +1,4 @@
-"""How long cells still take: what a cell takes, times the cells that are left, over the workers."""
+"""Estimate the time left: what a cell takes, times the cells that are left, over the workers."""
 
 import time
 from collections import deque

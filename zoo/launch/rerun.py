@@ -18,7 +18,7 @@ from zoo.results.source import changed
 
 
 def prepare(cell: Cell) -> None:
-    """Before anything is looked for in the cell's folder.  ValueError: somebody is at work on its record."""
+    """Make a cell's folder ready for `rerun`, before anything reads it.  ValueError: its record is in use."""
     _restore(cell)
     if not cell.rerun:
         return

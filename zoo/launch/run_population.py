@@ -20,11 +20,11 @@ from zoo.results.outcome import Progress, reason
 from zoo.results.record import Outcome
 from zoo.results.source import source
 
-Tell = Callable[[tuple[int, Progress] | Together], None]
+Send = Callable[[tuple[int, Progress] | Together], None]
 Report = Callable[[Progress], None]
 
 
-def run_population(group: Group, tell: Tell, here: dict[str, Any] | None = None) -> Apart | None:
+def run_population(group: Group, send: Send, here: dict[str, Any] | None = None) -> Apart | None:
     """Train and evaluate the cells of `group`, each from its checkpoint if it has one, and record each.
 
     Members of its population that have ended, or that another process has, stand by as ghosts: their rows
@@ -37,10 +37,10 @@ def run_population(group: Group, tell: Tell, here: dict[str, Any] | None = None)
         todo = [i for i in free if not store.is_done(group.cells[i].folder)]
         if len(todo) < len(group.cells):
             rest = tuple((i,) for i in range(len(group.cells)) if i not in free)
-            return Apart(((*todo,), *rest) if todo else rest, group.why_alone, begun=bool(group.among))
+            return Apart(((*todo,), *rest) if todo else rest, group.why_alone, continued=bool(group.among))
         try:
             with room(group.cells[0].folder):
-                return _train(group, tell, here or machine())
+                return _train(group, send, here or machine())
         except DiskFull:
             raise
         except (Exception, SystemExit) as error:
@@ -66,7 +66,7 @@ def _one_by_one(cells: Sequence[Any], why: str, ruling: bool = False) -> Apart:
     return Apart(tuple((i,) for i in range(len(cells))), why, ruling)
 
 
-def _train(group: Group, tell: Tell, here: dict[str, Any]) -> Apart | None:
+def _train(group: Group, send: Send, here: dict[str, Any]) -> Apart | None:
     from zoo.training.build import build  # torch and Lightning: seconds
     from zoo.training.population.train import share_streams, train_population
     from zoo.training.population.trial import check_lifts
@@ -78,13 +78,13 @@ def _train(group: Group, tell: Tell, here: dict[str, Any]) -> Apart | None:
     number = {row: group.cells.index(rows[row]) for row in live}
 
     def report(row: int) -> Report | None:
-        return (lambda at: tell((number[row], at))) if row in number else None
+        return (lambda at: send((number[row], at))) if row in number else None
 
     def finished(row: int) -> Callable[[Outcome], None]:
         def finish(outcome: Outcome) -> None:
             whole = {"wall_seconds": time.perf_counter() - began}
-            found = record(rows[row], outcome) | environment[row]
-            store.finish(rows[row].folder, found | {"population": found["population"] | whole})
+            entry = record(rows[row], outcome) | environment[row]
+            store.finish(rows[row].folder, entry | {"population": entry["population"] | whole})
 
         return finish
 
@@ -103,7 +103,7 @@ def _train(group: Group, tell: Tell, here: dict[str, Any]) -> Apart | None:
         apart = _hopeless(members, trainer) if group.to_measure else None
         if apart is None:
             check_lifts(members, trainer)
-            apart = _measured(members, trainer, tell) if group.to_measure else None
+            apart = _measured(members, trainer, send) if group.to_measure else None
         if apart:
             return apart
         choice.ran.clear()
@@ -114,13 +114,13 @@ def _train(group: Group, tell: Tell, here: dict[str, Any]) -> Apart | None:
 
 
 def _rows(group: Group) -> tuple[Cell, ...]:
-    """The population, a cell a row: those of the group, and the others as their folders tell."""
+    """The population, a cell a row: those of the group, and the others as their folders note."""
     mine = {cell.run_id: cell for cell in group.cells}
-    rows = [mine.get(run_id) or _told(group.cells[0], run_id) for run_id in group.whole]
+    rows = [mine.get(run_id) or _noted_cell(group.cells[0], run_id) for run_id in group.whole]
     return tuple(row for row in rows if row) if all(rows) else group.cells
 
 
-def _told(like: Cell, run_id: str) -> Cell | None:
+def _noted_cell(like: Cell, run_id: str) -> Cell | None:
     """The cell of that name beside one like it; None where its folder is gone or of another version."""
     path = like.folder.parent / run_id / "config.yaml"
     if not path.exists():
@@ -137,7 +137,7 @@ def _environment(cells: Sequence[Cell], member: int, here: dict[str, Any]) -> di
 
 
 def _uneven(members: Sequence[Any]) -> Apart | None:
-    """Where a kill left some further than others: those that stand at one step go on as one."""
+    """Split members that a kill left at different steps: those at one step go on as one."""
     places: dict[tuple[int, bool, bool], list[int]] = {}
     for i, run in enumerate(members):
         position = run.position
@@ -146,7 +146,7 @@ def _uneven(members: Sequence[Any]) -> Apart | None:
     if len(places) == 1:
         return None
     why = "it went on from a checkpoint of another step than the cells like it"
-    return Apart(tuple(tuple(part) for part in places.values()), why, begun=True)
+    return Apart(tuple(tuple(part) for part in places.values()), why, continued=True)
 
 
 def _hopeless(members: Sequence[Any], trainer: Any) -> Apart | None:
@@ -156,7 +156,7 @@ def _hopeless(members: Sequence[Any], trainer: Any) -> Apart | None:
     return _one_by_one(members, why, ruling=True) if why else None
 
 
-def _measured(members: Sequence[Any], trainer: Any, tell: Tell) -> Apart | None:
+def _measured(members: Sequence[Any], trainer: Any, send: Send) -> Apart | None:
     from zoo.training.population.trial import fitting, slower
 
     fit = fitting(members, trainer)
@@ -166,5 +166,5 @@ def _measured(members: Sequence[Any], trainer: Any, tell: Tell) -> Apart | None:
     why = slower(members, trainer)
     if why:
         return _one_by_one(members, why, ruling=True)
-    tell(Together())
+    send(Together())
     return None

@@ -1,4 +1,4 @@
-"""What cells scored, as a person reads it: a table for a sweep, a table for one cell, a line."""
+"""Print the scores of cells: a table for a sweep, a table for one cell, a line."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -26,14 +26,14 @@ def print_results(screen: Console, records: Sequence[Record]) -> None:
     tasks: dict[Any, list[Record]] = defaultdict(list)
     for record in records:
         tasks[record.get("task"), record.get("start") is None].append(record)
-    for (task, _), own in tasks.items():
-        slices, name = _slices(own), f"task={task}" if len({task for task, _ in tasks}) > 1 else ""
-        wide, size = [result_table(own, name=name)], len(slices)
-        parts = [result_table(own, narrow=True, name=name)]
+    for (task, _), rows in tasks.items():
+        slices, name = _slices(rows), f"task={task}" if len({task for task, _ in tasks}) > 1 else ""
+        wide, size = [result_table(rows, name=name)], len(slices)
+        parts = [result_table(rows, narrow=True, name=name)]
         while size > 1 and not (fit(screen, wide) or fit(screen, parts)):
             size = -(-size // 2)
             cuts = [slices[i : i + size] for i in range(0, len(slices), size)]
-            wide = parts = [result_table(own, True, name, cut) for cut in cuts]
+            wide = parts = [result_table(rows, True, name, cut) for cut in cuts]
         for layouts in zip(wide, parts, strict=True):
             print_whole(screen, *layouts)
 
@@ -48,8 +48,8 @@ def result_table(
     lines, and those who were asked them.
     """
     groups: dict[Any, list[Record]] = defaultdict(list)
-    asked = [record for record in records if only is None or not set(only).isdisjoint(_slices([record]))]
-    for record in sorted(asked, key=lambda r: tuple(r[key] for key in SORTED_BY)):
+    chosen = [record for record in records if only is None or not set(only).isdisjoint(_slices([record]))]
+    for record in sorted(chosen, key=lambda r: tuple(r[key] for key in SORTED_BY)):
         groups[record["point"], record["lr"]].append(record)
     rows, more = list(groups.values())[:MOST_ROWS], len(groups) - MOST_ROWS
     several = any(len(group) > 1 for group in rows)
@@ -123,18 +123,18 @@ def named(record: Record, apart: Apart = frozenset()) -> str:
 
 
 def _apart(rows: Sequence[Sequence[Record]]) -> Apart:
-    """What at most half of a mixer's rows have.  What differs within a row, by seed, does not count."""
+    """Return the settings that at most half of a mixer's rows have and that all seeds of a row share."""
     of = Counter(row[0]["mixer"] for row in rows)
-    found: Counter[tuple[str, str, str]] = Counter()
+    counts: Counter[tuple[str, str, str]] = Counter()
     for row in rows:
-        own = [{key: str(value) for key, value in _settings(record).items()} for record in row]
-        same = set.intersection(*(set(settings.items()) for settings in own))
-        found.update((row[0]["mixer"], key, value) for key, value in same)
-    return frozenset(what for what, times in found.items() if 2 * times <= of[what[0]])
+        per_seed = [{key: str(value) for key, value in _settings(record).items()} for record in row]
+        same = set.intersection(*(set(settings.items()) for settings in per_seed))
+        counts.update((row[0]["mixer"], key, value) for key, value in same)
+    return frozenset(what for what, times in counts.items() if 2 * times <= of[what[0]])
 
 
 def _settings(record: Record) -> dict[str, Any]:
-    """Of its mixer, whose weights it starts from, and how it was adapted.  Width has its own column."""
+    """Return settings of mixer, start and adaptation.  Width has its own column."""
     adaptation, start = record.get("adaptation") or {}, record.get("start")
     recipe = {"adaptation": adaptation.get("recipe"), "rank": adaptation.get("rank")}
     recipe["start"] = start and start.rpartition("-")[0]
@@ -150,7 +150,7 @@ def _title(same: Sequence[str], slices: Sequence[Slice], several: bool) -> str:
 
 
 def _slices(records: Iterable[Record]) -> list[Slice]:
-    """What they were tested on, each once."""
+    """Return the slices of the records' tests, each once."""
     return list(dict.fromkeys(_slice(entry) for record in records for entry in _tests(record)))
 
 

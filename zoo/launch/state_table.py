@@ -1,4 +1,4 @@
-"""What each mixer keeps: its formula, its size at several lengths, and the same counted on live tensors."""
+"""Tabulate each mixer's state: its formula, its size at several lengths, and the count on live tensors."""
 
 import csv
 import io
@@ -47,7 +47,7 @@ class Entry:
 
 def entry(cell: Cell, settings: str, seq_lens: Sequence[int]) -> Entry:
     """Measured in float32 on the CPU, in the layer where it stands in the cell's model."""
-    said = cell.about
+    about = cell.about
     model = outline(cell)
     if sum(tensor.numel() for tensor in model.parameters()) <= LARGEST_MEASURED:
         model = build_model(cell)
@@ -56,10 +56,10 @@ def entry(cell: Cell, settings: str, seq_lens: Sequence[int]) -> Entry:
     return Entry(
         mixer=cell.mixer,
         settings=settings,
-        label=said["label"],
-        family=said["family"],
+        label=about["label"],
+        family=about["family"],
         d_model=cell.d_model,
-        formula=" ".join(said.get("state", "").split()),
+        formula=" ".join(about.get("state", "").split()),
         seq_lens=tuple(seq_lens),
         sizes=tuple(_size(model, layer, n) for n in seq_lens),
         measured=tuple(measured(model, layer, n) for n in seq_lens),

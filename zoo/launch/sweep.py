@@ -36,7 +36,7 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int
     how = ", ".join(filter(None, (f"{workers} at once", in_words(todo, workers))))
     shown = SweepDisplay(total=len(cells), done=len(cells) - len(todo), how=how, todo=todo, workers=workers)
     with shown as display:
-        display.tell(made_otherwise(cells))
+        display.announce(made_otherwise(cells))
         failures = _in_order(todo, lambda cells: Pool(context, workers, display).run(cells), display)
     if not failures:
         rerun.adopt(cells)
@@ -68,15 +68,15 @@ def _lost(cell: Cell, display: SweepDisplay) -> Failure:
 
 def waves(todo: Sequence[Cell]) -> list[list[Cell]]:
     """The cells in groups: each starts from done cells or from cells of an earlier group."""
-    names, found = {cell.run_id for cell in todo}, dict[int, list[Cell]]()
+    names, groups = {cell.run_id for cell in todo}, dict[int, list[Cell]]()
     for cell in todo:
         depth = sum(other.run_id in names for other in cell.lineage[:-1])
-        found.setdefault(depth, []).append(cell)
-    return [found[depth] for depth in sorted(found)]
+        groups.setdefault(depth, []).append(cell)
+    return [groups[depth] for depth in sorted(groups)]
 
 
 def newest(cell: Cell) -> Path:
-    """Where its record lies, a new one before it has replaced the old."""
+    """Return the folder of the cell's record, of a new one before it has replaced the old."""
     return cell.folder if store.is_done(cell.folder) else cell.place
 
 
@@ -108,7 +108,7 @@ def checked_cells(composer: Composer, batch: Iterable[Sequence[str]], here: bool
     for overrides in batch:
         try:
             lineage = composer.cell(overrides).lineage
-            mistakes = next((found for cell in lineage if (found := checked(cell, validator, here))), [])
+            mistakes = next((errors for cell in lineage if (errors := checked(cell, validator, here))), [])
         except ValueError as error:
             mistakes = str(error).splitlines()
         else:
@@ -122,10 +122,10 @@ def checked_cells(composer: Composer, batch: Iterable[Sequence[str]], here: bool
 
 def checked(cell: Cell, validator: Validator, here: bool = True) -> list[str]:
     """The problems of a cell, of this machine with it, and of what lies in its folder."""
-    found = validator.problems(cell) or _start(cell) or (_device(cell) if here else [])
-    if not found:
+    errors = validator.problems(cell) or _start(cell) or (_device(cell) if here else [])
+    if not errors:
         _check_folder(cell.folder)
-    return found
+    return errors
 
 
 def _check_folder(folder: Path) -> None:
@@ -179,7 +179,7 @@ def _tidy(folder: Path) -> None:
 
 
 def count(n_workers: int | str, cells: Sequence[Cell]) -> int:
-    """How many cells run at once: auto, one a card where they train on cards, else as many as cores allow."""
+    """Return how many cells run at once; "auto": one a card where they train on cards, else one a core."""
     if n_workers == "auto" and any(map(on_gpu, cells)):
         return max(1, len(cards()))
     if n_workers == "auto":

@@ -1,4 +1,4 @@
-"""What a cell will take in seconds: from earlier cells where there are any, else from its operations."""
+"""Estimate a cell's seconds: from earlier cells where there are any, else from its operations."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -32,19 +32,19 @@ class Clock:
         self._rates: dict[tuple[str, str], float | None] = {}
         self.unread = reading.wrong  # a line on each record that says nothing of speed
 
-    def seconds(self, cell: Cell, asked: Cost, kind: str) -> tuple[float, str]:
+    def seconds(self, cell: Cell, work: Cost, kind: str) -> tuple[float, str]:
         """The estimate, and what it is made from: point, mixer, others or rough."""
         records = self._records[kind]
         same = [r["wall_seconds"] / r["steps"] for r in records if r["point"] == cell.point]
         if same:
-            return median(same) * asked.steps, "point"
+            return median(same) * work.steps, "point"
         for source, name in (("mixer", cell.mixer), ("others", "")):
             rate = self._rate(kind, name)
             if rate is not None:
-                return asked.operations / rate, source
+                return work.operations / rate, source
         seconds, rate = ROUGH[kind]
         threads = cell.trainer.threads if kind == "cpu" else 1
-        return seconds * asked.steps + asked.operations / (rate * threads), "rough"
+        return seconds * work.steps + work.operations / (rate * threads), "rough"
 
     def _rate(self, kind: str, mixer: str, most: int = 5) -> float | None:
         """Operations a second of a mixer's earlier cells (of all, for "")."""
@@ -56,6 +56,6 @@ class Clock:
 
 
 def _measured(record: dict[str, Any]) -> float | None:
-    """From what the record counted itself; a stored config is never built.  None: it holds no such count."""
+    """Return operations a second, as the record counted them; None: it holds no such count."""
     total = record.get("total_steps")
     return record["operations"] * record["steps"] / total / record["wall_seconds"] if total else None

@@ -21,14 +21,14 @@ def replacing(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
     It has reached the disk by then.  DiskFull: it did not fit, and takes no room.  Of several writers, the
     last wins.
     """
-    with beside(path) as part, room(path), part.open(mode) as file:
+    with replaced_by(path) as part, room(path), part.open(mode) as file:
         yield file
         file.flush()
         os.fsync(file.fileno())
 
 
 @contextmanager
-def beside(path: Path) -> Iterator[Path]:
+def replaced_by(path: Path) -> Iterator[Path]:
     """A name beside `path`: what was written there is `path` at the end, and gone after an error."""
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     try:
@@ -46,7 +46,7 @@ def room(path: Path) -> Iterator[None]:
     except DiskFull:
         raise
     except Exception as error:
-        if (what := _said(error)) is None:
+        if (what := _full_disk(error)) is None:
             raise
         raise DiskFull(
             f"the disk is full: {path} could not be written ({what}); make room, and the same command goes "
@@ -54,8 +54,8 @@ def room(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _said(error: BaseException | None) -> str | None:
-    """By the error or by one behind it: torch and the loggers raise their own on top."""
+def _full_disk(error: BaseException | None) -> str | None:
+    """Return the system's words for a full disk, from the error or its causes; None: it is another error."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in FULL:
             return error.strerror

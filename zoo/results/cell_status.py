@@ -1,4 +1,4 @@
-"""How each cell of a results folder stands, read from its files alone.
+"""Read the status of each cell of a results folder from its files alone.
 
 done, diverged   it has a record; diverged: its loss was not finite
 running          a living process has claimed it
@@ -34,7 +34,7 @@ class Standing:
 
 
 class Look:
-    """At a results folder, again and again: a record that has been read is only looked for."""
+    """Read a results folder again and again; a record that was read once is not read a second time."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -45,9 +45,9 @@ class Look:
 
         ValueError, one line with the fix: no such folder.
         """
-        found = {cell.run_id: cell for folder in store.folders(self.home) if (cell := self._at(folder))}
-        found |= {run_id: Standing(run_id, "pending") for run_id in wanted if run_id not in found}
-        return [found[run_id] for run_id in sorted(found)]
+        cells = {cell.run_id: cell for folder in store.folders(self.home) if (cell := self._at(folder))}
+        cells |= {run_id: Standing(run_id, "pending") for run_id in wanted if run_id not in cells}
+        return [cells[run_id] for run_id in sorted(cells)]
 
     def _at(self, folder: Path) -> Standing | None:
         name = folder.name
@@ -66,7 +66,7 @@ class Look:
 
 
 def stand(folder: Path) -> Standing | None:
-    """How the cell of this folder stands; None: it is no cell's folder."""
+    """Return the status of the cell of this folder; None: it is no cell's folder."""
     names = set(os.listdir(folder))
     if "result.json" in names:
         return _ended(folder)
@@ -98,7 +98,7 @@ def _progress(folder: Path) -> str:
 
 
 def _step(path: Path) -> int | None:
-    """Of the last row of a metrics.csv."""
+    """Return the step of the last row of a metrics.csv."""
     if not path.is_file():
         return None
     try:
@@ -111,7 +111,7 @@ def _step(path: Path) -> int | None:
 
 
 def _ago(path: Path) -> str:
-    """How long there has been no sign of life."""
+    """Return for how long the claim's file has not been touched, in words."""
     try:
         seconds = time.time() - path.lstat().st_mtime
     except FileNotFoundError:

@@ -21,7 +21,7 @@ DEEPEST = 16  # how far settings may be nested
 
 
 class Distance(TypedDict):
-    """In schema 2: what is now a Kind of the group "distance"."""
+    """Hold what schema 2 says of a distance, which is now a Kind of the group "distance"."""
 
     split: Split
     slice: Name
@@ -32,7 +32,7 @@ class Distance(TypedDict):
 
 @with_config(STRICT)
 class Schema2(TypedDict):
-    """What such a record has in place of `groups`."""
+    """Hold what a record of schema 2 has in place of `groups`."""
 
     distances: list[Distance]
 
@@ -44,27 +44,27 @@ def parse(text: str, where: object) -> dict[str, Any]:
     not what it must be.
     """
     try:
-        found = json.loads(text)
+        record = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where} is not complete JSON ({visible(str(error))}): {ASIDE}.") from None
-    schema = found.get("schema") if isinstance(found, dict) else None
+    schema = record.get("schema") if isinstance(record, dict) else None
     if type(schema) is not int or schema not in (2, SCHEMA):
-        raise ValueError(_of_another_schema(schema, found, where))
-    if _too_deep(found):
+        raise ValueError(_of_another_schema(schema, record, where))
+    if _too_deep(record):
         raise ValueError(f"{where} is nested more than {DEEPEST} deep: {ASIDE}.")
     if not _PLAIN.fullmatch(text):
-        found = all_visible(found)
-    wrong = mistake(found, Schema2) if schema == 2 else None
+        record = all_visible(record)
+    wrong = mistake(record, Schema2) if schema == 2 else None
     if schema == 2 and not wrong:
-        found = _of_this_schema(found)
-    wrong = wrong or mistake(found, Record) or next(_contradictions(found), None)
+        record = _of_this_schema(record)
+    wrong = wrong or mistake(record, Record) or next(_contradictions(record), None)
     if wrong:
         raise ValueError(f"{where}: {wrong}; {ASIDE}.")
-    return found
+    return record
 
 
 def mistake(value: Any, hint: Any) -> str | None:
-    """What first keeps a value of a JSON from being of a type, in words; None: it is."""
+    """Return in words the first thing that keeps a value of a JSON from being of a type; None: it is."""
     try:
         _adapter(hint).validate_python(value)
     except ValidationError as error:
@@ -78,7 +78,7 @@ def _adapter(hint: Any) -> TypeAdapter[Any]:
 
 
 def _in_words(value: Any, error: ErrorDetails) -> str:
-    """Where, and what must be there; pydantic's path also names the types that it tried."""
+    """Return the place of an error and what must be there; pydantic's path also names the types it tried."""
     path, missing = "", error["type"] == "missing"
     for part in error["loc"][:-1] if missing else error["loc"]:
         if isinstance(value, dict) and part in value:
@@ -90,26 +90,26 @@ def _in_words(value: Any, error: ErrorDetails) -> str:
     return f"{path[:LONGEST]} (={_short(error['input'])}) must be {missed(error)}"
 
 
-def _of_this_schema(found: dict[str, Any]) -> dict[str, Any]:
+def _of_this_schema(record: dict[str, Any]) -> dict[str, Any]:
     """A record of schema 2: its answers were told apart by distance alone."""
-    distances = found.pop("distances")
+    distances = record.pop("distances")
     groups = [{"group": "distance", "value": old.pop("distance")} | old for old in distances]
-    return found | {"schema": SCHEMA, "groups": groups}
+    return record | {"schema": SCHEMA, "groups": groups}
 
 
-def _of_another_schema(schema: Any, found: Any, where: object) -> str:
-    """What to do: the version that wrote a newer or older record reads it; what is none is moved away."""
-    found_schema = None if schema is None else _short(schema)
-    said = f"{where} has schema {found_schema}, this version reads schema 2 and {SCHEMA}"
+def _of_another_schema(schema: Any, record: Any, where: object) -> str:
+    """Return advice for a record of another schema: read it with the version that wrote it, or move it."""
+    schema_shown = None if schema is None else _short(schema)
+    message = f"{where} has schema {schema_shown}, this version reads schema 2 and {SCHEMA}"
     if type(schema) is not int:
-        return f"{said}: it is no record of a cell; {ASIDE}."
-    versions = found.get("versions")
+        return f"{message}: it is no record of a cell; {ASIDE}."
+    versions = record.get("versions")
     writer = versions.get("zoo-recall") if isinstance(versions, dict) else None
     named = f"zoo-recall {visible(writer[:20])}" if isinstance(writer, str) else "the version that wrote it"
-    revision = found.get("git_revision")
+    revision = record.get("git_revision")
     named += f" (revision {visible(revision[:12])})" if isinstance(revision, str) else ""
     then = f" or later (this is {_version()})" if schema > SCHEMA else ""
-    return f"{said}: keep it, and read it with {named}{then}."
+    return f"{message}: keep it, and read it with {named}{then}."
 
 
 def _version() -> str:
@@ -120,16 +120,16 @@ def _version() -> str:
 
 
 def _contradictions(record: dict[str, Any]) -> Iterator[str]:
-    """What no single type says, of a record whose types are right."""
-    seen: set[tuple[Any, ...]] = set()
+    """Yield what contradicts itself in a record whose types are right."""
+    names: set[tuple[Any, ...]] = set()
     for i, entry in enumerate(record["slices"]):
         name = (entry["split"], *entry["slice"].items())
-        if name in seen:
+        if name in names:
             yield f"slices[{i}] is there twice"
         if not entry["slice"] or set(entry["slice"]) & COLUMNS:
             yield f"slices[{i}].slice (={_short(entry['slice'])}) must be named by settings of its own"
-        seen.add(name)
-    if {name[0] for name in seen} != {"valid", "test"}:
+        names.add(name)
+    if {name[0] for name in names} != {"valid", "test"}:
         yield "slices must hold the valid and the test split"
     if any(entry["right"] > entry["answers"] for entry in record["groups"]):
         yield "groups must have no more right answers than answers"

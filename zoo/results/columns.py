@@ -32,13 +32,13 @@ class Column:
 
     @property
     def holds(self) -> type:
-        """Of which type a table has it: a word where it is no single value, or one of several kinds."""
+        """Return its type in a table: str where it is no single value, or one of several kinds."""
         some = self.kinds - {type(None)}
         return float if self.real else next(iter(some)) if self.single and len(some) == 1 else str
 
 
 def _columns(schema: Any) -> dict[str, Column]:
-    """Of a TypedDict, in its order."""
+    """Return the columns of a TypedDict, in its order."""
     hints = get_type_hints(schema, include_extras=True)
     return {name: _column(name, hint) for name, hint in hints.items() if name != "schema"}
 
@@ -58,7 +58,9 @@ def _kinds(hint: Any) -> list[Any]:
         return [hint]
     if all(isinstance(option, str) for option in inner):  # of a Literal
         return [str]
-    return [kind] if kind in (list, dict) else [found for option in inner for found in _kinds(option)]
+    return (
+        [kind] if kind in (list, dict) else [inner_kind for option in inner for inner_kind in _kinds(option)]
+    )
 
 
 RECORD, SLICE, GROUP = _columns(Record), _columns(Slice), _columns(Kind)

@@ -1,4 +1,4 @@
-"""Where a cell ran: versions, git revision, machine."""
+"""Describe where a cell ran: versions, git revision, machine."""
 
 import functools
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""What a trained cell was asked after its training: evaluations/NAME-HASH.csv beside its record.
+"""Write and read the evaluations of a trained cell: evaluations/NAME-HASH.csv beside its record.
 
 The first line is a comment of JSON (what was asked, of which weights, where), a table follows.  HASH is of
 the settings and of the weights, so that the answers of weights that have gone are never taken for these.
@@ -47,13 +47,13 @@ class Head(TypedDict):
 
 
 def place(folder: Path, name: str, settings: Settings, weights: str) -> Path:
-    """Where the answers of these weights to this question lie, or will."""
-    asked = json.dumps([settings, weights], sort_keys=True)
-    return folder / FOLDER / f"{name}-{hashlib.sha256(asked.encode()).hexdigest()[:12]}.csv"
+    """Return the path of this evaluation of these weights, whether it is there or not."""
+    key = json.dumps([settings, weights], sort_keys=True)
+    return folder / FOLDER / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}.csv"
 
 
 def write(path: Path, head: Mapping[str, Any], table: pd.DataFrame) -> None:
-    """In one move.  DiskFull: it does not fit."""
+    """Write an evaluation's table in one move.  DiskFull: it does not fit."""
     path.parent.mkdir(exist_ok=True)
     with replacing(path) as file:
         file.write(f"# {json.dumps({'schema': SCHEMA} | dict(head))}\n")
@@ -79,8 +79,8 @@ def load_evaluations(results: Path, evaluation: str) -> pd.DataFrame:
                 wrong.append(str(error))
                 continue
             if (head["run_id"], head["weights"]) == (record["run_id"], record.get("weights")):
-                asked = dict(flat("", head["settings"] | {"made_from": head.get("made_from", {})}))
-                frames.append(pd.DataFrame(_constant(record, asked), table.index).join(table))
+                settings = dict(flat("", head["settings"] | {"made_from": head.get("made_from", {})}))
+                frames.append(pd.DataFrame(_constant(record, settings), table.index).join(table))
     reading.warn(wrong)
     if not frames:
         ask = f"python -m zoo.evaluate {shown(results)} evaluation={visible(evaluation)}"
@@ -107,17 +107,17 @@ def load_of_others(results: Path, evaluation: str) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _constant(record: Mapping[str, Any], asked: Settings) -> dict[str, Any]:
-    return {"run_id": record["run_id"], "mixer": record["mixer"], **asked}
+def _constant(record: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    return {"run_id": record["run_id"], "mixer": record["mixer"], **settings}
 
 
 def names(folder: Home, evaluation: str | None = None) -> list[str]:
     """The files of a cell's answers to one evaluation, or to all; none where their folder is a link."""
     form = re.compile(rf"{re.escape(evaluation) if evaluation else NAME}-[0-9a-f]{{12}}\.csv")
-    found = folder / FOLDER
-    if not found.is_dir() or (isinstance(found, Path) and found.is_symlink()):
+    evaluations = folder / FOLDER
+    if not evaluations.is_dir() or (isinstance(evaluations, Path) and evaluations.is_symlink()):
         return []
-    return sorted(path.name for path in found.iterdir() if form.fullmatch(path.name))
+    return sorted(path.name for path in evaluations.iterdir() if form.fullmatch(path.name))
 
 
 def _read(folder: Home, name: str) -> tuple[Head, pd.DataFrame]:

@@ -1,4 +1,4 @@
-"""Where records lie: a results folder or an archive of one, read alike; both may be damaged or hostile.
+"""Read files of records from a results folder or an archive alike; both may be damaged or hostile.
 
 What a file may hold is looked at before it is read: its size, in an archive the size that it claims (more
 than that is never unpacked), and that it is a file.  Every error is a ValueError in one line.
@@ -25,7 +25,7 @@ WHOLE = 16 * 2**30  # of what an archive holds in all
 MOST_INFLATED = 50  # times, of an archive that unpacks to more than the largest file; real ones have 10
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, IndexError)
 _PLAIN = re.compile(r"(?!\.\.?/)[^/\\]+(/(?!\.\.?(/|$))[^/\\]+)*/?")  # neither absolute nor with .. in it
-KEPT = ("config.yaml", "env.json", "metrics.csv", "result.json")
+FILES = ("config.yaml", "env.json", "metrics.csv", "result.json")
 
 
 def opened(results: Path) -> Home:
@@ -63,7 +63,7 @@ def opened(results: Path) -> Home:
 
 
 def largest(name: str) -> int:
-    """How many bytes a file of this name may have."""
+    """Return the most bytes that a file of this name may have."""
     return LARGEST.get(name, LARGE)
 
 
@@ -106,7 +106,7 @@ def empty(results: Path, holds: str = "no finished cell") -> str:
 
 
 def text(folder: Home, name: str, *, linked: bool = True) -> str:
-    """What a file of a cell holds.  ValueError, one line: it is not there, too large, damaged or no text.
+    """Read a file of a cell.  ValueError, one line: it is not there, too large, damaged or no text.
 
     linked: whether it may be a link, which may lead anywhere; not where what it holds is handed on.
     """
@@ -136,10 +136,10 @@ def shown(path: object) -> str:
 def _size(path: Home) -> int:
     if isinstance(path, zipfile.Path):
         return path.root.getinfo(path.at).file_size
-    found = path.stat()
-    if not S_ISREG(found.st_mode):
+    status = path.stat()
+    if not S_ISREG(status.st_mode):
         raise ValueError(f"{shown(path)} is no file.")
-    return found.st_size
+    return status.st_size
 
 
 @contextmanager

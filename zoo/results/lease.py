@@ -1,4 +1,4 @@
-"""Who is at work on a cell: a file that one process makes, keeps fresh while it lives, and takes away.
+"""Claim a cell for one process: a file that it makes, keeps fresh while it lives, and takes away.
 
 A lock of the operating system need not hold from one machine of a network file system to the next, and stays
 for good when a machine dies.  A claim asks for little: link(2) makes a name once, and a file's time is the
@@ -56,26 +56,26 @@ class Holder:
     since: float
 
     def __str__(self) -> str:
-        said = f"process {self.pid} of {self.host}" + (f" (SLURM job {self.job})" if self.job else "")
-        return visible(said[:LONGEST])
+        words = f"process {self.pid} of {self.host}" + (f" (SLURM job {self.job})" if self.job else "")
+        return visible(words[:LONGEST])
 
 
 UNREADABLE = Holder("unreadable", "?", "?", 0, None, None, 0.0)
 
 
 def holder(folder: Path, now: float | None = None) -> Holder | None:
-    """Who is at work in `folder`; None: nobody, or one who is dead or has been silent for too long.
+    """Return the holder of `folder`; None: nobody, or one who is dead or has been silent for too long.
 
     now: the file system's time, where it is known; else this machine's.
     """
-    found = _read(folder)
-    return found if found and _lives(found, _silence(folder / NAME, now)) else None
+    claim = _read(folder)
+    return claim if claim and _lives(claim, _silence(folder / NAME, now)) else None
 
 
 def left_behind(folder: Path, now: float | None = None) -> Holder | None:
-    """Who began in `folder`, never ended, and is gone."""
-    found = _read(folder)
-    return found if found and not _lives(found, _silence(folder / NAME, now)) else None
+    """Return the holder that left `folder` unfinished and is gone; None: there is none."""
+    claim = _read(folder)
+    return claim if claim and not _lives(claim, _silence(folder / NAME, now)) else None
 
 
 def forget(folder: Path) -> None:
@@ -127,7 +127,7 @@ def _acquire(folder: Path, mine: Holder) -> None:
 
 
 def _linked(part: Path, name: Path) -> bool:
-    """Whether `name` is now `part`; the count of links is right even where a server's answer was lost."""
+    """Link `part` to `name`; return whether it worked, by the count of links, as an answer may be lost."""
     try:
         with suppress(FileExistsError):
             os.link(part, name)
@@ -164,14 +164,14 @@ def _clear(folder: Path) -> None:
 def _beat(folder: Path, mine: Holder, stop: threading.Event) -> None:
     while not stop.wait(BEAT):
         try:
-            found = _read(folder)
-            if found == mine:
+            claim = _read(folder)
+            if claim == mine:
                 os.utime(folder / NAME)
         except OSError:
             continue  # a full or absent file system: the next beat may do
-        if found != mine and not stop.is_set():
+        if claim != mine and not stop.is_set():
             print(
-                f"{folder}: taken over by {found or 'nobody'} after a long silence; ending", file=sys.stderr
+                f"{folder}: taken over by {claim or 'nobody'} after a long silence; ending", file=sys.stderr
             )
             sys.stderr.flush()
             os._exit(BUSY)
@@ -184,8 +184,8 @@ def _read(folder: Path, name: str = NAME) -> Holder | None:
         if not S_ISREG(path.lstat().st_mode):
             return UNREADABLE  # a pipe or a device would be read for ever
         with path.open() as file:
-            found = json.loads(file.read(LARGEST))
-        return Holder(**found) if re.fullmatch(r"[\w-]+", found["token"]) else UNREADABLE
+            claim = json.loads(file.read(LARGEST))
+        return Holder(**claim) if re.fullmatch(r"[\w-]+", claim["token"]) else UNREADABLE
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, RecursionError):

@@ -1,4 +1,4 @@
-"""What a sweep wants, written down before it starts: a cell that nobody has begun is known to be missing.
+"""Write down the cells that a sweep wants before it starts, so that missing ones are known.
 
     results/.sweeps/<sweep id>.json   {"schema", "command", "git_revision", "git_clean", "since",
                                        "cells": {run id: the cell's words on zoo.run's command line}}
@@ -80,13 +80,13 @@ class Stored(TypedDict):
 
 def read_all(home: Path, unread: list[str]) -> dict[str, Manifest]:
     """Sweep id -> what it wants, the oldest first.  A damaged or foreign file adds a line to `unread`."""
-    found = {}
+    sweeps = {}
     for path in sorted((home / HOME).glob("*.json")):
         try:
-            found[visible(path.stem)] = _read(path.parent, path.name)
+            sweeps[visible(path.stem)] = _read(path.parent, path.name)
         except ValueError as error:
             unread.append(str(error))
-    return dict(sorted(found.items(), key=lambda item: item[1].since))
+    return dict(sorted(sweeps.items(), key=lambda item: item[1].since))
 
 
 def _read(folder: Path, name: str) -> Manifest:

@@ -24,7 +24,7 @@ def score_rows(step: int, split: str, scores: dict[str, Score]) -> list[Row]:
 
 
 def train_rows(step: int, losses: list[tuple[str, int, float]]) -> list[Row]:
-    """From (slice, answers, mean loss) of some batches to their rows."""
+    """Turn (slice, answers, mean loss) of some batches into rows of metrics.csv."""
     rows: list[Row] = []
     for name in dict.fromkeys(name for name, _, _ in losses):
         answers = sum(n for other, n, _ in losses if other == name)

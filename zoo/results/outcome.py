@@ -1,4 +1,4 @@
-"""What a running cell says, what its answers are counted as, and why one has no result."""
+"""Describe a cell's progress, its scores, and the reason why it has no result."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from zoo.config.cell import Cell
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a running cell stands; sent about twice a second and at the end of every epoch."""
+    """Report the progress of a running cell, about twice a second and at the end of every epoch."""
 
     step: int  # training steps done
     total_steps: int
@@ -19,7 +19,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How one split of one slice went: counts, and the averages that are made of them.
+    """Count the answers of one split of one slice, and average them.
 
     accuracy: right answers over answers.  row_accuracy: mean over rows of the fraction of that row's answers
     that are right.  exact_rows: rows with every answer right over rows.  loss: mean cross-entropy per

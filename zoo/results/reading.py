@@ -11,14 +11,16 @@ from zoo.results.checked import ASIDE, parse
 from zoo.results.home import Home, cells, empty, others_in, shown, text
 
 INCOMPLETE = 3  # exit code: done, but without records that cannot be read
-SAID = 20  # of them, a line each
+MOST_LINES = 20  # of them, a line each
 
 
 def left_out(wrong: Sequence[str], notes: Sequence[str] = ()) -> int:
     """Say on stderr what was not read, and what was read under another name; the exit code."""
-    lines = [f"left out: {line}" for line in wrong[:SAID]] + [f"note: {line}" for line in notes[:SAID]]
-    if len(wrong) > SAID:
-        lines.append(f"left out: {len(wrong) - SAID} more; python -m zoo.status --all names them")
+    lines = [f"left out: {line}" for line in wrong[:MOST_LINES]] + [
+        f"note: {line}" for line in notes[:MOST_LINES]
+    ]
+    if len(wrong) > MOST_LINES:
+        lines.append(f"left out: {len(wrong) - MOST_LINES} more; python -m zoo.status --all names them")
     if lines:
         print("\n".join(lines), file=sys.stderr)
     return INCOMPLETE if wrong else 0
@@ -38,18 +40,18 @@ class Reading:
 
     def __iter__(self) -> Iterator[tuple[Home, dict[str, Any]]]:
         """ValueError: neither a folder nor an archive is there."""
-        seen: dict[str, Home] = {}
+        by_id: dict[str, Home] = {}
         misnamed: list[Home] = []
         for folder in cells(self.results):
             if (record := self._sound(folder)) and record["run_id"] != folder.name:
                 misnamed.append(folder)
             elif record:
-                seen[folder.name] = folder
+                by_id[folder.name] = folder
                 yield folder, record
         for folder in misnamed:
-            if (record := self._sound(folder)) and self._is_new(folder, record, seen):
+            if (record := self._sound(folder)) and self._is_new(folder, record, by_id):
                 yield folder, record
-        if seen:
+        if by_id:
             inner = others_in(self.results)
             self.notes += [f"{name} holds results of its own, which are not read here." for name in inner]
 
@@ -60,16 +62,16 @@ class Reading:
             self.wrong.append(visible(str(error)))
             return None
 
-    def _is_new(self, folder: Home, record: dict[str, Any], seen: dict[str, Home]) -> bool:
+    def _is_new(self, folder: Home, record: dict[str, Any], by_id: dict[str, Home]) -> bool:
         name, run_id = shown(folder), record["run_id"]
-        if run_id not in seen:
-            seen[run_id] = folder
+        if run_id not in by_id:
+            by_id[run_id] = folder
             self.notes.append(
                 f"{name} holds the record of {run_id} and counts as that: rename it to {run_id}."
             )
             return True
-        what = "is a copy of" if parsed(seen[run_id]) == record else "has other numbers under the name of"
-        self.notes.append(f"{name} {what} {shown(seen[run_id])}, which counts; {name} does not.")
+        what = "is a copy of" if parsed(by_id[run_id]) == record else "has other numbers under the name of"
+        self.notes.append(f"{name} {what} {shown(by_id[run_id])}, which counts; {name} does not.")
         return False
 
     def warn(self, more: Sequence[str] = ()) -> None:
@@ -78,7 +80,7 @@ class Reading:
             warnings.warn(line, stacklevel=3)
 
     def nothing(self) -> str:
-        """Why not one record was found."""
+        """Return one line that says why there is not one record."""
         if self.wrong:
             first, count = self.wrong[0], len(self.wrong)
             return f"No record in {shown(self.results)} can be read; the first of {count}: {first}"
@@ -102,5 +104,5 @@ def parsed(folder: Home) -> dict[str, Any]:
 
 
 def is_done(folder: Home) -> bool:
-    """Whether its result.json exists, which is written last."""
+    """Return whether the cell's result.json exists, which is written last."""
     return (folder / "result.json").is_file()

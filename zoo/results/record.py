@@ -61,7 +61,7 @@ Split = Literal["valid", "test"]
 
 
 class Slice(TypedDict):
-    """How one split of one slice went; None: the cell diverged before any score."""
+    """Hold the scores of one split of one slice; None: the cell diverged before any score."""
 
     split: Annotated[Split, Doc("the last validation, or the test at the end")]
     slice: Annotated[dict[Key, Size | Word], Doc('"seq_len=64,num_kv_pairs=4", and a column for each key')]
@@ -90,13 +90,13 @@ class Kind(TypedDict):
 
 
 class TaskSettings(TypedDict, total=False):
-    """Of the settings of a task, what others compute with."""
+    """Hold the settings of a task that others compute with."""
 
     vocab_size: Size
 
 
 class Who(TypedDict, total=False):
-    """Which cell it is."""
+    """Identify the cell of a record."""
 
     run_id: Required[Annotated[RunId, Doc("the mixer and a hash of the config")]]
     point: Required[Annotated[Name, Doc("equal for cells that differ in nothing but seed and lr")]]
@@ -120,7 +120,7 @@ class Who(TypedDict, total=False):
 
 
 class Outcome(TypedDict, total=False):
-    """What training it came to: to the end ("ok"), or to a loss that is not finite ("diverged").
+    """Hold what training gave: its end ("ok"), or a loss that is not finite ("diverged").
 
     An interrupted or failed cell raises instead, so an Outcome is never a false success.
     """
@@ -167,7 +167,7 @@ class Outcome(TypedDict, total=False):
 
 
 class Where(TypedDict, total=False):
-    """What made it."""
+    """Hold the machine, versions and command that made a record."""
 
     began: Annotated[str, AfterValidator(_time), Doc("when its first attempt began, in UTC")]
     ended: Annotated[str, AfterValidator(_time), Doc("when it was done, in UTC")]

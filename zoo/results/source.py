@@ -1,4 +1,4 @@
-"""What code made a record: a hash of the source of its mixers, block and task, and of what these import.
+"""Hash the source that made a record: its mixers, block and task, and what these import.
 
 Files are read and never run.  An import is followed inside the package that defines the part, inside zoo, and
 to what lies beside a module of one's own; inside functions too.  What names a module by a string (a kernel
@@ -34,15 +34,15 @@ def changed(record: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
 
 
 def other_source(done: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> str | None:
-    """What to say of done cells, (record, config) each: how many other source made; None: none of them."""
+    """Return a line on the done cells, (record, config) each, that other source made; None: none."""
     made = [names for record, config in done if (names := changed(record, config))]
     if not made:
         return None
     names = sorted({name for names in made for name in names})
-    said = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
+    shown = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
     which = "made" if len(done) == 1 else f"{len(made)} of the {len(done)} done cells were made"
     return (
-        f"{which} by other source of {said}; rerun=true does {'it' if len(made) == 1 else 'them'} once more"
+        f"{which} by other source of {shown}; rerun=true does {'it' if len(made) == 1 else 'them'} once more"
     )
 
 
@@ -60,7 +60,7 @@ def targets(value: Any) -> Iterator[str]:
 
 @cache
 def digest(target: str) -> str:
-    """Of the module that defines `target` (a class, or a class method), and of all that it imports."""
+    """Hash the module that defines `target` (a class, or a class method), and all that it imports."""
     return hashlib.sha256("\n".join(sorted(files(target).values())).encode()).hexdigest()[:12]
 
 
@@ -69,25 +69,25 @@ def files(target: str) -> dict[Path, str]:
     parts = target.split(".")
     modules = (".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1))
     first = next((path for module in modules if (path := _file(module))), None)
-    found: dict[Path, str] = {}
-    _follow(first, parts[0], found)
-    return found
+    hashes: dict[Path, str] = {}
+    _follow(first, parts[0], hashes)
+    return hashes
 
 
-def _follow(path: Path | None, package: str, found: dict[Path, str]) -> None:
+def _follow(path: Path | None, package: str, hashes: dict[Path, str]) -> None:
     """Add the file and what it imports, each once.  package: top-level, of the part that began it."""
-    if path is None or path in found:
+    if path is None or path in hashes:
         return
     read = _read(path)
-    found[path] = read[0]
+    hashes[path] = read[0]
     for name in read[1]:
-        if name.partition(".")[0] in (package, "zoo") or _beside(name, package):
-            _follow(_file(name), package, found)
+        if name.partition(".")[0] in (package, "zoo") or _is_neighbour(name, package):
+            _follow(_file(name), package, hashes)
 
 
 @cache
-def _beside(name: str, package: str) -> bool:
-    """Whether it lies where the package lies, and that is a folder of one's own."""
+def _is_neighbour(name: str, package: str) -> bool:
+    """Return whether a module lies beside the package, in a folder of the user's own."""
     home, other = _home(package), _home(name.partition(".")[0])
     return home is not None and home == other and home.name not in INSTALLED
 
@@ -107,7 +107,7 @@ def _home(top: str) -> Path | None:
 
 @cache
 def _file(module: str) -> Path | None:
-    """Where the module's source lies."""
+    """Return the path of the module's source; None: there is none."""
     home = _home(module.partition(".")[0])
     if home is None:
         return None
@@ -125,7 +125,7 @@ def _read(path: Path) -> tuple[str, tuple[str, ...]]:
 
 
 def _imported(node: ast.AST, path: Path) -> Iterable[str]:
-    """`from a import b` may name a module a.b as well."""
+    """Return the modules that an import names; `from a import b` may name a module a.b as well."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if not isinstance(node, ast.ImportFrom):

@@ -46,7 +46,7 @@ CURVE = ("step", "split", "slice", "metric", "value")  # the columns of metrics.
 
 
 def curves(reading: Reading) -> tuple[pd.DataFrame, list[str]]:
-    """(what `load_metrics` gives, a line on each sound record whose curve is missing or damaged)."""
+    """Return the table of `load_metrics`, and a line for each record whose curve is missing or damaged."""
     frames, lost = [], []
     for folder, record in reading:
         try:
@@ -62,38 +62,38 @@ def curve(folder: Home) -> pd.DataFrame:
     """metrics.csv of a cell: step, split, slice, metric, value.  ValueError, one line: missing or damaged."""
     content = text(folder, "metrics.csv")
     try:
-        found = pd.read_csv(io.StringIO(content))
+        frame = pd.read_csv(io.StringIO(content))
     except ValueError as error:
         raise ValueError(f"{shown(folder / 'metrics.csv')} is no table ({one_line(error)}).") from None
-    kinds = "".join(found[name].dtype.kind if name in found else "-" for name in ("step", "value"))
-    if tuple(found.columns) != CURVE or kinds not in ("if", "ii"):
+    kinds = "".join(frame[name].dtype.kind if name in frame else "-" for name in ("step", "value"))
+    if tuple(frame.columns) != CURVE or kinds not in ("if", "ii"):
         raise ValueError(
             f"{shown(folder / 'metrics.csv')} must have the columns {', '.join(CURVE)}, "
             "numbers in step and value."
         )
-    names = {name: found[name].map(visible, na_action="ignore") for name in ("split", "slice", "metric")}
-    return found.assign(**names) if len(found) else found
+    names = {name: frame[name].map(visible, na_action="ignore") for name in ("split", "slice", "metric")}
+    return frame.assign(**names) if len(frame) else frame
 
 
-def groups(found: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """What `load_groups` gives, from records that were read already."""
+def groups(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Return the table of `load_groups` from records that were read already."""
     columns = ["run_id", "split", "slice", "group", "value", "answers", "right"]
-    rows = [{"run_id": record["run_id"]} | row for record in found for row in record["groups"]]
+    rows = [{"run_id": record["run_id"]} | row for record in records for row in record["groups"]]
     return pd.DataFrame(rows, columns=columns)
 
 
 def records(results: Path) -> list[dict[str, Any]]:
     """result.json of every finished cell, in the order of the run ids; the warnings and errors of `load`."""
     reading = Reading(results)
-    found = [record for _, record in reading]
+    records = [record for _, record in reading]
     reading.warn()
-    if not found:
+    if not records:
         raise ValueError(reading.nothing())
-    return sorted(found, key=lambda record: record["run_id"])
+    return sorted(records, key=lambda record: record["run_id"])
 
 
 def error(folder: Path) -> str:
-    """What error.txt says, in one line: the first of a traceback's message, or of another account."""
+    """Return one line of error.txt: the first of a traceback's message, or of another account."""
     path = folder / "error.txt"
     lines = _tail(path).strip().splitlines() if path.is_file() else []
     frames = [i for i, line in enumerate(lines) if line.startswith("  File ")]
@@ -168,10 +168,10 @@ def _began(folder: Path) -> str | None:
 def last_attempt(folder: Path) -> dict[str, Any]:
     """Read what the last attempt noted in env.json; {} where that is missing or damaged."""
     try:
-        found = json.loads(text(folder, "env.json"))
+        note = json.loads(text(folder, "env.json"))
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return note if isinstance(note, dict) else {}
 
 
 def _now() -> str:

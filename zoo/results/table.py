@@ -28,9 +28,9 @@ def load(results: Path) -> pd.DataFrame:
     return table(records(results))
 
 
-def table(found: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """What `load` returns, from records that were read already; at least one."""
-    rows = [row for record in found for row in _rows(record)]
+def table(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Return the table of `load` from records that were read already; at least one."""
+    rows = [row for record in records for row in _rows(record)]
     frame = pd.DataFrame(rows)
     frame = frame.astype({column: float for column in REAL if column in frame})
     first = [*KEYS, "split", "slice"]
@@ -55,7 +55,7 @@ def _load_axis(record: dict[str, Any]) -> str | None:
 
 
 def slice_name(slice_: dict[str, int | str]) -> str:
-    """As tables have it: "seq_len=64,num_kv_pairs=4"."""
+    """Return the name of a slice in tables: "seq_len=64,num_kv_pairs=4"."""
     return ",".join(f"{key}={value}" for key, value in slice_.items())
 
 
@@ -75,9 +75,9 @@ def load_metrics(results: Path) -> pd.DataFrame:
     A cell whose curve is missing or damaged is left out with a warning.  The errors of `load`.
     """
     reading = Reading(results)
-    found, lost = curves(reading)
+    frame, lost = curves(reading)
     reading.warn(lost)
-    return found
+    return frame
 
 
 def load_groups(results: Path) -> pd.DataFrame:

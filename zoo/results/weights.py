@@ -22,7 +22,7 @@ MOST_NAMED = 3
 
 
 def refusal(wanted: object) -> str | None:
-    """Why `keep_weights` cannot be had on this machine, in one line; None: it can."""
+    """Return one line that says why this machine cannot keep weights; None: it can."""
     return f"keep_weights=true {LACKING}." if wanted is True and not find_spec("safetensors") else None
 
 
@@ -44,7 +44,7 @@ def keep(wanted: bool | str, folder: Path, model: nn.Module) -> str | None:
 
 
 def read(folder: Home, digest: str | None) -> dict[str, Tensor]:
-    """What `keep` put there.  digest: as the record has it.  ValueError, one line: none, or damaged."""
+    """Read the weights that `keep` wrote.  digest: the record's.  ValueError, one line: none, or damaged."""
     path = shown(folder / WEIGHTS)
     if not (folder / WEIGHTS).is_file() or digest is None:
         raise ValueError(f"{shown(folder)} has no weights of its record: {AGAIN}.")
@@ -64,21 +64,21 @@ def read(folder: Home, digest: str | None) -> dict[str, Tensor]:
 
 def check_fit(weights: dict[str, Tensor], model: nn.Module, where: object) -> None:
     """ValueError, one line with names and shapes: they are of another model.  The model may be on "meta"."""
-    own = distinct(model)
-    wrong = [f"{name} is missing" for name in own if name not in weights]
-    wrong += [f"{visible(name)} is in no part of the model" for name in weights if name not in own]
-    for name in own.keys() & weights.keys():
-        if own[name].shape != weights[name].shape:
-            wrong.append(f"{name} is {size_of(weights[name])}, the model's is {size_of(own[name])}")
-        elif own[name].dtype != weights[name].dtype:
-            wrong.append(f"{name} is {weights[name].dtype}, the model's is {own[name].dtype}")
+    tensors = distinct(model)
+    wrong = [f"{name} is missing" for name in tensors if name not in weights]
+    wrong += [f"{visible(name)} is in no part of the model" for name in weights if name not in tensors]
+    for name in tensors.keys() & weights.keys():
+        if tensors[name].shape != weights[name].shape:
+            wrong.append(f"{name} is {size_of(weights[name])}, the model's is {size_of(tensors[name])}")
+        elif tensors[name].dtype != weights[name].dtype:
+            wrong.append(f"{name} is {weights[name].dtype}, the model's is {tensors[name].dtype}")
     if wrong:
         more = f"; and {len(wrong) - MOST_NAMED} more" if len(wrong) > MOST_NAMED else ""
         raise ValueError(f"{shown(where)} does not fit its model: {'; '.join(wrong[:MOST_NAMED])}{more}.")
 
 
 def put(weights: dict[str, Tensor], model: nn.Module) -> None:
-    """Into a model that they fit; a shared tensor under each of its names."""
+    """Load the weights into a model that they fit; a shared tensor goes under each of its names."""
     first = _first_names(model)
     model.load_state_dict({name: weights[first[name]] for name in first})
 

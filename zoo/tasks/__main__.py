@@ -136,11 +136,11 @@ def broken(name: str, settings: list[str] | None = None, files: dict[str, Path] 
 
 
 def _laws(files: dict[str, Path], names: list[str], settings: list[str]) -> int:
-    found = {name: broken(name, settings, files) for name in names}
-    for name, lines in found.items():
+    broken_laws = {name: broken(name, settings, files) for name in names}
+    for name, lines in broken_laws.items():
         head = f"{name}: keeps {len(laws.LAWS) - len(lines)} of {len(laws.LAWS)} laws"
         print("\n".join(map(visible, [head, *lines])))
-    return 1 if any(found.values()) else 0
+    return 1 if any(broken_laws.values()) else 0
 
 
 def show(task: Task, batch: Batch, row: int) -> str:
@@ -158,8 +158,8 @@ def show(task: Task, batch: Batch, row: int) -> str:
         stands = [(place, answer) for place, answer in read if answer in inputs[place:]]
         marks |= {inputs.index(answer, place): f"v{answer}" for place, answer in stands}
     for place, answer in _answers(batch, batch.positions, row):
-        asked = marks.get(place, "")
-        marks[place] = f"{asked},{answer}" if asked.startswith("?") else f"?{inputs[place]}->{answer}"
+        mark = marks.get(place, "")
+        marks[place] = f"{mark},{answer}" if mark.startswith("?") else f"?{inputs[place]}->{answer}"
     words = [marks.get(place, word) for place, word in enumerate(words)]
     return " ".join(words)
 

@@ -43,7 +43,7 @@ class ReferenceMQAR(MQAR):
         there = (examples < len(theirs.inputs)).nonzero()[:, 0].cpu()
         at, of = there.to(device), examples.cpu()[there]
         return joined(
-            lambda own, their: own.index_put((at,), their[of].to(device, torch.int64)), ours, theirs
+            lambda mine, their: mine.index_put((at,), their[of].to(device, torch.int64)), ours, theirs
         )
 
     def _segment(self, split: int, segment: int) -> Batch:

@@ -23,8 +23,8 @@ def distinct(key: int, examples: Int[Tensor, " B"], count: int, pool: int) -> In
         first = _first_of_their_kind(longer)
         rank = first.cumsum(-1)
         enough = rank[:, -1] >= count
-        kept = (first & (rank <= count))[enough]
-        draws[rows[enough]] = longer[enough][kept].view(-1, count)
+        chosen = (first & (rank <= count))[enough]
+        draws[rows[enough]] = longer[enough][chosen].view(-1, count)
         rows, slots = rows[~enough], 2 * slots
     return draws
 

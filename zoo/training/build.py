@@ -35,5 +35,5 @@ def build(
     return Run(cell, folder, task, model, streams, began, report or _ignore, finished or _ignore)
 
 
-def _ignore(told: object) -> None:
-    del told
+def _ignore(report: object) -> None:
+    del report

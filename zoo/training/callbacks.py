@@ -15,19 +15,19 @@ REFUSED = {Checkpoint: "writes its own checkpoints", ProgressBar: "has its own d
 
 def make_callbacks(cell: Cell) -> list[Callback]:
     """Each built once.  ValueError, one line: its name, its settings, or what it cannot go with."""
-    asked = cell.trainer.callbacks
-    if asked and cell.population not in (1, "auto"):
+    targets = cell.trainer.callbacks
+    if targets and cell.population not in (1, "auto"):
         raise ValueError(
             f"trainer.callbacks see one cell in a process, population (={cell.population}) has more: "
             "use population=1."
         )
     every = cell.optim.check_val_every_n_epoch
-    if asked and every != 1:
+    if targets and every != 1:
         raise ValueError(
             "trainer.callbacks hear of a validation after each epoch, and "
             f"optim.check_val_every_n_epoch (={every}) leaves some out: make it 1."
         )
-    return [_made(f"trainer.callbacks[{i}]", dict(settings)) for i, settings in enumerate(asked)]
+    return [_made(f"trainer.callbacks[{i}]", dict(settings)) for i, settings in enumerate(targets)]
 
 
 def _made(path: str, settings: dict[str, Any]) -> Callback:

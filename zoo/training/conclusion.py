@@ -71,9 +71,9 @@ def _adaptation(run: Run) -> dict[str, Any]:
 def _slices(run: Run) -> list[dict[str, Any]]:
     """One entry for each slice of valid and test; without scores where the cell has diverged."""
     scores = {"valid": run.position.valid_scores, "test": run.scores()}
-    seen = None if run.model.sees_all(_seq_len(run)) else coverage(run.task, "test", run.model.visible)
+    in_view = None if run.model.sees_all(_seq_len(run)) else coverage(run.task, "test", run.model.visible)
     return [
-        {"split": split, "slice": segment.slice, "coverage": (seen or {}).get(segment.name, 1.0)}
+        {"split": split, "slice": segment.slice, "coverage": (in_view or {}).get(segment.name, 1.0)}
         | {"chance": run.task.chance(segment)}
         | (UNSCORED if run.diverged else asdict(scores[split][segment.name]))
         for split in ("valid", "test")

@@ -29,7 +29,7 @@ class Unrecordable(Exception):
 
 
 class Recorder(Protocol):
-    """How a device records.  Both get a step without arguments."""
+    """Record and replay steps on a device.  Both methods take a step without arguments."""
 
     def warm_up(self, step: Callable[[], Tensor]) -> None:
         """Run it WARM_UPS times.  Unrecordable: it does what no recording can hold."""
@@ -41,10 +41,10 @@ class Recorder(Protocol):
 
 
 class Graphs:
-    """step: changes nothing but what `kept` holds.  Called with a batch's tensors, as `step` would be."""
+    """step: changes nothing but what `changing` holds.  Called with a batch's tensors, as `step` would be."""
 
-    def __init__(self, step: Step, kept: "Kept", recorder: Recorder) -> None:
-        self._step, self._kept, self._recorder = step, kept, recorder
+    def __init__(self, step: Step, changing: "Restorable", recorder: Recorder) -> None:
+        self._step, self._changing, self._recorder = step, changing, recorder
         self._recorded: dict[Any, tuple[list[Tensor], Callable[[], Tensor]]] = {}
 
     def __call__(self, *batch: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ class Graphs:
     def _record(self, batch: Sequence[Tensor]) -> tuple[list[Tensor], Callable[[], Tensor]]:
         buffers = [x.clone() for x in batch]
         step = partial(_afresh, self._step, buffers)
-        with self._kept.undone(), _without_draws():
+        with self._changing.undone(), _without_draws():
             self._recorder.warm_up(step)
         return buffers, self._recorder.record(step)
 
@@ -81,10 +81,10 @@ class Recorded:
     wanted; "".
     """
 
-    def __init__(self, step: Step, kept: "Kept", device: str, asked: str) -> None:
-        self._step, self._asked, self.why = step, asked, ""
-        wanted = asked != "eager" and device in RECORDERS
-        self._graphs = Graphs(step, kept, RECORDERS[device]()) if wanted else None
+    def __init__(self, step: Step, changing: "Restorable", device: str, form: str) -> None:
+        self._step, self._asked, self.why = step, form, ""
+        wanted = form != "eager" and device in RECORDERS
+        self._graphs = Graphs(step, changing, RECORDERS[device]()) if wanted else None
 
     @property
     def recorded(self) -> bool:
@@ -104,7 +104,7 @@ class Recorded:
         return self._step(*batch)
 
 
-class Kept:
+class Restorable:
     """All that a step may change.
 
     model: its parameters and buffers.  others: tensors beside them, as far as they exist already; what a
@@ -116,7 +116,7 @@ class Kept:
 
     @contextmanager
     def undone(self):
-        """What happens inside has not happened.  Unrecordable: the model counts outside of tensors."""
+        """Undo everything that happens inside.  Unrecordable: the model counts outside of tensors."""
         before = [(x, x.detach().clone()) for x in self._tensors()]
         counts = _counts(self.model)
         try:
@@ -143,7 +143,7 @@ class Kept:
 
 
 def _counts(model: nn.Module) -> dict[str, Any]:
-    """What modules keep beside tensors, by the module's name."""
+    """Return the extra state of modules beside tensors, by the module's name."""
     return {
         name: module.get_extra_state()
         for name, module in model.named_modules()
@@ -204,7 +204,7 @@ class CudaGraphs:
             with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
                 result = step()
         except RuntimeError as error:
-            raise Unrecordable(said(error)) from error
+            raise Unrecordable(message_of(error)) from error
         finally:
             torch.cuda.set_stream(usual)  # torch does not where the end of the capture fails
 
@@ -224,12 +224,12 @@ def _refusing_to_wait():
         try:
             yield
         except RuntimeError as error:
-            raise Unrecordable(said(error)) from error
+            raise Unrecordable(message_of(error)) from error
         finally:
             torch.cuda.set_sync_debug_mode(mode)
 
 
-def said(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """The error's first line, and where outside of torch it came up."""
     torchs = str(Path(torch.__file__).parent)
     ours = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(torchs)]

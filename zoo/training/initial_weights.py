@@ -84,28 +84,30 @@ def _record(cell: Cell) -> dict[str, Any]:
     return record
 
 
-def _fresh(found: Mapping[str, Tensor], model: nn.Module, cell: Cell) -> list[str]:
+def _fresh(loaded: Mapping[str, Tensor], model: nn.Module, cell: Cell) -> list[str]:
     """The model's tensors that are not among those found.  ValueError, one line: these do not fit."""
-    own = _tensors(model)
+    tensors = _tensors(model)
     wrong = [
-        f"{name} is {weights.size_of(found[name])} there and {weights.size_of(own[name])} here"
-        for name in own
-        if name in found and found[name].shape != own[name].shape
+        f"{name} is {weights.size_of(loaded[name])} there and {weights.size_of(tensors[name])} here"
+        for name in tensors
+        if name in loaded and loaded[name].shape != tensors[name].shape
     ]
     wrong += [
-        f"{name} holds {found[name].dtype} there and {own[name].dtype} here"
-        for name in own
-        if name in found and found[name].is_floating_point() != own[name].is_floating_point()
+        f"{name} holds {loaded[name].dtype} there and {tensors[name].dtype} here"
+        for name in tensors
+        if name in loaded and loaded[name].is_floating_point() != tensors[name].is_floating_point()
     ]
     wrong += [
-        f"{visible(name)} {weights.size_of(found[name])} has no place in it"
-        for name in sorted(found)
-        if name not in own
+        f"{visible(name)} {weights.size_of(loaded[name])} has no place in it"
+        for name in sorted(loaded)
+        if name not in tensors
     ]
-    fresh = [name for name in own if name not in found]
-    parts = {part for name in found if (part := _mixer_of(name))}
+    fresh = [name for name in tensors if name not in loaded]
+    parts = {part for name in loaded if (part := _mixer_of(name))}
     wrong += [
-        f"{name} {weights.size_of(own[name])} is not there" for name in fresh if _mixer_of(name) not in parts
+        f"{name} {weights.size_of(tensors[name])} is not there"
+        for name in fresh
+        if _mixer_of(name) not in parts
     ]
     if wrong:
         raise ValueError(f"start ({cell.start}) does not fit {cell.mixer}: {_some(wrong)}.")

@@ -31,7 +31,7 @@ class AllEnded(Exception):
 
 
 class Step(Protocol):
-    """How steps are taken: on the model of one cell, or on those of a population as one."""
+    """Take steps of training on the model of one cell, or on those of a population as one."""
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
@@ -45,7 +45,7 @@ class Step(Protocol):
 
     @property
     def form(self) -> str:
-        """How the steps are taken, for the record; see zoo.training.step."""
+        """Name the form of the steps for the record: plain, compiled or recorded."""
         ...
 
     def __call__(self, batch: Batch, seeds: Sequence[int], rates: Sequence[float]) -> Tensor:
@@ -74,7 +74,7 @@ class Step(Protocol):
 
 
 class Learner(pl.LightningModule):
-    """What trains: takes steps, evaluates and saves, and keeps the books (`runs`) of it.
+    """Train: take steps, evaluate and save, and keep the books (`runs`) of it.
 
     It saves as often as the cell's trainer says, at every epoch's end, and on Ctrl-C and SIGTERM, which end
     the work at the next step of training, batch of an evaluation or end of an epoch.
@@ -96,7 +96,7 @@ class Learner(pl.LightningModule):
 
     @property
     def form(self) -> str | None:
-        """How steps are taken, for the record; None: none was."""
+        """Name the form of the steps for the record; None: none was taken."""
         return self.step.form if self._stepped else None
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
@@ -128,7 +128,7 @@ class Learner(pl.LightningModule):
         interrupts.check()
 
     def _due(self) -> bool:
-        if interrupts.told() or time.monotonic() - self._saved >= self.pace.checkpoint_seconds:
+        if interrupts.requested() or time.monotonic() - self._saved >= self.pace.checkpoint_seconds:
             return True
         first = self.runs.first
         return first.position.step % self.pace.checkpoint_every == 0 and not first.ends_epoch
@@ -210,7 +210,7 @@ class Learner(pl.LightningModule):
 
     def validation_step(self, item: Item, index: int) -> None:
         del index
-        if interrupts.told():
+        if interrupts.requested():
             self.save()
             interrupts.check()
         self._evaluate("valid", item)
@@ -234,7 +234,7 @@ class Learner(pl.LightningModule):
 
 
 class Batches:
-    """What Lightning iterates over: the function is asked for batches each time."""
+    """Iterate over batches for Lightning: the function makes them anew each time."""
 
     def __init__(self, batches: Callable[[], Iterable[Any]]) -> None:
         self.batches = batches

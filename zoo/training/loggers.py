@@ -27,9 +27,9 @@ def _made(cell: Cell, folder: Path) -> list[Logger]:
     if settings.get("_target_") is None:
         return []
     kind = str(settings["_target_"]).rpartition(".")[2]
-    own = {key: value for key, value in settings.items() if key not in OURS}
+    arguments = {key: value for key, value in settings.items() if key not in OURS}
     known: Mapping[str, Any] = IDENTITIES[kind](cell, settings, folder) if kind in IDENTITIES else {}
-    logger = make(own, Logger, save_dir=str(folder), **known)
+    logger = make(arguments, Logger, save_dir=str(folder), **known)
     logger.log_hyperparams(hyperparameters)
     return [logger]
 

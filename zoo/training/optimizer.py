@@ -79,14 +79,16 @@ def check_optimizer(config: OptimConfig, outline: nn.Module) -> None:
 
 def _mistakes(kind: type[Optimizer], config: OptimConfig) -> list[str]:
     takes = inspect.signature(kind).parameters
-    own = [name for name in takes if name not in GIVEN]
-    valid = [f"optim.{name}" for name in (*vars(config), *own) if name != "arguments"]
-    found = [unknown("key", f"optim.{key}", valid) for key in config.arguments if key not in own]
-    found = found or mistakes("optim", config.arguments, kind, GIVEN)
+    arguments = [name for name in takes if name not in GIVEN]
+    valid = [f"optim.{name}" for name in (*vars(config), *arguments) if name != "arguments"]
+    errors = [unknown("key", f"optim.{key}", valid) for key in config.arguments if key not in arguments]
+    errors = errors or mistakes("optim", config.arguments, kind, GIVEN)
     if config.weight_decay and "weight_decay" not in takes:
-        found.append(
+        errors.append(
             f"optim.weight_decay (={config.weight_decay}) is unknown to {config._target_}: make it 0."
         )
     if inspect.signature(kind.step).parameters["closure"].default is inspect.Parameter.empty:
-        found.append(f"optim._target_ (={config._target_}) needs a closure in each step, and zoo gives none.")
-    return found
+        errors.append(
+            f"optim._target_ (={config._target_}) needs a closure in each step, and zoo gives none."
+        )
+    return errors

@@ -71,7 +71,7 @@ class Run:
 
     @property
     def steps_left(self) -> bool:
-        """Whether it is to train on."""
+        """Return whether the run still has steps to take."""
         return self.position.step < self.total_steps and not self.position.early_stopped
 
     @property
@@ -81,7 +81,7 @@ class Run:
 
     @property
     def ends_epoch(self) -> bool:
-        """Whether its latest step was the last of an epoch."""
+        """Return whether the latest step was the last of an epoch."""
         return self.position.step % self.epoch_steps == 0
 
     def batches(self) -> Iterator[tuple[int, Batch]]:

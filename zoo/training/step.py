@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from zoo.training.cuda_graphs import Kept, Recorded
+from zoo.training.cuda_graphs import Recorded, Restorable
 
 Loss = Callable[..., Tensor]  # from a batch's tensors
 
@@ -28,22 +28,22 @@ class Stepper:
 
     def __init__(
         self,
-        asked: str,
+        form: str,
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
         loss: Loss,
         grad_clip: float | None,
     ) -> None:
-        self.asked, self.model, self.optimizer, self.grad_clip = asked, model, optimizer, grad_clip
-        self._loss = compiled(loss) if asked == "compile" else loss
+        self.asked, self.model, self.optimizer, self.grad_clip = form, model, optimizer, grad_clip
+        self._loss = compiled(loss) if form == "compile" else loss
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
         device = self._parameters[0].device.type
         able = "capturable" in optimizer.defaults
-        if asked == "graph" and not able:
+        if form == "graph" and not able:
             name = type(optimizer).__name__
             raise ValueError(f"trainer.step (=graph) cannot record {name}: use trainer.step=auto.")
-        kept = Kept(model, lambda: held(optimizer))
-        self._take = Recorded(self._step, kept, device, asked if able else "eager")
+        changing = Restorable(model, lambda: held(optimizer))
+        self._take = Recorded(self._step, changing, device, form if able else "eager")
         if able and (device != "cpu" or self._take.recorded):
             recordable(optimizer)
 

@@ -1,4 +1,4 @@
-"""Where a cell stands in its training: what its checkpoint holds beside weights and optimizer."""
+"""Hold a cell's position in its training, which its checkpoint saves beside weights and optimizer."""
 
 import math
 from dataclasses import asdict, dataclass, field

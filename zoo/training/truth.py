@@ -21,7 +21,7 @@ TOLERANCE = 1e-3  # of the largest output: an FFT rounds what comes before with 
 
 
 @torch.no_grad()
-def check_model(model: SequenceModel, shortest: int, longest: int, asked: str = "auto") -> None:
+def check_model(model: SequenceModel, shortest: int, longest: int, kernel_choice: str = "auto") -> None:
     """Run a copy of the model on a few tokens, and compare what it does with what it says.
 
     shortest, longest: sequences of the task.  asked: the cell's `kernels`.  The model, the generators and the
@@ -31,7 +31,7 @@ def check_model(model: SequenceModel, shortest: int, longest: int, asked: str = 
     """
     tried = copy.deepcopy(model).eval()
     with torch.random.fork_rng(devices=[]), kernels("auto"):
-        check_served(asked, lambda: tried(_tokens(tried, shortest, seed=0)))
+        check_served(kernel_choice, lambda: tried(_tokens(tried, shortest, seed=0)))
         for seq_len in _lengths(model, shortest, longest):
             _check_memory(tried, seq_len)
         _check_order(tried, min(shortest, SHORT))
@@ -47,12 +47,12 @@ def _lengths(model: SequenceModel, shortest: int, longest: int) -> list[int]:
 
 def _check_memory(model: SequenceModel, seq_len: int) -> None:
     _, state = model.extend(_tokens(model, seq_len, seed=0))
-    for i, (block, kept) in enumerate(zip(_blocks(model), state.layers, strict=True)):
-        said, found = block.state_size(seq_len).resident, held(kept)
-        if said != found and model.mixers[i].exact_decode:
+    for i, (block, layer_state) in enumerate(zip(_blocks(model), state.layers, strict=True)):
+        claimed, counted = block.state_size(seq_len).resident, held(layer_state)
+        if claimed != counted and model.mixers[i].exact_decode:
             raise ValueError(
-                f"{_name(block)} (layer {i}) holds {found} scalars after {seq_len} tokens, and its "
-                f"state_size says {said}: mend state_size({seq_len}).resident."
+                f"{_name(block)} (layer {i}) holds {counted} scalars after {seq_len} tokens, and its "
+                f"state_size says {claimed}: mend state_size({seq_len}).resident."
             )
 
 

@@ -70,8 +70,8 @@ class ForgettingCurve(Evaluation):
 
     def made_from(self, trained: Trained) -> dict[str, str]:
         seed = trained.task.seed
-        own = load(self.corpus, seed) if _named(self.corpus) else trained.task
-        return {**own.made_from, **self._made_from_others(seed)}
+        task = load(self.corpus, seed) if _named(self.corpus) else trained.task
+        return {**task.made_from, **self._made_from_others(seed)}
 
     def made_from_text(self) -> dict[str, str]:
         """The same of a Hugging Face model."""

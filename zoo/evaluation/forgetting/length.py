@@ -79,11 +79,11 @@ def memory_lengths(
 
 def in_words(table: pd.DataFrame) -> str:
     """One line: both lengths with their intervals."""
-    found = memory_lengths(table)
-    fine, coarse = (f"{one} ({one.low} to {one.high})" for one in (found.fine, found.coarse))
+    by_model = memory_lengths(table)
+    fine, coarse = (f"{one} ({one.low} to {one.high})" for one in (by_model.fine, by_model.coarse))
     lengths = (
-        f"fine {fine}, coarse {coarse} tokens; better by a paired test up to {found.coarse_tested}; "
-        f"dip {found.dip:.2f}"
+        f"fine {fine}, coarse {coarse} tokens; better by a paired test up to {by_model.coarse_tested}; "
+        f"dip {by_model.dip:.2f}"
     )
     sources = table["prefix"].dropna().loc[lambda names: names != ""].nunique()
     return lengths + ("" if sources < 2 else _effect_in_words(table))
@@ -91,10 +91,10 @@ def in_words(table: pd.DataFrame) -> str:
 
 def _effect_in_words(table: pd.DataFrame) -> str:
     longest = int(np.max(table["length"].to_numpy()))
-    found = prefix_effect(table, longest)
+    effect = prefix_effect(table, longest)
     return (
-        f"; source of the other text at {longest} tokens: F {found.f:.2f} (p {found.f_p:.2f}), "
-        f"H {found.h:.2f} (p {found.h_p:.2f})"
+        f"; source of the other text at {longest} tokens: F {effect.f:.2f} (p {effect.f_p:.2f}), "
+        f"H {effect.h:.2f} (p {effect.h_p:.2f})"
     )
 
 

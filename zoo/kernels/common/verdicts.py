@@ -248,7 +248,7 @@ def _in_turn() -> Iterator[bool]:
 
 
 def _locked(file: int) -> bool:
-    while not interrupts.told():
+    while not interrupts.requested():
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -300,7 +300,7 @@ def _exit_code(words: list[str], log: Path, limit: int) -> int | None:
         until = time.monotonic() + limit + START_S
         try:
             while time.monotonic() < until:
-                if interrupts.told():
+                if interrupts.requested():
                     return None
                 with suppress(subprocess.TimeoutExpired):
                     return process.wait(LOOK_S)

@@ -1,4 +1,4 @@
-"""What SLURM's own commands say.  Never whether a cell is done: that is result.json's to say."""
+"""Ask SLURM's own commands.  They never decide whether a cell is done: its result.json does."""
 
 import os
 import re
@@ -40,7 +40,7 @@ class Job:
 
     @property
     def index(self) -> int:
-        """Which task of its array it is; 0 for a job that is no array."""
+        """Return the index in its array; 0 for a job that is no array."""
         return int(self.job_id.partition("_")[2] or 0)
 
     @property
@@ -78,10 +78,10 @@ def check_partition(name: str | None, timeout_min: int) -> None:
 
 def _minutes(limit: str) -> float:
     """sinfo's 3-12:00:00, 30:00 or infinite."""
-    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", limit)
-    if found is None:
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", limit)
+    if match is None:
         return float("inf")
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return 1440 * days + 60 * hours + minutes + seconds / 60
 
 
@@ -95,9 +95,9 @@ def check_accepted(flags: Mapping[str, Any]) -> None:
 
 
 def max_array_size() -> int:
-    """How many elements an array may have: indices stay below MaxArraySize."""
-    found = re.search(r"^MaxArraySize\s*=\s*(\d+)", ask("scontrol", "show", "config"), re.MULTILINE)
-    return max(1, int(found.group(1))) if found else 1000
+    """Return the most elements that an array may have: indices stay below MaxArraySize."""
+    match = re.search(r"^MaxArraySize\s*=\s*(\d+)", ask("scontrol", "show", "config"), re.MULTILINE)
+    return max(1, int(match.group(1))) if match else 1000
 
 
 def jobs(names: Iterable[str] = ()) -> list[Job]:
@@ -108,7 +108,7 @@ def jobs(names: Iterable[str] = ()) -> list[Job]:
 
 
 def state(job_id: str) -> str:
-    """Of one job, or of one element of an array (12_3), asked from inside it."""
+    """Return the state of one job, or of one element of an array (12_3), from inside it."""
     try:
         return ask("squeue", "-h", "-j", job_id, "-t", "all", "-o", "%T").strip() or GONE
     except NoAnswer:
@@ -116,7 +116,7 @@ def state(job_id: str) -> str:
 
 
 def ask(*words: str) -> str:
-    """What a command prints.  NoAnswer: its error, in one line."""
+    """Run a command of SLURM and return what it prints.  NoAnswer: its error, in one line."""
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     except subprocess.TimeoutExpired:
@@ -129,8 +129,8 @@ def ask(*words: str) -> str:
 
 
 def complaint(text: str) -> str:
-    """What SLURM said was wrong, in one line, without the name of the command that said it."""
-    said = r"(?:\w+: )?(?:error: |fatal: )?"
+    """Return SLURM's error in one line, without the name of its command."""
+    prefix = r"(?:\w+: )?(?:error: |fatal: )?"
     lines = [line.strip() for line in text.splitlines()]
     wrong = [line for line in lines if re.match(r"\w+: |allocation failure", line)]
-    return "; ".join(re.sub(f"^{said}", "", line) for line in wrong)
+    return "; ".join(re.sub(f"^{prefix}", "", line) for line in wrong)

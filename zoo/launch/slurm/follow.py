@@ -38,7 +38,7 @@ class Part:
         self.tail = Tail(self.ledger.events(self.number))
 
     def death(self) -> str:
-        """For the error.txt of a cell that its job left without a word."""
+        """Write the error.txt text of a cell whose job ended without a result."""
         log = self.ledger.folder / f"{self.job_id}_0_log.err"
         end = log.read_text(errors="replace")[-2000:] if self.job_id and log.exists() else ""
         name = f"SLURM job {self.job_id}" if self.job_id else "its SLURM job"
@@ -46,7 +46,7 @@ class Part:
 
 
 def follow(parts: Sequence[Part], display: SweepDisplay, poll_s: float) -> list[Failure]:
-    """Until every cell of every part is through; the failures.  Ctrl-C leaves the jobs alone."""
+    """Wait until every cell of every part has ended; return the failures.  Ctrl-C leaves the jobs alone."""
     watch = Watch(parts, display)
     try:
         while watch.open:
@@ -70,15 +70,15 @@ class Watch:
         self.silent = False
 
     def ask(self) -> None:
-        """What the queue says.  While the controller is away, nothing is concluded."""
+        """Read the queue.  While the controller is away, nothing is concluded."""
         try:
             jobs = cluster.jobs(self.names)
         except cluster.NoAnswer as error:
             self.display.note(f"{error}; waiting")
             return
-        found = {share_of(job): job for job in jobs}
+        by_share = {share_of(job): job for job in jobs}
         for part in self.open:
-            job = found.get((part.ledger.submission_id, part.number))
+            job = by_share.get((part.ledger.submission_id, part.number))
             part.state = job.state if job else cluster.GONE
             part.job_id = job.job_id if job else part.job_id
             part.ended_at = None if job and job.live else part.ended_at or time.monotonic()
@@ -86,16 +86,16 @@ class Watch:
         self.display.note(_pending([job for job in jobs if job.state == "PENDING"]))
 
     def look(self) -> None:
-        """What the jobs say, and what lies in the folders of the cells."""
+        """Read what the jobs reported, and what lies in the folders of the cells."""
         for part in self.open:
             if part.state == "PENDING":
                 continue
             for event in part.tail.new():
-                self._hear(part, event)
+                self._handle(part, event)
             self._settle(part)
         self.open = [part for part in self.open if part.cells]
 
-    def _hear(self, part: Part, event: dict[str, Any]) -> None:
+    def _handle(self, part: Part, event: dict[str, Any]) -> None:
         if event["event"] == "began":
             part.job_id = event["job_id"]
             for cell in part.cells.values():
@@ -146,6 +146,6 @@ class Watch:
 
 
 def _pending(jobs: Sequence[cluster.Job]) -> str:
-    """How many jobs wait, and for what."""
+    """Return how many jobs wait, and for what."""
     reasons = sorted({job.reason for job in jobs} - {"None", "Resources", "Priority", "JobArrayTaskLimit"})
     return (f"{len(jobs)} jobs pending " + " ".join(f"({r})" for r in reasons)).strip() if jobs else ""

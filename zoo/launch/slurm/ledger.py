@@ -44,7 +44,7 @@ class Ledger:
 
     @classmethod
     def read(cls, home: Path, submission_id: str) -> Self | None:
-        """That of an earlier submission; None: it is another results folder's."""
+        """Read the ledger of an earlier submission; None: it is another results folder's."""
         folder = home.absolute() / HOME / submission_id
         try:
             return cls(folder, json.loads((folder / "submission.json").read_text())["shares"])
@@ -77,7 +77,7 @@ class Tail:
         self.path, self.offset = path, 0
 
     def new(self) -> Iterator[dict[str, Any]]:
-        """What was written since the last call, whole lines alone."""
+        """Yield the events written since the last call, whole lines alone."""
         try:
             with self.path.open("rb") as file:
                 file.seek(self.offset)

@@ -1,4 +1,4 @@
-"""What one asks of the cluster: conf/hydra/launcher/slurm.yaml, checked, and as sbatch wants it."""
+"""Check the launcher's settings (conf/hydra/launcher/slurm.yaml) and write them as sbatch wants them."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -52,38 +52,38 @@ class SlurmSettings:
         least = dict.fromkeys(("timeout_min", "cells_per_job", "n_workers", "signal_delay_s"), 1)
         least |= dict.fromkeys(("cpus_per_task", "n_parallel", "max_array_size"), 1) | {"max_num_timeout": 0}
         values = {name: getattr(self, name) for name in least}
-        found = [
+        errors = [
             f"hydra.launcher.{name} (={values[name]}) must be at least {low}."
             for name, low in least.items()
             if values[name] is not None and values[name] < low
         ]
-        found += [
+        errors += [
             f"hydra.launcher.{name} (={getattr(self, name)}) must be positive."
             for name in ("mem_gb", "poll_s")
             if getattr(self, name) is not None and getattr(self, name) <= 0
         ]
-        return found
+        return errors
 
     def _contradictions(self) -> list[str]:
-        found = []
+        errors = []
         if not self.use_srun:
-            found.append(
+            errors.append(
                 "hydra.launcher.use_srun (=False) would lose work: SLURM signals only what srun started, so "
                 "a job at its time limit would neither save nor requeue; leave it true."
             )
         if self.signal_delay_s >= 60 * self.timeout_min:
-            found.append(
+            errors.append(
                 f"hydra.launcher.signal_delay_s (={self.signal_delay_s}) must be shorter than the time limit "
                 f"(timeout_min={self.timeout_min})."
             )
         if self.n_workers > self.cells_per_job:
-            found.append(
+            errors.append(
                 f"hydra.launcher.n_workers (={self.n_workers}) must be at most cells_per_job "
                 f"(={self.cells_per_job}): a job has no more cells to run at once."
             )
         for key in self.additional_parameters or {}:
-            found += _not_additional(key)
-        return found
+            errors += _not_additional(key)
+        return errors
 
     def check_cells(self, cells: Sequence[Cell]) -> None:
         """ValueError where the cells cannot run in such a job."""
@@ -93,8 +93,8 @@ class SlurmSettings:
                 f"hydra.launcher.cpus_per_task (={self.cpus_per_task}) must be at least n_workers times "
                 f"trainer.threads (={needed})."
             )
-        asked = " ".join([*(self.additional_parameters or {}), str(self.gres)])
-        if any(cell.trainer.accelerator == "gpu" for cell in cells) and "gpu" not in asked:
+        resources = " ".join([*(self.additional_parameters or {}), str(self.gres)])
+        if any(cell.trainer.accelerator == "gpu" for cell in cells) and "gpu" not in resources:
             raise ValueError(
                 f"trainer.accelerator (=gpu) needs a GPU in each job, and hydra.launcher.gres (={self.gres}) "
                 "asks for none: add hydra.launcher.gres=gpu:1."
@@ -103,7 +103,7 @@ class SlurmSettings:
     def flags(self, cells: Sequence[Cell]) -> dict[str, Any]:
         """sbatch's parameters, but for the array, its name and its logs."""
         threads = max((cell.trainer.threads for cell in cells), default=1)
-        asked = {
+        parameters = {
             **{key: getattr(self, key) for key in ("partition", "account", "qos", "gres")},
             "time": self.timeout_min,
             "mem": None if self.mem_gb is None else f"{round(1024 * self.mem_gb)}M",
@@ -112,7 +112,7 @@ class SlurmSettings:
             "nodes": 1,
             "requeue": True,  # after a preemption or the loss of a node, wherever the site leaves it to us
         }
-        return {key: value for key, value in asked.items() if value is not None} | (
+        return {key: value for key, value in parameters.items() if value is not None} | (
             self.additional_parameters or {}
         )
 

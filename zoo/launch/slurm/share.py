@@ -1,4 +1,4 @@
-"""What one SLURM job does: its share of a sweep's cells, each in a process of its own."""
+"""Run one SLURM job: its share of a sweep's cells, each in a process of its own."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from zoo.results.environment import machine
 from zoo.results.outcome import Progress, reason
 
 GRACE_S = 25  # SLURM's own patience between SIGTERM and SIGKILL, KillWait, is 30 s by default
-TELL_EVERY_S = 5.0  # of a running cell's progress; the file may lie on a network
+PROGRESS_EVERY_S = 5.0  # of a running cell's progress; the file may lie on a network
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -106,10 +106,10 @@ class Share:
 
 
 class Diary:
-    """What the pool has to say: a line of JSON for whoever follows, and the job's own log."""
+    """Record the pool's events: a line of JSON for whoever follows, and the job's own log."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.told = path, dict[str, float]()
+        self.path, self.last_sent = path, dict[str, float]()
 
     def began(self, note: str) -> None:
         self._write({"event": "began", "job_id": JobEnvironment().job_id, "note": note})
@@ -121,8 +121,8 @@ class Diary:
 
     def progress(self, cell: Cell, at: Progress) -> None:
         now = time.monotonic()
-        if now - self.told.get(cell.run_id, -TELL_EVERY_S) >= TELL_EVERY_S:
-            self.told[cell.run_id] = now
+        if now - self.last_sent.get(cell.run_id, -PROGRESS_EVERY_S) >= PROGRESS_EVERY_S:
+            self.last_sent[cell.run_id] = now
             self._write({"event": "progress", "run_id": cell.run_id, "at": asdict(at)})
 
     def finished(self, cell: Cell, record: dict[str, Any]) -> None:

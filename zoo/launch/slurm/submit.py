@@ -1,4 +1,4 @@
-"""From a batch of cells to jobs in the queue: all checked before any is submitted, none submitted twice."""
+"""Submit a batch of cells as jobs: all are checked before any is submitted, none is submitted twice."""
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ from zoo.results.outcome import Failure
 
 @dataclass(frozen=True)
 class Submission:
-    """What came of it.  refused: the cells of arrays that sbatch did not take, after it had taken others."""
+    """Hold what was submitted.  refused: cells of arrays that sbatch refused after it had taken others."""
 
     ledger: Ledger
     job_ids: list[str]
@@ -53,11 +53,11 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], settings: Slur
     missing = [cell for cell in todo if cell.run_id not in waiting]
     how = f"{len(waiting)} of them queued already" if waiting else "on SLURM"
     with SweepDisplay(total=len(cells), done=len(cells) - len(todo), how=how, todo=todo) as display:
-        display.tell(made_otherwise(cells))
+        display.announce(made_otherwise(cells))
         refused: list[Failure] = []
         for wave in waves(missing):
             made = submit(wave, settings, _jobs_before(wave, parts))
-            say(display, made, settings, manifest.write(cells))
+            announce(display, made, settings, manifest.write(cells))
             parts, refused = parts + made.parts, refused + made.refused
         failures = follow(parts, display, settings.poll_s) if settings.wait else []
     if settings.wait:
@@ -185,7 +185,7 @@ def _stopped(
     return Submission(ledger, job_ids, parts, [Failure(cell, f"not submitted: {why}") for cell in cells])
 
 
-def say(display: SweepDisplay, made: Submission, settings: SlurmSettings, sweep_ids: list[str]) -> None:
+def announce(display: SweepDisplay, made: Submission, settings: SlurmSettings, sweep_ids: list[str]) -> None:
     revision, clean = git()
     dirty = "" if clean in (True, None) else ", with uncommitted changes: the records say so"
     which = " ".join(made.job_ids)

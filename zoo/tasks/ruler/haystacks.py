@@ -61,9 +61,9 @@ def hidden(
     counts = torch.tensor(lengths, device=device)
     before = torch.cat([counts.new_zeros(1), counts.cumsum(0)])  # tokens of the needles before each
     places = draws.below(For.PLACES, len(lengths), space + 1).sort().values
-    found = hay.new_empty(rows, space + needles.shape[1])
+    tokens = hay.new_empty(rows, space + needles.shape[1])
     needle = torch.repeat_interleave(counts)
-    found.scatter_(1, places[:, needle] + draws.range(needles.shape[1]), needles)
+    tokens.scatter_(1, places[:, needle] + draws.range(needles.shape[1]), needles)
     at = draws.range(space).expand(rows, -1).contiguous()
-    found.scatter_(1, at + before[torch.searchsorted(places, at, right=True)], hay)
-    return found, places + before[:-1]
+    tokens.scatter_(1, at + before[torch.searchsorted(places, at, right=True)], hay)
+    return tokens, places + before[:-1]

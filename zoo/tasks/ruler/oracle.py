@@ -33,12 +33,12 @@ def _search(context: Tokens, query: Tokens) -> list[Tokens]:
 
 def _held(context: Tokens, value: Tokens) -> list[Tokens]:
     """The variables that hold it: by name, or because they are set to one that does."""
-    found: list[Tokens] = []
+    answers: list[Tokens] = []
     for sentence in _sentences(context, VAR):
         name, source = _split(sentence, EQ)
-        if source == value or source[1:] in found:
-            found.append(name)
-    return found
+        if source == value or source[1:] in answers:
+            answers.append(name)
+    return answers
 
 
 def _counted(context: Tokens) -> list[Tokens]:
@@ -52,11 +52,11 @@ def _counted(context: Tokens) -> list[Tokens]:
 
 def _sentences(context: Tokens, sign: int) -> list[Tokens]:
     """List what stands from each `sign` to the next SEP, without either."""
-    found, rest = [], context
+    values, rest = [], context
     while sign in rest:
         sentence, rest = _split(rest[rest.index(sign) + 1 :], SEP)
-        found.append(sentence)
-    return found
+        values.append(sentence)
+    return values
 
 
 def _split(tokens: Tokens, sign: int) -> tuple[Tokens, Tokens]:

@@ -138,10 +138,10 @@ class Needles(Question):
         hay = phrase(draws, space) if self.hay == "phrase" else essay.text(draws, space)
         context, starts = hidden(hay, needles.flatten(1), [self.needle] * needles.shape[1], draws)
         chosen = draws.order(For.ASKED, count)[:, : self.queries, None]
-        asked = (self.values * chosen + draws.range(self.values)).flatten(1)
+        queried = (self.values * chosen + draws.range(self.values)).flatten(1)
         query = listed(torch.take_along_dim(keys, chosen, 1), SEP)[:, :-1]
-        parts = torch.take_along_dim(values, asked[..., None], 1)
-        return Drawn(context, query, parts, starts.gather(1, asked))
+        parts = torch.take_along_dim(values, queried[..., None], 1)
+        return Drawn(context, query, parts, starts.gather(1, queried))
 
     def _drawn_values(self, draws: Draws, count: int) -> Int[Tensor, "B count w"]:
         if self.uuid_values:

@@ -42,8 +42,8 @@ class PopulationAdamW(torch.optim.Optimizer):
         sizes = torch.tensor(stack.sizes)
         self._owner = torch.arange(len(sizes)).repeat_interleave(sizes).to(self.rate.device)
         self._masks: dict[tuple[bool, ...], tuple[Tensor, slice | Tensor]] = {}
-        own = dict(stack.template.named_parameters())
-        decayed = [self.config.decay_all or is_decayed(own[name]) for name in stack.trained]
+        parameters = dict(stack.template.named_parameters())
+        decayed = [self.config.decay_all or is_decayed(parameters[name]) for name in stack.trained]
         decay = new([config.weight_decay for config in configs])[:, None]
         self._decay = decay * new(decayed)[self._owner]  # [P N]
 
@@ -110,12 +110,12 @@ class PopulationAdamW(torch.optim.Optimizer):
     def state_of(self, member: int, rate: float) -> dict[str, Any]:
         """The state_dict() that the member's optimizer would have alone after a step at `rate`; copied."""
         optimizer = make_optimizer(self.stack.models[member], self.configs[member], rate)
-        own = dict(self.stack.models[member].named_parameters())
+        parameters = dict(self.stack.models[member].named_parameters())
         rows = (self.stack.row(flat, member) for flat in (self.exp_avg, self.exp_avg_sq))
         for name, step, mean, square in zip(self.stack.trained, self.steps.cpu(), *rows, strict=True):
             if step > 0:
                 state = {"step": step.clone(), "exp_avg": mean.clone(), "exp_avg_sq": square.clone()}
-                optimizer.state[own[name]] = state
+                optimizer.state[parameters[name]] = state
         return optimizer.state_dict()
 
     def load(self, states: Sequence[dict[str, Any] | None]) -> None:
@@ -125,10 +125,10 @@ class PopulationAdamW(torch.optim.Optimizer):
                 continue
             optimizer = make_optimizer(model, config, 1.0)
             optimizer.load_state_dict(state)
-            own = dict(model.named_parameters())
+            parameters = dict(model.named_parameters())
             rows = (self.stack.row(flat, i) for flat in (self.exp_avg, self.exp_avg_sq))
             for k, (name, mean, square) in enumerate(zip(self.stack.trained, *rows, strict=True)):
-                held = optimizer.state.get(own[name])
+                held = optimizer.state.get(parameters[name])
                 if held:
                     self.steps[k] = held["step"]
                     mean.copy_(held["exp_avg"])

@@ -48,15 +48,15 @@ class Stack:
         self.models = list(models)
         self.template = models[0]
         self.trained = [name for name, p in self.template.named_parameters() if p.requires_grad]
-        own = [dict(model.named_parameters()) for model in models]
-        self.shapes = [own[0][name].shape for name in self.trained]
+        tensors = [dict(model.named_parameters()) for model in models]
+        self.shapes = [tensors[0][name].shape for name in self.trained]
         self.sizes = [-(-shape.numel() // ALIGN) * ALIGN for shape in self.shapes]
-        like = own[0][self.trained[0]]
-        if any(own[0][name].dtype != like.dtype for name in self.trained):
+        like = tensors[0][self.trained[0]]
+        if any(tensors[0][name].dtype != like.dtype for name in self.trained):
             raise Unstackable("its parameters are not all of one dtype")
         self.weights = like.new_zeros(len(models), sum(self.sizes))
         self.gradient = torch.zeros_like(self.weights)
-        for i, parameters in enumerate(own):
+        for i, parameters in enumerate(tensors):
             for name, view in zip(self.trained, self.row(self.weights, i), strict=True):
                 view.copy_(parameters[name].detach())
                 parameters[name].data = view

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from zoo.model import SequenceModel
 from zoo.tasks.base import Batch
-from zoo.training.cuda_graphs import Kept, Recorded
+from zoo.training.cuda_graphs import Recorded, Restorable
 from zoo.training.loss import answer_states, answers_loss
 from zoo.training.population.optimizer import PopulationAdamW
 from zoo.training.population.stack import Stack
@@ -26,11 +26,11 @@ class PopulationStep:
     ValueError, at a step: it cannot be taken as asked.
     """
 
-    def __init__(self, stack: Stack, optimizer: PopulationAdamW, asked: str = "auto") -> None:
-        self.stack, self.optimizer, self.asked = stack, optimizer, asked
-        kept = Kept(stack.template, self._held)
-        how = "eager" if asked == "compile" else asked
-        self._take = Recorded(self._step, kept, stack.weights.device.type, how)
+    def __init__(self, stack: Stack, optimizer: PopulationAdamW, form: str = "auto") -> None:
+        self.stack, self.optimizer, self.asked = stack, optimizer, form
+        changing = Restorable(stack.template, self._held)
+        how = "eager" if form == "compile" else form
+        self._take = Recorded(self._step, changing, stack.weights.device.type, how)
 
     @property
     def form(self) -> str:

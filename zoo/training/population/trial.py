@@ -76,9 +76,9 @@ def _disagreement(members: Sequence[Run], dtype: torch.dtype) -> str:
             alone.backward()
             if not _close(losses[i], alone):
                 return f"stacked its loss is {losses[i].item():.6g}, alone {alone.item():.6g}"
-            own = dict(model.named_parameters())
+            parameters = dict(model.named_parameters())
             for name, leaf in zip(stack.trained, stack.leaves, strict=True):
-                if not _close_gradients(None if leaf.grad is None else leaf.grad[i], own[name].grad):
+                if not _close_gradients(None if leaf.grad is None else leaf.grad[i], parameters[name].grad):
                     return f"the gradient of {name} is another when stacked"
     return ""
 
