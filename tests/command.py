@@ -16,7 +16,7 @@ SMALL = ("experiment=smoke", "d_model=16", "task.vocab_size=128")
 OURS = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "COLUMNS": "160"}
 ENVIRONMENT = os.environ | OURS
 # the files of a record
-DONE = {"config.yaml", "env.json", "metrics.csv", "result.json", "last.ckpt"}
+DONE = {"config.yaml", "env.json", "metrics.csv", "result.json"}
 DONE |= {"weights.safetensors"} if find_spec("safetensors") else set()
 
 

@@ -19,6 +19,7 @@ BAD = [
     ([WINDOW, "mixer.topk=2"], "unknown key mixer.topk; there are mixer.bias, "),
     (["mixer=basde"], "unknown mixer basde; did you mean based?"),
     (["mixr=based"], "unknown key mixr; did you mean mixer?"),
+    ([WINDOW, "learning_rate=0.1"], "unknown key learning_rate; there are adaptation, "),
     ([WINDOW, "model.layers=[base_cnv, mixer]"], "unknown layer base_cnv; did you mean base_conv?"),
     ([WINDOW, "d_model=abc"], "d_model (='abc') must be an integer."),
     ([WINDOW, "d_model=1.5"], "d_model (=1.5) must be an integer."),

@@ -13,7 +13,7 @@ GRIDS = "hydra.sweeper.grids="
 WINDOW = "mixer=sliding_window"
 
 BAD = [
-    (["sweep=nope"], "unknown sweep nope; did you mean "),
+    (["sweep=nope"], "unknown sweep nope. (there are: based_fig2, "),
     (["sweep=based_fg2"], "unknown sweep based_fg2; did you mean based_fig2?"),
     (["sweep=based_fig2,state_scaling"], "sweep=based_fig2,state_scaling names several sweeps: give one a"),
     ([WINDOW, "seed=range(0)"], "seed=range(0) has no values: give one, or leave the key out."),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
-ALIKE = 0.5  # less, and a guess would mislead
+ALIKE = 0.5  # no more, and a guess would mislead
 
 
 def at_least(name: str, value: float, minimum: float) -> None:
@@ -37,19 +37,27 @@ def multiple(name: str, value: int, of_name: str, of: int) -> None:
 
 
 def unknown(what: str, name: str, valid: Iterable[str]) -> str:
-    """One line: "unknown key windw; did you mean window?"; where none is like it, what there is."""
+    """Return "unknown key windw; did you mean window?", or, where no valid name is like it, its siblings."""
     known = list(valid)
     message, best = f"unknown {what} {name or repr(name)}", nearest(name, known) if name else None
-    group, _, last = name.rpartition(".")
-    there = [each for each in known if group and each.rpartition(".")[0] == group]
-    if there and best in (group, *there) and _ratio(last, best.rpartition(".")[2]) < ALIKE:
-        return f"{message}; there are {', '.join(there)}."
-    return message + (f"; did you mean {best}?" if best else ".")
+    if best and _alike(name, best):
+        return f"{message}; did you mean {best}?"
+    group = name.rpartition(".")[0]
+    siblings = [each for each in known if each.rpartition(".")[0] == group] if group or what == "key" else []
+    return f"{message}; there are {', '.join(siblings)}." if siblings else f"{message}."
 
 
 def nearest(name: str, valid: Iterable[str]) -> str | None:
-    """The valid dotted name most like `name`, as a whole or by its last part alone (`windw`)."""
+    """Return the valid dotted name most like `name`, as a whole or by its last part alone (`windw`)."""
     return max(valid, key=lambda candidate: _likeness(name, candidate), default=None)
+
+
+def _alike(name: str, best: str) -> bool:
+    """Return whether a person may have meant `best`; what both share before the last dot does not count."""
+    group, _, last = name.rpartition(".")
+    if group and best in (group, f"{group}.{best.rpartition('.')[2]}"):
+        return _ratio(last, best.rpartition(".")[2]) > ALIKE
+    return _likeness(name, best)[0] > ALIKE
 
 
 def _likeness(name: str, candidate: str) -> tuple[float, float]:

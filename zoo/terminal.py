@@ -2,8 +2,10 @@
 
 import errno
 import os
+import shutil
 import signal
 import sys
+import textwrap
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn, TypeVar
@@ -111,8 +113,16 @@ OK, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 def say(text: str, code: int) -> int:
     """Print to stderr, and hand the exit code back."""
-    print(text, file=sys.stderr)
+    print("\n".join(map(_broken_between_words, text.splitlines())), file=sys.stderr)
     return code
+
+
+def _broken_between_words(line: str) -> str:
+    """Break a long list between its words on a terminal; shorter lines stay whole, to be copied from."""
+    width = shutil.get_terminal_size().columns
+    if not sys.stderr.isatty() or len(line) <= 3 * width:
+        return line
+    return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
 
 
 def open_streams() -> None:

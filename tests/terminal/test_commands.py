@@ -247,3 +247,12 @@ def test_every_command_ends_so():
             assert last.strip() in ("command(main)", "terminal.command(main)"), path
             found += 1
     assert found > 10
+
+
+def test_a_long_list_is_broken_between_words_on_a_terminal():
+    with here(60) as screen:
+        assert as_written(run.main)(["mixer=swa"]) == 2
+    lines = screen.text.strip().split("\n")
+    assert len(lines) > 10 and max(map(len, lines)) <= 60
+    names = " ".join(lines).partition("(there are: ")[2].rstrip(")").split(", ")
+    assert names == sorted(path.stem for path in Path("conf/mixer").glob("*.yaml"))

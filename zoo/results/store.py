@@ -186,11 +186,15 @@ def drop_halves(folder: Path) -> None:
 
 
 def finish(folder: Path, record: dict[str, Any]) -> None:
-    """Write result.json, last of all; an error that another driver has put there meanwhile is none."""
+    """Write result.json, last of all; then what only a cell that goes on needs is gone.
+
+    An error that another driver has put there meanwhile is none.
+    """
     began = _began(folder)
     times = ({"began": began} if began else {}) | {"ended": _now()}
     write(folder / "result.json", json.dumps({"schema": SCHEMA} | times | record, indent=1) + "\n")
-    (folder / "error.txt").unlink(missing_ok=True)
+    for name in ("error.txt", "last.ckpt"):
+        (folder / name).unlink(missing_ok=True)
 
 
 def fail(folder: Path, text: str) -> None:
