@@ -11,12 +11,13 @@ from tests.disturbed import Sweep, litter
 from zoo.results import store
 
 CELLS = 6
+BALLAST = 140 << 10  # leaves room for two cells and a bit
 WINDOW = "mixer=sliding_window"
 
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
-    """A disk with room for two cells and a bit."""
+    """A disk of 400 kB: a cell keeps about 40, and needs as much again while it trains."""
     place = tmp_path / "small"
     place.mkdir()
     done = subprocess.run(
@@ -49,6 +50,7 @@ def test_a_sweep_meets_the_end_of_its_disk(tmp_path: Path, small: Path):
     (tmp_path / "large").mkdir()
     undisturbed, sweep = Sweep(tmp_path / "large", CELLS), Sweep(small, CELLS)
     assert undisturbed.run() == (0, "")
+    (small / "ballast").write_bytes(bytes(BALLAST))
     check_end(*sweep.run(), small)
     sweep.look()
     assert 0 < len(sweep.finished) < CELLS

@@ -201,6 +201,6 @@ def test_a_record_says_when_its_cell_began_and_ended(tmp_path: Path, monkeypatch
     store.finish(tmp_path, {})
     written = json.loads((tmp_path / "result.json").read_text())
     assert (written["began"], written["ended"]) == ("2026-11-24T00:00:00Z", "2026-11-24T00:00:01Z")
-    (tmp_path / "last.ckpt").unlink()
+    assert not (tmp_path / "last.ckpt").exists(), "a finished cell has no use for it"
     store.begin(tmp_path, "", {})
     assert json.loads((tmp_path / "env.json").read_text())["began"] == "2026-11-24T00:00:02Z"

@@ -28,7 +28,7 @@ from zoo.results.store import error, is_done
 from zoo.state import StateSize
 from zoo.training import truth
 from zoo.training.build import build
-from zoo.training.resume import check_run
+from zoo.training.truth import check_run
 
 ONE = (*SMALL, "max_examples=8", "optim.max_epochs=1", "optim.batch_size=8", "mixer=mine")
 CODE = """
@@ -153,7 +153,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
 
 def forget() -> None:
     """As a new process begins."""
-    for remembered in (source.digest, source._read, source._file, source._home, source._beside):
+    for remembered in (source.digest, source._read, source._file, source._home, source._is_neighbour):
         remembered.cache_clear()
 
 

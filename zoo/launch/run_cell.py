@@ -8,7 +8,7 @@ from zoo import interrupts
 from zoo.config.cell import Cell
 from zoo.config.yaml_text import as_yaml
 from zoo.results import lease, store
-from zoo.results.atomic import DiskFull, room
+from zoo.results.atomic import is_full, room
 from zoo.results.environment import machine
 from zoo.results.outcome import Progress, reason
 from zoo.results.record import Outcome, TaskSettings, Who
@@ -37,17 +37,16 @@ def run_cell(
     folder = cell.folder
     if store.is_done(folder):
         return store.read(folder)
-    with lease.held(folder):
+    with room(folder), lease.held(folder):
         if store.is_done(folder):
             return store.read(folder)
         environment = cell.words | {"source": source(cell.config)} | (here or machine())
         store.begin(folder, as_yaml(cell.config), environment)
         try:
-            with room(folder):
-                outcome = train(cell, folder, report)
-        except DiskFull:
-            raise
+            outcome = train(cell, folder, report)
         except (Exception, SystemExit) as error:
+            if is_full(error):
+                raise
             interrupts.check()  # some library's answer to an interrupt is no failure
             store.fail(folder, traceback.format_exc())
             raise CellFailed(cell, reason(error)) from error

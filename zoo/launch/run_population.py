@@ -14,7 +14,7 @@ from zoo.config.yaml_text import as_yaml
 from zoo.launch.grouping import Apart, Group, Together
 from zoo.launch.run_cell import record
 from zoo.results import lease, store
-from zoo.results.atomic import DiskFull, room
+from zoo.results.atomic import is_full, room
 from zoo.results.environment import machine
 from zoo.results.outcome import Progress, reason
 from zoo.results.record import Outcome
@@ -32,18 +32,17 @@ def run_population(group: Group, send: Send, here: dict[str, Any] | None = None)
     None: every member has its record.  Apart: they cannot, or should not, train as one; no member is worse
     off than before, and what it did it need not do again.  KeyboardInterrupt and DiskFull: as for a cell.
     """
-    with ExitStack() as claims:
+    with room(group.cells[0].folder), ExitStack() as claims:
         free = [i for i, cell in enumerate(group.cells) if _claimed(claims, cell)]
         todo = [i for i in free if not store.is_done(group.cells[i].folder)]
         if len(todo) < len(group.cells):
             rest = tuple((i,) for i in range(len(group.cells)) if i not in free)
             return Apart(((*todo,), *rest) if todo else rest, group.why_alone, continued=bool(group.among))
         try:
-            with room(group.cells[0].folder):
-                return _train(group, send, here or machine())
-        except DiskFull:
-            raise
+            return _train(group, send, here or machine())
         except (Exception, SystemExit) as error:
+            if is_full(error):
+                raise
             interrupts.check()  # some library's answer to an interrupt is no failure
             return _one_by_one(group.cells, _why(error, len(group.cells)))
 
@@ -71,7 +70,8 @@ def _train(group: Group, send: Send, here: dict[str, Any]) -> Apart | None:
     from zoo.training.population.train import share_streams, train_population
     from zoo.training.population.trial import check_lifts
     from zoo.training.process import prepare
-    from zoo.training.resume import check_run, resume
+    from zoo.training.resume import resume
+    from zoo.training.truth import check_run
 
     began, rows = time.perf_counter(), _rows(group)
     live = [row for row, cell in enumerate(rows) if cell in group.cells]

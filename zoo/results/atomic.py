@@ -27,6 +27,12 @@ def replacing(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
         os.fsync(file.fileno())
 
 
+def write(path: Path, text: str) -> None:
+    """Put `text` at `path` in one move.  DiskFull: it does not fit."""
+    with replacing(path) as file:
+        file.write(text)
+
+
 @contextmanager
 def replaced_by(path: Path) -> Iterator[Path]:
     """A name beside `path`: what was written there is `path` at the end, and gone after an error."""
@@ -52,6 +58,11 @@ def room(path: Path) -> Iterator[None]:
             f"the disk is full: {path} could not be written ({what}); make room, and the same command goes "
             "on where this one stopped"
         ) from error
+
+
+def is_full(error: BaseException) -> bool:
+    """Return whether the disk was full."""
+    return isinstance(error, DiskFull) or _full_disk(error) is not None
 
 
 def _full_disk(error: BaseException | None) -> str | None:

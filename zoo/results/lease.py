@@ -23,7 +23,6 @@ from pathlib import Path
 from stat import S_ISREG
 
 from zoo.foreign import visible
-from zoo.results.atomic import room
 
 NAME = "claim.json"
 BEAT = 15.0  # seconds between two signs of life
@@ -108,9 +107,8 @@ def held(folder: Path) -> Iterator[None]:
 def _acquire(folder: Path, mine: Holder) -> None:
     part = folder / f".claim.{mine.token}.part"
     try:
-        with room(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(asdict(mine)))
+        folder.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps(asdict(mine)))
         now = part.stat().st_mtime
         for _ in range(TRIES):
             if _linked(part, folder / NAME):

@@ -25,7 +25,7 @@ from typing_extensions import TypedDict
 
 from zoo.config.cell import Cell
 from zoo.foreign import all_visible, visible
-from zoo.results import store
+from zoo.results import atomic
 from zoo.results.checked import mistake
 from zoo.results.environment import machine
 from zoo.results.home import shown, text
@@ -62,7 +62,7 @@ def write(cells: Iterable[Cell]) -> list[str]:
     for home, manifest in made:
         (home / HOME).mkdir(parents=True, exist_ok=True)
         text = json.dumps({"schema": SCHEMA} | asdict(manifest), indent=1) + "\n"
-        store.write(home / HOME / f"{manifest.sweep_id}.json", text)
+        atomic.write(home / HOME / f"{manifest.sweep_id}.json", text)
     return [manifest.sweep_id for _, manifest in made]
 
 

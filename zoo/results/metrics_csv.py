@@ -5,7 +5,7 @@ import io
 from dataclasses import asdict
 from pathlib import Path
 
-from zoo.results import store
+from zoo.results import atomic
 from zoo.results.outcome import Score
 
 HEADER = ("step", "split", "slice", "metric", "value")
@@ -39,4 +39,4 @@ def write_csv(path: Path, rows: list[Row]) -> None:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEADER)
     writer.writerows((*row[:-1], repr(row[-1])) for row in rows)
-    store.write(path, text.getvalue())
+    atomic.write(path, text.getvalue())

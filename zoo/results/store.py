@@ -28,7 +28,7 @@ import pandas as pd
 from zoo.checks import one_line
 from zoo.foreign import visible
 from zoo.results import lease
-from zoo.results.atomic import replacing, room
+from zoo.results.atomic import room, write
 from zoo.results.home import WEIGHTS, Home, cells, folders, shown, text
 from zoo.results.reading import Reading, is_done, parsed, read
 from zoo.results.record import SCHEMA, TIME, is_time
@@ -141,12 +141,6 @@ def check_writable(results: Path) -> None:
     for name in FOLDERS:
         if os.path.lexists(results / name) and not (results / name).is_dir():
             raise ValueError(f"{results / name} is a file, and a folder belongs there: move it away.")
-
-
-def write(path: Path, text: str) -> None:
-    """Put `text` at `path` in one move.  DiskFull: it does not fit."""
-    with replacing(path) as file:
-        file.write(text)
 
 
 def begin(folder: Path, config: str, environment: dict[str, Any]) -> None:

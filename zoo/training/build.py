@@ -11,7 +11,7 @@ from zoo.model import model_of
 from zoo.results.outcome import Progress
 from zoo.results.record import Outcome
 from zoo.tasks.base import SPLITS
-from zoo.tasks.batches import BatchStream, longest
+from zoo.tasks.batches import BatchStream, longest, shortest
 from zoo.training.runs import Run
 
 
@@ -32,7 +32,8 @@ def build(
     streams = {split: BatchStream(task, split, sizes[split], trainer.device) for split in SPLITS}
     model = model_of(cell, task)
     model.bf16_head = trainer.precision == "bf16-head"
-    return Run(cell, folder, task, model, streams, began, report or _ignore, finished or _ignore)
+    lengths = shortest(task, "train"), longest(task, *SPLITS)
+    return Run(cell, folder, task, model, streams, began, lengths, report or _ignore, finished or _ignore)
 
 
 def _ignore(report: object) -> None:

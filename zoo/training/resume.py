@@ -1,12 +1,9 @@
 """A cell that is built, put where its checkpoint stands, or given the weights that it starts from."""
 
 from zoo.adaptation.recipe import adapt
-from zoo.tasks.base import SPLITS
-from zoo.tasks.batches import longest, shortest
 from zoo.training import checkpoint, initial_weights
 from zoo.training.runs import CHECKPOINT, Run
 from zoo.training.train_state import Position
-from zoo.training.truth import check_model
 
 
 def resume(run: Run) -> Run:
@@ -29,10 +26,3 @@ def resume(run: Run) -> Run:
         fresh = ", ".join(run.position.fresh)
         run.report_progress(f"started from {cell.start}{f', fresh: {fresh}' if fresh else ''}")
     return run
-
-
-def check_run(run: Run) -> None:
-    """Check the model of a run that is about to take its first step."""
-    if run.position.step == 0:
-        least, most = shortest(run.task, "train"), longest(run.task, *SPLITS)
-        check_model(run.model, least, most, run.cell.kernels)

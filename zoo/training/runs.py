@@ -37,9 +37,10 @@ Item = tuple[int, list[Batch]]  # segment; a batch for each member, or one that 
 class Run:
     """One cell in training: its parts, and where it stands.
 
-    streams: of each split.  began: by `time.perf_counter`.  optimizer_state: of its checkpoint, where it has
-    one.  loss: of its latest step.  tallies: of its latest evaluation, by slice.  diverged: the step, counted
-    from 1, whose loss was not finite.
+    streams: of each split.  began: by `time.perf_counter`.  lengths: of the shortest row of training, and of
+    the longest of all splits.  optimizer_state: of its checkpoint, where it has one.  loss: of its latest
+    step.  tallies: of its latest evaluation, by slice.  diverged: the step, counted from 1, whose loss was
+    not finite.
     """
 
     cell: Cell
@@ -48,6 +49,7 @@ class Run:
     model: SequenceModel
     streams: dict[str, BatchStream]
     began: float
+    lengths: tuple[int, int]
     report: Callable[[Progress], None]
     finished: Callable[[Outcome], None]
     loggers: Sequence[Logger] = ()

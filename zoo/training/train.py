@@ -11,9 +11,10 @@ from zoo.training.callbacks import make_callbacks
 from zoo.training.learner import Learner, fit, test
 from zoo.training.loggers import loggers_of
 from zoo.training.process import prepare
-from zoo.training.resume import check_run, resume
+from zoo.training.resume import resume
 from zoo.training.runs import Runs
 from zoo.training.single_step import SingleStep
+from zoo.training.truth import check_run
 
 
 def train(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = None) -> Outcome:

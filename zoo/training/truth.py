@@ -14,18 +14,25 @@ from torch import Tensor
 from zoo.blocks.base import Block
 from zoo.kernels.choice import check_served, kernels
 from zoo.model import SequenceModel
+from zoo.training.runs import Run
 
 SHORT = 64  # tokens, at most, unless a boundary of the state lies beyond
 FAR = 130  # tokens; no boundary is looked for behind them
 TOLERANCE = 1e-3  # of the largest output: an FFT rounds what comes before with what comes after
 
 
+def check_run(run: Run) -> None:
+    """Check the model of a run that is about to take its first step."""
+    if run.position.step == 0:
+        check_model(run.model, *run.lengths, run.cell.kernels)
+
+
 @torch.no_grad()
 def check_model(model: SequenceModel, shortest: int, longest: int, kernel_choice: str = "auto") -> None:
     """Run a copy of the model on a few tokens, and compare what it does with what it says.
 
-    shortest, longest: sequences of the task.  asked: the cell's `kernels`.  The model, the generators and the
-    note of kernels stay as they are.  What is not causal, and all above it, may see what it likes.
+    shortest, longest: sequences of the task.  kernel_choice: the cell's `kernels`.  The model, the generators
+    and the note of kernels stay as they are.  What is not causal, and all above it, may see what it likes.
     ValueError, in one line: a layer keeps more or less than it says, or sees the future; or none of its ops
     has the implementation that is asked for.
     """

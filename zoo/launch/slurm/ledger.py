@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from zoo.config.cell import Cell
 from zoo.launch.slurm.cluster import Job
-from zoo.results import store
+from zoo.results import atomic
 
 HOME = ".slurm"  # in the results folder
 PREFIX = "zoo-"
@@ -39,7 +39,7 @@ class Ledger:
         folder = home.absolute() / HOME / f"{stamp}-{os.urandom(2).hex()}"
         (folder / "events").mkdir(parents=True)
         run_ids = [[cell.run_id for cell in share] for share in shares]
-        store.write(folder / "submission.json", json.dumps(about | {"shares": run_ids}, indent=1) + "\n")
+        atomic.write(folder / "submission.json", json.dumps(about | {"shares": run_ids}, indent=1) + "\n")
         return cls(folder, run_ids)
 
     @classmethod
