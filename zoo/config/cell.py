@@ -76,6 +76,7 @@ class Cell:
 
     @property
     def seed(self) -> int:
+        """Return the seed of initial weights and data."""
         return self.config["seed"]
 
     @property
@@ -191,6 +192,7 @@ class Cell:
 
     @cached_property
     def run_id(self) -> str:
+        """Return the mixer's name and a hash of `science`: the name of the record's folder."""
         return f"{self.mixer}-{hashed(self.science)}"
 
     @property

@@ -38,6 +38,7 @@ class ArHits(Evaluation):
         self.batch_size, self.gram, self.cutoffs = batch_size, gram, cutoffs
 
     def table(self, trained: Trained) -> pd.DataFrame:
+        """Return loss and accuracy of tokens by how far back their n-gram stood, and how often."""
         task = text_of(trained)
         learned = np.unique(grams(task.ids("train")[None], self.gram).numpy(), return_counts=True)
         rows = []

@@ -35,6 +35,7 @@ class Extrapolation(Evaluation):
         self.doublings, self.rows = doublings, rows
 
     def table(self, trained: Trained) -> pd.DataFrame:
+        """Return the scores of each length, from the training's longest row on."""
         task = inmost(trained.task)
         if not isinstance(task, Mixture):
             raise ValueError(f"{type(task).__name__} has no segments that could be made longer.")

@@ -40,6 +40,7 @@ class Greedy(Evaluation):
         self.rows, self.budget = rows, budget
 
     def table(self, trained: Trained) -> pd.DataFrame:
+        """Return what the model writes after each prompt, counted against the answer."""
         return pd.DataFrame([self._scored(trained, i) for i in range(len(trained.task.segments(self.split)))])
 
     def _scored(self, trained: Trained, index: int) -> dict[str, Any]:

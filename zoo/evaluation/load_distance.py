@@ -41,6 +41,7 @@ class LoadDistance(Evaluation):
         self.loads, self.distances, self.farthest, self.rows = loads, distances, farthest, rows
 
     def table(self, trained: Trained) -> pd.DataFrame:
+        """Return the accuracy for each number of pairs and distance, and that of the blind."""
         task = inmost(trained.task)
         if not isinstance(task, MQAR):
             raise ValueError(

@@ -29,6 +29,7 @@ class Perplexity(Evaluation):
         self.batch_size = batch_size
 
     def table(self, trained: Trained) -> pd.DataFrame:
+        """Return loss a token and perplexity of each slice."""
         rows = []
         for segment, parts in losses(trained, self.split, self.batch_size):
             nats = torch.cat([loss.flatten() for _, loss in parts])

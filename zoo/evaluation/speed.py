@@ -26,6 +26,7 @@ class Speed(Evaluation):
         self.batches = _several("evaluation.batch", batch)
 
     def table(self, trained: Trained) -> pd.DataFrame:
+        """Return tokens a second of reading and of writing, by length and batch."""
         longest = max(segment.seq_len for segment in trained.task.segments("test"))
         lengths = self.seq_lens or [longest]
         trained.model.check_length(max(lengths))

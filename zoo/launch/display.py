@@ -145,6 +145,7 @@ class SweepDisplay:
             )
 
     def progress(self, cell: Cell, at: CellProgress) -> None:
+        """Move the cell's line on."""
         self.remaining.progress(cell.run_id, at.step, at.total_steps)
         self.bars.update(self.lines[cell.run_id], completed=at.step, total=at.total_steps, note=note(at))  # pyright: ignore
 
@@ -158,10 +159,12 @@ class SweepDisplay:
         self.bars.update(self.overall, note=escape(text))
 
     def finished(self, cell: Cell, record: dict[str, Any]) -> None:
+        """Print the line of a cell that has its record."""
         text = f"{record['status']}  {summary(record)}  {record['wall_seconds']:.0f} s"
         self._ended(cell, text, whole=record["status"] == "ok")
 
     def failed(self, cell: Cell, reason: str) -> None:
+        """Print the line of a cell that raised."""
         self._ended(cell, f"FAILED  {reason}", whole=False)
 
     def _ended(self, cell: Cell, text: str, whole: bool) -> None:
@@ -262,6 +265,7 @@ class CellDisplay:
         self.bars.stop()
 
     def progress(self, at: CellProgress) -> None:
+        """Move the cell's line on."""
         self.remaining.progress(self.cell.run_id, at.step, at.total_steps)
         self.bars.update(self.line, completed=at.step, total=at.total_steps, note=note(at))
 

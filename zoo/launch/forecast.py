@@ -55,10 +55,12 @@ class Point:
 
     @property
     def mixer(self) -> str:
+        """Return the name of its mixer."""
         return self.cells[0].mixer
 
     @property
     def left(self) -> int:
+        """Return how many of its cells are not done."""
         return len(self.cells) - self.done
 
 

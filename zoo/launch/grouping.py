@@ -38,6 +38,7 @@ class Group:
 
     @property
     def automatic(self) -> bool:
+        """Return whether the number of cells is left to measurement."""
         return self.cells[0].population == AUTO
 
     @property
@@ -52,6 +53,7 @@ class Group:
 
     @property
     def alone(self) -> bool:
+        """Return whether one cell trains by itself."""
         return len(self.whole) == 1
 
 

@@ -96,6 +96,7 @@ def slice_table(record: Record) -> Table:
 
 
 def percent(value: float | None) -> str:
+    """Write a share as a percentage with one digit; "-" for None."""
     return "-" if value is None else f"{100 * value:.1f}%"
 
 

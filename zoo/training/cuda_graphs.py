@@ -88,6 +88,7 @@ class Recorded:
 
     @property
     def recorded(self) -> bool:
+        """Return whether steps are recorded and replayed."""
         return self._graphs is not None
 
     def __call__(self, *batch: Tensor) -> Tensor:

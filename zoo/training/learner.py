@@ -100,11 +100,13 @@ class Learner(pl.LightningModule):
         return self.step.form if self._stepped else None
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
+        """Return the optimizer, which the step owns."""
         return self.step.optimizer
 
     # steps -------------------------------------------------------------------------------------------------
 
     def training_step(self, item: Item, index: int) -> Tensor:
+        """Take one step on the batches of an item; return its loss."""
         del index
         segment, batch = item[0], stacked(item[1])
         self._stepped, step = True, self.runs.first.position.step
@@ -118,6 +120,7 @@ class Learner(pl.LightningModule):
         return losses
 
     def on_train_batch_end(self, outputs: Any, batch: Item, batch_idx: int) -> None:
+        """Record losses, save where it is time, and end where a signal asks for it."""
         del outputs, batch_idx
         self.runs.count_step(batch[1][0].inputs.shape[0])
         self._finish_members()
@@ -180,6 +183,7 @@ class Learner(pl.LightningModule):
         self.runs.count_time()
 
     def on_train_epoch_end(self) -> None:
+        """Save, report and close the epoch; end where a signal asks for it."""
         self.save()
         self.runs.report_progress("training", now=True)
         self.runs.end_epoch()
@@ -187,12 +191,14 @@ class Learner(pl.LightningModule):
         interrupts.check()
 
     def on_validation_epoch_start(self) -> None:
+        """Switch to evaluation and empty the counts, where this epoch validates."""
         if not self.runs.first.position.to_validate:
             return
         self.step.computing.eval()
         self.runs.begin_evaluation()
 
     def on_validation_epoch_end(self) -> None:
+        """Record the scores of the validation split."""
         if not self.runs.first.position.to_validate:
             return
         self.step.computing.train()
@@ -202,13 +208,16 @@ class Learner(pl.LightningModule):
             self.log_dict(self.runs.first.monitored(), logger=False)
 
     def on_test_epoch_start(self) -> None:
+        """Switch to evaluation and empty the counts."""
         self.step.computing.eval()
         self.runs.begin_evaluation()
 
     def on_test_epoch_end(self) -> None:
+        """Record the scores of the test split."""
         self.runs.end_test()
 
     def validation_step(self, item: Item, index: int) -> None:
+        """Count the answers of a batch of the validation split."""
         del index
         if interrupts.requested():
             self.save()
@@ -216,6 +225,7 @@ class Learner(pl.LightningModule):
         self._evaluate("valid", item)
 
     def test_step(self, item: Item, index: int) -> None:
+        """Count the answers of a batch of the test split."""
         del index
         interrupts.check()  # what the test needs lies in the last checkpoint
         self._evaluate("test", item)

@@ -23,6 +23,7 @@ class SingleStep:
 
     @property
     def computing(self) -> SequenceModel:
+        """Return the model that computes."""
         return self.model
 
     @cached_property
@@ -39,10 +40,12 @@ class SingleStep:
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
+        """Return the optimizer of the model's weights."""
         return self.stepper.optimizer
 
     @property
     def form(self) -> str:
+        """Return the form of the steps, for the record."""
         return self.stepper.form
 
     def __call__(self, batch: Batch, seeds: Sequence[int], rates: Sequence[float]) -> Tensor:
@@ -51,6 +54,7 @@ class SingleStep:
         return self.stepper(batch.tensors, rates[0])
 
     def answer_states(self, batch: Batch) -> Sequence[Tensor]:
+        """Return the hidden states at the answers."""
         return [answer_states(self.model, batch)]
 
     def states(self, member: int, rate: float) -> tuple[State, State | None]:

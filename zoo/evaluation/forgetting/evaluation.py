@@ -61,6 +61,7 @@ class ForgettingCurve(Evaluation):
         self.count, self.spacing, self.repeats, self.rows_at_once = count, spacing, repeats, rows_at_once
 
     def table(self, trained: Trained) -> pd.DataFrame:
+        """Return copy and language-model accuracy for each length of the text to be kept."""
         ids = self._ids(trained)
         longest = self.longest or max(segment.seq_len for segment in trained.task.segments("test")) // 2
         trained.model.check_length(2 * longest + 3)

@@ -45,6 +45,7 @@ class Job:
 
     @property
     def live(self) -> bool:
+        """Return whether the job waits or runs."""
         return self.state not in ENDED
 
 

@@ -53,12 +53,15 @@ class Ledger:
 
     @property
     def submission_id(self) -> str:
+        """Return the name of the submission's folder."""
         return self.folder.name
 
     def events(self, number: int) -> Path:
+        """Return the path of a job's events."""
         return self.folder / "events" / f"{number:05d}.jsonl"
 
     def job_name(self, first: int) -> str:
+        """Return the name that the queue shows for an array."""
         return f"{PREFIX}{self.submission_id}.{first}"
 
 

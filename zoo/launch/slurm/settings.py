@@ -117,6 +117,7 @@ class SlurmSettings:
         )
 
     def recorded(self) -> dict[str, Any]:
+        """Return what a submission records of the settings."""
         return {key: asdict(self)[key] for key in SlurmSettings.__dataclass_fields__}
 
 

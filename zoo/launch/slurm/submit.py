@@ -186,6 +186,7 @@ def _stopped(
 
 
 def announce(display: SweepDisplay, made: Submission, settings: SlurmSettings, sweep_ids: list[str]) -> None:
+    """Show what was submitted, and how to follow it."""
     revision, clean = git()
     dirty = "" if clean in (True, None) else ", with uncommitted changes: the records say so"
     which = " ".join(made.job_ids)

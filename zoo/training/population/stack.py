@@ -68,6 +68,7 @@ class Stack:
 
     @property
     def size(self) -> int:
+        """Return the number of members."""
         return len(self.models)
 
     def row(self, flat: Float[Tensor, "P N"], member: int) -> list[Tensor]:

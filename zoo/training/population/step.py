@@ -60,9 +60,11 @@ class PopulationStep:
 
     @property
     def computing(self) -> SequenceModel:
+        """Return the model that computes for all members."""
         return self.stack.template
 
     def answer_states(self, batch: Batch) -> Sequence[Tensor]:
+        """Return each member's hidden states at the answers."""
         return self.stack.map(answer_states, batch)
 
     def states(self, member: int, rate: float) -> tuple[State, State | None]:
@@ -74,9 +76,11 @@ class PopulationStep:
         return model, self.optimizer.state_of(member, rate)
 
     def freeze(self, member: int) -> None:
+        """Leave a member's weights as they are from now on."""
         self.optimizer.freeze(member)
 
     def overwrite(self, member: int, like: int) -> None:
+        """Give a member the weights of another."""
         self.stack.overwrite(member, like)
 
     def _held(self) -> list[Tensor]:
