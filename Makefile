@@ -4,7 +4,7 @@ BIN := .venv/bin
 .DEFAULT_GOAL := help
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help setup demo check test test-slow slurm-test lint bench docs figures notebooks clean
+.PHONY: help setup demo check test test-slow slurm-test lint bench docs site figures notebooks clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -64,6 +64,10 @@ docs: setup  ## what is made by running: docs/mixers.md, tasks.md, state.md, ind
 	$(BIN)/python -m tests.independence > docs/independence.md
 	$(BIN)/jupytext --update --to notebook analysis/notebooks/*.py
 	$(BIN)/jupyter execute --inplace analysis/notebooks/*.ipynb
+
+site: setup  ## the documentation with search and Python pages, at http://127.0.0.1:8000 until Ctrl-C
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000
 
 notebooks: setup  ## open the notebooks in JupyterLab
 	$(BIN)/pip install --quiet -c constraints.txt jupyterlab
