@@ -18,6 +18,10 @@ ROOT = Path(__file__).parents[1]
 COPIED = ("CONTRIBUTING.md", "benchmarks/README.md", "benchmarks/tables/**/*.md", "sweeps/*.md")
 LINK = re.compile(r"(?<=\]\()(?!https?://|#|mailto:)([^)#\s]*)")
 CONTRACTS = ("mixers.base.Mixer", "state.StateSize", "tasks.base.Task", "evaluation.base.Evaluation")
+PLACES = {  # what the site has under another name than the repository
+    **{"README.md": "index.md", "docs/results": "archives.md", "docs/figures": "gallery.md"},
+    **{"benchmarks": "benchmarks/README.md", "sweeps": "sweeps/README.md"},
+}
 USE = ("zoo.evaluation.trained.load", "zoo.evaluation.trained.Trained", "zoo.results.table.load")
 
 
@@ -74,11 +78,7 @@ def _turned(link: str, home: str, up: str) -> str:
         elif part not in (".", ".."):
             parts.append(part)
     place = "/".join(parts).rstrip("/")
-    place = {"README.md": "index.md", "docs/results": "archives.md", "docs/figures": "gallery.md"}.get(
-        place, place
-    )
-    place = {"benchmarks": "benchmarks/README.md", "sweeps": "sweeps/README.md"}.get(place, place)
-    return up + place.removeprefix("docs/")
+    return up + PLACES.get(place, place.removeprefix("docs/"))
 
 
 def _targets(group: str) -> list[str]:
@@ -108,5 +108,5 @@ def _gallery() -> str:
 def _archives() -> str:
     """Return the list of archived results, each to be downloaded."""
     paths: list[Any] = sorted((ROOT / "docs" / "results").glob("*.zip"))
-    head = "# Archives\n\nThe records behind every picture; `analysis` reads an archive like a results folder.\n\n"
+    head = "# Archives\n\nThe records behind every picture; `analysis` reads an archive like a folder.\n\n"
     return head + "".join(f"- [{p.name}](results/{p.name}), {p.stat().st_size / 1e6:.1f} MB\n" for p in paths)
