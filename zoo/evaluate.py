@@ -1,7 +1,6 @@
 """Ask trained cells something new: `python -m zoo.evaluate RUNS evaluation=NAME`."""
 
 import os
-import re
 import sys
 import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
@@ -26,6 +25,7 @@ from zoo.results.environment import machine
 from zoo.results.home import WEIGHTS, shown
 from zoo.results.outcome import reason
 from zoo.results.reading import INCOMPLETE, left_out
+from zoo.results.source import targets
 from zoo.terminal import FAILED, INTERRUPTED, OK, USAGE, command, say
 
 HELP = """Ask trained cells something new, without training them again.
@@ -46,7 +46,6 @@ is not asked again.  Cells that diverged or are not finished are passed over.
 Exit code: 0; 1 when a cell could not be asked; 2 when the command cannot be run, and nothing was; 3 when a
 record is damaged, and all others were asked; 130."""
 HF = "hf="
-_TARGET = re.compile(r"_target_\W+([\w.]+\.\w+)")
 WEIGHTLESS = "train them with keep_weights=true rerun=true, or name the runs that have weights"
 
 
@@ -109,9 +108,10 @@ def _parser() -> ArgumentParser:
 
 
 def _named(config_dir: Path | None) -> list[str]:
-    """The modules that the yamls of --config-dir name, and with that trust."""
+    """Return the modules that the yamls of --config-dir name, and which are trusted with that."""
     paths = config_dir.rglob("*.yaml") if config_dir else ()
-    return [name.rpartition(".")[0] for path in paths for name in _TARGET.findall(path.read_text())]
+    yamls = (yaml.safe_load(path.read_text()) for path in paths if path.is_file())
+    return [name.rpartition(".")[0] for content in yamls for name in targets(content)]
 
 
 def _is_path(word: str) -> bool:
