@@ -97,24 +97,20 @@ def test_columns_that_only_later_records_have(
     put(home, "a-3", mixer_settings={"z": None, "word": "none"}, lr=1)
     code, out, err = run(capsys, home)
     assert (code, err) == (0, "")
-    assert "3 records" in out and "results.csv and results.parquet" in out
+    assert "3 records" in out and f"{home}/collected.csv and collected.parquet" in out
     monkeypatch.chdir(home.parent)
     columns = ("mixer.x", "mixer.word", "mixer.inner.y", "mixer.z", "layers", "versions.torch", "label", "lr")
     names = ", ".join(f'"{column}"' for column in columns)
-    rows = duckdb.sql(f"SELECT {names} FROM 'results.parquet' ORDER BY run_id").fetchall()
+    rows = duckdb.sql(f"SELECT {names} FROM 'results/collected.parquet' ORDER BY run_id").fetchall()
     label, lr = record()["label"], record()["lr"]
     assert rows == [
         (1.0, "1e3", None, None, '["A", "B"]', "2.13", label, lr),
         (0.5, None, True, None, None, None, """'=a "b", c\\nd""", lr),
         (None, "none", None, None, None, None, label, 1.0),
     ]
-    assert sorted(path.name for path in home.parent.iterdir()) == [
-        "results",
-        "results.csv",
-        "results.groups.csv",
-        "results.groups.parquet",
-        "results.parquet",
-    ]
+    assert [path.name for path in home.parent.iterdir()] == ["results"], "nothing beside the folder"
+    names = {f"collected{kind}{end}" for kind in ("", ".groups") for end in (".csv", ".parquet")}
+    assert {path.name for path in home.iterdir() if path.is_file()} == names
 
 
 def test_scores_by_group_are_those_of_load_groups(
@@ -122,7 +118,10 @@ def test_scores_by_group_are_those_of_load_groups(
 ):
     _, out, _ = run(capsys, home, "--out", tmp_path / "all")
     wanted = results_table.load_groups(home).astype({"value": str})
-    assert f"{len(wanted)} scores by group: all.groups.csv and all.groups.parquet" in out and len(wanted) > 50
+    assert (
+        f"{len(wanted)} scores by group: {tmp_path}/all.groups.csv and all.groups.parquet" in out
+        and len(wanted) > 50
+    )
     table = duckdb.sql(f"SELECT * FROM '{tmp_path / 'all.groups.parquet'}'")
     assert table.columns == [*wanted.columns]
     assert [*map(str, table.types)] == ["VARCHAR"] * 5 + ["BIGINT"] * 2
@@ -138,7 +137,7 @@ def test_a_columns_type_is_the_schemas_whatever_stands_in_it(
     slices = [entry | {"loss": 1, "accuracy": 1} for entry in record()["slices"]]
     put(tmp_path / "few", "a-1", lr=1, wall_seconds=2, decode_missing=None, git_clean=None, slices=slices)
     run(capsys, tmp_path / "few")
-    table = duckdb.sql(f"SELECT * FROM '{tmp_path / 'few.parquet'}'")
+    table = duckdb.sql(f"SELECT * FROM '{tmp_path / 'few' / 'collected.parquet'}'")
     kinds = dict(zip(table.columns, map(str, table.types), strict=True))
     wanted = {"lr": "DOUBLE", "wall_seconds": "DOUBLE", "decode_missing": "VARCHAR", "git_clean": "BOOLEAN"}
     assert {name: kinds[name] for name in wanted} == wanted
@@ -162,7 +161,7 @@ def test_what_is_no_record_is_counted(tmp_path: Path, capsys: pytest.CaptureFixt
     assert lines[0].startswith("2 records") and "scores by group" in lines[1]
     assert lines[2:4] == ["25 failed cells are no rows:", "  b-00: RuntimeError: 0"]
     assert lines[-2:] == ["  and 5 more", "1 cells are not through: python -m zoo.status says which"]
-    assert list(pd.read_csv(tmp_path / "results.csv").status) == [record()["status"], "diverged"]
+    assert list(pd.read_csv(home / "collected.csv").status) == [record()["status"], "diverged"]
 
 
 def test_without_duckdb_there_is_a_csv_and_a_line(

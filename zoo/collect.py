@@ -22,8 +22,9 @@ from zoo.terminal import USAGE, command, say
 HELP = """Every record of a results folder in one table, one row a cell, and in another
 their scores by group.
 
-  python -m zoo.collect results/demo             results/demo.csv, .parquet,
-                                                 .groups.csv, .groups.parquet
+  python -m zoo.collect results/demo             results/demo/collected.csv,
+                                                 .parquet, .groups.csv,
+                                                 .groups.parquet
   python -m zoo.collect results/demo --out all   all.csv, all.parquet, ...
 
 Columns are named as in result.json, inner keys behind a dot (versions.torch),
@@ -71,14 +72,17 @@ def _parser() -> ArgumentParser:
     )
     parser.add_argument("results", type=Path, metavar="RESULTS", help="the folder that zoo.run wrote to")
     parser.add_argument(
-        "--out", type=Path, metavar="NAME", help="of the files, without an ending (default: RESULTS)"
+        "--out",
+        type=Path,
+        metavar="NAME",
+        help="of the files, without an ending (default: RESULTS/collected)",
     )
     return parser
 
 
 def _stem(args: Namespace) -> Path:
-    """Return the path of the two files without their endings."""
-    stem: Path = args.out or args.results.resolve()
+    """Return the path of the two files without their endings: in the results folder, beside an archive."""
+    stem: Path = args.out or (args.results / "collected" if args.results.is_dir() else args.results)
     return stem.with_suffix("") if stem.suffix in (".csv", ".parquet") else stem
 
 
@@ -193,11 +197,11 @@ def _rank(name: str) -> tuple[int, int]:
 
 
 def _parquet(stem: Path, kinds: Mapping[str, type]) -> str:
-    """Write it from the CSV; "NAME.csv and NAME.parquet", or why there is only the one."""
+    """Write it from the CSV; return "PATH.csv and NAME.parquet", or why there is only the one."""
     try:
         import duckdb
     except ImportError:
-        return f"{stem.name}.csv (for a Parquet file too: pip install 'zoo-recall[query]')"
+        return f"{shown(stem)}.csv (for a Parquet file too: pip install 'zoo-recall[query]')"
     path = stem.with_name(f"{stem.name}.parquet")
     columns = ", ".join(f"{_quoted(inert(name))}: '{KIND[kind]}'" for name, kind in kinds.items())
     form = "header = true, auto_detect = false, delim = ',', quote = '\"', escape = '\"'"
@@ -208,7 +212,7 @@ def _parquet(stem: Path, kinds: Mapping[str, type]) -> str:
             connection.execute(f"COPY ({rows}) TO {_quoted(str(part))} {kind}")
     except duckdb.Error as error:
         raise ValueError(f"{stem}.csv is written, {path} cannot be: {one_line(error)}") from None
-    return f"{stem.name}.csv and {path.name}"
+    return f"{shown(stem)}.csv and {path.name}"
 
 
 def _quoted(text: str) -> str:
