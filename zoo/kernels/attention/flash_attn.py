@@ -5,7 +5,6 @@ Their tensors are [B T H C]; their window (left, right) counts the keys beside t
 """
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.common.packages import lifted, not_half, off_device
@@ -14,20 +13,16 @@ WIDEST = 256  # channels of a head
 
 
 def attention_flash_attn(
-    q: Float[Tensor, "B H T C"],
-    k: Float[Tensor, "B G S C"],
-    v: Float[Tensor, "B G S C"],
-    window: int | None = None,
-    slopes: Float[Tensor, "H"] | None = None,
-) -> Float[Tensor, "B H T C"]:
-    """What `attention_reference` says, in bfloat16 or float16 with sums in float32."""
+    q: Tensor, k: Tensor, v: Tensor, window: int | None = None, slopes: Tensor | None = None
+) -> Tensor:
+    """Compute attention in bfloat16 or float16, with sums in float32."""
     return _lifted(q, k, v, window, slopes)
 
 
 def unfit(
     q: Tensor, k: Tensor, v: Tensor, window: int | None = None, slopes: Tensor | None = None
 ) -> str | None:
-    """Why these inputs cannot go through the kernel, in words; None: they can."""
+    """Return why the kernel cannot take these inputs; None: it can."""
     del window, slopes
     if q.shape[-1] > WIDEST:
         return f"head_dim (={q.shape[-1]}) must be at most {WIDEST}"

@@ -1,4 +1,4 @@
-"""What is left of a token later on, where every token lets the past decay by a factor of its own."""
+"""The decay between tokens, where every token lets the past decay by a factor of its own."""
 
 import torch
 from jaxtyping import Float
@@ -8,7 +8,8 @@ from torch import Tensor
 def decays(
     log_decay: Float[Tensor, "*any C"],
 ) -> tuple[Float[Tensor, "*any C C"], Float[Tensor, "*any C 1"]]:
-    """exp of the sum of log_decay over (j, i], 0 for i < j; and of the sum up to i, for what was before.
+    """Return exp of the sum of log_decay over (j, i], 0 for i < j; and of the sum up to i, for what was
+    before.
 
     Each sum is added up by itself: a difference of two long sums would lose what stands between them.
     """

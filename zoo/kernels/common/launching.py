@@ -1,4 +1,4 @@
-"""What all our Triton kernels ask of their inputs, and of the compiler."""
+"""Checks and arguments that all our Triton kernels share."""
 
 from typing import Any
 
@@ -9,25 +9,30 @@ from zoo.kernels.common.available import interpreted
 
 
 def unfit_here(x: Tensor) -> str | None:
-    """Why Triton cannot launch on this tensor, in words; None: it can."""
+    """Return why Triton cannot launch on this tensor, None: it can."""
     if x.device.type == "cuda" or interpreted():
         return None
     return f"Triton runs on a CUDA device, and the tensors are on {x.device.type}"
 
 
 def launch_options(num_warps: int, num_stages: int) -> dict[str, int | bool]:
-    """enable_fp_fusion: a product and a sum in one rounding; said, because Triton's default is to change."""
+    """Return options of a launch.  enable_fp_fusion: a product and a sum in one rounding; said, because
+    Triton's default is to change.
+    """
     return {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True}
 
 
 def strided(*xs: Tensor | None, dims: int = 3) -> tuple[Any, ...]:
-    """As kernels take them: each with the strides of its first dimensions; what is not there, with zeros."""
+    """Return tensors as kernels take them: each with the strides of its first dimensions; what is not there,
+    with zeros.
+    """
     absent = (None, *[0] * dims)
     return tuple(word for x in xs for word in (absent if x is None else (x, *x.stride()[:dims])))
 
 
 def by_time(x: Float[Tensor, "B H T C"], size: int | None = None) -> Float[Tensor, "B H T {size}"]:
-    """Empty, with the heads of a token side by side in memory: what comes before and after has them so.
+    """Return an empty tensor with the heads of a token side by side in memory: what comes before and after
+    has them so.
 
     size: of its last dimension, where that is not C.
     """

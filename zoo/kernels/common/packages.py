@@ -1,4 +1,4 @@
-"""What adapters of other packages' kernels do alike: say what they take, and stack a population's members.
+"""Adapters of other packages' kernels: checks of inputs, and members of a population stacked.
 
 A package's autograd function has no batching rule.  An adapter is therefore registered as an operator that
 has one: stacked members become more of the batch, as everywhere (folding.py), or more channels.
@@ -69,14 +69,14 @@ def _stacked(outputs: Sequence[Any]) -> Any:
 
 
 def off_device(package: str, x: Tensor) -> str | None:
-    """Why the package's kernels cannot run on this tensor, in words; None: they can."""
+    """Return why the package's kernels cannot run on this tensor; None: they can."""
     if x.device.type == "cuda":
         return None
     return f"{package} runs on a CUDA device, and the tensors are on {x.device.type}"
 
 
 def not_half(package: str, *tensors: Tensor) -> str | None:
-    """Why the package cannot take these dtypes, where it takes half precision alone; None: it can."""
+    """Return why the package cannot take these dtypes, where it takes half precision alone; None: it can."""
     kinds = list(dict.fromkeys(x.dtype for x in tensors))
     if len(kinds) == 1 and kinds[0] in HALF:
         return None

@@ -8,7 +8,6 @@ products are in bfloat16: what comes in float32 is rounded to it.
 # the package need not be installed, and wraps its functions in untyped ones
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.common.packages import HALF, lifted, off_device
@@ -17,14 +16,14 @@ LARGEST = 256  # K
 
 
 def delta_rule_fla(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
-    beta: Float[Tensor, "B H T"],
-    log_decay: Float[Tensor, "B H T"] | None = None,
-    state: Float[Tensor, "B H K V"] | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """What `delta_rule_reference` says for one write a query, with bfloat16 in its products."""
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    beta: Tensor,
+    log_decay: Tensor | None = None,
+    state: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Compute the rule for one write a query, with bfloat16 in its products."""
     return _lifted(q, k, v, beta, log_decay, state)
 
 
@@ -36,7 +35,7 @@ def unfit(
     log_decay: Tensor | None = None,
     state: Tensor | None = None,
 ) -> str | None:
-    """Why these inputs cannot go through the kernel, in words; None: they can."""
+    """Return why the kernel cannot take these inputs; None: it can."""
     del v, beta, log_decay, state
     if q.shape[2] != k.shape[2]:
         return f"one write a query is all that fla's chunks take, and there are {k.shape[2] // q.shape[2]}"

@@ -7,17 +7,14 @@ with g_t what h_t owes to everything from t on, g_t = dh_t + decay_{t+1} g_{t+1}
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
 from zoo.kernels.common.folding import all_members_first
 
 
-def diagonal_scan_in_place(
-    decay: Float[Tensor, "... T D"], x: Float[Tensor, "... T D"], state: Float[Tensor, "... D"] | None = None
-) -> tuple[Float[Tensor, "... T D"], Float[Tensor, "... D"]]:
-    """As diagonal_scan_reference."""
+def diagonal_scan_in_place(decay: Tensor, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Scan with one fused multiply-add a step."""
     first = torch.zeros_like(x[..., 0, :]) if state is None else state
     hs = _Scan.apply(decay, x, first)
     return hs, hs[..., -1, :]
@@ -50,5 +47,5 @@ class _Scan(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor) -> tuple[Tensor, int]:  # pyright: ignore
-        """Members are one more leading dimension."""
+        """Take members as one more leading dimension."""
         return _Scan.apply(*all_members_first(info.batch_size, in_dims, inputs)), 0  # pyright: ignore[reportReturnType]

@@ -20,7 +20,7 @@ def dplr_delta_rule(
     log_decay: Float[Tensor, "B H T K"],
     state: Float[Tensor, "B H K V"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """S_t = diag(exp(log_decay_t)) S_{t-1} + b_t (a_t^T S_{t-1}) + k_t v_t^T,  y_t = q_t^T S_t.
+    """Compute S_t = diag(exp(log_decay_t)) S_{t-1} + b_t (a_t^T S_{t-1}) + k_t v_t^T,  y_t = q_t^T S_t.
 
     log_decay: at most 0.  state: S before the first token, None for zeros.
     Returns y and the last S, both computed in float32 at least, outside of any autocast.

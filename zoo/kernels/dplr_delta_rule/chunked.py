@@ -1,4 +1,5 @@
-"""The same in chunks: by matrices within a chunk, by one product from chunk to chunk.
+"""The diagonal-plus-low-rank delta rule in chunks: by matrices within a chunk, by one product from chunk to
+chunk.
 
 Unrolled from the chunk's first state S, with D_ij the decay of steps j+1 to i, and u_i = a_i^T S_{i-1},
 
@@ -37,15 +38,9 @@ class Blocks(NamedTuple):
 
 
 def dplr_delta_rule_chunked(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
-    a: Float[Tensor, "B H T K"],
-    b: Float[Tensor, "B H T K"],
-    log_decay: Float[Tensor, "B H T K"],
-    state: Float[Tensor, "B H K V"] | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """As dplr_delta_rule_reference."""
+    q: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, log_decay: Tensor, state: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Compute a chunk by matrices, and carry S from chunk to chunk."""
     length, width = v.shape[2:]
     chunk = min(CHUNK, 1 << (length - 1).bit_length())
     q, k, v, a, b, log_decay = (_cut(s, chunk) for s in (q, k, v, a, b, log_decay))
@@ -64,15 +59,15 @@ def dplr_delta_rule_chunked(
 
 
 def _cut(s: Float[Tensor, "B H T X"], chunk: int) -> Float[Tensor, "B H N C X"]:
-    """Whole chunks; a token of zeros (a decay of 1) changes no state."""
+    """Return whole chunks; a token of zeros (a decay of 1) changes no state."""
     return F.pad(s, (0, 0, 0, -s.shape[2] % chunk)).unflatten(2, (-1, chunk))
 
 
 def _chunks(q: Tensor, k: Tensor, a: Tensor, b: Tensor, decay: Tensor) -> Blocks:
-    """Each chunk as one block; all arguments [B H N C K]."""
+    """Return each chunk as one block; all arguments [B H N C K]."""
     keys = torch.stack([k, b], dim=-2)  # [B H N C 2 K]
-    own = keys @ q[..., None]
-    diagonal = torch.stack([own, torch.zeros_like(own)], dim=-3)[..., None, :, :]
+    products = keys @ q[..., None]
+    diagonal = torch.stack([products, torch.zeros_like(products)], dim=-3)[..., None, :, :]
     blocks = Blocks(diagonal, torch.stack([q * decay, a], -2)[..., None, :], keys[..., None, :], decay)
     while blocks.decay.shape[3] > 1:
         blocks = _merge(blocks)
@@ -80,7 +75,7 @@ def _chunks(q: Tensor, k: Tensor, a: Tensor, b: Tensor, decay: Tensor) -> Blocks
 
 
 def _merge(blocks: Blocks) -> Blocks:
-    """Two neighbours as one block."""
+    """Join two neighbours to one block."""
     (A_1, A_2), (rows_1, rows_2), (columns_1, columns_2), (decay_1, decay_2) = (
         part.unflatten(3, (-1, 2)).unbind(4) for part in blocks
     )
@@ -98,7 +93,7 @@ def _merge(blocks: Blocks) -> Blocks:
 def _carry(
     transition: Float[Tensor, "B H N K K"], gain: Float[Tensor, "B H N K V"], state: Tensor | None
 ) -> tuple[Float[Tensor, "B H N K V"], Float[Tensor, "B H K V"]]:
-    """The state in front of each chunk, and behind the last."""
+    """Return the state in front of each chunk, and behind the last."""
     S = torch.zeros_like(gain[:, :, 0]) if state is None else state
     first = []
     for M, G in zip(transition.unbind(2), gain.unbind(2), strict=True):

@@ -7,7 +7,6 @@ Products of float32 are made as the package makes them (tf32 on a card that has 
 # pyright: reportMissingImports=false, reportCallIssue=false, reportArgumentType=false
 # the package need not be installed, and wraps its functions in untyped ones
 
-from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.common.packages import lifted, off_device, too_wide
@@ -15,18 +14,14 @@ from zoo.kernels.common.precision import narrowest
 
 
 def gated_linear_attention_fla(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
-    log_decay: Float[Tensor, "B H T"] | Float[Tensor, "B H T K"],
-    state: Float[Tensor, "B H K V"] | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """What `gated_linear_attention_reference` says."""
+    q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, state: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Compute in chunks, in the narrowest dtype of q, k and v."""
     return _lifted(*narrowest(q, k, v), log_decay, state)
 
 
 def unfit(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, state: Tensor | None = None) -> str | None:
-    """Why these inputs cannot go through the kernel, in words; None: they can."""
+    """Return why the kernel cannot take these inputs; None: it can."""
     del log_decay, state
     return too_wide("fla", q, k, v) or off_device("fla", q)
 

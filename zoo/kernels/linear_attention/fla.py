@@ -7,7 +7,6 @@ Their own denominator has another eps, and is summed in the dtype of the keys.
 # pyright: reportMissingImports=false, reportCallIssue=false, reportArgumentType=false
 # the package need not be installed, and wraps its functions in untyped ones
 
-from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.common.packages import lifted, off_device, too_wide
@@ -15,14 +14,14 @@ from zoo.kernels.common.precision import narrowest
 
 
 def linear_attention_fla(
-    phi_q: Float[Tensor, "B H T F"],
-    phi_k: Float[Tensor, "B H T F"],
-    v: Float[Tensor, "B H T V"],
+    phi_q: Tensor,
+    phi_k: Tensor,
+    v: Tensor,
     eps: float | None,
-    kv: Float[Tensor, "B H F V"] | None = None,
-    z: Float[Tensor, "B H F"] | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"] | None]:
-    """Compute what `linear_attention_reference` computes."""
+    kv: Tensor | None = None,
+    z: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Take the sums over values from the package, and the denominator from torch."""
     y, last = _lifted(*narrowest(phi_q, phi_k, v), kv)
     if eps is None:
         return y, last, None
@@ -40,7 +39,7 @@ def unfit(
     kv: Tensor | None = None,
     z: Tensor | None = None,
 ) -> str | None:
-    """Return why these inputs cannot go through the kernel, or None where they can."""
+    """Return why the kernel cannot take these inputs; None: it can."""
     del eps, kv, z
     return too_wide("fla", phi_q, phi_k, v) or off_device("fla", phi_q)
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from zoo.kernels.common.folding import Folding, Gradients
@@ -41,19 +41,19 @@ TABLES = (5, 6)  # inputs that have no batch
 
 
 def se_attention_triton(
-    q: Float[Tensor, "B H T C"],
-    k: Float[Tensor, "B G S C"],
-    v: Float[Tensor, "B G S C"],
-    blocks: Int[Tensor, "#B I R N"] | None,
-    bias: Float[Tensor, "#B I R N"] | None,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    blocks: Tensor | None,
+    bias: Tensor | None,
     chunks: Chunks,
     block_size: int,
-) -> Float[Tensor, "B H T C"]:
-    """What `se_attention_reference` says; y has the dtype of q."""
+) -> Tensor:
+    """Attend where keys lie; y has the dtype of q."""
     (batch, _, length), rows = q.shape[:3], len(chunks.starts)
     if blocks is None:
         blocks = torch.empty(batch, 1, rows, 0, dtype=torch.int32, device=q.device)
-    shape = Shape(chunks.size or 0, chunks.begun, block_size, blocks.shape[2] != rows)
+    shape = Shape(chunks.size or 0, chunks.offset, block_size, blocks.shape[2] != rows)
     tables = (None, None) if chunks.size else _tables(chunks, length)
     ids = blocks.to(torch.int32).expand(batch, -1, -1, -1).contiguous()
     bias = None if bias is None else bias.float().expand(batch, -1, -1, -1).contiguous()
@@ -61,7 +61,7 @@ def se_attention_triton(
 
 
 def _tables(chunks: Chunks, length: int) -> tuple[Int[Tensor, "T"], Int[Tensor, "R+1"]]:
-    """The chunk of each token; where each begins, and the end."""
+    """Return the chunk of each token, and where each begins, with the end."""
     begins_at = F.pad(chunks.starts.to(torch.int32), (0, 1), value=length)
     return chunks.of_token.to(torch.int32).contiguous(), begins_at
 
@@ -75,7 +75,7 @@ def unfit(
     chunks: Chunks,
     block_size: int,
 ) -> str | None:
-    """Why these inputs cannot go through the kernel, in words; None: they can."""
+    """Return why the kernel cannot take these inputs; None: it can."""
     del block_size
     if chunks.size is None and bias is not None and bias.shape[2] != q.shape[2]:
         return "a bias for a chunk needs chunks of one size"
@@ -91,7 +91,7 @@ def unfit(
 
 
 def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
-    """Calls that reach every kernel in every configuration, on "meta"; few: a quick choice of them."""
+    """Yield calls on "meta" that reach every kernel in every configuration; few: a quick choice of them."""
     sizes = product((64,) if few else (16, 32, 64, 128), (False, True), (False, True), (False, True), LARGEST)
     for width, per_token, biased, drawn, dtype in sizes:
         if width > LARGEST[dtype] or (biased != per_token and (few or drawn or width != 64)):

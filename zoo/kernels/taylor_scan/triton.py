@@ -28,7 +28,6 @@ from itertools import product
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.common.folding import Folding, Gradients
@@ -42,14 +41,9 @@ DTYPES = (torch.float32, torch.bfloat16)
 
 
 def taylor_scan_triton(
-    q: Float[Tensor, "B H T C"],
-    k: Float[Tensor, "B H T C"],
-    v: Float[Tensor, "B H T V"],
-    eps: float,
-    kv: Float[Tensor, "B H F V"] | None = None,
-    z: Float[Tensor, "B H F"] | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"]]:
-    """What `taylor_scan_reference` says; y has the dtype of v, the state is float32."""
+    q: Tensor, k: Tensor, v: Tensor, eps: float, kv: Tensor | None = None, z: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Scan chunks in parallel; y has the dtype of v, the state is float32."""
     width = columns_at_once(q.shape[-1], v.dtype)
     if v.shape[-1] > width:  # columns of a value do not meet; each part brings the same z
         kvs = [None] * v.shape[-1] if kv is None else kv.split(width, -1)
@@ -62,14 +56,14 @@ def taylor_scan_triton(
 
 
 def columns_at_once(channels: int, dtype: torch.dtype) -> int:
-    """Of a value; more would spill registers."""
+    """Return the columns of a value that go at once; more would spill registers."""
     return 64 if dtype == torch.bfloat16 or channels <= 16 else 32
 
 
 def unfit(
     q: Tensor, k: Tensor, v: Tensor, eps: float, kv: Tensor | None = None, z: Tensor | None = None
 ) -> str | None:
-    """Why these inputs cannot go through the kernels, in words; None: they can."""
+    """Return why the kernels cannot take these inputs; None: they can."""
     if not q.shape[:-1] == k.shape[:-1] == v.shape[:-1] or q.ndim != 4:
         return "q, k and v must be [B H T ...] with the same B, H and T"
     if not q.dtype == k.dtype == v.dtype or q.dtype not in DTYPES:
@@ -84,7 +78,7 @@ def unfit(
 
 
 def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
-    """Calls that reach every kernel in every configuration, on "meta"; few: a quick choice of them."""
+    """Yield calls on "meta" that reach every kernel in every configuration; few: a quick choice of them."""
     sizes = [(16, 64)] if few else product((16, 32), (16, 32, 64, 128))
     for (channels, width), dtype in product(sizes, DTYPES):
         for heads, length in ((1, 8192), (1, 8191), (16, 1)):
@@ -103,7 +97,7 @@ class _Scan(Folding):
     def forward(  # pyright: ignore
         q: Tensor, k: Tensor, v: Tensor, eps: float, kv: Tensor | None, z: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """y, kv, z and share."""
+        """Return y, kv, z and share."""
         start = _both(kv, z)
         if q.shape[2] == 1:
             return launch.one_token(q, k, v, eps, start)
