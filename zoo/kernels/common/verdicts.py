@@ -220,9 +220,9 @@ def source(module: str) -> str:
 
 
 def _imports(tree: ast.Module) -> list[str]:
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    ours = [node for node in nodes if node.module and f"{node.module}.".startswith("zoo.")]
-    return [name for node in ours for name in (node.module, *(f"{node.module}.{x.name}" for x in node.names))]
+    nodes = [(f"{node.module}", node.names) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    ours = [(module, names) for module, names in nodes if f"{module}.".startswith("zoo.")]
+    return [name for module, names in ours for name in (module, *(f"{module}.{x.name}" for x in names))]
 
 
 def _code(tree: ast.Module) -> str:

@@ -108,7 +108,7 @@ def _unfit_past(k: Tensor, past_k: Tensor | None, past_v: Tensor | None, window:
     if past_k.shape != past_v.shape or past_k[:, :, :0].shape != k[:, :, :0].shape:
         return "past_k and past_v must have the same shape, k's but for the number of tokens"
     if past_k.shape[2] >= window:
-        return f"at most window - 1 (={window - 1}) tokens are past, and there are {past_k.shape[2]}"
+        return f"at most window - 1 (={window - 1}) tokens are kept, and there are {past_k.shape[2]}"
     return None
 
 
