@@ -15,9 +15,7 @@ from torch.func import vmap
 
 from tests.kernels.cases import public
 from tests.kernels.toy import OP
-from zoo.bench.op_subjects import subjects
-from zoo.bench.ops import drawn
-from zoo.bench.provable import prove_all
+from zoo.bench.op_subjects import prove_all, subjects
 from zoo.kernels import choice
 from zoo.kernels.__main__ import main
 from zoo.kernels.choice import Op, kernels, ops
@@ -112,7 +110,7 @@ def test_every_op_with_a_kernel_can_be_cut_to_a_length_that_no_block_divides(sub
     (op,) = (op for op in ops() if op.name == subject.op)
     if not op.others:
         return
-    shorter = ragged(public(op.name), drawn(subject, "cpu"))
+    shorter = ragged(public(op.name), subject.draw("cpu"))
     if op.name == "se_attention" or subject.name == "taylor decode":  # chunks of one length; one token
         assert shorter is None
         return

@@ -108,7 +108,6 @@ def unfit(
     max_blocks: int | None,
 ) -> str | None:
     """Return why the kernel cannot take these inputs; None: it can."""
-    del starts, index_sets, block_size, first_block, max_blocks
     if queries.dtype not in DTYPES or summaries.dtype != torch.float32:
         dtypes = f"{queries.dtype} and {summaries.dtype}"
         return f"queries must be float32 or bfloat16 and summaries float32, and are {dtypes}"

@@ -43,8 +43,7 @@ class Truth:
 
 
 def truth(definition: Callable[..., Any], inputs: Inputs) -> Truth:
-    """Compute the definition in float64 and in the dtype of the inputs, for drawn gradients of the outputs.
-    """
+    """Compute the definition in float64 and in the dtype of the inputs, for gradients of the outputs."""
     upstreams = upstreams_of(definition, inputs)
     exact = results(definition, widened(inputs), upstreams)
     return Truth(upstreams, exact, results(definition, inputs, upstreams))

@@ -7,6 +7,8 @@ Their own denominator has another eps, and is summed in the dtype of the keys.
 # pyright: reportMissingImports=false, reportCallIssue=false, reportArgumentType=false
 # the package need not be installed, and wraps its functions in untyped ones
 
+from typing import Any
+
 from torch import Tensor
 
 from zoo.kernels.common.packages import lifted, off_device, too_wide
@@ -22,7 +24,7 @@ def linear_attention_fla(
     z: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Take the sums over values from the package, and the denominator from torch."""
-    y, last = _lifted(*narrowest(phi_q, phi_k, v), kv)
+    y, last = linear_attention_sums(*narrowest(phi_q, phi_k, v), kv)
     if eps is None:
         return y, last, None
     before = phi_k.new_zeros(()) if z is None else z[..., None, :]
@@ -31,20 +33,14 @@ def linear_attention_fla(
     return (y / total).to(y.dtype), last, sums[..., -1, :].clone()
 
 
-def unfit(
-    phi_q: Tensor,
-    phi_k: Tensor,
-    v: Tensor,
-    eps: float | None,
-    kv: Tensor | None = None,
-    z: Tensor | None = None,
-) -> str | None:
+def unfit(phi_q: Tensor, phi_k: Tensor, v: Tensor, *_: Any) -> str | None:
     """Return why the kernel cannot take these inputs; None: it can."""
-    del eps, kv, z
     return too_wide("fla", phi_q, phi_k, v) or off_device("fla", phi_q)
 
 
-def _attention(q: Tensor, k: Tensor, v: Tensor, kv: Tensor | None) -> tuple[Tensor, Tensor]:
+@lifted()
+def linear_attention_sums(q: Tensor, k: Tensor, v: Tensor, kv: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the answers without their denominator, and the last sum."""
     from fla.ops.linear_attn import chunk_linear_attn
 
     by_time = [x.transpose(1, 2).contiguous() for x in (q, k, v)]
@@ -53,8 +49,3 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, kv: Tensor | None) -> tuple[Tens
         *by_time, scale=1.0, initial_state=start, output_final_state=True, normalize=False
     )
     return y.transpose(1, 2), last
-
-
-_lifted = lifted(
-    "linear_attention_fla(Tensor q, Tensor k, Tensor v, Tensor? kv) -> (Tensor, Tensor)", _attention
-)

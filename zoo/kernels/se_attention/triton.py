@@ -73,10 +73,9 @@ def unfit(
     blocks: Tensor | None,
     bias: Tensor | None,
     chunks: Chunks,
-    block_size: int,
+    *_: Any,
 ) -> str | None:
     """Return why the kernel cannot take these inputs; None: it can."""
-    del block_size
     if chunks.size is None and bias is not None and bias.shape[2] != q.shape[2]:
         return "a bias for a chunk needs chunks of one size"
     if not q.dtype == k.dtype == v.dtype or q.dtype not in LARGEST:

@@ -16,26 +16,11 @@ LARGEST = 256  # N
 NARROW = (torch.float32, torch.float16, torch.bfloat16)
 
 
+@lifted(unbatched=[2])
 def selective_scan_mamba_ssm(
     x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Scan, with the last state in float32 and without a gradient to it."""
-    return _lifted(x, dt, A, B, C, state)
-
-
-def unfit(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor | None = None) -> str | None:
-    """Return why the kernel cannot take these inputs; None: it can."""
-    if A.shape[1] > LARGEST:
-        return f"d_state (={A.shape[1]}) must be at most {LARGEST}"
-    given = [t for t in (x, dt, A, B, C, state) if t is not None]
-    if not all(t.dtype in NARROW for t in given):
-        return f"mamba_ssm takes float32, bfloat16 or float16, and gets {[t.dtype for t in given]}"
-    return off_device("mamba_ssm", x)
-
-
-def _scan(
-    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor | None
-) -> tuple[Tensor, Tensor]:
     from mamba_ssm.ops.selective_scan_interface import (  # pyright: ignore[reportMissingImports]
         selective_scan_fn,
     )
@@ -56,17 +41,19 @@ def _scan(
     return y, h + decayed[:, -1]
 
 
+def unfit(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor | None = None) -> str | None:
+    """Return why the kernel cannot take these inputs; None: it can."""
+    if A.shape[1] > LARGEST:
+        return f"d_state (={A.shape[1]}) must be at most {LARGEST}"
+    given = [t for t in (x, dt, A, B, C, state) if t is not None]
+    if not all(t.dtype in NARROW for t in given):
+        return f"mamba_ssm takes float32, bfloat16 or float16, and gets {[t.dtype for t in given]}"
+    return off_device("mamba_ssm", x)
+
+
 def _refused(gradient: Any) -> None:
     if gradient is not None:
         raise ValueError(
             "kernels (=package): mamba_ssm has no gradient of the last state of selective_scan.  "
             "Use kernels=auto."
         )
-
-
-_lifted = lifted(
-    "selective_scan_mamba_ssm(Tensor x, Tensor dt, Tensor A, Tensor B, Tensor C, Tensor? state) "
-    "-> (Tensor, Tensor)",
-    _scan,
-    unbatched=[2],
-)

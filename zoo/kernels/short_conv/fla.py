@@ -9,23 +9,14 @@ Only the last K - 1 tokens of their state are read.  They sum in float32, and y 
 import torch.nn.functional as F
 from torch import Tensor
 
-from zoo.kernels.common.packages import lifted_by_channel, off_device, too_wide
+from zoo.kernels.common.packages import lifted, off_device, too_wide
 
 
+@lifted(by_channel=True)
 def short_conv_fla(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, tail: Tensor | None = None
 ) -> Tensor:
     """Convolve by the package's kernel; y has the dtype of x."""
-    return _lifted(x, weight, bias, tail)
-
-
-def unfit(x: Tensor, weight: Tensor, bias: Tensor | None = None, tail: Tensor | None = None) -> str | None:
-    """Return why the kernel cannot take these inputs; None: it can."""
-    given = [s for s in (x, weight, bias, tail) if s is not None]
-    return too_wide("fla", *given) or off_device("fla", x)
-
-
-def _conv(x: Tensor, weight: Tensor, bias: Tensor | None, tail: Tensor | None) -> Tensor:
     from fla.modules.convolution import causal_conv1d
 
     taps = weight.flip(0).T.contiguous()
@@ -33,6 +24,7 @@ def _conv(x: Tensor, weight: Tensor, bias: Tensor | None, tail: Tensor | None) -
     return causal_conv1d(x.contiguous(), taps, bias, initial_state=state)[0]
 
 
-_lifted = lifted_by_channel(
-    "short_conv_fla(Tensor x, Tensor weight, Tensor? bias, Tensor? tail) -> Tensor", _conv
-)
+def unfit(x: Tensor, weight: Tensor, bias: Tensor | None = None, tail: Tensor | None = None) -> str | None:
+    """Return why the kernel cannot take these inputs; None: it can."""
+    given = [s for s in (x, weight, bias, tail) if s is not None]
+    return too_wide("fla", *given) or off_device("fla", x)

@@ -18,7 +18,7 @@ def taylor_attention_fla(q: Tensor, k: Tensor, v: Tensor, eps: float) -> Tensor:
     """Attend by the package's kernel for this many features."""
     del eps
     lead = v.shape[:-2]
-    return _lifted(*(_four(x) for x in (q, k, v))).reshape(*lead, *v.shape[-2:])
+    return taylor_attention_of_heads(*(_four(x) for x in (q, k, v))).reshape(*lead, *v.shape[-2:])
 
 
 def unfit(q: Tensor, k: Tensor, v: Tensor, eps: float) -> str | None:
@@ -37,11 +37,10 @@ def _four(x: Tensor) -> Tensor:
     return x.flatten(0, -4) if x.ndim > 4 else x[(None,) * (4 - x.ndim)]
 
 
-def _attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+@lifted()
+def taylor_attention_of_heads(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Attend in [B H T C]."""
     from fla.ops.based import fused_chunk_based, parallel_based
 
     function = fused_chunk_based if q.shape[-1] <= IN_CHUNKS else parallel_based
     return function(*(x.transpose(1, 2) for x in (q, k, v))).transpose(1, 2).to(v.dtype)
-
-
-_lifted = lifted("taylor_attention_fla(Tensor q, Tensor k, Tensor v) -> Tensor", _attention)
