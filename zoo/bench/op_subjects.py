@@ -71,9 +71,7 @@ class Subject:
 
 
 def subjects(small: bool) -> list[Subject]:
-    """Return all subjects.  small: at sizes for a CPU; else at those of the published measurements and of
-    this package's sweeps.
-    """
+    """Return all subjects.  small: at sizes for a CPU; else at those of published measurements."""
     at = 0 if small else 1
     window, block_size, top_k, chunk_size = ((32, 16, 4, 64), (128, 32, 8, 512))[at]
     long = ((1, 2, 1024, 16), (1, 16, 65536, 64))[at]

@@ -41,9 +41,7 @@ def attention_dense(
     mask: Bool[Tensor, "#B #H T S"] | None,
     is_causal: bool,
 ) -> Float[Tensor, "B H T C"]:
-    """Return softmax(q k / sqrt C) v over the keys that `mask` shows, or over those up to a query's own
-    token.
-    """
+    """Return softmax(q k / sqrt C) v over the keys that `mask` shows, or over those up to a query's token."""
     if mask is not None:
         mask = mask.expand(*q.shape[:-1], k.shape[2]).flatten(0, 1)
     with torch.autocast(q.device.type, enabled=False):  # it would round the logits
@@ -73,6 +71,7 @@ class _Attention(Function):
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool
     ) -> tuple[Tensor, Tensor]:
+        """Return y, and the weights that backward reads."""
         y, weights = v.new_empty(*q.shape[:2], v.shape[2]), q.new_empty(*q.shape[:2], k.shape[1])
         for rows, queries, keys in _parts(q, k, is_causal):
             shown = None if mask is None else mask[rows, queries, keys]
@@ -90,6 +89,7 @@ class _Attention(Function):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor | None, _: None) -> tuple[Tensor | None, ...]:  # pyright: ignore
+        """Return the gradients of q, k and v, part by part."""
         if dy is None:
             return None, None, None, None, None
         q, k, v, weights = ctx.saved_tensors

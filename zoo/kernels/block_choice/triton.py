@@ -28,7 +28,7 @@ import triton.language as tl
 from torch import Tensor
 
 from zoo.kernels.common.folding import Folding
-from zoo.kernels.common.launching import launch_options, strided, unfit_here
+from zoo.kernels.common.launching import Blocks, launch_options, strided, unfit_here
 from zoo.kernels.common.tiles import dot, hopper, power_of_two, rows_last
 
 WITHOUT_PRODUCTS: frozenset[str] = frozenset({"merged"})  # kernels that have no use for tensor cores
@@ -40,15 +40,6 @@ EVERY = 2**30  # blocks: more than there are
 MERGED = 512  # of what the spans of a row keep, at most
 LOWEST = tl.constexpr(-(2**63))  # below what stands for any score
 LAST = tl.constexpr(2**31 - 1)  # blocks are counted backwards from here
-
-
-class Blocks(NamedTuple):
-    """The cut of one program: `rows` stay, `cols` blocks of the past pass by."""
-
-    rows: int
-    cols: int
-    num_warps: int
-    num_stages: int
 
 
 class Cut(NamedTuple):
@@ -138,6 +129,7 @@ class _Choice(Folding):
     def forward(  # pyright: ignore
         queries: Tensor, summaries: Tensor, starts: Tensor, sets: int, top_k: int, *numbers: int
     ) -> tuple[Tensor]:
+        """Keep the best of every span of blocks, then merge the spans."""
         (batch, heads, rows, width), (groups, blocks) = queries.shape, summaries.shape[1:3]
         slots, piece = triton.next_power_of_2(top_k), min(PIECE, power_of_two(width))
         cut = cut_of(batch * sets, rows, blocks, slots)

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from zoo.kernels.block_summaries.reference import block_summaries_reference
 from zoo.kernels.common.folding import Folding, Gradients
-from zoo.kernels.common.launching import launch_options, strided, unfit_here
+from zoo.kernels.common.launching import launch_options, mixed, strided, unfit_here
 from zoo.kernels.common.tiles import dot, hopper, load_block, power_of_two, rows_last, store_block
 
 WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
@@ -40,8 +40,8 @@ def block_summaries_triton(q: Tensor, k: Tensor, v: Tensor, block_size: int) -> 
 
 def unfit(q: Tensor, k: Tensor, v: Tensor, block_size: int) -> str | None:
     """Return why the kernel cannot take these inputs; None: it can."""
-    if not q.dtype == k.dtype == v.dtype or q.dtype not in DTYPES:
-        return f"q, k and v must all be float32 or bfloat16, and are {q.dtype}, {k.dtype} and {v.dtype}"
+    if reason := mixed(q, k, v, dtypes=DTYPES):
+        return reason
     if q.shape[-1] > LARGEST:
         return f"head_dim (={q.shape[-1]}) must be at most {LARGEST}"
     if block_size > TILES[-1]:
@@ -69,9 +69,7 @@ class Cut(NamedTuple):
 
 
 def cut(tile: int, width: int, bits: int) -> Cut:
-    """Return a static cut, so that a captured graph and a second run do the same, and such that no register
-    spills.
-    """
+    """Return a static cut: a captured graph and a second run do the same, and no register spills."""
     size, few = power_of_two(width), 4 if tile == 64 and width <= 64 else 8
     if hopper():
         return Cut(min(size, 64) if bits == 32 else size, few)
@@ -81,6 +79,7 @@ def cut(tile: int, width: int, bits: int) -> Cut:
 class _Summaries(Folding):
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, block_size: int) -> tuple[Tensor]:  # pyright: ignore
+        """Launch the kernel."""
         (batch, heads, length, width), blocks = q.shape, q.shape[2] // block_size
         tile = next(size for size in TILES if size >= block_size)
         c = torch.empty(batch, heads, blocks, width, device=q.device)
@@ -102,6 +101,7 @@ class _Summaries(Folding):
 
     @staticmethod
     def backward(ctx: Any, dc: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
+        """Return the gradients of q, k and v."""
         return *_Backward.apply(*ctx.saved_tensors, dc, ctx.block_size), None
 
 
@@ -110,6 +110,7 @@ class _Backward(Gradients):
     def forward(  # pyright: ignore
         q: Tensor, k: Tensor, v: Tensor, dc: Tensor, block_size: int
     ) -> tuple[Tensor, ...]:
+        """Differentiate the definition."""
         with torch.enable_grad():
             leaves = [x.detach().requires_grad_() for x in (q, k, v)]
             c = block_summaries_reference(*leaves, block_size)

@@ -94,9 +94,7 @@ def _rounding(inputs: Inputs, dtype: torch.dtype | None) -> float:
 
 
 def results(function: Callable[..., Any], inputs: Inputs, upstreams: Sequence[Tensor]) -> list[Tensor]:
-    """Return the outputs, and the gradient of each input that requires one for these gradients of the
-    outputs.
-    """
+    """Return the outputs, and for these gradients of them the gradient of each input that requires one."""
     outputs = outputs_of(function, inputs)
     wanted = [x for x in inputs if _trained(x)]
     pairs = [(y, u.to(y)) for y, u in zip(outputs, upstreams, strict=True) if y.requires_grad]

@@ -33,14 +33,14 @@ class Gradients(Folding):
 
     @classmethod
     def backward(cls, ctx: Any, *grads: Tensor) -> None:  # pyright: ignore
+        """Refuse second derivatives."""
         raise NotImplementedError(f"{cls.__module__} has first derivatives only: kernels=reference.")
 
 
 def fold(
     members: int, in_dims: Sequence[int | None], inputs: Sequence[Any], unbatched: Collection[int] = ()
 ) -> list[Any]:
-    """Turn the arguments of a rule of torch.vmap into inputs with members * B in front; what is no tensor
-    stays.
+    """Turn arguments of a rule of torch.vmap into inputs with members * B in front; numbers stay.
 
     unbatched: as of `Folding`.
     What was contiguous is so again: a kernel that counts on it sees no view of one member for all.

@@ -79,9 +79,7 @@ class Native:
         return self.absent()
 
     def _distance(self) -> float:
-        """Return the largest distance of an output or gradient from the form in torch, over its largest
-        number.
-        """
+        """Return the largest distance of an output or gradient from torch's, over its largest number."""
         inputs = [x.requires_grad_() for x in self.inputs()]
         ways = [_outputs_and_gradients(form, inputs) for form in (self.form, self.right)]
         apart = [

@@ -13,8 +13,7 @@ class Part(NamedTuple):
 
 
 def parts(count: int, length: int, size: int, at_once: int, keys: int | None = None) -> Iterator[Part]:
-    """Yield all of `count` sequences of `length` queries, `size` queries and about `at_once` weights at a
-    time.
+    """Yield `count` sequences of `length` queries, `size` queries and about `at_once` weights at a time.
 
     keys: how many there are, all of which every part sees; None: causal, the keys up to a part's last query.
     """

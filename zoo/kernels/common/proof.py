@@ -106,9 +106,7 @@ def _cases(op: Any, request: Request) -> Iterator[list[Any]]:
 def compared(
     kernel: Callable[..., Any], cases: Sequence[tuple[list[Any], Truth]], dtype: torch.dtype | None
 ) -> Answer:
-    """Compare kernel and definition in memory that is NaN where nothing was written, then run twice in memory
-    as it comes.
-    """
+    """Compare in memory that is NaN where nothing was written, then run twice in memory as it comes."""
     with poisoned():
         held = [one for inputs, true in cases for one in distances(kernel, true, inputs, dtype)]
     worst = max(held, key=lambda one: one.error / one.bound if one.error == one.error else float("inf"))

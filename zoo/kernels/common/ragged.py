@@ -17,9 +17,7 @@ def few_rows(op: Callable[..., Any], inputs: Sequence[Any]) -> list[Any]:
 
 
 def ragged(op: Callable[..., Any], inputs: Sequence[Any]) -> list[Any] | None:
-    """Return inputs of some tokens fewer; None: there is one, or they hold more than tensors and numbers,
-    which would not fit the rest.
-    """
+    """Return inputs of some tokens fewer; None: there is one, or they hold more than tensors and numbers."""
     if any(x is not None and not isinstance(x, Tensor | int | float) for x in inputs):
         return None
     cut = _cut(op, inputs, dict.fromkeys(LENGTHS, lambda size: size - min(7, size // 2)))

@@ -157,9 +157,7 @@ def _first_member(x: Any) -> Any:
 
 
 def _recording() -> bool:
-    """Return whether this call is traced or recorded: then nothing may be copied, and torch's form is as
-    good.
-    """
+    """Return whether this call is traced or recorded: then nothing may be copied."""
     capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
     return torch.compiler.is_compiling() or capturing
 
@@ -232,7 +230,7 @@ def _code(tree: ast.Module) -> str:
             isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
             and ast.get_docstring(node) is not None
         ):
-            node.body[0] = ast.Pass()
+            node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(tree)
 
 

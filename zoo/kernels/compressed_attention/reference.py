@@ -45,9 +45,7 @@ def block_importance(
 def selected_blocks(
     importance: Float[Tensor, "B G T U"], first: int, block_size: int, top_k: int, initial: int, local: int
 ) -> Bool[Tensor, "B G T U"]:
-    """Choose `top_k` of the blocks that have begun: `initial` first, `local` last ones, the rest by
-    importance.
-    """
+    """Choose `top_k` of the blocks that have begun: `initial` first, `local` last, the rest by importance."""
     length, num_blocks = importance.shape[2:]
     current = torch.arange(first, first + length, device=importance.device)[:, None] // block_size
     block = torch.arange(num_blocks, device=importance.device)

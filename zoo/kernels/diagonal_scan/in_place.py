@@ -23,6 +23,7 @@ def diagonal_scan_in_place(decay: Tensor, x: Tensor, state: Tensor | None = None
 class _Scan(Function):
     @staticmethod
     def forward(decay: Tensor, x: Tensor, state: Tensor) -> Tensor:  # pyright: ignore
+        """Return all h."""
         hs = x.movedim(-2, 0).clone(memory_format=torch.contiguous_format)
         for decay_t, h_t in zip(decay.movedim(-2, 0), hs, strict=True):
             h_t.addcmul_(decay_t, state)
@@ -36,6 +37,7 @@ class _Scan(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+        """Run the recurrence backwards."""
         decay, state, hs = ctx.saved_tensors
         owed = grad.movedim(-2, 0).clone(memory_format=torch.contiguous_format)
         decays = decay.movedim(-2, 0)

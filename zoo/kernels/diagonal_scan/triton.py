@@ -74,6 +74,7 @@ class _Scan(Folding):
 
     @staticmethod
     def forward(decay: Tensor, x: Tensor, first: Tensor) -> Tensor:  # pyright: ignore
+        """Launch the forward kernel."""
         decay, x, first, h = rows_last(decay), rows_last(x), first.contiguous(), x.new_empty(x.shape)
         _forward[_grid(x)](
             *(*strided(decay, x, dims=2), first, h, *x.shape[1:]),
@@ -88,12 +89,14 @@ class _Scan(Folding):
 
     @staticmethod
     def backward(ctx: Any, dh: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+        """Return the gradients of decay, x and the first state."""
         return _Backward.apply(*ctx.saved_tensors, dh)
 
 
 class _Backward(Gradients):
     @staticmethod
     def forward(decay: Tensor, first: Tensor, h: Tensor, dh: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+        """Launch the backward kernel."""
         decay, first, h, dh = rows_last(decay), first.contiguous(), h.contiguous(), rows_last(dh)
         ddecay, dx, dfirst = decay.new_empty(decay.shape), h.new_empty(h.shape), first.new_empty(first.shape)
         _backward[_grid(h)](

@@ -1,5 +1,4 @@
-"""The diagonal-plus-low-rank delta rule in chunks: by matrices within a chunk, by one product from chunk to
-chunk.
+"""The diagonal-plus-low-rank delta rule in chunks: matrices within one, a product from one to the next.
 
 Unrolled from the chunk's first state S, with D_ij the decay of steps j+1 to i, and u_i = a_i^T S_{i-1},
 

@@ -23,9 +23,7 @@ def fft_conv_fft(u: Tensor, k: Tensor) -> Tensor:
 
 
 def fast_length(least: int) -> int:
-    """Return the smallest even length >= `least` without prime factors above 5: FFTs of other lengths are
-    slow.
-    """
+    """Return the smallest even length >= `least` without prime factors above 5: other FFTs are slow."""
     length = least + least % 2
     while not _smooth(length):
         length += 2
@@ -47,6 +45,7 @@ class _FFTConv(Function):
 
     @staticmethod
     def forward(u: Tensor, k: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Multiply spectra."""
         length = u.shape[1]
         n = fast_length(length + k.shape[1] - 1)
         y, filters = _channels_first(u), _spectrum(k, n)
@@ -60,6 +59,7 @@ class _FFTConv(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:  # pyright: ignore
+        """Return the gradients, which are correlations."""
         u, k = ctx.saved_tensors
         length, taps = u.shape[1], k.shape[1]
         n = fast_length(length + taps - 1)

@@ -73,8 +73,7 @@ def _by_head(
 def _by_channel(
     q: Float[Tensor, "B H N C K"], k: Float[Tensor, "B H N C K"], log_decay: Float[Tensor, "B H N C K"]
 ) -> tuple[Float[Tensor, "B H N C C"], Float[Tensor, "B H N C K"], Float[Tensor, "B H N C K"]]:
-    """Return the weights and both log decays.  Blocks of one token, then two of them side by side make one of
-    twice the size, and so on.
+    """Return the weights and both log decays.  Two blocks side by side make one of twice the size.
 
     Where the later half reads the earlier one, the cut stands between the two: the decay is that from j to it
     times that from it to i, two factors <= 1 and a matrix product.

@@ -33,6 +33,7 @@ class _Attention(Folding):
 
     @staticmethod
     def forward(*inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+        """Go step by step, and save the state before every block."""
         *given, state = inputs
         q, k, v, log_decay = (_rows(s) for s in given)
         last = state.clone(memory_format=torch.contiguous_format)
@@ -56,6 +57,7 @@ class _Attention(Folding):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+        """Go back block by block."""
         *given, starts = ctx.saved_tensors
         q, k, v, log_decay, dy = (_rows(s) for s in (*given, grads[0]))
         owed = grads[1].clone(memory_format=torch.contiguous_format)

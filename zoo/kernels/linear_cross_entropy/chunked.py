@@ -23,9 +23,7 @@ IN_TURN = ("cpu",)  # where stacked members take turns: the cache holds the logi
 
 
 def linear_cross_entropy_chunked(x: Tensor, weight: Tensor, target: Tensor) -> Tensor:
-    """Return the mean cross-entropy, in nats, of the rows not IGNORED.  First derivatives only, by
-    backward().
-    """
+    """Return the mean cross-entropy, in nats, of the rows not IGNORED; first derivatives only."""
     mean = _LinearCrossEntropy.apply(x, weight, target)[0]
     return mean if x.device.type in IN_TURN else mean * rows_to_targets(target, mean.dtype)
 
@@ -60,6 +58,7 @@ def _chunks(x: Tensor, weight: Tensor) -> list[slice]:
 class _LinearCrossEntropy(Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # pyright: ignore
+        """Return the mean loss and both of its gradients."""
         x, weight, wanted = autocast(x), autocast(weight), target != IGNORED
         if x.device.type not in IN_TURN:
             return _masked(x, weight, target, wanted)
@@ -79,6 +78,7 @@ class _LinearCrossEntropy(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *unused: Tensor | None) -> tuple[Tensor, Tensor, None]:  # pyright: ignore
+        """Scale the gradients that forward has made."""
         del unused
         dx, dw = ctx.saved_tensors
         grad = grad[..., None, None]
@@ -88,6 +88,7 @@ class _LinearCrossEntropy(Function):
     def vmap(  # pyright: ignore[reportIncompatibleMethodOverride]
         info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor
     ) -> tuple[tuple[Tensor, ...], tuple[int, int, int]]:
+        """Compute all members at once, or in turn on a CPU."""
         stacked = all_members_first(info.batch_size, in_dims, inputs)
         if inputs[0].device.type not in IN_TURN and stacked[0].ndim == 3:
             return _LinearCrossEntropy.apply(*stacked), (0, 0, 0)
@@ -152,9 +153,7 @@ def _to_gradient(
 def _looking(
     x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], target: Tensor, p: Float[Tensor, "N V"]
 ) -> Float[Tensor, " N"]:
-    """Return the losses; `p` becomes its softmax.  No pass over `p` beside it, unless an answer's share is
-    lost.
-    """
+    """Return the losses, by no further pass over `p` unless a share is lost; `p` becomes its softmax."""
     share = torch.softmax(p, dim=-1, out=p).gather(-1, target[:, None])[:, 0]
     losses = -share.to(torch.promote_types(p.dtype, torch.float32)).log()
     lost = share < torch.finfo(p.dtype).smallest_normal

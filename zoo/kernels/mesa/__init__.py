@@ -20,8 +20,7 @@ def mesa(
     ridge: Float[Tensor, "H K"],
     state: State | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], State]:
-    """Compute y_t = kv_t^T (kk_t + diag(ridge))^{-1} q_t, kk and kv the decayed sums of beta k k^T and beta k
-    v^T.
+    """Compute y_t = kv_t^T (kk_t + diag(ridge))^{-1} q_t, kk, kv the decayed sums of beta k k^T, beta k v^T.
 
     So y_t = W q_t for the W that minimises sum_j decay_tj beta_j |v_j - W k_j|^2 + the ridge's penalty (von
     Oswald et al. 2025, arXiv 2506.05233).  beta >= 0, log_decay <= 0, ridge > 0.

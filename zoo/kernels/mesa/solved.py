@@ -90,4 +90,5 @@ class _Solve(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
+        """Solve for the gradient, as A is symmetric."""
         return _solve(grad, ctx.saved_tensors), *[None] * len(ctx.saved_tensors)

@@ -28,8 +28,7 @@ def se_attention(
     chunks: Chunks,
     block_size: int,
 ) -> Float[Tensor, "B H T C"]:
-    """Return softmax(q k / sqrt C) v over the keys of the token's chunk up to itself and of N blocks of the
-    past.
+    """Return softmax(q k / sqrt C) v over the keys of the token's chunk up to itself and of N past blocks.
 
     The T queries are the last of the S keys; where there are blocks, block j is keys j block_size and on.
     blocks: which each row has chosen, -1 for none; a row is a chunk (R chunks) or a token (R = T); I index

@@ -77,6 +77,7 @@ class _Gathered(Folding):
     def forward(
         q: Tensor, chunk_k: Tensor, chunk_v: Tensor, k: Tensor, v: Tensor, ids: Tensor, bias: Tensor | None
     ) -> tuple[Tensor]:  # pyright: ignore
+        """Attend tile by tile."""
         y = torch.empty_like(q)
         for tile in _tiles(q, chunk_k, k, ids):
             inputs = _cut(tile, q, chunk_k, chunk_v, k, v, ids, bias)
@@ -90,6 +91,7 @@ class _Gathered(Folding):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
+        """Return the gradients of all but the ids."""
         dq, dok, dov, dk, dv, dbias = _Backward.apply(*ctx.saved_tensors, dy)
         return dq, dok, dov, dk, dv, None, dbias if ctx.needs_input_grad[6] else None
 
@@ -106,6 +108,7 @@ class _Backward(Gradients):
         bias: Tensor | None,
         dy: Tensor,
     ) -> tuple[Tensor, ...]:
+        """Attend to each tile again, and differentiate it."""
         shapes = [x.shape for x in (q, chunk_k, chunk_v, k, v)] + [
             q.shape[:1] if bias is None else bias.shape
         ]
@@ -195,9 +198,7 @@ def _attended(
     bias: Float[Tensor, "B I M R N"] | None,
     ids: Int[Tensor, "B I M R N"],
 ) -> Float[Tensor, "B G P M Q C"]:
-    """Take one softmax; the last query sees the last key.  Query heads that share keys are rows of one
-    product.
-    """
+    """Take one softmax; the last query sees the last key.  Heads that share keys are rows of one product."""
     dtype = torch.promote_types(q.dtype, torch.float32)
     shared, length, rows, size = q.shape[2], q.shape[4], k.shape[3], k.shape[4] // max(1, ids.shape[4])
     chunk_k, chunk_v, k, v = (x.to(dtype) for x in (chunk_k, chunk_v, k, v))

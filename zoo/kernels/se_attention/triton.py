@@ -1,5 +1,4 @@
-"""Attention to a chunk and to chosen blocks in Triton: blocks are read where they lie, and nothing is masked
-that is not touched.
+"""Attention to a chunk and to chosen blocks in Triton: blocks are read where they lie.
 
 Logits x = q k / sqrt C (+ bias), weights p = exp(x - lse); lse, the log of the sum of the exponentials, is
 kept for the backward pass, [B H T] in float32.  With dp = dy v^T and delta = the sum of dy y over C,
@@ -29,7 +28,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from zoo.kernels.common.folding import Folding, Gradients
-from zoo.kernels.common.launching import unfit_here
+from zoo.kernels.common.launching import mixed, unfit_here
 from zoo.kernels.common.tiles import rows_last
 from zoo.kernels.se_attention.triton_launches import Inputs, Shape, attend, gradients
 from zoo.kernels.span_retrieval import Chunks, fixed_chunks
@@ -78,8 +77,8 @@ def unfit(
     """Return why the kernel cannot take these inputs; None: it can."""
     if chunks.size is None and bias is not None and bias.shape[2] != q.shape[2]:
         return "a bias for a chunk needs chunks of one size"
-    if not q.dtype == k.dtype == v.dtype or q.dtype not in LARGEST:
-        return f"q, k and v must all be float32 or bfloat16, and are {q.dtype}, {k.dtype} and {v.dtype}"
+    if reason := mixed(q, k, v, dtypes=LARGEST):
+        return reason
     if q.shape[-1] > LARGEST[q.dtype]:
         return f"head_dim (={q.shape[-1]}) must be at most {LARGEST[q.dtype]} in {q.dtype}"
     if blocks is not None and blocks.shape[1] not in (1, k.shape[1]):
@@ -124,6 +123,7 @@ class _Attention(Folding):
         begins_at: Tensor | None,
         *shape: Any,
     ) -> tuple[Tensor, Tensor]:
+        """Launch the forward kernels."""
         x = Inputs(q, k, v, ids, bias, of_place, begins_at)
         return attend(x, Shape(*shape))
 
@@ -136,6 +136,7 @@ class _Attention(Folding):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor | None, _: None) -> tuple[Tensor | None, ...]:  # pyright: ignore
+        """Return the gradients of q, k, v and the bias."""
         if dy is None:
             return (None,) * 11
         dq, dk, dv, dbias = _Backward.apply(*ctx.saved_tensors, dy, *ctx.shape)
@@ -159,6 +160,7 @@ class _Backward(Gradients):
         dy: Tensor,
         *shape: Any,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Launch the backward kernels."""
         x = Inputs(q, k, v, ids, bias, of_place, begins_at)
         dq, dk, dv, shares = gradients(x, Shape(*shape), y, lse, rows_last(dy))
         if bias is None:

@@ -70,12 +70,41 @@ def backward_queries(
 
 
 @triton.jit
-def add_queries(x, values, queries, upstream, level, through, dkeys, dvalues):
+def load_queries(head, t, T, C: tl.constexpr, CS: tl.constexpr):
+    """Load queries of a head, their upstream gradients, and the two numbers that each keeps; zeros past T."""
+    q, q_t, dy, dy_t, lse, delta = head
+    queries, upstream = load_rows(q, q_t, t, T, C, CS), load_rows(dy, dy_t, t, T, C, CS)
+    level = tl.load(lse + t, mask=t < T, other=0.0)
+    return queries, upstream, level, tl.load(delta + t, mask=t < T, other=0.0)
+
+
+@triton.jit
+def add_queries(x, values, loaded, dkeys, dvalues):
     """Add some queries to the sums.  x: [keys, queries], -inf where one does not see the other."""
+    queries, upstream, level, through = loaded
     p = tl.exp2(x - level[None, :])
     dvalues = dot(p, upstream, dvalues)
     ds = p * (dot(values, tl.trans(upstream)) - through[None, :])
     return dot(ds, queries, dkeys), dvalues
+
+
+@triton.jit
+def add_tokens(
+    head, blocks, entries, bias, low, high, keys, values, block_of, factor, dkeys, dvalues, T, N,
+    C: tl.constexpr, CS: tl.constexpr, BIASED: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
+    """Add the tokens of a head that chose a block of these keys."""
+    for start in range(low, high, COLS):
+        at = start + tl.arange(0, COLS)
+        entry = tl.load(entries + at, mask=at < high, other=0)
+        block = tl.load(blocks + at, mask=at < high, other=-1)
+        loaded = load_queries(head, tl.where(at < high, entry // N, T), T, C, CS)
+        x = dot(keys, tl.trans(loaded[0])) * factor
+        if BIASED:
+            x += (tl.load(bias + entry) * LOG2E)[None, :]
+        x = tl.where(block_of[:, None] == block[None, :], x, float("-inf"))
+        dkeys, dvalues = add_queries(x, values, loaded, dkeys, dvalues)
+    return dkeys, dvalues
 
 
 @triton.jit
@@ -86,17 +115,11 @@ def backward_keys(
     C: tl.constexpr, CS: tl.constexpr, PER_TOKEN: tl.constexpr, BIASED: tl.constexpr, DRAWN: tl.constexpr,
     ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
-    """Compute dk and dv of ROWS keys, from all query heads that share them; weights are [ROWS keys, COLS
-    queries].
-    """
+    """Compute dk and dv of ROWS keys, from all query heads that share them; weights are transposed."""
     group, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * ROWS
     b, g = group // G, group % G
-    k, v, dk, dv = (
-        k + b * k_b + g * k_h,
-        v + b * v_b + g * v_h,
-        dk + b * dk_b + g * dk_h,
-        dv + b * dv_b + g * dv_h,
-    )
+    k, v = k + b * k_b + g * k_h, v + b * v_b + g * v_h
+    dk, dv = dk + b * dk_b + g * dk_h, dv + b * dv_b + g * dv_h
     one_set = b * sets + g * sets // G
     blocks, entries, bias = blocks + one_set * R * N, entries + one_set * R * N, bias + one_set * R * N
     low = tl.load(begins + one_set * (U + 1) + min(first // block_size, U))
@@ -111,32 +134,22 @@ def backward_keys(
     dkeys, dvalues = tl.zeros([ROWS, CS], tl.float32), tl.zeros([ROWS, CS], tl.float32)
     for shared in range(0, H // G):
         h = g * (H // G) + shared
-        q_at, dy_at = q + b * q_b + h * q_h, dy + b * dy_b + h * dy_h
         lse_at, delta_at = lse + (b * H + h) * T, delta + (b * H + h) * T
+        head = (q + b * q_b + h * q_h, q_t, dy + b * dy_b + h * dy_h, dy_t, lse_at, delta_at)
         for start in range(max(first - before, offset), close, COLS):  # the own chunk
             u = start + tl.arange(0, COLS)
             t = tl.where(u < close, u - offset, T)
-            queries, upstream = load_rows(q_at, q_t, t, T, C, CS), load_rows(dy_at, dy_t, t, T, C, CS)
-            level = tl.load(lse_at + t, mask=t < T, other=0.0)
-            through = tl.load(delta_at + t, mask=t < T, other=0.0)
+            loaded = load_queries(head, t, T, C, CS)
             start_of = begin_of(begins_at, chunk_at(of_place, u, end, chunk_size, DRAWN), chunk_size, DRAWN)
             visible = (place[:, None] <= u[None, :]) & (place[:, None] >= start_of[None, :])
-            x = tl.where(visible & (t < T)[None, :], dot(keys, tl.trans(queries)) * factor, float("-inf"))
-            dkeys, dvalues = add_queries(x, values, queries, upstream, level, through, dkeys, dvalues)
+            x = dot(keys, tl.trans(loaded[0])) * factor
+            x = tl.where(visible & (t < T)[None, :], x, float("-inf"))
+            dkeys, dvalues = add_queries(x, values, loaded, dkeys, dvalues)
         if PER_TOKEN:
-            for start in range(low, high, COLS):  # the tokens that chose a block of these keys
-                at = start + tl.arange(0, COLS)
-                entry = tl.load(entries + at, mask=at < high, other=0)
-                block = tl.load(blocks + at, mask=at < high, other=-1)
-                t = tl.where(at < high, entry // N, T)
-                queries, upstream = load_rows(q_at, q_t, t, T, C, CS), load_rows(dy_at, dy_t, t, T, C, CS)
-                level = tl.load(lse_at + t, mask=t < T, other=0.0)
-                through = tl.load(delta_at + t, mask=t < T, other=0.0)
-                x = dot(keys, tl.trans(queries)) * factor
-                if BIASED:
-                    x += (tl.load(bias + entry) * LOG2E)[None, :]
-                x = tl.where(block_of[:, None] == block[None, :], x, float("-inf"))
-                dkeys, dvalues = add_queries(x, values, queries, upstream, level, through, dkeys, dvalues)
+            dkeys, dvalues = add_tokens(
+                head, blocks, entries, bias, low, high, keys, values, block_of, factor, dkeys, dvalues, T, N,
+                C, CS, BIASED, COLS,
+            )  # fmt: skip
         else:
             for at in range(low, high):  # the chunks that chose a block of these keys
                 entry, block = tl.load(entries + at), tl.load(blocks + at)
@@ -145,15 +158,11 @@ def backward_keys(
                 for start in range(max(chunk, offset), stop, COLS):
                     u = start + tl.arange(0, COLS)
                     t = tl.where(u < stop, u - offset, T)
-                    queries = load_rows(q_at, q_t, t, T, C, CS)
-                    upstream = load_rows(dy_at, dy_t, t, T, C, CS)
-                    level = tl.load(lse_at + t, mask=t < T, other=0.0)
-                    through = tl.load(delta_at + t, mask=t < T, other=0.0)
-                    x = dot(keys, tl.trans(queries)) * factor
+                    loaded = load_queries(head, t, T, C, CS)
+                    x = dot(keys, tl.trans(loaded[0])) * factor
                     if BIASED:
                         x += tl.load(bias + entry) * LOG2E
-                    visible = (block_of == block)[:, None] & (t < T)[None, :]
-                    x = tl.where(visible, x, float("-inf"))
-                    dkeys, dvalues = add_queries(x, values, queries, upstream, level, through, dkeys, dvalues)
+                    x = tl.where((block_of == block)[:, None] & (t < T)[None, :], x, float("-inf"))
+                    dkeys, dvalues = add_queries(x, values, loaded, dkeys, dvalues)
     store_rows(dk, dk_t, row, S, dkeys * scale, C, CS)
     store_rows(dv, dv_t, row, S, dvalues, C, CS)

@@ -23,9 +23,7 @@ NO_TILE = tl.constexpr(2**30)
 
 @triton.jit
 def tile_from(block, first, block_size, COLS: tl.constexpr):
-    """Return the first tile of keys, from `first` on, that one of these blocks lies in; NO_TILE: there is
-    none.
-    """
+    """Return the first tile of keys, from `first` on, that one of these blocks lies in, or NO_TILE."""
     low, high = block * block_size // COLS, (block * block_size + block_size - 1) // COLS
     return tl.min(tl.where((block >= 0) & (high >= first), tl.maximum(low, first), NO_TILE), 0)
 
@@ -68,9 +66,7 @@ def far_backward(
     H, G, sets, T, S, E, N, block_size, scale,
     C: tl.constexpr, CS: tl.constexpr, BIASED: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
-    """Compute the share of each of ROWS choices in the dq of its token (before the scale) and of its own
-    bias.
-    """
+    """Compute the share of each of ROWS choices in dq of its token (before the scale) and of its bias."""
     head, at = tl.program_id(0).to(tl.int64), tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     b, h = head // H, head % H
     g, one_set = h * G // H, b * sets + h * sets // H

@@ -31,9 +31,7 @@ def begin_of(begins_at, chunk, chunk_size, DRAWN: tl.constexpr):
 
 @triton.jit
 def chosen_rows(ids, row, columns, N, S, block_size):
-    """Return the rows of k that columns 0 ..  N block_size - 1 of a row's chosen blocks stand for; S where
-    none.
-    """
+    """Return the rows of k that the N block_size columns of a row's chosen blocks stand for; S where none."""
     block = tl.load(ids + row * N + columns // block_size, mask=columns < N * block_size, other=-1)
     return tl.where(block >= 0, block * block_size + columns % block_size, S)
 

@@ -10,20 +10,11 @@ import triton
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zoo.kernels.common.launching import by_time, launch_options, strided
+from zoo.kernels.common.launching import Blocks, by_time, launch_options, strided
 from zoo.kernels.common.tiles import hopper, power_of_two
 from zoo.kernels.se_attention.triton_backward import backward_keys, backward_queries
 from zoo.kernels.se_attention.triton_far import far_backward, far_forward
 from zoo.kernels.se_attention.triton_forward import forward
-
-
-class Blocks(NamedTuple):
-    """The cut of one program: `rows` stay, `cols` pass by."""
-
-    rows: int
-    cols: int
-    num_warps: int
-    num_stages: int
 
 
 class Shape(NamedTuple):
@@ -57,9 +48,7 @@ def blocks_of(kernel: str, bits: int, channels: int) -> Blocks:
 
 
 class Inputs(NamedTuple):
-    """The tensors of a call.  of_place, begins_at: where chunks differ in size, the chunk of each token, and
-    where each begins.
-    """
+    """The tensors of a call.  of_place, begins_at: of chunks that differ, each token's and each start."""
 
     q: Float[Tensor, "B H T C"]
     k: Float[Tensor, "B G S C"]

@@ -27,6 +27,7 @@ def differentiable(forwards: Pass, backwards: Pass) -> Scan:
     class Passes(Function):
         @staticmethod
         def forward(*inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+            """Run one member as a population of one."""
             if inputs[0].ndim == 4:
                 return forwards(*inputs)
             y, last, starts = forwards(*(i[None] for i in inputs))
@@ -40,6 +41,7 @@ def differentiable(forwards: Pass, backwards: Pass) -> Scan:
 
         @staticmethod
         def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+            """Return the gradients of forward's inputs."""
             x, dt, A, B, C, starts = ctx.saved_tensors
             dy, dlast, _ = grads
             if x.ndim == 4:

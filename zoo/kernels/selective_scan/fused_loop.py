@@ -50,9 +50,7 @@ def _forward(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, h: Tensor) 
 def _backward(
     x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, starts: Tensor, dy: Tensor, dlast: Tensor
 ) -> tuple[Tensor, ...]:
-    """Go back block by block: rebuild h, run its gradient G backwards in time, read all other gradients off
-    the two.
-    """
+    """Rebuild h block by block, run its gradient G backwards, read all other gradients off the two."""
     dx, ddt, dB, dC = (torch.empty_like(s) for s in (x, dt, B, C))
     dA, dh = torch.zeros_like(A), torch.empty_like(dlast)
     A, buffers = _along_steps(A), _buffers(A, 3)

@@ -49,9 +49,7 @@ CHUNK = {8: (8, 8), 16: (8, 4), 32: (6, 4), 64: (6, 4), 128: (4, 4), 256: (4, 2)
 
 
 class Cut(NamedTuple):
-    """The cut of one program.  chunk: steps between two saved states, and steps whose inputs are loaded at
-    once.
-    """
+    """The cut of one program.  chunk: steps between two saved states, whose inputs are loaded at once."""
 
     chunk: int
     num_warps: int
@@ -115,6 +113,7 @@ class _Scan(Folding):
     def forward(  # pyright: ignore
         x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, first: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
+        """Launch the forward kernel."""
         inputs = [rows_last(s) for s in (x, dt, B, C)]
         A, first = A.contiguous(), first.contiguous()
         sizes = _sizes(A, x.shape[1], "forward")
@@ -135,6 +134,7 @@ class _Scan(Folding):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor, ...]:  # pyright: ignore
+        """Return the gradients; an output that no loss reads counts as zeros."""
         x, *_, first, _ = ctx.saved_tensors
         dy, dlast, _ = grads
         dy = torch.zeros_like(x) if dy is None else dy
@@ -145,6 +145,7 @@ class _Scan(Folding):
 class _Backward(Gradients):
     @staticmethod
     def forward(*inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+        """Launch the backward kernel, and sum its shares."""
         x, dt, A, B, C, first, saved, dy, dlast = inputs
         along = [rows_last(s) for s in (x, dt, B, C, dy)]
         A, first, saved, dlast = (s.contiguous() for s in (A, first, saved, dlast))

@@ -14,9 +14,7 @@ LOG2_E: tl.constexpr = tl.constexpr(1.4426950408889634)
 def load_chunk(
     x, x_t, dt, dt_t, B, B_t, C, C_t, d, n, start, T, D, N: tl.constexpr, CHUNK: tl.constexpr
 ):  # fmt: skip
-    """Load (x, dt, B, C) of each step from `start` on; zeros past the end: a step with dt = 0 changes
-    nothing.
-    """
+    """Load (x, dt, B, C) of each step from `start` on; zeros past the end, which change nothing."""
     steps = ()
     for i in tl.static_range(CHUNK):
         t = start + i

@@ -39,6 +39,7 @@ def differentiable(forwards: Callable[..., Tensor], backwards: Callable[..., tup
     class Passes(Function):
         @staticmethod
         def forward(past: Tensor, weight: Tensor, bias: Tensor, lead: int) -> Tensor:  # pyright: ignore
+            """Run one member as a population of one."""
             if past.ndim == 4:
                 return forwards(past, weight, bias, lead)
             return forwards(past[None], weight[None], bias[None], lead)[0]
@@ -51,6 +52,7 @@ def differentiable(forwards: Callable[..., Tensor], backwards: Callable[..., tup
 
         @staticmethod
         def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
+            """Return the gradients of past, weight and bias."""
             past, weight = ctx.saved_tensors
             if past.ndim == 4:
                 return *backwards(past, weight, grad, ctx.lead), None

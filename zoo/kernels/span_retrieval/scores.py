@@ -20,8 +20,7 @@ HELD = 2**22  # scores of a sequence and an index set: a row a token and a long 
 def scoring_queries(
     selection: str, q: Float[Tensor, "B H T C"], carried: Float[Tensor, "B H C"] | None, chunks: Chunks
 ) -> tuple[Float[Tensor, "B H R C"], Float[Tensor, "B H C"] | None]:
-    """Return the queries that score blocks, one row a token (token, prefix) or one a chunk; and the sum to
-    carry on.
+    """Return the queries that score blocks, a row a token (token, prefix) or a chunk; and the sum to carry.
 
     carried: sum of the queries of the chunk that the call goes on with (prev, at the start of a chunk: of
     the chunk before).  chunk sums what the call holds of a chunk.  Sums are in float32 at least.
@@ -89,8 +88,6 @@ def gate_bias(
     queries_summed: Int[Tensor, "R"],
     width: int,
 ) -> Float[Tensor, "B I R U"]:
-    """Return the log softmax over the admissible blocks of the scores of the mean query, scaled by
-    sqrt(width).
-    """
+    """Return the log softmax, over admissible blocks, of the mean query's scores over sqrt(width)."""
     logits = scores / queries_summed[:, None] * width**-0.5
     return logits.masked_fill(~admissible, HIDDEN).log_softmax(dim=-1)

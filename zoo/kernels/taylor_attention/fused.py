@@ -62,6 +62,7 @@ def _sequences(*tensors: Float[Tensor, "... T X"]) -> list[Float[Tensor, "N T X"
 class _TaylorAttention(Function):
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, eps: float) -> tuple[Tensor, ...]:  # pyright: ignore
+        """Return y, the sum of a query's weights, and the roots of the weights."""
         shape, (q, k, v) = v.shape, _sequences(q, k, v)
         y, total, roots = (
             torch.empty_like(v),
@@ -85,6 +86,7 @@ class _TaylorAttention(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: None) -> tuple[Tensor, Tensor, Tensor, None]:  # pyright: ignore
+        """Return the gradients of q, k and v, part by part."""
         *inputs, total, roots = ctx.saved_tensors
         q, k, v, y, grad = _sequences(*inputs, grad)
         grad = grad / total

@@ -7,9 +7,7 @@ from torch import Tensor
 
 
 def taylor_attention_reference(q: Tensor, k: Tensor, v: Tensor, eps: float) -> Tensor:
-    """Write out the weights 1 + u + u^2/2 of u = q k / sqrt C, the second-order Taylor polynomial of exp
-    (Based, Eq. 2).
-    """
+    """Write out the weights 1 + u + u^2/2 of u = q k / sqrt C (Based, Eq. 2)."""
     u = (q @ k.mT) / q.shape[-1] ** 0.5
     weights = (1 + u + u.square() / 2).tril()
     return (weights @ v) / (weights.sum(-1, keepdim=True) + eps)

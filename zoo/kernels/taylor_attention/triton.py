@@ -16,7 +16,7 @@ have; the last must be 1.
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import triton
@@ -24,21 +24,12 @@ import triton.language as tl
 from torch import Tensor
 
 from zoo.kernels.common.folding import Folding, Gradients
-from zoo.kernels.common.launching import by_time, launch_options, strided, unfit_here
+from zoo.kernels.common.launching import Blocks, by_time, launch_options, mixed, strided, unfit_here
 from zoo.kernels.common.tiles import dot, hopper, load_rows, power_of_two, rows_last, store_rows
 
 WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
 CHANNELS = (16, 32)  # of q and k, filled up with zeros
 WIDTH = {torch.float32: 64, torch.bfloat16: 128}  # columns of a value at once: more would spill registers
-
-
-class Blocks(NamedTuple):
-    """The cut of one program: `rows` stay, `cols` pass by."""
-
-    rows: int
-    cols: int
-    num_warps: int
-    num_stages: int
 
 
 def blocks(kernel: str, bits: int, channels: int, width: int) -> Blocks:
@@ -70,8 +61,8 @@ def unfit(q: Tensor, k: Tensor, v: Tensor, eps: float) -> str | None:
     """Return why the kernel cannot take these inputs; None: it can."""
     if not q.shape[:-1] == k.shape[:-1] == v.shape[:-1]:
         return "q, k and v must have the same leading dimensions"
-    if not q.dtype == k.dtype == v.dtype or q.dtype not in WIDTH:
-        return f"q, k and v must all be float32 or bfloat16, and are {q.dtype}, {k.dtype} and {v.dtype}"
+    if reason := mixed(q, k, v, dtypes=WIDTH):
+        return reason
     if q.shape[-1] > CHANNELS[-1]:
         return f"feature_dim (={q.shape[-1]}) must be at most {CHANNELS[-1]}"
     return unfit_here(q)
@@ -99,6 +90,7 @@ def _both_ways(q: Tensor, k: Tensor, v: Tensor) -> None:
 class _Attention(Folding):
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, eps: float) -> tuple[Tensor, Tensor]:  # pyright: ignore
+        """Launch the forward kernel."""
         y, total = by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
         cut = blocks("forward", 8 * q.element_size(), _channels(q), power_of_two(v.shape[-1]))
         _forward[_grid(q, cut.rows)](
@@ -116,6 +108,7 @@ class _Attention(Folding):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor | None, _: None) -> tuple[Tensor | None, ...]:  # pyright: ignore
+        """Return the gradients of q, k and v."""
         if dy is None:
             return None, None, None, None
         return *_Backward.apply(*ctx.saved_tensors, dy), None
@@ -126,6 +119,7 @@ class _Backward(Gradients):
     def forward(  # pyright: ignore
         q: Tensor, k: Tensor, v: Tensor, y: Tensor, total: Tensor, dy: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
+        """Launch the backward kernels."""
         dy = rows_last(dy)
         dq, dk, dv, delta = by_time(q), by_time(k), by_time(v), torch.empty_like(total)
         shape = (q.shape[1], q.shape[2], q.shape[3] ** -0.5)

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from zoo.kernels.common.folding import Folding, Gradients
-from zoo.kernels.common.launching import unfit_here
+from zoo.kernels.common.launching import mixed, unfit_here
 from zoo.kernels.common.tiles import rows_last
 from zoo.kernels.taylor_scan import triton_launches as launch
 
@@ -66,8 +66,8 @@ def unfit(
     """Return why the kernels cannot take these inputs; None: they can."""
     if not q.shape[:-1] == k.shape[:-1] == v.shape[:-1] or q.ndim != 4:
         return "q, k and v must be [B H T ...] with the same B, H and T"
-    if not q.dtype == k.dtype == v.dtype or q.dtype not in DTYPES:
-        return f"q, k and v must all be float32 or bfloat16, and are {q.dtype}, {k.dtype} and {v.dtype}"
+    if reason := mixed(q, k, v, dtypes=DTYPES):
+        return reason
     if (kv is None) != (z is None):
         return "kv and z come together"
     if any(x is not None and x.dtype != torch.float32 for x in (kv, z)):
@@ -116,6 +116,7 @@ class _Scan(Folding):
     def backward(  # pyright: ignore
         ctx: Any, dy: Tensor | None, dkv: Tensor | None, dz: Tensor | None, _: None
     ) -> tuple[Tensor | None, ...]:
+        """Return the gradients; an output that no loss reads counts as zeros."""
         q, k, v, kv, z, y, share = ctx.saved_tensors
         if dkv is not None or dz is not None:
             shape = (*q.shape[:2], launch.num_features(q.shape[-1]))
@@ -132,6 +133,7 @@ class _Backward(Gradients):
         q: Tensor, k: Tensor, v: Tensor, kv: Tensor | None, z: Tensor | None, y: Tensor, share: Tensor,
         dy: Tensor, dkv: Tensor | None, dz: Tensor | None,
     ) -> tuple[Tensor, ...]:  # fmt: skip
+        """Launch the backward kernels."""
         dy, start, end = rows_last(dy), _both(kv, z), _both(dkv, dz)
         before, picks = launch.sums(k, v, start), launch.picks_of(q)
         dq, delta = launch.dqueries(q, k, v, dy, y, share, before, picks, start is not None)

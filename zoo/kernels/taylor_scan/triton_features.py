@@ -31,9 +31,7 @@ def factors(f, C: tl.constexpr, CS: tl.constexpr):
 
 @triton.jit
 def pick(channel, CS: tl.constexpr):
-    """Return [CS, len(channel)]: a product with it gives these channels, and of channel C zeros; then add
-    `one`.
-    """
+    """Return [CS, len(channel)]: a product with it gives these channels, of channel C zeros: add `one`."""
     return (tl.arange(0, CS)[:, None] == channel[None, :]).to(tl.float32)
 
 
@@ -45,9 +43,7 @@ def one(channel, C: tl.constexpr):
 
 @triton.jit
 def _picks(picks, C: tl.constexpr, CS: tl.constexpr, F: tl.constexpr, BLOCK: tl.constexpr):
-    """Write [2 F CS]: rows that pick the first and the second channel of each feature, for who reads them
-    often.
-    """
+    """Write [2 F CS]: rows that pick the first and the second channel of each feature."""
     f = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     i, j, _ = factors(f, C, CS)
     store_rows(picks, CS, f, F, tl.trans(pick(i, CS)), CS, CS)

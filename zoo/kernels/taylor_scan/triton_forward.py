@@ -93,8 +93,7 @@ def _outputs(
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr, F: tl.constexpr,
     CHUNK: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Answer ROWS queries of a head: keys of their chunk through the weights, chunks before it through the
-    sums.
+    """Answer ROWS queries of a head: their chunk through the weights, the chunks before through sums.
 
     A weight is r^2 + 1/2 with r = (1 + u) / sqrt 2.
     """

@@ -61,9 +61,7 @@ def _piece(
     weights: Weights,
     sums: Weights | None,
 ) -> tuple[Tensor, Weights]:
-    """Return, for tokens of one mini-batch, the inner model's answers to q, and the sums with these tokens in
-    them.
-    """
+    """Return the inner model's answers to tokens of one mini-batch, and the sums with them."""
     Ws, bs = weights[::2], weights[1::2]
     inputs, grads = _gradients(k, target, Ws, bs, norm)
     answer, new = q, []
@@ -96,9 +94,7 @@ def _gradients(
 
 
 def _loss_gradient(z: Tensor, target: Tensor, norm: tuple[Tensor, Tensor]) -> Tensor:
-    """Return the gradient of 1/2 |weight * unit(z) + bias - target|^2 for z, unit(z) of mean 0 and variance
-    1.
-    """
+    """Return the gradient of 1/2 |weight * unit(z) + bias - target|^2 for z; unit: mean 0, variance 1."""
     centred = z - z.mean(-1, keepdim=True)
     rate = (centred.square().mean(-1, keepdim=True) + EPS).rsqrt()
     unit = centred * rate

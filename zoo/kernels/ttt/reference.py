@@ -47,7 +47,5 @@ def _normed(z: Tensor, norm: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def _loss(weights: Weights, x: Tensor, target: Tensor, norm: tuple[Tensor, Tensor]) -> Tensor:
-    """Return the loss summed over sequences and heads, whose weights are their own: the gradient of each is
-    its own.
-    """
+    """Return the loss summed over sequences and heads, each of which has weights of its own."""
     return 0.5 * (_normed(_model(x, weights), norm) - target).square().sum()

@@ -25,9 +25,7 @@ def attend_and_keep(
     window: int,
     slopes: Float[Tensor, "H"] | None = None,
 ) -> Attended:
-    """Join, attend and cut.  attend: `zoo.kernels.attention`, or a form of it.  What is kept is a view of
-    what was joined.
-    """
+    """Join, attend and cut; what is kept is a view.  attend: `zoo.kernels.attention`, or a form of it."""
     if past_k is not None and past_v is not None:
         k, v = torch.cat([past_k, k], dim=2), torch.cat([past_v, v], dim=2)
     cut = max(0, k.shape[2] - (window - 1))

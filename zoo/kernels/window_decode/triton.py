@@ -130,6 +130,7 @@ class _Decode(Folding):
     def forward(  # pyright: ignore
         q: Tensor, k: Tensor, v: Tensor, past_k: Tensor, past_v: Tensor, window: int, slopes: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
+        """Launch the kernel."""
         q, k, v, past_k, past_v = (rows_last(x) for x in (q, k, v, past_k, past_v))
         (batch, groups, before, channels), shared = past_k.shape, q.shape[1] // k.shape[1]
         after, heads = min(before + 1, window - 1), next(size for size in TOGETHER if shared % size == 0)
@@ -157,6 +158,7 @@ class _Decode(Folding):
     def backward(  # pyright: ignore
         ctx: Any, dy: Tensor, dnext_k: Tensor, dnext_v: Tensor
     ) -> tuple[Tensor | None, ...]:
+        """Differentiate the definition, in torch."""
         q, k, v, past_k, past_v, slopes = ctx.saved_tensors
         groups, scale = k.shape[1], q.shape[-1] ** -0.5
         k, v = torch.cat([past_k, k], 2).float(), torch.cat([past_v, v], 2).float()

@@ -52,6 +52,7 @@ class _Sums(Function):
 
     @staticmethod
     def forward(d: Tensor, x: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:  # pyright: ignore
+        """Run the recurrence in place."""
         before = torch.cat([start.unsqueeze(TIME), x], dim=TIME)
         steps = before.unbind(TIME)
         for t, d_t in enumerate(d.unbind(TIME)):
@@ -64,6 +65,7 @@ class _Sums(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+        """Run it backwards."""
         d, before = ctx.saved_tensors
         d_before, d_last = grads
         owed = torch.cat([d_before, d_last.unsqueeze(TIME)], dim=TIME)  # to all that comes after each h
