@@ -15,7 +15,6 @@ B batch, H query heads, G heads of summaries, I index sets, R rows, U blocks, C 
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false, reportOperatorIssue=false
 # pyright: reportAttributeAccessIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -9,7 +9,6 @@ B batch, H query heads, G key/value heads, T time, U blocks, C channels per head
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,7 +1,9 @@
 """Adapters of other packages' kernels: checks of inputs, and members of a population stacked.
 
 A package's autograd function has no batching rule.  An adapter is therefore registered as an operator that
-has one: stacked members become more of the batch, as everywhere (folding.py), or more channels.
+has one: stacked members become more of the batch, as everywhere (folding.py), or more channels.  Adapters
+switch off what pyright says of calls of a package: it need not be installed, and wraps its functions in
+untyped ones.
 """
 
 from collections.abc import Callable, Collection, Sequence

@@ -14,10 +14,9 @@ B batch, H heads, N chunks of C tokens, K channels of a key, V of a value.
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.common.decay import decays
+from zoo.kernels.common.decay import carried, decays
 
 CHUNK = 32  # tokens
 
@@ -51,18 +50,6 @@ def delta_rule_chunked(
     solved = torch.linalg.solve_triangular(overlaps, both, upper=False, unitriangular=True)
     U, W = solved.split([v.shape[-1], k.shape[-1]], dim=-1)
     added, erased = (k_out.mT @ solved).split([v.shape[-1], k.shape[-1]], dim=-1)
-    starts, last = _carry(torch.eye(k.shape[-1]).to(k) * retained - erased, added, state)
+    starts, last = carried(torch.eye(k.shape[-1]).to(k) * retained - erased, added, state)
     y = q_in @ starts + weights @ (U - W @ starts)
     return y.flatten(2, 3)[:, :, :length], last
-
-
-def _carry(
-    M: Float[Tensor, "B H N K K"], N: Float[Tensor, "B H N K V"], state: Float[Tensor, "B H K V"] | None
-) -> tuple[Float[Tensor, "B H N K V"], Float[Tensor, "B H K V"]]:
-    """Return the state that each chunk starts from, and the one after the last."""
-    S = torch.zeros_like(N[:, :, 0]) if state is None else state
-    starts = []
-    for M_n, N_n in zip(M.unbind(2), N.unbind(2), strict=True):
-        starts.append(S)
-        S = M_n @ S + N_n
-    return torch.stack(starts, dim=2), S

@@ -5,7 +5,6 @@ products are in bfloat16: what comes in float32 is rounded to it.
 """
 
 # pyright: reportMissingImports=false, reportCallIssue=false, reportArgumentType=false
-# the package need not be installed, and wraps its functions in untyped ones
 
 from typing import Any
 

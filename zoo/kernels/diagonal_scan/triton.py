@@ -17,7 +17,6 @@ be 1.  decay and x are both float32 or both bfloat16, and so is h; what goes fro
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportGeneralTypeIssues=false
 # pyright: reportAssignmentType=false, reportOperatorIssue=false, reportIndexIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 from collections.abc import Callable, Iterator
 from functools import partial

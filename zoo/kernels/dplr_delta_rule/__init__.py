@@ -5,10 +5,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.choice import Op
+from zoo.kernels.common.precision import wide
 from zoo.kernels.dplr_delta_rule.chunked import dplr_delta_rule_chunked
 from zoo.kernels.dplr_delta_rule.reference import dplr_delta_rule_reference
 
-OP = Op("dplr_delta_rule", {"reference": dplr_delta_rule_reference, "chunked": dplr_delta_rule_chunked})
+OP = Op(
+    "dplr_delta_rule",
+    {"reference": dplr_delta_rule_reference, "chunked": dplr_delta_rule_chunked},
+    prepare=wide,
+)
 
 
 def dplr_delta_rule(
@@ -27,9 +32,6 @@ def dplr_delta_rule(
     """
     usual = "reference" if q.shape[-2] == 1 else "chunked"
     with torch.autocast(q.device.type, enabled=False):
-        q, k, v, a, b, log_decay = (
-            s.to(torch.promote_types(s.dtype, torch.float32)) for s in (q, k, v, a, b, log_decay)
-        )
         return OP.run(usual, q, k, v, a, b, log_decay, state)
 
 

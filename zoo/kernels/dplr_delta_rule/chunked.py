@@ -24,6 +24,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from zoo.kernels.common.decay import carried
+
 CHUNK = 16
 
 
@@ -52,7 +54,7 @@ def dplr_delta_rule_chunked(
     writes = torch.cat([F.pad(v, (0, q.shape[-1])), reads], dim=-2)
     y, y_of_S = (from_q @ writes).split([width, q.shape[-1]], dim=-1)
     gain, transition = (columns.flatten(3, 4).mT @ writes).split([width, q.shape[-1]], dim=-1)
-    first, last = _carry(transition + torch.diag_embed(decay), gain, state)
+    first, last = carried(transition + torch.diag_embed(decay), gain, state)
     y = y + (y_of_S + rows[:, :, :, 0]) @ first
     return y.flatten(2, 3)[:, :, :length], last
 
@@ -87,15 +89,3 @@ def _merge(blocks: Blocks) -> Blocks:
         torch.cat([columns_1 * decay_2[..., None, None, :], columns_2], dim=-2),
         decay_1 * decay_2,
     )
-
-
-def _carry(
-    transition: Float[Tensor, "B H N K K"], gain: Float[Tensor, "B H N K V"], state: Tensor | None
-) -> tuple[Float[Tensor, "B H N K V"], Float[Tensor, "B H K V"]]:
-    """Return the state in front of each chunk, and behind the last."""
-    S = torch.zeros_like(gain[:, :, 0]) if state is None else state
-    first = []
-    for M, G in zip(transition.unbind(2), gain.unbind(2), strict=True):
-        first.append(S)
-        S = M @ S + G
-    return torch.stack(first, dim=2), S

@@ -5,7 +5,6 @@ Products of float32 are made as the package makes them (tf32 on a card that has 
 """
 
 # pyright: reportMissingImports=false, reportCallIssue=false, reportArgumentType=false
-# the package need not be installed, and wraps its functions in untyped ones
 
 from typing import Any
 

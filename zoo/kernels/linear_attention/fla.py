@@ -5,7 +5,6 @@ Their own denominator has another eps, and is summed in the dtype of the keys.
 """
 
 # pyright: reportMissingImports=false, reportCallIssue=false, reportArgumentType=false
-# the package need not be installed, and wraps its functions in untyped ones
 
 from typing import Any
 

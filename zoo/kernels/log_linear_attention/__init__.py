@@ -5,12 +5,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.choice import Op
+from zoo.kernels.common.precision import wide
 from zoo.kernels.log_linear_attention.chunked import log_linear_attention_chunked
 from zoo.kernels.log_linear_attention.reference import log_linear_attention_reference
 
 OP = Op(
     "log_linear_attention",
     {"reference": log_linear_attention_reference, "chunked": log_linear_attention_chunked},
+    prepare=wide,
 )
 
 
@@ -32,10 +34,8 @@ def log_linear_attention(
     Returns y and the state, both computed in float32 at least, outside of any autocast.
     """
     usual = "reference" if q.shape[2] == 1 else "chunked"
-    wide = torch.promote_types(v.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False):
-        q, k, v, log_decay, scales = (x.to(wide) for x in (q, k, v, log_decay, scales))
-        return OP.run(usual, q, k, v, log_decay, scales, None if state is None else state.to(wide), offset)
+        return OP.run(usual, q, k, v, log_decay, scales, state, offset)
 
 
 __all__ = ["OP", "log_linear_attention", "log_linear_attention_chunked", "log_linear_attention_reference"]

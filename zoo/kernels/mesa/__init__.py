@@ -5,10 +5,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.choice import Op
+from zoo.kernels.common.precision import wide
 from zoo.kernels.mesa.reference import State, mesa_reference
 from zoo.kernels.mesa.solved import mesa_solved
 
-OP = Op("mesa", {"reference": mesa_reference, "solved": mesa_solved})
+OP = Op("mesa", {"reference": mesa_reference, "solved": mesa_solved}, prepare=wide)
 
 
 def mesa(
@@ -26,10 +27,8 @@ def mesa(
     Oswald et al. 2025, arXiv 2506.05233).  beta >= 0, log_decay <= 0, ridge > 0.
     Returns y and (kk, kv) after the last token, computed in float32 at least, outside of any autocast.
     """
-    wide = torch.promote_types(v.dtype, torch.float32)
+    usual = "reference" if q.shape[2] == 1 else "solved"
     with torch.autocast(q.device.type, enabled=False):
-        q, k, v, beta, log_decay, ridge = (x.to(wide) for x in (q, k, v, beta, log_decay, ridge))
-        usual = "reference" if q.shape[2] == 1 else "solved"
         return OP.run(usual, q, k, v, beta, log_decay, ridge, state)
 
 

@@ -1,7 +1,6 @@
 """The backward kernels of se_attention; what is named as in the forward kernel is the same."""
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 import triton
 import triton.language as tl

@@ -10,7 +10,6 @@ TFLOP: 12 ms on an H200 at best.  A choice's query and its part, written and rea
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false, reportOperatorIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 import triton
 import triton.language as tl

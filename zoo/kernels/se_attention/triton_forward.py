@@ -7,7 +7,6 @@ is then 0.  CS is C filled up to a power of two.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 import triton
 import triton.language as tl

@@ -1,7 +1,6 @@
 """Cut and launch the kernels of se_attention."""
 
 # pyright: reportArgumentType=false, reportCallIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 from typing import Any, NamedTuple
 

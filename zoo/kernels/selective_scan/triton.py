@@ -24,7 +24,6 @@ strides they have; the last must be 1.  Each may be float32 or bfloat16; states 
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -4,7 +4,6 @@ Only the last K - 1 tokens of their state are read.  They sum in float32, and y 
 """
 
 # pyright: reportMissingImports=false, reportCallIssue=false, reportArgumentType=false
-# the package need not be installed, and wraps its functions in untyped ones
 
 import torch.nn.functional as F
 from torch import Tensor

@@ -4,7 +4,6 @@ Their tensors are [B T H C], their eps is 1e-6, and sums, outputs and normaliser
 """
 
 # pyright: reportMissingImports=false, reportCallIssue=false, reportArgumentType=false
-# the package need not be installed, and wraps its functions in untyped ones
 
 from torch import Tensor
 

@@ -11,7 +11,6 @@ have; the last must be 1.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 from collections.abc import Callable, Iterator
 from functools import partial

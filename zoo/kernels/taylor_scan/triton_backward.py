@@ -5,7 +5,6 @@ is d x_j for channel i and d x_i for channel j.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 import triton
 import triton.language as tl

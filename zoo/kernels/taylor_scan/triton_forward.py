@@ -5,7 +5,6 @@ CS and VS are C and V filled up to a power of two; tiles of BLOCK features.
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false
 # pyright: reportGeneralTypeIssues=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 import triton
 import triton.language as tl

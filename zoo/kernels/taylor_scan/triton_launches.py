@@ -24,7 +24,6 @@ The letters are those of `triton`.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

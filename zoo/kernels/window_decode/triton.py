@@ -19,7 +19,6 @@ the strides they have; the last must be 1.
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportGeneralTypeIssues=false
 # pyright: reportAssignmentType=false, reportOperatorIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 from collections.abc import Callable, Iterator
 from functools import partial

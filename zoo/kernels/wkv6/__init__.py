@@ -5,10 +5,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.choice import Op
+from zoo.kernels.common.precision import wide
 from zoo.kernels.wkv6.chunked import wkv6_chunked
 from zoo.kernels.wkv6.reference import wkv6_reference
 
-OP = Op("wkv6", {"reference": wkv6_reference, "chunked": wkv6_chunked})
+OP = Op("wkv6", {"reference": wkv6_reference, "chunked": wkv6_chunked}, prepare=wide)
 
 
 def wkv6(
@@ -27,9 +28,6 @@ def wkv6(
     """
     usual = "reference" if r.shape[-2] == 1 else "chunked"
     with torch.autocast(r.device.type, enabled=False):
-        r, k, v, log_decay, bonus = (
-            s.to(torch.promote_types(s.dtype, torch.float32)) for s in (r, k, v, log_decay, bonus)
-        )
         return OP.run(usual, r, k, v, log_decay, bonus, state)
 
 
