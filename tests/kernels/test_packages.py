@@ -127,7 +127,7 @@ def chunk_delta_rule(q, k, v, beta, scale=None, initial_state=None, output_final
 def chunk_linear_attn(q, k, v, scale=None, initial_state=None, output_final_state=False, normalize=True):
     assert output_final_state and not normalize
     q = q * (q.shape[-1] ** -0.5 if scale is None else scale)
-    y, last, _ = linear_attention_reference(*heads_first(q, k, v), None, initial_state)
+    y, last, _ = linear_attention_reference(*heads_first(q, k, v), None, initial_state, None)
     return y.transpose(1, 2), last
 
 

@@ -22,12 +22,7 @@ CHUNK = 32  # tokens
 
 
 def delta_rule_chunked(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    beta: Tensor,
-    log_decay: Tensor | None = None,
-    state: Tensor | None = None,
+    q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None, state: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Solve all chunks at once, then carry S over them."""
     length, each = q.shape[2], k.shape[2] // q.shape[2]

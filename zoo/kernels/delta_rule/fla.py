@@ -18,12 +18,7 @@ LARGEST = 256  # K
 
 @lifted()
 def delta_rule_fla(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    beta: Tensor,
-    log_decay: Tensor | None = None,
-    state: Tensor | None = None,
+    q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None, state: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Compute the rule for one write a query, with bfloat16 in its products."""
     from fla.ops.delta_rule import chunk_delta_rule

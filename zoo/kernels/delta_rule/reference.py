@@ -5,12 +5,7 @@ from torch import Tensor
 
 
 def delta_rule_reference(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    beta: Tensor,
-    log_decay: Tensor | None = None,
-    state: Tensor | None = None,
+    q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None, state: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Write token after token; a query reads after every n writes."""
     S = torch.zeros_like(k[:, :, 0, :, None] * v[:, :, 0, None, :]) if state is None else state

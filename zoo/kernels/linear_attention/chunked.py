@@ -9,12 +9,7 @@ CHUNK = 128  # tokens
 
 
 def linear_attention_chunked(
-    phi_q: Tensor,
-    phi_k: Tensor,
-    v: Tensor,
-    eps: float | None,
-    kv: Tensor | None = None,
-    z: Tensor | None = None,
+    phi_q: Tensor, phi_k: Tensor, v: Tensor, eps: float | None, kv: Tensor | None, z: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Read a chunk through its weights, and the past through the sums."""
     S, z = sums_before(phi_k, v, eps, kv, z)

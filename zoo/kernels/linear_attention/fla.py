@@ -15,12 +15,7 @@ from zoo.kernels.common.precision import narrowest
 
 
 def linear_attention_fla(
-    phi_q: Tensor,
-    phi_k: Tensor,
-    v: Tensor,
-    eps: float | None,
-    kv: Tensor | None = None,
-    z: Tensor | None = None,
+    phi_q: Tensor, phi_k: Tensor, v: Tensor, eps: float | None, kv: Tensor | None, z: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Take the sums over values from the package, and the denominator from torch."""
     y, last = linear_attention_sums(*narrowest(phi_q, phi_k, v), kv)

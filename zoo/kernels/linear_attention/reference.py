@@ -6,12 +6,7 @@ from torch import Tensor
 
 
 def linear_attention_reference(
-    phi_q: Tensor,
-    phi_k: Tensor,
-    v: Tensor,
-    eps: float | None,
-    kv: Tensor | None = None,
-    z: Tensor | None = None,
+    phi_q: Tensor, phi_k: Tensor, v: Tensor, eps: float | None, kv: Tensor | None, z: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Add up token after token (Katharopoulos et al. 2020, arXiv 2006.16236, Eqs. 16-20)."""
     S, z = sums_before(phi_k, v, eps, kv, z)
