@@ -18,8 +18,8 @@ STOPPED = "stopped when its time was over"
 
 @dataclass(frozen=True)
 class Command:
-    """A process to run.  name: of its log.  words: the whole command line.  share: of the time that is left, at
-    most.  may_stop: being stopped when its time is over is no failure.
+    """A process to run.  name: of its log.  words: the whole command line.  share: of the time left, at most.
+    may_stop: being stopped when its time is over is no failure.
     """
 
     name: str
