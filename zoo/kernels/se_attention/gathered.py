@@ -74,15 +74,13 @@ class _Tile(NamedTuple):
 
 class _Gathered(Folding):
     @staticmethod
-    def forward(
-        q: Tensor, chunk_k: Tensor, chunk_v: Tensor, k: Tensor, v: Tensor, ids: Tensor, bias: Tensor | None
-    ) -> tuple[Tensor]:  # pyright: ignore
-        """Attend tile by tile."""
+    def forward(*inputs: Any) -> tuple[Tensor]:  # pyright: ignore
+        """Attend tile by tile.  inputs: q, the keys and values of chunks and of blocks, ids, bias."""
+        q, chunk_k, _, k, _, ids, _ = inputs
         y = torch.empty_like(q)
         for tile in _tiles(q, chunk_k, k, ids):
-            inputs = _cut(tile, q, chunk_k, chunk_v, k, v, ids, bias)
             with torch.autocast(q.device.type, enabled=False):
-                y[:, :, :, tile.chunks, tile.queries] = _attended(*inputs)
+                y[:, :, :, tile.chunks, tile.queries] = _attended(*_cut(tile, *inputs))
         return (y,)
 
     @staticmethod
@@ -98,25 +96,15 @@ class _Gathered(Folding):
 
 class _Backward(Gradients):
     @staticmethod
-    def forward(  # pyright: ignore
-        q: Tensor,
-        chunk_k: Tensor,
-        chunk_v: Tensor,
-        k: Tensor,
-        v: Tensor,
-        ids: Tensor,
-        bias: Tensor | None,
-        dy: Tensor,
-    ) -> tuple[Tensor, ...]:
-        """Attend to each tile again, and differentiate it."""
-        shapes = [x.shape for x in (q, chunk_k, chunk_v, k, v)] + [
-            q.shape[:1] if bias is None else bias.shape
-        ]
-        grads = [q.new_zeros(shape) for shape in shapes]
+    def forward(*inputs: Any) -> tuple[Tensor, ...]:  # pyright: ignore
+        """Attend to each tile again, and differentiate it.  inputs: those of forward, and dy."""
+        *given, dy = inputs
+        q, chunk_k, _, k, _, ids, bias = given
+        grads = [q.new_zeros(q.shape[:1] if x is None else x.shape) for x in (*given[:5], bias)]
         for tile in _tiles(q, chunk_k, k, ids):
-            *inputs, chosen = _cut(tile, q, chunk_k, chunk_v, k, v, ids, bias)
+            *parts, chosen = _cut(tile, *given)
             with torch.enable_grad(), torch.autocast(q.device.type, enabled=False):
-                leaves = [None if x is None else x.detach().requires_grad_() for x in inputs]
+                leaves = [None if x is None else x.detach().requires_grad_() for x in parts]
                 y = _attended(*[*leaves, chosen])
                 wanted = [x for x in leaves if x is not None]
                 grads_of_tile = torch.autograd.grad(y, wanted, dy[:, :, :, tile.chunks, tile.queries])
@@ -145,17 +133,9 @@ def _tiles(q: Tensor, chunk_k: Tensor, k: Tensor, ids: Tensor) -> Iterator[_Tile
             yield _Tile(slice(chunk, chunk + chunks), mine, slice(0, offset + mine.stop), rows)
 
 
-def _cut(
-    tile: _Tile,
-    q: Tensor,
-    chunk_k: Tensor,
-    chunk_v: Tensor,
-    k: Tensor,
-    v: Tensor,
-    ids: Tensor,
-    bias: Tensor | None,
-) -> list[Any]:
+def _cut(tile: _Tile, *inputs: Any) -> list[Any]:
     """Return the tile's own part of each; of k and v, the chosen blocks; what `_attended` takes."""
+    q, chunk_k, chunk_v, k, v, ids, bias = inputs
     chosen = ids[:, :, tile.chunks, tile.rows]
     return [
         q[:, :, :, tile.chunks, tile.queries],

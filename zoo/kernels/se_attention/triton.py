@@ -113,19 +113,9 @@ class _Attention(Folding):
     unbatched = TABLES
 
     @staticmethod
-    def forward(  # pyright: ignore
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        ids: Tensor,
-        bias: Tensor | None,
-        of_place: Tensor | None,
-        begins_at: Tensor | None,
-        *shape: Any,
-    ) -> tuple[Tensor, Tensor]:
-        """Launch the forward kernels."""
-        x = Inputs(q, k, v, ids, bias, of_place, begins_at)
-        return attend(x, Shape(*shape))
+    def forward(*given: Any) -> tuple[Tensor, Tensor]:  # pyright: ignore
+        """Launch the forward kernels.  given: `Inputs`, then `Shape`."""
+        return attend(Inputs(*given[:7]), Shape(*given[7:]))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
@@ -147,22 +137,10 @@ class _Backward(Gradients):
     unbatched = TABLES
 
     @staticmethod
-    def forward(  # pyright: ignore
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        ids: Tensor,
-        bias: Tensor | None,
-        of_place: Tensor | None,
-        begins_at: Tensor | None,
-        y: Tensor,
-        lse: Tensor,
-        dy: Tensor,
-        *shape: Any,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Launch the backward kernels."""
-        x = Inputs(q, k, v, ids, bias, of_place, begins_at)
-        dq, dk, dv, shares = gradients(x, Shape(*shape), y, lse, rows_last(dy))
-        if bias is None:
-            return dq, dk, dv, q.new_zeros(q.shape[0])
-        return dq, dk, dv, shares.unflatten(1, (ids.shape[1], -1)).sum(2)
+    def forward(*given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # pyright: ignore
+        """Launch the backward kernels.  given: `Inputs`, then y, lse and dy, then `Shape`."""
+        x, (y, lse, dy), shape = Inputs(*given[:7]), given[7:10], Shape(*given[10:])
+        dq, dk, dv, shares = gradients(x, shape, y, lse, rows_last(dy))
+        if x.bias is None:
+            return dq, dk, dv, x.q.new_zeros(x.q.shape[0])
+        return dq, dk, dv, shares.unflatten(1, (x.ids.shape[1], -1)).sum(2)
