@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from tests.training.tiny import tiny
 from zoo.bench import __main__ as bench
 from zoo.bench import startup, subjects, train
-from zoo.bench.flops import flops
+from zoo.bench.counting import flops, seconds_of_ops
 from zoo.bench.machine import Machine
 from zoo.bench.rows import Timed, compared
 from zoo.bench.steps import Form, Steps, form_of, started
@@ -157,6 +157,13 @@ def test_products_are_counted():
     assert flops(lambda: F.scaled_dot_product_attention(q, q, q, is_causal=True)) == whole / 2
     y = F.scaled_dot_product_attention(q, q, q, is_causal=True).sum()
     assert flops(lambda: y.backward()) == 2.5 * whole / 2
+
+
+def test_every_operation_is_there_those_of_the_backward_too():
+    x = torch.ones(8, 8, requires_grad=True)
+    seconds = seconds_of_ops(lambda: (x @ x).sigmoid().sum().backward(), "cpu", 1)
+    assert {"mm", "sigmoid", "sum", "sigmoid_backward"} <= set(seconds)
+    assert all(value >= 0 for value in seconds.values())
 
 
 def test_memory_is_the_most_that_is_held_at_once() -> None:

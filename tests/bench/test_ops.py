@@ -8,10 +8,9 @@ import torch
 from tests.bench.test_bench import MACHINE
 from zoo.bench import flex
 from zoo.bench import ops as bench
-from zoo.bench.flops import flops
+from zoo.bench.counting import flops
 from zoo.bench.machine import Machine
-from zoo.bench.op_subject import Subject
-from zoo.bench.op_subjects import attention, subjects, taylor_attention
+from zoo.bench.op_subjects import Subject, attention, subjects, taylor_attention
 from zoo.kernels.attention import attention_reference
 from zoo.kernels.choice import Op, ops
 
@@ -25,7 +24,7 @@ def op_of(subject: Subject) -> Op:
 @pytest.mark.parametrize("subject", HERE, ids=lambda s: f"{s.name} {s.words}")
 def test_every_implementation_answers_as_the_definition_does(subject: Subject):
     """What stands in for it, a window for chosen blocks, has the shape of the answer."""
-    inputs = bench.drawn(subject, "cpu")
+    inputs = subject.draw("cpu")
     definition = op_of(subject).forms["reference"](*inputs)
     expected = definition if isinstance(definition, torch.Tensor) else definition[0]
     found = bench.implementations(subject, inputs)
@@ -41,7 +40,7 @@ def test_every_implementation_answers_as_the_definition_does(subject: Subject):
 
 @pytest.mark.parametrize("subject", HERE, ids=lambda s: f"{s.name} {s.words}")
 def test_what_goes_in_and_out_is_what_is_counted(subject: Subject):
-    outputs = op_of(subject).forms["reference"](*bench.drawn(subject, "cpu"))
+    outputs = op_of(subject).forms["reference"](*subject.draw("cpu"))
     outputs = [outputs] if isinstance(outputs, torch.Tensor) else outputs
     held = sum(x.numel() for x in outputs if x is not None)
     assert subject.outputs in (outputs[0].numel(), held - subject.states)
@@ -50,7 +49,7 @@ def test_what_goes_in_and_out_is_what_is_counted(subject: Subject):
 
 @pytest.mark.parametrize("subject", HERE, ids=lambda s: f"{s.name} {s.words}")
 def test_no_form_in_torch_makes_fewer_products_than_the_floor(subject: Subject):
-    inputs = bench.drawn(subject, "cpu")
+    inputs = subject.draw("cpu")
     for function in bench.implementations(subject, inputs).values():
         made = flops(lambda f=function: f(*inputs))
         assert made == 0 or made >= subject.flops, "a floor above what is needed"
@@ -69,7 +68,7 @@ def test_flex_attention_sees_what_attention_sees(
 
 def test_a_backward_pass_is_twice_the_forward():
     subject, slow = attention(1, 2, 64, 8), Machine("cpu", 1, {torch.float32: 1e3}, 1e12)
-    one, both = (bench.bound(subject, bench.drawn(subject, "cpu"), b, slow) for b in (False, True))
+    one, both = (bench.bound(subject, subject.draw("cpu"), b, slow) for b in (False, True))
     assert one.seconds is not None and both.seconds == pytest.approx(3 * one.seconds)
 
 

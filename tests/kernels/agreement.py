@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.func import grad, vmap
+from torch.utils._pytree import tree_leaves
 
 from zoo.kernels.common import agreement
 from zoo.kernels.common.agreement import (
@@ -20,6 +21,27 @@ from zoo.kernels.common.agreement import (
 )
 
 __all__ = ["outputs_of", "results", "upstreams_of", "widened"]
+
+
+def as_definition(form: Callable[..., Any], definition: Callable[..., Any], inputs: Inputs) -> None:
+    """In float64: all outputs, and the gradients of all inputs, are those of the definition but for rounding.
+
+    Inputs and outputs may be nested.
+    """
+    leaves = [x for x in tree_leaves(inputs) if isinstance(x, Tensor) and x.requires_grad]
+    both = []
+    for function in (form, definition):
+        outputs = [y for y in tree_leaves(function(*inputs)) if isinstance(y, Tensor)]
+        rng = torch.Generator().manual_seed(0)
+        sent = [torch.randn(y.shape, dtype=y.dtype, generator=rng) for y in outputs]
+        pairs = [(y, u) for y, u in zip(outputs, sent, strict=True) if y.requires_grad]
+        grads = torch.autograd.grad(
+            [y for y, _ in pairs], leaves, [u for _, u in pairs], materialize_grads=True
+        )
+        both.append([*outputs, *grads])
+    for i, (found, true) in enumerate(zip(*both, strict=True)):
+        assert found.shape == true.shape, i
+        assert _largest(found - true) <= 1e-9 * max(1.0, _largest(true)), (i, _largest(found - true))
 
 
 def as_near_as_torch(
@@ -38,7 +60,7 @@ def as_near_as_torch(
 
 
 def _largest(x: Tensor) -> float:
-    return float(x.abs().max()) if x.numel() else 0.0
+    return float(x.detach().abs().max()) if x.numel() else 0.0
 
 
 HELD: list[Distance] = []  # of the test that runs, for its report
@@ -65,13 +87,14 @@ def members_as_alone(ours: Callable[..., Any], inputs: Inputs, in_dims: Sequence
     ]
     outputs = outputs_of(vmap(ours, in_dims=tuple(in_dims)), stacks)
     rng = torch.Generator().manual_seed(0)
-    sent = [torch.randn(y.shape, generator=rng) for y in outputs]
+    sent = [torch.randn(y.shape, generator=rng, dtype=y.dtype) for y in outputs]
     leaves = [
         (x, dim)
         for x, dim in zip(stacks, in_dims, strict=True)
         if (isinstance(x, Tensor) and x.requires_grad)
     ]
-    grads = torch.autograd.grad(outputs, [x for x, _ in leaves], sent)
+    pairs = [(y, u) for y, u in zip(outputs, sent, strict=True) if y.requires_grad]
+    grads = torch.autograd.grad([y for y, _ in pairs], [x for x, _ in leaves], [u for _, u in pairs])
     alone = [results(ours, own, [u[i] for u in sent]) for i, own in enumerate(members)]
     dims = [0 for _ in outputs] + [dim for _, dim in leaves]
     expected = [

@@ -38,6 +38,8 @@ CALLS = [  # sets is 1 or groups; kept: whole blocks and the open chunk
     Call(1, 1, 1, 1, 19, 2, 2, 6, 3, 0, False, False),  # no retrieval
 ]
 
+LONG = Call(1, 2, 1, 1, 300, 40, 40, 128, 32, 2, False, True)  # a chunk in several pieces
+
 
 def chunks_of(call: Call, device: str) -> Chunks:
     if isinstance(call.chunk, int):

@@ -1,62 +1,28 @@
-"""The fused and banded attention against the written-out one, forward and backward."""
+"""Attention on a CPU: the kernels of torch that it runs through, bands of narrow windows, and the matrices
+of weights that train bfloat16."""
 
 import pytest
 import torch
 from torch import Tensor
 
-from zoo.kernels.attention import attention, attention_reference
+from tests.kernels.cases import BANDED
+from tests.kernels.cases import attention as inputs_of
+from zoo.kernels.attention import attention, attention_reference, dense
 from zoo.kernels.attention import sdpa as fused
+from zoo.kernels.attention.dense import attention_dense
 from zoo.mixers.positions import alibi_slopes
-
-
-def qkv(length: int, num_keys: int, heads: int = 4, shared: int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    q = torch.randn(2, heads, length, 6, dtype=torch.float64)
-    k, v = torch.randn(2, 2, heads // shared, num_keys, 6, dtype=torch.float64)
-    return q.requires_grad_(), k.requires_grad_(), v.requires_grad_()
-
-
-SHAPES = [(1, 1, None), (1, 30, 7), (37, 37, None), (37, 50, 9), (37, 40, 50), (5, 40, 1)]
-BANDED = [(128, 128, 5), (150, 150, 16), (150, 163, 14), (200, 200, 33), (131, 131, 1), (300, 331, 32)]
-
-
-@pytest.mark.parametrize(("length", "num_keys", "window"), SHAPES + BANDED)
-@pytest.mark.parametrize("biased", [False, True])
-def test_agrees_with_the_reference(length: int, num_keys: int, window: int | None, biased: bool):
-    inputs = qkv(length, num_keys)
-    slopes = alibi_slopes(4) if biased else None
-    y, expected = attention(*inputs, window, slopes), attention_reference(*inputs, window, slopes)
-    torch.testing.assert_close(y, expected)
-    upstream = torch.randn_like(y)
-    grads = torch.autograd.grad(y, inputs, upstream)
-    torch.testing.assert_close(grads, torch.autograd.grad(expected, inputs, upstream))
 
 
 @pytest.mark.parametrize(("length", "num_keys", "window"), BANDED)
 def test_long_narrow_windows_are_banded(monkeypatch, length: int, num_keys: int, window: int):
     banded = []
     monkeypatch.setattr(fused, "_banded", lambda q, *rest: banded.append(True) or q)
-    fused.attention_sdpa(*qkv(length, num_keys), window)
+    fused.attention_sdpa(*inputs_of(length, num_keys, window))
     assert banded
 
 
-@pytest.mark.parametrize(("length", "window"), [(9, None), (9, 3), (130, 6)])
-@pytest.mark.parametrize("stack_slopes", [None, False, True])
-def test_a_stack_of_members_is_lifted_without_a_loop(
-    length: int, window: int | None, stack_slopes: bool | None
-):
-    q, k, v = (torch.stack([x, 2 * x]).detach() for x in qkv(length, length))
-    slopes = None if stack_slopes is None else alibi_slopes(4)
-    if stack_slopes:
-        slopes = torch.stack([alibi_slopes(4), alibi_slopes(4) / 2])
-    dims = (0, 0, 0, None, 0 if stack_slopes else None)
-    y = torch.vmap(attention, in_dims=dims)(q, k, v, window, slopes)  # a loop would warn, and warnings fail
-    for i in range(2):
-        own = slopes[i] if stack_slopes else slopes
-        torch.testing.assert_close(y[i], attention_reference(q[i], k[i], v[i], window, own))
-
-
 def test_half_precision_stays_half():
-    q, k, v = (x.detach().bfloat16() for x in qkv(140, 140))
+    q, k, v = (x.detach().bfloat16() for x in inputs_of(140, 140, 5)[:3])
     y = attention(q, k, v, 5, alibi_slopes(4))
     assert y.dtype == torch.bfloat16
     exact = attention_reference(q.double(), k.double(), v.double(), 5, alibi_slopes(4))
@@ -68,8 +34,102 @@ def test_half_precision_stays_half():
 )
 def test_runs_through_the_fused_kernel(length: int, window: int | None, biased: bool):
     """A mask of a shape that it does not know sends torch to a path several times slower, without a word."""
-    q, k, v = (x.detach().float() for x in qkv(length, length))
+    q, k, v = (x.detach().float() for x in inputs_of(length, length, window)[:3])
     with torch.profiler.profile(acc_events=True) as profile:
         attention(q, k, v, window, alibi_slopes(4) if biased else None)
     called = {event.key for event in profile.key_averages()}
     assert any("flash_attention_for_cpu" in name for name in called), sorted(called)
+
+
+# matrices of weights ----------------------------------------------------------------------------------------
+
+
+def random(length: int, keys: int) -> list[Tensor]:
+    shapes = ((2, 3, length, 6), (2, 3, keys, 6), (2, 3, keys, 5))
+    return [torch.randn(*shape, dtype=torch.float64).requires_grad_() for shape in shapes]
+
+
+def masked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
+    logits = (q @ k.mT) / q.shape[-1] ** 0.5
+    seen = torch.ones(logits.shape[-2:], dtype=torch.bool).tril() if is_causal else mask
+    return (
+        logits.masked_fill(~seen, -torch.inf).softmax(-1) @ v if seen is not None else logits.softmax(-1) @ v
+    )
+
+
+@pytest.mark.parametrize("at_once", [1, 2**18])
+@pytest.mark.parametrize(
+    ("length", "keys", "form"),
+    [
+        (5, 5, "causal"),
+        (64, 64, "causal"),
+        (131, 131, "causal"),
+        (7, 12, "mask"),
+        (7, 12, "heads"),
+        (4, 9, "all"),
+    ],
+)
+def test_agrees_with_the_definition(monkeypatch, at_once: int, length: int, keys: int, form: str):
+    monkeypatch.setattr(dense, "AT_ONCE", at_once)
+    inputs = random(length, keys)
+    shape = {"mask": (1, 1, length, keys), "heads": (2, 3, length, keys)}.get(form)
+    mask = None if shape is None else (torch.rand(shape) < 0.5) | (torch.arange(keys) == 0)
+    y = attention_dense(*inputs, mask, form == "causal")
+    expected = masked(*inputs, mask, form == "causal")
+    torch.testing.assert_close(y, expected)
+    upstream = torch.randn_like(y)
+    grads = torch.autograd.grad(y, inputs, upstream)
+    torch.testing.assert_close(grads, torch.autograd.grad(expected, inputs, upstream))
+
+
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    calls: list[bool] = []
+    monkeypatch.setattr(
+        fused, "attention_dense", lambda *inputs: calls.append(True) or attention_dense(*inputs)
+    )
+    return calls
+
+
+@pytest.mark.parametrize("window", [None, 9, 40])
+def test_training_in_bfloat16_takes_it_and_comes_nearly_as_near_as_torch_s(monkeypatch, window: int | None):
+    """Torch's fused kernel keeps dp in float32, which costs it its speed."""
+    q, k, v = (x.detach().bfloat16().requires_grad_() for x in torch.randn(3, 2, 2, 150, 16))
+    wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    upstream = torch.randn(2, 2, 150, 16)
+
+    def found(function, inputs: list[Tensor]) -> list[Tensor]:
+        y = function(*inputs, window, None)
+        return [y.detach(), *torch.autograd.grad(y, inputs, upstream.to(y))]
+
+    exact = found(attention_reference, wide)
+    monkeypatch.setattr(fused, "dense_is_quicker", lambda *_: False)
+    theirs = found(attention, [q, k, v])
+    monkeypatch.undo()
+    calls = taken(monkeypatch)
+    with torch.autocast("cpu", torch.bfloat16):
+        ours = found(attention, [q, k, v])
+    assert calls
+    for mine, other, true in zip(ours, theirs, exact, strict=True):
+        assert (mine - true).norm() <= 1.4 * (other - true).norm()
+
+
+def test_everything_else_goes_through_torch_s(monkeypatch):
+    calls = taken(monkeypatch)
+    q, k, v = torch.randn(3, 1, 2, 30, 8).requires_grad_()
+    attention(q, k, v)
+    with torch.no_grad():
+        attention(q.bfloat16(), k.bfloat16(), v.bfloat16())
+    attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), None, alibi_slopes(2))  # a mask of numbers
+    monkeypatch.setattr(dense, "MOST", 100)
+    attention(q.bfloat16(), k.bfloat16(), v.bfloat16())
+    assert not calls
+
+
+def test_members_of_a_stack_are_more_of_the_batch():
+    q, k, v = torch.randn(3, 3, 2, 2, 70, 8).bfloat16().requires_grad_()
+    y = torch.vmap(attention)(q, k, v)
+    for i in range(3):
+        torch.testing.assert_close(y[i], attention(q[i], k[i], v[i]))
+    (grad,) = torch.autograd.grad(y.float().square().sum(), q)
+    alone = torch.autograd.grad(attention(q[1], k[1], v[1]).float().square().sum(), q)[0][1]
+    torch.testing.assert_close(grad[1], alone)

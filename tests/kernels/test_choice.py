@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from tests.command import ROOT
+from tests.kernels import cases
 from tests.training.tiny import scores, tiny
 from zoo.kernels.choice import Op, check_served, contradiction, kernels, lacking, ops, unserved
 from zoo.kernels.short_conv import native
+from zoo.kernels.taylor_scan import taylor_scan
 from zoo.launch.preflight import Validator
 from zoo.launch.sweep import checked
 from zoo.training.train import train
@@ -56,6 +58,14 @@ def test_several_implementations_of_one_op_are_all_noted():
         OP.run("reference", X)
         OP.run("chunked", X)
     assert choice.record() == {"toy": "chunked+reference"}
+
+
+@pytest.mark.parametrize(("length", "forms"), [((1, 2), "chunked+reference"), ((1, 1), "reference")])
+def test_one_token_needs_no_chunk(length: tuple[int, int], forms: str):
+    with kernels("auto") as choice:
+        for n in length:
+            taylor_scan(*cases.taylor_scan(n, True))
+    assert choice.record() == {"taylor_scan": forms}
 
 
 def test_an_unknown_word_is_refused():

@@ -16,13 +16,13 @@ from zoo.kernels.choice import names_with
 
 HERE = Path(__file__).parent
 WITH_TRITON = names_with("triton")
+FILES = ("ops", "block_choice", "laws", "population")
 pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="needs triton")
-# two processes in two workers: these take as long as the others together, 100 s
-ONE = ("laws", "population", "block_choice")
 
 
+# two processes in two workers: the ops take as long as the others together
 def group_of(name: str) -> str:
-    return "triton one" if name in ONE else "triton two"
+    return "triton two" if name == "ops" else "triton one"
 
 
 def run(cache: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -73,20 +73,17 @@ def interpreted(place: Path, wanted: Iterable[str], marks: str) -> dict[str, lis
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     "of",
-    [
-        pytest.param(name, marks=pytest.mark.xdist_group(group_of(name)))
-        for name in (*WITH_TRITON, "laws", "population")
-    ],
+    [pytest.param(name, marks=pytest.mark.xdist_group(group_of(name))) for name in FILES],
 )
 def test_agrees_with_float64_in_the_interpreter(of: str, ends: Callable[[str], list[str]]):
-    """Each op by itself, and through them the laws of every mixer that calls one, and a population."""
+    """The ops, and through them the laws of every mixer that calls one, and a population."""
     assert ends(of) and not any(ends(of)), "\n".join(ends(of))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_slow_ones_agree_in_the_interpreter(tmp_path: Path):
-    found = interpreted(tmp_path, [*WITH_TRITON, "laws"], "slow")
+    found = interpreted(tmp_path, ["ops", "laws"], "slow")
     failed = [said for ends in found.values() for said in ends if said]
     assert len(found) > 1 and not failed, "\n".join(failed)
 

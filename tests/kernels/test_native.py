@@ -16,18 +16,21 @@ from torch import Tensor
 from torch.func import vmap
 
 from tests.command import ROOT
-from tests.kernels.test_gated_linear_attention import draw as gated
-from tests.kernels.test_selective_scan import SHAPES
-from tests.kernels.test_selective_scan import draw as scanned
+from tests.kernels.cases import SCANS, gated_linear_attention
+from tests.kernels.cases import selective_scan as scanned
 from zoo.kernels import gated_linear_attention as gla
 from zoo.kernels import selective_scan as scan
 from zoo.kernels import short_conv as conv
 from zoo.kernels.choice import kernels
-from zoo.kernels.common.native import Missing, Native, _say, folder, library
+from zoo.kernels.common.native import Missing, Native, _warn, folder, library
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 SCAN, CONV, GLA = scan.native.NATIVE, conv.native.NATIVE, gla.native.NATIVE
 NATIVES = pytest.mark.parametrize("native", [SCAN, CONV, GLA], ids=["selective_scan", "short_conv", "gla"])
+
+
+def gated(length: int, per: str, strongest: float = 1.0) -> list[Tensor]:
+    return gated_linear_attention(length, per, strongest, True)
 
 
 def convolved(B: int, T: int, C: int, K: int) -> list[Tensor]:
@@ -42,7 +45,7 @@ CASES = [
     *((*GLA_FORMS, gated(length, *decays)) for length in (1, 16, 37) for decays in DECAYS),
     (*GLA_FORMS, gated(20, "head")[:4]),
     (*GLA_FORMS, [s.mT.contiguous().mT for s in gated(20, "channel")]),  # as other views lie
-    *((scan.selective_scan_native, scan.selective_scan_reference, scanned(*s)) for s in SHAPES),
+    *((scan.selective_scan_native, scan.selective_scan_reference, scanned(*s)) for s in SCANS),
     (scan.selective_scan_native, scan.selective_scan_reference, scanned(3, 40, 37, 5)),
     (conv.short_conv_native, conv.short_conv_reference, convolved(3, 11, 21, 4)),
     (conv.short_conv_native, conv.short_conv_reference, convolved(2, 2, 5, 6)),
@@ -272,7 +275,7 @@ def test_a_library_that_another_user_could_have_written_is_not_loaded(
     loose: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     assert SCAN.absent() is None
-    _say.cache_clear()
+    _warn.cache_clear()
     if loose == "owner":
         monkeypatch.setattr("zoo.kernels.common.private.os.geteuid", lambda: 12345)
     else:

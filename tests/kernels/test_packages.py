@@ -45,18 +45,18 @@ def heads_first(*tensors: Tensor) -> list[Tensor]:
 
 
 def flash_attn_func(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    dropout_p: float = 0.0,
-    softmax_scale: float | None = None,
-    causal: bool = False,
-    window_size: tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Tensor | None = None,
-    deterministic: bool = False,
-    return_attn_probs: bool = False,
-) -> Tensor:
+    q,
+    k,
+    v,
+    dropout_p=0.0,
+    softmax_scale=None,
+    causal=False,
+    window_size=(-1, -1),
+    softcap=0.0,
+    alibi_slopes=None,
+    deterministic=False,
+    return_attn_probs=False,
+):
     """[B T H C]; a query sees window_size[0] keys before its own and window_size[1] after; bottom right."""
     assert dropout_p == softcap == 0 and softmax_scale is None and not return_attn_probs and not deterministic
     assert alibi_slopes is None or alibi_slopes.dtype == torch.float32
@@ -85,17 +85,8 @@ class WithoutItsGradient(torch.autograd.Function):
 
 
 def selective_scan_fn(
-    u: Tensor,
-    delta: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor | None = None,
-    z: Tensor | None = None,
-    delta_bias: Tensor | None = None,
-    delta_softplus: bool = False,
-    return_last_state: bool = False,
-) -> tuple[Tensor, Tensor]:
+    u, delta, A, B, C, D=None, z=None, delta_bias=None, delta_softplus=False, return_last_state=False
+):
     """u, delta [B D T], B and C [B N T]."""
     assert D is z is delta_bias is None and not delta_softplus and return_last_state
     assert u.dtype == delta.dtype == B.dtype == C.dtype and A.dtype == torch.float32
@@ -104,15 +95,7 @@ def selective_scan_fn(
     return WithoutItsGradient.apply(y.transpose(1, 2), h)  # pyright: ignore
 
 
-def chunk_gla(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    g: Tensor,
-    scale: float | None = None,
-    initial_state: Tensor | None = None,
-    output_final_state: bool = False,
-) -> tuple[Tensor, Tensor]:
+def chunk_gla(q, k, v, g, scale=None, initial_state=None, output_final_state=False):
     """[B T H C]; g a decay for each channel of the keys."""
     assert q.shape == k.shape == g.shape and output_final_state
     q = q * (q.shape[-1] ** -0.5 if scale is None else scale)
@@ -120,31 +103,14 @@ def chunk_gla(
     return y.transpose(1, 2), last
 
 
-def chunk_simple_gla(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    g: Tensor,
-    scale: float | None = None,
-    initial_state: Tensor | None = None,
-    output_final_state: bool = False,
-) -> tuple[Tensor, Tensor]:
+def chunk_simple_gla(q, k, v, g, scale=None, initial_state=None, output_final_state=False):
     """g: one decay a head."""
     assert g.shape == q.shape[:3]
     g = g[..., None].expand(q.shape)
     return chunk_gla(q, k, v, g, scale, initial_state, output_final_state)
 
 
-def chunk_gated_delta_rule(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    g: Tensor,
-    beta: Tensor,
-    scale: float | None = None,
-    initial_state: Tensor | None = None,
-    output_final_state: bool = False,
-) -> tuple[Tensor, Tensor]:
+def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False):
     assert q.dtype == k.dtype == v.dtype == torch.bfloat16 and output_final_state
     assert initial_state is None or initial_state.dtype == torch.float32
     q = q * (q.shape[-1] ** -0.5 if scale is None else scale)
@@ -153,44 +119,28 @@ def chunk_gated_delta_rule(
     return y.transpose(1, 2).to(v.dtype), last
 
 
-def chunk_delta_rule(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    beta: Tensor,
-    scale: float | None = None,
-    initial_state: Tensor | None = None,
-    output_final_state: bool = False,
-) -> tuple[Tensor, Tensor]:
+def chunk_delta_rule(q, k, v, beta, scale=None, initial_state=None, output_final_state=False):
     none = torch.zeros_like(beta)
     return chunk_gated_delta_rule(q, k, v, none, beta, scale, initial_state, output_final_state)
 
 
-def chunk_linear_attn(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    scale: float | None = None,
-    initial_state: Tensor | None = None,
-    output_final_state: bool = False,
-    normalize: bool = True,
-) -> tuple[Tensor, Tensor]:
+def chunk_linear_attn(q, k, v, scale=None, initial_state=None, output_final_state=False, normalize=True):
     assert output_final_state and not normalize
     q = q * (q.shape[-1] ** -0.5 if scale is None else scale)
-    y, last, _ = linear_attention_reference(*heads_first(q, k, v), None, initial_state)
+    y, last, _ = linear_attention_reference(*heads_first(q, k, v), None, initial_state, None)
     return y.transpose(1, 2), last
 
 
 def causal_conv1d(
-    x: Tensor,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    residual: Tensor | None = None,
-    initial_state: Tensor | None = None,
-    output_final_state: bool | None = False,
-    activation: str | None = None,
-    backend: str | None = "triton",
-) -> tuple[Tensor, None]:
+    x,
+    weight=None,
+    bias=None,
+    residual=None,
+    initial_state=None,
+    output_final_state=False,
+    activation=None,
+    backend="triton",
+):
     """x [B T D]; weight [D W], its last acts on the present; initial_state [B D W], its first is not read."""
     assert weight is not None and residual is activation is None and not output_final_state
     assert initial_state is None or initial_state.shape[-1] == weight.shape[-1]
@@ -200,16 +150,12 @@ def causal_conv1d(
     return F.conv1d(past, weight[:, None], bias, groups=len(weight)).mT, None
 
 
-def fused_chunk_based(
-    q: Tensor, k: Tensor, v: Tensor, scale: float | None = None, use_norm: bool = True
-) -> Tensor:
+def fused_chunk_based(q, k, v, scale=None, use_norm=True):
     assert q.shape[-1] <= 16 and scale is None and use_norm
     return taylor_attention_reference(*heads_first(q, k, v), EPS).transpose(1, 2)
 
 
-def parallel_based(
-    q: Tensor, k: Tensor, v: Tensor, scale: float | None = None, use_norm: bool = True
-) -> Tensor:
+def parallel_based(q, k, v, scale=None, use_norm=True):
     assert 16 < q.shape[-1] <= 128 and scale is None and use_norm
     return taylor_attention_reference(*heads_first(q, k, v), EPS).transpose(1, 2)
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-from zoo.bench.layers import larger
 from zoo.bench.machine import Machine
-from zoo.bench.rows import Row, Timed, compared
+from zoo.bench.rows import Row, compared, larger, timed
 from zoo.bench.timing import in_turn
 from zoo.config.cell import Cell
 from zoo.instantiate import task_of
@@ -34,10 +33,9 @@ def data(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
         times[NUMPY] = _numpy(task, machine, rounds)
     tokens = sum(segment.num_examples * segment.seq_len for segment in segments)
     floor = larger(machine.moved(8 * tokens))
-    timed = [Timed(implementation=name, times=t, units=total, floor=floor) for name, t in times.items()]
     against = NUMPY if NUMPY in times else BY_BATCH
     sizes = f"task={cell.task} {total} rows of {tokens // total} tokens on average, batch={size}"
-    return compared("data", "", sizes, "rows", timed, against, machine)
+    return compared("data", "", sizes, "rows", timed(times, total, lambda _: floor), against, machine)
 
 
 def _numpy(task: MQAR, machine: Machine, rounds: int) -> list[float]:

@@ -41,7 +41,7 @@ STEPS = "zoo bf16-mixed graph triton,zoo bf16-mixed triton,zoo bf16-mixed graph,
 POINT = ["task=mqar_based", "optim=zoology", "block=zoology", "mixer=based,attention", "d_model=64"]
 POINT += ["lr=1e-4,4.6e-4,2.2e-3,1e-2", "optim.max_epochs=8"]
 SANITIZER, WRONG = "compute-sanitizer", "9"  # and its exit code for a case that it found wrong
-EVERY_KERNEL = "from zoo.bench.provable import prove_all; print(*prove_all({!r}, small=True), sep='\\n')"
+EVERY_KERNEL = "from zoo.bench.op_subjects import prove_all; print(*prove_all({!r}, small=True), sep='\\n')"
 PACKED = "tables.zip"
 SUFFIXES = (".csv", ".json", ".md", ".log", ".xml", ".png", ".zip")
 

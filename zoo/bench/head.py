@@ -6,10 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zoo.bench.flops import flops
-from zoo.bench.layers import larger
+from zoo.bench.counting import flops
 from zoo.bench.machine import Machine
-from zoo.bench.rows import Row, Timed, compared
+from zoo.bench.rows import Floor, Row, compared, larger, timed
 from zoo.bench.timing import in_turn
 from zoo.config.cell import Cell
 from zoo.instantiate import task_of
@@ -31,17 +30,14 @@ def head(cell: Cell, machine: Machine, segment: int, rounds: int) -> list[Row]:
     times = in_turn(runs, machine, rounds)
     counts = {name: flops(run) for name, run in runs.items()}
     moved = 2 * weight.numel() * weight.element_size()
-    timed = [
-        Timed(
-            implementation=name,
-            times=times[name],
-            units=batch.answers.numel(),
-            floor=larger(machine.products(counts[name], _dtype(name)), machine.moved(moved)),
-        )
-        for name in runs
-    ]
+
+    def floor(name: str) -> Floor:
+        dtype = torch.bfloat16 if name.endswith("bfloat16") else torch.float32
+        return larger(machine.products(counts[name], dtype), machine.moved(moved))
+
+    measured = timed(times, batch.answers.numel(), floor)
     sizes = f"d_model={width} vocab_size={task.vocab_size} {shape.name.replace(',', ' ')} batch={size}"
-    return compared("head", "", sizes, "answers", timed, EVERYWHERE, machine)
+    return compared("head", "", sizes, "answers", measured, EVERYWHERE, machine)
 
 
 def _runs(
@@ -70,7 +66,3 @@ def _runs(
         "logits of the answers": answered(linear_cross_entropy_reference),
         EVERYWHERE: everywhere,
     }
-
-
-def _dtype(name: str) -> torch.dtype:
-    return torch.bfloat16 if name.endswith("bfloat16") else torch.float32

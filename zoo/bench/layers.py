@@ -14,10 +14,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from zoo.bench.counting import flops
 from zoo.bench.flex import flex
-from zoo.bench.flops import flops
 from zoo.bench.machine import Machine, now
-from zoo.bench.rows import Floor, Row, Timed, compared
+from zoo.bench.rows import Floor, Row, compared, larger, timed
 from zoo.bench.timing import in_turn, peak_bytes
 from zoo.checks import one_line
 from zoo.config.cell import Cell
@@ -49,7 +49,7 @@ class Place:
 
 def prefill(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row]:
     """Time the chosen mixer's forward pass, without gradients, over BATCH sequences."""
-    place = _place(cell, machine)
+    place = Place(machine.kind, cell.trainer.layers == "bf16-mixed")
     mixer = build_model(cell).mixers[cell.chosen_layer].to(machine.kind).eval()
     width = cell.d_model
     rng = torch.Generator().manual_seed(0)
@@ -64,24 +64,16 @@ def prefill(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row
         counts = {name: flops(run) for name, run in runs.items()}
         peaks = {name: peak_bytes(run, machine) for name, run in runs.items()}
     moved = 4 * (2 * x.numel() + sum(p.numel() for p in mixer.parameters()))
-    timed = [
-        Timed(
-            implementation=name,
-            times=times[name],
-            units=BATCH * seq_len,
-            floor=larger(machine.products(counts[name], place.dtype), machine.moved(moved)),
-            peak_bytes=peaks[name],
-        )
-        for name in runs
-    ]
+    floors = {n: larger(machine.products(counts[n], place.dtype), machine.moved(moved)) for n in runs}
+    measured = timed(times, BATCH * seq_len, floors.__getitem__, peaks)
     sizes = f"d_model={width} seq_len={seq_len} batch={BATCH}"
     against = REFERENCE if REFERENCE in runs else "auto"
-    return compared("prefill", cell.mixer, sizes, "tokens", timed, against, machine)
+    return compared("prefill", cell.mixer, sizes, "tokens", measured, against, machine)
 
 
 def decode(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row]:
     """Time TOKENS steps of one token after seq_len, or the whole sequence again for each."""
-    place = _place(cell, machine)
+    place = Place(machine.kind, cell.trainer.layers == "bf16-mixed")
     model = build_model(cell).to(machine.kind).eval()
     if not model.exact_decode:
         raise ValueError(f"mixer={cell.mixer} has no exact decoding: nothing to time.")
@@ -99,28 +91,9 @@ def decode(cell: Cell, machine: Machine, seq_len: int, rounds: int) -> list[Row]
     touched = sum(mixer.state_size(seq_len).touched for mixer in model.mixers)
     weights = sum(p.numel() for p in model.blocks.parameters())
     floor = larger(machine.moved(4 * TOKENS * (2 * BATCH * touched + weights)))
-    timed = [
-        Timed(
-            implementation=name,
-            times=times[name],
-            units=BATCH * TOKENS,
-            floor=floor if name.startswith(FROM_STATE) else Floor(),
-        )
-        for name in runs
-    ]
+    measured = timed(times, BATCH * TOKENS, lambda name: Floor() if name == AGAIN else floor)
     sizes = f"d_model={cell.d_model} seq_len={seq_len} batch={BATCH}"
-    return compared("decode", cell.mixer, sizes, "tokens", timed, AGAIN, machine)
-
-
-def larger(*bounds: tuple[float, str]) -> Floor:
-    """Return the bound that binds."""
-    seconds, made_of = max(bounds)
-    return Floor(seconds=seconds, made_of=made_of)
-
-
-def _place(cell: Cell, machine: Machine) -> Place:
-    trainer = cell.trainer
-    return Place(machine.kind, trainer.layers == "bf16-mixed")
+    return compared("decode", cell.mixer, sizes, "tokens", measured, AGAIN, machine)
 
 
 def _kernels(place: Place, run: Callable[[], object]) -> list[str]:

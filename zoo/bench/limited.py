@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 GRACE_S = 20.0  # between being asked to stop and being killed; a sweep writes its checkpoints then
@@ -18,7 +18,7 @@ STOPPED = "stopped when its time was over"
 
 @dataclass(frozen=True)
 class Command:
-    """name: of its log.  words: the whole command line.  share: of the time that is left, at most.
+    """A process to run.  name: of its log.  words: the whole command line.  share: of the time left, at most.
     may_stop: being stopped when its time is over is no failure.
     """
 
@@ -28,47 +28,45 @@ class Command:
     may_stop: bool = False
 
 
-@dataclass(frozen=True)
-class Result:
-    """A row of commands.csv: how a command ended."""
-
-    part: str
-    name: str
-    seconds: float
-    code: int
-    note: str
-    command: str
-
-
 def run(part: str, commands: Iterable[Command], out: Path, deadline: float) -> int:
     """Run the commands, with logs in out/part and rows in out/commands.csv; return how many failed."""
     (out / part).mkdir(parents=True, exist_ok=True)
-    failed = 0
+    table, failed = out / "commands.csv", 0
     for command in commands:
-        left = deadline - time.monotonic()
-        result = _run_one(part, command, out, min(left, max(LEAST_S, command.share * left)))
-        _record(result, out / "commands.csv")
-        failed += result.code != 0
-        print(f"{part} {command.name}: {result.note or 'done'}, {result.seconds:.0f} s", flush=True)
+        began, left = time.monotonic(), deadline - time.monotonic()
+        limit = min(left, max(LEAST_S, command.share * left))
+        code, note = _run_one(command, out / part / f"{command.name}.log", limit)
+        seconds = time.monotonic() - began
+        row = {
+            "part": part,
+            "name": command.name,
+            "seconds": f"{seconds:.1f}",
+            "code": str(code),
+            "note": note,
+        }
+        others = [one for one in read_csv(table) if (one["part"], one["name"]) != (part, command.name)]
+        write_csv(table, [*others, row | {"command": shlex.join(command.words)}])
+        failed += code != 0
+        print(f"{part} {command.name}: {note or 'done'}, {seconds:.0f} s", flush=True)
     return failed
 
 
-def _run_one(part: str, command: Command, out: Path, limit: float) -> Result:
-    shown, began = shlex.join(command.words), time.monotonic()
+def _run_one(command: Command, log: Path, limit: float) -> tuple[int, str]:
+    """Return the exit code, and what is to be noted of the end."""
     if limit < LEAST_S:
-        return Result(part, command.name, 0.0, 1, "not started: no time was left", shown)
-    with (out / part / f"{command.name}.log").open("w") as log:
+        return 1, "not started: no time was left"
+    with log.open("w") as file:
         process = subprocess.Popen(
-            command.words, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            command.words, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
         )
         try:
             code, stopped = _wait(process, limit)
         except KeyboardInterrupt:
             os.killpg(process.pid, signal.SIGKILL)
             raise
-    code = 0 if stopped and command.may_stop else code
-    note = STOPPED if stopped else f"exit code {code}" if code else ""
-    return Result(part, command.name, time.monotonic() - began, code, note, shown)
+    if stopped:
+        return 0 if command.may_stop else code, STOPPED
+    return code, f"exit code {code}" if code else ""
 
 
 def _wait(process: subprocess.Popen[bytes], limit: float) -> tuple[int, bool]:
@@ -83,13 +81,6 @@ def _wait(process: subprocess.Popen[bytes], limit: float) -> tuple[int, bool]:
             return process.wait(GRACE_S / 2) or 1, True
     os.killpg(process.pid, signal.SIGKILL)
     return process.wait() or 1, True
-
-
-def _record(result: Result, path: Path) -> None:
-    """Write the row in place of the command's last one."""
-    key = (result.part, result.name)
-    rows = [row for row in read_csv(path) if (row["part"], row["name"]) != key]
-    write_csv(path, [*rows, {name: str(value) for name, value in asdict(result).items()}])
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:

@@ -12,15 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.bench.layers import larger
 from zoo.bench.machine import Machine
-from zoo.bench.op_subject import Subject
-from zoo.bench.rows import Floor, Row, Timed, compared
+from zoo.bench.op_subjects import DTYPE, Subject
+from zoo.bench.rows import Floor, Row, compared, larger, timed
 from zoo.bench.timing import in_turn, peak_bytes
 from zoo.checks import one_line
 from zoo.kernels.choice import Op, ops
 
-DTYPE = {"cpu": torch.float32, "cuda": torch.bfloat16}
 Run = Callable[[], object]
 
 
@@ -28,25 +26,11 @@ def op_rows(subject: Subject, machine: Machine, rounds: int) -> list[Row]:
     """Time the op forward, and where it is trained through, forward and backward together."""
     rows = []
     for backward in (False, True) if subject.trained else (False,):
-        inputs = drawn(subject, machine.kind, backward)
+        inputs = subject.draw(machine.kind, backward)
         runs = dict(_running(subject, inputs, backward))
         if runs:
             rows += _measured(subject, inputs, backward, runs, machine, rounds)
     return rows
-
-
-def drawn(subject: Subject, kind: str, backward: bool = False, dtype: torch.dtype | None = None) -> list[Any]:
-    """Draw the subject's inputs, the same at every call.  dtype: None, that of the device."""
-    rng = torch.Generator().manual_seed(0)
-
-    def draw(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=rng).to(kind, dtype or DTYPE[kind])
-
-    inputs = subject.inputs(draw)
-    return [
-        x.detach().requires_grad_(backward) if isinstance(x, Tensor) and x.is_floating_point() else x
-        for x in inputs
-    ]
 
 
 def implementations(subject: Subject, inputs: Sequence[Any]) -> dict[str, Callable[..., Any]]:
@@ -119,19 +103,11 @@ def _measured(
 ) -> list[Row]:
     times, usual = in_turn(runs, machine, rounds, captured=True), list(runs)[-1]
     floor = bound(subject, inputs, backward, machine)
-    timed = [
-        Timed(
-            implementation=name,
-            times=times[name],
-            units=subject.tokens,
-            floor=floor,
-            peak_bytes=peak_bytes(run, machine),
-        )
-        for name, run in runs.items()
-    ]
+    peaks = {name: peak_bytes(run, machine) for name, run in runs.items()}
+    measured = timed(times, subject.tokens, lambda _: floor, peaks)
     words = f"{subject.words} {str(DTYPE[machine.kind]).removeprefix('torch.')}"
     sizes = f"{words} forward and backward" if backward else f"{words} forward"
-    return compared("ops", subject.name, sizes, "tokens", timed, usual, machine)
+    return compared("ops", subject.name, sizes, "tokens", measured, usual, machine)
 
 
 def bound(subject: Subject, inputs: Sequence[Any], backward: bool, machine: Machine) -> Floor:

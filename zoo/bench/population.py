@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 
-from zoo.bench.flops import flops
+from zoo.bench.counting import flops
 from zoo.bench.machine import Machine
-from zoo.bench.rows import Floor, Row, Timed, compared
+from zoo.bench.rows import Floor, Row, compared, timed
 from zoo.config.cell import Cell
 from zoo.config.settings import TrainerConfig
 from zoo.model import weights_dtype
@@ -36,13 +36,20 @@ def population(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
         times = in_turn([step for _, step in steps.values()], members[0], trainer, rounds, machine.now)
         work = sum(part * flops(_at(steps["alone"][1], i)) for i, part in enumerate(shares(members[0])))
     floor = _floor(machine, trainer, work)
-    timed = [
-        Timed(implementation=name, times=[t / size for t in step], units=1, floor=floor)
-        for (name, (size, _)), step in zip(steps.items(), times, strict=True)
-    ]
+    a_member = {
+        name: [t / size for t in step] for (name, (size, _)), step in zip(steps.items(), times, strict=True)
+    }
     size, count = cell.optim.batch_size, members[0].total_steps
     sizes = f"d_model={cell.d_model} task={cell.task} batch={size}; {count:,} steps a cell"
-    return compared("population", cell.mixer, sizes, "member-steps", timed, ALTERNATIVE, machine)
+    return compared(
+        "population",
+        cell.mixer,
+        sizes,
+        "member-steps",
+        timed(a_member, 1, lambda _: floor),
+        ALTERNATIVE,
+        machine,
+    )
 
 
 def _seeds(cell: Cell, count: int) -> list[Cell]:

@@ -2,7 +2,7 @@
 
 import csv
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import median
@@ -20,7 +20,7 @@ class Floor:
 
 @dataclass(frozen=True, kw_only=True)
 class Timed:
-    """times: seconds of each repeat.  units: how many of `unit` one repeat did.
+    """The times of a form.  times: seconds of each repeat.  units: how many of `unit` one repeat did.
     peak_bytes: memory that it took beyond what it was given; of a training step, all of its process's.
     """
 
@@ -71,12 +71,37 @@ class Row:
     of_attention: float | None = None
 
 
+def larger(*bounds: tuple[float, str]) -> Floor:
+    """Return the bound that binds."""
+    seconds, made_of = max(bounds)
+    return Floor(seconds=seconds, made_of=made_of)
+
+
+def timed(
+    times: Mapping[str, Sequence[float]],
+    units: float,
+    floor: Callable[[str], Floor],
+    peaks: Mapping[str, float] | None = None,
+) -> list[Timed]:
+    """Return every implementation with its times, its floor and, where they were measured, its peak bytes."""
+    return [
+        Timed(
+            implementation=name,
+            times=seconds,
+            units=units,
+            floor=floor(name),
+            peak_bytes=None if peaks is None else peaks[name],
+        )
+        for name, seconds in times.items()
+    ]
+
+
 def compared(
     what: str,
     mixer: str,
     sizes: str,
     unit: str,
-    timed: Sequence[Timed],
+    measured: Sequence[Timed],
     alternative: str,
     machine: Machine,
     clock: str | None = None,
@@ -85,7 +110,7 @@ def compared(
 
     clock: that timed them, if it was not the machine's.
     """
-    against = next(t for t in timed if t.implementation == alternative).seconds
+    against = next(t for t in measured if t.implementation == alternative).seconds
     return [
         Row(
             what=what,
@@ -111,7 +136,7 @@ def compared(
             clock=clock or machine.clock,
             versions=machine.versions,
         )
-        for t in timed
+        for t in measured
     ]
 
 

@@ -5,7 +5,7 @@ import sys
 import time
 
 from zoo.bench.machine import Machine
-from zoo.bench.rows import Floor, Row, Timed, compared
+from zoo.bench.rows import Floor, Row, compared, timed
 from zoo.config.cell import Cell
 
 IMPORTS = "torch imported, no more"
@@ -28,10 +28,8 @@ def startup(cell: Cell, machine: Machine, rounds: int) -> list[Row]:
             )  # Ctrl-C is for this process, which then kills it
             times[name].append(time.perf_counter() - start)
     floor = Floor(seconds=min(times[IMPORTS]), made_of="the imports alone, the fastest of this run")
-    timed = [Timed(implementation=name, times=t, units=1, floor=floor) for name, t in times.items()]
-    return compared(
-        "startup", "", " ".join(words) or "the defaults", "starts", timed, IMPORTS, machine, clock="wall"
-    )
+    measured, sizes = timed(times, 1, lambda _: floor), " ".join(words) or "the defaults"
+    return compared("startup", "", sizes, "starts", measured, IMPORTS, machine, clock="wall")
 
 
 BUILD = """

@@ -1,4 +1,11 @@
-"""One formulation of a cell's training step, in a process of its own: memory settings are a process's."""
+"""One formulation of a cell's training step, in a process of its own: memory settings are a process's.
+
+The plain formulation is what a first draft of a model and its loss does: logits in float32 over the whole
+vocabulary at every position, the loss masked; every op by its definition (`kernels=reference`: masks, scores
+and weights as tensors of T x T); AdamW that loops over tensors; memory as the C library hands it out.  Where
+the definition of an op is a recurrence, its reference is a loop in Python, and "all logits" is the fairer
+alternative: that head and that optimizer under the ops of `kernels=auto`.
+"""
 
 import multiprocessing
 import signal
@@ -9,18 +16,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from zoo import interrupts
-from zoo.bench.flops import flops
+from zoo.bench.counting import flops, seconds_of_ops
 from zoo.bench.machine import most_resident, now
-from zoo.bench.op_seconds import seconds_of_ops
-from zoo.bench.plain import all_logits_loss, plain_optimizer
 from zoo.config.cell import Cell
+from zoo.config.settings import OptimConfig
 from zoo.instantiate import task_of
 from zoo.kernels.choice import kernels
-from zoo.model import build_model
-from zoo.tasks.base import Batch
+from zoo.model import SequenceModel, build_model
+from zoo.tasks.base import IGNORED, Batch
 from zoo.training.loss import answers_loss
 from zoo.training.optimizer import make_optimizer
 from zoo.training.process import keep_freed_memory
@@ -36,7 +43,7 @@ class Form:
     """The way that a training step is computed.
 
     kernels, precision, step: as the settings of that name.  answers_only: the loss of the answers alone,
-    the fused optimizer and kept memory, as training has them; else what zoo.bench.plain has.
+    the fused optimizer and kept memory, as training has them; else those of the plain formulation.
     """
 
     kernels: str = "auto"
@@ -128,6 +135,19 @@ class Steps:
     def peak_bytes(self) -> int | None:
         """Return the most memory that this process has held on its device; None where nobody counts it."""
         return torch.cuda.max_memory_allocated() if self.kind == "cuda" else most_resident()
+
+
+def all_logits_loss(model: SequenceModel, batch: Batch) -> Tensor:
+    """Return the mean cross-entropy of the answers, through the logits [B T V] of every position."""
+    labels = torch.full_like(batch.inputs, IGNORED).scatter_(1, batch.positions, batch.answers)
+    logits = model.logits(model(batch.inputs))
+    return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED)
+
+
+def plain_optimizer(model: SequenceModel, config: OptimConfig, lr: float) -> torch.optim.AdamW:
+    """Make AdamW of the parameter groups of `make_optimizer`, without its fused update."""
+    fused = make_optimizer(model, config, lr)
+    return torch.optim.AdamW(fused.param_groups, foreach=True, fused=False)
 
 
 _STEPS: Steps | None = None  # of this process, which serves no other

@@ -25,6 +25,7 @@ from zoo.terminal import command, console, slim
 
 
 def main(argv: Sequence[str] | None = None) -> None:
+    """List the kernels, prove them, or show a file of verdicts, as the options say."""
     parser = argparse.ArgumentParser(
         prog="python -m zoo.kernels",
         usage="python -m zoo.kernels [-h] [--prove [--out FILE] | --verdicts FILE | --markdown]",
@@ -36,36 +37,35 @@ def main(argv: Sequence[str] | None = None) -> None:
         what.add_argument(word, action="store_true", help=argparse.SUPPRESS)
     what.add_argument("--verdicts", type=Path, metavar="FILE", help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, metavar="FILE", help=argparse.SUPPRESS)
-    asked = parser.parse_args(argv)
     try:
-        _do(asked)
+        _do(parser.parse_args(argv))
     except (OSError, ValueError) as error:
         parser.error(str(error))
 
 
-def _do(asked: argparse.Namespace) -> None:
-    if asked.out and not asked.prove:
+def _do(options: argparse.Namespace) -> None:
+    if options.out and not options.prove:
         raise ValueError("--out FILE is for the verdicts of --prove: add --prove.")
-    if asked.markdown:
+    if options.markdown:
         print("\n".join(markdown()))
-    elif asked.prove:
-        _prove(asked.out)
-    elif asked.verdicts:
-        _store(asked.verdicts)
+    elif options.prove:
+        _prove(options.out)
+    elif options.verdicts:
+        _store(options.verdicts)
     else:
         _list()
 
 
 def _store(file: Path) -> None:
     """Show the verdicts of a file and store them for this user, if all are on kernels that there are."""
-    found = verdicts.read_list(file)
+    foreign = verdicts.read_list(file)
     kernels = {(op.name, name) for op in ops() for name in op.others}
-    for one in found:
+    for one in foreign:
         if (one.key.op, one.key.kernel) not in kernels:
             name = visible(str(file))
             raise ValueError(f"--verdicts (={name}): there is no {one.key.kernel!r} of an op {one.key.op!r}.")
-    _show(found)
-    for one in found:
+    _show(foreign)
+    for one in foreign:
         verdicts.write(one)
 
 
@@ -82,25 +82,25 @@ def _list() -> None:
 
 def _prove(out: Path | None) -> None:
     """Prove what has no verdict yet for this card, these versions and this source; show all."""
-    from zoo.bench.provable import prove_all
+    from zoo.bench.op_subjects import prove_all
 
     if reason := no_device():
         raise ValueError(f"--prove needs a card: {reason}.")
     if out is not None:
         verdicts.write_list(out, [])  # before minutes of work, not after
-    found: list[Verdict] = []
+    proved: list[Verdict] = []
     for verdict in prove_all():
-        found.append(verdict)
+        proved.append(verdict)
         if out is not None:
-            verdicts.write_list(out, found)
-    _show(found)
+            verdicts.write_list(out, proved)
+    _show(proved)
 
 
-def _show(found: Iterable[Verdict]) -> None:
+def _show(shown: Iterable[Verdict]) -> None:
     table = slim("Verdicts")
     for column in ("op", "kernel", "inputs", "verdict", "auto"):
         table.add_column(column, no_wrap=column in ("op", "kernel", "auto"), overflow="fold")
-    for one in found:
+    for one in shown:
         passes = "" if one.key.trained else ", forward"
         row = one.key.op, one.key.kernel, one.key.inputs + passes, str(one), "yes" if one.taken else "no"
         table.add_row(*map(escape, row))
@@ -108,7 +108,7 @@ def _show(found: Iterable[Verdict]) -> None:
 
 
 def markdown() -> list[str]:
-    """A line an op."""
+    """Return the table of docs/kernels.md, a line an op."""
     lines = ["| op | computes | in torch or C, beside the definition | others |", "|---|---|---|---|"]
     for op in ops():
         forms = ", ".join(name for name in op.forms if name != REFERENCE)
@@ -117,13 +117,13 @@ def markdown() -> list[str]:
 
 
 def computes(op: Op) -> str:
-    """The first sentence of its package."""
-    said = sys.modules[f"zoo.kernels.{op.name}"].__doc__ or ""
-    return " ".join(said.split("\n\n")[0].split()).removesuffix(".")
+    """Return the first sentence of the op's package."""
+    text = sys.modules[f"zoo.kernels.{op.name}"].__doc__ or ""
+    return " ".join(text.split("\n\n")[0].split()).removesuffix(".")
 
 
 def rows(op: Op, known: Sequence[Verdict] = ()) -> Iterator[tuple[str, str, str]]:
-    """Implementation, the word that asks for it, and yes, or why not.  known: verdicts."""
+    """Yield implementation, the word of `kernels=` for it, and yes, or why not.  known: verdicts."""
     for name in (*op.forms, *op.others):
         yield name, _word(op, name), _here(op, name, known)
 
@@ -140,12 +140,11 @@ def _here(op: Op, name: str, known: Sequence[Verdict]) -> str:
         return f"no: {reason}"
     if name in op.forms:
         return "yes"
-    own = [one for one in known if (one.key.op, one.key.kernel) == (op.name, name)]
-    if not own:
+    verdicts_on_it = [one for one in known if (one.key.op, one.key.kernel) == (op.name, name)]
+    if not verdicts_on_it:
         return "yes; under auto once it has proved right and faster on this card, at its first use"
-    return (
-        f"yes; under auto for {sum(one.taken for one in own)} of {len(own)} kinds of inputs that were tried"
-    )
+    faster = sum(one.taken for one in verdicts_on_it)
+    return f"yes; under auto for {faster} of {len(verdicts_on_it)} kinds of inputs that were tried"
 
 
 if __name__ == "__main__":

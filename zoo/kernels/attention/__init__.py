@@ -22,7 +22,7 @@ def attention(
     slopes: Float[Tensor, "H"] | None = None,
     drop: Callable[[Tensor], Tensor] | None = None,
 ) -> Float[Tensor, "B H T C"]:
-    """softmax(q k / sqrt C) v.  Query i of the last T sees keys i - window + 1 .. i (None: all up to i).
+    """Return softmax(q k / sqrt C) v.  Query i of the last T sees keys i - window + 1 .. i (None: to i).
 
     H is a multiple of G.  `slopes` adds -slopes[h] * (i - j) to the logit of key j.
     `drop` is applied to the weights [B H T S], which are then written out, in float32 at least.

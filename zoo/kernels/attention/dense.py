@@ -27,7 +27,7 @@ MOST = 2**26  # weights in all: beyond, memory costs more than the products save
 
 
 def dense_is_quicker(q: Tensor, k: Tensor, mask: Tensor | None) -> bool:
-    """For these inputs: in training, where the backward pass counts."""
+    """Return whether it is, for these inputs: it is so in training, where the backward pass counts."""
     half = q.device.type == "cpu" and q.dtype in (torch.bfloat16, torch.float16)
     trains = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad)
     small = q.shape[:-1].numel() * k.shape[-2] <= MOST
@@ -41,7 +41,7 @@ def attention_dense(
     mask: Bool[Tensor, "#B #H T S"] | None,
     is_causal: bool,
 ) -> Float[Tensor, "B H T C"]:
-    """softmax(q k / sqrt C) v over the keys that `mask` shows, or over the tokens up to a query's own."""
+    """Return softmax(q k / sqrt C) v over the keys that `mask` shows, or over those up to a query's token."""
     if mask is not None:
         mask = mask.expand(*q.shape[:-1], k.shape[2]).flatten(0, 1)
     with torch.autocast(q.device.type, enabled=False):  # it would round the logits
@@ -56,7 +56,7 @@ def _parts(q: Tensor, k: Tensor, is_causal: bool) -> Iterator[Part]:
 
 
 def _weights(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
-    """A part's, in the dtype of q; where it is causal, it ends at its own diagonal."""
+    """Return a part's weights in the dtype of q; a causal part ends at its own diagonal."""
     logits = torch.bmm(wide(q) * q.shape[-1] ** -0.5, wide(k).mT)
     if is_causal:
         size = q.shape[1]
@@ -71,12 +71,13 @@ class _Attention(Function):
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool
     ) -> tuple[Tensor, Tensor]:
+        """Return y, and the weights that backward reads."""
         y, weights = v.new_empty(*q.shape[:2], v.shape[2]), q.new_empty(*q.shape[:2], k.shape[1])
-        for rows, own, seen in _parts(q, k, is_causal):
-            shown = None if mask is None else mask[rows, own, seen]
-            p = _weights(q[rows, own], k[rows, seen], shown, is_causal)
-            weights[rows, own, seen] = p
-            y[rows, own] = torch.bmm(p, v[rows, seen])
+        for rows, queries, keys in _parts(q, k, is_causal):
+            shown = None if mask is None else mask[rows, queries, keys]
+            p = _weights(q[rows, queries], k[rows, keys], shown, is_causal)
+            weights[rows, queries, keys] = p
+            y[rows, queries] = torch.bmm(p, v[rows, keys])
         return y, weights
 
     @staticmethod
@@ -88,15 +89,16 @@ class _Attention(Function):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor | None, _: None) -> tuple[Tensor | None, ...]:  # pyright: ignore
+        """Return the gradients of q, k and v, part by part."""
         if dy is None:
             return None, None, None, None, None
         q, k, v, weights = ctx.saved_tensors
         dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
-        for rows, own, seen in _parts(q, k, ctx.is_causal):
-            p, up = weights[rows, own, seen], dy[rows, own]
-            dp = torch.bmm(up, v[rows, seen].mT)
+        for rows, queries, keys in _parts(q, k, ctx.is_causal):
+            p, up = weights[rows, queries, keys], dy[rows, queries]
+            dp = torch.bmm(up, v[rows, keys].mT)
             ds = torch.ops.aten._softmax_backward_data(dp, p, -1, p.dtype).mul_(q.shape[-1] ** -0.5)
-            dq[rows, own] = torch.bmm(ds, k[rows, seen])
-            dk[rows, seen] += torch.bmm(ds.mT, q[rows, own])
-            dv[rows, seen] += torch.bmm(p.mT, up)
+            dq[rows, queries] = torch.bmm(ds, k[rows, keys])
+            dk[rows, keys] += torch.bmm(ds.mT, q[rows, queries])
+            dv[rows, keys] += torch.bmm(p.mT, up)
         return dq, dk, dv, None, None

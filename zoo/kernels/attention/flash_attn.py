@@ -4,8 +4,9 @@ Their tensors are [B T H C]; their window (left, right) counts the keys beside t
 (window - 1, 0); like ours, their last query stands at the last key, and their biases are -slope (i - j).
 """
 
+from typing import Any
+
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.common.packages import lifted, not_half, off_device
@@ -13,30 +14,11 @@ from zoo.kernels.common.packages import lifted, not_half, off_device
 WIDEST = 256  # channels of a head
 
 
+@lifted(unbatched=[4])
 def attention_flash_attn(
-    q: Float[Tensor, "B H T C"],
-    k: Float[Tensor, "B G S C"],
-    v: Float[Tensor, "B G S C"],
-    window: int | None = None,
-    slopes: Float[Tensor, "H"] | None = None,
-) -> Float[Tensor, "B H T C"]:
-    """What `attention_reference` says, in bfloat16 or float16 with sums in float32."""
-    return _lifted(q, k, v, window, slopes)
-
-
-def unfit(
     q: Tensor, k: Tensor, v: Tensor, window: int | None = None, slopes: Tensor | None = None
-) -> str | None:
-    """Why these inputs cannot go through the kernel, in words; None: they can."""
-    del window, slopes
-    if q.shape[-1] > WIDEST:
-        return f"head_dim (={q.shape[-1]}) must be at most {WIDEST}"
-    if not q.shape[-1] == k.shape[-1] == v.shape[-1]:
-        return "keys and values must have as many channels"
-    return not_half("flash_attn", q, k, v) or off_device("flash_attn", q)
-
-
-def _attention(q: Tensor, k: Tensor, v: Tensor, window: int | None, slopes: Tensor | None) -> Tensor:
+) -> Tensor:
+    """Compute attention in bfloat16 or float16, with sums in float32."""
     from flash_attn import flash_attn_func  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
     y = flash_attn_func(
@@ -49,8 +31,10 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, window: int | None, slopes: Tens
     return y.transpose(1, 2)
 
 
-_lifted = lifted(
-    "attention_flash_attn(Tensor q, Tensor k, Tensor v, int? window, Tensor? slopes) -> Tensor",
-    _attention,
-    unbatched=[4],
-)
+def unfit(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> str | None:
+    """Return why the kernel cannot take these inputs; None: it can."""
+    if q.shape[-1] > WIDEST:
+        return f"head_dim (={q.shape[-1]}) must be at most {WIDEST}"
+    if not q.shape[-1] == k.shape[-1] == v.shape[-1]:
+        return "keys and values must have as many channels"
+    return not_half("flash_attn", q, k, v) or off_device("flash_attn", q)

@@ -21,13 +21,9 @@ BANDS_FROM = 128  # shorter sequences are quicker as one dense block
 
 
 def attention_sdpa(
-    q: Float[Tensor, "B H T C"],
-    k: Float[Tensor, "B G S C"],
-    v: Float[Tensor, "B G S C"],
-    window: int | None = None,
-    slopes: Float[Tensor, "H"] | None = None,
-) -> Float[Tensor, "B H T C"]:
-    """What `attention_reference` says, faster."""
+    q: Tensor, k: Tensor, v: Tensor, window: int | None = None, slopes: Tensor | None = None
+) -> Tensor:
+    """Compute attention by torch's fused kernel."""
     k, v = per_query_head(k, q.shape[1]), per_query_head(v, q.shape[1])
     num_keys = k.shape[2]
     if window is not None and num_keys <= window:
@@ -65,18 +61,18 @@ def _with_previous(x: Float[Tensor, "B H S C"], size: int, fill: int) -> Float[T
 
 def _mask(
     age: Int[Tensor, "T S"],
-    seen: Bool[Tensor, "... T S"],
+    visible: Bool[Tensor, "... T S"],
     window: int | None,
     slopes: Tensor | None,
     q: Tensor,
 ) -> Tensor:
-    """True where a query sees a key; with slopes the biases there, and -inf elsewhere."""
+    """Return True where a query sees a key; with slopes the biases there, and -inf elsewhere."""
     if window is not None:
-        seen = seen & (age < window)
+        visible = visible & (age < window)
     if slopes is None:
-        return seen
+        return visible
     biases = -slopes.to(q)[..., None, None] * age
-    return biases.masked_fill(~seen, float("-inf"))
+    return biases.masked_fill(~visible, float("-inf"))
 
 
 def scaled_dot_product(

@@ -19,7 +19,7 @@ def block_choice(
     top_k: int,
     max_blocks: int | None,
 ) -> Int[Tensor, "B I R N"]:
-    """The ids of a row's N = min(top_k, U) best blocks, best first; -1 where there are fewer.
+    """Return the ids of a row's N = min(top_k, U) best blocks, best first; -1 where there are fewer.
 
     The score of a block is q . c, summed over the heads of the index set, in float32 at least; ties go to the
     lowest block.  Of the blocks first_block, first_block + 1, ..., which are ids 0, 1, ..., those count that

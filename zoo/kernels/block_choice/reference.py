@@ -1,7 +1,6 @@
 """Scores and their top k, a part of the rows at a time."""
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
 from zoo.kernels.common.heads import per_query_head
@@ -9,21 +8,21 @@ from zoo.kernels.span_retrieval import admissible_blocks, best_ids, parts_of_row
 
 
 def block_choice_reference(
-    queries: Float[Tensor, "B H R C"],
-    summaries: Float[Tensor, "B G U C"],
-    starts: Int[Tensor, "R"],
+    queries: Tensor,
+    summaries: Tensor,
+    starts: Tensor,
     index_sets: int,
     block_size: int,
     first_block: int,
     top_k: int,
     max_blocks: int | None,
-) -> Int[Tensor, "B I R N"]:
-    """What `block_choice` says."""
+) -> Tensor:
+    """Score some rows at a time, in float32 at least, and take their best."""
     num_blocks, by_head = summaries.shape[2], per_query_head(summaries, queries.shape[1])
     dtype = torch.promote_types(queries.dtype, torch.float32)
-    found = []
+    ids = []
     for rows in parts_of_rows(len(starts), num_blocks):
         scores = relevance(queries[:, :, rows].to(dtype), by_head, index_sets)
         admissible = admissible_blocks(starts[rows], block_size, first_block, num_blocks, max_blocks)
-        found.append(best_ids(scores, admissible, top_k))
-    return torch.cat(found, dim=2)
+        ids.append(best_ids(scores, admissible, top_k))
+    return torch.cat(ids, dim=2)

@@ -1,4 +1,4 @@
-"""What SE-Attn scores a block of the past by: attention inside it, averaged over its queries."""
+"""The summary that SE-Attn scores a block of the past by: attention inside it, averaged over its queries."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -12,7 +12,7 @@ OP = Op("block_summaries", {"reference": block_summaries_reference}, others=("tr
 def block_summaries(
     q: Float[Tensor, "B H T C"], k: Float[Tensor, "B G T C"], v: Float[Tensor, "B G T C"], block_size: int
 ) -> Float[Tensor, "B H U C"]:
-    """The mean over a block's queries of softmax(q k / sqrt C) v over its keys; not causal.
+    """Return the mean over a block's queries of softmax(q k / sqrt C) v over its keys; not causal.
 
     U = T / block_size: whole blocks alone.  In float32 at least, for a rounded one is chosen wrongly.
     (Expansion Span, arXiv 2412.13328, section 3.)

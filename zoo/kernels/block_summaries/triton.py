@@ -9,7 +9,6 @@ B batch, H query heads, G key/value heads, T time, U blocks, C channels per head
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,12 +18,11 @@ from typing import Any, NamedTuple
 import torch
 import triton
 import triton.language as tl
-from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.block_summaries.reference import block_summaries_reference
 from zoo.kernels.common.folding import Folding, Gradients
-from zoo.kernels.common.launching import launch_options, strided, unfit_here
+from zoo.kernels.common.launching import launch_options, mixed, strided, unfit_here
 from zoo.kernels.common.tiles import dot, hopper, load_block, power_of_two, rows_last, store_block
 
 WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
@@ -34,17 +32,15 @@ DTYPES = (torch.float32, torch.bfloat16)
 LOG2E = tl.constexpr(1.4426950408889634)  # the kernel raises 2, not e
 
 
-def block_summaries_triton(
-    q: Float[Tensor, "B H T C"], k: Float[Tensor, "B G T C"], v: Float[Tensor, "B G T C"], block_size: int
-) -> Float[Tensor, "B H U C"]:
-    """What `block_summaries_reference` says."""
+def block_summaries_triton(q: Tensor, k: Tensor, v: Tensor, block_size: int) -> Tensor:
+    """Read q, k and v once, and write the summaries alone."""
     return _Summaries.apply(rows_last(q), rows_last(k), rows_last(v), block_size)[0]
 
 
 def unfit(q: Tensor, k: Tensor, v: Tensor, block_size: int) -> str | None:
-    """Why these inputs cannot go through the kernel, in words; None: they can."""
-    if not q.dtype == k.dtype == v.dtype or q.dtype not in DTYPES:
-        return f"q, k and v must all be float32 or bfloat16, and are {q.dtype}, {k.dtype} and {v.dtype}"
+    """Return why the kernel cannot take these inputs; None: it can."""
+    if reason := mixed(q, k, v, dtypes=DTYPES):
+        return reason
     if q.shape[-1] > LARGEST:
         return f"head_dim (={q.shape[-1]}) must be at most {LARGEST}"
     if block_size > TILES[-1]:
@@ -53,7 +49,7 @@ def unfit(q: Tensor, k: Tensor, v: Tensor, block_size: int) -> str | None:
 
 
 def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
-    """Calls that reach the kernel in every configuration, on "meta"; few: a quick choice of them."""
+    """Yield calls on "meta" that reach the kernel in every configuration; few: a quick choice of them."""
     sizes = [(32, 64)] if few else product((1, 4, 32, 128), (16, 64, 128))
     for (block, width), dtype in product(sizes, DTYPES):
         whole = torch.empty(2, 8192, 8, width, dtype=dtype, device="meta").transpose(1, 2)
@@ -65,14 +61,14 @@ def _forward(whole: Tensor, block_size: int) -> None:
 
 
 class Cut(NamedTuple):
-    """How one program is cut: channels at a time."""
+    """The cut of one program: channels at a time."""
 
     channels: int
     num_warps: int
 
 
 def cut(tile: int, width: int, bits: int) -> Cut:
-    """Static, so that a captured graph and a second run do the same, and such that no register spills."""
+    """Return a static cut: a captured graph and a second run do the same, and no register spills."""
     size, few = power_of_two(width), 4 if tile == 64 and width <= 64 else 8
     if hopper():
         return Cut(min(size, 64) if bits == 32 else size, few)
@@ -82,6 +78,7 @@ def cut(tile: int, width: int, bits: int) -> Cut:
 class _Summaries(Folding):
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, block_size: int) -> tuple[Tensor]:  # pyright: ignore
+        """Launch the kernel."""
         (batch, heads, length, width), blocks = q.shape, q.shape[2] // block_size
         tile = next(size for size in TILES if size >= block_size)
         c = torch.empty(batch, heads, blocks, width, device=q.device)
@@ -91,7 +88,7 @@ class _Summaries(Folding):
                 *(*strided(q, k, v), c),
                 *(heads, k.shape[1], length, blocks, block_size, width**-0.5),
                 **{"C": width, "CS": power_of_two(width), "STEP": channels},
-                **{"OWN": tile, "ROWS": TILES[0], "BLOCK": power_of_two(tile // block_size)},
+                **{"TILE": tile, "PART": TILES[0], "BLOCK": power_of_two(tile // block_size)},
                 **launch_options(num_warps, 1),
             )
         return (c,)
@@ -103,6 +100,7 @@ class _Summaries(Folding):
 
     @staticmethod
     def backward(ctx: Any, dc: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
+        """Return the gradients of q, k and v."""
         return *_Backward.apply(*ctx.saved_tensors, dc, ctx.block_size), None
 
 
@@ -111,6 +109,7 @@ class _Backward(Gradients):
     def forward(  # pyright: ignore
         q: Tensor, k: Tensor, v: Tensor, dc: Tensor, block_size: int
     ) -> tuple[Tensor, ...]:
+        """Differentiate the definition."""
         with torch.enable_grad():
             leaves = [x.detach().requires_grad_() for x in (q, k, v)]
             c = block_summaries_reference(*leaves, block_size)
@@ -122,25 +121,25 @@ def _summaries(
     q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, c,
     H, G, T, U, block_size, scale,
     C: tl.constexpr, CS: tl.constexpr, STEP: tl.constexpr,
-    OWN: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    TILE: tl.constexpr, PART: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One program: the whole blocks of a head that fit into OWN tokens; BLOCK at most, filled up.
+    """Summarise the whole blocks of a head that fit into TILE tokens; BLOCK at most, filled up.
 
-    ROWS queries and STEP channels at a time.
+    PART queries and STEP channels at a time.
     """
-    head, fit = tl.program_id(0).to(tl.int64), OWN // block_size
+    head, fit = tl.program_id(0).to(tl.int64), TILE // block_size
     b, h = head // H, head % H
     g, first = h * G // H, tl.program_id(1) * fit
     q, k, v = q + b * q_b + h * q_h, k + b * k_b + g * k_h, v + b * v_b + g * v_h
-    j = tl.arange(0, OWN)
+    j = tl.arange(0, TILE)
     block_of, t = j // block_size, tl.where(j < fit * block_size, first * block_size + j, T)
-    weights = tl.zeros([OWN], tl.float32)
-    for part in range(0, OWN, ROWS):
-        i = part + tl.arange(0, ROWS)
-        own = tl.where(i < fit * block_size, first * block_size + i, T)
-        x = tl.zeros([ROWS, OWN], tl.float32)
+    weights = tl.zeros([TILE], tl.float32)
+    for part in range(0, TILE, PART):
+        i = part + tl.arange(0, PART)
+        row_of = tl.where(i < fit * block_size, first * block_size + i, T)
+        x = tl.zeros([PART, TILE], tl.float32)
         for start in range(0, CS, STEP):
-            queries = load_block(q, q_t, own, T, start, C, STEP)
+            queries = load_block(q, q_t, row_of, T, start, C, STEP)
             x = dot(queries, tl.trans(load_block(k, k_t, t, T, start, C, STEP)), x)
         x = tl.where((i // block_size)[:, None] == block_of[None, :], x * (scale * LOG2E), float("-inf"))
         p = tl.exp2(x - tl.max(x, 1)[:, None])

@@ -1,1 +1,1 @@
-"""What the ops share: compiled C, calls of packages, the proof of a kernel, small parts of attention."""
+"""Parts that the ops share: compiled C, calls of packages, proofs of kernels, small parts of attention."""

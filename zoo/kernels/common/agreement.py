@@ -1,4 +1,4 @@
-"""How far an implementation is from the definition in float64, output by output, and how far it may be."""
+"""The distance of an implementation from its definition in float64, output by output, and its bound."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -17,8 +17,9 @@ OTHER_CHOICES = 1e-3  # share of whole numbers (ids of blocks) that rounding may
 
 @dataclass(frozen=True)
 class Distance:
-    """Of one output or gradient from the one in float64: error and bound in norm, of the norm of that one;
-    of whole numbers, the share that differs."""
+    """The distance of one output or gradient from the one in float64: error and bound in norm, over the norm
+    of that one; of whole numbers, the share that differs.
+    """
 
     name: str
     error: float
@@ -26,14 +27,15 @@ class Distance:
 
     @property
     def near(self) -> bool:
-        """False for an error that is no number."""
+        """Return whether the error is within its bound: False for one that is no number."""
         return self.error <= self.bound
 
 
 @dataclass(frozen=True)
 class Truth:
-    """upstreams: gradients of the outputs.  exact: the definition's outputs and gradients in float64.
-    theirs: in the dtype of the inputs."""
+    """The results of a definition.  upstreams: gradients of the outputs.  exact: outputs and gradients in
+    float64. theirs: the same in the dtype of the inputs.
+    """
 
     upstreams: list[Tensor]
     exact: list[Tensor]
@@ -41,6 +43,7 @@ class Truth:
 
 
 def truth(definition: Callable[..., Any], inputs: Inputs) -> Truth:
+    """Compute the definition in float64 and in the dtype of the inputs, for gradients of the outputs."""
     upstreams = upstreams_of(definition, inputs)
     exact = results(definition, widened(inputs), upstreams)
     return Truth(upstreams, exact, results(definition, inputs, upstreams))
@@ -49,7 +52,7 @@ def truth(definition: Callable[..., Any], inputs: Inputs) -> Truth:
 def distances(
     ours: Callable[..., Any], true: Truth, inputs: Inputs, dtype: torch.dtype | None = None
 ) -> list[Distance]:
-    """Outputs, then the gradient of each input that requires one.
+    """Return the distances of all outputs, then of the gradient of each input that requires one.
 
     Allowed is twice the error of the definition on the same inputs, four roundings, and what sums in float32
     lose: over the largest dimension, growing as its root.  dtype: in which it rounds (autocast); None: the
@@ -61,8 +64,8 @@ def distances(
     rounding = _rounding(inputs, dtype)
     names = _names(len(true.upstreams))
     return [
-        _distance(name, own, other, exact, rounding)
-        for name, own, other, exact in zip(names, mine, true.theirs, true.exact, strict=False)
+        _distance(name, y, other, exact, rounding)
+        for name, y, other, exact in zip(names, mine, true.theirs, true.exact, strict=False)
     ]
 
 
@@ -91,7 +94,7 @@ def _rounding(inputs: Inputs, dtype: torch.dtype | None) -> float:
 
 
 def results(function: Callable[..., Any], inputs: Inputs, upstreams: Sequence[Tensor]) -> list[Tensor]:
-    """The outputs, and the gradient of each input that requires one for these gradients of the outputs."""
+    """Return the outputs, and for these gradients of them the gradient of each input that requires one."""
     outputs = outputs_of(function, inputs)
     wanted = [x for x in inputs if _trained(x)]
     pairs = [(y, u.to(y)) for y, u in zip(outputs, upstreams, strict=True) if y.requires_grad]
@@ -100,9 +103,9 @@ def results(function: Callable[..., Any], inputs: Inputs, upstreams: Sequence[Te
 
 
 def outputs_of(function: Callable[..., Any], inputs: Inputs) -> list[Tensor]:
-    """As a list, without what is None."""
-    found = function(*inputs)
-    return [found] if isinstance(found, Tensor) else [y for y in found if y is not None]
+    """Return the outputs as a list, without what is None."""
+    y = function(*inputs)
+    return [y] if isinstance(y, Tensor) else [each for each in y if each is not None]
 
 
 def _trained(x: Any) -> bool:
@@ -110,7 +113,7 @@ def _trained(x: Any) -> bool:
 
 
 def widened(inputs: Inputs) -> list[Any]:
-    """In float64, what is a floating number."""
+    """Return the inputs with all floating numbers in float64."""
     return [
         x.detach().double().requires_grad_(x.requires_grad)
         if isinstance(x, Tensor) and x.is_floating_point()
@@ -120,7 +123,7 @@ def widened(inputs: Inputs) -> list[Any]:
 
 
 def upstreams_of(function: Callable[..., Any], inputs: Inputs) -> list[Tensor]:
-    """Random gradients of the outputs, in float64."""
+    """Draw gradients of the outputs, in float64."""
     with torch.no_grad():
         shapes = [y.shape for y in outputs_of(function, inputs)]
     rng = torch.Generator().manual_seed(0)
@@ -129,7 +132,7 @@ def upstreams_of(function: Callable[..., Any], inputs: Inputs) -> list[Tensor]:
 
 
 def same_bits_twice(function: Callable[..., Any], inputs: Inputs) -> bool:
-    """Whether a second call gives every output and gradient bit for bit."""
+    """Return whether a second call gives every output and gradient bit for bit."""
     upstreams = upstreams_of(function, inputs)
     pairs = zip(results(function, inputs, upstreams), results(function, inputs, upstreams), strict=True)
     return all(torch.equal(one, other) for one, other in pairs)

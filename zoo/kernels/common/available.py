@@ -1,4 +1,4 @@
-"""What this machine has to run kernels with, and why the rest is missing."""
+"""Packages and devices that this machine can run kernels with."""
 
 import functools
 import importlib
@@ -15,7 +15,7 @@ COMPILED = {"mamba_ssm": "selective_scan_cuda"}  # its own import lets the lack 
 
 @functools.cache
 def absent(name: str) -> str | None:
-    """Why implementation `name` ("triton" or a package) cannot be imported; None: it can."""
+    """Return why implementation `name` ("triton" or a package) cannot be imported; None: it can."""
     module = MODULES[name]
     try:
         if importlib.util.find_spec(module) is None:
@@ -31,12 +31,12 @@ def absent(name: str) -> str | None:
 
 
 def no_device() -> str | None:
-    """Why compiled kernels have nothing to run on here; None: they have."""
+    """Return why compiled kernels have nothing to run on here; None: they have."""
     from torch import cuda
 
     return None if cuda.is_available() or interpreted() else "no CUDA device"
 
 
 def interpreted() -> bool:
-    """Whether Triton runs kernels in Python, on the CPU: TRITON_INTERPRET=1 before its import."""
+    """Return whether Triton runs kernels in Python, on the CPU: TRITON_INTERPRET=1 before its import."""
     return os.environ.get("TRITON_INTERPRET", "0") == "1"

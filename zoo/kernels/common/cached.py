@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def tiles(like: Tensor, sequences: int, scalars: int, cached: int) -> list[slice]:
-    """So many sequences of so many scalars each, as many at a time as `cached` scalars hold, one at least.
+    """Cut sequences of so many scalars into parts, as many as `cached` scalars hold, one at least.
 
     All at once where `like` is on a GPU, and for a compiler: they want it so.
     """

@@ -1,4 +1,4 @@
-"""What is left of a token later on, where every token lets the past decay by a factor of its own."""
+"""The decay between tokens, where every token lets the past decay by a factor of its own."""
 
 import torch
 from jaxtyping import Float
@@ -8,7 +8,7 @@ from torch import Tensor
 def decays(
     log_decay: Float[Tensor, "*any C"],
 ) -> tuple[Float[Tensor, "*any C C"], Float[Tensor, "*any C 1"]]:
-    """exp of the sum of log_decay over (j, i], 0 for i < j; and of the sum up to i, for what was before.
+    """Return exp of the sum of log_decay over (j, i], 0 for i < j; and of the sum up to i.
 
     Each sum is added up by itself: a difference of two long sums would lose what stands between them.
     """
@@ -16,3 +16,15 @@ def decays(
     sums = log_decay[..., None].expand(*log_decay.shape, size).tril(-1).cumsum(-2)
     later = torch.ones(size, size, dtype=torch.bool, device=log_decay.device).triu(1)
     return sums.masked_fill(later, -torch.inf).exp(), log_decay.cumsum(-1).exp()[..., None]
+
+
+def carried(
+    M: Float[Tensor, "B H N K K"], N: Float[Tensor, "B H N K V"], state: Float[Tensor, "B H K V"] | None
+) -> tuple[Float[Tensor, "B H N K V"], Float[Tensor, "B H K V"]]:
+    """Return the state S that each chunk starts from, and the last, where a chunk makes M S + N of it."""
+    S = torch.zeros_like(N[:, :, 0]) if state is None else state
+    starts = []
+    for M_n, N_n in zip(M.unbind(2), N.unbind(2), strict=True):
+        starts.append(S)
+        S = M_n @ S + N_n
+    return torch.stack(starts, dim=2), S

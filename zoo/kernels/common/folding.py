@@ -17,6 +17,7 @@ class Folding(Function):
 
     @classmethod
     def vmap(cls, info: Any, in_dims: tuple, *inputs: Any) -> tuple:  # pyright: ignore
+        """Run all members as one larger batch."""
         if differ := [i for i in cls.unbatched if i < len(in_dims) and in_dims[i] is not None]:
             raise ValueError(f"stacked members must share inputs {differ} of {cls.__module__}")
         outputs = cls.apply(*fold(info.batch_size, in_dims, inputs, cls.unbatched))
@@ -24,7 +25,7 @@ class Folding(Function):
 
 
 class Gradients(Folding):
-    """What an op's backward pass calls: a Function of its own, so that it has a batching rule too."""
+    """The backward pass of an op: a Function of its own, so that it has a batching rule too."""
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
@@ -32,13 +33,14 @@ class Gradients(Folding):
 
     @classmethod
     def backward(cls, ctx: Any, *grads: Tensor) -> None:  # pyright: ignore
+        """Refuse second derivatives."""
         raise NotImplementedError(f"{cls.__module__} has first derivatives only: kernels=reference.")
 
 
 def fold(
     members: int, in_dims: Sequence[int | None], inputs: Sequence[Any], unbatched: Collection[int] = ()
 ) -> list[Any]:
-    """What torch.vmap hands to a rule, as inputs with members * B in front; what is no tensor stays.
+    """Turn arguments of a rule of torch.vmap into inputs with members * B in front; numbers stay.
 
     unbatched: as of `Folding`.
     What was contiguous is so again: a kernel that counts on it sees no view of one member for all.
@@ -55,22 +57,22 @@ def _folded(members: int, dim: int | None, x: Tensor) -> Tensor:
 
 
 def members_first(members: int, dim: int | None, x: Tensor) -> Tensor:
-    """What torch.vmap hands to a rule, with the members as its first dimension."""
+    """Turn an argument of a rule of torch.vmap into one with the members as its first dimension."""
     return x.expand(members, *x.shape) if dim is None else x.movedim(dim, 0)
 
 
 def all_members_first(members: int, in_dims: Sequence[int | None], inputs: Sequence[Tensor]) -> list[Tensor]:
-    """`members_first` of each."""
+    """Apply `members_first` to each."""
     return [members_first(members, dim, x) for dim, x in zip(in_dims, inputs, strict=True)]
 
 
 def unfold(members: int, outputs: Any) -> Any:
-    """[members * B ...] as [members B ...]: one tensor, or each of several."""
+    """Turn [members * B ...] into [members B ...]: one tensor, or each of several."""
     if isinstance(outputs, Tensor):
         return outputs.unflatten(0, (members, -1))
     return tuple(unfold(members, x) for x in outputs)
 
 
 def in_front(outputs: Any) -> Any:
-    """Where the members are in what a rule returns, as torch.vmap wants to know: in front, in each."""
+    """Return the dimension of the members in each output, for torch.vmap: the first."""
     return 0 if isinstance(outputs, Tensor) else (0,) * len(outputs)

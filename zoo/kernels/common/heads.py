@@ -5,6 +5,6 @@ from torch import Tensor
 
 
 def per_query_head(per_group: Shaped[Tensor, "B G *X"], num_heads: int) -> Shaped[Tensor, "B H *X"]:
-    """Each of G heads once for each of the H / G query heads that share it; head h reads floor(h G / H)."""
+    """Repeat each of G heads for the H / G query heads that share it; head h reads floor(h G / H)."""
     repeats = num_heads // per_group.shape[1]
     return per_group if repeats == 1 else per_group.repeat_interleave(repeats, dim=1)

@@ -1,33 +1,52 @@
-"""What all our Triton kernels ask of their inputs, and of the compiler."""
+"""Checks and arguments that all our Triton kernels share."""
 
-from typing import Any
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.common.available import interpreted
 
 
+class Blocks(NamedTuple):
+    """The cut of one program: `rows` stay, `cols` pass by."""
+
+    rows: int
+    cols: int
+    num_warps: int
+    num_stages: int
+
+
+def mixed(x: Tensor, *others: Tensor, dtypes: Collection[torch.dtype]) -> str | None:
+    """Return why q, k and v are not of one dtype among these; None: they are."""
+    kinds = [y.dtype for y in (x, *others)]
+    if len(set(kinds)) == 1 and x.dtype in dtypes:
+        return None
+    return f"q, k and v must all be float32 or bfloat16, and are {', '.join(map(str, kinds))}"
+
+
 def unfit_here(x: Tensor) -> str | None:
-    """Why Triton cannot launch on this tensor, in words; None: it can."""
+    """Return why Triton cannot launch on this tensor, None: it can."""
     if x.device.type == "cuda" or interpreted():
         return None
     return f"Triton runs on a CUDA device, and the tensors are on {x.device.type}"
 
 
 def launch_options(num_warps: int, num_stages: int) -> dict[str, int | bool]:
-    """enable_fp_fusion: a product and a sum in one rounding; said, because Triton's default is to change."""
+    """Return options of a launch; a product and a sum are one rounding, Triton's default or not."""
     return {"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True}
 
 
 def strided(*xs: Tensor | None, dims: int = 3) -> tuple[Any, ...]:
-    """As kernels take them: each with the strides of its first dimensions; what is not there, with zeros."""
+    """Return tensors as kernels take them: each with its first strides; None with zeros."""
     absent = (None, *[0] * dims)
     return tuple(word for x in xs for word in (absent if x is None else (x, *x.stride()[:dims])))
 
 
 def by_time(x: Float[Tensor, "B H T C"], size: int | None = None) -> Float[Tensor, "B H T {size}"]:
-    """Empty, with the heads of a token side by side in memory: what comes before and after has them so.
+    """Return an empty tensor with the heads of a token side by side in memory, as projections have them.
 
     size: of its last dimension, where that is not C.
     """

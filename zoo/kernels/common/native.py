@@ -40,7 +40,7 @@ Form = Callable[..., Any]
 
 
 class Missing(Exception):
-    """Why there is no library here, in one line."""
+    """There is no library here, for a reason in one line."""
 
 
 class Native:
@@ -56,11 +56,11 @@ class Native:
         self.library = functools.cache(lambda: library(self.source))
 
     def _absent(self) -> str | None:
-        """Why there is none on this machine, in one line; None: there is, and it computes what it should."""
+        """Return why there is none on this machine; None: there is, and it computes what it should."""
         try:
             self.library()
-            with ThreadPoolExecutor(1) as own:  # where no mode of the caller's holds: autocast, vmap
-                off = own.submit(self._distance).result()
+            with ThreadPoolExecutor(1) as thread:  # where no mode of the caller's holds: autocast, vmap
+                off = thread.submit(self._distance).result()
         except Missing as error:
             self.lack = str(error)
         else:
@@ -68,7 +68,7 @@ class Native:
         return self.lack
 
     def unfit(self, *inputs: Tensor | None) -> str | None:
-        """Why these cannot go through it, in words; None: they can."""
+        """Return why it cannot take these inputs; None: it can."""
         given = [x for x in inputs if x is not None]
         if other := next((x.device.type for x in given if x.device.type != "cpu"), None):
             return f"native runs on a CPU, and a tensor is on {other}"
@@ -79,15 +79,17 @@ class Native:
         return self.absent()
 
     def _distance(self) -> float:
-        """Of outputs and gradients from the form in torch: the farthest, over the largest of its kind."""
+        """Return the largest distance of an output or gradient from torch's, over its largest number."""
         inputs = [x.requires_grad_() for x in self.inputs()]
         ways = [_outputs_and_gradients(form, inputs) for form in (self.form, self.right)]
-        apart = [(own - right).abs().max() / right.abs().max() for own, right in zip(*ways, strict=True)]
+        apart = [
+            (native - right).abs().max() / right.abs().max() for native, right in zip(*ways, strict=True)
+        ]
         return float(torch.stack(apart).max())  # NaN, where one is
 
 
 def side_by_side(run: Callable[[int, slice], Any], members: int, rows: int) -> list[Any]:
-    """What `run` gives for each share of each member's rows, on as many threads as torch has."""
+    """Run every share of each member's rows, on as many threads as torch has, and return the results."""
     threads = torch.get_num_threads()
     each = max(1, -(-rows // threads))
     shares = [(p, slice(lo, lo + each)) for p in range(members) for lo in range(0, rows, each)]
@@ -98,7 +100,7 @@ def side_by_side(run: Callable[[int, slice], Any], members: int, rows: int) -> l
 
 
 def drawn(*sizes: tuple[int, ...]) -> list[Tensor]:
-    """Normal numbers in float32, whatever the default is; the same in each process."""
+    """Draw normal numbers in float32, whatever the default is; the same in each process."""
     generator = torch.Generator().manual_seed(0)
     return [torch.randn(size, generator=generator, dtype=torch.float32) for size in sizes]
 
@@ -127,12 +129,12 @@ def library(source: Path) -> Library:
         make_private(folder())
         return _stored(folder() / name, command)
     except Unsafe as error:
-        _say(f"no compiled library is taken from there: {error}; this process makes its own")
+        _warn(f"no compiled library is taken from there: {error}; this process makes its own")
     except OSError:  # nothing can be written there, or loaded from there
         pass
     try:
-        with tempfile.TemporaryDirectory() as own:
-            _make(path := Path(own) / name, command)
+        with tempfile.TemporaryDirectory() as place:
+            _make(path := Path(place) / name, command)
             return _loaded(path, compiler[0])
     except OSError as error:
         raise Missing(f"no place for a library: {one_line(error)}") from None
@@ -152,8 +154,8 @@ def _compiler() -> list[str]:
 
 
 @functools.cache
-def _say(text: str) -> None:
-    """Say it once a process."""
+def _warn(text: str) -> None:
+    """Print a warning once a process."""
     print(f"zoo: {visible(text)}", file=sys.stderr, flush=True)
 
 
@@ -245,7 +247,7 @@ def _output(command: list[str]) -> str:
 
 @functools.cache
 def _processor() -> str:
-    """What -march=native reads; a home may be shared by machines that differ in it."""
+    """Return what -march=native reads; a home may be shared by machines that differ in it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

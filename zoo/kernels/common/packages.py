@@ -1,61 +1,67 @@
-"""What adapters of other packages' kernels do alike: say what they take, and stack a population's members.
+"""Adapters of other packages' kernels: checks of inputs, and members of a population stacked.
 
 A package's autograd function has no batching rule.  An adapter is therefore registered as an operator that
-has one: stacked members become more of the batch, as everywhere (folding.py), or more channels.
+has one: stacked members become more of the batch, as everywhere (folding.py), or more channels.  Adapters
+switch off what pyright says of calls of a package: it need not be installed, and wraps its functions in
+untyped ones.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from functools import partial, wraps
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from zoo.kernels.common.folding import all_members_first, fold, in_front, unfold
 
+Form = TypeVar("Form", bound=Callable[..., Any])
 HALF = (torch.float16, torch.bfloat16)
 _LIBRARY = torch.library.Library("zoo", "FRAGMENT")
 
 
-def lifted(schema: str, function: Callable[..., Any], unbatched: Collection[int] = ()) -> Callable[..., Any]:
-    """Register `function` as the operator zoo::SCHEMA, which torch.vmap lifts and autograd sees through.
+def lifted(*, unbatched: Collection[int] = (), by_channel: bool = False) -> Callable[[Form], Form]:
+    """Return a decorator: it makes a function an operator that torch.vmap lifts and autograd sees through.
 
     unbatched: places of the arguments without a batch dimension; members that differ there run one by one.
+    by_channel: the function computes each channel, the last dimension of all, by itself.
     """
-    operator = _defined(schema, function)
 
-    def rule(info: Any, in_dims: Sequence[int | None], *inputs: Any) -> tuple[Any, Any]:
-        members = info.batch_size
-        if any(in_dims[i] is not None for i in unbatched if i < len(in_dims)):
-            outputs = _stacked([operator(*_member(i, in_dims, inputs)) for i in range(members)])
-        else:
-            whole = operator(*fold(members, in_dims, inputs, unbatched))
-            outputs = unfold(members, whole)
-        return outputs, in_front(outputs)
+    def decorate(function: Form) -> Form:
+        name, schema = function.__name__, torch.library.infer_schema(function, mutates_args=())
+        _LIBRARY.define(name + schema)
+        _LIBRARY.impl(name, function, "CompositeImplicitAutograd")
+        operator = getattr(torch.ops.zoo, name).default
+        rule = _more_channels if by_channel else partial(_more_of_the_batch, unbatched=unbatched)
+        torch.library.register_vmap(operator, partial(rule, operator), lib=_LIBRARY)
+        return cast(Form, wraps(function)(lambda *inputs: operator(*inputs)))
 
-    torch.library.register_vmap(operator, rule, lib=_LIBRARY)
-    return operator
+    return decorate
 
 
-def lifted_by_channel(schema: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Register as `lifted` does what computes each channel, the last dimension of all, by itself."""
-    operator = _defined(schema, function)
+def _more_of_the_batch(
+    operator: Callable[..., Any],
+    info: Any,
+    in_dims: Sequence[int | None],
+    *inputs: Any,
+    unbatched: Collection[int],
+) -> tuple[Any, Any]:
+    if any(in_dims[i] is not None for i in unbatched if i < len(in_dims)):
+        outputs = _stacked([operator(*_member(i, in_dims, inputs)) for i in range(info.batch_size)])
+    else:
+        whole = operator(*fold(info.batch_size, in_dims, inputs, unbatched))
+        outputs = unfold(info.batch_size, whole)
+    return outputs, in_front(outputs)
 
-    def rule(info: Any, in_dims: Sequence[int | None], *inputs: Any) -> tuple[Tensor, int]:
-        given = [i for i, x in enumerate(inputs) if isinstance(x, Tensor)]
-        first = all_members_first(info.batch_size, [in_dims[i] for i in given], [inputs[i] for i in given])
-        side_by_side = {i: x.movedim(0, -2).flatten(-2) for i, x in zip(given, first, strict=True)}
-        y = operator(*(side_by_side.get(i, x) for i, x in enumerate(inputs)))
-        return y.unflatten(-1, (info.batch_size, -1)), y.ndim - 1
 
-    torch.library.register_vmap(operator, rule, lib=_LIBRARY)
-    return operator
-
-
-def _defined(schema: str, function: Callable[..., Any]) -> Any:
-    name = schema.partition("(")[0]
-    _LIBRARY.define(schema)
-    _LIBRARY.impl(name, function, "CompositeImplicitAutograd")
-    return getattr(torch.ops.zoo, name).default
+def _more_channels(
+    operator: Callable[..., Tensor], info: Any, in_dims: Sequence[int | None], *inputs: Any
+) -> tuple[Tensor, int]:
+    given = [i for i, x in enumerate(inputs) if isinstance(x, Tensor)]
+    first = all_members_first(info.batch_size, [in_dims[i] for i in given], [inputs[i] for i in given])
+    side_by_side = {i: x.movedim(0, -2).flatten(-2) for i, x in zip(given, first, strict=True)}
+    y = operator(*(side_by_side.get(i, x) for i, x in enumerate(inputs)))
+    return y.unflatten(-1, (info.batch_size, -1)), y.ndim - 1
 
 
 def _member(i: int, in_dims: Sequence[int | None], inputs: Sequence[Any]) -> list[Any]:
@@ -69,14 +75,14 @@ def _stacked(outputs: Sequence[Any]) -> Any:
 
 
 def off_device(package: str, x: Tensor) -> str | None:
-    """Why the package's kernels cannot run on this tensor, in words; None: they can."""
+    """Return why the package's kernels cannot run on this tensor; None: they can."""
     if x.device.type == "cuda":
         return None
     return f"{package} runs on a CUDA device, and the tensors are on {x.device.type}"
 
 
 def not_half(package: str, *tensors: Tensor) -> str | None:
-    """Why the package cannot take these dtypes, where it takes half precision alone; None: it can."""
+    """Return why the package cannot take these dtypes, where it takes half precision alone; None: it can."""
     kinds = list(dict.fromkeys(x.dtype for x in tensors))
     if len(kinds) == 1 and kinds[0] in HALF:
         return None

@@ -8,12 +8,12 @@ class Part(NamedTuple):
     """Sequences, queries of theirs, and the keys that some of them see."""
 
     rows: slice
-    own: slice
-    seen: slice
+    queries: slice
+    keys: slice
 
 
 def parts(count: int, length: int, size: int, at_once: int, keys: int | None = None) -> Iterator[Part]:
-    """All of `count` sequences of `length` queries, `size` queries and about `at_once` weights at a time.
+    """Yield `count` sequences of `length` queries, `size` queries and about `at_once` weights at a time.
 
     keys: how many there are, all of which every part sees; None: causal, the keys up to a part's last query.
     """

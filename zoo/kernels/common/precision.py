@@ -1,4 +1,4 @@
-"""In which precision an op computes."""
+"""The precision that an op computes in."""
 
 from typing import Any
 
@@ -7,19 +7,19 @@ from torch import Tensor
 
 
 def wide(x: Any) -> Any:
-    """A tensor of half precision in float32; all else as it is."""
+    """Return a tensor of half precision in float32; all else as it is."""
     half = isinstance(x, Tensor) and x.dtype in (torch.bfloat16, torch.float16)
     return x.float() if half else x
 
 
 def narrowest(*factors: Tensor) -> list[Tensor]:
-    """Tensors that are multiplied with each other, all in the dtype of the narrowest."""
+    """Return tensors that are multiplied with each other in the dtype of the narrowest."""
     dtype = min((x.dtype for x in factors), key=lambda dtype: dtype.itemsize)
     return [x.to(dtype) for x in factors]
 
 
 def autocast(x: Tensor) -> Tensor:
-    """As torch's own products and attention take their operands under autocast."""
+    """Return a tensor in the dtype of autocast, where that is on, as torch's own products take it."""
     kind = x.device.type
     on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
     return x.to(torch.get_autocast_dtype(kind)) if on else x

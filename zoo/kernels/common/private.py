@@ -28,21 +28,21 @@ def make_private(folder: Path) -> None:
         _check_owner(each, each.stat())
 
 
-def _check_owner(path: Path, found: os.stat_result) -> None:
-    if found.st_uid != os.geteuid():
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    if status.st_uid != os.geteuid():
         raise Unsafe(f"{path} belongs to another user")
-    if found.st_mode & OTHERS_WRITE:
+    if status.st_mode & OTHERS_WRITE:
         raise Unsafe(f"{path} can be written by other users: chmod go-w {path}")
 
 
 def read_file(path: Path, most: int, private: bool = False) -> bytes:
     """Return the bytes of a regular file, at most so many; private: nobody else may write it."""
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise OSError("it is no regular file")
         if private:
-            _check_owner(path, found)
-        if found.st_size > most:
-            raise OSError(f"it has {found.st_size} bytes, and at most {most} are read")
+            _check_owner(path, status)
+        if status.st_size > most:
+            raise OSError(f"it has {status.st_size} bytes, and at most {most} are read")
         return file.read(most)

@@ -32,8 +32,9 @@ Run = Callable[[], object]
 
 @dataclass(frozen=True)
 class Request:
-    """package: of the op.  usual: the form in torch that the kernel would replace.  inputs: the cell's own,
-    on their device.  autocast: its dtype where it is on.  limit: seconds, after which SIGALRM ends it all.
+    """The kernel to prove.  package: of the op.  usual: the form in torch that the kernel would replace.
+    inputs: the cell's own, on their device.  autocast: its dtype where it is on.  limit: seconds, after which
+    SIGALRM ends it all.
     """
 
     package: str
@@ -45,14 +46,16 @@ class Request:
 
     @property
     def device(self) -> str:
+        """Return the kind of device that the inputs are on."""
         return self.inputs[0].device.type
 
 
 @dataclass(frozen=True)
 class Answer:
-    """end: right, wrong, crashes or hangs; "": nothing can be said of the kernel, for a reason not its own.
-    why: in words, where it is not right.  error, bound: of the output or gradient (`worst`) that is nearest
-    to its bound, or farthest past it.  seconds, usual_seconds: of a call, with gradients where it is trained.
+    """The end of a proof.  end: right, wrong, crashes or hangs; "": nothing can be said of the kernel, for a
+    reason not its own. why: in words, where it is not right.  error, bound: of the output or gradient
+    (`worst`) that is nearest to its bound, or farthest past it.  seconds, usual_seconds: of a call, with
+    gradients where it is trained.
     """
 
     end: str
@@ -93,9 +96,9 @@ def _described(error: Exception) -> str:
 
 def _cases(op: Any, request: Request) -> Iterator[list[Any]]:
     """Yield a few rows at the cell's own sizes, and at a length that no block divides where that is taken."""
-    definition = op.forms["reference"]
-    yield (few := few_rows(definition, request.inputs))
-    shorter = ragged(definition, few)
+    sized = getattr(import_module(request.package), op.name)
+    yield (few := few_rows(sized, request.inputs))
+    shorter = ragged(sized, few)
     if shorter is not None and op.module(request.kernel).unfit(*shorter) is None:
         yield shorter
 
@@ -105,15 +108,15 @@ def compared(
 ) -> Answer:
     """Compare in memory that is NaN where nothing was written, then run twice in memory as it comes."""
     with poisoned():
-        found = [one for inputs, true in cases for one in distances(kernel, true, inputs, dtype)]
-    worst = max(found, key=lambda one: one.error / one.bound if one.error == one.error else float("inf"))
-    held = worst.name, worst.error, worst.bound
-    if not all(one.near for one in found):
+        held = [one for inputs, true in cases for one in distances(kernel, true, inputs, dtype)]
+    worst = max(held, key=lambda one: one.error / one.bound if one.error == one.error else float("inf"))
+    numbers = worst.name, worst.error, worst.bound
+    if not all(one.near for one in held):
         why = f"{worst.name} is {worst.error:.1e} from the definition, at most {worst.bound:.1e} is allowed"
-        return Answer("wrong", why, *held)
+        return Answer("wrong", why, *numbers)
     if not all(same_bits_twice(kernel, inputs) for inputs, _ in cases):
-        return Answer("wrong", "a second call gives other bits", *held)
-    return Answer("right", "", *held)
+        return Answer("wrong", "a second call gives other bits", *numbers)
+    return Answer("right", "", *numbers)
 
 
 @contextmanager
@@ -204,7 +207,8 @@ def answer_to(request: Request) -> Answer:
 
 
 def main(request_file: Path, answer_file: Path) -> None:
-    request: Request = torch.load(request_file, weights_only=False)  # of the process that started this one
+    """Answer the request of the process that started this one."""
+    request: Request = torch.load(request_file, weights_only=False)
     signal.alarm(request.limit)
     answer = answer_to(request)
     part = answer_file.with_suffix(".part")

@@ -1,4 +1,4 @@
-"""Shorter inputs of an op, read from the names that its definition gives dimensions: "B H T C"."""
+"""Shorter inputs of an op, by the names that its function gives dimensions: "B H T C"."""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -6,37 +6,34 @@ from typing import Any, get_args
 
 from torch import Tensor
 
-LENGTHS = ("T", "S", "R", "N")  # of tokens, keys, rows, answers: cut alike, to what no block divides
+LENGTHS = ("T", "S", "R", "N")  # of tokens, keys, rows, answers: cut alike, to a size that no block divides
 ROWS = "B"
 FEWEST_ROWS = 2  # what is compared in float64 need not be the whole batch
 
 
-def few_rows(definition: Callable[..., Any], inputs: Sequence[Any]) -> list[Any]:
-    """The first FEWEST_ROWS of a batch."""
-    return _cut(definition, inputs, {ROWS: lambda size: min(size, FEWEST_ROWS)})
+def few_rows(op: Callable[..., Any], inputs: Sequence[Any]) -> list[Any]:
+    """Return the first FEWEST_ROWS of a batch.  op: the function with the shapes of its inputs."""
+    return _cut(op, inputs, {ROWS: lambda size: min(size, FEWEST_ROWS)})
 
 
-def ragged(definition: Callable[..., Any], inputs: Sequence[Any]) -> list[Any] | None:
-    """Some tokens fewer; None: there is one, or the inputs hold more than tensors and numbers, which would
-    not fit the rest."""
+def ragged(op: Callable[..., Any], inputs: Sequence[Any]) -> list[Any] | None:
+    """Return inputs of some tokens fewer; None: there is one, or they hold more than tensors and numbers."""
     if any(x is not None and not isinstance(x, Tensor | int | float) for x in inputs):
         return None
-    cut = _cut(definition, inputs, dict.fromkeys(LENGTHS, lambda size: size - min(7, size // 2)))
+    cut = _cut(op, inputs, dict.fromkeys(LENGTHS, lambda size: size - min(7, size // 2)))
     pairs = zip(cut, inputs, strict=True)
     return cut if any(isinstance(x, Tensor) and x.shape != y.shape for x, y in pairs) else None
 
 
-def _cut(
-    definition: Callable[..., Any], inputs: Sequence[Any], sizes: dict[str, Callable[[int], int]]
-) -> list[Any]:
-    """Contiguous copies; what was trained is."""
-    annotations = [p.annotation for p in inspect.signature(definition).parameters.values()]
+def _cut(op: Callable[..., Any], inputs: Sequence[Any], sizes: dict[str, Callable[[int], int]]) -> list[Any]:
+    """Return contiguous copies; what was trained is."""
+    annotations = [p.annotation for p in inspect.signature(op).parameters.values()]
     sized = [list(_sized(*pair)) for pair in zip(inputs, annotations, strict=False)]
-    known = {word: size for own in sized for word, _, size in own}
+    known = {word: size for words in sized for word, _, size in words}
     cut = []
-    for x, own in zip(inputs, sized, strict=True):
+    for x, words in zip(inputs, sized, strict=True):
         y = x
-        for word, place, size in own:
+        for word, place, size in words:
             name = word.split("*")[-1]  # "n*T": n for each token
             if name in sizes and size > 1:
                 one = known.get(name, size)
@@ -46,7 +43,7 @@ def _cut(
 
 
 def _sized(x: Any, annotation: Any) -> Iterator[tuple[str, int, int]]:
-    """Word, place from the end, size; "..." and what stands before it are left out."""
+    """Yield word, place from the end, size; "..." and what stands before it are left out."""
     if not isinstance(x, Tensor):
         return
     for place, word in enumerate(reversed(_dimensions(annotation, x.ndim)), start=1):
@@ -56,7 +53,9 @@ def _sized(x: Any, annotation: Any) -> Iterator[tuple[str, int, int]]:
 
 
 def _dimensions(annotation: Any, count: int) -> list[str]:
-    """Of Float[Tensor, "B T C"], or of that one in a union that has so many; [] where there is none."""
+    """Return the words of Float[Tensor, "B T C"], or of that one in a union with so many; [] where there is
+    none.
+    """
     kinds = [kind for kind in (annotation, *get_args(annotation)) if hasattr(kind, "dim_str")]
     for words in ([word.lstrip("#") for word in kind.dim_str.split()] for kind in kinds):
         if len(words) == count or ("..." in words and len(words) <= count + 1):

@@ -1,4 +1,4 @@
-"""What our Triton kernels do alike: rows of a matrix in and out of registers, products on tensor cores."""
+"""Steps that our Triton kernels share: rows of a matrix in and out of registers, products on tensor cores."""
 
 # pyright: reportArgumentType=false, reportCallIssue=false
 # what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
@@ -12,23 +12,23 @@ from zoo.kernels.common.available import interpreted
 
 
 def power_of_two(size: int) -> int:
-    """What a tile of `size` columns is filled up to: a product takes 16 at least."""
+    """Return the size that a tile of `size` columns is filled up to: a product takes 16 at least."""
     return max(16, triton.next_power_of_2(size))
 
 
 def hopper() -> bool:
-    """Whether the factors of a product may stay in shared memory: before, they fill the registers."""
+    """Return whether the factors of a product may stay in shared memory: before, they fill the registers."""
     return interpreted() or driver.active.get_current_target().arch >= 90  # pyright: ignore
 
 
 def rows_last(x: Tensor) -> Tensor:
-    """With its last dimension contiguous, which `load_rows` and `store_rows` take for granted."""
+    """Return x with its last dimension contiguous, which `load_rows` and `store_rows` take for granted."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
 @triton.jit
 def load_block(at, stride, rows, length, first, N: tl.constexpr, SIZE: tl.constexpr):
-    """[len(rows), SIZE] from column `first` of a matrix of `length` rows and N columns; zeros elsewhere.
+    """Load [len(rows), SIZE] from column `first` of a matrix of `length` rows and N columns; zeros elsewhere.
 
     length None: all rows are there, and none is compared.
     """
@@ -41,7 +41,7 @@ def load_block(at, stride, rows, length, first, N: tl.constexpr, SIZE: tl.conste
 
 @triton.jit
 def store_block(at, stride, rows, length, first, x, N: tl.constexpr, SIZE: tl.constexpr):
-    """x [len(rows), SIZE] to where `load_block` finds it, in the dtype of the memory."""
+    """Store x [len(rows), SIZE] where `load_block` finds it, in the dtype of the memory."""
     columns = first + tl.arange(0, SIZE)
     mask = (rows < length)[:, None] & (columns < N)[None, :]
     tl.store(at + rows[:, None] * stride + columns[None, :], x.to(at.dtype.element_ty), mask=mask)
@@ -49,19 +49,19 @@ def store_block(at, stride, rows, length, first, x, N: tl.constexpr, SIZE: tl.co
 
 @triton.jit
 def load_rows(at, stride, rows, length, N: tl.constexpr, SIZE: tl.constexpr):
-    """`load_block` of the columns from the first on."""
+    """Load the columns from the first on, as `load_block`."""
     return load_block(at, stride, rows, length, 0, N, SIZE)
 
 
 @triton.jit
 def store_rows(at, stride, rows, length, x, N: tl.constexpr, SIZE: tl.constexpr):
-    """`store_block` to the columns from the first on."""
+    """Store to the columns from the first on, as `store_block`."""
     store_block(at, stride, rows, length, 0, x, N, SIZE)
 
 
 @triton.jit
 def dot(a, b, sum=None):
-    """a b [+ sum], in float32; the factors in the dtype of b.
+    """Return a b [+ sum] in float32; the factors in the dtype of b.
 
     Products of float32 are done in three parts (tf32x3): one part alone would lose 13 of the 24 bits, and
     full float32 has no tensor cores.

@@ -1,4 +1,4 @@
-"""What a kernel was found to be on a card: right or wrong, and its seconds beside the usual form's.
+"""Verdicts on kernels on a card: right or wrong, and their seconds against those of the usual form.
 
 A verdict is of one card, the versions of torch, Triton and the package, the kernel's source, and the widths
 and dtypes of the inputs.  Where any of these differs there is no verdict, and one is found in a process of
@@ -46,14 +46,15 @@ MOST_BYTES = 1 << 22  # of a file of verdicts; one takes about 700
 LIMIT_S = 300  # for one kernel: Triton may compile a minute
 START_S = 60  # for the process to start and to read its request
 LOOK_S = 0.2
-NOT_ITS_OWN = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # somebody else ended it
+FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # somebody else ended it
 
 
 @dataclass(frozen=True)
 class Key:
-    """card: name and compute capability.  versions: of torch, Triton and the package.  source: a hash of the
-    kernel's files and all of ours that they import.  inputs: dtype and last dimension of each.  usual: the
-    form in torch that it would replace.  trained: with its gradients."""
+    """The circumstances of a verdict.  card: name and compute capability.  versions: of torch, Triton and the
+    package.  source: a hash of the kernel's files and all of ours that they import.  inputs: dtype and last
+    dimension of each.  usual: the form in torch that it would replace.  trained: with its gradients.
+    """
 
     card: str
     versions: str
@@ -66,14 +67,14 @@ class Key:
 
     @property
     def path(self) -> Path:
-        """The file of a verdict: no word of the key is part of its name."""
+        """Return the file of a verdict: no word of the key is part of its name."""
         text = json.dumps(asdict(self), sort_keys=True)
         return cache_folder("verdicts") / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """sizes: that it was found at.  when: in UTC."""
+    """The answer of a proof.  sizes: of the inputs.  when: in UTC."""
 
     key: Key
     answer: Answer
@@ -82,12 +83,12 @@ class Verdict:
 
     @property
     def taken(self) -> bool:
-        """Whether kernels=auto takes the kernel: it is right, and faster."""
+        """Return whether kernels=auto takes the kernel: it is right, and faster."""
         return self.answer.end == "right" and self.speedup > 1
 
     @property
     def speedup(self) -> float:
-        """How many times the usual form's speed it has; NaN where it was not timed."""
+        """Return its speed over that of the usual form; NaN where it was not timed."""
         ours, usual = self.answer.seconds, self.answer.usual_seconds
         return math.nan if ours is None or usual is None else usual / ours
 
@@ -95,10 +96,8 @@ class Verdict:
         answer = self.answer
         if answer.end != "right":
             return f"{answer.end}: {answer.why}"
-        found = f"right, error {answer.error:.1e} of {answer.bound:.1e}"
-        if math.isnan(self.speedup):
-            return found
-        return f"{found}, {self.speedup:.2f} times {self.key.usual}'s speed"
+        speed = "" if math.isnan(self.speedup) else f", {self.speedup:.2f} times {self.key.usual}'s speed"
+        return f"right, error {answer.error:.1e} of {answer.bound:.1e}{speed}"
 
 
 # ask --------------------------------------------------------------------------------------------------------
@@ -107,7 +106,7 @@ _known: dict[Key, Verdict | None] = {}
 
 
 class Proved(Protocol):
-    """What is read of an op."""
+    """The parts of an op that a proof reads."""
 
     name: str
     package: str
@@ -158,7 +157,7 @@ def _first_member(x: Any) -> Any:
 
 
 def _recording() -> bool:
-    """Whether this call is traced or recorded: then nothing may be copied, and torch's form is as good."""
+    """Return whether this call is traced or recorded: then nothing may be copied."""
     capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
     return torch.compiler.is_compiling() or capturing
 
@@ -192,10 +191,10 @@ def card(device: str) -> str:
 @functools.cache
 def versions(kernel: str) -> str:
     """Return the versions of torch, of Triton, and of the package whose kernel it is."""
-    found = {"torch": torch.__version__, "triton": _version("triton")}
+    of = {"torch": torch.__version__, "triton": _version("triton")}
     if kernel in MODULES:
-        found[kernel] = _version(MODULES[kernel])
-    return " ".join(f"{name}={version}" for name, version in found.items())
+        of[kernel] = _version(MODULES[kernel])
+    return " ".join(f"{name}={version}" for name, version in of.items())
 
 
 def _version(module: str) -> str:
@@ -205,23 +204,34 @@ def _version(module: str) -> str:
 
 @functools.cache
 def source(module: str) -> str:
-    """Return a hash of a module of ours and of all of ours that it imports, however deep."""
-    seen: dict[str, bytes] = {}
+    """Return a hash of the code of a module of ours and of all of ours that it imports, however deep."""
+    texts: dict[str, str] = {}
     waiting = [module]
     while waiting:
         name = waiting.pop()
         path = ROOT.joinpath(*name.split(".")).with_suffix(".py")  # not a package's __init__, which calls
-        if name not in seen and name not in CHOOSING and path.is_file():
-            seen[name] = path.read_bytes()
-            waiting += _imports(seen[name])
-    return hashlib.sha256(repr(sorted(seen.items())).encode()).hexdigest()[:16]
+        if name not in texts and name not in CHOOSING and path.is_file():
+            tree = ast.parse(path.read_bytes())
+            waiting += _imports(tree)
+            texts[name] = _code(tree)
+    return hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:16]
 
 
-def _imports(text: bytes) -> Iterator[str]:
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("zoo.") and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+def _imports(tree: ast.Module) -> list[str]:
+    nodes = [(f"{node.module}", node.names) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    ours = [(module, names) for module, names in nodes if f"{module}.".startswith("zoo.")]
+    return [name for module, names in ours for name in (module, *(f"{module}.{x.name}" for x in names))]
+
+
+def _code(tree: ast.Module) -> str:
+    """Return the code without comments and docstrings, of which no result depends."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and ast.get_docstring(node) is not None
+        ):
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree)
 
 
 # prove ------------------------------------------------------------------------------------------------------
@@ -264,16 +274,16 @@ def prove(op: Proved, key: Key, inputs: Sequence[Any], limit: int = LIMIT_S) -> 
     """Compare the kernel with its definition now, and store the verdict; None: it cannot be tried."""
     answer = _answer(op, key, inputs, limit)
     if not answer.end:
-        _say(f"{key.op}: {key.kernel} cannot be tried on {key.card}: {answer.why}")
+        _warn(f"{key.op}: {key.kernel} cannot be tried on {key.card}: {answer.why}")
         return None
     sizes = " ".join("x".join(map(str, x.shape)) for x in inputs if isinstance(x, Tensor))
-    found = Verdict(key, answer, sizes, datetime.now(UTC).isoformat(timespec="seconds"))
-    _say(f"{key.op}: {key.kernel} on {key.card} is {found}")
+    new = Verdict(key, answer, sizes, datetime.now(UTC).isoformat(timespec="seconds"))
+    _warn(f"{key.op}: {key.kernel} on {key.card} is {new}")
     try:
-        write(found)
+        write(new)
     except OSError as error:
-        _say_not_stored(error.strerror or one_line(error))
-    return found
+        _warn_not_stored(error.strerror or one_line(error))
+    return new
 
 
 def _answer(op: Proved, key: Key, inputs: Sequence[Any], limit: int) -> Answer:
@@ -311,8 +321,8 @@ def _exit_code(words: list[str], log: Path, limit: int) -> int | None:
 
 
 def _answer_of_dead(code: int | None, log: Path, limit: int) -> Answer:
-    """Say what a process without an answer tells of its kernel."""
-    if code is None or -code in NOT_ITS_OWN:
+    """Return the answer of a process that left none, by its exit code and its last line."""
+    if code is None or -code in FROM_OUTSIDE:
         return Answer("", "the proof was stopped")
     if code == -signal.SIGALRM:
         return Answer("hangs", f"no end after {limit} s")
@@ -323,15 +333,15 @@ def _answer_of_dead(code: int | None, log: Path, limit: int) -> Answer:
 
 
 @functools.cache
-def _say_not_stored(why: str) -> None:
-    """Say once a process that no verdict lasts."""
-    _say(
+def _warn_not_stored(why: str) -> None:
+    """Warn once a process that no verdict lasts."""
+    _warn(
         f"verdicts on kernels cannot be stored ({why}), and each process finds its own: "
         "name a folder that you alone can write with XDG_CACHE_HOME."
     )
 
 
-def _say(text: str) -> None:
+def _warn(text: str) -> None:
     print(f"zoo: {visible(text)}", file=sys.stderr, flush=True)
 
 
@@ -342,10 +352,14 @@ def read(key: Key) -> Verdict | None:
     """Return this user's verdict of that key; None: there is none that can be trusted."""
     try:
         make_private(cache_folder("verdicts"))
-        found = _checked(Verdict, _parsed(read_file(key.path, MOST_BYTES, private=True)))
+        stored = _stored(key.path)
     except (OSError, ValueError):
         return None
-    return found if found.key == key else None
+    return stored if stored.key == key else None
+
+
+def _stored(path: Path) -> Verdict:
+    return _checked(Verdict, _parsed(read_file(path, MOST_BYTES, private=True)))
 
 
 def write(verdict: Verdict) -> None:
@@ -362,22 +376,22 @@ def write(verdict: Verdict) -> None:
 
 def all_stored() -> list[Verdict]:
     """Return all of this user's verdicts that can be read."""
-    found = []
+    verdicts = []
     with suppress(OSError):
         make_private(cache_folder("verdicts"))
         for path in cache_folder("verdicts").glob("*.json"):
             with suppress(OSError, ValueError):
-                found.append(_checked(Verdict, _parsed(read_file(path, MOST_BYTES, private=True))))
-    return sorted(found, key=lambda one: (one.key.op, one.key.kernel, one.when))
+                verdicts.append(_stored(path))
+    return sorted(verdicts, key=lambda one: (one.key.op, one.key.kernel, one.when))
 
 
 def read_list(path: Path) -> list[Verdict]:
     """Return the verdicts that a file from elsewhere holds; ValueError: it holds none."""
     try:
-        found = all_visible(_parsed(read_file(path, MOST_BYTES)))
-        if not isinstance(found, list):
+        verdicts = all_visible(_parsed(read_file(path, MOST_BYTES)))
+        if not isinstance(verdicts, list):
             raise ValueError("it must be a list of verdicts")
-        return [_checked(Verdict, one) for one in found]
+        return [_checked(Verdict, one) for one in verdicts]
     except (OSError, ValueError) as error:
         raise ValueError(f"--verdicts (={visible(str(path))}) cannot be read: {one_line(error)}.") from None
 
@@ -394,13 +408,13 @@ def _parsed(text: bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def _checked(kind: type, found: Any) -> Any:
+def _checked(kind: type, fields: Any) -> Any:
     """Make a dataclass of a dict that has its fields, each of its type; ValueError: it is none."""
     hints, name = get_type_hints(kind), kind.__name__.lower()
-    if not isinstance(found, dict) or found.keys() != hints.keys():
+    if not isinstance(fields, dict) or fields.keys() != hints.keys():
         raise ValueError(f"{name} has the fields {', '.join(hints)}")
     values = {
-        word: _checked(hint, found[word]) if hint in (Key, Answer) else found[word]
+        word: _checked(hint, fields[word]) if hint in (Key, Answer) else fields[word]
         for word, hint in hints.items()
     }
     for word, hint in hints.items():

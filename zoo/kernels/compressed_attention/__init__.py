@@ -22,7 +22,9 @@ def compressed_attention(
     size: int,
     stride: int,
 ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T N"]]:
-    """What `compressed_attention_reference` says: outputs and weights, in float32 at least."""
+    """Return the outputs of the queries at positions `first`, `first` + 1, ... and their weights, both in
+    float32 at least, and both 0 for a query before the end of the first block.
+    """
     return OP.run("reference", q, k, v, first, size, stride)
 
 

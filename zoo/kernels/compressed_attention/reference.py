@@ -16,32 +16,24 @@ HIDDEN = -1e30  # finite, so that a query that sees no block yet has no NaN, nor
 
 
 def compressed_attention_reference(
-    q: Float[Tensor, "B H T C"],
-    k: Float[Tensor, "B G N C"],
-    v: Float[Tensor, "B G N C"],
-    first: int,
-    size: int,
-    stride: int,
-) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T N"]]:
-    """Outputs of the queries at positions `first`, `first` + 1, ... and their weights, in float32 at least.
-
-    Both are 0 for a query before the end of the first block.
-    """
+    q: Tensor, k: Tensor, v: Tensor, first: int, size: int, stride: int
+) -> tuple[Tensor, Tensor]:
+    """Write out the weights of every compressed block."""
     q, k, v = (part.to(torch.promote_types(part.dtype, torch.float32)) for part in (q, k, v))
     k, v = per_query_head(k, q.shape[1]), per_query_head(v, q.shape[1])
     position = torch.arange(first, first + q.shape[2], device=q.device)
     last = torch.arange(k.shape[2], device=q.device) * stride + size - 1
-    seen = last <= position[:, None]
+    visible = last <= position[:, None]
     logits = (q @ k.mT) * q.shape[-1] ** -0.5
-    weights = logits.masked_fill(~seen, HIDDEN).softmax(dim=-1) * seen
+    weights = logits.masked_fill(~visible, HIDDEN).softmax(dim=-1) * visible
     return weights @ v, weights
 
 
 def block_importance(
     weights: Float[Tensor, "B G T N"], size: int, stride: int, block_size: int, num_tokens: int
 ) -> Float[Tensor, "B G T U"]:
-    """The importance of each of the blocks that have begun after `num_tokens` tokens: the weights of the
-    compressed blocks, summed over a group's heads (Eq. 10), each times its overlap in strides (Eq. 9).
+    """Return the importance of each of the blocks that have begun after `num_tokens` tokens: the weights of
+    the compressed blocks, summed over a group's heads (Eq. 10), each times its overlap in strides (Eq. 9).
     """
     start = torch.arange(weights.shape[-1], device=weights.device)[:, None] * stride
     block = torch.arange(0, num_tokens, block_size, device=weights.device)
@@ -53,16 +45,16 @@ def block_importance(
 def selected_blocks(
     importance: Float[Tensor, "B G T U"], first: int, block_size: int, top_k: int, initial: int, local: int
 ) -> Bool[Tensor, "B G T U"]:
-    """`top_k` of the blocks that have begun: `initial` first, `local` last ones, the rest by importance."""
+    """Choose `top_k` of the blocks that have begun: `initial` first, `local` last, the rest by importance."""
     length, num_blocks = importance.shape[2:]
-    own = torch.arange(first, first + length, device=importance.device)[:, None] // block_size
+    current = torch.arange(first, first + length, device=importance.device)[:, None] // block_size
     block = torch.arange(num_blocks, device=importance.device)
-    fixed = (block < initial) | (block > own - local)
-    return best_blocks(importance.masked_fill(fixed, torch.inf), block <= own, top_k)
+    fixed = (block < initial) | (block > current - local)
+    return best_blocks(importance.masked_fill(fixed, torch.inf), block <= current, top_k)
 
 
 def causal_tokens(chosen: Bool[Tensor, "B G T U"], first: int, block_size: int) -> Bool[Tensor, "B G T S"]:
-    """The tokens of the chosen blocks, none later than the one that chose."""
+    """Return the tokens of the chosen blocks, none later than the one that chose."""
     t = torch.arange(first, first + chosen.shape[2], device=chosen.device)
     tokens = chosen.repeat_interleave(block_size, dim=3)[..., : first + len(t)]
     return tokens & (torch.arange(first + len(t), device=t.device) <= t[:, None])

@@ -25,7 +25,7 @@ def delta_rule(
     log_decay: Float[Tensor, "B H n*T"] | None = None,
     state: Float[Tensor, "B H K V"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """S <- exp(log_decay_t) S;  S <- S + k_t (beta_t (v_t - S^T k_t))^T;  y_t = S^T q_t.
+    """Compute S <- exp(log_decay_t) S;  S <- S + k_t (beta_t (v_t - S^T k_t))^T;  y_t = S^T q_t.
 
     n: writes before each query reads, 1 for the rule as published first.
     log_decay: not positive; None: nothing is forgotten.

@@ -14,23 +14,17 @@ B batch, H heads, N chunks of C tokens, K channels of a key, V of a value.
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.common.decay import decays
+from zoo.kernels.common.decay import carried, decays
 
 CHUNK = 32  # tokens
 
 
 def delta_rule_chunked(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H n*T K"],
-    v: Float[Tensor, "B H n*T V"],
-    beta: Float[Tensor, "B H n*T"],
-    log_decay: Float[Tensor, "B H n*T"] | None = None,
-    state: Float[Tensor, "B H K V"] | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """As delta_rule_reference."""
+    q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None, state: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Solve all chunks at once, then carry S over them."""
     length, each = q.shape[2], k.shape[2] // q.shape[2]
     chunk = min(max(1, CHUNK // each), length)
     pad = -length % chunk  # tokens that write nothing (beta is 0) and forget nothing
@@ -38,7 +32,7 @@ def delta_rule_chunked(
     k, v = (F.pad(x, (0, 0, 0, each * pad)).unflatten(2, (-1, each * chunk)) for x in (k, v))
     write = F.pad(beta, (0, each * pad)).unflatten(2, (-1, each * chunk))[..., None]
     weights, overlaps = q @ k.mT, (write * k) @ k.mT
-    q_in, k_in, k_out, kept = q, k, k, k.new_ones(1)
+    q_in, k_in, k_out, retained = q, k, k, k.new_ones(1)
     read = slice(each - 1, None, each)  # the writes after which a query reads
     if log_decay is None:
         weights = weights * torch.ones_like(overlaps[0, 0, 0]).tril()[read]
@@ -46,23 +40,11 @@ def delta_rule_chunked(
         left, since_start = decays(F.pad(log_decay, (0, each * pad)).unflatten(2, (-1, each * chunk)))
         weights, overlaps = weights * left[..., read, :], overlaps * left
         q_in, k_in = q * since_start[..., read, :], k * since_start
-        k_out, kept = k * left[..., -1, :, None], since_start[..., -1:, :]
+        k_out, retained = k * left[..., -1, :, None], since_start[..., -1:, :]
     both = torch.cat([v, k_in], dim=-1) * write
     solved = torch.linalg.solve_triangular(overlaps, both, upper=False, unitriangular=True)
     U, W = solved.split([v.shape[-1], k.shape[-1]], dim=-1)
     added, erased = (k_out.mT @ solved).split([v.shape[-1], k.shape[-1]], dim=-1)
-    starts, last = _carry(torch.eye(k.shape[-1]).to(k) * kept - erased, added, state)
+    starts, last = carried(torch.eye(k.shape[-1]).to(k) * retained - erased, added, state)
     y = q_in @ starts + weights @ (U - W @ starts)
     return y.flatten(2, 3)[:, :, :length], last
-
-
-def _carry(
-    M: Float[Tensor, "B H N K K"], N: Float[Tensor, "B H N K V"], state: Float[Tensor, "B H K V"] | None
-) -> tuple[Float[Tensor, "B H N K V"], Float[Tensor, "B H K V"]]:
-    """The state that each chunk starts from, and the one after the last."""
-    S = torch.zeros_like(N[:, :, 0]) if state is None else state
-    starts = []
-    for M_n, N_n in zip(M.unbind(2), N.unbind(2), strict=True):
-        starts.append(S)
-        S = M_n @ S + N_n
-    return torch.stack(starts, dim=2), S

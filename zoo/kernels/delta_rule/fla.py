@@ -5,10 +5,10 @@ products are in bfloat16: what comes in float32 is rounded to it.
 """
 
 # pyright: reportMissingImports=false, reportCallIssue=false, reportArgumentType=false
-# the package need not be installed, and wraps its functions in untyped ones
+
+from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.common.packages import HALF, lifted, off_device
@@ -16,38 +16,11 @@ from zoo.kernels.common.packages import HALF, lifted, off_device
 LARGEST = 256  # K
 
 
+@lifted()
 def delta_rule_fla(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
-    beta: Float[Tensor, "B H T"],
-    log_decay: Float[Tensor, "B H T"] | None = None,
-    state: Float[Tensor, "B H K V"] | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """What `delta_rule_reference` says for one write a query, with bfloat16 in its products."""
-    return _lifted(q, k, v, beta, log_decay, state)
-
-
-def unfit(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    beta: Tensor,
-    log_decay: Tensor | None = None,
-    state: Tensor | None = None,
-) -> str | None:
-    """Why these inputs cannot go through the kernel, in words; None: they can."""
-    del v, beta, log_decay, state
-    if q.shape[2] != k.shape[2]:
-        return f"one write a query is all that fla's chunks take, and there are {k.shape[2] // q.shape[2]}"
-    if k.shape[3] > LARGEST:
-        return f"key_dim (={k.shape[3]}) must be at most {LARGEST}"
-    return off_device("fla", q)
-
-
-def _rule(
     q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None, state: Tensor | None
 ) -> tuple[Tensor, Tensor]:
+    """Compute the rule for one write a query, with bfloat16 in its products."""
     from fla.ops.delta_rule import chunk_delta_rule
     from fla.ops.gated_delta_rule import chunk_gated_delta_rule
 
@@ -67,8 +40,10 @@ def _rule(
     return y.transpose(1, 2).to(v.dtype), last
 
 
-_lifted = lifted(
-    "delta_rule_fla(Tensor q, Tensor k, Tensor v, Tensor beta, Tensor? log_decay, Tensor? state) "
-    "-> (Tensor, Tensor)",
-    _rule,
-)
+def unfit(q: Tensor, k: Tensor, *_: Any) -> str | None:
+    """Return why the kernel cannot take these inputs; None: it can."""
+    if q.shape[2] != k.shape[2]:
+        return f"one write a query is all that fla's chunks take, and there are {k.shape[2] // q.shape[2]}"
+    if k.shape[3] > LARGEST:
+        return f"key_dim (={k.shape[3]}) must be at most {LARGEST}"
+    return off_device("fla", q)

@@ -1,22 +1,13 @@
 """The gated delta rule, token after token (Yang et al. 2024, arXiv 2412.06464, Eq. 10)."""
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 
 def delta_rule_reference(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H n*T K"],
-    v: Float[Tensor, "B H n*T V"],
-    beta: Float[Tensor, "B H n*T"],
-    log_decay: Float[Tensor, "B H n*T"] | None = None,
-    state: Float[Tensor, "B H K V"] | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """S <- exp(log_decay_t) S;  S <- S + k_t (beta_t (v_t - S^T k_t))^T;  y_t = S^T q_t.
-
-    A query reads after every n writes.
-    """
+    q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None, state: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Write token after token; a query reads after every n writes."""
     S = torch.zeros_like(k[:, :, 0, :, None] * v[:, :, 0, None, :]) if state is None else state
     decay = torch.ones_like(beta) if log_decay is None else log_decay.exp()
     states = []

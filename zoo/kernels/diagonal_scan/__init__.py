@@ -17,7 +17,7 @@ OP = Op(
 def diagonal_scan(
     decay: Float[Tensor, "... T D"], x: Float[Tensor, "... T D"], state: Float[Tensor, "... D"] | None = None
 ) -> tuple[Float[Tensor, "... T D"], Float[Tensor, "... D"]]:
-    """h_t = decay_t h_{t-1} + x_t.  Returns all h and the last.  state: h before the first step; None: 0."""
+    """Compute h_t = decay_t h_{t-1} + x_t; return all h and the last.  state: h before the first; None: 0."""
     usual = "reference" if x.shape[-2] == 1 else "in_place"
     return OP.run(usual, decay, x, state)
 

@@ -7,17 +7,14 @@ with g_t what h_t owes to everything from t on, g_t = dh_t + decay_{t+1} g_{t+1}
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
 from zoo.kernels.common.folding import all_members_first
 
 
-def diagonal_scan_in_place(
-    decay: Float[Tensor, "... T D"], x: Float[Tensor, "... T D"], state: Float[Tensor, "... D"] | None = None
-) -> tuple[Float[Tensor, "... T D"], Float[Tensor, "... D"]]:
-    """As diagonal_scan_reference."""
+def diagonal_scan_in_place(decay: Tensor, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Scan with one fused multiply-add a step."""
     first = torch.zeros_like(x[..., 0, :]) if state is None else state
     hs = _Scan.apply(decay, x, first)
     return hs, hs[..., -1, :]
@@ -26,6 +23,7 @@ def diagonal_scan_in_place(
 class _Scan(Function):
     @staticmethod
     def forward(decay: Tensor, x: Tensor, state: Tensor) -> Tensor:  # pyright: ignore
+        """Return all h."""
         hs = x.movedim(-2, 0).clone(memory_format=torch.contiguous_format)
         for decay_t, h_t in zip(decay.movedim(-2, 0), hs, strict=True):
             h_t.addcmul_(decay_t, state)
@@ -39,6 +37,7 @@ class _Scan(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+        """Run the recurrence backwards."""
         decay, state, hs = ctx.saved_tensors
         owed = grad.movedim(-2, 0).clone(memory_format=torch.contiguous_format)
         decays = decay.movedim(-2, 0)
@@ -50,5 +49,5 @@ class _Scan(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor) -> tuple[Tensor, int]:  # pyright: ignore
-        """Members are one more leading dimension."""
+        """Take members as one more leading dimension."""
         return _Scan.apply(*all_members_first(info.batch_size, in_dims, inputs)), 0  # pyright: ignore[reportReturnType]

@@ -17,7 +17,6 @@ be 1.  decay and x are both float32 or both bfloat16, and so is h; what goes fro
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportGeneralTypeIssues=false
 # pyright: reportAssignmentType=false, reportOperatorIssue=false, reportIndexIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -26,7 +25,6 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
-from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.common.folding import Folding, Gradients
@@ -38,10 +36,8 @@ DTYPES = (torch.float32, torch.bfloat16)
 BLOCK, CHUNK = 32, 16  # channels of a program, a thread each; steps
 
 
-def diagonal_scan_triton(
-    decay: Float[Tensor, "... T D"], x: Float[Tensor, "... T D"], state: Float[Tensor, "... D"] | None = None
-) -> tuple[Float[Tensor, "... T D"], Float[Tensor, "... D"]]:
-    """What `diagonal_scan_reference` says; all h and the last have the dtype of x."""
+def diagonal_scan_triton(decay: Tensor, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Scan with every state in a register; all h and the last have the dtype of x."""
     lead, (length, width) = x.shape[:-2], x.shape[-2:]
     first = torch.zeros_like(x[..., 0, :]) if state is None else state
     decay, x = (s.reshape(-1, length, width) for s in (decay, x))
@@ -50,7 +46,7 @@ def diagonal_scan_triton(
 
 
 def unfit(decay: Tensor, x: Tensor, state: Tensor | None = None) -> str | None:
-    """Why these inputs cannot go through the kernel, in words; None: they can."""
+    """Return why the kernel cannot take these inputs; None: it can."""
     if decay.shape != x.shape:
         return "decay and x must have the same shape"
     if decay.dtype != x.dtype or x.dtype not in DTYPES:
@@ -61,7 +57,7 @@ def unfit(decay: Tensor, x: Tensor, state: Tensor | None = None) -> str | None:
 
 
 def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
-    """Calls that reach every kernel in every configuration, on "meta"; few: a quick choice of them."""
+    """Yield calls on "meta" that reach every kernel in every configuration; few: a quick choice of them."""
     for length in (1024,) if few else (1024, 1000, 1):
         for dtype in DTYPES:
             decay, x = torch.empty(2, 4, length, 200, dtype=dtype, device="meta")
@@ -73,10 +69,11 @@ def _both_ways(decay: Tensor, x: Tensor) -> None:
 
 
 class _Scan(Folding):
-    """(decay, x: [B T D], first state: [B D]) -> h: [B T D]"""
+    """Map (decay, x: [B T D], first state: [B D]) to h: [B T D]."""
 
     @staticmethod
     def forward(decay: Tensor, x: Tensor, first: Tensor) -> Tensor:  # pyright: ignore
+        """Launch the forward kernel."""
         decay, x, first, h = rows_last(decay), rows_last(x), first.contiguous(), x.new_empty(x.shape)
         _forward[_grid(x)](
             *(*strided(decay, x, dims=2), first, h, *x.shape[1:]),
@@ -91,12 +88,14 @@ class _Scan(Folding):
 
     @staticmethod
     def backward(ctx: Any, dh: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+        """Return the gradients of decay, x and the first state."""
         return _Backward.apply(*ctx.saved_tensors, dh)
 
 
 class _Backward(Gradients):
     @staticmethod
     def forward(decay: Tensor, first: Tensor, h: Tensor, dh: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+        """Launch the backward kernel."""
         decay, first, h, dh = rows_last(decay), first.contiguous(), h.contiguous(), rows_last(dh)
         ddecay, dx, dfirst = decay.new_empty(decay.shape), h.new_empty(h.shape), first.new_empty(first.shape)
         _backward[_grid(h)](
@@ -116,7 +115,7 @@ def _sizes(x: Tensor) -> dict[str, Any]:
 
 @triton.jit
 def load_chunk(at, stride, d, start, begin, T, D, CHUNK: tl.constexpr):
-    """CHUNK rows from `start` on; zeros where there is none between `begin` and T."""
+    """Load CHUNK rows from `start` on; zeros where there is none between `begin` and T."""
     rows = ()
     for i in tl.static_range(CHUNK):
         t = start + i
@@ -129,7 +128,7 @@ def load_chunk(at, stride, d, start, begin, T, D, CHUNK: tl.constexpr):
 def _forward(
     decay, decay_b, decay_t, x, x_b, x_t, first, h, T, D, BLOCK: tl.constexpr, CHUNK: tl.constexpr
 ):  # fmt: skip
-    """One program: BLOCK channels of one sequence."""
+    """Scan BLOCK channels of one sequence."""
     blocks = tl.cdiv(D, BLOCK)
     b, d = (tl.program_id(0) // blocks).to(tl.int64), tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     decay, x, h = decay + b * decay_b + d, x + b * x_b + d, h + b * T * D + d
@@ -151,7 +150,7 @@ def _backward(
     decay, decay_b, decay_t, dh, dh_b, dh_t, first, h, ddecay, dx, dfirst, T, D,
     BLOCK: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """One program: BLOCK channels of one sequence, the last chunk first; past the end all is zero."""
+    """Go back through BLOCK channels of one sequence, the last chunk first; past the end all is zero."""
     blocks = tl.cdiv(D, BLOCK)
     b, d = (tl.program_id(0) // blocks).to(tl.int64), tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     decay, dh, before = decay + b * decay_b + d, dh + b * dh_b + d, h + b * T * D + d - D

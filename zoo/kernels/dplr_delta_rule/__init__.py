@@ -5,10 +5,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.choice import Op
+from zoo.kernels.common.precision import wide
 from zoo.kernels.dplr_delta_rule.chunked import dplr_delta_rule_chunked
 from zoo.kernels.dplr_delta_rule.reference import dplr_delta_rule_reference
 
-OP = Op("dplr_delta_rule", {"reference": dplr_delta_rule_reference, "chunked": dplr_delta_rule_chunked})
+OP = Op(
+    "dplr_delta_rule",
+    {"reference": dplr_delta_rule_reference, "chunked": dplr_delta_rule_chunked},
+    prepare=wide,
+)
 
 
 def dplr_delta_rule(
@@ -20,16 +25,13 @@ def dplr_delta_rule(
     log_decay: Float[Tensor, "B H T K"],
     state: Float[Tensor, "B H K V"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """S_t = diag(exp(log_decay_t)) S_{t-1} + b_t (a_t^T S_{t-1}) + k_t v_t^T,  y_t = q_t^T S_t.
+    """Compute S_t = diag(exp(log_decay_t)) S_{t-1} + b_t (a_t^T S_{t-1}) + k_t v_t^T,  y_t = q_t^T S_t.
 
     log_decay: at most 0.  state: S before the first token, None for zeros.
     Returns y and the last S, both computed in float32 at least, outside of any autocast.
     """
     usual = "reference" if q.shape[-2] == 1 else "chunked"
     with torch.autocast(q.device.type, enabled=False):
-        q, k, v, a, b, log_decay = (
-            s.to(torch.promote_types(s.dtype, torch.float32)) for s in (q, k, v, a, b, log_decay)
-        )
         return OP.run(usual, q, k, v, a, b, log_decay, state)
 
 

@@ -1,4 +1,4 @@
-"""The same in chunks: by matrices within a chunk, by one product from chunk to chunk.
+"""The diagonal-plus-low-rank delta rule in chunks: matrices within one, a product from one to the next.
 
 Unrolled from the chunk's first state S, with D_ij the decay of steps j+1 to i, and u_i = a_i^T S_{i-1},
 
@@ -24,6 +24,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from zoo.kernels.common.decay import carried
+
 CHUNK = 16
 
 
@@ -37,15 +39,9 @@ class Blocks(NamedTuple):
 
 
 def dplr_delta_rule_chunked(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
-    a: Float[Tensor, "B H T K"],
-    b: Float[Tensor, "B H T K"],
-    log_decay: Float[Tensor, "B H T K"],
-    state: Float[Tensor, "B H K V"] | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """As dplr_delta_rule_reference."""
+    q: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, log_decay: Tensor, state: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Compute a chunk by matrices, and carry S from chunk to chunk."""
     length, width = v.shape[2:]
     chunk = min(CHUNK, 1 << (length - 1).bit_length())
     q, k, v, a, b, log_decay = (_cut(s, chunk) for s in (q, k, v, a, b, log_decay))
@@ -58,21 +54,21 @@ def dplr_delta_rule_chunked(
     writes = torch.cat([F.pad(v, (0, q.shape[-1])), reads], dim=-2)
     y, y_of_S = (from_q @ writes).split([width, q.shape[-1]], dim=-1)
     gain, transition = (columns.flatten(3, 4).mT @ writes).split([width, q.shape[-1]], dim=-1)
-    first, last = _carry(transition + torch.diag_embed(decay), gain, state)
+    first, last = carried(transition + torch.diag_embed(decay), gain, state)
     y = y + (y_of_S + rows[:, :, :, 0]) @ first
     return y.flatten(2, 3)[:, :, :length], last
 
 
 def _cut(s: Float[Tensor, "B H T X"], chunk: int) -> Float[Tensor, "B H N C X"]:
-    """Whole chunks; a token of zeros (a decay of 1) changes no state."""
+    """Return whole chunks; a token of zeros (a decay of 1) changes no state."""
     return F.pad(s, (0, 0, 0, -s.shape[2] % chunk)).unflatten(2, (-1, chunk))
 
 
 def _chunks(q: Tensor, k: Tensor, a: Tensor, b: Tensor, decay: Tensor) -> Blocks:
-    """Each chunk as one block; all arguments [B H N C K]."""
+    """Return each chunk as one block; all arguments [B H N C K]."""
     keys = torch.stack([k, b], dim=-2)  # [B H N C 2 K]
-    own = keys @ q[..., None]
-    diagonal = torch.stack([own, torch.zeros_like(own)], dim=-3)[..., None, :, :]
+    products = keys @ q[..., None]
+    diagonal = torch.stack([products, torch.zeros_like(products)], dim=-3)[..., None, :, :]
     blocks = Blocks(diagonal, torch.stack([q * decay, a], -2)[..., None, :], keys[..., None, :], decay)
     while blocks.decay.shape[3] > 1:
         blocks = _merge(blocks)
@@ -80,7 +76,7 @@ def _chunks(q: Tensor, k: Tensor, a: Tensor, b: Tensor, decay: Tensor) -> Blocks
 
 
 def _merge(blocks: Blocks) -> Blocks:
-    """Two neighbours as one block."""
+    """Join two neighbours to one block."""
     (A_1, A_2), (rows_1, rows_2), (columns_1, columns_2), (decay_1, decay_2) = (
         part.unflatten(3, (-1, 2)).unbind(4) for part in blocks
     )
@@ -93,15 +89,3 @@ def _merge(blocks: Blocks) -> Blocks:
         torch.cat([columns_1 * decay_2[..., None, None, :], columns_2], dim=-2),
         decay_1 * decay_2,
     )
-
-
-def _carry(
-    transition: Float[Tensor, "B H N K K"], gain: Float[Tensor, "B H N K V"], state: Tensor | None
-) -> tuple[Float[Tensor, "B H N K V"], Float[Tensor, "B H K V"]]:
-    """The state in front of each chunk, and behind the last."""
-    S = torch.zeros_like(gain[:, :, 0]) if state is None else state
-    first = []
-    for M, G in zip(transition.unbind(2), gain.unbind(2), strict=True):
-        first.append(S)
-        S = M @ S + G
-    return torch.stack(first, dim=2), S

@@ -1,20 +1,13 @@
 """The delta rule with a diagonal-plus-low-rank transition, token after token."""
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 
 def dplr_delta_rule_reference(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
-    a: Float[Tensor, "B H T K"],
-    b: Float[Tensor, "B H T K"],
-    log_decay: Float[Tensor, "B H T K"],
-    state: Float[Tensor, "B H K V"] | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """S_t = diag(exp(log_decay_t)) S_{t-1} + b_t (a_t^T S_{t-1}) + k_t v_t^T,  y_t = q_t^T S_t."""
+    q: Tensor, k: Tensor, v: Tensor, a: Tensor, b: Tensor, log_decay: Tensor, state: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Compute the recurrence as it is written."""
     S = v.new_zeros(*k.shape[:2], k.shape[3], v.shape[3]) if state is None else state
     ys = []
     steps = (s.unbind(2) for s in (q, k, v, a, b, log_decay.exp()))

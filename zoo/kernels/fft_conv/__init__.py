@@ -16,7 +16,7 @@ SHORT = 64  # up to here the matrices are as quick as the transforms, and exactl
 def fft_conv(
     u: Float[Tensor, "B T D"], k: Float[Tensor, "D S"], past: Float[Tensor, "B R D"] | None = None
 ) -> Float[Tensor, "B T D"]:
-    """y[b, t, d] = sum over s of k[d, s] u[b, t - s, d], where u goes on before its start with `past`.
+    """Return y[b, t, d] = sum over s of k[d, s] u[b, t - s, d], where u goes on before its start with `past`.
 
     Taps that reach beyond all inputs are not used.  One token after a past costs one dot product a channel.
     """
@@ -26,8 +26,8 @@ def fft_conv(
     if u.shape[1] > 1:
         return _whole(inputs, k)[:, past.shape[1] :]
     taps = k[:, : inputs.shape[1]]
-    seen = inputs[:, inputs.shape[1] - taps.shape[1] :].flip(1)
-    return torch.einsum("bsd,ds->bd", seen, taps)[:, None]
+    recent = inputs[:, inputs.shape[1] - taps.shape[1] :].flip(1)
+    return torch.einsum("bsd,ds->bd", recent, taps)[:, None]
 
 
 def _whole(u: Tensor, k: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The same convolution in O(T log T), with a backward of its own.
+"""Causal depthwise convolution in O(T log T), with a backward of its own.
 
 Torch differentiates a real FFT through a full complex one; a convolution's gradients are correlations, which
 real transforms give at half the work.  They are kept in float32 at least: a spectrum spans many magnitudes.
@@ -17,12 +17,13 @@ from zoo.kernels.common.cached import tiles
 CACHED = 1 << 19  # scalars of a padded input that are gone over at a time on a CPU
 
 
-def fft_conv_fft(u: Float[Tensor, "B T D"], k: Float[Tensor, "D S"]) -> Float[Tensor, "B T D"]:
+def fft_conv_fft(u: Tensor, k: Tensor) -> Tensor:
+    """Convolve by real Fourier transforms."""
     return _FFTConv.apply(u, k[:, : u.shape[1]])
 
 
 def fast_length(least: int) -> int:
-    """The smallest even length >= `least` without prime factors above 5: FFTs of other lengths are slow."""
+    """Return the smallest even length >= `least` without prime factors above 5: other FFTs are slow."""
     length = least + least % 2
     while not _smooth(length):
         length += 2
@@ -44,6 +45,7 @@ class _FFTConv(Function):
 
     @staticmethod
     def forward(u: Tensor, k: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Multiply spectra."""
         length = u.shape[1]
         n = fast_length(length + k.shape[1] - 1)
         y, filters = _channels_first(u), _spectrum(k, n)
@@ -57,6 +59,7 @@ class _FFTConv(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:  # pyright: ignore
+        """Return the gradients, which are correlations."""
         u, k = ctx.saved_tensors
         length, taps = u.shape[1], k.shape[1]
         n = fast_length(length + taps - 1)
@@ -72,7 +75,7 @@ class _FFTConv(Function):
     def vmap(  # pyright: ignore[reportIncompatibleMethodOverride]
         info: Any, in_dims: tuple[int | None, int | None], u: Tensor, k: Tensor
     ) -> tuple[Tensor, int]:
-        """Members become channels: each has its own filters."""
+        """Take members as channels: each has its own filters."""
         members = info.batch_size
         u = u.unsqueeze(2).expand(-1, -1, members, -1) if in_dims[0] is None else u.movedim(in_dims[0], 2)
         k = k.expand(members, *k.shape) if in_dims[1] is None else k.movedim(in_dims[1], 0)

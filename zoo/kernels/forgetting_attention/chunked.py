@@ -5,7 +5,6 @@ the difference of two long sums in float32 would be off by 0.03 after 128 gates 
 """
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.common.heads import per_query_head
@@ -15,13 +14,9 @@ CHUNK = 128  # queries
 
 
 def forgetting_attention_chunked(
-    q: Float[Tensor, "B H T C"],
-    k: Float[Tensor, "B G S C"],
-    v: Float[Tensor, "B G S C"],
-    log_gate: Float[Tensor, "B H T"],
-    decay: Float[Tensor, "B H S-T"],
-) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H S"]]:
-    """What `forgetting_attention_reference` says, faster."""
+    q: Tensor, k: Tensor, v: Tensor, log_gate: Tensor, decay: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Attend with the decay of each pair as a bias."""
     (heads, length), past = q.shape[1:3], decay.shape[2]
     k, v = per_query_head(k, heads), per_query_head(v, heads)
     sums, ys = log_gate.double().cumsum(-1), []
@@ -29,8 +24,8 @@ def forgetting_attention_chunked(
     later = torch.ones(length, past + length, dtype=torch.bool, device=q.device).triu(past + 1)
     for start in range(0, length, CHUNK):
         stop = min(start + CHUNK, length)
-        seen = slice(past + stop)
-        bias = (sums[:, :, start:stop, None] + of_key[:, :, None, seen]).to(q.dtype)
-        bias = bias.masked_fill(later[start:stop, seen], -torch.inf)
-        ys.append(masked_attention(q[:, :, start:stop], k[:, :, seen], v[:, :, seen], bias))
+        visible = slice(past + stop)
+        bias = (sums[:, :, start:stop, None] + of_key[:, :, None, visible]).to(q.dtype)
+        bias = bias.masked_fill(later[start:stop, visible], -torch.inf)
+        ys.append(masked_attention(q[:, :, start:stop], k[:, :, visible], v[:, :, visible], bias))
     return torch.cat(ys, dim=2), (of_key + sums[:, :, -1:]).to(decay.dtype)

@@ -5,22 +5,13 @@ last of S keys.
 """
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 
 def forgetting_attention_reference(
-    q: Float[Tensor, "B H T C"],
-    k: Float[Tensor, "B G S C"],
-    v: Float[Tensor, "B G S C"],
-    log_gate: Float[Tensor, "B H T"],
-    decay: Float[Tensor, "B H S-T"],
-) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H S"]]:
-    """softmax over s <= t of q_t k_s / sqrt C + the sum of log_gate over the tokens after s, up to t.
-
-    decay: that sum, up to the token before the first query, for the keys of earlier tokens.  The second
-    result is the same for all keys after the last query.  Lin et al. 2025 (arXiv 2503.02130), Eq. 6.
-    """
+    q: Tensor, k: Tensor, v: Tensor, log_gate: Tensor, decay: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Add up the decay of every key query after query."""
     shared = q.shape[1] // k.shape[1]
     k, v, ys = k.repeat_interleave(shared, dim=1), v.repeat_interleave(shared, dim=1), []
     for q_t, gate in zip(q.unbind(2), log_gate.unbind(2), strict=True):

@@ -30,7 +30,7 @@ def gated_linear_attention(
     log_decay: Float[Tensor, "B H T"] | Float[Tensor, "B H T K"],
     state: Float[Tensor, "B H K V"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """S_t = diag(exp(log_decay_t)) S_{t-1} + k_t v_t^T,  y_t = q_t^T S_t.  Returns y and the last S.
+    """Compute S_t = diag(exp(log_decay_t)) S_{t-1} + k_t v_t^T,  y_t = q_t^T S_t; return y and the last S.
 
     log_decay <= 0: one a head and token, or one a key channel too.  state: S before the first token; None:
     zeros.  Queries are not scaled.  Inputs may be in half precision, one or all: torch takes them in float32,

@@ -18,13 +18,9 @@ CHUNK_OF_CHANNELS = 16  # tokens, with one a key channel; a power of two
 
 
 def gated_linear_attention_chunked(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
-    log_decay: Float[Tensor, "B H T"] | Float[Tensor, "B H T K"],
-    state: Float[Tensor, "B H K V"] | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """As gated_linear_attention_reference."""
+    q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, state: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Multiply matrices inside a chunk, and carry one state between two."""
     a_head = log_decay.ndim < k.ndim
     if a_head:
         log_decay = log_decay[..., None]
@@ -39,11 +35,12 @@ def gated_linear_attention_chunked(
 
 
 def power_of_two(length: int) -> int:
+    """Return the least power of two that is at least `length`."""
     return 1 << (length - 1).bit_length()
 
 
 def chunks(s: Float[Tensor, "B H T X"], size: int) -> Float[Tensor, "B H N C X"]:
-    """Filled up at the end: keys of zero write nothing, and decays of one forget nothing."""
+    """Cut into chunks, filled up at the end: keys of zero write nothing, and decays of one forget nothing."""
     missing = -s.shape[-2] % size
     return (F.pad(s, (0, 0, 0, missing)) if missing else s).unflatten(-2, (-1, size))
 
@@ -53,7 +50,7 @@ def states_between(
     written: Float[Tensor, "B H N K V"],
     state: Float[Tensor, "B H K V"] | None,
 ) -> tuple[Float[Tensor, "B H N K V"], Float[Tensor, "B H K V"]]:
-    """The state before each chunk, and after the last."""
+    """Return the state before each chunk, and after the last."""
     S = torch.zeros_like(written[..., 0, :, :]) if state is None else state
     before = []
     for decay_n, written_n in zip(decay.unbind(-3), written.unbind(-3), strict=True):
@@ -65,7 +62,7 @@ def states_between(
 def _by_head(
     q: Float[Tensor, "B H N C K"], k: Float[Tensor, "B H N C K"], log_decay: Float[Tensor, "B H N C 1"]
 ) -> tuple[Float[Tensor, "B H N C C"], Float[Tensor, "B H N C 1"], Float[Tensor, "B H N C 1"]]:
-    """The weights, and the log decay from the chunk's start to each token, and from there to its end."""
+    """Return the weights, and log decays from the chunk's start to each token, and on to its end."""
     size = q.shape[-2]
     later = torch.ones(size, size, dtype=torch.bool, device=q.device).tril(-1)
     between = log_decay.expand(*log_decay.shape[:-1], size).masked_fill(~later, 0).cumsum(-2)
@@ -76,7 +73,7 @@ def _by_head(
 def _by_channel(
     q: Float[Tensor, "B H N C K"], k: Float[Tensor, "B H N C K"], log_decay: Float[Tensor, "B H N C K"]
 ) -> tuple[Float[Tensor, "B H N C C"], Float[Tensor, "B H N C K"], Float[Tensor, "B H N C K"]]:
-    """As _by_head.  Blocks of one token, then two of them side by side make one of twice the size, and so on.
+    """Return the weights and both log decays.  Two blocks side by side make one of twice the size.
 
     Where the later half reads the earlier one, the cut stands between the two: the decay is that from j to it
     times that from it to i, two factors <= 1 and a matrix product.
@@ -97,5 +94,5 @@ def _by_channel(
 def joined(
     first: Float[Tensor, "... n C/2 X"], second: Float[Tensor, "... n C/2 X"]
 ) -> Float[Tensor, "... n*C X"]:
-    """Tokens whose earlier and later halves of blocks came apart, in order again."""
+    """Join tokens whose earlier and later halves of blocks came apart, in order again."""
     return torch.stack([first, second], dim=-3).flatten(-4, -2)

@@ -5,38 +5,24 @@ Products of float32 are made as the package makes them (tf32 on a card that has 
 """
 
 # pyright: reportMissingImports=false, reportCallIssue=false, reportArgumentType=false
-# the package need not be installed, and wraps its functions in untyped ones
 
-from jaxtyping import Float
+from typing import Any
+
 from torch import Tensor
 
 from zoo.kernels.common.packages import lifted, off_device, too_wide
 from zoo.kernels.common.precision import narrowest
 
 
+@lifted()
 def gated_linear_attention_fla(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
-    log_decay: Float[Tensor, "B H T"] | Float[Tensor, "B H T K"],
-    state: Float[Tensor, "B H K V"] | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """What `gated_linear_attention_reference` says."""
-    return _lifted(*narrowest(q, k, v), log_decay, state)
-
-
-def unfit(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, state: Tensor | None = None) -> str | None:
-    """Why these inputs cannot go through the kernel, in words; None: they can."""
-    del log_decay, state
-    return too_wide("fla", q, k, v) or off_device("fla", q)
-
-
-def _attention(
-    q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, state: Tensor | None
+    q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
+    """Compute in chunks, in the narrowest dtype of q, k and v."""
     from fla.ops.gla import chunk_gla
     from fla.ops.simple_gla import chunk_simple_gla
 
+    q, k, v = narrowest(q, k, v)
     chunked = chunk_gla if log_decay.ndim == q.ndim else chunk_simple_gla
     by_time = [x.transpose(1, 2).contiguous() for x in (q, k, v, log_decay.float())]
     start = None if state is None else state.float().contiguous()
@@ -44,8 +30,6 @@ def _attention(
     return y.transpose(1, 2), last
 
 
-_lifted = lifted(
-    "gated_linear_attention_fla(Tensor q, Tensor k, Tensor v, Tensor log_decay, Tensor? state) "
-    "-> (Tensor, Tensor)",
-    _attention,
-)
+def unfit(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> str | None:
+    """Return why the kernel cannot take these inputs; None: it can."""
+    return too_wide("fla", q, k, v) or off_device("fla", q)

@@ -1,18 +1,13 @@
 """Gated linear attention, token after token (Yang et al. 2024, arXiv 2312.06635, Section 4.1)."""
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 
 def gated_linear_attention_reference(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
-    log_decay: Float[Tensor, "B H T"] | Float[Tensor, "B H T K"],
-    state: Float[Tensor, "B H K V"] | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """S_t = diag(exp(log_decay_t)) S_{t-1} + k_t v_t^T,  y_t = q_t^T S_t.  Returns y and the last S."""
+    q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, state: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Compute the recurrence as it is written."""
     S = torch.zeros_like(k[..., 0, :, None] * v[..., 0, None, :]) if state is None else state
     decay = log_decay.exp()
     decay = decay[..., None] if decay.ndim < k.ndim else decay

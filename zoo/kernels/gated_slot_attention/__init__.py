@@ -21,8 +21,8 @@ def gated_slot_attention(
     log_decay: Float[Tensor, "B H T M"],
     state: Slots | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Slots]:
-    """Keys_t = diag(exp(log_decay_t)) Keys_{t-1} + write_t k_t^T, Values_t likewise with v_t, and
-    y_t = Values_t^T softmax(Keys_t q_t).  Returns y and the last (Keys, Values).
+    """Compute Keys_t = diag(exp(log_decay_t)) Keys_{t-1} + write_t k_t^T, Values_t likewise with v_t, and
+    y_t = Values_t^T softmax(Keys_t q_t); return y and the last (Keys, Values).
 
     M slots; log_decay <= 0.  state: (Keys, Values) before the first token; None: zeros.  No scale inside.
     """

@@ -23,14 +23,9 @@ from zoo.kernels.gated_slot_attention.reference import Slots
 
 
 def gated_slot_attention_chunked(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
-    write: Float[Tensor, "B H T M"],
-    log_decay: Float[Tensor, "B H T M"],
-    state: Slots | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Slots]:
-    """As gated_slot_attention_reference."""
+    q: Tensor, k: Tensor, v: Tensor, write: Tensor, log_decay: Tensor, state: Slots | None = None
+) -> tuple[Tensor, Slots]:
+    """Make the logits in chunks, then read the values in chunks."""
     keys, values = (None, None) if state is None else state
     logits, keys = _logits(q, k, write, log_decay, keys)
     y, values = gated_linear_attention_chunked(logits.softmax(-1), write, v, log_decay, values)
@@ -55,7 +50,7 @@ def _within(
     write: Float[Tensor, "B H N C M"],
     log_decay: Float[Tensor, "B H N C M"],
 ) -> tuple[Float[Tensor, "B H N C M"], Float[Tensor, "B H N C M"], Float[Tensor, "B H N C M"]]:
-    """Logits from the chunk's own tokens; log decays from its start to each token, and on to its end."""
+    """Return logits of the chunk's own tokens; log decays from its start to each, and on to its end."""
     until, since, logits = log_decay, torch.zeros_like(log_decay), (q * k).sum(-1, keepdim=True) * write
     half = 1
     while half < q.shape[-2]:

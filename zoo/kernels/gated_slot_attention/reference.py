@@ -8,16 +8,9 @@ Slots = tuple[Float[Tensor, "B H M K"], Float[Tensor, "B H M V"]]
 
 
 def gated_slot_attention_reference(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
-    write: Float[Tensor, "B H T M"],
-    log_decay: Float[Tensor, "B H T M"],
-    state: Slots | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Slots]:
-    """Keys_t = diag(exp(log_decay_t)) Keys_{t-1} + write_t k_t^T, Values_t likewise with v_t, and
-    y_t = Values_t^T softmax(Keys_t q_t).  Returns y and the last (Keys, Values).
-    """
+    q: Tensor, k: Tensor, v: Tensor, write: Tensor, log_decay: Tensor, state: Slots | None = None
+) -> tuple[Tensor, Slots]:
+    """Compute the recurrence as it is written."""
     first = write[..., 0, :, None]
     keys, values = state or (torch.zeros_like(first * k[..., :1, :]), torch.zeros_like(first * v[..., :1, :]))
     ys = []

@@ -17,7 +17,11 @@ def grouped_attention(
     block_size: int,
     top_k: int | None = None,
 ) -> Float[Tensor, "B H T C"]:
-    """What `grouped_attention_reference` says."""
+    """Take one softmax over the tokens of the query's own block up to it and the landmarks of the blocks
+    before; a landmark's weight is shared out over its block by a softmax inside that block.
+
+    top_k: only so many landmarks, the best of each query and head, take part (ties: the first); None: all.
+    """
     return OP.run("reference", q, k, v, landmarks, block_size, top_k)
 
 

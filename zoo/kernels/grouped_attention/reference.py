@@ -14,41 +14,32 @@ from zoo.kernels.span_retrieval import best_blocks
 
 
 def grouped_attention_reference(
-    q: Float[Tensor, "B H T C"],
-    k: Float[Tensor, "B G S C"],
-    v: Float[Tensor, "B G S C"],
-    landmarks: Float[Tensor, "B G U C"],
-    block_size: int,
-    top_k: int | None = None,
-) -> Float[Tensor, "B H T C"]:
-    """One softmax over the tokens of the query's own block up to it and the landmarks of the blocks before; a
-    landmark's weight is shared out over its block by a softmax inside that block.
-
-    top_k: only so many landmarks, the best of each query and head, take part (ties: the first); None: all.
-    """
+    q: Tensor, k: Tensor, v: Tensor, landmarks: Tensor, block_size: int, top_k: int | None = None
+) -> Tensor:
+    """Write out both levels of the softmax, over blocks that lie side by side."""
     k, v, landmarks = (per_query_head(part, q.shape[1]) for part in (k, v, landmarks))
     t = torch.arange(k.shape[2] - q.shape[2], k.shape[2], device=q.device)[:, None]
-    own, place = t // block_size, torch.arange(block_size, device=q.device)
+    current, place = t // block_size, torch.arange(block_size, device=q.device)
     blocks = torch.arange(-(-k.shape[2] // block_size), device=q.device)
     k, v = _block_last(k, block_size), _block_last(v, block_size)
     landmarks = F.pad(landmarks, (0, 0, 0, len(blocks) - landmarks.shape[2]))
     q = q * q.shape[-1] ** -0.5
     tokens, gates = (q @ k.mT).unflatten(-1, (block_size, -1)), q @ landmarks.mT
-    before = (blocks < own).expand(gates.shape)
+    before = (blocks < current).expand(gates.shape)
     if top_k is not None:
         before = best_blocks(gates.detach(), before, top_k)
-    local = tokens.gather(-1, own[..., None].expand(*tokens.shape[:-1], 1)).squeeze(-1)
-    local = local.masked_fill(own * block_size + place > t, -torch.inf)
+    local = tokens.gather(-1, current[..., None].expand(*tokens.shape[:-1], 1)).squeeze(-1)
+    local = local.masked_fill(current * block_size + place > t, -torch.inf)
     group = torch.cat([local, gates.masked_fill(~before, -torch.inf)], dim=-1).softmax(dim=-1)
     local, opened = group.split([block_size, len(blocks)], dim=-1)
     weights = tokens.softmax(dim=-2) * opened[..., None, :]
-    weights = torch.where((blocks == own)[:, None], local[..., None], weights)
+    weights = torch.where((blocks == current)[:, None], local[..., None], weights)
     return weights.flatten(-2) @ v
 
 
 def _block_last(x: Float[Tensor, "B H S C"], block_size: int) -> Float[Tensor, "B H P*U C"]:
-    """The tokens, filled up to whole blocks, ordered by their place P in the block and then by block U: the
-    softmax inside a block then runs over a dimension that is not the last, which is faster by far.
+    """Return the tokens, filled up to whole blocks, ordered by their place P in the block and then by block
+    U: the softmax inside a block then runs over a dimension that is not the last, which is faster by far.
     """
     fill = -x.shape[2] % block_size
     return F.pad(x, (0, 0, 0, fill)).unflatten(2, (-1, block_size)).transpose(2, 3).flatten(2, 3)

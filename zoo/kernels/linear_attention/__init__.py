@@ -24,7 +24,7 @@ def linear_attention(
     kv: Float[Tensor, "B H F V"] | None = None,
     z: Float[Tensor, "B H F"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"] | None]:
-    """y_t = phi(q_t) S_t / (phi(q_t) z_t + eps),  S_t = S_{t-1} + phi(k_t) v_t^T, z_t = z_{t-1} + phi(k_t).
+    """y_t = phi(q_t) S_t / (phi(q_t) z_t + eps), S_t = S_{t-1} + phi(k_t) v_t^T, z_t = z_{t-1} + phi(k_t).
 
     eps: None leaves the denominator out.  kv, z: S and z before the first token; None: zeros.
     Returns y and the last S and z; z is None where eps is.  Inputs may be in half precision: torch takes them

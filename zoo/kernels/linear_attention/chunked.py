@@ -1,7 +1,6 @@
 """Linear attention in chunks: the matrix of weights inside a chunk, the sums for all that came before it."""
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.linear_attention.reference import sums_before
@@ -10,14 +9,9 @@ CHUNK = 128  # tokens
 
 
 def linear_attention_chunked(
-    phi_q: Float[Tensor, "B H T F"],
-    phi_k: Float[Tensor, "B H T F"],
-    v: Float[Tensor, "B H T V"],
-    eps: float | None,
-    kv: Float[Tensor, "B H F V"] | None = None,
-    z: Float[Tensor, "B H F"] | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"] | None]:
-    """As linear_attention_reference."""
+    phi_q: Tensor, phi_k: Tensor, v: Tensor, eps: float | None, kv: Tensor | None, z: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Read a chunk through its weights, and the past through the sums."""
     S, z = sums_before(phi_k, v, eps, kv, z)
     ys = []
     for q_n, k_n, v_n in zip(*(x.split(CHUNK, -2) for x in (phi_q, phi_k, v)), strict=True):

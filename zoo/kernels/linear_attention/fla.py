@@ -5,9 +5,9 @@ Their own denominator has another eps, and is summed in the dtype of the keys.
 """
 
 # pyright: reportMissingImports=false, reportCallIssue=false, reportArgumentType=false
-# the package need not be installed, and wraps its functions in untyped ones
 
-from jaxtyping import Float
+from typing import Any
+
 from torch import Tensor
 
 from zoo.kernels.common.packages import lifted, off_device, too_wide
@@ -15,15 +15,10 @@ from zoo.kernels.common.precision import narrowest
 
 
 def linear_attention_fla(
-    phi_q: Float[Tensor, "B H T F"],
-    phi_k: Float[Tensor, "B H T F"],
-    v: Float[Tensor, "B H T V"],
-    eps: float | None,
-    kv: Float[Tensor, "B H F V"] | None = None,
-    z: Float[Tensor, "B H F"] | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"] | None]:
-    """Compute what `linear_attention_reference` computes."""
-    y, last = _lifted(*narrowest(phi_q, phi_k, v), kv)
+    phi_q: Tensor, phi_k: Tensor, v: Tensor, eps: float | None, kv: Tensor | None, z: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Take the sums over values from the package, and the denominator from torch."""
+    y, last = linear_attention_sums(*narrowest(phi_q, phi_k, v), kv)
     if eps is None:
         return y, last, None
     before = phi_k.new_zeros(()) if z is None else z[..., None, :]
@@ -32,20 +27,14 @@ def linear_attention_fla(
     return (y / total).to(y.dtype), last, sums[..., -1, :].clone()
 
 
-def unfit(
-    phi_q: Tensor,
-    phi_k: Tensor,
-    v: Tensor,
-    eps: float | None,
-    kv: Tensor | None = None,
-    z: Tensor | None = None,
-) -> str | None:
-    """Return why these inputs cannot go through the kernel, or None where they can."""
-    del eps, kv, z
+def unfit(phi_q: Tensor, phi_k: Tensor, v: Tensor, *_: Any) -> str | None:
+    """Return why the kernel cannot take these inputs; None: it can."""
     return too_wide("fla", phi_q, phi_k, v) or off_device("fla", phi_q)
 
 
-def _attention(q: Tensor, k: Tensor, v: Tensor, kv: Tensor | None) -> tuple[Tensor, Tensor]:
+@lifted()
+def linear_attention_sums(q: Tensor, k: Tensor, v: Tensor, kv: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the answers without their denominator, and the last sum."""
     from fla.ops.linear_attn import chunk_linear_attn
 
     by_time = [x.transpose(1, 2).contiguous() for x in (q, k, v)]
@@ -54,8 +43,3 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, kv: Tensor | None) -> tuple[Tens
         *by_time, scale=1.0, initial_state=start, output_final_state=True, normalize=False
     )
     return y.transpose(1, 2), last
-
-
-_lifted = lifted(
-    "linear_attention_fla(Tensor q, Tensor k, Tensor v, Tensor? kv) -> (Tensor, Tensor)", _attention
-)

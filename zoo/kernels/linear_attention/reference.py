@@ -6,17 +6,9 @@ from torch import Tensor
 
 
 def linear_attention_reference(
-    phi_q: Float[Tensor, "B H T F"],
-    phi_k: Float[Tensor, "B H T F"],
-    v: Float[Tensor, "B H T V"],
-    eps: float | None,
-    kv: Float[Tensor, "B H F V"] | None = None,
-    z: Float[Tensor, "B H F"] | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"] | None]:
-    """y_t = phi(q_t) S_t / (phi(q_t) z_t + eps),  S_t = S_{t-1} + phi(k_t) v_t^T, z_t = z_{t-1} + phi(k_t).
-
-    Katharopoulos et al. 2020 (arXiv 2006.16236), Eqs. 16-20; eps None leaves the denominator out.
-    """
+    phi_q: Tensor, phi_k: Tensor, v: Tensor, eps: float | None, kv: Tensor | None, z: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Add up token after token (Katharopoulos et al. 2020, arXiv 2006.16236, Eqs. 16-20)."""
     S, z = sums_before(phi_k, v, eps, kv, z)
     ys = []
     for q_t, k_t, v_t in zip(phi_q.unbind(-2), phi_k.unbind(-2), v.unbind(-2), strict=True):
@@ -32,7 +24,7 @@ def linear_attention_reference(
 def sums_before(
     phi_k: Tensor, v: Tensor, eps: float | None, kv: Tensor | None, z: Tensor | None
 ) -> tuple[Float[Tensor, "B H F V"], Float[Tensor, "B H F"] | None]:
-    """What is None as zeros; z only where there is a denominator."""
+    """Return both sums, zeros where they are None; z only where there is a denominator."""
     if kv is None:
         kv = torch.zeros_like(phi_k[..., 0, :, None] * v[..., 0, None, :])
     if eps is None:

@@ -16,7 +16,7 @@ OP = Op(
 def linear_cross_entropy(
     x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], target: Int[Tensor, " N"]
 ) -> Float[Tensor, ""]:
-    """Mean cross-entropy, in nats, of `target` under softmax(x weight^T).  First derivatives only.
+    """Return the mean cross-entropy, in nats, of `target` under softmax(x weight^T).  First derivatives only.
 
     The mean is over the rows whose target is not IGNORED.
     """

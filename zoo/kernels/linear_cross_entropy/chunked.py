@@ -1,4 +1,4 @@
-"""The same loss a few rows at a time: logits that fit a cache are made, used for both gradients and dropped.
+"""Cross-entropy a few rows at a time: logits that fit a cache are made, used for both gradients and dropped.
 
 Torch's own chunked form (F.linear_cross_entropy with options) consumes its gradients in place and does not
 work under vmap.  Here the forward computes both gradients for an outer gradient of one, and the backward
@@ -22,23 +22,21 @@ CHUNK_ELSEWHERE = 2**27  # few launches
 IN_TURN = ("cpu",)  # where stacked members take turns: the cache holds the logits of one
 
 
-def linear_cross_entropy_chunked(
-    x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], target: Int[Tensor, " N"]
-) -> Float[Tensor, ""]:
-    """Mean cross-entropy, in nats, of the rows not IGNORED.  First derivatives only, by backward()."""
+def linear_cross_entropy_chunked(x: Tensor, weight: Tensor, target: Tensor) -> Tensor:
+    """Return the mean cross-entropy, in nats, of the rows not IGNORED; first derivatives only."""
     mean = _LinearCrossEntropy.apply(x, weight, target)[0]
     return mean if x.device.type in IN_TURN else mean * rows_to_targets(target, mean.dtype)
 
 
 def rows_to_targets(target: Int[Tensor, " N"], dtype: torch.dtype) -> Float[Tensor, ""]:
-    """How many rows there are for each that is not IGNORED; 1 exactly where all are asked."""
+    """Return the number of rows for each that is not IGNORED; 1 exactly where none is."""
     return target.shape[0] / (target != IGNORED).sum(dtype=dtype)
 
 
 def answer_scores(
     x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], target: Int[Tensor, " N"]
 ) -> tuple[Float[Tensor, " N"], Int[Tensor, " N"]]:
-    """Without gradients: the cross-entropy of each answer, in nats, and the most likely token.
+    """Return, without gradients, the cross-entropy of each answer, in nats, and the most likely token.
 
     The loss of what is IGNORED is 0.
     """
@@ -60,15 +58,16 @@ def _chunks(x: Tensor, weight: Tensor) -> list[slice]:
 class _LinearCrossEntropy(Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # pyright: ignore
-        x, weight, asked = autocast(x), autocast(weight), target != IGNORED
+        """Return the mean loss and both of its gradients."""
+        x, weight, wanted = autocast(x), autocast(weight), target != IGNORED
         if x.device.type not in IN_TURN:
-            return _masked(x, weight, target, asked)
-        if asked.all():
+            return _masked(x, weight, target, wanted)
+        if wanted.all():
             losses, dx, dw = _of_rows(x, weight, target)
         else:
-            losses, of_asked, dw = _of_rows(x[asked], weight, target[asked])
+            losses, of_wanted, dw = _of_rows(x[wanted], weight, target[wanted])
             dx = torch.zeros_like(x)
-            dx[asked] = of_asked
+            dx[wanted] = of_wanted
         return losses.mean(), dx, dw
 
     @staticmethod
@@ -79,6 +78,7 @@ class _LinearCrossEntropy(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *unused: Tensor | None) -> tuple[Tensor, Tensor, None]:  # pyright: ignore
+        """Scale the gradients that forward has made."""
         del unused
         dx, dw = ctx.saved_tensors
         grad = grad[..., None, None]
@@ -88,6 +88,7 @@ class _LinearCrossEntropy(Function):
     def vmap(  # pyright: ignore[reportIncompatibleMethodOverride]
         info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor
     ) -> tuple[tuple[Tensor, ...], tuple[int, int, int]]:
+        """Compute all members at once, or in turn on a CPU."""
         stacked = all_members_first(info.batch_size, in_dims, inputs)
         if inputs[0].device.type not in IN_TURN and stacked[0].ndim == 3:
             return _LinearCrossEntropy.apply(*stacked), (0, 0, 0)
@@ -95,18 +96,18 @@ class _LinearCrossEntropy(Function):
         return tuple(torch.stack(parts) for parts in zip(*outputs, strict=True)), (0, 0, 0)
 
 
-def _masked(x: Tensor, weight: Tensor, target: Tensor, asked: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of all rows, without waiting to learn which are asked: the others count as 0 in the mean."""
-    ignored = ~asked[..., None]
+def _masked(x: Tensor, weight: Tensor, target: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute all rows, without waiting to learn which are wanted: the others count as 0 in the mean."""
+    ignored = ~wanted[..., None]
     of = _of_members if x.ndim == 3 else _of_rows
     losses, dx, dw = of(x.masked_fill(ignored, 0), weight, target.clamp(min=0))
-    return losses.where(asked, 0).mean(-1), dx.masked_fill_(ignored, 0), dw
+    return losses.where(wanted, 0).mean(-1), dx.masked_fill_(ignored, 0), dw
 
 
 def _of_rows(
     x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], target: Int[Tensor, " N"]
 ) -> tuple[Float[Tensor, " N"], Float[Tensor, "N D"], Float[Tensor, "V D"]]:
-    """The losses, and the gradients of their mean."""
+    """Return the losses, and the gradients of their mean."""
     wide, mean = torch.promote_types(x.dtype, torch.float32), 1 / x.shape[0]
     dx, dw = torch.empty_like(x), torch.zeros_like(weight, dtype=wide)
     losses, chunks = x.new_empty(x.shape[0], dtype=wide), _chunks(x, weight)
@@ -126,22 +127,22 @@ def _of_rows(
 def _of_members(
     x: Float[Tensor, "P N D"], weight: Float[Tensor, "P V D"], target: Int[Tensor, "P N"]
 ) -> tuple[Float[Tensor, "P N"], Float[Tensor, "P N D"], Float[Tensor, "P V D"]]:
-    """The losses of each member and the gradients of their mean, by one product for all of them."""
+    """Return the losses of each member and the gradients of their mean, by one product for all of them."""
     dx, dw, mean = torch.empty_like(x), torch.zeros_like(weight), 1 / x.shape[1]
     size = max(1, CHUNK.get(x.device.type, CHUNK_ELSEWHERE) // weight.shape[:2].numel())
     losses = []
-    for own, asked, out in zip(x.split(size, 1), target.split(size, 1), dx.split(size, 1), strict=True):
-        p = x.new_empty(*own.shape[:2], weight.shape[1])
-        losses.append(_to_gradient(own, weight, asked, p))
+    for rows, wanted, out in zip(x.split(size, 1), target.split(size, 1), dx.split(size, 1), strict=True):
+        p = x.new_empty(*rows.shape[:2], weight.shape[1])
+        losses.append(_to_gradient(rows, weight, wanted, p))
         out.copy_(p @ weight).mul_(mean)
-        dw.baddbmm_(p.mT, own, alpha=mean)
+        dw.baddbmm_(p.mT, rows, alpha=mean)
     return torch.cat(losses, 1), dx, dw
 
 
 def _to_gradient(
     x: Float[Tensor, "*P N D"], weight: Float[Tensor, "*P V D"], target: Tensor, p: Float[Tensor, "*P N V"]
 ) -> Float[Tensor, "*P N"]:
-    """The losses of a chunk; `p` becomes softmax minus one-hot, the gradient of the logits."""
+    """Return the losses of a chunk; `p` becomes softmax minus one-hot, the gradient of the logits."""
     torch.matmul(x, weight.mT, out=p)
     losses = (_looking if p.device.type in IN_TURN else _unseen)(x, weight, target, p)
     answers = torch.arange(target.numel(), device=p.device), target.flatten()
@@ -152,7 +153,7 @@ def _to_gradient(
 def _looking(
     x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], target: Tensor, p: Float[Tensor, "N V"]
 ) -> Float[Tensor, " N"]:
-    """`p` becomes its softmax; the losses.  No pass over `p` beside it, unless an answer's share is lost."""
+    """Return the losses, by no further pass over `p` unless a share is lost; `p` becomes its softmax."""
     share = torch.softmax(p, dim=-1, out=p).gather(-1, target[:, None])[:, 0]
     losses = -share.to(torch.promote_types(p.dtype, torch.float32)).log()
     lost = share < torch.finfo(p.dtype).smallest_normal
@@ -164,9 +165,9 @@ def _looking(
 def _unseen(
     x: Float[Tensor, "*P N D"], weight: Float[Tensor, "*P V D"], target: Tensor, p: Float[Tensor, "*P N V"]
 ) -> Float[Tensor, "*P N"]:
-    """As `_looking`, by no value that a GPU would have to wait for."""
+    """Return the losses by no value that a GPU would have to wait for; `p` becomes its softmax."""
     wide = torch.promote_types(p.dtype, torch.float32)
-    asked, top = p.gather(-1, target[..., None])[..., 0], p.amax(-1).to(wide)
+    wanted, top = p.gather(-1, target[..., None])[..., 0], p.amax(-1).to(wide)
     torch.softmax(p, dim=-1, out=p)
     # logsumexp without a further pass of exp: log p_max = max - logsumexp, and p_max never underflows
-    return top - p.amax(-1).to(wide).log() - asked
+    return top - p.amax(-1).to(wide).log() - wanted

@@ -5,12 +5,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.choice import Op
+from zoo.kernels.common.precision import wide
 from zoo.kernels.log_linear_attention.chunked import log_linear_attention_chunked
 from zoo.kernels.log_linear_attention.reference import log_linear_attention_reference
 
 OP = Op(
     "log_linear_attention",
     {"reference": log_linear_attention_reference, "chunked": log_linear_attention_chunked},
+    prepare=wide,
 )
 
 
@@ -21,21 +23,19 @@ def log_linear_attention(
     log_decay: Float[Tensor, "B H T"],
     scales: Float[Tensor, "B H T L"],
     state: Float[Tensor, "B S H K V"] | None = None,
-    seen: int = 0,
+    offset: int = 0,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B S H K V"]]:
-    """y_t = sum over j <= t of scales_t[level(t, j)] exp(sum of log_decay over (j, t]) (q_t k_j) v_j.
+    """Return y_t = sum over j <= t of scales_t[level(t, j)] exp(sum of log_decay over (j, t]) (q_t k_j) v_j.
 
     level(t, j): 0 for j = t.  The t tokens before t are cut like the number t into powers of two, the largest
     first; those in the piece of 2^b have level b + 1.  (Guo et al. 2025, arXiv 2506.04761, Section 3.)
-    state: one S a piece of the `seen` tokens before q, from the smallest: as many as `seen` has digits 1.
+    state: one S a piece of the `offset` tokens before q, from the smallest: as many as `offset` has digits 1.
     log_decay <= 0.  L must be more than the binary digits of the largest t.
     Returns y and the state, both computed in float32 at least, outside of any autocast.
     """
     usual = "reference" if q.shape[2] == 1 else "chunked"
-    wide = torch.promote_types(v.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False):
-        q, k, v, log_decay, scales = (x.to(wide) for x in (q, k, v, log_decay, scales))
-        return OP.run(usual, q, k, v, log_decay, scales, None if state is None else state.to(wide), seen)
+        return OP.run(usual, q, k, v, log_decay, scales, state, offset)
 
 
 __all__ = ["OP", "log_linear_attention", "log_linear_attention_chunked", "log_linear_attention_reference"]

@@ -17,17 +17,17 @@ CHUNK = 32  # tokens; a power of two
 
 
 def log_linear_attention_chunked(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
-    log_decay: Float[Tensor, "B H T"],
-    scales: Float[Tensor, "B H T L"],
-    state: Float[Tensor, "B S H K V"] | None = None,
-    seen: int = 0,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B S H K V"]]:
-    """As log_linear_attention_reference."""
-    live = {} if state is None else dict(zip(ones(seen), state.unbind(1), strict=True))
-    sizes = _runs(seen, q.shape[2])
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    log_decay: Tensor,
+    scales: Tensor,
+    state: Tensor | None = None,
+    offset: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """Compute a block by one table of levels, and the past by the states."""
+    live = {} if state is None else dict(zip(ones(offset), state.unbind(1), strict=True))
+    sizes = _runs(offset, q.shape[2])
     lengths = [size * count for size, count in sizes]
     ys = []
     parts = (x.split(lengths, dim=2) for x in (q, k, v, log_decay, scales))
@@ -38,7 +38,7 @@ def log_linear_attention_chunked(
 
 
 def _runs(start: int, length: int) -> list[tuple[int, int]]:
-    """Size and number of the blocks, in turn, that fill [start, start + length): the largest that fit."""
+    """Return size and number of the blocks that fill [start, start + length): the largest that fit."""
     runs, stop = [], start + length
     while start < stop:
         size = min(CHUNK, start & -start or CHUNK, 1 << (stop - start).bit_length() - 1)
@@ -56,7 +56,7 @@ def _run(
     scales: Float[Tensor, "B H N C L"],
     live: dict[int, Tensor],
 ) -> Float[Tensor, "B H N*C V"]:
-    """The answers to some blocks of one size; `live` is brought up to their end."""
+    """Return the answers to some blocks of one size; `live` is brought up to their end."""
     size = q.shape[3]
     left, since_start = decays(log_decay)
     table = _levels(size, q.device).expand(*q.shape[:3], size, size)
@@ -64,18 +64,18 @@ def _run(
     written = (k * left[..., -1, :, None]).mT @ v
     ys = []
     blocks = (x.unbind(2) for x in (inside, q * since_start, scales, since_start[..., -1:, :], written))
-    for y, q_n, scales_n, kept, written_n in zip(*blocks, strict=True):
+    for y, q_n, scales_n, decayed, written_n in zip(*blocks, strict=True):
         by_level = scales_n.split(1, dim=-1)
         for bit, S in live.items():
             y = y + (q_n * by_level[bit + 1]) @ S
-            live[bit] = kept * S
+            live[bit] = decayed * S
         add(live, size.bit_length() - 1, written_n)
         ys.append(y)
     return torch.cat(ys, dim=2)
 
 
 def _levels(size: int, device: torch.device) -> Int[Tensor, "C C"]:
-    """[i, j]: the number of binary digits of i xor j."""
+    """Return [i, j]: the number of binary digits of i xor j."""
     place = torch.arange(size, device=device)
     powers = 1 << torch.arange(size.bit_length() - 1, device=device)
     return ((place[:, None] ^ place)[..., None] >= powers).sum(-1)

@@ -6,16 +6,16 @@ from torch import Tensor
 
 
 def log_linear_attention_reference(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
-    log_decay: Float[Tensor, "B H T"],
-    scales: Float[Tensor, "B H T L"],
-    state: Float[Tensor, "B S H K V"] | None = None,
-    seen: int = 0,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B S H K V"]]:
-    """As `zoo.kernels.log_linear_attention.log_linear_attention`."""
-    live = {} if state is None else dict(zip(ones(seen), state.unbind(1), strict=True))
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    log_decay: Tensor,
+    scales: Tensor,
+    state: Tensor | None = None,
+    offset: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """Count up in binary: equal states become one."""
+    live = {} if state is None else dict(zip(ones(offset), state.unbind(1), strict=True))
     ys = []
     tokens = (x.unbind(2) for x in (q, k, v, log_decay.exp(), scales))
     for q_t, k_t, v_t, decay_t, scale_t in zip(*tokens, strict=True):
@@ -26,12 +26,12 @@ def log_linear_attention_reference(
             read = read + scale_t[..., bit + 1, None, None] * S
         ys.append((q_t[..., None] * read).sum(-2))
         add(live, 0, written)
-        seen += 1
+        offset += 1
     return torch.stack(ys, dim=2), stacked(live)
 
 
 def ones(number: int) -> list[int]:
-    """Which binary digits are 1, from the lowest."""
+    """Return the places of the binary digits that are 1, from the lowest."""
     return [bit for bit in range(number.bit_length()) if number >> bit & 1]
 
 
@@ -43,4 +43,5 @@ def add(live: dict[int, Tensor], bit: int, written: Tensor) -> None:
 
 
 def stacked(live: dict[int, Tensor]) -> Float[Tensor, "B S H K V"]:
+    """Return the states side by side, from the lowest digit."""
     return torch.stack([live[bit] for bit in sorted(live)], dim=1)

@@ -16,7 +16,7 @@ def masked_attention(
     v: Float[Tensor, "B H S C"],
     mask: Bool[Tensor, "*#B T S"] | Float[Tensor, "*#B T S"],
 ) -> Float[Tensor, "B H T C"]:
-    """softmax(q k / sqrt C) v over the keys where the mask is True, or with a mask of numbers added.
+    """Return softmax(q k / sqrt C) v over the keys where the mask is True, or with a mask of numbers added.
 
     Every query must see a key.
     """

@@ -5,10 +5,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.choice import Op
+from zoo.kernels.common.precision import wide
 from zoo.kernels.mesa.reference import State, mesa_reference
 from zoo.kernels.mesa.solved import mesa_solved
 
-OP = Op("mesa", {"reference": mesa_reference, "solved": mesa_solved})
+OP = Op("mesa", {"reference": mesa_reference, "solved": mesa_solved}, prepare=wide)
 
 
 def mesa(
@@ -20,16 +21,14 @@ def mesa(
     ridge: Float[Tensor, "H K"],
     state: State | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], State]:
-    """y_t = kv_t^T (kk_t + diag(ridge))^{-1} q_t, kk and kv the decayed sums of beta k k^T and beta k v^T.
+    """Compute y_t = kv_t^T (kk_t + diag(ridge))^{-1} q_t, kk, kv the decayed sums of beta k k^T, beta k v^T.
 
     So y_t = W q_t for the W that minimises sum_j decay_tj beta_j |v_j - W k_j|^2 + the ridge's penalty (von
     Oswald et al. 2025, arXiv 2506.05233).  beta >= 0, log_decay <= 0, ridge > 0.
     Returns y and (kk, kv) after the last token, computed in float32 at least, outside of any autocast.
     """
-    wide = torch.promote_types(v.dtype, torch.float32)
+    usual = "reference" if q.shape[2] == 1 else "solved"
     with torch.autocast(q.device.type, enabled=False):
-        q, k, v, beta, log_decay, ridge = (x.to(wide) for x in (q, k, v, beta, log_decay, ridge))
-        usual = "reference" if q.shape[2] == 1 else "solved"
         return OP.run(usual, q, k, v, beta, log_decay, ridge, state)
 
 

@@ -8,15 +8,15 @@ State = tuple[Float[Tensor, "B H K K"], Float[Tensor, "B H K V"]]
 
 
 def mesa_reference(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
-    beta: Float[Tensor, "B H T"],
-    log_decay: Float[Tensor, "B H T"],
-    ridge: Float[Tensor, "H K"],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    beta: Tensor,
+    log_decay: Tensor,
+    ridge: Tensor,
     state: State | None = None,
-) -> tuple[Float[Tensor, "B H T V"], State]:
-    """As `zoo.kernels.mesa.mesa`."""
+) -> tuple[Tensor, State]:
+    """Solve one system a token."""
     shape = q.shape[:2]
     none = (k.new_zeros(*shape, k.shape[-1], k.shape[-1]), k.new_zeros(*shape, k.shape[-1], v.shape[-1]))
     kk, kv = none if state is None else state

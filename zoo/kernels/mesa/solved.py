@@ -25,15 +25,15 @@ BLOCK = 16  # tokens whose matrices exist at the same time
 
 
 def mesa_solved(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
-    beta: Float[Tensor, "B H T"],
-    log_decay: Float[Tensor, "B H T"],
-    ridge: Float[Tensor, "H K"],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    beta: Tensor,
+    log_decay: Tensor,
+    ridge: Tensor,
     state: State | None = None,
-) -> tuple[Float[Tensor, "B H T V"], State]:
-    """As mesa_reference."""
+) -> tuple[Tensor, State]:
+    """Solve all systems by their Cholesky factors."""
     kk, kv = (None, None) if state is None else state
     written = beta[..., None] * k
     with torch.no_grad():
@@ -52,7 +52,7 @@ def _factors(
     ridge: Float[Tensor, "H K"],
     kk: Float[Tensor, "B H K K"] | None,
 ) -> list[Float[Tensor, "B H C K K"]]:
-    """The Cholesky factor of every token's matrix, in blocks of C tokens."""
+    """Return the Cholesky factor of every token's matrix, in blocks of C tokens."""
     diagonal = torch.diag_embed(ridge)[:, None]
     before = torch.zeros_like(k[:, :, 0, :, None] * k[:, :, 0, None]) if kk is None else kk
     factors = []
@@ -90,4 +90,5 @@ class _Solve(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
+        """Solve for the gradient, as A is symmetric."""
         return _solve(grad, ctx.saved_tensors), *[None] * len(ctx.saved_tensors)

@@ -6,20 +6,13 @@ q_t k_j - sum over s <= t of q_t w_s y_sj.
 """
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 CHUNK = 64
 
 
-def path_attention_chunked(
-    q: Float[Tensor, "B H T C"],
-    k: Float[Tensor, "B G S C"],
-    v: Float[Tensor, "B G S C"],
-    w: Float[Tensor, "B G T C"],
-    beta: Float[Tensor, "B G T"],
-) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B G S C"]]:
-    """What `path_attention_reference` says, faster."""
+def path_attention_chunked(q: Tensor, k: Tensor, v: Tensor, w: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
+    """Change the keys chunk after chunk."""
     past, ys = k.shape[2] - q.shape[2], []
     keys, new = k[:, :, :past], k[:, :, past:]
     for part in zip(*(x.split(CHUNK, dim=2) for x in (q, new, w, beta)), strict=True):

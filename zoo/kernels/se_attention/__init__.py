@@ -28,7 +28,7 @@ def se_attention(
     chunks: Chunks,
     block_size: int,
 ) -> Float[Tensor, "B H T C"]:
-    """softmax(q k / sqrt C) v over the keys of the token's chunk up to itself and of N blocks of the past.
+    """Return softmax(q k / sqrt C) v over the keys of the token's chunk up to itself and of N past blocks.
 
     The T queries are the last of the S keys; where there are blocks, block j is keys j block_size and on.
     blocks: which each row has chosen, -1 for none; a row is a chunk (R chunks) or a token (R = T); I index
@@ -38,14 +38,14 @@ def se_attention(
 
 
 def _usual(q: Tensor, k: Tensor, blocks: Tensor | None, chunks: Chunks, block_size: int) -> str:
-    """Chunks of several sizes go under the mask: [T S] memory and time."""
+    """Choose a form in torch; chunks of several sizes go under the mask: [T S] memory and time."""
     if chunks.size is None or k.shape[2] < GATHERED_FROM:
         return "reference"
-    seen = min(chunks.size, chunks.begun + q.shape[2])
+    shown = min(chunks.size, chunks.offset + q.shape[2])
     if blocks is not None:
         alone = ALONE if blocks.shape[2] == q.shape[2] > 1 else 1
-        seen += alone * blocks.shape[3] * block_size
-    return "gathered" if k.shape[2] >= (DENSER if q.shape[2] > 1 else ONE) * seen else "reference"
+        shown += alone * blocks.shape[3] * block_size
+    return "gathered" if k.shape[2] >= (DENSER if q.shape[2] > 1 else ONE) * shown else "reference"
 
 
 __all__ = ["OP", "se_attention", "se_attention_gathered", "se_attention_reference"]

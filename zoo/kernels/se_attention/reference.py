@@ -1,6 +1,5 @@
 """Attention to a chunk and to chosen blocks, under one mask over all keys: O(T S) memory and time."""
 
-from jaxtyping import Float, Int
 from torch import Tensor
 
 from zoo.kernels.attention import scaled_dot_product
@@ -9,15 +8,15 @@ from zoo.kernels.span_retrieval import Chunks, from_ids, span_bias, span_mask, s
 
 
 def se_attention_reference(
-    q: Float[Tensor, "B H T C"],
-    k: Float[Tensor, "B G S C"],
-    v: Float[Tensor, "B G S C"],
-    blocks: Int[Tensor, "#B I R N"] | None,
-    bias: Float[Tensor, "#B I R N"] | None,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    blocks: Tensor | None,
+    bias: Tensor | None,
     chunks: Chunks,
     block_size: int,
-) -> Float[Tensor, "B H T C"]:
-    """What `se_attention` says."""
+) -> Tensor:
+    """Attend to all keys under one mask."""
     (heads, length), num_keys = q.shape[1:3], k.shape[2]
     chosen = addend = None
     if blocks is not None:
@@ -31,5 +30,5 @@ def se_attention_reference(
 
 
 def _of_tokens(rows: Tensor, chunks: Chunks, length: int) -> Tensor:
-    """[B I R U] as [B I T U]."""
+    """Turn [B I R U] into [B I T U]."""
     return rows if rows.shape[2] == length else rows.index_select(2, chunks.of_token)

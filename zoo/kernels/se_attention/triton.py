@@ -1,5 +1,4 @@
-"""Attention to a chunk and to chosen blocks in Triton: blocks are read where they lie, and nothing is masked
-that is not touched.
+"""Attention to a chunk and to chosen blocks in Triton: blocks are read where they lie.
 
 Logits x = q k / sqrt C (+ bias), weights p = exp(x - lse); lse, the log of the sum of the exponentials, is
 kept for the backward pass, [B H T] in float32.  With dp = dy v^T and delta = the sum of dy y over C,
@@ -25,11 +24,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from zoo.kernels.common.folding import Folding, Gradients
-from zoo.kernels.common.launching import unfit_here
+from zoo.kernels.common.launching import mixed, unfit_here
 from zoo.kernels.common.tiles import rows_last
 from zoo.kernels.se_attention.triton_launches import Inputs, Shape, attend, gradients
 from zoo.kernels.span_retrieval import Chunks, fixed_chunks
@@ -41,19 +40,19 @@ TABLES = (5, 6)  # inputs that have no batch
 
 
 def se_attention_triton(
-    q: Float[Tensor, "B H T C"],
-    k: Float[Tensor, "B G S C"],
-    v: Float[Tensor, "B G S C"],
-    blocks: Int[Tensor, "#B I R N"] | None,
-    bias: Float[Tensor, "#B I R N"] | None,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    blocks: Tensor | None,
+    bias: Tensor | None,
     chunks: Chunks,
     block_size: int,
-) -> Float[Tensor, "B H T C"]:
-    """What `se_attention_reference` says; y has the dtype of q."""
+) -> Tensor:
+    """Attend where keys lie; y has the dtype of q."""
     (batch, _, length), rows = q.shape[:3], len(chunks.starts)
     if blocks is None:
         blocks = torch.empty(batch, 1, rows, 0, dtype=torch.int32, device=q.device)
-    shape = Shape(chunks.size or 0, chunks.begun, block_size, blocks.shape[2] != rows)
+    shape = Shape(chunks.size or 0, chunks.offset, block_size, blocks.shape[2] != rows)
     tables = (None, None) if chunks.size else _tables(chunks, length)
     ids = blocks.to(torch.int32).expand(batch, -1, -1, -1).contiguous()
     bias = None if bias is None else bias.float().expand(batch, -1, -1, -1).contiguous()
@@ -61,7 +60,7 @@ def se_attention_triton(
 
 
 def _tables(chunks: Chunks, length: int) -> tuple[Int[Tensor, "T"], Int[Tensor, "R+1"]]:
-    """The chunk of each token; where each begins, and the end."""
+    """Return the chunk of each token, and where each begins, with the end."""
     begins_at = F.pad(chunks.starts.to(torch.int32), (0, 1), value=length)
     return chunks.of_token.to(torch.int32).contiguous(), begins_at
 
@@ -73,14 +72,13 @@ def unfit(
     blocks: Tensor | None,
     bias: Tensor | None,
     chunks: Chunks,
-    block_size: int,
+    *_: Any,
 ) -> str | None:
-    """Why these inputs cannot go through the kernel, in words; None: they can."""
-    del block_size
+    """Return why the kernel cannot take these inputs; None: it can."""
     if chunks.size is None and bias is not None and bias.shape[2] != q.shape[2]:
         return "a bias for a chunk needs chunks of one size"
-    if not q.dtype == k.dtype == v.dtype or q.dtype not in LARGEST:
-        return f"q, k and v must all be float32 or bfloat16, and are {q.dtype}, {k.dtype} and {v.dtype}"
+    if reason := mixed(q, k, v, dtypes=LARGEST):
+        return reason
     if q.shape[-1] > LARGEST[q.dtype]:
         return f"head_dim (={q.shape[-1]}) must be at most {LARGEST[q.dtype]} in {q.dtype}"
     if blocks is not None and blocks.shape[1] not in (1, k.shape[1]):
@@ -91,7 +89,7 @@ def unfit(
 
 
 def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
-    """Calls that reach every kernel in every configuration, on "meta"; few: a quick choice of them."""
+    """Yield calls on "meta" that reach every kernel in every configuration; few: a quick choice of them."""
     sizes = product((64,) if few else (16, 32, 64, 128), (False, True), (False, True), (False, True), LARGEST)
     for width, per_token, biased, drawn, dtype in sizes:
         if width > LARGEST[dtype] or (biased != per_token and (few or drawn or width != 64)):
@@ -115,18 +113,9 @@ class _Attention(Folding):
     unbatched = TABLES
 
     @staticmethod
-    def forward(  # pyright: ignore
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        ids: Tensor,
-        bias: Tensor | None,
-        of_place: Tensor | None,
-        begins_at: Tensor | None,
-        *shape: Any,
-    ) -> tuple[Tensor, Tensor]:
-        x = Inputs(q, k, v, ids, bias, of_place, begins_at)
-        return attend(x, Shape(*shape))
+    def forward(*given: Any) -> tuple[Tensor, Tensor]:  # pyright: ignore
+        """Launch the forward kernels.  given: `Inputs`, then `Shape`."""
+        return attend(Inputs(*given[:7]), Shape(*given[7:]))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
@@ -137,6 +126,7 @@ class _Attention(Folding):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor | None, _: None) -> tuple[Tensor | None, ...]:  # pyright: ignore
+        """Return the gradients of q, k, v and the bias."""
         if dy is None:
             return (None,) * 11
         dq, dk, dv, dbias = _Backward.apply(*ctx.saved_tensors, dy, *ctx.shape)
@@ -147,21 +137,10 @@ class _Backward(Gradients):
     unbatched = TABLES
 
     @staticmethod
-    def forward(  # pyright: ignore
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        ids: Tensor,
-        bias: Tensor | None,
-        of_place: Tensor | None,
-        begins_at: Tensor | None,
-        y: Tensor,
-        lse: Tensor,
-        dy: Tensor,
-        *shape: Any,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        x = Inputs(q, k, v, ids, bias, of_place, begins_at)
-        dq, dk, dv, shares = gradients(x, Shape(*shape), y, lse, rows_last(dy))
-        if bias is None:
-            return dq, dk, dv, q.new_zeros(q.shape[0])
-        return dq, dk, dv, shares.unflatten(1, (ids.shape[1], -1)).sum(2)
+    def forward(*given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # pyright: ignore
+        """Launch the backward kernels.  given: `Inputs`, then y, lse and dy, then `Shape`."""
+        x, (y, lse, dy), shape = Inputs(*given[:7]), given[7:10], Shape(*given[10:])
+        dq, dk, dv, shares = gradients(x, shape, y, lse, rows_last(dy))
+        if x.bias is None:
+            return dq, dk, dv, x.q.new_zeros(x.q.shape[0])
+        return dq, dk, dv, shares.unflatten(1, (x.ids.shape[1], -1)).sum(2)

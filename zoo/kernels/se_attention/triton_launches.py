@@ -1,7 +1,6 @@
-"""How the kernels of se_attention are cut and launched."""
+"""Cut and launch the kernels of se_attention."""
 
 # pyright: reportArgumentType=false, reportCallIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 from typing import Any, NamedTuple
 
@@ -10,33 +9,24 @@ import triton
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zoo.kernels.common.launching import by_time, launch_options, strided
+from zoo.kernels.common.launching import Blocks, by_time, launch_options, strided
 from zoo.kernels.common.tiles import hopper, power_of_two
 from zoo.kernels.se_attention.triton_backward import backward_keys, backward_queries
 from zoo.kernels.se_attention.triton_far import far_backward, far_forward
 from zoo.kernels.se_attention.triton_forward import forward
 
 
-class Blocks(NamedTuple):
-    """How one program is cut: `own` rows stay, `other` rows pass by."""
-
-    own: int
-    other: int
-    num_warps: int
-    num_stages: int
-
-
 class Shape(NamedTuple):
-    """What of a call is no tensor."""
+    """The numbers of a call."""
 
     chunk_size: int  # 0: they differ
-    begun: int  # tokens of the first chunk before the call
+    offset: int  # tokens of the first chunk before the call
     block_size: int
     per_token: bool  # a row is a token
 
 
 def blocks_of(kernel: str, bits: int, channels: int) -> Blocks:
-    """Static, so that a captured graph and a second run do the same.
+    """Return a static cut, so that a captured graph and a second run do the same.
 
     `python -m tests.kernels.compiled` says what each costs in registers; none may spill.
     """
@@ -57,7 +47,7 @@ def blocks_of(kernel: str, bits: int, channels: int) -> Blocks:
 
 
 class Inputs(NamedTuple):
-    """of_place, begins_at: where chunks differ in size, the chunk of each token, and where each begins."""
+    """The tensors of a call.  of_place, begins_at: of chunks that differ, each token's and each start."""
 
     q: Float[Tensor, "B H T C"]
     k: Float[Tensor, "B G S C"]
@@ -69,19 +59,20 @@ class Inputs(NamedTuple):
 
     @property
     def streams(self) -> tuple[Any, ...]:
-        """q, k and v with their strides."""
+        """Return q, k and v with their strides."""
         return strided(*self[:3])
 
     def cut(self, kernel: str) -> Blocks:
+        """Return the cut of one kernel for these inputs."""
         return blocks_of(kernel, 8 * self.q.element_size(), power_of_two(self.q.shape[-1]))
 
     def or_ids(self, *parts: Tensor | None) -> list[Tensor]:
-        """Something to point at."""
+        """Return the parts, with ids where one is None: something to point at."""
         return [self.ids if x is None else x for x in parts]
 
 
 def attend(x: Inputs, at: Shape) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T"]]:
-    """The answers, and the log (to base 2) of the sum of a query's weights."""
+    """Return the answers, and the log (to base 2) of the sum of a query's weights."""
     y, lse, cut = by_time(x.q), x.q.new_empty(x.q.shape[:-1], dtype=torch.float32), x.cut("forward")
     far = _far_forward(x, at) if at.per_token else (None, None)
     forward[_by_queries(x.q, at, cut)](
@@ -93,7 +84,7 @@ def attend(x: Inputs, at: Shape) -> tuple[Float[Tensor, "B H T C"], Float[Tensor
 
 
 def _far_forward(x: Inputs, at: Shape) -> tuple[Float[Tensor, "B H T N C"], Float[Tensor, "B H T N"]]:
-    """What every choice has found, and the log of the sum of its weights."""
+    """Return the answer to every choice, and the log of the sum of its weights."""
     parts, levels = _parts(x), x.q.new_empty(*x.q.shape[:3], x.ids.shape[3], dtype=torch.float32)
     cut = x.cut("far_forward")
     if levels.numel():
@@ -107,9 +98,9 @@ def _far_forward(x: Inputs, at: Shape) -> tuple[Float[Tensor, "B H T N C"], Floa
 def gradients(
     x: Inputs, at: Shape, y: Tensor, lse: Tensor, dy: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """dq, dk, dv, and what the tokens of a head add to the gradient of each choice's bias, or nothing."""
+    """Return dq, dk, dv, and the shares of a head's tokens in the gradient of each choice's bias."""
     dq, delta, cut = by_time(x.q), torch.empty_like(lse), x.cut("queries")
-    shares = _shares(x, at, cut.own)
+    shares = _shares(x, at, cut.rows)
     far = _far_backward(x, at, y, lse, dy, shares) if at.per_token else None
     tables = x.or_ids(x.of_place, x.begins_at)
     backward_queries[_by_queries(x.q, at, cut)](
@@ -118,7 +109,7 @@ def gradients(
         **_constants(x, at, cut),
     )
     dk, dv, cut, blocks = by_time(x.k), by_time(x.v), x.cut("keys"), x.k.shape[2] // at.block_size
-    backward_keys[x.k.shape[0] * x.k.shape[1], triton.cdiv(x.k.shape[2], cut.own)](
+    backward_keys[x.k.shape[0] * x.k.shape[1], triton.cdiv(x.k.shape[2], cut.rows)](
         *(*x.streams, *strided(dy), *tables, *_inverted(x.ids, blocks), *x.or_ids(x.bias), lse, delta),
         *(*strided(dk, dv), *_numbers(x, at), blocks),
         **_constants(x, at, cut),
@@ -147,18 +138,18 @@ def _parts(x: Inputs) -> Float[Tensor, "B H T N C"]:
 
 
 def _by_queries(q: Tensor, at: Shape, cut: Blocks) -> tuple[int, int]:
-    """Tiles begin where the first chunk does; those before the first query are left out."""
-    tiles = triton.cdiv(at.begun + q.shape[2], cut.own) - at.begun // cut.own
+    """Return the grid: tiles begin where the first chunk does; those before the first query are left out."""
+    tiles = triton.cdiv(at.offset + q.shape[2], cut.rows) - at.offset // cut.rows
     return q.shape[0] * q.shape[1], tiles
 
 
 def _by_choices(x: Inputs, cut: Blocks) -> tuple[int, int]:
-    return x.q.shape[0] * x.q.shape[1], triton.cdiv(x.ids[0, 0].numel(), cut.own)
+    return x.q.shape[0] * x.q.shape[1], triton.cdiv(x.ids[0, 0].numel(), cut.rows)
 
 
 def _numbers(x: Inputs, at: Shape) -> tuple[float, ...]:
     sizes = (x.q.shape[1], x.k.shape[1], x.ids.shape[1], x.q.shape[2], x.k.shape[2], *x.ids.shape[2:])
-    return *sizes, at.chunk_size, at.begun, at.block_size, x.q.shape[3] ** -0.5
+    return *sizes, at.chunk_size, at.offset, at.block_size, x.q.shape[3] ** -0.5
 
 
 def _far_numbers(x: Inputs, at: Shape) -> tuple[float, ...]:
@@ -173,27 +164,27 @@ def _constants(x: Inputs, at: Shape, cut: Blocks) -> dict[str, Any]:
 def _far_constants(x: Inputs, cut: Blocks) -> dict[str, Any]:
     return {
         **{"C": x.q.shape[-1], "CS": power_of_two(x.q.shape[-1]), "BIASED": x.bias is not None},
-        **{"OWN": cut.own, "OTHER": cut.other},
+        **{"ROWS": cut.rows, "COLS": cut.cols},
         **launch_options(cut.num_warps, cut.num_stages),
     }
 
 
-def _shares(x: Inputs, at: Shape, own: int) -> Float[Tensor, "B H R P N L"]:
-    """What the P tiles of queries that a row may lie in will add to the gradient of its biases."""
+def _shares(x: Inputs, at: Shape, rows: int) -> Float[Tensor, "B H R P N L"]:
+    """Make the shares of the P tiles that a row may lie in of the gradient of its biases."""
     if x.bias is None:
         return x.q.new_zeros((1,) * 6, dtype=torch.float32)
-    tiles, tokens = (1, 1) if at.per_token else (triton.cdiv(at.chunk_size, own) + 1, at.block_size)
+    tiles, tokens = (1, 1) if at.per_token else (triton.cdiv(at.chunk_size, rows) + 1, at.block_size)
     return x.q.new_zeros(*x.q.shape[:2], x.ids.shape[2], tiles, x.ids.shape[3], tokens, dtype=torch.float32)
 
 
 def _sorted(ids: Int[Tensor, "B I R N"]) -> tuple[Int[Tensor, "B I R*N"], Int[Tensor, "B I R*N"]]:
-    """The chosen blocks in order, and the entry (row N + place) of each."""
+    """Return the chosen blocks in order, and the entry (row N + place) of each."""
     blocks, entries = ids.flatten(2).sort(dim=-1, stable=True)
     return blocks, entries.to(torch.int32)
 
 
 def _inverted(ids: Int[Tensor, "B I R N"], num_blocks: int) -> tuple[Tensor, Tensor, Int[Tensor, "B I U+1"]]:
-    """And where each block begins."""
+    """Return the chosen blocks in order, their entries, and where each block begins."""
     blocks, entries = _sorted(ids)
     edges = torch.arange(num_blocks + 1, dtype=ids.dtype, device=ids.device)
     edges = edges.expand(*ids.shape[:2], -1).contiguous()

@@ -28,7 +28,7 @@ def selective_scan(
     C: Float[Tensor, "B T N"],
     state: Float[Tensor, "B D N"] | None = None,
 ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B D N"]]:
-    """h_t = exp(dt_t A) h_{t-1} + (dt_t x_t) B_t^T,  y_t = h_t C_t.  Returns y and the last h."""
+    """Compute h_t = exp(dt_t A) h_{t-1} + (dt_t x_t) B_t^T,  y_t = h_t C_t; return y and the last h."""
     inputs = (x, dt, A, B, C, state)
     usual = "reference" if x.shape[1] == 1 else "fused_loop" if native.unfit(*inputs) else "native"
     return OP.run(usual, *inputs)

@@ -1,4 +1,4 @@
-"""What turns the two passes of a form of the scan into the op: any dtypes, no first state, populations.
+"""The op made of the two passes of a form of the scan: any dtypes, no first state, populations.
 
 P members of a population (1 without one), B sequences, T time, N state, D channels.
 """
@@ -19,7 +19,7 @@ Scan = Callable[..., tuple[Tensor, Tensor]]
 
 
 def differentiable(forwards: Pass, backwards: Pass) -> Scan:
-    """As selective_scan_reference; the state is kept in float32 at least.
+    """Make a form of the scan, with the state in float32 at least.
 
     Inside, N stands before D: the long dimension is the contiguous one, and broadcasts run along it.
     """
@@ -27,6 +27,7 @@ def differentiable(forwards: Pass, backwards: Pass) -> Scan:
     class Passes(Function):
         @staticmethod
         def forward(*inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+            """Run one member as a population of one."""
             if inputs[0].ndim == 4:
                 return forwards(*inputs)
             y, last, starts = forwards(*(i[None] for i in inputs))
@@ -34,12 +35,13 @@ def differentiable(forwards: Pass, backwards: Pass) -> Scan:
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-            *kept, _ = inputs  # the first state is among the blocks' own
-            ctx.save_for_backward(*kept, output[2])
+            *saved, _ = inputs  # the first state is among the blocks' own
+            ctx.save_for_backward(*saved, output[2])
             ctx.mark_non_differentiable(output[2])
 
         @staticmethod
         def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+            """Return the gradients of forward's inputs."""
             x, dt, A, B, C, starts = ctx.saved_tensors
             dy, dlast, _ = grads
             if x.ndim == 4:
@@ -49,7 +51,7 @@ def differentiable(forwards: Pass, backwards: Pass) -> Scan:
 
         @staticmethod
         def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor) -> tuple[Any, Any]:  # pyright: ignore
-            """Members run side by side, each with its own A."""
+            """Run members side by side, each with its own A."""
             return Passes.apply(*all_members_first(info.batch_size, in_dims, inputs)), (0, 0, 0)
 
     def scan(

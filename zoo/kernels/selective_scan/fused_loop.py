@@ -50,7 +50,7 @@ def _forward(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, h: Tensor) 
 def _backward(
     x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, starts: Tensor, dy: Tensor, dlast: Tensor
 ) -> tuple[Tensor, ...]:
-    """Per block: rebuild h, run its gradient G backwards in time, read all other gradients off the two."""
+    """Rebuild h block by block, run its gradient G backwards, read all other gradients off the two."""
     dx, ddt, dB, dC = (torch.empty_like(s) for s in (x, dt, B, C))
     dA, dh = torch.zeros_like(A), torch.empty_like(dlast)
     A, buffers = _along_steps(A), _buffers(A, 3)
@@ -76,12 +76,12 @@ def _backward(
 
 
 def _along_steps(A: Tensor) -> Tensor:
-    """[P N D] -> [P 1 1 N D], contiguous: a broadcast against the grain takes seven times as long."""
+    """Turn [P N D] into [P 1 1 N D], contiguous: a broadcast against the grain takes seven times as long."""
     return A[:, None, None].contiguous()
 
 
 def _buffers(like: Tensor, count: int) -> Callable[[int, int, int], list[_Buffer]]:
-    """From P, b and Q to so many buffers; the last rows and the last steps may be fewer."""
+    """Return a function from P, b and Q to so many buffers; the last rows and steps may be fewer."""
 
     @cache
     def made(*sizes: int) -> list[_Buffer]:
@@ -92,7 +92,7 @@ def _buffers(like: Tensor, count: int) -> Callable[[int, int, int], list[_Buffer
 
 
 def _blocks(x: Tensor, rows: slice) -> Iterator[tuple[slice, slice, slice]]:
-    """Where in [P B T X] the blocks of these rows lie."""
+    """Yield the places of the blocks of these rows in [P B T X]."""
     for lo in range(0, x.shape[2], BLOCK):
         yield slice(None), rows, slice(lo, lo + BLOCK)
 
@@ -116,12 +116,12 @@ def _run_back(owed: _Buffer, decay: _Buffer, dy: Tensor, C: Tensor, later: Tenso
 
 
 def _dot_n(s: Tensor, h: Tensor) -> Tensor:
-    """[P b Q N], [P b Q N D] -> [P b Q D]."""
+    """Map [P b Q N], [P b Q N D] to [P b Q D]."""
     return torch.bmm(s.reshape(-1, 1, s.shape[-1]), h.flatten(0, 2)).view(*h.shape[:3], h.shape[-1])
 
 
 def _dot_d(h: Tensor, s: Tensor) -> Tensor:
-    """[P b Q N D], [P b Q D] -> [P b Q N]."""
+    """Map [P b Q N D], [P b Q D] to [P b Q N]."""
     return torch.bmm(s.reshape(-1, 1, s.shape[-1]), h.flatten(0, 2).mT).view(*h.shape[:4])
 
 

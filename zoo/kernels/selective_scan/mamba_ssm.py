@@ -8,7 +8,6 @@ and a backward pass through the last state is an error.
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.common.packages import lifted, off_device
@@ -17,31 +16,11 @@ LARGEST = 256  # N
 NARROW = (torch.float32, torch.float16, torch.bfloat16)
 
 
+@lifted(unbatched=[2])
 def selective_scan_mamba_ssm(
-    x: Float[Tensor, "B T D"],
-    dt: Float[Tensor, "B T D"],
-    A: Float[Tensor, "D N"],
-    B: Float[Tensor, "B T N"],
-    C: Float[Tensor, "B T N"],
-    state: Float[Tensor, "B D N"] | None = None,
-) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B D N"]]:
-    """What `selective_scan_reference` says; the last state in float32, without a gradient to it."""
-    return _lifted(x, dt, A, B, C, state)
-
-
-def unfit(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor | None = None) -> str | None:
-    """Why these inputs cannot go through the kernel, in words; None: they can."""
-    if A.shape[1] > LARGEST:
-        return f"d_state (={A.shape[1]}) must be at most {LARGEST}"
-    given = [t for t in (x, dt, A, B, C, state) if t is not None]
-    if not all(t.dtype in NARROW for t in given):
-        return f"mamba_ssm takes float32, bfloat16 or float16, and gets {[t.dtype for t in given]}"
-    return off_device("mamba_ssm", x)
-
-
-def _scan(
-    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor | None
+    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
+    """Scan, with the last state in float32 and without a gradient to it."""
     from mamba_ssm.ops.selective_scan_interface import (  # pyright: ignore[reportMissingImports]
         selective_scan_fn,
     )
@@ -57,9 +36,19 @@ def _scan(
         return y, h
     since = dt.float().cumsum(1)
     decays = torch.exp(since[..., None] * A.float())
-    kept = decays * state.float()[:, None]
-    y = y + (kept * C.float()[:, :, None]).sum(-1).to(y.dtype)
-    return y, h + kept[:, -1]
+    decayed = decays * state.float()[:, None]
+    y = y + (decayed * C.float()[:, :, None]).sum(-1).to(y.dtype)
+    return y, h + decayed[:, -1]
+
+
+def unfit(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor | None = None) -> str | None:
+    """Return why the kernel cannot take these inputs; None: it can."""
+    if A.shape[1] > LARGEST:
+        return f"d_state (={A.shape[1]}) must be at most {LARGEST}"
+    given = [t for t in (x, dt, A, B, C, state) if t is not None]
+    if not all(t.dtype in NARROW for t in given):
+        return f"mamba_ssm takes float32, bfloat16 or float16, and gets {[t.dtype for t in given]}"
+    return off_device("mamba_ssm", x)
 
 
 def _refused(gradient: Any) -> None:
@@ -68,11 +57,3 @@ def _refused(gradient: Any) -> None:
             "kernels (=package): mamba_ssm has no gradient of the last state of selective_scan.  "
             "Use kernels=auto."
         )
-
-
-_lifted = lifted(
-    "selective_scan_mamba_ssm(Tensor x, Tensor dt, Tensor A, Tensor B, Tensor C, Tensor? state) "
-    "-> (Tensor, Tensor)",
-    _scan,
-    unbatched=[2],
-)

@@ -42,21 +42,21 @@ def _backward(
     N = A.shape[1]
 
     def run(p: int, rows: slice) -> tuple[int, Tensor]:
-        """The member, and this share of its dA."""
-        own, scratch = torch.zeros_like(A[p]), x.new_empty((2 * BLOCK + 1) * N * D + 4 * D)
+        """Return the member, and this share of its dA."""
+        share, scratch = torch.zeros_like(A[p]), x.new_empty((2 * BLOCK + 1) * N * D + 4 * D)
         x_, dt_, *others = (s[p, rows] for s in (x, dt, B, C, starts, dy, owed, dx, ddt))
-        grads = own, dB[p, rows], dC[p, rows]
+        grads = share, dB[p, rows], dC[p, rows]
         sizes = len(x_), T, N, D, BLOCK
         NATIVE.library()("scan_backward", *sizes, x_, dt_, A[p], *others, *grads, scratch)
-        return p, own
+        return p, share
 
-    for p, own in side_by_side(run, P, sequences):
-        dA[p] += own
+    for p, share in side_by_side(run, P, sequences):
+        dA[p] += share
     return dx, ddt, dA, dB, dC, owed
 
 
 def _inputs() -> list[Tensor]:
-    """Of sizes that are no multiple of what a register holds."""
+    """Draw sizes that are no multiple of what a register holds."""
     B, T, D, N = 3, 2 * BLOCK + 5, 19, 3
     x, dt, A, *others = drawn((B, T, D), (B, T, D), (D, N), (B, T, N), (B, T, N), (B, D, N))
     return [x, dt.sigmoid(), -A.exp(), *others]

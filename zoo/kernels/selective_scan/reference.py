@@ -1,19 +1,13 @@
 """The selective scan, token after token as the paper writes it (Mamba, arXiv 2312.00752, Algorithm 2)."""
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 
 def selective_scan_reference(
-    x: Float[Tensor, "B T D"],
-    dt: Float[Tensor, "B T D"],
-    A: Float[Tensor, "D N"],
-    B: Float[Tensor, "B T N"],
-    C: Float[Tensor, "B T N"],
-    state: Float[Tensor, "B D N"] | None = None,
-) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B D N"]]:
-    """h_t = exp(dt_t A) h_{t-1} + (dt_t x_t) B_t^T,  y_t = h_t C_t.  Returns y and the last h."""
+    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Scan token after token."""
     h = x.new_zeros(x.shape[0], *A.shape) if state is None else state
     ys = []
     # unbind, not x[:, t]: the gradient of an index is a tensor as large as x, at every step

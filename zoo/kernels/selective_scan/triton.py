@@ -15,7 +15,7 @@ torch: no atomics, so two runs give the same bits.
 
 Floor: B T D N exponentials forward and twice as many backward, of which a multiprocessor makes 16 a cycle.
 At B = 64, T = 256, D = 128, N = 16 that is 8 us forward on an H200; the 20 bytes of each (b, t, d), of which
-4 N / CHUNK are for kept states, take 10 us.  The parallelism is B D / BLOCK programs of a few warps, forward
+4 N / CHUNK are for saved states, take 10 us.  The parallelism is B D / BLOCK programs of a few warps, forward
 1024 there, eight for each multiprocessor; with fewer the card waits for one step after the other.  Time is
 not split: it would need the scan of every piece twice.
 
@@ -24,7 +24,6 @@ strides they have; the last must be 1.  Each may be float32 or bfloat16; states 
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -33,7 +32,6 @@ from typing import Any, NamedTuple
 
 import torch
 import triton
-from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.common.folding import Folding, Gradients
@@ -50,14 +48,14 @@ CHUNK = {8: (8, 8), 16: (8, 4), 32: (6, 4), 64: (6, 4), 128: (4, 4), 256: (4, 2)
 
 
 class Cut(NamedTuple):
-    """chunk: steps between two kept states, and steps whose inputs are loaded at once."""
+    """The cut of one program.  chunk: steps between two saved states, whose inputs are loaded at once."""
 
     chunk: int
     num_warps: int
 
 
 def cut(d_state: int, length: int) -> Cut:
-    """Static, so that a captured graph and a second run do the same.
+    """Return a static cut, so that a captured graph and a second run do the same.
 
     The states of a chunk are all in registers at once, so the more there are of them, the shorter it must be
     to spill none (`python -m tests.kernels.compiled`); rows of A that are not aligned to 16 bytes are
@@ -69,21 +67,16 @@ def cut(d_state: int, length: int) -> Cut:
 
 
 def selective_scan_triton(
-    x: Float[Tensor, "B T D"],
-    dt: Float[Tensor, "B T D"],
-    A: Float[Tensor, "D N"],
-    B: Float[Tensor, "B T N"],
-    C: Float[Tensor, "B T N"],
-    state: Float[Tensor, "B D N"] | None = None,
-) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B D N"]]:
-    """What `selective_scan_reference` says; y has the dtype of x, the state is float32."""
+    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Scan with the state in registers; y has the dtype of x, the state is float32."""
     if state is None:
         state = torch.zeros(x.shape[0], *A.shape, dtype=torch.float32, device=x.device)
     return _Scan.apply(x, dt, A[None], B, C, state.float())[:2]
 
 
 def unfit(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor | None = None) -> str | None:
-    """Why these inputs cannot go through the kernel, in words; None: they can."""
+    """Return why the kernel cannot take these inputs; None: it can."""
     if x.shape != dt.shape or B.shape != C.shape or x.shape[:2] != B.shape[:2]:
         return "x and dt must be [B T D], B and C [B T N]"
     if A.shape != (x.shape[-1], B.shape[-1]):
@@ -97,7 +90,7 @@ def unfit(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor 
 
 
 def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
-    """Calls that reach every kernel in every configuration, on "meta"; few: a quick choice of them."""
+    """Yield calls on "meta" that reach every kernel in every configuration; few: a quick choice of them."""
     sizes = (9, 16) if few else (1, 8, 9, 16, 24, 30, 64, 128, 250, 256)
     for d_state, length, dtype in [*product(sizes, (1024,), DTYPES), (16, 1, torch.float32)]:
         x, dt = torch.empty(2, 4, length, 200, dtype=dtype, device="meta")
@@ -113,23 +106,24 @@ def _both_ways(*inputs: Tensor) -> None:
 
 
 class _Scan(Folding):
-    """(x, dt: [B T D], A: [M D N], B, C: [B T N], first h: [B D N]) -> y, last h, the h between chunks."""
+    """Map (x, dt: [B T D], A: [M D N], B, C: [B T N], first h: [B D N]) to y, last h, h of chunks."""
 
     @staticmethod
     def forward(  # pyright: ignore
         x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, first: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
+        """Launch the forward kernel."""
         inputs = [rows_last(s) for s in (x, dt, B, C)]
         A, first = A.contiguous(), first.contiguous()
         sizes = _sizes(A, x.shape[1], "forward")
         y, last = x.new_empty(x.shape), torch.empty_like(first)
-        kept = first.new_empty(x.shape[0], (x.shape[1] - 1) // sizes["CHUNK"], *first.shape[1:])
+        saved = first.new_empty(x.shape[0], (x.shape[1] - 1) // sizes["CHUNK"], *first.shape[1:])
         scan_forward[(x.shape[0] * _blocks(x, "forward"),)](
             *strided(*inputs, dims=2),
-            *(A, first, y, last, kept, x.shape[0] // A.shape[0], x.shape[1], x.shape[2]),
+            *(A, first, y, last, saved, x.shape[0] // A.shape[0], x.shape[1], x.shape[2]),
             **sizes,
         )
-        return y, last, kept
+        return y, last, saved
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
@@ -139,6 +133,7 @@ class _Scan(Folding):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor, ...]:  # pyright: ignore
+        """Return the gradients; an output that no loss reads counts as zeros."""
         x, *_, first, _ = ctx.saved_tensors
         dy, dlast, _ = grads
         dy = torch.zeros_like(x) if dy is None else dy
@@ -149,16 +144,17 @@ class _Scan(Folding):
 class _Backward(Gradients):
     @staticmethod
     def forward(*inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
-        x, dt, A, B, C, first, kept, dy, dlast = inputs
+        """Launch the backward kernel, and sum its shares."""
+        x, dt, A, B, C, first, saved, dy, dlast = inputs
         along = [rows_last(s) for s in (x, dt, B, C, dy)]
-        A, first, kept, dlast = (s.contiguous() for s in (A, first, kept, dlast))
+        A, first, saved, dlast = (s.contiguous() for s in (A, first, saved, dlast))
         dx, ddt = x.new_empty(x.shape), dt.new_empty(dt.shape)
         dA, dfirst = torch.empty_like(first), torch.empty_like(first)
         blocks = _blocks(x, "backward")
         shares = first.new_empty(2, B.shape[0], blocks, *B.shape[1:])
         scan_backward[(x.shape[0] * blocks,)](
             *strided(*along, dims=2),
-            *(A, first, kept, dlast, dx, ddt, dA, *shares, dfirst),
+            *(A, first, saved, dlast, dx, ddt, dA, *shares, dfirst),
             *(x.shape[0] // A.shape[0], x.shape[1], x.shape[2]),
             **_sizes(A, x.shape[1], "backward"),
         )

@@ -2,7 +2,6 @@
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportGeneralTypeIssues=false
 # pyright: reportAssignmentType=false, reportOperatorIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 import triton
 import triton.language as tl
@@ -13,10 +12,10 @@ from zoo.kernels.selective_scan.triton_forward import LOG2_E
 @triton.jit
 def scan_backward(
     x, x_b, x_t, dt, dt_b, dt_t, B, B_b, B_t, C, C_b, C_t, dy, dy_b, dy_t,
-    A, first, kept, dlast, dx, ddt, dA, dB, dC, dfirst, each, T, D,
+    A, first, saved, dlast, dx, ddt, dA, dB, dC, dfirst, each, T, D,
     N: tl.constexpr, NS: tl.constexpr, BLOCK: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """One program: BLOCK channels of one sequence, the last chunk first; dA, dB and dC are its own shares."""
+    """Go back through BLOCK channels of one sequence, the last chunk first; dA, dB, dC are its shares."""
     blocks, n = tl.cdiv(D, BLOCK), tl.arange(0, NS)
     b, d = (tl.program_id(0) // blocks).to(tl.int64), tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     has, at = (d < D)[:, None] & (n < N)[None, :], d[:, None] * N + n[None, :]
@@ -28,11 +27,11 @@ def scan_backward(
     G = tl.load(dlast + b * D * N + at, has, 0.0)
     sums = tl.zeros([BLOCK, NS], tl.float32)
     chunks = (T - 1) // CHUNK
-    first, kept = first + b * D * N + at, kept + (b * chunks + chunks - 1) * D * N + at
+    first, saved = first + b * D * N + at, saved + (b * chunks + chunks - 1) * D * N + at
     for back in range(0, chunks + 1):
         chunk = chunks - back
-        h = tl.load(first if chunk == 0 else kept, has, 0.0)
-        kept -= D * N
+        h = tl.load(first if chunk == 0 else saved, has, 0.0)
+        saved -= D * N
         before, upstream = (), ()  # the state before each step; what comes from y
         for i in tl.static_range(CHUNK):
             t = chunk * CHUNK + i

@@ -2,7 +2,6 @@
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportGeneralTypeIssues=false
 # pyright: reportAssignmentType=false, reportOperatorIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 import triton
 import triton.language as tl
@@ -14,7 +13,7 @@ LOG2_E: tl.constexpr = tl.constexpr(1.4426950408889634)
 def load_chunk(
     x, x_t, dt, dt_t, B, B_t, C, C_t, d, n, start, T, D, N: tl.constexpr, CHUNK: tl.constexpr
 ):  # fmt: skip
-    """(x, dt, B, C) of each step from `start` on; zeros past the end: a step with dt = 0 changes nothing."""
+    """Load (x, dt, B, C) of each step from `start` on; zeros past the end, which change nothing."""
     steps = ()
     for i in tl.static_range(CHUNK):
         t = start + i
@@ -29,17 +28,17 @@ def load_chunk(
 @triton.jit
 def scan_forward(
     x, x_b, x_t, dt, dt_b, dt_t, B, B_b, B_t, C, C_b, C_t,
-    A, first, y, last, kept, each, T, D,
+    A, first, y, last, saved, each, T, D,
     N: tl.constexpr, NS: tl.constexpr, BLOCK: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """One program: BLOCK channels of one sequence.  Loads are a chunk ahead: no step waits for memory."""
+    """Scan BLOCK channels of one sequence.  Loads are a chunk ahead: no step waits for memory."""
     blocks, n = tl.cdiv(D, BLOCK), tl.arange(0, NS)
     b, d = (tl.program_id(0) // blocks).to(tl.int64), tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     has, at = (d < D)[:, None] & (n < N)[None, :], d[:, None] * N + n[None, :]
     x, dt, B, C, y = x + b * x_b + d, dt + b * dt_b + d, B + b * B_b + n, C + b * C_b + n, y + b * T * D + d
     A = tl.load(A + b // each * D * N + at, has, 0.0).to(tl.float32) * LOG2_E
     h = tl.load(first + b * D * N + at, has, 0.0)
-    kept += b * ((T - 1) // CHUNK) * D * N + at
+    saved += b * ((T - 1) // CHUNK) * D * N + at
     steps = load_chunk(x, x_t, dt, dt_t, B, B_t, C, C_t, d, n, 0, T, D, N, CHUNK)
     for start in range(0, T, CHUNK):
         ahead = load_chunk(x, x_t, dt, dt_t, B, B_t, C, C_t, d, n, start + CHUNK, T, D, N, CHUNK)
@@ -50,6 +49,6 @@ def scan_forward(
             tl.store(y + (start + i) * D, y_i, d < tl.where(start + i < T, D, 0))
         steps = ahead
         if start + CHUNK < T:
-            tl.store(kept, h, has)
-            kept += D * N
+            tl.store(saved, h, has)
+            saved += D * N
     tl.store(last + b * D * N + at, h, has)

@@ -28,7 +28,7 @@ def short_conv(
     bias: Float[Tensor, "C"] | None = None,
     tail: Float[Tensor, "B K-1 C"] | None = None,
 ) -> Float[Tensor, "B T C"]:
-    """y_t = sum over r < K of weight_r x_{t-r} (+ bias), each channel by itself.
+    """Return y_t = sum over r < K of weight_r x_{t-r} (+ bias), each channel by itself.
 
     tail: what came before x_0; None: zeros.  In torch, y has the wider dtype of x and weight; kernels sum in
     float32, and y has the dtype of x.

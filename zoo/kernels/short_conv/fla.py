@@ -4,32 +4,18 @@ Only the last K - 1 tokens of their state are read.  They sum in float32, and y 
 """
 
 # pyright: reportMissingImports=false, reportCallIssue=false, reportArgumentType=false
-# the package need not be installed, and wraps its functions in untyped ones
 
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.common.packages import lifted_by_channel, off_device, too_wide
+from zoo.kernels.common.packages import lifted, off_device, too_wide
 
 
+@lifted(by_channel=True)
 def short_conv_fla(
-    x: Float[Tensor, "B T C"],
-    weight: Float[Tensor, "K C"],
-    bias: Float[Tensor, "C"] | None = None,
-    tail: Float[Tensor, "B K-1 C"] | None = None,
-) -> Float[Tensor, "B T C"]:
-    """Compute what `short_conv_reference` computes; y has the dtype of x."""
-    return _lifted(x, weight, bias, tail)
-
-
-def unfit(x: Tensor, weight: Tensor, bias: Tensor | None = None, tail: Tensor | None = None) -> str | None:
-    """Return why these inputs cannot go through the kernel, or None where they can."""
-    given = [s for s in (x, weight, bias, tail) if s is not None]
-    return too_wide("fla", *given) or off_device("fla", x)
-
-
-def _conv(x: Tensor, weight: Tensor, bias: Tensor | None, tail: Tensor | None) -> Tensor:
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, tail: Tensor | None = None
+) -> Tensor:
+    """Convolve by the package's kernel; y has the dtype of x."""
     from fla.modules.convolution import causal_conv1d
 
     taps = weight.flip(0).T.contiguous()
@@ -37,6 +23,7 @@ def _conv(x: Tensor, weight: Tensor, bias: Tensor | None, tail: Tensor | None) -
     return causal_conv1d(x.contiguous(), taps, bias, initial_state=state)[0]
 
 
-_lifted = lifted_by_channel(
-    "short_conv_fla(Tensor x, Tensor weight, Tensor? bias, Tensor? tail) -> Tensor", _conv
-)
+def unfit(x: Tensor, weight: Tensor, bias: Tensor | None = None, tail: Tensor | None = None) -> str | None:
+    """Return why the kernel cannot take these inputs; None: it can."""
+    given = [s for s in (x, weight, bias, tail) if s is not None]
+    return too_wide("fla", *given) or off_device("fla", x)

@@ -14,7 +14,7 @@ from zoo.kernels.short_conv.shifted import differentiable, short_conv_shifted
 
 
 def unfit(x: Tensor, weight: Tensor, bias: Tensor | None = None, tail: Tensor | None = None) -> str | None:
-    """Why these inputs cannot go through it, in words; None: they can."""
+    """Return why it cannot take these inputs; None: it can."""
     given = [s for s in (x, weight, bias, tail) if s is not None]
     if any(s.dtype != torch.float32 for s in given):
         return "native computes in float32"
@@ -40,21 +40,21 @@ def _backward(past: Tensor, weight: Tensor, grad: Tensor, lead: int) -> tuple[Te
     d_past, d_weight, d_bias = torch.empty_like(past), torch.zeros_like(weight), weight.new_zeros(P, C)
 
     def run(p: int, share: slice) -> tuple[int, Tensor, Tensor]:
-        """The member, and this share of the gradients of its weight and bias."""
+        """Return the member, and this share of the gradients of its weight and bias."""
         x, dy, dx = past[p, share], grad[p, share], d_past[p, share]
-        own = torch.zeros_like(weight[p]), weight.new_zeros(C)
+        grads = torch.zeros_like(weight[p]), weight.new_zeros(C)
         sizes, scratch = (len(x), S - lead, C, K, lead), weight.new_empty((K + 1) * C)
-        NATIVE.library()("conv_backward", *sizes, x, weight[p], dy, dx, *own, scratch)
-        return p, *own
+        NATIVE.library()("conv_backward", *sizes, x, weight[p], dy, dx, *grads, scratch)
+        return p, *grads
 
-    for p, own_weight, own_bias in side_by_side(run, P, rows):
-        d_weight[p] += own_weight
-        d_bias[p] += own_bias
+    for p, share_weight, share_bias in side_by_side(run, P, rows):
+        d_weight[p] += share_weight
+        d_bias[p] += share_bias
     return d_past, d_weight, d_bias
 
 
 def _inputs() -> list[Tensor]:
-    """Of sizes that are no multiple of what a register holds."""
+    """Draw sizes that are no multiple of what a register holds."""
     B, T, C, K = 3, 9, 19, 4
     return drawn((B, T, C), (K, C), (C,), (B, K - 1, C))
 

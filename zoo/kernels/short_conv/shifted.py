@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
@@ -22,19 +21,16 @@ Conv = Callable[..., Tensor]
 
 
 def short_conv_grouped(
-    x: Float[Tensor, "B T C"],
-    weight: Float[Tensor, "K C"],
-    bias: Float[Tensor, "C"] | None = None,
-    tail: Float[Tensor, "B K-1 C"] | None = None,
-) -> Float[Tensor, "B T C"]:
-    """As short_conv_reference."""
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, tail: Tensor | None = None
+) -> Tensor:
+    """Convolve by torch's conv1d."""
     taps = weight.flip(0).T[:, None]  # conv1d correlates: its last tap acts on the present
     past = with_tail(x, tail, len(weight) - 1).transpose(1, 2)
     return F.conv1d(past, taps, bias, groups=len(taps)).transpose(1, 2)
 
 
 def differentiable(forwards: Callable[..., Tensor], backwards: Callable[..., tuple[Tensor, ...]]) -> Conv:
-    """As short_conv_reference, of its two passes: any populations, with or without bias and tail.
+    """Make a form of the convolution of its two passes: any populations, with or without bias and tail.
 
     forwards: (past: [P B S C], weight: [P K C], bias: [P C], what of S comes before the first output) -> y.
     backwards: (past, weight, dy, lead) -> the gradients of past, weight and bias.
@@ -43,6 +39,7 @@ def differentiable(forwards: Callable[..., Tensor], backwards: Callable[..., tup
     class Passes(Function):
         @staticmethod
         def forward(past: Tensor, weight: Tensor, bias: Tensor, lead: int) -> Tensor:  # pyright: ignore
+            """Run one member as a population of one."""
             if past.ndim == 4:
                 return forwards(past, weight, bias, lead)
             return forwards(past[None], weight[None], bias[None], lead)[0]
@@ -55,6 +52,7 @@ def differentiable(forwards: Callable[..., Tensor], backwards: Callable[..., tup
 
         @staticmethod
         def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
+            """Return the gradients of past, weight and bias."""
             past, weight = ctx.saved_tensors
             if past.ndim == 4:
                 return *backwards(past, weight, grad, ctx.lead), None
@@ -62,7 +60,7 @@ def differentiable(forwards: Callable[..., Tensor], backwards: Callable[..., tup
 
         @staticmethod
         def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:  # pyright: ignore
-            """Members side by side, each with its own taps."""
+            """Take members side by side, each with its own taps."""
             members = all_members_first(info.batch_size, in_dims[:3], inputs[:3])
             return Passes.apply(*members, inputs[3]), 0  # pyright: ignore[reportReturnType]
 
@@ -76,7 +74,7 @@ def differentiable(forwards: Callable[..., Tensor], backwards: Callable[..., tup
 
 
 def _forward(past: Tensor, weight: Tensor, bias: Tensor, lead: int) -> Tensor:
-    """Some sequences at a time on a CPU: what they add to lies in its cache from tap to tap."""
+    """Go over some sequences at a time on a CPU: what they add to lies in its cache from tap to tap."""
     length = past.shape[2] - lead
     y = torch.empty_like(past[:, :, :length], dtype=torch.result_type(past, weight))
     for rows in tiles(past, past.shape[1], past.shape[0] * past[0, 0].numel(), CACHED):
@@ -99,7 +97,7 @@ def _backward(past: Tensor, weight: Tensor, grad: Tensor, lead: int) -> tuple[Te
 
 
 def _taps(weight: Tensor, length: int, lead: int) -> list[tuple[int, slice, slice]]:
-    """r, the outputs that tap r acts on, and where in the past it finds what it acts on."""
+    """Return r, the outputs that tap r acts on, and the places in the past of what it acts on."""
     first = [(r, max(0, r - lead)) for r in range(min(weight.shape[1], length + lead))]
     return [(r, slice(lo, length), slice(lo + lead - r, length + lead - r)) for r, lo in first]
 

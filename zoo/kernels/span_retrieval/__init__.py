@@ -1,4 +1,4 @@
-"""Which past blocks a token retrieves, and the mask that shows them to attention.
+"""The past blocks that a token retrieves, and the mask that shows them to attention.
 
 Each step has one form, over whole sequences.  tests/definitions/se_attn.py states all of them together, one
 token at a time.

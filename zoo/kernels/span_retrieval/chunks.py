@@ -1,4 +1,4 @@
-"""How a sequence is cut into chunks.  R chunks (rows), T new tokens; positions are absolute, from 0."""
+"""Chunks of a sequence.  R chunks (rows), T new tokens; positions are absolute, from 0."""
 
 import random
 from collections.abc import Sequence
@@ -22,17 +22,17 @@ class Chunks(NamedTuple):
 
     @property
     def first_token(self) -> Int[Tensor, "R"]:
-        """The row of `tokens` where a chunk begins; 0 for a chunk that began before the call."""
+        """Return the row of `tokens` where a chunk begins; 0 for a chunk that began before the call."""
         return (self.starts - self.first).clamp(min=0)
 
     @property
-    def begun(self) -> int:
-        """Tokens of the first chunk before the call; needs one size."""
+    def offset(self) -> int:
+        """Return the tokens of the first chunk before the call; needs one size."""
         return 0 if self.size is None else self.first % self.size
 
 
 def fixed_chunks(chunk_size: int, first: int, length: int, device: torch.device) -> Chunks:
-    """Chunks of one size, under tokens first .. first+length-1.  Nothing is copied to the device."""
+    """Return chunks of one size, under tokens first .. first+length-1.  Nothing is copied to the device."""
     number, last = first // chunk_size, (first + length - 1) // chunk_size
     numbers = torch.arange(number, last + 1, device=device)
     tokens = torch.arange(first, first + length, device=device)
@@ -43,7 +43,7 @@ def fixed_chunks(chunk_size: int, first: int, length: int, device: torch.device)
 def drawn_chunks(
     sizes: Sequence[int], per_chunk: bool, seed: int, number: int, length: int, device: torch.device
 ) -> Chunks:
-    """Chunks of sizes drawn from `sizes`, one for all or one each: the draw `number` of `seed`."""
+    """Return chunks of sizes drawn from `sizes`, one for all or one each: the draw `number` of `seed`."""
     rng = random.Random(f"{seed}/{number}")
     size = rng.choice(sizes)
     if not per_chunk:

@@ -1,4 +1,4 @@
-"""How the blocks of the past are scored (Expansion Span paper, arXiv 2412.13328, section 3).
+"""Scores of the blocks of the past (Expansion Span paper, arXiv 2412.13328, section 3).
 
 B batch, H heads, I index sets, T new tokens, C channels per head, R rows that score (one a token or one a
 chunk), U blocks.
@@ -20,7 +20,7 @@ HELD = 2**22  # scores of a sequence and an index set: a row a token and a long 
 def scoring_queries(
     selection: str, q: Float[Tensor, "B H T C"], carried: Float[Tensor, "B H C"] | None, chunks: Chunks
 ) -> tuple[Float[Tensor, "B H R C"], Float[Tensor, "B H C"] | None]:
-    """The queries that score blocks, one row a token (token, prefix) or one a chunk; and the sum to carry on.
+    """Return the queries that score blocks, a row a token (token, prefix) or a chunk; and the sum to carry.
 
     carried: sum of the queries of the chunk that the call goes on with (prev, at the start of a chunk: of
     the chunk before).  chunk sums what the call holds of a chunk.  Sums are in float32 at least.
@@ -45,8 +45,8 @@ def scoring_queries(
 def _chunk_sums(q: Float[Tensor, "B H T C"], chunks: Chunks) -> Float[Tensor, "B H R C"]:
     dtype = torch.promote_types(q.dtype, torch.float32)
     if chunks.size is not None:
-        fill = -(chunks.begun + q.shape[2]) % chunks.size
-        return F.pad(q, (0, 0, chunks.begun, fill)).unflatten(2, (-1, chunks.size)).sum(dim=3, dtype=dtype)
+        fill = -(chunks.offset + q.shape[2]) % chunks.size
+        return F.pad(q, (0, 0, chunks.offset, fill)).unflatten(2, (-1, chunks.size)).sum(dim=3, dtype=dtype)
     member = chunks.of_token == torch.arange(len(chunks.starts), device=q.device)[:, None]
     return member.to(dtype) @ q.to(dtype)
 
@@ -58,7 +58,7 @@ def _running_sums(q: Float[Tensor, "B H T C"], chunks: Chunks) -> Float[Tensor, 
 
 
 def parts_of_rows(rows: int, num_blocks: int) -> list[slice]:
-    """So many at a time that their scores are not too many to hold."""
+    """Cut rows into parts whose scores are not too many to hold."""
     every = max(1, HELD // max(1, num_blocks))
     return [slice(row, row + every) for row in range(0, max(1, rows), every)]
 
@@ -66,7 +66,7 @@ def parts_of_rows(rows: int, num_blocks: int) -> list[slice]:
 def relevance(
     queries: Float[Tensor, "B H R C"], summaries: Float[Tensor, "B H U C"], index_sets: int
 ) -> Float[Tensor, "B I R U"]:
-    """q . c, summed over the heads that share an index set (the paper's dot product of width d_model)."""
+    """Return q . c, summed over the heads of an index set (the paper's product of width d_model)."""
     q, c = (rearrange(a, "b (i h) r c -> b i r (h c)", i=index_sets) for a in (queries, summaries))
     return q @ c.mT
 
@@ -74,7 +74,7 @@ def relevance(
 def random_scores(
     seed: int, index_sets: int, numbers: Int[Tensor, "R"], num_blocks: int
 ) -> Float[Tensor, "1 I R U"]:
-    """Uniform scores in [0, 1), a pure function of (seed, index set, chunk number, block).
+    """Return uniform scores in [0, 1), a pure function of (seed, index set, chunk number, block).
 
     Their k largest are a uniform draw of k blocks.
     """
@@ -88,6 +88,6 @@ def gate_bias(
     queries_summed: Int[Tensor, "R"],
     width: int,
 ) -> Float[Tensor, "B I R U"]:
-    """log softmax over the admissible blocks of the scores of the mean query, scaled by sqrt(width)."""
+    """Return the log softmax, over admissible blocks, of the mean query's scores over sqrt(width)."""
     logits = scores / queries_summed[:, None] * width**-0.5
     return logits.masked_fill(~admissible, HIDDEN).log_softmax(dim=-1)

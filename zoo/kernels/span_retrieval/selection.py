@@ -14,7 +14,7 @@ from zoo.kernels.span_retrieval.chunks import Chunks
 def best_ids(
     scores: Float[Tensor, "*B U"], admissible: Bool[Tensor, "*#B U"], top_k: int
 ) -> Int[Tensor, "*B N"]:
-    """The ids of the `top_k` best admissible blocks of each row, best first; -1 where there are fewer.
+    """Return the ids of the `top_k` best admissible blocks of each row, best first; -1 where there are fewer.
 
     Ties go to the lowest block: argmax returns the first of equals, which topk does not promise.
     """
@@ -30,7 +30,7 @@ def best_ids(
 def best_blocks(
     scores: Float[Tensor, "*B U"], admissible: Bool[Tensor, "*#B U"], top_k: int
 ) -> Bool[Tensor, "*B U"]:
-    """The same as a mask over blocks."""
+    """Return the `top_k` best admissible blocks of each row as a mask over blocks."""
     return from_ids(best_ids(scores, admissible, top_k), scores.shape[-1])
 
 
@@ -41,9 +41,7 @@ def admissible_blocks(
     num_blocks: int,
     max_blocks: int | None = None,
 ) -> Bool[Tensor, "R U"]:
-    """Of the blocks first_block, first_block + 1, ...: those that end at or before the row's chunk start, the
-    last `max_blocks` of them.
-    """
+    """Return whether each block from first_block on ends before the row's chunk, in max_blocks of it."""
     ends = block_size * torch.arange(first_block + 1, first_block + num_blocks + 1, device=starts.device)
     admissible = ends <= starts[:, None]
     return (
@@ -52,14 +50,14 @@ def admissible_blocks(
 
 
 def from_ids(ids: Int[Tensor, "*B N"], num_blocks: int) -> Bool[Tensor, "*B U"]:
-    """The mask over blocks that is True at the ids, of which -1 is none."""
+    """Return the mask over blocks that is True at the ids, of which -1 is none."""
     return spread_ids(torch.ones_like(ids, dtype=torch.bool), ids, num_blocks)
 
 
 def spread_ids(
     values: Shaped[Tensor, "*B N"], ids: Int[Tensor, "*B N"], num_blocks: int
 ) -> Shaped[Tensor, "*B U"]:
-    """Each value at its block; 0 at the rest."""
+    """Put each value at its block, and 0 at the rest."""
     nothing = values.new_zeros((*ids.shape[:-1], num_blocks + 1))
     return nothing.scatter(-1, ids.where(ids >= 0, num_blocks), values)[..., :num_blocks]
 
@@ -67,17 +65,17 @@ def spread_ids(
 def span_mask(
     chosen: Bool[Tensor, "B I T U"] | None, chunks: Chunks, num_keys: int, block_size: int
 ) -> Bool[Tensor, "B I T S"] | Bool[Tensor, "T S"]:
-    """[t, s]: key s is in t's chunk and not after t, or in a block that t has chosen.
+    """Return [t, s]: key s is in t's chunk and not after t, or in a block that t has chosen.
 
     The keys are the last `num_keys` tokens; where blocks are chosen, from the first block on.
     """
     last = chunks.tokens[-1:]
     keys = last + torch.arange(1 - num_keys, 1, device=last.device)
-    own = (keys >= chunks.starts[chunks.of_token][:, None]) & (keys <= chunks.tokens[:, None])
+    local = (keys >= chunks.starts[chunks.of_token][:, None]) & (keys <= chunks.tokens[:, None])
     if chosen is None:
-        return own
+        return local
     retrieved = chosen.repeat_interleave(block_size, dim=-1)
-    return F.pad(retrieved, (0, num_keys - retrieved.shape[-1])) | own
+    return F.pad(retrieved, (0, num_keys - retrieved.shape[-1])) | local
 
 
 def span_bias(
@@ -86,6 +84,6 @@ def span_bias(
     mask: Bool[Tensor, "B I T S"],
     block_size: int,
 ) -> Float[Tensor, "B I T S"]:
-    """`span_mask` as an addend to the logits, with the bias of its block on every retrieved token."""
+    """Return `span_mask` as an addend to the logits, with the bias of its block on every retrieved token."""
     retrieved = bias.masked_fill(~chosen, 0.0).repeat_interleave(block_size, dim=-1)
     return F.pad(retrieved, (0, mask.shape[-1] - retrieved.shape[-1])).masked_fill(~mask, -torch.inf)

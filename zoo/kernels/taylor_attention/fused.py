@@ -22,15 +22,13 @@ AT_ONCE = {"cpu": 2**18}  # weights, 1 MB of float32
 AT_ONCE_ELSEWHERE = 2**26  # few launches
 
 
-def taylor_attention_fused(
-    q: Float[Tensor, "... T C"], k: Float[Tensor, "... T C"], v: Float[Tensor, "... T V"], eps: float
-) -> Float[Tensor, "... T V"]:
-    """What `taylor_attention_reference` says, faster."""
+def taylor_attention_fused(q: Tensor, k: Tensor, v: Tensor, eps: float) -> Tensor:
+    """Attend with few passes over the weights."""
     return _TaylorAttention.apply(q, k, v, eps)[0]
 
 
 def taylor_weights(q: Float[Tensor, "... T C"], k: Float[Tensor, "... T C"]) -> Float[Tensor, "... T T"]:
-    """1 + u + u^2/2 where the key is not later than the query, 0 elsewhere."""
+    """Return 1 + u + u^2/2 where the key is not later than the query, 0 elsewhere."""
     roots = _roots(q, k)
     return (roots.square() + 0.5).tril()
 
@@ -40,21 +38,21 @@ def _roots(q: Float[Tensor, "... Q C"], k: Float[Tensor, "... S C"]) -> Float[Te
 
 
 def _parts(q: Float[Tensor, "N T C"]) -> Iterator[Part]:
-    """One part where all is small: there the calls count, and not what they look at."""
+    """Cut into parts, or one where all is small: there the calls count, and not what they look at."""
     count, length = q.shape[:2]
     at_once = AT_ONCE.get(q.device.type, AT_ONCE_ELSEWHERE)
     return parts(count, length, length if count * length**2 <= at_once else min(BLOCK, length), at_once)
 
 
-def _kept_up_to_own(x: Float[Tensor, "N Q S"]) -> Float[Tensor, "N Q S"]:
-    """With zeros, in place, where a key is later than a query; the queries are the last of the keys."""
+def _causal(x: Float[Tensor, "N Q S"]) -> Float[Tensor, "N Q S"]:
+    """Put zeros, in place, where a key is later than a query; the queries are the last of the keys."""
     size = x.shape[-2]
     x[..., -size:].mul_(torch.ones(size, size, dtype=x.dtype, device=x.device).tril_())  # vmap knows no tril_
     return x
 
 
 def _part_weights(roots: Float[Tensor, "N Q S"]) -> Float[Tensor, "N Q S"]:
-    return _kept_up_to_own(roots.square().add_(0.5))
+    return _causal(roots.square().add_(0.5))
 
 
 def _sequences(*tensors: Float[Tensor, "... T X"]) -> list[Float[Tensor, "N T X"]]:
@@ -64,6 +62,7 @@ def _sequences(*tensors: Float[Tensor, "... T X"]) -> list[Float[Tensor, "N T X"
 class _TaylorAttention(Function):
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, eps: float) -> tuple[Tensor, ...]:  # pyright: ignore
+        """Return y, the sum of a query's weights, and the roots of the weights."""
         shape, (q, k, v) = v.shape, _sequences(q, k, v)
         y, total, roots = (
             torch.empty_like(v),
@@ -71,12 +70,12 @@ class _TaylorAttention(Function):
             v.new_empty(*v.shape[:2], v.shape[1]),
         )
         one, scale = q.new_full((), 0.5**0.5), (2 * q.shape[-1]) ** -0.5
-        for rows, own, seen in _parts(q):
-            r = _kept_up_to_own(torch.baddbmm(one, q[rows, own], k[rows, seen].mT, alpha=scale))
+        for rows, queries, keys in _parts(q):
+            r = _causal(torch.baddbmm(one, q[rows, queries], k[rows, keys].mT, alpha=scale))
             weights = _part_weights(r)
             sums = weights.sum(-1, keepdim=True).add_(eps)
-            y[rows, own] = torch.bmm(weights, v[rows, seen]).div_(sums)
-            roots[rows, own, seen], total[rows, own] = r, sums
+            y[rows, queries] = torch.bmm(weights, v[rows, keys]).div_(sums)
+            roots[rows, queries, keys], total[rows, queries] = r, sums
         return y.view(shape), total, roots
 
     @staticmethod
@@ -87,17 +86,18 @@ class _TaylorAttention(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: None) -> tuple[Tensor, Tensor, Tensor, None]:  # pyright: ignore
+        """Return the gradients of q, k and v, part by part."""
         *inputs, total, roots = ctx.saved_tensors
         q, k, v, y, grad = _sequences(*inputs, grad)
         grad = grad / total
         through_total = (grad * y).sum(-1, keepdim=True)
         dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
-        for rows, own, seen in _parts(q):
-            r, up = roots[rows, own, seen], grad[rows, own]
-            dr = torch.bmm(up, v[rows, seen].mT).sub_(through_total[rows, own]).mul_(r)  # dw = 2 r dr
-            dq[rows, own] = torch.bmm(dr, k[rows, seen])
-            dk[rows, seen] += torch.bmm(dr.mT, q[rows, own])
-            dv[rows, seen] += torch.bmm(_part_weights(r).mT, up)
+        for rows, queries, keys in _parts(q):
+            r, up = roots[rows, queries, keys], grad[rows, queries]
+            dr = torch.bmm(up, v[rows, keys].mT).sub_(through_total[rows, queries]).mul_(r)  # dw = 2 r dr
+            dq[rows, queries] = torch.bmm(dr, k[rows, keys])
+            dk[rows, keys] += torch.bmm(dr.mT, q[rows, queries])
+            dv[rows, keys] += torch.bmm(_part_weights(r).mT, up)
         scale = (2 / q.shape[-1]) ** 0.5
         return (
             dq.mul_(scale).view_as(inputs[0]),
@@ -108,7 +108,7 @@ class _TaylorAttention(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, q: Tensor, k: Tensor, v: Tensor, eps: float) -> tuple:  # pyright: ignore
-        """Members are one more leading dimension."""
+        """Take members as one more leading dimension."""
         members = all_members_first(info.batch_size, in_dims[:3], (q, k, v))
         y, *others = _TaylorAttention.apply(*members, eps)
         return (y, *(x.unflatten(0, (info.batch_size, -1)) for x in others)), (0, 0, 0)

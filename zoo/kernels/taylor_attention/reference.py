@@ -3,14 +3,11 @@
 T time, C channels of q and k, V channels of a value; any leading dimensions.
 """
 
-from jaxtyping import Float
 from torch import Tensor
 
 
-def taylor_attention_reference(
-    q: Float[Tensor, "... T C"], k: Float[Tensor, "... T C"], v: Float[Tensor, "... T V"], eps: float
-) -> Float[Tensor, "... T V"]:
-    """Weights 1 + u + u^2/2 of u = q k / sqrt C, the second-order Taylor polynomial of exp (Based, Eq. 2)."""
+def taylor_attention_reference(q: Tensor, k: Tensor, v: Tensor, eps: float) -> Tensor:
+    """Write out the weights 1 + u + u^2/2 of u = q k / sqrt C (Based, Eq. 2)."""
     u = (q @ k.mT) / q.shape[-1] ** 0.5
     weights = (1 + u + u.square() / 2).tril()
     return (weights @ v) / (weights.sum(-1, keepdim=True) + eps)

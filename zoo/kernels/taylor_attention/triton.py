@@ -11,21 +11,19 @@ have; the last must be 1.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
-from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.common.folding import Folding, Gradients
-from zoo.kernels.common.launching import by_time, launch_options, strided, unfit_here
+from zoo.kernels.common.launching import Blocks, by_time, launch_options, mixed, strided, unfit_here
 from zoo.kernels.common.tiles import dot, hopper, load_rows, power_of_two, rows_last, store_rows
 
 WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
@@ -33,17 +31,8 @@ CHANNELS = (16, 32)  # of q and k, filled up with zeros
 WIDTH = {torch.float32: 64, torch.bfloat16: 128}  # columns of a value at once: more would spill registers
 
 
-class Blocks(NamedTuple):
-    """How one program is cut: `own` rows stay, `other` rows pass by."""
-
-    own: int
-    other: int
-    num_warps: int
-    num_stages: int
-
-
 def blocks(kernel: str, bits: int, channels: int, width: int) -> Blocks:
-    """Static, so that a captured graph and a second run do the same.
+    """Return a static cut, so that a captured graph and a second run do the same.
 
     `python -m tests.kernels.compiled` says what each costs in registers; none may spill.
     """
@@ -57,10 +46,8 @@ def blocks(kernel: str, bits: int, channels: int, width: int) -> Blocks:
     return Blocks(64, 64, 4 if width <= 64 else 8, 2)
 
 
-def taylor_attention_triton(
-    q: Float[Tensor, "... T C"], k: Float[Tensor, "... T C"], v: Float[Tensor, "... T V"], eps: float
-) -> Float[Tensor, "... T V"]:
-    """What `taylor_attention_reference` says; y has the dtype of v."""
+def taylor_attention_triton(q: Tensor, k: Tensor, v: Tensor, eps: float) -> Tensor:
+    """Attend without storing a weight; y has the dtype of v."""
     if v.shape[-1] > WIDTH[v.dtype]:  # columns of a value do not meet: their gradients of q and k add up
         parts = v.split(WIDTH[v.dtype], -1)
         return torch.cat([taylor_attention_triton(q, k, part, eps) for part in parts], -1)
@@ -70,24 +57,24 @@ def taylor_attention_triton(
 
 
 def unfit(q: Tensor, k: Tensor, v: Tensor, eps: float) -> str | None:
-    """Why these inputs cannot go through the kernel, in words; None: they can."""
+    """Return why the kernel cannot take these inputs; None: it can."""
     if not q.shape[:-1] == k.shape[:-1] == v.shape[:-1]:
         return "q, k and v must have the same leading dimensions"
-    if not q.dtype == k.dtype == v.dtype or q.dtype not in WIDTH:
-        return f"q, k and v must all be float32 or bfloat16, and are {q.dtype}, {k.dtype} and {v.dtype}"
+    if reason := mixed(q, k, v, dtypes=WIDTH):
+        return reason
     if q.shape[-1] > CHANNELS[-1]:
         return f"feature_dim (={q.shape[-1]}) must be at most {CHANNELS[-1]}"
     return unfit_here(q)
 
 
 def _four(x: Tensor) -> Tensor:
-    """[B H T C], a view where one can be had."""
+    """Return [B H T C], a view where one can be had."""
     x = x.flatten(0, -4) if x.ndim > 4 else x[(None,) * (4 - x.ndim)]
     return rows_last(x)
 
 
 def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
-    """Calls that reach every kernel in every configuration, on "meta"; few: a quick choice of them."""
+    """Yield calls on "meta" that reach every kernel in every configuration; few: a quick choice of them."""
     sizes = [(16, 64), (9, 33), *([] if few else product((16, 32), (16, 32, 64, 128)))]
     for (channels, width), dtype in product(sizes, WIDTH):
         whole = torch.empty(4, 8192, 16, 2 * channels + width, dtype=dtype, device="meta").transpose(1, 2)
@@ -102,9 +89,10 @@ def _both_ways(q: Tensor, k: Tensor, v: Tensor) -> None:
 class _Attention(Folding):
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, eps: float) -> tuple[Tensor, Tensor]:  # pyright: ignore
+        """Launch the forward kernel."""
         y, total = by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
         cut = blocks("forward", 8 * q.element_size(), _channels(q), power_of_two(v.shape[-1]))
-        _forward[_grid(q, cut.own)](
+        _forward[_grid(q, cut.rows)](
             *(*strided(q, k, v, y), total),
             *(q.shape[1], q.shape[2], q.shape[3] ** -0.5, eps),
             **_sizes(q, v, cut),
@@ -119,6 +107,7 @@ class _Attention(Folding):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor | None, _: None) -> tuple[Tensor | None, ...]:  # pyright: ignore
+        """Return the gradients of q, k and v."""
         if dy is None:
             return None, None, None, None
         return *_Backward.apply(*ctx.saved_tensors, dy), None
@@ -129,21 +118,22 @@ class _Backward(Gradients):
     def forward(  # pyright: ignore
         q: Tensor, k: Tensor, v: Tensor, y: Tensor, total: Tensor, dy: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
+        """Launch the backward kernels."""
         dy = rows_last(dy)
         dq, dk, dv, delta = by_time(q), by_time(k), by_time(v), torch.empty_like(total)
         shape = (q.shape[1], q.shape[2], q.shape[3] ** -0.5)
         inputs = strided(q, k, v, dy)
         cut = blocks("queries", 8 * q.element_size(), _channels(q), power_of_two(v.shape[-1]))
-        _queries[_grid(q, cut.own)](
+        _queries[_grid(q, cut.rows)](
             *(*inputs, *strided(y), total, delta, *strided(dq), *shape), **_sizes(q, v, cut)
         )
         cut = blocks("keys", 8 * q.element_size(), _channels(q), power_of_two(v.shape[-1]))
-        _keys[_grid(q, cut.own)](*(*inputs, total, delta, *strided(dk, dv), *shape), **_sizes(q, v, cut))
+        _keys[_grid(q, cut.rows)](*(*inputs, total, delta, *strided(dk, dv), *shape), **_sizes(q, v, cut))
         return dq, dk, dv
 
 
-def _grid(q: Tensor, own: int) -> tuple[int, int]:
-    return q.shape[0] * q.shape[1], triton.cdiv(q.shape[2], own)
+def _grid(q: Tensor, rows: int) -> tuple[int, int]:
+    return q.shape[0] * q.shape[1], triton.cdiv(q.shape[2], rows)
 
 
 def _channels(q: Tensor) -> int:
@@ -153,7 +143,7 @@ def _channels(q: Tensor) -> int:
 def _sizes(q: Tensor, v: Tensor, cut: Blocks) -> dict[str, Any]:
     return {
         **{"C": q.shape[-1], "CS": _channels(q), "V": v.shape[-1], "VS": power_of_two(v.shape[-1])},
-        **{"OWN": cut.own, "OTHER": cut.other},
+        **{"ROWS": cut.rows, "COLS": cut.cols},
         **launch_options(cut.num_warps, cut.num_stages),
     }
 
@@ -166,25 +156,25 @@ def _forward(
     q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, y, y_b, y_h, y_t, total,
     H, T, scale, eps,
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr,
-    OWN: tl.constexpr, OTHER: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
-    """One program: OWN queries of a head, the longest rows first."""
-    head, first = tl.program_id(0).to(tl.int64), (tl.num_programs(1) - 1 - tl.program_id(1)) * OWN
+    """Attend for ROWS queries of a head, the longest rows first."""
+    head, first = tl.program_id(0).to(tl.int64), (tl.num_programs(1) - 1 - tl.program_id(1)) * ROWS
     b, h = head // H, head % H
     q, k, v, y = q + b * q_b + h * q_h, k + b * k_b + h * k_h, v + b * v_b + h * v_h, y + b * y_b + h * y_h
-    i = first + tl.arange(0, OWN)
+    i = first + tl.arange(0, ROWS)
     queries = load_rows(q, q_t, i, T, C, CS)
-    sums, weight = tl.zeros([OWN, VS], tl.float32), tl.zeros([OWN], tl.float32)
+    sums, weight = tl.zeros([ROWS, VS], tl.float32), tl.zeros([ROWS], tl.float32)
     half: tl.constexpr = 0.5**0.5  # (1 + u)^2 / 2 in one product
     scale *= half
-    for start in range(0, first, OTHER):  # keys that all queries see
-        j = start + tl.arange(0, OTHER)
+    for start in range(0, first, COLS):  # keys that all queries see
+        j = start + tl.arange(0, COLS)
         r = dot(queries, tl.trans(load_rows(k, k_t, j, None, C, CS))) * scale + half
         w = r * r + 0.5
         weight += tl.sum(w, 1)
         sums = dot(w, load_rows(v, v_t, j, None, V, VS), sums)
-    for start in range(first, min(first + OWN, T), OTHER):
-        j = start + tl.arange(0, OTHER)
+    for start in range(first, min(first + ROWS, T), COLS):
+        j = start + tl.arange(0, COLS)
         r = dot(queries, tl.trans(load_rows(k, k_t, j, T, C, CS))) * scale + half
         w = tl.where(j[None, :] <= i[:, None], r * r + 0.5, 0.0)
         weight += tl.sum(w, 1)
@@ -200,10 +190,10 @@ def _queries(
     total, delta, dq, dq_b, dq_h, dq_t,
     H, T, scale,
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr,
-    OWN: tl.constexpr, OTHER: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
-    """dq of OWN queries, and delta, the sum of dy y, for `_keys`."""
-    head, first = tl.program_id(0).to(tl.int64), (tl.num_programs(1) - 1 - tl.program_id(1)) * OWN
+    """Compute dq of ROWS queries, and delta, the sum of dy y, for `_keys`."""
+    head, first = tl.program_id(0).to(tl.int64), (tl.num_programs(1) - 1 - tl.program_id(1)) * ROWS
     b, h = head // H, head % H
     q, k, v, dq = (
         q + b * q_b + h * q_h,
@@ -212,19 +202,19 @@ def _queries(
         dq + b * dq_b + h * dq_h,
     )
     dy, y = dy + b * dy_b + h * dy_h, y + b * y_b + h * y_h
-    i = first + tl.arange(0, OWN)
+    i = first + tl.arange(0, ROWS)
     queries, upstream = load_rows(q, q_t, i, T, C, CS), load_rows(dy, dy_t, i, T, V, VS)
     through = tl.sum(upstream.to(tl.float32) * load_rows(y, y_t, i, T, V, VS).to(tl.float32), 1)
     tl.store(delta + head * T + i, through, mask=i < T)
-    sums = tl.zeros([OWN, CS], tl.float32)
-    for start in range(0, first, OTHER):
-        j = start + tl.arange(0, OTHER)
+    sums = tl.zeros([ROWS, CS], tl.float32)
+    for start in range(0, first, COLS):
+        j = start + tl.arange(0, COLS)
         keys = load_rows(k, k_t, j, T, C, CS)
         r = dot(queries, tl.trans(keys)) * scale + 1
         dp = dot(upstream, tl.trans(load_rows(v, v_t, j, T, V, VS)))
         sums = dot((dp - through[:, None]) * r, keys, sums)
-    for start in range(first, min(first + OWN, T), OTHER):
-        j = start + tl.arange(0, OTHER)
+    for start in range(first, min(first + ROWS, T), COLS):
+        j = start + tl.arange(0, COLS)
         keys = load_rows(k, k_t, j, T, C, CS)
         r = dot(queries, tl.trans(keys)) * scale + 1
         dp = dot(upstream, tl.trans(load_rows(v, v_t, j, T, V, VS)))
@@ -240,10 +230,10 @@ def _keys(
     total, delta, dk, dk_b, dk_h, dk_t, dv, dv_b, dv_h, dv_t,
     H, T, scale,
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr,
-    OWN: tl.constexpr, OTHER: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
-    """dk and dv of OWN keys; the weights are transposed, [OWN keys, OTHER queries]."""
-    head, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * OWN
+    """Compute dk and dv of ROWS keys; the weights are transposed, [ROWS keys, COLS queries]."""
+    head, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * ROWS
     b, h = head // H, head % H
     q, k, v, dy = (
         q + b * q_b + h * q_h,
@@ -252,18 +242,18 @@ def _keys(
         dy + b * dy_b + h * dy_h,
     )
     dk, dv = dk + b * dk_b + h * dk_h, dv + b * dv_b + h * dv_h
-    j = first + tl.arange(0, OWN)
+    j = first + tl.arange(0, ROWS)
     keys, values = load_rows(k, k_t, j, T, C, CS), load_rows(v, v_t, j, T, V, VS)
-    dkeys, dvalues = tl.zeros([OWN, CS], tl.float32), tl.zeros([OWN, VS], tl.float32)
-    for start in range(first, T, OTHER):
-        i = start + tl.arange(0, OTHER)
+    dkeys, dvalues = tl.zeros([ROWS, CS], tl.float32), tl.zeros([ROWS, VS], tl.float32)
+    for start in range(first, T, COLS):
+        i = start + tl.arange(0, COLS)
         queries, upstream = load_rows(q, q_t, i, T, C, CS), load_rows(dy, dy_t, i, T, V, VS)
         share = 1 / tl.load(total + head * T + i, mask=i < T, other=1.0)
         through = tl.load(delta + head * T + i, mask=i < T, other=0.0)
-        seen = tl.where(j[:, None] <= i[None, :], share[None, :], 0.0)
+        visible = tl.where(j[:, None] <= i[None, :], share[None, :], 0.0)
         r = dot(keys, tl.trans(queries)) * scale + 1
-        ratio = r * seen
-        dvalues = dot(r * ratio + seen, upstream, dvalues)  # twice
+        ratio = r * visible
+        dvalues = dot(r * ratio + visible, upstream, dvalues)  # twice
         dp = dot(values, tl.trans(upstream))
         dkeys = dot((dp - through[None, :]) * ratio, queries, dkeys)
     store_rows(dk, dk_t, j, T, dkeys * scale, C, CS)

@@ -13,14 +13,9 @@ CHUNK = 128
 
 
 def taylor_scan_chunked(
-    q: Float[Tensor, "B H T C"],
-    k: Float[Tensor, "B H T C"],
-    v: Float[Tensor, "B H T V"],
-    eps: float,
-    kv: Float[Tensor, "B H F V"] | None = None,
-    z: Float[Tensor, "B H F"] | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"]]:
-    """As taylor_scan_reference."""
+    q: Tensor, k: Tensor, v: Tensor, eps: float, kv: Tensor | None = None, z: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Read a chunk through its weights, and the past through the sums of features."""
     pairs, ys = pair_index(k.shape[-1], k.device), []
     S, z_n = (kv, z) if kv is not None and z is not None else start(k, v)
     for q_n, k_n, v_n in zip(*(x.split(CHUNK, -2) for x in (q, k, v)), strict=True):
@@ -38,6 +33,6 @@ def taylor_scan_chunked(
 def start(
     k: Float[Tensor, "B H T C"], v: Float[Tensor, "B H T V"]
 ) -> tuple[Float[Tensor, "B H F V"], Float[Tensor, "B H F"]]:
-    """The sums before the first token."""
+    """Return the sums before the first token."""
     z = k.new_zeros(*k.shape[:-2], num_features(k.shape[-1]))
     return z[..., None].expand(*z.shape, v.shape[-1]), z

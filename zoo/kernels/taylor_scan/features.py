@@ -9,18 +9,18 @@ from torch import Tensor
 
 
 def num_features(channels: int) -> int:
-    """F."""
+    """Return F."""
     return 1 + channels + channels * (channels + 1) // 2
 
 
 def pair_index(channels: int, device: torch.device | None = None) -> Int[Tensor, "P"]:
-    """Where the products of channels i < j stand among all C x C."""
+    """Return the places of the products of channels i < j among all C x C."""
     i, j = torch.triu_indices(channels, channels, offset=1, device=device)
     return i * channels + j
 
 
 def taylor_features(x: Float[Tensor, "... T C"], pairs: Int[Tensor, "P"]) -> Float[Tensor, "... T F"]:
-    """[1, x_i / C^(1/4), x_i^2 / sqrt(2 C), x_i x_j / sqrt C for i < j].  pairs: `pair_index(C)`."""
+    """Return [1, x_i / C^(1/4), x_i^2 / sqrt(2 C), x_i x_j / sqrt C for i < j].  pairs: `pair_index(C)`."""
     x = x / x.shape[-1] ** 0.25
     products = (x[..., :, None] * x[..., None, :]).flatten(-2).index_select(-1, pairs)
     return torch.cat([torch.ones_like(x[..., :1]), x, x.square() * 0.5**0.5, products], dim=-1)

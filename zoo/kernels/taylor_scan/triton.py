@@ -28,11 +28,10 @@ from itertools import product
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.common.folding import Folding, Gradients
-from zoo.kernels.common.launching import unfit_here
+from zoo.kernels.common.launching import mixed, unfit_here
 from zoo.kernels.common.tiles import rows_last
 from zoo.kernels.taylor_scan import triton_launches as launch
 
@@ -42,14 +41,9 @@ DTYPES = (torch.float32, torch.bfloat16)
 
 
 def taylor_scan_triton(
-    q: Float[Tensor, "B H T C"],
-    k: Float[Tensor, "B H T C"],
-    v: Float[Tensor, "B H T V"],
-    eps: float,
-    kv: Float[Tensor, "B H F V"] | None = None,
-    z: Float[Tensor, "B H F"] | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"]]:
-    """What `taylor_scan_reference` says; y has the dtype of v, the state is float32."""
+    q: Tensor, k: Tensor, v: Tensor, eps: float, kv: Tensor | None = None, z: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Scan chunks in parallel; y has the dtype of v, the state is float32."""
     width = columns_at_once(q.shape[-1], v.dtype)
     if v.shape[-1] > width:  # columns of a value do not meet; each part brings the same z
         kvs = [None] * v.shape[-1] if kv is None else kv.split(width, -1)
@@ -62,18 +56,18 @@ def taylor_scan_triton(
 
 
 def columns_at_once(channels: int, dtype: torch.dtype) -> int:
-    """Of a value; more would spill registers."""
+    """Return the columns of a value that go at once; more would spill registers."""
     return 64 if dtype == torch.bfloat16 or channels <= 16 else 32
 
 
 def unfit(
     q: Tensor, k: Tensor, v: Tensor, eps: float, kv: Tensor | None = None, z: Tensor | None = None
 ) -> str | None:
-    """Why these inputs cannot go through the kernels, in words; None: they can."""
+    """Return why the kernels cannot take these inputs; None: they can."""
     if not q.shape[:-1] == k.shape[:-1] == v.shape[:-1] or q.ndim != 4:
         return "q, k and v must be [B H T ...] with the same B, H and T"
-    if not q.dtype == k.dtype == v.dtype or q.dtype not in DTYPES:
-        return f"q, k and v must all be float32 or bfloat16, and are {q.dtype}, {k.dtype} and {v.dtype}"
+    if reason := mixed(q, k, v, dtypes=DTYPES):
+        return reason
     if (kv is None) != (z is None):
         return "kv and z come together"
     if any(x is not None and x.dtype != torch.float32 for x in (kv, z)):
@@ -84,7 +78,7 @@ def unfit(
 
 
 def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
-    """Calls that reach every kernel in every configuration, on "meta"; few: a quick choice of them."""
+    """Yield calls on "meta" that reach every kernel in every configuration; few: a quick choice of them."""
     sizes = [(16, 64)] if few else product((16, 32), (16, 32, 64, 128))
     for (channels, width), dtype in product(sizes, DTYPES):
         for heads, length in ((1, 8192), (1, 8191), (16, 1)):
@@ -103,7 +97,7 @@ class _Scan(Folding):
     def forward(  # pyright: ignore
         q: Tensor, k: Tensor, v: Tensor, eps: float, kv: Tensor | None, z: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """y, kv, z and share."""
+        """Return y, kv, z and share."""
         start = _both(kv, z)
         if q.shape[2] == 1:
             return launch.one_token(q, k, v, eps, start)
@@ -122,6 +116,7 @@ class _Scan(Folding):
     def backward(  # pyright: ignore
         ctx: Any, dy: Tensor | None, dkv: Tensor | None, dz: Tensor | None, _: None
     ) -> tuple[Tensor | None, ...]:
+        """Return the gradients; an output that no loss reads counts as zeros."""
         q, k, v, kv, z, y, share = ctx.saved_tensors
         if dkv is not None or dz is not None:
             shape = (*q.shape[:2], launch.num_features(q.shape[-1]))
@@ -138,6 +133,7 @@ class _Backward(Gradients):
         q: Tensor, k: Tensor, v: Tensor, kv: Tensor | None, z: Tensor | None, y: Tensor, share: Tensor,
         dy: Tensor, dkv: Tensor | None, dz: Tensor | None,
     ) -> tuple[Tensor, ...]:  # fmt: skip
+        """Launch the backward kernels."""
         dy, start, end = rows_last(dy), _both(kv, z), _both(dkv, dz)
         before, picks = launch.sums(k, v, start), launch.picks_of(q)
         dq, delta = launch.dqueries(q, k, v, dy, y, share, before, picks, start is not None)

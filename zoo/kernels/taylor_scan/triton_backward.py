@@ -5,7 +5,6 @@ is d x_j for channel i and d x_i for channel j.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 import triton
 import triton.language as tl
@@ -20,29 +19,29 @@ def _queries(
     share, delta, chunk_kv, chunk_z, picks, dq, dq_b, dq_h, dq_t,
     H, T, started, scale,
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr, F: tl.constexpr,
-    CHUNK: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr, BLOCK: tl.constexpr,
+    CHUNK: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """dq of OWN queries, and delta, the sum of dy y, for the other kernels."""
-    head, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * OWN
+    """Compute dq of ROWS queries, and delta, the sum of dy y, for the other kernels."""
+    head, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * ROWS
     q += head // H * q_b + head % H * q_h
     k += head // H * k_b + head % H * k_h
     v += head // H * v_b + head % H * v_h
     dy += head // H * dy_b + head % H * dy_h
     y += head // H * y_b + head % H * y_h
     dq += head // H * dq_b + head % H * dq_h
-    n, i = first // CHUNK, first + tl.arange(0, OWN)
+    n, i = first // CHUNK, first + tl.arange(0, ROWS)
     queries, upstream = load_rows(q, q_t, i, T, C, CS), load_rows(dy, dy_t, i, T, V, VS)
     through = tl.sum(upstream.to(tl.float32) * load_rows(y, y_t, i, T, V, VS).to(tl.float32), 1)
     tl.store(delta + head * T + i, through, mask=i < T)
-    sums = tl.zeros([OWN, CS], tl.float32)
-    for start in range(n * CHUNK, first, OTHER):
-        j = start + tl.arange(0, OTHER)
+    sums = tl.zeros([ROWS, CS], tl.float32)
+    for start in range(n * CHUNK, first, COLS):
+        j = start + tl.arange(0, COLS)
         keys = load_rows(k, k_t, j, None, C, CS)
         r = dot(queries, tl.trans(keys)) * scale + 1
         dp = dot(upstream, tl.trans(load_rows(v, v_t, j, None, V, VS)))
         sums = dot((dp - through[:, None]) * r, keys, sums)
-    for start in range(first, min(first + OWN, T), OTHER):
-        j = start + tl.arange(0, OTHER)
+    for start in range(first, min(first + ROWS, T), COLS):
+        j = start + tl.arange(0, COLS)
         keys = load_rows(k, k_t, j, T, C, CS)
         r = dot(queries, tl.trans(keys)) * scale + 1
         dp = dot(upstream, tl.trans(load_rows(v, v_t, j, T, V, VS)))
@@ -69,28 +68,28 @@ def _keys(
     share, delta, chunk_kv, chunk_z, picks, dk, dk_b, dk_h, dk_t, dv, dv_b, dv_h, dv_t,
     H, T, ended, scale,
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr, F: tl.constexpr,
-    CHUNK: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr, BLOCK: tl.constexpr,
+    CHUNK: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """dk and dv of OWN keys; the weights are transposed, [OWN keys, OTHER queries]."""
-    head, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * OWN
+    """Compute dk and dv of ROWS keys; the weights are transposed, [ROWS keys, COLS queries]."""
+    head, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * ROWS
     q += head // H * q_b + head % H * q_h
     k += head // H * k_b + head % H * k_h
     v += head // H * v_b + head % H * v_h
     dy += head // H * dy_b + head % H * dy_h
     dk += head // H * dk_b + head % H * dk_h
     dv += head // H * dv_b + head % H * dv_h
-    n, chunks, j = first // CHUNK, tl.cdiv(T, CHUNK), first + tl.arange(0, OWN)
+    n, chunks, j = first // CHUNK, tl.cdiv(T, CHUNK), first + tl.arange(0, ROWS)
     keys, values = load_rows(k, k_t, j, T, C, CS), load_rows(v, v_t, j, T, V, VS)
-    dkeys, dvalues = tl.zeros([OWN, CS], tl.float32), tl.zeros([OWN, VS], tl.float32)
-    for start in range(first, min((n + 1) * CHUNK, T), OTHER):
-        i = start + tl.arange(0, OTHER)
+    dkeys, dvalues = tl.zeros([ROWS, CS], tl.float32), tl.zeros([ROWS, VS], tl.float32)
+    for start in range(first, min((n + 1) * CHUNK, T), COLS):
+        i = start + tl.arange(0, COLS)
         queries, upstream = load_rows(q, q_t, i, T, C, CS), load_rows(dy, dy_t, i, T, V, VS)
         part = tl.load(share + head * T + i, mask=i < T, other=0.0)
         through = tl.load(delta + head * T + i, mask=i < T, other=0.0)
-        seen = tl.where(j[:, None] <= i[None, :], part[None, :], 0.0)
+        visible = tl.where(j[:, None] <= i[None, :], part[None, :], 0.0)
         r = dot(keys, tl.trans(queries)) * scale + 1
-        ratio = r * seen
-        dvalues = dot(r * ratio + seen, upstream, dvalues)  # twice
+        ratio = r * visible
+        dvalues = dot(r * ratio + visible, upstream, dvalues)  # twice
         dp = dot(values, tl.trans(upstream))
         dkeys = dot((dp - through[None, :]) * ratio, queries, dkeys)
     dkeys, dvalues = dkeys * scale, dvalues * 0.5

@@ -5,7 +5,6 @@ CS and VS are C and V filled up to a power of two; tiles of BLOCK features.
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportOperatorIssue=false
 # pyright: reportGeneralTypeIssues=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 import triton
 import triton.language as tl
@@ -20,10 +19,10 @@ def _sums(
     start_kv, start_z, span_kv, span_z, chunk_kv, chunk_z, end_kv, end_z,
     H, T, span, started,
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr, F: tl.constexpr,
-    CHUNK: tl.constexpr, OTHER: tl.constexpr, BLOCK: tl.constexpr,
+    CHUNK: tl.constexpr, COLS: tl.constexpr, BLOCK: tl.constexpr,
     BACK: tl.constexpr, KEEP: tl.constexpr, WHOLE: tl.constexpr,
 ):  # fmt: skip
-    """Sums of phi(x) u^T and phi(x) over a span of chunks: BLOCK features of a head.
+    """Sum phi(x) u^T and phi(x) over a span of chunks: BLOCK features of a head.
 
     KEEP False: what the span adds, into span_*.  True: what stands before each chunk, into chunk_*, and after
     the last, into end_*; it starts from start_*, where `started`, and what the spans before added.
@@ -37,10 +36,10 @@ def _sums(
     i, j, power = factors(f, C, CS)
     root = tl.sqrt(power)
     pick_i, pick_j = tl.trans(pick(i, CS)), tl.trans(pick(j, CS))
-    one_i = tl.broadcast_to(one(i, C)[:, None], [BLOCK, OTHER])
+    one_i = tl.broadcast_to(one(i, C)[:, None], [BLOCK, COLS])
     constant = (f == 0).to(tl.float32)[:, None]
     kv, z = tl.zeros([BLOCK, VS], tl.float32), tl.zeros([BLOCK], tl.float32)
-    chunks, steps = tl.cdiv(T, CHUNK), CHUNK // OTHER
+    chunks, steps = tl.cdiv(T, CHUNK), CHUNK // COLS
     first, last = tl.program_id(2) * span, min((tl.program_id(2) + 1) * span, chunks)
     if KEEP:
         if started > 0:
@@ -52,7 +51,7 @@ def _sums(
         _store(chunk_kv, chunk_z, at, f, kv, z, power, F, V, VS)
     for step in range(first * steps, last * steps):  # one loop, so that loads run ahead into the next chunk
         n = chunks - 1 - step // steps if BACK else step // steps
-        t = n * CHUNK + step % steps * OTHER + tl.arange(0, OTHER)
+        t = n * CHUNK + step % steps * COLS + tl.arange(0, COLS)
         channels = tl.trans(load_rows(x, x_t, t, None if WHOLE else T, C, CS))
         phi = dot(pick_i, channels, one_i) * dot(pick_j, channels)
         phi += constant if WHOLE else constant * (t < T).to(tl.float32)[None, :]
@@ -74,14 +73,14 @@ def _sums(
 
 @triton.jit
 def _add(from_kv, from_z, at, f, kv, z, F: tl.constexpr, V: tl.constexpr, VS: tl.constexpr):
-    """The sums, and what stands at place `at`."""
+    """Return the sums plus what stands at place `at`."""
     z += tl.load(from_z + at * F + f, mask=f < F, other=0.0)
     return kv + load_rows(from_kv + at * F * V, V, f, F, V, VS), z
 
 
 @triton.jit
 def _store(to_kv, to_z, at, f, kv, z, factor, F: tl.constexpr, V: tl.constexpr, VS: tl.constexpr):
-    """The sums, times a factor of each feature, to place `at`."""
+    """Store the sums, times a factor of each feature, to place `at`."""
     store_rows(to_kv + at * F * V, V, f, F, kv * factor[:, None], V, VS)
     tl.store(to_z + at * F + f, z * factor, mask=f < F)
 
@@ -91,37 +90,40 @@ def _outputs(
     q, q_b, q_h, q_t, k, k_b, k_h, k_t, v, v_b, v_h, v_t, y, y_b, y_h, y_t, share, chunk_kv, chunk_z, picks,
     H, T, started, scale, eps,
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr, F: tl.constexpr,
-    CHUNK: tl.constexpr, OWN: tl.constexpr, OTHER: tl.constexpr, BLOCK: tl.constexpr,
+    CHUNK: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """OWN queries of a head: keys of their chunk through the weights, chunks before it through the sums.
+    """Answer ROWS queries of a head: their chunk through the weights, the chunks before through sums.
 
     A weight is r^2 + 1/2 with r = (1 + u) / sqrt 2.
     """
-    head, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * OWN
+    head, first = tl.program_id(0).to(tl.int64), tl.program_id(1) * ROWS
     q += head // H * q_b + head % H * q_h
     k += head // H * k_b + head % H * k_h
     v += head // H * v_b + head % H * v_h
     y += head // H * y_b + head % H * y_h
-    n, i = first // CHUNK, first + tl.arange(0, OWN)
+    n, i = first // CHUNK, first + tl.arange(0, ROWS)
     queries = load_rows(q, q_t, i, T, C, CS)
     half: tl.constexpr = 0.5**0.5
     scale *= half
-    sums, weight = tl.zeros([OWN, VS], tl.float32), tl.full([OWN], eps, tl.float32)
+    sums, weight = tl.zeros([ROWS, VS], tl.float32), tl.full([ROWS], eps, tl.float32)
     if n + started > 0:
         at = head * tl.cdiv(T, CHUNK) + n
         kv, z = chunk_kv + at * F * V, chunk_z + at * F
         weight += _weight(queries, z, C, CS)
         sums = _answer(queries, kv, picks, sums, C, CS, V, VS, F, BLOCK)
-    for start in range(n * CHUNK, first, OTHER):  # keys that all queries see
-        j = start + tl.arange(0, OTHER)
+    for start in range(n * CHUNK, first, COLS):  # keys that all queries see
+        j = start + tl.arange(0, COLS)
         r = dot(queries, tl.trans(load_rows(k, k_t, j, None, C, CS))) * scale + half
         w = r * r + 0.5
         sums, weight = dot(w, load_rows(v, v_t, j, None, V, VS), sums), weight + tl.sum(w, 1)
-    for start in tl.static_range(0, OWN, OTHER):  # as it is known when compiled, so are most comparisons
-        own = start + tl.arange(0, OTHER)
-        keys, values = load_rows(k, k_t, first + own, T, C, CS), load_rows(v, v_t, first + own, T, V, VS)
+    for start in tl.static_range(0, ROWS, COLS):  # as it is known when compiled, so are most comparisons
+        column = start + tl.arange(0, COLS)
+        keys, values = (
+            load_rows(k, k_t, first + column, T, C, CS),
+            load_rows(v, v_t, first + column, T, V, VS),
+        )
         r = dot(queries, tl.trans(keys)) * scale + half
-        w = tl.where(own[None, :] <= tl.arange(0, OWN)[:, None], r * r + 0.5, 0.0)
+        w = tl.where(column[None, :] <= tl.arange(0, ROWS)[:, None], r * r + 0.5, 0.0)
         sums, weight = dot(w, values, sums), weight + tl.sum(w, 1)
     part = 1 / weight
     store_rows(y, y_t, i, T, sums * part[:, None], V, VS)
@@ -130,7 +132,7 @@ def _outputs(
 
 @triton.jit
 def _weight(queries, z, C: tl.constexpr, CS: tl.constexpr):
-    """phi(q) z: a polynomial of the queries, whose squares are put into a matrix."""
+    """Return phi(q) z: a polynomial of the queries, whose squares are put into a matrix."""
     c = tl.arange(0, CS)
     squares = tl.load(z + places(C, CS), mask=(c[:, None] <= c[None, :]) & (c < C)[None, :], other=0.0)
     linear = tl.load(z + 1 + c, mask=c < C, other=0.0)
@@ -146,7 +148,7 @@ def _answer(
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, VS: tl.constexpr, F: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The sums and phi(q) kv: the number one, the channels, and tiles of their products."""
+    """Return the sums plus phi(q) kv: the number one, the channels, and tiles of their products."""
     column = tl.arange(0, VS)
     sums += tl.load(kv + column, mask=column < V, other=0.0).to(tl.float32)[None, :]
     sums = dot(queries, load_rows(kv + V, V, tl.arange(0, CS), C, V, VS), sums)
@@ -163,14 +165,14 @@ def _step(
     q, q_b, q_h, k, k_b, k_h, v, v_b, v_h, y, y_b, y_h, share, start_kv, start_z, end_kv, end_z,
     H, started, eps,
     C: tl.constexpr, CS: tl.constexpr, V: tl.constexpr, F: tl.constexpr,
-    OWN: tl.constexpr, BLOCK: tl.constexpr,
+    COLS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One token: OWN columns of the sums read once, added to, asked, and written once."""
-    head, column = tl.program_id(0).to(tl.int64), tl.program_id(1) * OWN + tl.arange(0, OWN)
+    """Take one token: read COLS columns of the sums once, add to them, answer, and write them once."""
+    head, column = tl.program_id(0).to(tl.int64), tl.program_id(1) * COLS + tl.arange(0, COLS)
     q += head // H * q_b + head % H * q_h
     k += head // H * k_b + head % H * k_h
     value = tl.load(v + head // H * v_b + head % H * v_h + column, mask=column < V, other=0.0).to(tl.float32)
-    sums, weight = tl.zeros([OWN], tl.float32), tl.zeros([BLOCK], tl.float32)
+    sums, weight = tl.zeros([COLS], tl.float32), tl.zeros([BLOCK], tl.float32)
     for tile in range(0, F, BLOCK):
         f = tile + tl.arange(0, BLOCK)
         i, j, power = factors(f, C, CS)

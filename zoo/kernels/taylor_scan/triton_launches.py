@@ -1,4 +1,4 @@
-"""How the kernels of Taylor linear attention are cut and launched, and the memory they write to.
+"""Cut and launch the kernels of Taylor linear attention, and make the memory that they write to.
 
 Why so, forward at B H T C V = 4 16 8192 16 64 in bfloat16 on an H200: counted, not measured, at 4.3 TB/s, 790
 TFLOP/s and four instructions of a warp a cycle on each of 132 multiprocessors at 1.755 GHz, as Triton 3.9
@@ -24,7 +24,6 @@ The letters are those of `triton`.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -49,17 +48,17 @@ State = tuple[Float[Tensor, "B H F V"], Float[Tensor, "B H F"]]
 
 
 class Blocks(NamedTuple):
-    """How one program is cut: `own` rows stay, `other` rows pass by, in tiles of `features`."""
+    """The cut of one program: `rows` stay, `cols` pass by, in tiles of `features`."""
 
-    own: int
-    other: int
+    rows: int
+    cols: int
     features: int
     num_warps: int
     num_stages: int
 
 
 def blocks(kernel: str, bits: int, width: int) -> Blocks:
-    """Static, so that a captured graph and a second run do the same.
+    """Return a static cut, so that a captured graph and a second run do the same.
 
     `python -m tests.kernels.compiled` says what each costs in registers; none may spill.
     """
@@ -80,12 +79,12 @@ def blocks(kernel: str, bits: int, width: int) -> Blocks:
 
 
 def spans_of(programs: int, chunks: int) -> int:
-    """Into how many spans chunks are cut, where one span each would make so many programs."""
+    """Return the number of spans to cut chunks into, where one span each would make so many programs."""
     return max(1, min(PROGRAMS // programs, chunks // SPAN))
 
 
 class Sums(NamedTuple):
-    """Of phi(x) u^T and phi(x), for N chunks; chunk_kv in the dtype of u."""
+    """The sums of phi(x) u^T and phi(x), for N chunks; chunk_kv in the dtype of u."""
 
     chunk_kv: Float[Tensor, "B H N F V"]
     chunk_z: Float[Tensor, "B H N F"]
@@ -99,7 +98,7 @@ def sums(
     start: State | None,
     back: tuple[Tensor, Tensor] | None = None,
 ) -> Sums:
-    """What stands before each chunk, and in the end.  back: share and delta; then what stands after each."""
+    """Return the sums before each chunk, and in the end.  back: share and delta; then those after each."""
     batch, heads, length, _ = x.shape
     cut = _cut("sums", x, u)
     chunks, tiles = triton.cdiv(length, CHUNK), triton.cdiv(num_features(x.shape[-1]), cut.features)
@@ -120,13 +119,13 @@ def sums(
 def outputs(
     q: Tensor, k: Tensor, v: Tensor, eps: float, before: Sums, picks: Tensor, started: bool
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
-    """y and share."""
+    """Return y and share."""
     y, share = by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
     cut = _cut("outputs", q, v)
     _outputs[_grid(q, cut)](
         *(*strided(q, k, v, y), share, *before[:2], picks),
         *(q.shape[1], q.shape[2], int(started), q.shape[3] ** -0.5, eps),
-        **_sizes(q, v, cut, own=True),
+        **_sizes(q, v, cut, with_rows=True),
     )
     return y, share
 
@@ -136,15 +135,15 @@ def one_token(
 ) -> tuple[
     Float[Tensor, "B H 1 V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"], Float[Tensor, "B H 1"]
 ]:
-    """y, the state after the token, and share."""
+    """Return y, the state after the token, and share."""
     y, share = by_time(v), q.new_empty(q.shape[:-1], dtype=torch.float32)
     kv, z = _state(q, v, q.shape[:2], torch.float32)
     cut = _cut("step", q, v)
-    sizes = _sizes(q, v, cut, own=True)
-    _step[q.shape[0] * q.shape[1], triton.cdiv(v.shape[-1], cut.own)](
+    sizes = _sizes(q, v, cut) | {"COLS": cut.rows}
+    _step[q.shape[0] * q.shape[1], triton.cdiv(v.shape[-1], cut.rows)](
         *(*strided(q, k, v, y, dims=2), share),
         *(*(start or (kv, z)), kv, z, q.shape[1], int(start is not None), eps),
-        **{name: size for name, size in sizes.items() if name not in ("VS", "CHUNK", "OTHER")},
+        **{name: size for name, size in sizes.items() if name not in ("VS", "CHUNK")},
     )
     return y, kv, z, share
 
@@ -153,12 +152,12 @@ def dqueries(
     q: Tensor, k: Tensor, v: Tensor, dy: Tensor, y: Tensor, share: Tensor,
     before: Sums, picks: Tensor, started: bool,
 ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T"]]:  # fmt: skip
-    """dq and delta."""
+    """Return dq and delta."""
     dq, delta, cut = by_time(q), torch.empty_like(share), _cut("queries", q, v)
     _queries[_grid(q, cut)](
         *(*strided(q, k, v, dy, y), share, delta, *before[:2], picks, *strided(dq)),
         *(q.shape[1], q.shape[2], int(started), q.shape[3] ** -0.5),
-        **_sizes(q, v, cut, own=True),
+        **_sizes(q, v, cut, with_rows=True),
     )
     return dq, delta
 
@@ -167,24 +166,24 @@ def dkeys(
     q: Tensor, k: Tensor, v: Tensor, dy: Tensor, share: Tensor, delta: Tensor,
     after: Sums, picks: Tensor, ended: bool,
 ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T V"]]:  # fmt: skip
-    """dk and dv."""
+    """Return dk and dv."""
     dk, dv, cut = by_time(k), by_time(v), _cut("keys", q, v)
     _keys[_grid(q, cut)](
         *(*strided(q, k, v, dy), share, delta, *after[:2], picks, *strided(dk, dv)),
         *(q.shape[1], q.shape[2], int(ended), q.shape[3] ** -0.5),
-        **_sizes(q, v, cut, own=True),
+        **_sizes(q, v, cut, with_rows=True),
     )
     return dk, dv
 
 
 def _state(x: Tensor, u: Tensor, lead: Sequence[int], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Empty; what is divided by stays in float32."""
+    """Make memory for sums; what is divided by stays in float32."""
     shape = (*lead, num_features(x.shape[-1]))
     return u.new_empty(*shape, u.shape[-1], dtype=dtype), u.new_empty(shape, dtype=torch.float32)
 
 
 def picks_of(x: Float[Tensor, "B H T C"]) -> Float[Tensor, "2 F CS"]:
-    """Which channels make each feature, in the dtype of x: once a pass, for all of its kernels that ask."""
+    """Write the channels that make each feature, in the dtype of x: once a pass, for all of its kernels."""
     sizes = {"C": x.shape[-1], "CS": power_of_two(x.shape[-1]), "F": num_features(x.shape[-1])}
     picks = x.new_empty(2, sizes["F"], sizes["CS"])
     _picks[(triton.cdiv(sizes["F"], 32),)](picks, **sizes, BLOCK=32, **launch_options(4, 1))
@@ -192,18 +191,18 @@ def picks_of(x: Float[Tensor, "B H T C"]) -> Float[Tensor, "2 F CS"]:
 
 
 def _grid(q: Tensor, cut: Blocks) -> tuple[int, int]:
-    return q.shape[0] * q.shape[1], triton.cdiv(q.shape[2], cut.own)
+    return q.shape[0] * q.shape[1], triton.cdiv(q.shape[2], cut.rows)
 
 
 def _cut(kernel: str, q: Tensor, v: Tensor) -> Blocks:
     return blocks(kernel, 8 * q.element_size(), power_of_two(v.shape[-1]))
 
 
-def _sizes(q: Tensor, v: Tensor, cut: Blocks, own: bool = False) -> dict[str, Any]:
+def _sizes(q: Tensor, v: Tensor, cut: Blocks, with_rows: bool = False) -> dict[str, Any]:
     return {
         **{"C": q.shape[-1], "CS": power_of_two(q.shape[-1]), "F": num_features(q.shape[-1])},
         **{"V": v.shape[-1], "VS": power_of_two(v.shape[-1]), "CHUNK": CHUNK},
-        **({"OWN": cut.own} if own else {}),
-        **{"OTHER": cut.other, "BLOCK": cut.features},
+        **({"ROWS": cut.rows} if with_rows else {}),
+        **{"COLS": cut.cols, "BLOCK": cut.features},
         **launch_options(cut.num_warps, cut.num_stages),
     }

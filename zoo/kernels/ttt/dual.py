@@ -14,25 +14,24 @@ from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.ttt.reference import EPS, Weights
 
 
 def ttt_dual(
-    q: Float[Tensor, "B H T C"],
-    k: Float[Tensor, "B H T C"],
-    v: Float[Tensor, "B H T C"],
-    lr: Float[Tensor, "B H T"],
-    scale: Float[Tensor, "M"],
-    norm: tuple[Float[Tensor, "H 1 C"], Float[Tensor, "H 1 C"]],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    lr: Tensor,
+    scale: Tensor,
+    norm: tuple[Tensor, Tensor],
     weights: Weights,
     sums: Weights | None = None,
-    seen: int = 0,
-) -> tuple[Float[Tensor, "B H T C"], Weights, Weights | None]:
-    """As ttt_reference."""
-    size, first = len(scale), seen % len(scale)
+    offset: int = 0,
+) -> tuple[Tensor, Weights, Weights | None]:
+    """Train a mini-batch at a time."""
+    size, first = len(scale), offset % len(scale)
     lengths = _pieces(first, q.shape[2], size)
     ys = []
     for q_, k_, target, lr_ in zip(*(x.split(lengths, 2) for x in (q, k, v - k, lr[..., None])), strict=True):
@@ -47,7 +46,7 @@ def ttt_dual(
 
 
 def _pieces(first: int, length: int, size: int) -> list[int]:
-    """How many tokens fall into each mini-batch."""
+    """Return the number of tokens in each mini-batch."""
     cuts = [0, *range(size - first, length, size), length]
     return [stop - start for start, stop in pairwise(cuts)]
 
@@ -62,7 +61,7 @@ def _piece(
     weights: Weights,
     sums: Weights | None,
 ) -> tuple[Tensor, Weights]:
-    """Tokens of one mini-batch: the inner model's answers to q, and the sums with these tokens in them."""
+    """Return the inner model's answers to tokens of one mini-batch, and the sums with them."""
     Ws, bs = weights[::2], weights[1::2]
     inputs, grads = _gradients(k, target, Ws, bs, norm)
     answer, new = q, []
@@ -70,19 +69,19 @@ def _piece(
         h = F.gelu(answer, approximate="tanh") if i else answer
         step = lr * g
         moved = (h @ x.mT + 1).tril() @ step
-        own = [x.mT @ step, step.sum(-2, keepdim=True)]
+        added = [x.mT @ step, step.sum(-2, keepdim=True)]
         if sums is not None:
             moved = moved + h @ sums[2 * i] + sums[2 * i + 1]
-            own = [own[0] + sums[2 * i], own[1] + sums[2 * i + 1]]
+            added = [added[0] + sums[2 * i], added[1] + sums[2 * i + 1]]
         answer = h @ W + b - scale * moved
-        new += own
+        new += added
     return answer, tuple(new)
 
 
 def _gradients(
     x: Tensor, target: Tensor, Ws: Weights, bs: Weights, norm: tuple[Tensor, Tensor]
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """For each layer its inputs, and the inner loss's gradients for its outputs."""
+    """Return the inputs of each layer, and the inner loss's gradients for its outputs."""
     inputs, zs = [x], []
     for W, b in zip(Ws, bs, strict=True):
         if zs:
@@ -95,7 +94,7 @@ def _gradients(
 
 
 def _loss_gradient(z: Tensor, target: Tensor, norm: tuple[Tensor, Tensor]) -> Tensor:
-    """Of 1/2 |weight * unit(z) + bias - target|^2 for z, unit(z) of mean 0 and variance 1."""
+    """Return the gradient of 1/2 |weight * unit(z) + bias - target|^2 for z; unit: mean 0, variance 1."""
     centred = z - z.mean(-1, keepdim=True)
     rate = (centred.square().mean(-1, keepdim=True) + EPS).rsqrt()
     unit = centred * rate

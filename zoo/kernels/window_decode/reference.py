@@ -20,14 +20,14 @@ def attend_and_keep(
     q: Float[Tensor, "B H T C"],
     k: Float[Tensor, "B G T C"],
     v: Float[Tensor, "B G T C"],
-    kept_k: Float[Tensor, "B G S C"] | None,
-    kept_v: Float[Tensor, "B G S C"] | None,
+    past_k: Float[Tensor, "B G S C"] | None,
+    past_v: Float[Tensor, "B G S C"] | None,
     window: int,
     slopes: Float[Tensor, "H"] | None = None,
 ) -> Attended:
-    """attend: `zoo.kernels.attention`, or a form of it.  What is kept is a view of what was joined."""
-    if kept_k is not None and kept_v is not None:
-        k, v = torch.cat([kept_k, k], dim=2), torch.cat([kept_v, v], dim=2)
+    """Join, attend and cut; what is kept is a view.  attend: `zoo.kernels.attention`, or a form of it."""
+    if past_k is not None and past_v is not None:
+        k, v = torch.cat([past_k, k], dim=2), torch.cat([past_v, v], dim=2)
     cut = max(0, k.shape[2] - (window - 1))
     return attend(q, k, v, window, slopes), k[:, :, cut:], v[:, :, cut:]
 

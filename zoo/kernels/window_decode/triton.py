@@ -6,20 +6,19 @@ maximum m, the sum of 2^(logit - m) and the sum of values under these weights, o
 row; the rows meet at the end, so that warps never wait for each other before.  The token itself is the first
 of row 0.  Of more heads than four, each four read the keys again, out of the cache, and the first four write.
 
-Floor: the bytes of what is kept, before and after.  At B = 128, G = 16, C = 64 and a window of 128 in
+Floor: the bytes of what is past, before and after.  At B = 128, G = 16, C = 64 and a window of 128 in
 bfloat16 they are 2 * 67 MB, 31 us on an H200.  A program goes through the whole window: few sequences with a
 long one leave most of a card idle.
 
 Gradients are made by torch, from the definition: what decodes has no use for them.  With k the keys kept and
 the token's own, those of the next state are the last N of k, so that dk gets its gradient too.
 
-B batch, H query heads, G key/value heads, S tokens kept before and N after, C channels.  Tensors come with
+B batch, H query heads, G key/value heads, S tokens past before and N after, C channels.  Tensors come with
 the strides they have; the last must be 1.
 """
 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportGeneralTypeIssues=false
 # pyright: reportAssignmentType=false, reportOperatorIssue=false
-# what is decorated with triton.jit is no Python, and its arguments are not what Python takes them for
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -41,12 +40,12 @@ WITHOUT_PRODUCTS = frozenset({"decode"})  # one query makes no matrix
 DTYPES = (torch.float32, torch.bfloat16)
 CHANNELS = 256  # at most
 TOGETHER = (4, 3, 2, 1)  # query heads of a program: more would spill registers
-TILE = 2048  # scalars of a block of kept keys
+TILE = 2048  # scalars of a block of past keys
 LOG2_E: tl.constexpr = tl.constexpr(1.4426950408889634)
 
 
 class Blocks(NamedTuple):
-    """How the window is cut: kept tokens that pass by at once."""
+    """The cut of the window: kept tokens that pass by at once."""
 
     rows: int
     num_warps: int
@@ -54,7 +53,7 @@ class Blocks(NamedTuple):
 
 
 def blocks(channels: int) -> Blocks:
-    """Static, so that a captured graph and a second run do the same.
+    """Return a static cut, so that a captured graph and a second run do the same.
 
     `python -m tests.kernels.compiled` says what each costs in registers; none may spill.
     """
@@ -63,30 +62,30 @@ def blocks(channels: int) -> Blocks:
 
 
 def window_decode_triton(
-    q: Float[Tensor, "B H 1 C"],
-    k: Float[Tensor, "B G 1 C"],
-    v: Float[Tensor, "B G 1 C"],
-    kept_k: Float[Tensor, "B G S C"] | None,
-    kept_v: Float[Tensor, "B G S C"] | None,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    past_k: Tensor | None,
+    past_v: Tensor | None,
     window: int,
-    slopes: Float[Tensor, "H"] | None = None,
-) -> tuple[Float[Tensor, "B H 1 C"], Float[Tensor, "B G N C"], Float[Tensor, "B G N C"]]:
-    """What `window_decode_reference` says of one token; what is kept is a copy."""
-    kept_k, kept_v = (x[:, :, :0] if kept is None else kept for x, kept in ((k, kept_k), (v, kept_v)))
+    slopes: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Attend from one token; what is kept is a copy."""
+    past_k, past_v = (x[:, :, :0] if past is None else past for x, past in ((k, past_k), (v, past_v)))
     slopes = None if slopes is None else slopes.float().expand(q.shape[0], -1)
-    return _Decode.apply(q, k, v, kept_k, kept_v, window, slopes)
+    return _Decode.apply(q, k, v, past_k, past_v, window, slopes)
 
 
 def unfit(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    kept_k: Tensor | None,
-    kept_v: Tensor | None,
+    past_k: Tensor | None,
+    past_v: Tensor | None,
     window: int,
     slopes: Tensor | None = None,
 ) -> str | None:
-    """Why these inputs cannot go through the kernel, in words; None: they can."""
+    """Return why the kernel cannot take these inputs; None: it can."""
     if not q.shape[2] == k.shape[2] == v.shape[2] == 1:
         return f"one token at a time, and there are {q.shape[2]}"
     if k.shape != v.shape or q.shape[-1] != k.shape[-1]:
@@ -95,43 +94,44 @@ def unfit(
         return f"num_heads (={q.shape[1]}) must be a multiple of num_kv_heads (={k.shape[1]})"
     if q.shape[-1] > CHANNELS:
         return f"head_dim (={q.shape[-1]}) must be at most {CHANNELS}"
-    found = [x for x in (q, k, v, kept_k, kept_v) if x is not None]
-    if len({x.dtype for x in found}) > 1 or q.dtype not in DTYPES:
-        said = ", ".join(str(x.dtype) for x in found)
-        return f"q, k, v and what is kept must all be float32 or bfloat16, and are {said}"
-    return _unfit_kept(k, kept_k, kept_v, window) or unfit_here(q)
+    given = [x for x in (q, k, v, past_k, past_v) if x is not None]
+    if len({x.dtype for x in given}) > 1 or q.dtype not in DTYPES:
+        dtypes = ", ".join(str(x.dtype) for x in given)
+        return f"q, k, v and what is past must all be float32 or bfloat16, and are {dtypes}"
+    return _unfit_past(k, past_k, past_v, window) or unfit_here(q)
 
 
-def _unfit_kept(k: Tensor, kept_k: Tensor | None, kept_v: Tensor | None, window: int) -> str | None:
-    if kept_k is None or kept_v is None:
-        return None if kept_k is kept_v else "kept_k and kept_v come together"
-    if kept_k.shape != kept_v.shape or kept_k[:, :, :0].shape != k[:, :, :0].shape:
-        return "kept_k and kept_v must have the same shape, k's but for the number of tokens"
-    if kept_k.shape[2] >= window:
-        return f"at most window - 1 (={window - 1}) tokens are kept, and there are {kept_k.shape[2]}"
+def _unfit_past(k: Tensor, past_k: Tensor | None, past_v: Tensor | None, window: int) -> str | None:
+    if past_k is None or past_v is None:
+        return None if past_k is past_v else "past_k and past_v come together"
+    if past_k.shape != past_v.shape or past_k[:, :, :0].shape != k[:, :, :0].shape:
+        return "past_k and past_v must have the same shape, k's but for the number of tokens"
+    if past_k.shape[2] >= window:
+        return f"at most window - 1 (={window - 1}) tokens are kept, and there are {past_k.shape[2]}"
     return None
 
 
 def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], object]]]:
-    """Calls that reach the kernel in every configuration, on "meta"; few: a quick choice of them."""
+    """Yield calls on "meta" that reach the kernel in every configuration; few: a quick choice of them."""
     sizes = [*product((8, 16, 33, 64, 100, 128, 200, 256), (1, 2, 3, 4)), (64, 8)]
     for (channels, shared), dtype in product([(64, 1), (33, 8)] if few else sizes, DTYPES):
-        kept = torch.empty(4, 4, 63, channels, dtype=dtype, device="meta")
+        past = torch.empty(4, 4, 63, channels, dtype=dtype, device="meta")
         q = torch.empty(4, 4 * shared, 1, channels, dtype=dtype, device="meta")
-        slopes, new = torch.empty(4 * shared, device="meta"), kept[:, :, :1]
-        call = partial(window_decode_triton, q, new, new, kept, kept, 64, slopes)
+        slopes, new = torch.empty(4 * shared, device="meta"), past[:, :, :1]
+        call = partial(window_decode_triton, q, new, new, past, past, 64, slopes)
         yield f"C {channels}, R {shared}", dtype, call
 
 
 class _Decode(Folding):
-    """slopes: [B H], of each sequence its own, since stacked members have their own."""
+    """The step.  slopes: [B H], of each sequence its own, since stacked members have their own."""
 
     @staticmethod
     def forward(  # pyright: ignore
-        q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor, window: int, slopes: Tensor | None
+        q: Tensor, k: Tensor, v: Tensor, past_k: Tensor, past_v: Tensor, window: int, slopes: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        q, k, v, kept_k, kept_v = (rows_last(x) for x in (q, k, v, kept_k, kept_v))
-        (batch, groups, before, channels), shared = kept_k.shape, q.shape[1] // k.shape[1]
+        """Launch the kernel."""
+        q, k, v, past_k, past_v = (rows_last(x) for x in (q, k, v, past_k, past_v))
+        (batch, groups, before, channels), shared = past_k.shape, q.shape[1] // k.shape[1]
         after, heads = min(before + 1, window - 1), next(size for size in TOGETHER if shared % size == 0)
         y, next_k, next_v = (
             x.new_empty(*x.shape[:2], n, channels) for x, n in ((q, 1), (k, after), (v, after))
@@ -139,7 +139,7 @@ class _Decode(Folding):
         cut = blocks(channels)
         _decode[(batch * groups * shared // heads,)](
             *strided(q, k, v, dims=2),
-            *(*strided(kept_k, kept_v), y, next_k, next_v),
+            *(*strided(past_k, past_v), y, next_k, next_v),
             *(y if slopes is None else slopes.contiguous(), groups, shared // heads, before, after),
             channels**-0.5,
             **{"R": heads, "C": channels, "CS": power_of_two(channels), "BLOCK": cut.rows},
@@ -157,9 +157,10 @@ class _Decode(Folding):
     def backward(  # pyright: ignore
         ctx: Any, dy: Tensor, dnext_k: Tensor, dnext_v: Tensor
     ) -> tuple[Tensor | None, ...]:
-        q, k, v, kept_k, kept_v, slopes = ctx.saved_tensors
+        """Differentiate the definition, in torch."""
+        q, k, v, past_k, past_v, slopes = ctx.saved_tensors
         groups, scale = k.shape[1], q.shape[-1] ** -0.5
-        k, v = torch.cat([kept_k, k], 2).float(), torch.cat([kept_v, v], 2).float()
+        k, v = torch.cat([past_k, k], 2).float(), torch.cat([past_v, v], 2).float()
         q, dy = (_by_group(x, groups).float() for x in (q, dy))
         logits, age = (q @ k.mT) * scale, torch.arange(k.shape[2] - 1, -1, -1, device=k.device)
         if slopes is not None:
@@ -170,8 +171,8 @@ class _Decode(Folding):
         dk = ds.mT @ q * scale + F.pad(dnext_k, (0, 0, gone, 0))
         dv = p.mT @ dy + F.pad(dnext_v, (0, 0, gone, 0))
         dq, dslopes = ds @ k * scale, None if slopes is None else -(ds * age).sum(-1).flatten(1)
-        new, kept = ([x[:, :, -1:] for x in (dk, dv)], [x[:, :, :-1] for x in (dk, dv)])
-        return dq.flatten(1, 2)[:, :, None], *new, *kept, None, dslopes
+        new, past = ([x[:, :, -1:] for x in (dk, dv)], [x[:, :, :-1] for x in (dk, dv)])
+        return dq.flatten(1, 2)[:, :, None], *new, *past, None, dslopes
 
 
 def _by_group(x: Float[Tensor, "B H 1 C"], groups: int) -> Float[Tensor, "B G R C"]:
@@ -180,15 +181,15 @@ def _by_group(x: Float[Tensor, "B H 1 C"], groups: int) -> Float[Tensor, "B G R 
 
 @triton.jit(do_not_specialize=["S", "N"])  # else the steps that fill a window would compile anew
 def _decode(
-    q, q_b, q_h, k, k_b, k_g, v, v_b, v_g, kept_k, kk_b, kk_g, kk_s, kept_v, kv_b, kv_g, kv_s,
+    q, q_b, q_h, k, k_b, k_g, v, v_b, v_g, past_k, kk_b, kk_g, kk_s, past_v, kv_b, kv_g, kv_s,
     y, next_k, next_v, slopes, groups, each, S, N, scale,
     R: tl.constexpr, C: tl.constexpr, CS: tl.constexpr, BLOCK: tl.constexpr, BIASED: tl.constexpr,
 ):  # fmt: skip
-    """One program: R query heads; `each` programs in a row share a key/value head, which the first writes."""
+    """Decode R query heads; `each` programs in a row share a key/value head, which the first writes."""
     shared, part, c = tl.program_id(0).to(tl.int64) // each, tl.program_id(0) % each, tl.arange(0, CS)
     b, g, row = shared // groups, shared % groups, tl.program_id(0).to(tl.int64) * R
     q, k, v = q + b * q_b + (g * each + part) * R * q_h + c, k + b * k_b + g * k_g, v + b * v_b + g * v_g
-    kept_k, kept_v = kept_k + b * kk_b + g * kk_g, kept_v + b * kv_b + g * kv_g
+    past_k, past_v = past_k + b * kk_b + g * kk_g, past_v + b * kv_b + g * kv_g
     next_k, next_v = next_k + shared * N * C, next_v + shared * N * C
     gone, stay = S + 1 - N, tl.where(part == 0, N - 1, 0)  # stay: rows that this program writes
     key, value = tl.load(k + c, c < C, 0.0), tl.load(v + c, c < C, 0.0)
@@ -204,7 +205,7 @@ def _decode(
         sums += ((m, first, first[:, None] * value.to(tl.float32)[None, :]),)
     for start in range(0, S, BLOCK):
         j = start + i
-        keys, values = load_rows(kept_k, kk_s, j, S, C, CS), load_rows(kept_v, kv_s, j, S, C, CS)
+        keys, values = load_rows(past_k, kk_s, j, S, C, CS), load_rows(past_v, kv_s, j, S, C, CS)
         to = tl.where(j < gone, N, j - gone)  # N: nowhere
         store_rows(next_k, C, to, stay, keys, C, CS)
         store_rows(next_v, C, to, stay, values, C, CS)

@@ -17,7 +17,7 @@ def wkv4(
     bonus: Float[Tensor, "D"],
     state: Averages | None = None,
 ) -> tuple[Float[Tensor, "B T D"], Averages]:
-    """y_t = (sum_{i<t} e_i v_i + e_t v_t) / (sum_{i<t} e_i + e_t), where a past token weighs
+    """Compute y_t = (sum_{i<t} e_i v_i + e_t v_t) / (sum_{i<t} e_i + e_t), where a past token weighs
     e_i = exp((t - 1 - i) log_decay + k_i), and the present one e_t = exp(bonus + k_t).
 
     log_decay: at most 0.  state: what is kept of earlier tokens, None for nothing.

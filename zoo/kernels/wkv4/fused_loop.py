@@ -1,4 +1,4 @@
-"""The same, with all that is not sequential done for all tokens at once.
+"""RWKV-4's average with all that is not sequential done for all tokens at once.
 
 The running maximum is one cumulative maximum.  Over it, both sums are a recurrence h_t = d_t h_{t-1} + x_t
 with d_t <= 1: one fused multiply-add a token in place, in forward and in backward.
@@ -21,22 +21,18 @@ TIME = -3
 
 
 def wkv4_fused_loop(
-    k: Float[Tensor, "B T D"],
-    v: Float[Tensor, "B T D"],
-    log_decay: Float[Tensor, "D"],
-    bonus: Float[Tensor, "D"],
-    state: Averages | None = None,
-) -> tuple[Float[Tensor, "B T D"], Averages]:
-    """As wkv4_reference."""
+    k: Tensor, v: Tensor, log_decay: Tensor, bonus: Tensor, state: Averages | None = None
+) -> tuple[Tensor, Averages]:
+    """Average with one fused multiply-add a token."""
     aa, bb, pp = no_past(k) if state is None else state
     after = _largest(k.detach(), log_decay.detach(), pp.detach())
     before = torch.cat([pp[:, None], after[:, :-1]], dim=1)
-    kept, new = torch.exp(before + log_decay - after), torch.exp(k - after)
+    decay, new = torch.exp(before + log_decay - after), torch.exp(k - after)
     start = torch.stack([aa, bb], dim=-2)
-    sums, last = _Sums.apply(kept[..., None, :], torch.stack([new * v, new], dim=-2), start)
-    own = bonus + k
-    top = torch.maximum(before, own).detach()
-    past, now = torch.exp(before - top), torch.exp(own - top)
+    sums, last = _Sums.apply(decay[..., None, :], torch.stack([new * v, new], dim=-2), start)
+    present = bonus + k
+    top = torch.maximum(before, present).detach()
+    past, now = torch.exp(before - top), torch.exp(present - top)
     aa_before, bb_before = sums.unbind(-2)
     y = (past * aa_before + now * v) / (past * bb_before + now)
     aa, bb = last.unbind(-2)
@@ -46,16 +42,17 @@ def wkv4_fused_loop(
 def _largest(
     k: Float[Tensor, "B T D"], log_decay: Float[Tensor, "D"], pp: Float[Tensor, "B D"]
 ) -> Float[Tensor, "B T D"]:
-    """pp behind each token: the largest of its exponents, as seen from there."""
+    """Return pp behind each token: the largest of its exponents, as seen from there."""
     age = log_decay * torch.arange(1, k.shape[1] + 1, device=k.device)[:, None]
     return torch.maximum((k - age).cummax(dim=1).values, pp[:, None]) + age
 
 
 class _Sums(Function):
-    """(d: [*P B T 1 D], x: [*P B T 2 D], start: [*P B 2 D]) -> h before each token, and the last h."""
+    """Map (d: [*P B T 1 D], x: [*P B T 2 D], start: [*P B 2 D]) to h before each token, and the last h."""
 
     @staticmethod
     def forward(d: Tensor, x: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:  # pyright: ignore
+        """Run the recurrence in place."""
         before = torch.cat([start.unsqueeze(TIME), x], dim=TIME)
         steps = before.unbind(TIME)
         for t, d_t in enumerate(d.unbind(TIME)):
@@ -68,6 +65,7 @@ class _Sums(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore
+        """Run it backwards."""
         d, before = ctx.saved_tensors
         d_before, d_last = grads
         owed = torch.cat([d_before, d_last.unsqueeze(TIME)], dim=TIME)  # to all that comes after each h
@@ -79,5 +77,5 @@ class _Sums(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor) -> tuple[Any, Any]:  # pyright: ignore
-        """Members are so many more sequences."""
+        """Take members as so many more sequences."""
         return _Sums.apply(*all_members_first(info.batch_size, in_dims, inputs)), (0, 0)

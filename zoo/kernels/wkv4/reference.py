@@ -18,20 +18,15 @@ class Averages(NamedTuple):
 
 
 def no_past(k: Float[Tensor, "B T D"]) -> Averages:
+    """Return the sums of an empty past."""
     zeros = torch.zeros_like(k[:, 0])
     return Averages(zeros, zeros, torch.full_like(zeros, NOTHING))
 
 
 def wkv4_reference(
-    k: Float[Tensor, "B T D"],
-    v: Float[Tensor, "B T D"],
-    log_decay: Float[Tensor, "D"],
-    bonus: Float[Tensor, "D"],
-    state: Averages | None = None,
-) -> tuple[Float[Tensor, "B T D"], Averages]:
-    """y_t = (sum_{i<t} e_i v_i + e_t v_t) / (sum_{i<t} e_i + e_t), where a past token weighs
-    e_i = exp((t - 1 - i) log_decay + k_i), and the present one e_t = exp(bonus + k_t).
-    """
+    k: Tensor, v: Tensor, log_decay: Tensor, bonus: Tensor, state: Averages | None = None
+) -> tuple[Tensor, Averages]:
+    """Average token after token, over a running maximum."""
     aa, bb, pp = no_past(k) if state is None else state
     ys = []
     for k_t, v_t in zip(k.unbind(1), v.unbind(1), strict=True):

@@ -5,10 +5,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.choice import Op
+from zoo.kernels.common.precision import wide
 from zoo.kernels.wkv6.chunked import wkv6_chunked
 from zoo.kernels.wkv6.reference import wkv6_reference
 
-OP = Op("wkv6", {"reference": wkv6_reference, "chunked": wkv6_chunked})
+OP = Op("wkv6", {"reference": wkv6_reference, "chunked": wkv6_chunked}, prepare=wide)
 
 
 def wkv6(
@@ -19,16 +20,14 @@ def wkv6(
     bonus: Float[Tensor, "H K"],
     state: Float[Tensor, "B H K V"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """y_t = (S_{t-1} + diag(bonus) k_t v_t^T)^T r_t,  S_t = diag(exp(log_decay_t)) S_{t-1} + k_t v_t^T.
+    """Compute y_t = (S_{t-1} + diag(bonus) k_t v_t^T)^T r_t, S_t = diag(exp(log_decay_t)) S_{t-1} + k_t
+    v_t^T.
 
     log_decay: at most 0.  state: S before the first token, None for zeros.
     Returns y and the last S, both computed in float32 at least, outside of any autocast.
     """
     usual = "reference" if r.shape[-2] == 1 else "chunked"
     with torch.autocast(r.device.type, enabled=False):
-        r, k, v, log_decay, bonus = (
-            s.to(torch.promote_types(s.dtype, torch.float32)) for s in (r, k, v, log_decay, bonus)
-        )
         return OP.run(usual, r, k, v, log_decay, bonus, state)
 
 

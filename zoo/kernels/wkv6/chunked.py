@@ -1,5 +1,5 @@
-"""The same as gated linear attention: what a token reads is the memory before it, that is, all of the past
-one token late.  The bonus is no memory, and the last token is written when all have read.
+"""The recurrence as gated linear attention: what a token reads is the memory before it, that is, all of the
+past one token late.  The bonus is no memory, and the last token is written when all have read.
 """
 
 import torch.nn.functional as F
@@ -10,14 +10,9 @@ from zoo.kernels.gated_linear_attention import gated_linear_attention
 
 
 def wkv6_chunked(
-    r: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B H T K"],
-    v: Float[Tensor, "B H T V"],
-    log_decay: Float[Tensor, "B H T K"],
-    bonus: Float[Tensor, "H K"],
-    state: Float[Tensor, "B H K V"] | None = None,
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H K V"]]:
-    """As wkv6_reference."""
+    r: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, bonus: Tensor, state: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Read one token late, and add the bonus."""
     y, S = gated_linear_attention(r, _late(k), _late(v), _late(log_decay), state)
     y = y + (r * bonus[:, None] * k).sum(-1, keepdim=True) * v
     written = k[..., -1, :, None] * v[..., -1, None, :]
@@ -25,5 +20,5 @@ def wkv6_chunked(
 
 
 def _late(s: Float[Tensor, "B H T X"]) -> Float[Tensor, "B H T X"]:
-    """One token later; the first one writes nothing and forgets nothing."""
+    """Move by one token; the first one writes nothing and forgets nothing."""
     return F.pad(s[..., :-1, :], (0, 0, 1, 0))

@@ -1,0 +1,257 @@
+"""Run by test_interpreted.py: the Triton kernels in Triton's interpreter, in float32, against float64."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.kernels.agreement import (
+    as_near_as_torch,
+    gradients_inside_vmap,
+    members_as_alone,
+    near_in_norm,
+    same_bits_twice,
+)
+from tests.kernels.spans import Call, inputs, mixer_runs
+from tests.kernels.triton_cases import EPS, KERNELS, Dims, Kernel, Size, of_each, refuse
+from zoo.kernels.block_summaries import triton as summaries
+from zoo.kernels.choice import kernels
+from zoo.kernels.diagonal_scan import diagonal_scan_reference
+from zoo.kernels.diagonal_scan.triton import diagonal_scan_triton
+from zoo.kernels.se_attention import se_attention
+from zoo.kernels.selective_scan import selective_scan_reference
+from zoo.kernels.selective_scan.triton import selective_scan_triton, unfit
+from zoo.kernels.taylor_attention import taylor_attention_reference
+from zoo.kernels.taylor_attention.triton import taylor_attention_triton
+from zoo.kernels.taylor_scan import taylor_scan_reference
+from zoo.kernels.taylor_scan import triton_launches as launch
+from zoo.kernels.taylor_scan.triton import taylor_scan_triton
+from zoo.kernels.window_decode import triton, window_decode_reference
+from zoo.kernels.window_decode.triton import window_decode_triton
+from zoo.mixers import SEAttn, SlidingWindow
+
+SINGLE = ("cpu", torch.float32)
+BY_OP = {kernel.op: kernel for kernel in KERNELS}
+
+
+@pytest.fixture(autouse=True)
+def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one block of queries, so that few tokens are many chunks of the Taylor scan."""
+    monkeypatch.setattr(launch, "CHUNK", 64)
+
+
+def draw(op: str, *size: Any) -> list[Any]:
+    return BY_OP[op].draw(*size, *SINGLE)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "size"),
+    [*of_each("small"), *(pytest.param(*one, marks=pytest.mark.slow) for one in of_each("slow"))],
+    ids=str,
+)
+def test_outputs_and_gradients(kernel: Kernel, size: Size):
+    as_near_as_torch(kernel.function, kernel.definition, kernel.draw(*size, *SINGLE))
+
+
+@pytest.mark.parametrize(("kernel", "stack"), of_each("stacked"), ids=str)
+def test_stacked_members_are_more_of_the_batch(kernel: Kernel, stack: tuple[Size, Dims]):
+    size, in_dims = stack
+    members_as_alone(kernel.function, kernel.draw(*size, *SINGLE), in_dims)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_gradients_inside_vmap(kernel: Kernel):
+    gradients_inside_vmap(kernel.function, kernel.draw(*kernel.inside, *SINGLE))
+
+
+@pytest.mark.parametrize(("kernel", "refused"), of_each("refused"), ids=str)
+def test_what_it_cannot_take_is_refused_with_a_reason(kernel: Kernel, refused: tuple[dict[int, Any], str]):
+    change, why = refused
+    with kernels("triton"), pytest.raises(ValueError, match=f"cannot run {kernel.op}: .*{why}"):
+        refuse(kernel, change)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_what_the_gpu_tests_do_works_here(kernel: Kernel):
+    given = kernel.draw(*kernel.inside, *SINGLE)
+    near_in_norm(kernel.function, kernel.on_a_card, given)
+    same_bits_twice(kernel.function, given)
+
+
+# of one op --------------------------------------------------------------------------------------------------
+
+
+def test_no_block_has_no_summary():
+    assert summaries.block_summaries_triton(*draw("block_summaries", 1, 1, 1, 8, 0, 4)).shape == (1, 1, 0, 8)
+
+
+def test_scans_in_two_pieces():
+    """The gradient of the second half reaches the first through the state."""
+
+    def diagonal(decay: Tensor, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        h, state = diagonal_scan_triton(decay[:, :20], x[:, :20], state)
+        later, state = diagonal_scan_triton(decay[:, 20:], x[:, 20:], state)
+        return torch.cat([h, later], 1), state
+
+    def selective(
+        x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor
+    ) -> tuple[Tensor, ...]:
+        y, state = selective_scan_triton(x[:, :5], dt[:, :5], A, B[:, :5], C[:, :5], state)
+        z, state = selective_scan_triton(x[:, 5:], dt[:, 5:], A, B[:, 5:], C[:, 5:], state)
+        return torch.cat([y, z], 1), state
+
+    as_near_as_torch(diagonal, diagonal_scan_reference, draw("diagonal_scan", 2, 41, 3, True))
+    as_near_as_torch(selective, selective_scan_reference, draw("selective_scan", 1, 11, 3, 4, True))
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_a_loss_may_read_one_output_of_a_scan_alone(part: int):
+    given = draw("selective_scan", 1, 9, 3, 4, True)
+    grads = [
+        torch.autograd.grad(scan(*given)[part].square().sum(), given, materialize_grads=True)
+        for scan in (selective_scan_triton, selective_scan_reference)
+    ]
+    torch.testing.assert_close(*grads, rtol=1e-4, atol=1e-5)
+
+
+def test_strong_decay_and_large_inputs_stay_finite():
+    given = [(100 * x.detach()).requires_grad_() for x in draw("selective_scan", 1, 40, 2, 4, True)]
+    y, h = selective_scan_triton(*given)
+    grads = torch.autograd.grad(y.mean() + h.mean(), given)
+    assert all(x.isfinite().all() for x in (y, h, *grads))
+
+
+def test_each_input_of_a_scan_has_its_own_precision():
+    given = BY_OP["selective_scan"].draw(1, 3, 4, 5, True, "cpu", torch.bfloat16)
+    assert {x.dtype for x in given} == {torch.bfloat16, torch.float32}
+    assert unfit(*given) is None
+
+
+def test_any_leading_dimensions():
+    q, k, v, _ = draw("taylor_attention", 2, 3, 17, 5, 6)
+    for pick in (lambda x: x[0, 0], lambda x: x[0], lambda x: x[None]):
+        given = [pick(x).detach().requires_grad_() for x in (q, k, v)]
+        as_near_as_torch(taylor_attention_triton, taylor_attention_reference, [*given, EPS])
+
+
+def test_one_gradient_can_be_had_without_the_others():
+    q, k, v, _ = draw("taylor_attention", 1, 1, 40, 4, 8)
+    (dk,) = torch.autograd.grad(taylor_attention_triton(q.detach(), k, v.detach(), EPS).sum(), k)
+    torch.testing.assert_close(dk, torch.autograd.grad(taylor_attention_reference(q, k, v, EPS).sum(), k)[0])
+
+
+@pytest.mark.parametrize("started", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_spans_side_by_side(monkeypatch: pytest.MonkeyPatch, started: bool):
+    """Few heads: what each span of chunks adds comes first, forward and from the end."""
+    monkeypatch.setattr(launch, "PROGRAMS", 3)
+    monkeypatch.setattr(launch, "SPAN", 2)
+    assert launch.spans_of(1, 5) == 2
+    as_near_as_torch(taylor_scan_triton, taylor_scan_reference, draw("taylor_scan", 1, 1, 290, 2, 3, started))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("cut", [1, 64, 99])
+def test_a_state_is_all_that_a_head_leaves(cut: int):
+    """In two parts, the second token by token at its end."""
+    q, k, v, *_ = draw("taylor_scan", 1, 1, 100, 4, 6, False)
+    y, kv, z = taylor_scan_triton(q, k, v, EPS)
+    parts, state = [], (None, None)
+    for lo, hi in ((0, cut), (cut, 99), (99, 100)):
+        if lo < hi:
+            y_n, *state = taylor_scan_triton(*(x[:, :, lo:hi] for x in (q, k, v)), EPS, *state)
+            parts.append(y_n)
+    torch.testing.assert_close([torch.cat(parts, 2), *state], [y, kv, z])
+
+
+def test_a_state_alone_can_be_asked_for_its_gradients():
+    """y takes no part in the loss, or z none."""
+    q, k, v, eps, kv, z = draw("taylor_scan", 1, 1, 70, 3, 4, True)
+    for pick in (lambda out: out[1].square().sum(), lambda out: out[2].square().sum()):
+        mine, true = (
+            torch.autograd.grad(pick(scan(q, k, v, eps, kv, z)), [k, v, kv, z], materialize_grads=True)
+            for scan in (taylor_scan_triton, taylor_scan_reference)
+        )
+        torch.testing.assert_close(mine, true, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("window", [1, 2, 5])
+def test_the_first_token_of_all(window: int):
+    q, k, v, *_ = draw("window_decode", 2, 6, 2, 0, 4, window, False)
+    as_near_as_torch(window_decode_triton, window_decode_reference, [q, k, v, None, None, window])
+
+
+def test_logits_far_from_zero():
+    """Beside a running maximum that is wrong, they would overflow or vanish."""
+    q, *others = draw("window_decode", 1, 1, 1, 399, 8, 400, False)
+    as_near_as_torch(window_decode_triton, window_decode_reference, [q.detach() * 200, *others])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("groups", [1, 8])
+def test_what_is_kept_is_copied_and_what_was_given_stays(groups: int):
+    """To the bit, from a view that is no whole tensor; a head that several programs read is written once."""
+    q, k, v, past_k, past_v, *_ = draw("window_decode", 2, 8, groups, 40, 6, 41, False)
+    for past in (0, 7, 38, 39):
+        given = [x[:, :, 1 : past + 1] for x in (past_k, past_v)]
+        before = [x.clone() for x in given]
+        _, next_k, next_v = window_decode_triton(q, k, v, *given, 40)
+        for found, old, new, unchanged in zip((next_k, next_v), before, (k, v), given, strict=True):
+            assert torch.equal(found, torch.cat([old, new], 2)[:, :, -39:]) and torch.equal(old, unchanged)
+            assert found.untyped_storage().data_ptr() != unchanged.untyped_storage().data_ptr()
+
+
+@torch.no_grad()
+def test_of_the_programs_that_share_a_head_one_writes(monkeypatch: pytest.MonkeyPatch):
+    """Eight query heads a key/value head: two programs for each, of which the second has no row to write."""
+    rows, store = [], triton.store_rows
+
+    def noted(at: Any, stride: Any, to: Any, length: Any, *others: Any) -> None:
+        rows.append(int(length.handle.data.item()))
+        store(at, stride, to, length, *others)
+
+    monkeypatch.setattr(triton, "store_rows", noted)
+    window_decode_triton(*draw("window_decode", 1, 16, 2, 5, 16, 6, False))
+    assert rows == [4, 4, 0, 0] * 2, "keys and values"
+
+
+def test_a_bias_for_a_chunk_needs_chunks_of_one_size():
+    given = inputs(Call(1, 1, 1, 1, 16, 0, 0, (4, 8), 4, 1, False, True), 4)
+    with kernels("triton"), pytest.raises(ValueError, match="chunks of one size"):
+        se_attention(*given)
+
+
+# mixers under settings that their laws (interpreted_laws.py) leave to a card --------------------------------
+
+
+@pytest.mark.parametrize("position", ["none", "rope", "alibi"])
+def test_a_sliding_window_decodes_with_it(position: str):
+    """A sequence at once in torch, then token by token, from none and from one shorter than the window."""
+    mixer = SlidingWindow(d_model=16, num_heads=4, window=6, num_kv_heads=2, position=position)
+    x = torch.randn(2, 12, 16)
+    with torch.no_grad(), kernels("triton") as choice:
+        for prompt in (0, 3):
+            y, state = mixer.extend(x[:, :prompt]) if prompt else (x[:, :0], None)
+            parts = [y]
+            for t in range(prompt, 12):
+                y, state = mixer.extend(x[:, t : t + 1], state)
+                parts.append(y)
+            torch.testing.assert_close(torch.cat(parts, 1), mixer(x), rtol=1e-4, atol=1e-5)
+    assert choice.record() == {"attention": "sdpa", "window_decode": "triton"}
+
+
+@pytest.mark.parametrize("changes", [{"selection": "first"}, {"gate": "bias", "num_kv_heads": 1}], ids=str)
+def test_se_attn_attends_with_it(changes: dict[str, Any]):
+    mixer_runs("se_attention", changes)
+
+
+def test_se_attn_trains_on_drawn_chunks():
+    """Both draw the same."""
+    settings = {"chunk_size": [4, 8], "chunk_sampling": "per_chunk", "eval_chunk_size": 8}
+    usual, ours = (SEAttn(d_model=16, num_heads=2, selection="first", **settings) for _ in range(2))
+    ours.load_state_dict(usual.state_dict())
+    x = torch.randn(1, 37, 16, generator=torch.Generator().manual_seed(0))
+    with kernels("triton") as choice:
+        y = ours(x)
+    assert choice.record() == dict.fromkeys(("block_choice", "block_summaries", "se_attention"), "triton")
+    torch.testing.assert_close(y, usual(x), rtol=1e-4, atol=1e-5)

@@ -1,0 +1,338 @@
+"""Every op with a Triton form: inputs for the interpreter and for a card, members stacked, refusals.
+
+The choice of blocks is not among them: what it puts out has no gradient (interpreted_block_choice.py).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import product
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tests.kernels.cases import public
+from tests.kernels.spans import Call, inputs
+from zoo.kernels.common.precision import wide
+from zoo.kernels.taylor_scan import taylor_scan_chunked, taylor_scan_reference
+from zoo.mixers.positions import alibi_slopes
+
+EPS = 0.25  # large, so that leaving it out is seen
+Size = tuple[Any, ...]
+Dims = Sequence[int | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """draw: (*size, device, dtype) -> inputs.  small: sizes for the interpreter.  slow: with -m slow.
+    large: sizes for a card.  stacked: a size, and the dimension of the members of each input.  inside: a size
+    for gradients inside vmap.  refused: changes of the inputs by place, and why they are refused.
+    """
+
+    op: str
+    draw: Callable[..., list[Any]]
+    small: list[Size]
+    slow: Sequence[Size] = ()
+    large: list[Size]
+    stacked: list[tuple[Size, Dims]]
+    inside: Size
+    refused: list[tuple[dict[int, Any], str]]
+
+    def __str__(self) -> str:
+        return self.op
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        return getattr(import_module(f"zoo.kernels.{self.op}.triton"), f"{self.op}_triton")
+
+    @property
+    def definition(self) -> Callable[..., Any]:
+        return getattr(import_module(f"zoo.kernels.{self.op}"), f"{self.op}_reference")
+
+    @property
+    def on_a_card(self) -> Callable[..., Any]:
+        """The definition for long sequences: in chunks, where token after token would take minutes."""
+        if self.op != "taylor_scan":
+            return self.definition
+        return lambda *given: taylor_scan_chunked(*map(wide, given))
+
+
+def leaves(*parts: Tensor) -> list[Tensor]:
+    return [part.detach().requires_grad_() for part in parts]
+
+
+def drawn(device: str, dtype: torch.dtype, *shape: int, seed: int = 0) -> Tensor:
+    rng = torch.Generator().manual_seed(seed + sum(shape))
+    return torch.randn(shape, generator=rng).to(device, dtype)
+
+
+def heads(
+    batch: int, count: int, length: int, sizes: Sequence[int], device: str, dtype: torch.dtype, seed: int = 0
+) -> list[Tensor]:
+    """Pieces of one projection, heads side by side, as a mixer hands them over."""
+    whole = drawn(device, dtype, batch, length, count, sum(sizes), seed=seed).transpose(1, 2)
+    return leaves(*whole.split(list(sizes), -1))
+
+
+def block_summaries(
+    batch: int,
+    count: int,
+    groups: int,
+    channels: int,
+    blocks: int,
+    block: int,
+    device: str,
+    dtype: torch.dtype,
+) -> list[Any]:
+    whole = drawn(device, dtype, batch, blocks * block, count + 2 * groups, channels).transpose(1, 2)
+    return [*leaves(*whole.split([count, groups, groups], 1)), block]
+
+
+def diagonal_scan(*sizes: Any) -> list[Any]:
+    """decay and x [... T D] as pieces of one tensor, and a first state or none."""
+    *lead, length, width, state, device, dtype = sizes
+    decay, x = drawn(device, dtype, *lead, length, 2 * width).chunk(2, -1)
+    return [
+        *leaves((decay + 1).sigmoid(), x),
+        *(leaves(drawn(device, dtype, *lead, width)) if state else [None]),
+    ]
+
+
+def selective_scan(
+    batch: int, length: int, width: int, d_state: int, state: bool, device: str, dtype: torch.dtype
+) -> list[Any]:
+    """B and C as pieces of one projection; A and the state in float32, as under autocast."""
+    x, dt = drawn(device, dtype, 2, batch, length, width)
+    maps = drawn(device, dtype, batch, length, 3 + 2 * d_state)[..., 3:].chunk(2, -1)
+    A = -drawn(device, torch.float32, width, d_state).exp()
+    first = leaves(drawn(device, torch.float32, batch, width, d_state)) if state else [None]
+    return [*leaves(x, F.softplus(dt - 1), A, *maps), *first]
+
+
+def taylor_attention(
+    batch: int, count: int, length: int, channels: int, width: int, device: str, dtype: torch.dtype
+) -> list[Any]:
+    return [*heads(batch, count, length, [channels, channels, width], device, dtype), EPS]
+
+
+def taylor_scan(
+    batch: int,
+    count: int,
+    length: int,
+    channels: int,
+    width: int,
+    state: bool,
+    device: str,
+    dtype: torch.dtype,
+) -> list[Any]:
+    """With a state that such keys could leave, or none."""
+    q, k, v = heads(batch, count, length, [channels, channels, width], device, dtype)
+    if not state:
+        return [q, k, v, EPS, None, None]
+    past, values = heads(batch, count, 30, [channels, width], device, torch.float32, seed=1)
+    _, kv, z = taylor_scan_reference(past, past, values, EPS)
+    return [q, k, v, EPS, *leaves(kv, z)]
+
+
+def window_decode(
+    batch: int, count: int, groups: int, past: int, channels: int, window: int, biased: bool, device: str,
+    dtype: torch.dtype,
+) -> list[Any]:  # fmt: skip
+    """What is kept lies in longer tensors, as what a mixer cuts off a prompt does."""
+    q = drawn(device, dtype, batch, 1, count, channels).transpose(1, 2)
+    whole = drawn(device, dtype, 2, batch, 3 + past, groups, channels).transpose(2, 3)
+    slopes = leaves(alibi_slopes(count).to(device)) if biased else [None]
+    return [*leaves(q, *whole[..., -1:, :], *whole[..., 2:-1, :]), window, *slopes]
+
+
+def se_attention(call: Call, channels: int, device: str, dtype: torch.dtype) -> list[Any]:
+    return inputs(call, channels, device, dtype)
+
+
+DOUBLE, BOTH = torch.float64, (False, True)
+KERNELS = [
+    Kernel(
+        op="block_summaries",
+        draw=block_summaries,
+        small=[  # B, H, G, C, blocks, block_size
+            (2, 4, 2, 5, 9, 8),
+            (1, 1, 1, 16, 1, 1),
+            (1, 2, 1, 24, 70, 1),
+            (1, 2, 2, 4, 24, 3),
+            (1, 1, 1, 70, 2, 70),  # queries and channels in parts
+        ],
+        large=[(8, 4, 2, 64, 32, 32), (64, 1, 1, 128, 64, 4), (2, 2, 1, 33, 100, 12), (1, 2, 2, 16, 9, 128)],
+        stacked=[((2, 2, 1, 5, 3, 4), (0, 1, 2, None)), ((2, 2, 1, 5, 3, 4), (0, 0, None, None))],
+        inside=(1, 2, 1, 5, 3, 4),
+        refused=[
+            (dict.fromkeys(range(3), torch.zeros(1, 1, 2, 129)), r"head_dim \(=129\) must be at most 128"),
+            ({3: 129}, r"block_size \(=129\) must be at most 128"),
+            (dict.fromkeys(range(3), torch.zeros(1, 1, 2, 4, dtype=DOUBLE)), "float64"),
+        ],
+    ),
+    Kernel(
+        op="diagonal_scan",
+        draw=diagonal_scan,
+        small=[(1, 1, True), (2, 17, 3, True), (2, 3, 16, 5, True), (1, 35, 40, True), (2, 9, 3, False)],
+        large=[(64, 256, 128, True), (8, 1023, 100, True), (2, 3, 333, 40, True), (32, 1, 128, False)],
+        stacked=[((2, 17, 3, True), (0, 0, 0)), ((2, 17, 3, True), (None, 0, 1))],
+        inside=(2, 5, 3, True),
+        refused=[
+            ({0: torch.zeros(4, 3, dtype=DOUBLE), 1: torch.zeros(4, 3, dtype=DOUBLE)}, "float64"),
+            ({0: torch.zeros(4, 3), 1: torch.zeros(4, 3).bfloat16()}, "float32 and torch.bfloat16"),
+            ({2: torch.zeros(2, 3, dtype=DOUBLE)}, "state must be float32"),
+            ({0: torch.zeros(1, 4, 3)}, "same shape"),
+        ],
+    ),
+    Kernel(
+        op="se_attention",
+        draw=se_attention,
+        small=[
+            *((call, 5) for call in (
+                Call(1, 2, 1, 1, 76, 0, 0, 60, 4, 2, False, True),  # a tile in two chunks
+                Call(1, 1, 1, 1, 70, 0, 0, 24, 6, 1, True, True),
+                Call(2, 2, 2, 2, 20, 29, 13, 8, 4, 2, False, False),  # resumes, the oldest forgotten
+                Call(1, 2, 2, 2, 20, 29, 29, 8, 4, 2, True, False),
+                Call(1, 1, 1, 1, 3, 75, 75, 16, 4, 3, False, True),  # inside one chunk
+                Call(2, 1, 1, 1, 1, 135, 135, 70, 2, 3, True, False),  # decoding in a second tile
+                Call(1, 1, 1, 1, 19, 2, 2, 6, 3, 0, False, False),  # no retrieval
+                Call(1, 1, 1, 1, 7, 0, 0, 64, 4, 2, True, True),  # nothing to choose from
+                Call(1, 2, 1, 1, 70, 0, 0, 20, 20, 2, True, True),  # a block in several tiles
+                Call(1, 2, 1, 1, 67, 0, 0, (4, 20, 32), 4, 2, False, False),  # chunks of several sizes
+                Call(1, 2, 2, 2, 71, 0, 0, (6, 30), 3, 2, True, True),
+            )),
+            (Call(1, 1, 1, 1, 150, 0, 0, 130, 130, 1, False, True), 4),  # a block that no tile of keys holds
+        ],
+        large=[*product(
+            (
+                Call(16, 1, 1, 1, 256, 0, 0, 32, 4, 2, False, False),
+                Call(16, 2, 2, 2, 256, 0, 0, 16, 4, 2, True, True),
+                Call(2, 4, 2, 1, 1000, 0, 0, 256, 32, 4, False, True),
+                Call(2, 4, 1, 1, 1000, 0, 0, 96, 32, 8, True, False),
+                Call(1, 4, 2, 2, 700, 333, 333, 192, 16, 8, False, False),
+                Call(1, 2, 1, 1, 2048, 0, 0, 512, 128, 2, False, True),
+                Call(4, 4, 2, 1, 1, 1037, 1037, 256, 32, 8, False, False),
+                Call(2, 4, 2, 1, 1000, 0, 0, (32, 64, 256), 32, 4, False, False),
+                Call(2, 2, 2, 2, 777, 0, 0, (16, 48), 16, 4, True, True),
+            ),
+            (64, 24, 128),
+        )],
+        stacked=[  # all members have made the same choice
+            ((Call(2, 1, 1, 1, 10, 0, 0, 4, 4, 1, False, True), 4), (0, 1, 2, None, None, None, None)),
+            ((Call(2, 1, 1, 1, 10, 0, 0, (4, 8), 4, 1, True, True), 4), (0, 1, 2, None, 1, None, None)),
+        ],
+        inside=(Call(1, 1, 1, 1, 7, 0, 0, 4, 2, 1, False, True), 3),
+        refused=[
+            (dict.fromkeys(range(3), torch.zeros(1, 1, 76, 5, dtype=DOUBLE)), "float64"),
+            (dict.fromkeys(range(3), torch.zeros(1, 1, 76, 65)), r"head_dim \(=65\) must be at most 64"),
+            ({3: torch.zeros(1, 3, 2, 2, dtype=torch.int64)}, r"index sets \(=3\)"),
+            ({3: torch.zeros(1, 1, 1, 1, dtype=torch.int64).expand(-1, -1, 2, 2**21)}, "choices of all rows"),
+        ],
+    ),
+    Kernel(
+        op="selective_scan",
+        draw=selective_scan,
+        small=[  # B, T, D, N
+            (1, 1, 1, 1, True), (2, 7, 17, 3, True), (1, 8, 2, 16, True), (2, 19, 3, 9, True),
+            (1, 5, 2, 64, True), (2, 9, 3, 4, False),
+        ],
+        large=[(64, 256, 128, 16, True), (16, 64, 256, 24, True), (4, 333, 100, 9, True),
+               (2, 1023, 64, 256, True), (32, 1, 128, 8, True)],
+        stacked=[((2, length, 3, 4, True), dims) for length in (1, 9)
+                 for dims in ((0,) * 6, (None, 0, None, 1, 0, None))],  # each has its own A, or all have one
+        inside=(2, 2, 3, 4, True),
+        refused=[
+            ({2: torch.zeros(1, 300), **dict.fromkeys((3, 4), torch.zeros(1, 1, 300))}, r"d_state \(=300\)"),
+            ({0: torch.zeros(1, 1, 1, dtype=DOUBLE)}, "float64"),
+            ({5: torch.zeros(1, 1, 1, dtype=torch.float16)}, "float16"),
+            ({1: torch.zeros(1, 1, 2)}, r"x and dt must be \[B T D\]"),
+            ({2: torch.zeros(1, 3)}, r"A must be \[D N\], \(1, 1\), and is \(1, 3\)"),
+        ],
+    ),
+    Kernel(
+        op="taylor_attention",
+        draw=taylor_attention,
+        small=[  # B, H, T, C, V
+            (1, 1, 1, 2, 4), (2, 3, 63, 5, 16), (1, 2, 64, 16, 24), (1, 1, 65, 24, 33), (1, 2, 130, 16, 16),
+            (1, 1, 200, 32, 64), (1, 1, 3, 32, 200),
+        ],
+        large=[(64, 1, 256, 16, 64), (64, 1, 64, 24, 128), (8, 4, 333, 9, 33), (2, 2, 1024, 32, 128),
+               (2, 2, 1023, 16, 200), (3, 1, 1, 8, 16)],
+        stacked=[((2, 2, 35, 4, 8), dims) for dims in ((0, 0, 0, None), (0, None, 2, None))],
+        inside=(1, 2, 20, 4, 8),
+        refused=[
+            (dict.fromkeys(range(3), torch.zeros(4, 33)), r"feature_dim \(=33\) must be at most"),
+            (dict.fromkeys(range(3), torch.zeros(4, 3, dtype=DOUBLE)), "float64"),
+            ({0: torch.zeros(2, 1, 1, 2)}, "same leading dimensions"),
+        ],
+    ),
+    Kernel(
+        op="taylor_scan",
+        draw=taylor_scan,
+        small=[  # B, H, T, C, V, whether there is a state
+            (2, 1, 37, 3, 5, False),
+            (1, 1, 150, 5, 33, True),
+            (1, 1, 66, 17, 33, True),  # more tiles of features than one, and columns in parts
+            *((*size, state) for size in ((2, 1, 1, 5, 6), (1, 1, 1, 3, 66)) for state in BOTH),
+        ],
+        slow=[(2, 1, 37, 3, 5, True), (1, 1, 150, 5, 33, False), *((1, 1, 128, 16, 16, s) for s in BOTH)],
+        large=[(*size, state) for size in (
+            (4, 16, 2048, 16, 64), (64, 1, 256, 16, 64), (2, 3, 1333, 9, 33), (1, 2, 1023, 32, 128),
+            (1, 1, 3000, 24, 200), (2, 2, 77, 8, 16), (128, 16, 1, 16, 64), (3, 1, 1, 32, 200),
+        ) for state in BOTH],
+        stacked=[
+            ((2, 1, 1, 2, 3, True), (0, 0, 0, None, 0, 0)),
+            ((1, 1, 66, 2, 3, True), (0, None, 2, None, None, 0)),
+        ],
+        inside=(1, 1, 20, 2, 3, True),
+        refused=[
+            (dict.fromkeys((0, 1), torch.zeros(2, 1, 37, 33)), r"feature_dim \(=33\) must be at most"),
+            ({2: torch.zeros(2, 1, 37, 5, dtype=DOUBLE)}, "float64"),
+            ({4: torch.zeros(2, 1, 10, 5).double(), 5: torch.zeros(2, 1, 10)}, "kv and z must be float32"),
+            ({1: torch.zeros(2, 1, 3, 3)}, "same B, H and T"),
+            ({4: torch.zeros(2, 1, 10, 5)}, "kv and z come together"),
+        ],
+    ),
+    Kernel(
+        op="window_decode",
+        draw=window_decode,
+        small=[(*size, biased) for size in (  # B, H, G, tokens kept, C, window
+            (1, 1, 1, 0, 4, 1), (2, 2, 1, 0, 4, 5), (2, 4, 2, 6, 5, 7), (1, 2, 2, 299, 16, 300),
+            (2, 6, 1, 19, 24, 30), (1, 16, 2, 129, 33, 130),
+        ) for biased in BOTH],
+        large=[(*size, biased) for size in (
+            (128, 16, 16, 127, 64, 128), (64, 1, 1, 63, 128, 64), (8, 16, 2, 2047, 64, 2048),
+            (3, 6, 2, 20, 33, 50), (2, 2, 1, 0, 64, 5), (2, 1, 1, 0, 16, 1),
+        ) for biased in BOTH],
+        stacked=[
+            *(((2, 2, 1, past, 4, window, True), (0, 0, 0, 0, 0, None, dim))
+              for past, window in ((4, 5), (2, 5), (0, 1)) for dim in (None, 0)),
+            ((2, 2, 1, 4, 4, 5, False), (0, None, 2, 1, None, None, None)),
+        ],
+        inside=(1, 2, 1, 4, 4, 5, False),
+        refused=[
+            (dict.fromkeys((0, 1), torch.zeros(1, 1, 3, 4)), "one token at a time, and there are 3"),
+            ({0: torch.zeros(1, 1, 1, 4, dtype=DOUBLE)}, "float64"),
+            ({4: torch.zeros(1, 1, 0, 4).bfloat16()}, "float32, torch.float32, torch.bfloat16"),
+            ({0: torch.zeros(1, 1, 1, 5)}, "same number of channels"),
+            (dict.fromkeys((1, 2), torch.zeros(1, 2, 1, 4)), r"num_heads \(=1\) must be a multiple"),
+            ({3: torch.zeros(1, 2, 0, 4)}, "the same shape"),
+            ({4: None}, "past_k and past_v come together"),
+            (dict.fromkeys((3, 4), torch.zeros(1, 1, 3, 4)), r"window - 1 \(=0\) tokens are kept, and"),
+            (dict.fromkeys(range(3), torch.zeros(1, 1, 1, 300)), r"head_dim \(=300\) must be at most 256"),
+        ],
+    ),
+]  # fmt: skip
+
+
+def of_each(field: str) -> list[tuple[Kernel, Any]]:
+    """Every kernel with each of its sizes, stacks or refusals."""
+    return [(kernel, value) for kernel in KERNELS for value in getattr(kernel, field)]
+
+
+def refuse(kernel: Kernel, change: dict[int, Any]) -> None:
+    """Call the op on inputs of the smallest size, but for these."""
+    given = kernel.draw(*kernel.small[0], "cpu", torch.float32)
+    public(kernel.op)(*(change.get(i, x) for i, x in enumerate(given)))
