@@ -11,11 +11,13 @@ from hydra.utils import instantiate
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from tests.registry import WIDTH, Case, block_yaml, cases, held, mixer_yaml, settings
+from tests.registry import block_yaml, cases
 from zoo.blocks.base import Block, Stream
 from zoo.instantiate import make
 from zoo.mixers.base import Beside, Linked, Mixer, Seq
 from zoo.mixers.cache import FILLED
+from zoo.mixers.cases import WIDTH, Case, mixer_yaml, settings
+from zoo.mixers.laws import elements
 from zoo.model import SequenceModel, model_from_config, placed, seeded
 from zoo.state import StateSize, peak
 
@@ -96,7 +98,7 @@ def test_the_models_state_is_what_its_layers_hold(name: str):
     for length in (1, 7, 20):
         _, state = model.extend(ids(length))
         size = model.state_size(length)
-        assert sum(held(layer) for layer in state.layers) == size.resident
+        assert sum(elements(layer) for layer in state.layers) == size.resident
         assert size.resident == sum(mixer.state_size(length).resident for mixer in model.mixers)
 
 

@@ -9,12 +9,13 @@ from hypothesis import HealthCheck, Phase, assume, given, settings, strategies
 from torch import Tensor
 from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
 
-from tests.formula import evaluated
 from tests.random_settings import built, drawn
-from tests.registry import Case, cases, held, longest, mixer_yaml
-from tests.registry import settings as settings_of
-from tests.test_mixer_laws import is_real, selects
+from tests.registry import cases
 from zoo.mixers.base import Linked, Mixer
+from zoo.mixers.cases import Case, longest, mixer_yaml
+from zoo.mixers.cases import settings as settings_of
+from zoo.mixers.laws import elements, is_real, selects
+from zoo.mixers.size_formula import evaluate
 
 NAMES = sorted({case.name for case in cases()})
 LENGTH = 29  # prime
@@ -68,7 +69,7 @@ def is_as_the_formula_says(case: Case, mixer: Mixer, cut: int) -> None:
     del cut
     formula = mixer_yaml(case.name, case.folder)["about"].get("state")
     for n in (n for n in (*range(1, 40), 64, 1000) if formula is not None and n <= longest(case)):
-        assert evaluated(formula, mixer, n) == mixer.state_size(n).resident, f"after {n}"
+        assert evaluate(formula, mixer, n) == mixer.state_size(n).resident, f"after {n}"
 
 
 def obeys(case: Case, mixer: Mixer, cut: int) -> None:
@@ -100,7 +101,7 @@ def pieces_are_the_whole(mixer: Mixer, x: Tensor, whole: Tensor, cut: int) -> No
         y, state = mixer.extend(piece, state)
         ys.append(y)
         seen += piece.shape[1]
-        assert held(state) == mixer.state_size(seen).resident, f"held after {seen} tokens"
+        assert elements(state) == mixer.state_size(seen).resident, f"held after {seen} tokens"
     assert same(torch.cat(ys, dim=1), whole), "pieces are not the whole"
 
 

@@ -7,12 +7,13 @@ from functools import partial
 import pytest
 import torch
 
-from tests.registry import Case, build, cases, compose, settings
+from tests.registry import cases, compose
 from zoo.config.paths import CONF
 from zoo.kernels.linear_attention import chunked as linear_attention_chunked
 from zoo.kernels.taylor_scan import chunked as taylor_scan_chunked
 from zoo.mixers import LinearAttention
 from zoo.mixers import linear_attention as module
+from zoo.mixers.cases import Case, build, settings
 from zoo.mixers.feature_maps import (
     DPFP,
     AllPoly,

@@ -5,7 +5,7 @@ One law ties its two methods together.  For every cut k,
     forward(x)  ==  extend(x[:, :k]) followed by extend(x[:, k:], the state the first call left).
 
 The law *is* causality, decoding, prefill and "the state is all the memory there is".
-tests/test_mixer_laws.py checks it, and the laws that follow from it, for every file in conf/mixer/.
+zoo.mixers.laws holds it and the laws that follow: python -m zoo.mixers --laws NAME
 
 Dimension letters in the whole project: B batch, T time, D model width, H heads, G key/value heads,
 C channels per head, S keys in view, F features, N state dimension.

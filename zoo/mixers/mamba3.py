@@ -64,7 +64,7 @@ class Mamba3(Mixer[State]):
         head_dim: int | None,
         rope_fraction: float,
         n_layers: int,
-        decay_activation: str = "softplus",
+        decay_activation: str,
     ) -> None:
         super().__init__()
         one_of("decay_activation", decay_activation, tuple(ACTIVATIONS))
