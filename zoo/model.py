@@ -132,6 +132,9 @@ def redrawn(mixer: Mixer, std: float, n_layers: int) -> None:
     As the reference of the MQAR figures does (Zoology's `_init_weights`) to all that stands in its own block,
     whatever the mixer's authors drew.  It goes by the name: Based, H3, the delta rules and others call their
     last projection otherwise there, and have it as large as the rest.
+
+    What is no linear layer here stays as its mixer drew it: convolutions, and RWKV-7's low-rank maps, which
+    are linear layers in the reference and redrawn there.
     """
     for name, layer in mixer.named_modules():
         if isinstance(layer, nn.Linear):

@@ -83,7 +83,11 @@ def counted(model: nn.Module) -> Trainable:
 
 
 def _whole(model: nn.Module, recipe: AdaptationConfig) -> Iterator[str]:
-    """Names of the parameters that train whole."""
+    """Yield the names of the parameters that train whole.
+
+    "convolutions" are the short ones of a few taps, as in HyLoRA.  The filters of long_conv, base_conv_long
+    and hyena are no such convolutions: they are as long as a sequence, and stay frozen.
+    """
     convolutions = {
         id(p) for m in model.modules() if isinstance(m, ShortConv | nn.Conv1d) for p in m.parameters()
     }

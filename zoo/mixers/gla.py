@@ -18,7 +18,7 @@ from zoo.kernels.gated_linear_attention import gated_linear_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.state import StateSize
 
-GAIN = 2**-2.5  # of the initial projections: the papers' revision, see docs/initial_weights.md
+GAIN = 2**-2.5  # of the initial projections: fla's when the paper's numbers were made, until d30c0833
 
 
 class State(NamedTuple):

@@ -81,7 +81,9 @@ class HyenaFilter(nn.Module):
 class Hyena(Mixer[State]):
     """z <- x_1 v;  then for each long filter m: z <- x_{m+1} (k_m * z + skip_m z).
 
-    There is no finite recurrence: the memory is every z so far, at most `max_len` of them.
+    There is no finite recurrence: the memory is every z so far.  A sequence of more than `max_len` tokens is
+    refused, for the filters are written for so many; LongConv and BaseConv go on there, and forget.
+
     emb_dim: features of a time, odd.  The usual 3 leaves one frequency, 1e-4: a constant until it is trained
         (train_features, as in zoology); hence 33.
     decay: after which fractions of max_len the window has fallen to 0.01, fastest and slowest channel.

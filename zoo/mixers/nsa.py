@@ -22,6 +22,7 @@ from zoo.kernels.compressed_attention import (
 from zoo.kernels.masked_attention import masked_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.block_compression import BlockCompression
+from zoo.mixers.cache import append
 from zoo.mixers.positions import check_position, rotate
 from zoo.state import StateSize
 
@@ -53,7 +54,7 @@ class NSA(Mixer[State]):
     separate_kv: keys and values projected for each branch (the paper), or once for all (zoology).
     position: none | rope, in the last two branches; compressed blocks know the places inside them.
 
-    `paper` is zoology's count, of what a token reads; kept are the keys and values of all tokens.  Unlike
+    The bias of the gate W is ours.  `paper` is zoology's count, of what a token reads; kept are the keys and values of all tokens.  Unlike
     zoology's mixer no branch sees the future and any length will do.
     """
 
@@ -106,7 +107,7 @@ class NSA(Mixer[State]):
         q = self.q_proj(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
         new, tokens, window = self._cached(self._keys_and_values(x), state)
         blocks = torch.stack([self.compress_k(new[:, 0]), self.compress_v(new[:, 1])], dim=1)
-        compressed = blocks if state is None else torch.cat([state.compressed, blocks], dim=3)
+        compressed = blocks if state is None else append(state.compressed, blocks, dim=3)
         first = tokens.shape[3] - x.shape[1]
         kept = self._kept(new, blocks, compressed, tokens, window)
         y, chosen = self._compressed(q, compressed, tokens, first)
@@ -128,10 +129,11 @@ class NSA(Mixer[State]):
             return new
         if state.to_compress is None or state.window is None:
             done = state.compressed.shape[3] * self.compress_stride
-            past = [state.tokens[:, :, :, done:], state.tokens, self._last(state.tokens)]
+            waiting, window = state.tokens[:, :, :, done:], self._last(state.tokens)
         else:
-            past = [state.to_compress, state.tokens, state.window]
-        return [torch.cat(pair, dim=3) for pair in zip(past, new, strict=True)]
+            waiting, window = state.to_compress, state.window
+        tokens = append(state.tokens, new[1], dim=3)
+        return [torch.cat([waiting, new[0]], dim=3), tokens, torch.cat([window, new[2]], dim=3)]
 
     def _kept(self, new: Pair, blocks: Pair, compressed: Pair, tokens: Pair, window: Pair) -> State:
         if not self.separate_kv:

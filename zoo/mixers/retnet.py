@@ -18,7 +18,7 @@ from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.positions import check_position, rotate
 from zoo.state import StateSize
 
-GAIN = 2**-2.5  # of the initial projections: the papers' revision, see docs/initial_weights.md
+GAIN = 2**-2.5  # of the initial projections: the paper's, and fla's until d30c0833 (March 2025)
 
 
 class State(NamedTuple):

@@ -30,6 +30,7 @@ from zoo.checks import one_of
 from zoo.kernels import span_retrieval as spans
 from zoo.kernels.se_attention import se_attention
 from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.cache import append
 from zoo.mixers.chunk_sizes import ChunkSizes
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.span_choice import Memory, SpanChoice
@@ -104,7 +105,7 @@ class SEAttn(Mixer[State]):
         first = 0 if state is None else state.seen
         q, k, v = self.qkv(x, first)  # a key keeps the turn of its own position
         if state is not None:
-            k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
+            k, v = append(state.k, k, dim=2), append(state.v, v, dim=2)
         past = Memory() if state is None else state.memory
         choice, memory = self.choice(self.qkv, q, k, v, past, chunks)
         y = se_attention(q, k, v, choice.blocks, choice.bias, chunks, self.block_size)
@@ -114,7 +115,8 @@ class SEAttn(Mixer[State]):
     def _kept(self, k: Tensor, v: Tensor, memory: Memory, seen: int) -> State:
         tokens = self._tokens_kept(seen)
         dropped = k.shape[2] - tokens
-        k, v = k[:, :, dropped:], v[:, :, dropped:]
+        if dropped:
+            k, v = k[:, :, dropped:], v[:, :, dropped:]
         return State(k, v, memory.without(dropped // self.block_size, seen % self.eval_chunk_size > 0), seen)
 
     def _tokens_kept(self, seen: int) -> int:

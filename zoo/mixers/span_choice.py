@@ -15,6 +15,7 @@ from zoo.kernels import span_retrieval as spans
 from zoo.kernels.block_choice import block_choice
 from zoo.kernels.common.heads import per_query_head
 from zoo.mixers.block_summaries import BlockSummaries
+from zoo.mixers.cache import append
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.span_rule import SpanRule
 
@@ -32,7 +33,9 @@ class Memory(NamedTuple):
 
     def without(self, dropped: int, is_open: bool) -> "Memory":
         """Less the first `dropped` blocks, and less the choice of a chunk that is not open any more."""
-        summaries = None if self.summaries is None else self.summaries[:, :, dropped:]
+        summaries = self.summaries
+        if summaries is not None and dropped:
+            summaries = summaries[:, :, dropped:]
         blocks = self.blocks if self.blocks is None or is_open else self.blocks[..., :0]
         return self._replace(summaries=summaries, blocks=None if blocks is None else blocks - dropped)
 
@@ -104,7 +107,7 @@ class SpanChoice(nn.Module):
             v = _precise(v)
         summaries, queries = self.summaries(qkv, q, k, v, past.queries)
         if past.summaries is not None:
-            summaries = torch.cat([past.summaries, summaries], dim=2)
+            summaries = append(past.summaries, summaries, dim=2)
         asking, query_sum = spans.scoring_queries(self.rule.selection, q, past.query_sum, chunks)
         return Asked(asking, summaries), Memory(summaries, queries, query_sum)
 
