@@ -203,6 +203,6 @@ says it in words, [numbers.md](numbers.md) how it is counted.  A line stands for
 - bytes: of the scalars, all in bfloat16 or all in float32.
 
 A mixer with an open block or chunk keeps most of it between two multiples: `--seq-lens 63,1000` shows it.
-Log-linear Mamba-2 keeps least at these lengths, which are powers of two (20,960 after 1,023 tokens); a record's
-`state_resident` is the most that was kept at any point.  Hyena refuses what is longer than its `max_len`.
+Log-linear Mamba-2 keeps least at these lengths, powers of two (20,960 after 1,023 tokens); `state_resident`
+of a record is the most that was kept at any point.  Hyena refuses what is longer than its `max_len`.
 """

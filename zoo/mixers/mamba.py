@@ -40,8 +40,9 @@ class Mamba(Mixer[State]):
     """dt_rank: width of the bottleneck that makes the step size; None is ceil(d_model / 16).
 
     n_layers scales the initial output projection by 1/sqrt(n_layers), as the paper does for a residual
-    stream.  A block's MLP is not counted; the authors' code then divides by sqrt(2 n_layers).  A_log and D carry `no_weight_decay = True`, which training reads: decay would draw the half-lives
-    of all memories to one value.
+    stream.  A block's MLP is not counted; the authors' code then divides by sqrt(2 n_layers).  A_log and D
+    carry `no_weight_decay = True`, which training reads: decay would draw the half-lives of all memories to
+    one value.
     """
 
     def __init__(

@@ -54,8 +54,8 @@ class NSA(Mixer[State]):
     separate_kv: keys and values projected for each branch (the paper), or once for all (zoology).
     position: none | rope, in the last two branches; compressed blocks know the places inside them.
 
-    The bias of the gate W is ours.  `paper` is zoology's count, of what a token reads; kept are the keys and values of all tokens.  Unlike
-    zoology's mixer no branch sees the future and any length will do.
+    The bias of the gate W is ours.  `paper` is zoology's count, of what a token reads; kept are the keys and
+    values of all tokens.  Unlike zoology's mixer no branch sees the future and any length will do.
     """
 
     def __init__(
