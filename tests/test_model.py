@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from tests.registry import block_yaml, cases
 from zoo.blocks.base import Block, Stream
 from zoo.instantiate import make
-from zoo.mixers.base import Beside, Linked, Mixer, Seq
+from zoo.mixers.base import Linked, Links, Mixer, Seq
 from zoo.mixers.cache import FILLED
 from zoo.mixers.cases import WIDTH, Case, mixer_yaml, settings
 from zoo.mixers.laws import elements
@@ -86,7 +86,7 @@ def test_splitting_a_sequence_changes_nothing(name: str):
         for lo, hi in zip([0, *cuts], [*cuts, 23], strict=True):
             hidden, state = model.extend(inputs[:, lo:hi], state)
             parts.append(hidden)
-        assert state is not None and state.seen == 23
+        assert state is not None and state.offset == 23
         agree.append(same(torch.cat(parts, dim=1), whole))
     assert all(agree) == model.exact_decode
 
@@ -154,7 +154,7 @@ class Gist(Linked):
         super().__init__()
         self.reads, self.leaves = ((), ("gist",)) if leave else (("gist",), ())
 
-    def extend_linked(self, x: Seq, state: tuple | None, read: Beside) -> tuple[Seq, tuple, Beside]:
+    def extend_linked(self, x: Seq, state: tuple | None, read: Links) -> tuple[Seq, tuple, Links]:
         return x + read.get("gist", 0), (), {name: x for name in self.leaves}
 
     def state_size(self, seq_len: int) -> StateSize:
@@ -177,7 +177,7 @@ def test_what_a_layer_leaves_is_read_above_by_name():
     stream = model.start(ids(9))
     for block in model.blocks:
         stream = block(stream)
-    assert torch.equal(stream.hidden, seen[0] + seen[1]) and {*stream.beside} == {"embedding", "gist"}
+    assert torch.equal(stream.hidden, seen[0] + seen[1]) and {*stream.links} == {"embedding", "gist"}
     head, state = model.extend(ids(9)[:, :4])
     tail, _ = model.extend(ids(9)[:, 4:], state)
     assert same(torch.cat([head, tail], dim=1), whole)

@@ -37,9 +37,3 @@ def test_two_steps_with_beta_2_rotate_the_memory():
     torch.testing.assert_close(turn @ turn.T, torch.eye(8, dtype=torch.float64), rtol=1e-3, atol=1e-3)
     assert torch.linalg.det(turn).item() == pytest.approx(1, rel=1e-3)
     assert (turn - turn.T).abs().max() > 0.1
-
-
-@pytest.mark.parametrize("wrong", [{"num_householder": 0}, {"expand_v": 0}])
-def test_impossible_settings_are_refused(wrong: dict[str, int]):
-    with pytest.raises(ValueError, match=r"\(=0\) must be at least 1"):
-        GatedDeltaProduct(d_model=8, num_heads=2, **wrong)

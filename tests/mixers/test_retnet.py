@@ -28,16 +28,3 @@ def test_initial_values_are_the_authors():
 def test_the_state_of_the_paper_is_2_d2_over_heads(d_model: int, num_heads: int):
     size = from_yaml("retnet", d_model, num_heads=num_heads).state_size(1024)
     assert size.paper == size.resident == size.touched == 2 * d_model**2 // num_heads
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"num_heads": 3}, r"d_model \(=16\) must be a positive multiple of num_heads \(=3\)"),
-        ({"feature_dim": 3}, "must be an even number of channels"),
-        ({"expand": 0}, "expand .* must be at least 1"),
-    ],
-)
-def test_impossible_settings_are_refused(wrong: dict, message: str):
-    with pytest.raises(ValueError, match=message):
-        RetNet(d_model=16, **({"num_heads": 2} | wrong))

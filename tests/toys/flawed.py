@@ -72,7 +72,7 @@ class Flawed(Mixer[State]):
             return torch.arange(seq_len) + 3
         return super().read_until(seq_len)
 
-    def visible(self, asked: Tensor) -> Tensor:
-        if self.flaw == "it sees nothing of a long sequence" and asked.shape[-1] > 1000:
-            return torch.zeros_like(asked)
-        return super().visible(asked)
+    def visible(self, wanted: Tensor) -> Tensor:
+        if self.flaw == "it sees nothing of a long sequence" and wanted.shape[-1] > 1000:
+            return torch.zeros_like(wanted)
+        return super().visible(wanted)

@@ -61,6 +61,7 @@ class KimiDeltaAttention(Mixer[State]):
         undecayed(self.A_log, self.dt_bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Decay each key channel, then write by the delta rule; keep the matrix and the tail."""
         S, tail = (None, None) if state is None else state
         (q, k, v), tail = self.qkv(x, tail)
         q, k = unit(q) * self.head_dim**-0.5, unit(k)

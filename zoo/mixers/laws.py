@@ -143,7 +143,7 @@ def elements(state: tuple[Any, ...]) -> int:
 
 @torch.no_grad()
 def a_state_keeps_no_other_memory_alive(subject: Subject) -> Iterator[str]:
-    """What a block keeps has storage for its elements, and a cache that grows for as many again at most."""
+    """A block's state has storage for its elements, and a cache that grows for as many again at most."""
     mixer = subject.mixer
     state = owned(mixer.extend(tokens(LENGTH))[1])
     for step in range(1, STEPS + 1):
@@ -188,7 +188,7 @@ def in_parts_from(mixer: Mixer, x: Tensor, state: tuple) -> Tensor:
 
 
 def every_scalar_of_the_state_reaches_a_later_output(subject: Subject) -> Iterator[str]:
-    """What nothing reads is no memory: each kept scalar has a gradient from some output to come."""
+    """Each kept scalar has a gradient from some output to come: else it is no memory."""
     _, state = subject.mixer.extend(tokens(LENGTH))
     paths, structure = tree_flatten_with_path(state)
     parts = [p.detach().requires_grad_() if is_real(p) else p for _, p in paths]
@@ -317,20 +317,24 @@ def _whole(mixer: Mixer, x: Tensor) -> Tensor:
 
 
 def a_stacked_population_computes_what_its_members_compute(subject: Subject) -> Iterator[str]:
-    """vmap over stacked weights gives each member its own outputs and gradients."""
+    """vmap over stacked weights gives each member its own outputs and gradients, in one token and in many."""
+    for length in (1, LENGTH, 2 * LENGTH):
+        yield from _differs_in_a_stack(subject, torch.stack([tokens(length, seed=seed) for seed in (1, 2)]))
+
+
+def _differs_in_a_stack(subject: Subject, x: Float[Tensor, "2 B T D"]) -> Iterator[str]:
     members = [build(subject.case, seed=seed) for seed in (1, 2)]
-    x = torch.stack([tokens(LENGTH, seed=seed) for seed in (1, 2)])
     weights, buffers = stack_module_state(members)  # pyright: ignore[reportArgumentType]
-    together = vmap(lambda w, b, own: functional_call(members[0], (w, b), (own,)))(weights, buffers, x)
+    together = vmap(lambda w, b, x: functional_call(members[0], (w, b), (x,)))(weights, buffers, x)
     together.square().sum().backward()
     for i, member in enumerate(members):
         alone = member(x[i])
         alone.square().sum().backward()
         if not same(together[i], alone):
-            yield f"member {i} gives other outputs in the stack"
+            yield f"member {i} gives other outputs in the stack, of {x.shape[2]} tokens"
         for name, p in member.named_parameters():
             if p.grad is not None and not same(weights[name].grad[i], p.grad):
-                yield f"member {i} has another gradient of {name} in the stack"
+                yield f"member {i} has another gradient of {name} in the stack, of {x.shape[2]} tokens"
 
 
 def initial_weights_are_the_mixers_own_and_depend_on_the_seed_alone(subject: Subject) -> Iterator[str]:
@@ -363,14 +367,14 @@ def computing_leaves_torch_as_it_was(subject: Subject) -> Iterator[str]:
     mixer.eval().extend(tokens(3), mixer.extend(tokens(LENGTH))[1])
     if not torch.equal(torch.get_rng_state(), drawn):
         yield "it draws from torch's global generator"
-    modes = {
+    unchanged = {
         "the number of threads": torch.get_num_threads() == threads,
         "whether gradients are on": torch.is_grad_enabled(),
         "the default dtype": torch.get_default_dtype() == torch.float32,
         "anomaly detection": not torch.is_anomaly_enabled(),
         "deterministic algorithms": not torch.are_deterministic_algorithms_enabled(),
     }
-    yield from (f"it changes {mode} for all" for mode, kept in modes.items() if not kept)
+    yield from (f"it changes {mode} for all" for mode, same in unchanged.items() if not same)
 
 
 def the_formula_of_the_state_is_what_the_state_holds(subject: Subject) -> Iterator[str]:
