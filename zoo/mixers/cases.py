@@ -88,11 +88,11 @@ def settings(case: Case) -> dict[str, Any]:
 def build(case: Case, seed: int = 0) -> Mixer:
     """Build the mixer in float64 and eval mode, with nothing left at zero.
 
-    Its initial weights depend on the seed alone.
+    Its initial weights depend on the seed alone.  The constructor's own error comes through.
     """
     with torch.random.fork_rng():
         torch.default_generator.manual_seed(seed)
-        return awake(instantiate(settings(case), _convert_="all")).double().eval()
+        return awake(instantiate(settings(case), _partial_=True, _convert_="all")()).double().eval()
 
 
 @torch.no_grad()

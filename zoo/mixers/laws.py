@@ -4,7 +4,7 @@
     PYTHONPATH=. python -m zoo.mixers --laws my_mixer --config-dir my_conf
 
 No law names a mixer.  Where a mixer declares `causal=False` or `exact_decode=False`, the law must be seen to
-fail instead.  A mixer is looked at in float64, with WIDTH channels and few tokens.
+fail instead.  A mixer is looked at in float64, on few tokens of WIDTH channels or its yaml's own d_model.
 """
 
 import inspect
@@ -43,6 +43,12 @@ class Subject:
         """The mixer with the weights of seed 0; a law that trains it builds one of its own."""
         return build(self.case)
 
+    def tokens(self, length: int, seed: int = 0, batch: int = 2) -> Float[Tensor, "B T D"]:
+        """Draw an input for the mixer, as wide as its d_model."""
+        rng = torch.Generator().manual_seed(1000 * seed + length)
+        width = settings(self.case).get("d_model", WIDTH)
+        return torch.randn(batch, length, width, dtype=torch.float64, generator=rng)
+
 
 Law = Callable[[Subject], Iterator[str]]
 
@@ -67,12 +73,6 @@ def title(law: Law) -> str:
     return law.__name__.replace("_", " ")
 
 
-def tokens(length: int, seed: int = 0, batch: int = 2) -> Float[Tensor, "B T D"]:
-    """Draw an input for a mixer."""
-    rng = torch.Generator().manual_seed(1000 * seed + length)
-    return torch.randn(batch, length, WIDTH, dtype=torch.float64, generator=rng)
-
-
 def same(a: Tensor, b: Tensor) -> bool:
     """Tell whether two results are equal but for rounding."""
     return torch.allclose(a, b, rtol=1e-9, atol=1e-10)
@@ -92,7 +92,7 @@ def splitting_a_sequence_changes_nothing(subject: Subject) -> Iterator[str]:
 
     Cut once, on both sides of every integer setting; often; and after every token.
     """
-    mixer, x = subject.mixer, tokens(LENGTH)
+    mixer, x = subject.mixer, subject.tokens(LENGTH)
     ways = [[cut] for cut in boundaries(subject.case) if cut < LENGTH]
     ways += [list(range(1, LENGTH)), [3, 4, 17, 30]]
     with torch.no_grad():
@@ -109,7 +109,7 @@ def chunks_inside_a_computation_are_not_seen(subject: Subject) -> Iterator[str]:
     """The same at lengths and cuts around powers of two, in which kernels take their tokens."""
     mixer, length = subject.mixer, min(LONG, longest(subject.case))
     sides = [n + d for n in CHUNKS for d in (-1, 0, 1) if n + d < length]
-    x = tokens(length, batch=1)
+    x = subject.tokens(length, batch=1)
     with torch.no_grad():
         whole = mixer(x)
         for cuts in (sides[::3], sides[2::3], sides):  # parts that end before a chunk does, after it, within
@@ -127,7 +127,7 @@ def reported_size_is_what_the_state_holds(subject: Subject) -> Iterator[str]:
     for length in boundaries(subject.case):
         size = mixer.state_size(length)
         for cuts in ([], [length - 1])[: min(length, 2)]:
-            held = elements(in_parts(mixer, tokens(length), cuts)[1])
+            held = elements(in_parts(mixer, subject.tokens(length), cuts)[1])
             if held != size.resident:
                 yield f"state_size({length}).resident is {size.resident}, and the state holds {held}"
         if min(size.touched, size.aux_ints) < 0:
@@ -145,16 +145,16 @@ def elements(state: tuple[Any, ...]) -> int:
 def a_state_keeps_no_other_memory_alive(subject: Subject) -> Iterator[str]:
     """A block's state has storage for its elements, and a cache that grows for as many again at most."""
     mixer = subject.mixer
-    state = owned(mixer.extend(tokens(LENGTH))[1])
+    state = owned(mixer.extend(subject.tokens(LENGTH))[1])
     for step in range(1, STEPS + 1):
-        bytes_alive, needed = _storage(state)
+        bytes_alive, needed = storage(state)
         most = needed if step == 1 else 2 * needed
         if bytes_alive > most:
             yield f"after {LENGTH + step - 1} tokens {bytes_alive} bytes stay alive, for {needed} of elements"
-        state = owned(mixer.extend(tokens(1, seed=step), state)[1])
+        state = owned(mixer.extend(subject.tokens(1, seed=step), state)[1])
 
 
-def _storage(state: tuple) -> tuple[int, int]:
+def storage(state: tuple) -> tuple[int, int]:
     """Count the bytes that a state keeps alive, and those of its elements."""
     parts = [part for part in tree_leaves(state) if isinstance(part, Tensor)]
     alive = {part.untyped_storage().data_ptr(): part.untyped_storage().nbytes() for part in parts}
@@ -165,16 +165,16 @@ def _storage(state: tuple) -> tuple[int, int]:
 def a_state_can_go_on_twice(subject: Subject) -> Iterator[str]:
     """Two continuations of one state do not meet, and leave it as it was."""
     mixer = subject.mixer
-    _, state = in_parts(mixer, tokens(LENGTH), [LENGTH - 2, LENGTH - 1])
+    _, state = in_parts(mixer, subject.tokens(LENGTH), [LENGTH - 2, LENGTH - 1])
     before = [part.clone() for part in tree_leaves(state) if isinstance(part, Tensor)]
-    ways = [tokens(2, seed=seed) for seed in (1, 2)]
+    ways = [subject.tokens(2, seed=seed) for seed in (1, 2)]
     firsts = [mixer.extend(x[:, :1], state) for x in ways]
     together = [mixer.extend(x[:, 1:], after)[0] for x, (_, after) in zip(ways, firsts, strict=True)]
     now = [part for part in tree_leaves(state) if isinstance(part, Tensor)]
     if not all(torch.equal(a, b) for a, b in zip(before, now, strict=True)):
         yield "extend changes the state that it is given"
     for x, y in zip(ways, together, strict=True):
-        fresh = in_parts(mixer, tokens(LENGTH), [LENGTH - 2, LENGTH - 1])[1]
+        fresh = in_parts(mixer, subject.tokens(LENGTH), [LENGTH - 2, LENGTH - 1])[1]
         if not same(in_parts_from(mixer, x, fresh), y):
             yield "a state that was continued once gives other outputs when it is continued again"
 
@@ -189,13 +189,13 @@ def in_parts_from(mixer: Mixer, x: Tensor, state: tuple) -> Tensor:
 
 def every_scalar_of_the_state_reaches_a_later_output(subject: Subject) -> Iterator[str]:
     """Each kept scalar has a gradient from some output to come: else it is no memory."""
-    _, state = subject.mixer.extend(tokens(LENGTH))
+    _, state = subject.mixer.extend(subject.tokens(LENGTH))
     paths, structure = tree_flatten_with_path(state)
     parts = [p.detach().requires_grad_() if is_real(p) else p for _, p in paths]
     live = [p for p in parts if is_real(p)]
     reached = [torch.zeros_like(p, dtype=torch.bool) for p in live]
     for seed in range(24 if live else 0):  # a top-k reads different parts on different continuations
-        y, _ = subject.mixer.extend(tokens(40, seed=seed + 1), tree_unflatten(parts, structure))
+        y, _ = subject.mixer.extend(subject.tokens(40, seed=seed + 1), tree_unflatten(parts, structure))
         grads = torch.autograd.grad(y.square().sum(), live, allow_unused=True)
         for alive, grad in zip(reached, grads, strict=True):
             if grad is not None:
@@ -223,10 +223,10 @@ def the_past_does_not_move_when_the_future_does(subject: Subject) -> Iterator[st
     """Outputs up to t are the same, whatever stands from t on."""
     mixer, moved = subject.mixer, None
     for seed in range(4):
-        x = tokens(LENGTH, seed=seed)
+        x = subject.tokens(LENGTH, seed=seed)
         whole = mixer(x)
         for t in (1, 8, 15, 20, 33):
-            other = torch.cat([x[:, :t], tokens(LENGTH, seed=seed + 50)[:, t:]], dim=1)
+            other = torch.cat([x[:, :t], subject.tokens(LENGTH, seed=seed + 50)[:, t:]], dim=1)
             if not same(mixer(other)[:, :t], whole[:, :t]):
                 moved = moved or t
     if mixer.causal and moved:
@@ -238,7 +238,7 @@ def the_past_does_not_move_when_the_future_does(subject: Subject) -> Iterator[st
 @torch.no_grad()
 def a_prefix_gives_the_same_outputs_as_the_whole(subject: Subject) -> Iterator[str]:
     """The length of a sequence is in no output."""
-    mixer, x = subject.mixer, tokens(LENGTH)
+    mixer, x = subject.mixer, subject.tokens(LENGTH)
     whole = mixer(x)
     for n in boundaries(subject.case):
         if mixer.causal and n <= LENGTH and not same(mixer(x[:, :n]), whole[:, :n]):
@@ -250,7 +250,7 @@ def an_output_depends_on_what_is_visible_and_on_nothing_else(subject: Subject) -
     mixer, length = subject.mixer, 24
     visible = mixer.visible(torch.eye(length, dtype=torch.bool))
     bounded = not visible.equal(torch.ones_like(visible).tril())
-    reached = _reached(mixer, visible, bounded)
+    reached = _reached(subject, visible, bounded)
     if (reached & ~visible).any():
         yield "an output depends on inputs that visible() denies"
     if not reached.diagonal().all():
@@ -263,15 +263,15 @@ def an_output_depends_on_what_is_visible_and_on_nothing_else(subject: Subject) -
         yield "a set of outputs sees other inputs than its members do"
 
 
-def _reached(mixer: Mixer, visible: Tensor, bounded: bool) -> Tensor:
+def _reached(subject: Subject, visible: Tensor, bounded: bool) -> Tensor:
     """Return the pairs of output and input that a gradient joins; a top-k wants several inputs for that."""
     length = len(visible)
     reached = torch.zeros_like(visible)
     for seed in range(30):
         if seed >= 3 and (not bounded or reached.equal(visible)):
             break
-        x = tokens(length, seed=seed, batch=1).requires_grad_()
-        y = mixer(x)
+        x = subject.tokens(length, seed=seed, batch=1).requires_grad_()
+        y = subject.mixer(x)
         for t in range(length):
             (grad,) = torch.autograd.grad(y[0, t].square().sum(), x, retain_graph=True)
             reached[t] |= (grad[0] != 0).any(-1)
@@ -289,7 +289,7 @@ def the_view_of_one_output_is_cheap_in_a_long_sequence(subject: Subject) -> Iter
 @torch.no_grad()
 def evaluation_is_deterministic_and_rows_are_independent(subject: Subject) -> Iterator[str]:
     """The same input gives the same outputs, alone or beside other rows."""
-    mixer, x = subject.mixer, tokens(LENGTH, batch=3)
+    mixer, x = subject.mixer, subject.tokens(LENGTH, batch=3)
     whole = mixer(x)
     if not same(mixer(x), whole):
         yield "the same input gives other outputs the second time"
@@ -300,7 +300,7 @@ def evaluation_is_deterministic_and_rows_are_independent(subject: Subject) -> It
 def gradients_are_finite_and_every_parameter_is_used(subject: Subject) -> Iterator[str]:
     """No parameter is idle.  A mixer that reads what layers below leave is given values unlike its own."""
     mixer = build(subject.case)
-    _whole(mixer, tokens(LENGTH)).square().sum().backward()
+    _whole(mixer, subject.tokens(LENGTH)).square().sum().backward()
     for name, p in mixer.named_parameters():
         if p.requires_grad and (p.grad is None or not (p.grad != 0).any()):
             yield f"{name} never moves"
@@ -319,7 +319,9 @@ def _whole(mixer: Mixer, x: Tensor) -> Tensor:
 def a_stacked_population_computes_what_its_members_compute(subject: Subject) -> Iterator[str]:
     """vmap over stacked weights gives each member its own outputs and gradients, in one token and in many."""
     for length in (1, LENGTH, 2 * LENGTH):
-        yield from _differs_in_a_stack(subject, torch.stack([tokens(length, seed=seed) for seed in (1, 2)]))
+        yield from _differs_in_a_stack(
+            subject, torch.stack([subject.tokens(length, seed=seed) for seed in (1, 2)])
+        )
 
 
 def _differs_in_a_stack(subject: Subject, x: Float[Tensor, "2 B T D"]) -> Iterator[str]:
@@ -363,8 +365,8 @@ def fresh_memory_holds_nan() -> Iterator[None]:
 def computing_leaves_torch_as_it_was(subject: Subject) -> Iterator[str]:
     """No draw from the global generator, no mode switched on for all (as anomaly detection once was)."""
     mixer, drawn, threads = build(subject.case).train(), torch.get_rng_state(), torch.get_num_threads()
-    mixer(tokens(LENGTH)).square().sum().backward()
-    mixer.eval().extend(tokens(3), mixer.extend(tokens(LENGTH))[1])
+    mixer(subject.tokens(LENGTH)).square().sum().backward()
+    mixer.eval().extend(subject.tokens(3), mixer.extend(subject.tokens(LENGTH))[1])
     if not torch.equal(torch.get_rng_state(), drawn):
         yield "it draws from torch's global generator"
     unchanged = {
