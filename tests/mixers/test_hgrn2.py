@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from tests.mixers.golden import from_yaml
 from zoo.mixers import HGRN2
 
 
@@ -22,9 +21,3 @@ def test_floors_are_learned_without_decay_and_the_lowest_layer_has_none():
     assert HGRN2(d_model=8, num_heads=2, layer=0, n_layers=2).floor_logit is None
     floor = HGRN2(d_model=8, num_heads=2, layer=1, n_layers=2).floor_logit
     assert floor.requires_grad and floor.no_weight_decay
-
-
-@pytest.mark.parametrize(("d_model", "num_heads"), [(64, 2), (128, 4)])
-def test_the_state_of_the_paper_is_d_times_the_expansion(d_model: int, num_heads: int):
-    size = from_yaml("hgrn2", d_model, num_heads=num_heads).state_size(1024)
-    assert size.paper == size.resident == size.touched == d_model * (d_model // num_heads)

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from tests.mixers.golden import from_yaml
 from zoo.mixers import RetNet
 
 
@@ -22,9 +21,3 @@ def test_initial_values_are_the_authors():
     for proj, fan in ((mixer.q, 128), (mixer.k, 128), (mixer.v, 192), (mixer.gate, 192)):
         assert proj.weight.std().item() == pytest.approx(2**-2.5 * (2 / fan) ** 0.5, rel=0.05)
     assert mixer.out_proj.weight.std().item() == pytest.approx((2 / 192) ** 0.5, rel=0.05)
-
-
-@pytest.mark.parametrize(("d_model", "num_heads"), [(64, 2), (128, 4)])
-def test_the_state_of_the_paper_is_2_d2_over_heads(d_model: int, num_heads: int):
-    size = from_yaml("retnet", d_model, num_heads=num_heads).state_size(1024)
-    assert size.paper == size.resident == size.touched == 2 * d_model**2 // num_heads

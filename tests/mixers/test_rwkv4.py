@@ -25,7 +25,3 @@ def test_initial_values_are_the_published_ones(layer, n_layers):
     for zero in (mixer.key, mixer.receptance, mixer.out_proj):
         assert not zero.weight.any()
     torch.testing.assert_close(mixer.value.weight @ mixer.value.weight.T, torch.eye(width), atol=1e-5, rtol=0)
-
-
-def test_the_state_is_four_vectors():
-    assert RWKV4(d_model=64).state_size(1000).resident == 4 * 64

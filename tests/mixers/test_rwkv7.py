@@ -112,10 +112,3 @@ def test_ranks_are_the_suggested_ones(d_model, rank, gate_rank):
     with torch.device("meta"):
         mixer = RWKV7(d_model=d_model)
     assert (mixer.decay.down.shape[1], mixer.gate.down.shape[1]) == (rank, gate_rank)
-
-
-@pytest.mark.parametrize(("d_model", "paper"), [(64, 64 * 64), (128, 2 * 64 * 64), (256, 4 * 64 * 64)])
-def test_the_state_is_the_published_one_and_the_token_shift(d_model, paper):
-    with torch.device("meta"):
-        size = RWKV7(d_model=d_model).state_size(1024)
-    assert (size.paper, size.resident) == (paper, paper + d_model)

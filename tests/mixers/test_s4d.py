@@ -4,7 +4,6 @@ import math
 
 import torch
 
-from tests.mixers.golden import two_layers
 from zoo.mixers.diagonal_ssm import DiagonalSSM
 
 
@@ -38,8 +37,3 @@ def test_large_steps_stay_stable():
             ssm.log_dt.fill_(3.0)
             assert ssm.kernel(300)[:, -1].abs().max() <= ssm.kernel(300)[:, 1:].abs().max()
             assert ssm.kernel(300).isfinite().all()
-
-
-def test_published_state():
-    size = two_layers("s4d", 64, 1024, d_state=64)
-    assert (size.paper, size.resident, size.touched) == (8192, 8192, 8192)
