@@ -89,6 +89,29 @@ def test_the_command_has_a_line_for_each_broken_law(folder: Path, capsys: pytest
     ]
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("spare: 1", "spare is no argument of the constructor; no other law was tried"),
+        ("d_model: wide", "TypeError"),
+        ("about: {variants: [{spare: 1}]}", "about.variants of mixer=flawed names spare, no setting of it"),
+    ],
+)
+def test_a_mixer_that_cannot_be_built_is_one_line(line: str, words: str, folder: Path, capsys):
+    key = line.partition(":")[0]
+    kept = [text for text in YAML.splitlines() if not text.startswith(key)]
+    (folder / "mixer" / "flawed.yaml").write_text("\n".join([*kept, line]))
+    assert main(["--laws", "flawed", "--config-dir", str(folder)]) == 1
+    shown = [text for text in capsys.readouterr().out.splitlines() if text.startswith("    ")]
+    assert len(shown) == 1 and words in shown[0]
+
+
+def test_what_a_yaml_refers_to_must_be_there(folder: Path):
+    (folder / "mixer" / "flawed.yaml").write_text(YAML + "decay: ${nope}\n")
+    with pytest.raises(SystemExit, match="error: Interpolation key 'nope' not found"):
+        main(["--laws", "flawed", "--config-dir", str(folder)])
+
+
 def test_the_command_refuses_a_mixer_that_is_not_there():
     with pytest.raises(SystemExit, match=r"error: unknown mixer manba; did you mean mamba\?"):
         main(["--laws", "manba"])

@@ -10,7 +10,7 @@ What each keeps between two tokens, the knob that trades memory for recall, and 
 import argparse
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from zoo.foreign import all_visible, visible
 from zoo.instantiate import target
 from zoo.mixers import laws
 from zoo.mixers.base import Mixer
-from zoo.mixers.cases import cases_of
+from zoo.mixers.cases import Case, cases_of
 from zoo.terminal import by_family, command, console, fitting, slim
 
 
@@ -48,15 +48,20 @@ class Row:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the list, or what the laws say of some mixers.  Exits with one line where there is none."""
-    args = _parser().parse_args(argv)
+    args = _parser().parse_intermixed_args(argv)
     folders = [CONF, args.config_dir] if args.config_dir else [CONF]
     try:
         listed = {row.name: (folder, row) for folder in folders for row in rows(folder)}
-        if args.laws is not None:
-            return _laws({name: folder for name, (folder, _) in listed.items()}, args.laws)
-    except ValueError as error:
-        sys.exit(f"error: {error}")
-    listing = [row for _, row in listed.values()]
+        for name in args.mixers:
+            if name not in listed:
+                raise ValueError(unknown("mixer", name, listed))
+        chosen = {name: listed[name] for name in args.mixers} or listed
+        cases = [case for name, (folder, _) in chosen.items() for case in cases_of(name, folder)]
+    except (ValueError, OmegaConfBaseException) as error:
+        sys.exit(f"error: {one_line(error)}")
+    if args.laws:
+        return _laws(cases)
+    listing = [row for _, row in chosen.values()]
     if args.markdown:
         print(as_markdown(listing), end="")
     else:
@@ -64,18 +69,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _laws(folders: Mapping[str, Path], names: Sequence[str]) -> int:
+def _laws(cases: Sequence[Case]) -> int:
     """Print how many laws each mixer keeps in each of its cases, and a line for each that it breaks."""
-    for name in names:
-        if name not in folders:
-            raise ValueError(unknown("mixer", name, folders))
     failed = False
-    for name in names or folders:
-        for case in cases_of(name, folders[name]):
-            lines = laws.broken(case)
-            failed = failed or bool(lines)
-            head = f"{case}: keeps {len(laws.LAWS) - len(lines)} of {len(laws.LAWS)} laws"
-            print("\n".join(map(visible, [head, *(f"    {line}" for line in lines)])), flush=True)
+    for case in cases:
+        lines = laws.broken(case)
+        failed = failed or bool(lines)
+        head = f"{case}: keeps {len(laws.LAWS) - len(lines)} of {len(laws.LAWS)} laws"
+        print("\n".join(map(visible, [head, *(f"    {line}" for line in lines)])), flush=True)
     return int(failed)
 
 
@@ -157,11 +158,10 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m zoo.mixers", description=summary, epilog=details,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
+    parser.add_argument("mixers", nargs="*", metavar="NAME", help="mixers of the list; none: all")
     parser.add_argument("--config-dir", type=Path, help="mixers of your own as well, in DIR/mixer/NAME.yaml")
     parser.add_argument("--markdown", action="store_true", help="as a document")
-    parser.add_argument(
-        "--laws", nargs="*", metavar="NAME", help="run the laws of mixers on these, or on all"
-    )
+    parser.add_argument("--laws", action="store_true", help="run the laws of mixers on them")
     return parser
 
 

@@ -56,7 +56,10 @@ Law = Callable[[Subject], Iterator[str]]
 def broken(case: Case) -> list[str]:
     """Return a line for each law that the mixer breaks: its name, and what was seen first."""
     subject = Subject(case)
-    reasons = ((law, _first(law, subject)) for law in LAWS)
+    reason = _first(LAWS[0], subject)
+    if reason:
+        return [f"{title(LAWS[0])}: {reason}; no other law was tried"]
+    reasons = ((law, _first(law, subject)) for law in LAWS[1:])
     return [f"{title(law)}: {reason}" for law, reason in reasons if reason]
 
 
@@ -401,10 +404,11 @@ def settings_are_the_constructors_own_names(subject: Subject) -> Iterator[str]:
         yield "**kwargs would take a misspelt setting in silence"
     if unknown := sorted(set(given) - set(parameters)):
         yield f"{unknown[0]} is no argument of the constructor"
+    _ = subject.mixer  # the constructor's own error is a reason too
 
 
 LAWS: tuple[Law, ...] = (
-    settings_are_the_constructors_own_names,
+    settings_are_the_constructors_own_names,  # first, for no other can be tried without a mixer
     splitting_a_sequence_changes_nothing,
     chunks_inside_a_computation_are_not_seen,
     the_past_does_not_move_when_the_future_does,
