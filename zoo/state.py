@@ -26,6 +26,11 @@ class StateSize:
     touched: int
     aux_ints: int = 0
 
+    @classmethod
+    def read_whole(cls, resident: int, paper: int | None = None) -> "StateSize":
+        """Return the size of a state that every step reads whole, as recurrent mixers and full attention do."""
+        return cls(paper=paper, resident=resident, touched=resident)
+
     def bytes(self, dtype: str) -> int:
         """Return `resident` in bytes when the state is kept in `dtype` ("float32", "bfloat16", ...)."""
         return self.resident * BYTES_PER_SCALAR[dtype]

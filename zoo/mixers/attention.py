@@ -65,5 +65,4 @@ class Attention(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count keys and values of all tokens; the published count takes D for each, whatever G is."""
-        held = 2 * self.qkv.kv_dim * seq_len
-        return StateSize(paper=2 * self.d_model * seq_len, resident=held, touched=held)
+        return StateSize.read_whole(2 * self.qkv.kv_dim * seq_len, paper=2 * self.d_model * seq_len)

@@ -83,7 +83,7 @@ class BaseConv(Mixer[State]):
         """Count the inputs that the filter reaches back to; a long one fills up with the sequence."""
         held = self.channels * (min(seq_len, self.reach - 1) if self.long else self.reach - 1)
         paper = self.channels * (seq_len if self.long else self.reach)
-        return StateSize(paper=paper, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=paper)
 
     def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
         """Return the last token that the filter carries each input to."""

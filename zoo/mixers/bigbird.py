@@ -114,7 +114,7 @@ class BigBird(Mixer[State]):
         """Count the keys and values of the window, the prefix and the columns so far, each token once."""
         held = 2 * self.qkv.kv_dim * len(self._stored(seq_len))
         paper = 2 * self.d_model * (self.window + self.num_global + self.num_random)
-        return StateSize(paper=paper, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=paper)
 
     def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
         """Return the end for the prefix and the columns, the window's reach for all other tokens."""

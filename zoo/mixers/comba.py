@@ -82,4 +82,4 @@ class Comba(Mixer[State]):
         """Count a matrix a head, and the tail."""
         del seq_len
         held = self.num_heads * self.head_dim * self.value_dim + self.qkv.conv.tail_size()
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(held)

@@ -68,5 +68,4 @@ class ForgettingAttention(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count keys, values and a sum of log gates a query head, for every token."""
-        held = (2 * self.qkv.kv_dim + self.num_heads) * seq_len
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole((2 * self.qkv.kv_dim + self.num_heads) * seq_len)

@@ -64,5 +64,4 @@ class GatedDeltaNet(Mixer[State]):
         """Count a matrix a head, and the tail, which the published count leaves out."""
         del seq_len
         memory = self.num_heads * self.head_dim * self.value_dim
-        held = memory + self.qkv.conv.tail_size()
-        return StateSize(paper=memory, resident=held, touched=held)
+        return StateSize.read_whole(memory + self.qkv.conv.tail_size(), paper=memory)

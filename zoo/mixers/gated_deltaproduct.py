@@ -73,4 +73,4 @@ class GatedDeltaProduct(Mixer[State]):
         """Count one matrix a head whatever n is, and the tail: only the last step of a token is kept."""
         del seq_len
         held = self.num_heads * self.head_dim**2 * self.expand_v + self.qkv.conv.tail_size()
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(held)

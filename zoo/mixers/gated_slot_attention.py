@@ -62,4 +62,4 @@ class GatedSlotAttention(Mixer[State]):
         """Count a key and a value for each slot of each head."""
         del seq_len
         held = 2 * self.num_heads * self.num_slots * self.head_dim
-        return StateSize(paper=held, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=held)

@@ -83,4 +83,4 @@ class GatedLinearAttention(Mixer[State]):
         """Count a matrix of key by value channels a head."""
         del seq_len
         held = self.num_heads * self.feature_dim * self.head_dim
-        return StateSize(paper=held, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=held)

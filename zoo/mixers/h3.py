@@ -82,7 +82,7 @@ class H3(Mixer[State]):
         """Count both states; the published d_model * d_state lacks the shift and the head_dim."""
         del seq_len
         held = self.d_model * (self.d_state - 1) + self.head_dim * self.d_model * self.d_state
-        return StateSize(paper=self.d_model * self.d_state, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=self.d_model * self.d_state)
 
     def _outer(self, k: Seq, v: Seq) -> Float[Tensor, "B T C*C H"]:
         k, v = (s.unflatten(-1, (self.head_dim, -1)) for s in (k, v))

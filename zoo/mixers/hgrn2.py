@@ -90,4 +90,4 @@ class HGRN2(Mixer[State]):
         """Count a matrix of gates by value channels a head."""
         del seq_len
         held = self.num_heads * self.feature_dim * self.head_dim
-        return StateSize(paper=held, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=held)

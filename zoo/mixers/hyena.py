@@ -151,7 +151,7 @@ class Hyena(Mixer[State]):
     def state_size(self, seq_len: int) -> StateSize:
         """Count what each long filter has read, and the short convolution's tail."""
         held = (self.order - 1) * self.d_model * seq_len + self.conv.tail_size()
-        return StateSize(paper=self.d_model * seq_len, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=self.d_model * seq_len)
 
     def _filters(self, length: int) -> Float[Tensor, "M D T"]:
         """Return the filters, with the skip connection as part of the first tap."""

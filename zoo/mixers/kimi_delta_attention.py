@@ -81,5 +81,4 @@ class KimiDeltaAttention(Mixer[State]):
         """Always the same.  The published count leaves the convolution out."""
         del seq_len
         memory = self.num_heads * self.head_dim**2
-        held = memory + self.qkv.conv.tail_size()
-        return StateSize(paper=memory, resident=held, touched=held)
+        return StateSize.read_whole(memory + self.qkv.conv.tail_size(), paper=memory)

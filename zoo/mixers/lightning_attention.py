@@ -69,4 +69,4 @@ class LightningAttention(Mixer[State]):
         """Count a square matrix a head."""
         del seq_len
         held = self.num_heads * self.head_dim**2
-        return StateSize(paper=held, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=held)

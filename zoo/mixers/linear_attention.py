@@ -148,4 +148,4 @@ class LinearAttention(Mixer[State]):
         """Count F features times the value channels a head, and one more where there is a denominator."""
         del seq_len
         held = self.num_heads * self.map.expanded_dim * (self.head_dim + (self.eps is not None))
-        return StateSize(paper=held, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=held)

@@ -103,7 +103,7 @@ class LlamaXL(Mixer[State]):
         """Count the keys and values of the last full segment and of the open one."""
         size = self.segment_len
         held = 2 * self.qkv.kv_dim * (seq_len if seq_len < size else size + seq_len % size)
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(held)
 
     def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
         """Return the end of the segment after each token's own."""

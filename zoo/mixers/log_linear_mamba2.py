@@ -105,5 +105,4 @@ class LogLinearMamba2(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count a state for each binary digit 1 of the number of tokens, and the tail."""
-        held = self.d_inner * self.d_state * seq_len.bit_count() + self.conv.tail_size()
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(self.d_inner * self.d_state * seq_len.bit_count() + self.conv.tail_size())

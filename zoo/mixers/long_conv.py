@@ -64,7 +64,7 @@ class LongConv(Mixer[State]):
     def state_size(self, seq_len: int) -> StateSize:
         """Count the inputs up to max_len - 1 of them; the published count goes on."""
         held = self.d_model * min(seq_len, self.max_len - 1)
-        return StateSize(paper=self.d_model * seq_len, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=self.d_model * seq_len)
 
     def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
         """Return the last token that the filter carries each input to."""

@@ -107,4 +107,4 @@ class Mamba2(Mixer[State]):
         """Count a matrix a head, and the tail; the published count has expand = 2 and no convolution."""
         del seq_len
         held = self.d_inner * self.d_state + self.conv.tail_size()
-        return StateSize(paper=2 * self.d_model * self.d_state, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=2 * self.d_model * self.d_state)

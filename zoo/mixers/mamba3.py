@@ -123,7 +123,7 @@ class Mamba3(Mixer[State]):
         """Count a head's matrix, its last key and value, and its angles."""
         del seq_len
         held = self.num_heads * (self.d_state * (self.head_dim + 1) + self.head_dim + self.turning)
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(held)
 
 
 def turned(x: Float[Tensor, "B H T N"], angle: Float[Tensor, "B H T R"]) -> Float[Tensor, "B H T N"]:

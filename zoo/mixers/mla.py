@@ -89,5 +89,4 @@ class MLA(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count a latent and one rotated key a token, for all heads together."""
-        held = (self.kv_rank + self.rope_dim) * seq_len
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole((self.kv_rank + self.rope_dim) * seq_len)

@@ -128,7 +128,7 @@ class MLSTM(Mixer[State]):
         """Count a matrix, a normaliser and a maximum a head, and the tail."""
         del seq_len
         held = self.num_heads * (self.head_dim**2 + self.head_dim + 1) + self.conv.tail_size()
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(held)
 
 
 @torch.no_grad()

@@ -97,8 +97,7 @@ class Nystromformer(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count all inputs; the published count takes keys and values of the landmarks."""
-        held = self.d_model * seq_len
-        return StateSize(paper=2 * self.d_model * self.num_landmarks, resident=held, touched=held)
+        return StateSize.read_whole(self.d_model * seq_len, paper=2 * self.d_model * self.num_landmarks)
 
     def visible(self, wanted: Bool[Tensor, "*R T"]) -> Bool[Tensor, "*R T"]:
         """Return all tokens for any output: landmarks average over the whole sequence."""

@@ -68,5 +68,4 @@ class PathAttention(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count keys and values of all tokens, and the convolution's tail."""
-        held = 2 * self.qkv.kv_dim * seq_len + self.conv.tail_size()
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(2 * self.qkv.kv_dim * seq_len + self.conv.tail_size())

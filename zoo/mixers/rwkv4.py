@@ -70,5 +70,4 @@ class RWKV4(Mixer[State]):
     def state_size(self, seq_len: int) -> StateSize:
         """Count sum, normaliser and maximum a channel, and the last input; no figure has a count."""
         del seq_len
-        held = self.d_model + 3 * self.d_inner
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(self.d_model + 3 * self.d_inner)

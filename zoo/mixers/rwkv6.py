@@ -96,5 +96,4 @@ class RWKV6(Mixer[State]):
     def state_size(self, seq_len: int) -> StateSize:
         """Count a matrix a head, and the last input; no figure has a count."""
         del seq_len
-        held = self.d_model * self.head_dim + self.d_model
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(self.d_model * self.head_dim + self.d_model)

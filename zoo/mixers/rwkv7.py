@@ -110,8 +110,7 @@ class RWKV7(Linked[State]):
         """Count a matrix a head and the last input, which the published count leaves out."""
         del seq_len
         paper = self.d_model * self.head_dim
-        held = paper + self.d_model
-        return StateSize(paper=paper, resident=held, touched=held)
+        return StateSize.read_whole(paper + self.d_model, paper=paper)
 
 
 def _rank(given: int | None, factor: float, d_model: int) -> int:

@@ -76,8 +76,7 @@ class S2Attn(Mixer[State]):
     def state_size(self, seq_len: int) -> StateSize:
         """Count keys and values of the open group of each half of the heads."""
         shifted = min(seq_len, (seq_len + self.group_size // 2) % self.group_size)
-        held = self.qkv.kv_dim * (seq_len % self.group_size + shifted)
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(self.qkv.kv_dim * (seq_len % self.group_size + shifted))
 
     def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
         """Return the end of the later of the two groups that a token is in."""

@@ -54,4 +54,4 @@ class S4D(Mixer[State]):
         """Count N scalars a channel, for N/2 complex modes."""
         del seq_len
         held = self.d_model * self.d_state
-        return StateSize(paper=held, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=held)

@@ -121,4 +121,4 @@ class ScatterBrain(Mixer[State]):
         """Count the window's keys and values, and the sums once a token has left it."""
         sums = self.num_heads * self.num_features * (self.qkv.head_dim + 1)
         held = 2 * self.d_model * min(seq_len, self.window - 1) + (sums if seq_len >= self.window else 0)
-        return StateSize(paper=2 * self.d_model * self.window + sums, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=2 * self.d_model * self.window + sums)

@@ -76,8 +76,7 @@ class SharedAttention(Shared[State], Linked[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count this call's keys and values of all tokens, twice as wide as the model."""
-        held = 2 * self.qkv.kv_dim * seq_len
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(2 * self.qkv.kv_dim * seq_len)
 
 
 def _settings(mixer: SharedAttention) -> dict[str, object]:

@@ -67,7 +67,7 @@ class SlidingWindow(Mixer[State]):
     def state_size(self, seq_len: int) -> StateSize:
         """Count keys and values of window - 1 tokens; the published count takes `window`."""
         held = 2 * self.qkv.kv_dim * min(seq_len, self.window - 1)
-        return StateSize(paper=2 * self.d_model * min(seq_len, self.window), resident=held, touched=held)
+        return StateSize.read_whole(held, paper=2 * self.d_model * min(seq_len, self.window))
 
     def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
         """Return the last token that has each token in its window."""

@@ -56,8 +56,7 @@ class StickbreakingAttention(Mixer[State]):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count keys and values of all tokens."""
-        held = 2 * self.qkv.kv_dim * seq_len
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(2 * self.qkv.kv_dim * seq_len)
 
 
 def break_sticks(

@@ -106,7 +106,7 @@ class TTT(Mixer[State]):
         """
         model = self.num_heads * self.inner_size
         held = model * (min(1, seq_len // self.mini_batch) + min(1, seq_len % self.mini_batch))
-        return StateSize(paper=model, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=model)
 
 
 def _packed(weights: Weights) -> Float[Tensor, "B H P"]:
