@@ -28,7 +28,7 @@ class StateSize:
 
     @classmethod
     def read_whole(cls, resident: int, paper: int | None = None) -> "StateSize":
-        """Return the size of a state that every step reads whole, as recurrent mixers and full attention do."""
+        """Return the size of a state that every step reads whole, as recurrent mixers and attention do."""
         return cls(paper=paper, resident=resident, touched=resident)
 
     def bytes(self, dtype: str) -> int:

@@ -167,26 +167,6 @@ def test_a_query_of_negative_channels_still_reads(name: str):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_stays_finite_far_out(name: str):
-    feature_map = partial(CosFormer, max_len=1024) if name == "cosformer" else MAPS[name]
-    signed = name in ("identity", "all_poly")
-    mixer = LinearAttention(
-        d_model=16,
-        num_heads=1,
-        feature_dim=8,
-        feature_map=feature_map,
-        denominator="none" if signed else "sum",
-        output_norm=signed,
-    )
-    for length in (500, 1024):  # through the matrix, in chunks
-        x = (100 * torch.randn(1, length, 16)).requires_grad_()
-        y = mixer(x)
-        y.sum().backward()
-        assert y.isfinite().all()
-        assert x.grad.isfinite().all()
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_half_precision_keeps_its_sums_in_float32(name: str):
     mixer = LinearAttention(d_model=16, num_heads=2, feature_dim=4, feature_map=MAPS[name], output_norm=True)
     x = torch.randn(2, 20, 16)
