@@ -12,8 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.command import ROOT
-from tests.registry import mixer_yaml
 from zoo.config.paths import CONF
+from zoo.mixers.cases import mixer_yaml
 from zoo.results.source import files
 
 MOST = 12  # mixers whose variants are looked at too
@@ -80,7 +80,7 @@ def laws(paths: list[str]) -> list[list[str]]:
 
 def cases(names: list[str]) -> list[str]:
     """As they stand in the tests' names; of many mixers under their own settings alone."""
-    return [f"[{name}{end}" for name in names for end in ("]" if len(names) > MOST else "][")]
+    return [f"[{name}{end}" for name in names for end in ("-" if len(names) > MOST else "-[")]
 
 
 def mixers(paths: list[str]) -> list[str]:

@@ -20,9 +20,10 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from tests.registry import WIDTH, Case, build, cases, mixer_yaml
+from tests.registry import cases
 from zoo.config.paths import CONF
 from zoo.mixers.base import Mixer
+from zoo.mixers.cases import WIDTH, Case, build, mixer_yaml
 
 FOLDER = Path(__file__).parent / "definitions"
 MODULES = {"fla-core": "fla"}  # a distribution's name -> what it is imported as

@@ -12,8 +12,9 @@ from typing import Any
 from hydra.utils import get_class
 from hypothesis import strategies as st
 
-from tests.registry import FOLDER, Case, build, mixer_yaml, settings
+from tests.registry import FOLDER
 from zoo.mixers.base import Mixer
+from zoo.mixers.cases import Case, build, mixer_yaml, settings
 
 WHOLE = (1, 2, 3, 4, 5, 6, 8, 12, 0)
 WIDTHS = (8, 12, 24)  # of d_model, which the mixer's own settings are not about

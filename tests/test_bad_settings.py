@@ -10,7 +10,6 @@ import torch
 
 from tests import registry
 from tests.command import SMALL, Zoo
-from tests.registry import mixer_yaml
 from tests.test_every_leaf import leaves, with_leaf
 from zoo.config import command_line
 from zoo.config.bounds import out_of_bounds
@@ -21,6 +20,7 @@ from zoo.launch.preflight import Validator
 from zoo.launch.run_cell import CellFailed
 from zoo.mixers.__main__ import main as list_mixers
 from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.cases import mixer_yaml
 from zoo.model import make, placed
 from zoo.results import store
 from zoo.run import run_one

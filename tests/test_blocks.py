@@ -7,8 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.registry import Case, held, settings
 from tests.test_model import COUNTER, PRE_NORM, VOCAB, ZOOLOGY, config, ids
+from zoo.mixers.cases import Case, settings
+from zoo.mixers.laws import elements
 from zoo.model import SequenceModel, model_from_config
 
 
@@ -116,7 +117,7 @@ def test_a_channel_mix_looks_one_token_back_and_what_it_keeps_counts(mlp: str):
         hidden, state = model.extend(ids(11)[:, lo:hi], state)
         parts.append(hidden)
     torch.testing.assert_close(torch.cat(parts, dim=1), whole)
-    assert state and sum(held(layer) for layer in state.layers) == 3 * model.blocks[0].d_model
+    assert state and sum(elements(layer) for layer in state.layers) == 3 * model.blocks[0].d_model
     sizes = model.state_size(11), plain.state_size(11)
     assert sizes[0].resident - sizes[1].resident == 3 * model.blocks[0].d_model
     assert sizes[0].paper == sizes[1].paper

@@ -5,8 +5,9 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
-from tests.registry import awake, held
 from zoo.blocks.channel_mix import ChannelMix, ChannelMix7
+from zoo.mixers.cases import awake
+from zoo.mixers.laws import elements
 
 KINDS = [ChannelMix, ChannelMix7]
 each = pytest.mark.parametrize("kind", KINDS)
@@ -49,7 +50,7 @@ def test_it_goes_on_from_its_state_which_is_one_vector(kind):
         head, state = mix.extend(x[:, :cut])
         tail, last = mix.extend(x[:, cut:], state)
         torch.testing.assert_close(torch.cat([head, tail], dim=1), mix(x))
-        assert held(state) == held(last) == mix.state_size(cut).resident == 6
+        assert elements(state) == elements(last) == mix.state_size(cut).resident == 6
     assert mix.state_size(9).paper == 0
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.command import ROOT
-from tests.registry import build, cases, mixer_yaml
+from tests.registry import cases
 from zoo import plan
 from zoo.config.paths import CONF
 from zoo.mixers import __main__ as listing
+from zoo.mixers.cases import build, mixer_yaml
 from zoo.tasks import __main__ as tasks
 
 NAMES = sorted(path.stem for path in (CONF / "mixer").glob("*.yaml"))

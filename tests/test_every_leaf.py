@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 import torch
 
-from tests.registry import FOLDER, WIDTH, Case, cases, composer, settings
+from tests.registry import FOLDER, cases, composer
 from zoo.config.cell import Cell
 from zoo.instantiate import make
 from zoo.launch.preflight import Validator
 from zoo.mixers.base import Mixer
+from zoo.mixers.cases import WIDTH, Case, settings
 from zoo.mixers.sliding_window import SlidingWindow
 from zoo.model import SequenceModel
 from zoo.tasks.base import SPLITS, Task

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.formula import evaluated
-from tests.registry import Case, build, mixer_yaml
+from zoo.mixers.cases import Case, build, mixer_yaml
+from zoo.mixers.size_formula import evaluate
 
 MIXER = build(Case("sliding_window", {"window": 5}))
 
@@ -19,18 +19,18 @@ MIXER = build(Case("sliding_window", {"window": 5}))
     ],
 )
 def test_numbers_names_and_arithmetic(formula: str, size: int):
-    assert evaluated(formula, MIXER, 102) == size
+    assert evaluate(formula, MIXER, 102) == size
 
 
 @pytest.mark.parametrize("formula", ["abs(window)", "[window]", "window / 2", "not window"])
 def test_anything_else_is_refused(formula: str):
     with pytest.raises(ValueError, match=r"about\.state \(=.*may not hold"):
-        evaluated(formula, MIXER, 1)
+        evaluate(formula, MIXER, 1)
 
 
 def test_a_formula_for_another_mixer_is_an_error():
     with pytest.raises(AttributeError, match="feature_dim"):
-        evaluated("feature_dim * 2", MIXER, 1)
+        evaluate("feature_dim * 2", MIXER, 1)
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_a_formula_for_another_mixer_is_an_error():
 def test_a_setting_that_changes_what_is_kept_is_in_the_formula(case: Case):
     mixer, formula = build(case), mixer_yaml(case.name)["about"]["state"]
     for n in range(1, 50):
-        assert evaluated(formula, mixer, n) == mixer.state_size(n).resident, f"after {n}"
+        assert evaluate(formula, mixer, n) == mixer.state_size(n).resident, f"after {n}"

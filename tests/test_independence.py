@@ -3,8 +3,9 @@
 import pytest
 
 from tests.independence import LENGTHS, compared, file_of, package_of, statement
-from tests.registry import Case, cases
+from tests.registry import cases
 from zoo.config.paths import CONF
+from zoo.mixers.cases import Case
 
 CASES = cases(CONF)
 BOTH = [

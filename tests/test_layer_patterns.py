@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from tests.registry import compose, held
+from tests.registry import compose
+from zoo.mixers.laws import elements
 from zoo.model import build_model
 
 
@@ -54,4 +55,4 @@ def test_every_pattern_decodes_as_it_trains_and_holds_what_it_says(name: str):
     head, state = model.extend(inputs[:, :17])
     tail, state = model.extend(inputs[:, 17:], state)
     torch.testing.assert_close(torch.cat([head, tail], 1), model(inputs), rtol=1e-8, atol=1e-10)
-    assert held(state.layers) == model.state_size(30).resident
+    assert elements(state.layers) == model.state_size(30).resident

@@ -8,8 +8,9 @@ import pytest
 import torch
 from hydra.utils import instantiate
 
-from tests.registry import WIDTH, Case, awake, cases, settings
+from tests.registry import cases
 from zoo.mixers.base import Mixer
+from zoo.mixers.cases import WIDTH, Case, awake, settings
 
 LONG, SHORT = 4096, 300  # tokens: of a yaml's own setting at the scales of LENGTHENED, of all else
 SCALES, LENGTHENED = (1e-3, 1e-2, 0.1, 1, 10, 100, 1000), (1, 100)  # of the inputs

@@ -1,4 +1,4 @@
-"""The laws of test_mixer_laws, briefly, under settings that nobody chose: see `tests.random_settings`."""
+"""Laws of zoo.mixers.laws, briefly, under settings that nobody chose: see `tests.random_settings`."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -9,12 +9,21 @@ from hypothesis import HealthCheck, Phase, assume, given, settings, strategies
 from torch import Tensor
 from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
 
-from tests.formula import evaluated
 from tests.random_settings import built, drawn
-from tests.registry import Case, cases, held, longest, mixer_yaml
-from tests.registry import settings as settings_of
-from tests.test_mixer_laws import is_real, selects
-from zoo.mixers.base import Linked, Mixer
+from tests.registry import cases
+from zoo.mixers.base import Mixer
+from zoo.mixers.cases import Case, longest, mixer_yaml
+from zoo.mixers.cases import settings as settings_of
+from zoo.mixers.laws import (
+    Subject,
+    elements,
+    gradients_are_finite_and_every_parameter_is_used,
+    in_parts,
+    is_real,
+    selects,
+    the_past_does_not_move_when_the_future_does,
+)
+from zoo.mixers.size_formula import evaluate
 
 NAMES = sorted({case.name for case in cases()})
 LENGTH = 29  # prime
@@ -68,18 +77,21 @@ def is_as_the_formula_says(case: Case, mixer: Mixer, cut: int) -> None:
     del cut
     formula = mixer_yaml(case.name, case.folder)["about"].get("state")
     for n in (n for n in (*range(1, 40), 64, 1000) if formula is not None and n <= longest(case)):
-        assert evaluated(formula, mixer, n) == mixer.state_size(n).resident, f"after {n}"
+        assert evaluate(formula, mixer, n) == mixer.state_size(n).resident, f"after {n}"
 
 
 def obeys(case: Case, mixer: Mixer, cut: int) -> None:
     width, length = settings_of(case)["d_model"], min(LENGTH, longest(case))
-    cut = min(cut, length - 2)
-    x, other = (torch.randn(1, length, width, dtype=torch.float64, generator=rng(seed)) for seed in (0, 1))
-    whole = mixer(x)
-    the_past_stays(mixer, x, other, whole, cut)
+    subject = Subject(case)
+    subject.mixer = mixer
+    for law in (
+        the_past_does_not_move_when_the_future_does,
+        gradients_are_finite_and_every_parameter_is_used,
+    ):
+        assert next(law(subject), None) is None, law.__name__
+    x = torch.randn(1, length, width, dtype=torch.float64, generator=rng(0))
     if mixer.exact_decode:
-        pieces_are_the_whole(mixer, x, whole, cut)
-    everything_moves(mixer, below(mixer, x) if isinstance(mixer, Linked) else whole)
+        pieces_are_the_whole(mixer, x, min(cut, length - 2))
     the_past_matters(mixer, x[:, :-1], width)
 
 
@@ -88,35 +100,10 @@ def rng(seed: int) -> torch.Generator:
 
 
 @torch.no_grad()
-def the_past_stays(mixer: Mixer, x: Tensor, other: Tensor, whole: Tensor, cut: int) -> None:
-    moved = mixer(torch.cat([x[:, :cut], other[:, cut:]], dim=1))
-    assert not mixer.causal or same(moved[:, :cut], whole[:, :cut]), "an output changed with a later input"
-
-
-@torch.no_grad()
-def pieces_are_the_whole(mixer: Mixer, x: Tensor, whole: Tensor, cut: int) -> None:
-    state, ys, seen = None, [], 0
-    for piece in x.split([cut, 1, x.shape[1] - cut - 1], dim=1):
-        y, state = mixer.extend(piece, state)
-        ys.append(y)
-        seen += piece.shape[1]
-        assert held(state) == mixer.state_size(seen).resident, f"held after {seen} tokens"
-    assert same(torch.cat(ys, dim=1), whole), "pieces are not the whole"
-
-
-def below(mixer: Linked, x: Tensor) -> Tensor:
-    """The outputs above a layer that left other values than the mixer's own: its part in them moves too."""
-    left = mixer.extend_linked(x, None, {})[2]
-    return mixer.extend_linked(x, None, {name: value.detach().flip(1) for name, value in left.items()})[0]
-
-
-def everything_moves(mixer: Mixer, whole: Tensor) -> None:
-    assert whole.isfinite().all()
-    whole.square().sum().backward()
-    for name, p in mixer.named_parameters():
-        if p.requires_grad:
-            assert p.grad is not None and p.grad.isfinite().all(), name
-            assert (p.grad != 0).any(), f"{name} never moves"
+def pieces_are_the_whole(mixer: Mixer, x: Tensor, cut: int) -> None:
+    y, state = in_parts(mixer, x, [cut, cut + 1])
+    assert elements(state) == mixer.state_size(x.shape[1]).resident, f"held after {x.shape[1]} tokens"
+    assert torch.allclose(y, mixer(x), rtol=1e-8, atol=1e-9), "pieces are not the whole"
 
 
 def the_past_matters(mixer: Mixer, x: Tensor, width: int) -> None:
@@ -131,7 +118,3 @@ def the_past_matters(mixer: Mixer, x: Tensor, width: int) -> None:
     for name, grad in zip(live, grads, strict=True):
         alive = grad is not None and (grad != 0).any()
         assert alive or name in selects(state), f"nothing that comes reads {name}"
-
-
-def same(a: Tensor, b: Tensor) -> bool:
-    return torch.allclose(a, b, rtol=1e-8, atol=1e-9)

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs" / "traps.md").read_text())))
+NAMED = sorted(
+    set(re.findall(r"`((?:tests|zoo)/[\w/]+\.py)::(\w+)`", (ROOT / "docs" / "traps.md").read_text()))
+)
 
 
 def test_there_are_traps():

@@ -36,7 +36,7 @@ _NAME = re.compile(r"[^\W\d_]\w*(\.[^\W\d_]\w*)+")
 
 
 def make(config: Mapping[str, Any], contract: Contract, **parts: Any) -> Any:
-    """What the config names, built; a constructor's own error comes through as it was raised.
+    """Build what the config names; a constructor's own error comes through as it was raised.
 
     parts: arguments that the program gives.  ValueError, one line: `_target_`, here or further inside, is
     no `contract` (inside: no part of a model or task).
@@ -46,7 +46,7 @@ def make(config: Mapping[str, Any], contract: Contract, **parts: Any) -> Any:
 
 
 def _built(value: Any) -> Any:
-    """A copy of a plain config; what names a `_target_` is called, or with `_partial_` waits to be."""
+    """Copy a plain config; what names a `_target_` is called, or with `_partial_` waits to be."""
     if isinstance(value, list):
         return [_built(inner) for inner in value]
     if not isinstance(value, Mapping):
@@ -77,7 +77,7 @@ def _check_inside(value: Any, path: str) -> None:
 
 
 def target(name: Any, contract: Contract, path: str) -> Any:
-    """What `_target_` names at `path`.  ValueError, one line: it is no such thing, or cannot be imported."""
+    """Return what `_target_` names at `path`.  ValueError, one line: no such thing, or not importable."""
     rule = f"{path}._target_ (={name})"
     if (
         not isinstance(name, str)
@@ -86,17 +86,17 @@ def target(name: Any, contract: Contract, path: str) -> Any:
     ):
         raise ValueError(f"{rule} must name a {_words(contract)}, such as my_module.MyClass.")
     try:
-        found = _imported(name)
+        named = _imported(name)
     except (Exception, SystemExit) as error:  # whatever a module does when it is imported
         why = one_line(error) if isinstance(error, ImportError) else reason(error)
         if isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]:
             why += "; is it your own?  Then put PYTHONPATH=FOLDER before the command, the folder it lies in."
         raise ValueError(f"{rule} cannot be imported: {why}") from error
-    if not _is_a(found, contract):
+    if not _is_a(named, contract):
         raise ValueError(
             f"{rule} is no {_words(contract)}: it must be a subclass, such as my_module.MyClass."
         )
-    return found
+    return named
 
 
 def check_trusted(path: str, config: Mapping[str, Any], trusted: Iterable[str], results: Path) -> None:
@@ -122,7 +122,7 @@ def check_trusted(path: str, config: Mapping[str, Any], trusted: Iterable[str], 
 
 
 def _places(name: str) -> Iterator[Path]:
-    """The files and folders that importing a dotted name would run, found without running any."""
+    """Yield the files and folders that importing a dotted name would run, found without running any."""
     path, parts = None, name.split(".")
     for n in range(1, len(parts) + 1):
         spec = PathFinder.find_spec(".".join(parts[:n]), path)
@@ -135,26 +135,26 @@ def _places(name: str) -> Iterator[Path]:
 
 
 def _imported(name: str) -> Any:
-    """A module's attribute, or that of a class in it, as it is now: a module may have been loaded again."""
+    """Return a module's attribute, or that of a class in it, as it is now: modules may be loaded again."""
     first, *rest = name.split(".")
-    found: Any = importlib.import_module(first)
+    named: Any = importlib.import_module(first)
     path = first
     for part in rest:
         path = f"{path}.{part}"
-        if not hasattr(found, part) and hasattr(found, "__path__"):
+        if not hasattr(named, part) and hasattr(named, "__path__"):
             importlib.import_module(path)
-        if not hasattr(found, part):
-            classes = [key for key, value in vars(found).items() if inspect.isclass(value)]
+        if not hasattr(named, part):
+            classes = [key for key, value in vars(named).items() if inspect.isclass(value)]
             raise ImportError(unknown("class", part, classes))
-        found = getattr(found, part)
-    return found
+        named = getattr(named, part)
+    return named
 
 
-def _is_a(found: Any, contract: Contract) -> bool:
-    owner = found
-    if inspect.ismethod(found) and inspect.isclass(found.__self__):
-        owner = found.__self__
-        if not isinstance(inspect.getattr_static(owner, found.__name__), classmethod):
+def _is_a(named: Any, contract: Contract) -> bool:
+    owner = named
+    if inspect.ismethod(named) and inspect.isclass(named.__self__):
+        owner = named.__self__
+        if not isinstance(inspect.getattr_static(owner, named.__name__), classmethod):
             return False  # of the metaclass
     return inspect.isclass(owner) and issubclass(owner, contract)
 
@@ -166,12 +166,12 @@ def _words(contract: Contract) -> str:
 
 @functools.lru_cache(maxsize=64)
 def task_of(cell: Cell) -> Task:
-    """The task of a cell, built once: it holds nothing that use would change."""
+    """Return the task of a cell, built once: it holds nothing that use would change."""
     return build_task(cell.config)
 
 
 def build_task(config: Mapping[str, Any]) -> Task:
-    """The task of a cell, asking for all tokens or cut down where `loss` and `max_examples` say so."""
+    """Build the task of a cell, with all tokens scored or fewer examples where the config has it so."""
     task, most = make(config["task"], Task), config.get("max_examples")
     task = AllTokens(task) if config.get("loss") == "all" else task
     return task if most is None else Limited(task, most)

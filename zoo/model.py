@@ -28,14 +28,14 @@ from zoo.tasks.base import Task
 
 
 class ModelState(NamedTuple):
-    """What decoding keeps: each layer's state, and how many tokens have passed (a counter, no memory)."""
+    """The state of decoding: each layer's, and the number of tokens so far (a counter, no memory)."""
 
     layers: tuple[Any, ...]
-    seen: int
+    offset: int
 
 
 def build_model(cell: Cell) -> "SequenceModel":
-    """The model of a cell, with its initial weights, in its precision, and with its task's vocabulary."""
+    """Build the model of a cell, with its initial weights, in its precision, for its task's vocabulary."""
     return model_of(cell, task_of(cell))
 
 
@@ -48,32 +48,34 @@ def model_of(cell: Cell, task: Task) -> "SequenceModel":
 
 
 def weights_dtype(trainer: TrainerConfig) -> torch.dtype:
-    """Of the weights, and so of a checkpoint."""
+    """Return the dtype of the weights, and so of a checkpoint."""
     return torch.float64 if trainer.precision == "64-true" else torch.float32
 
 
 @lru_cache(maxsize=8)
 def outline(cell: Cell) -> "SequenceModel":
-    """The model without weights, on the meta device: for its shapes, and what it says of itself."""
+    """Build the model without weights, on the meta device, for its shapes and sizes; it is shared."""
     return fresh_outline(cell)
 
 
 def fresh_outline(cell: Cell) -> "SequenceModel":
-    """An outline that the caller may change.  Its task is not made on "meta": it may read what it makes."""
+    """Build an outline that the caller may change.  Its task is not on "meta", for it may read its data."""
     task = task_of(cell)
     with torch.device("meta"):
         return model_of(cell, task)
 
 
 def model_for(task: Task, config: Mapping[str, Any]) -> "SequenceModel":
-    """From plain dicts, with the vocabulary of a task and the ends that it asks for."""
+    """Build a model from plain dicts, with the vocabulary of a task and the ends that it needs."""
     return model_from_config(config, task.vocab_size, task.decoder, task.stacked)
 
 
 def model_from_config(
     config: Mapping[str, Any], vocab_size: int, decoder: bool = False, stacked: bool = False
 ) -> "SequenceModel":
-    """From plain dicts: `seed`, `block` and `model` as in a Cell's config.  decoder, stacked: see Task.
+    """Build a model from plain dicts: `seed`, `block` and `model` as in a Cell's config.
+
+    decoder, stacked: as a Task has them.
 
     Every part draws its initial weights from a generator of its own, seeded by (seed, the part's name), so
     the embedding and each layer start the same whatever stands beside them.  Nothing but model.redraw
@@ -95,17 +97,17 @@ def model_from_config(
 
 
 def without_about(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that a constructor takes: `about` is for people and for other yamls."""
+    """Return the settings that a constructor takes: `about` is for people and for other yamls."""
     return {key: value for key, value in settings.items() if key != "about"}
 
 
 def placed(settings: Mapping[str, Any], index: int) -> dict[str, Any]:
-    """The settings of a part at layer `index`: a setting called `layer` is that index."""
+    """Return the settings of a part at layer `index`: a setting called `layer` is that index."""
     return dict(settings) | ({"layer": index} if "layer" in settings else {})
 
 
 def check_reads(mixers: Iterable[Mixer]) -> None:
-    """ValueError: a layer reads what nothing below it leaves, nor it itself."""
+    """Raise ValueError where a layer reads what neither it nor anything below it leaves."""
     left = {EMBEDDING}
     for i, mixer in enumerate(mixers):
         left.update(mixer.leaves)
@@ -126,12 +128,14 @@ def share(mixers: Iterable[Mixer]) -> None:
 
 @torch.no_grad()
 def redrawn(mixer: Mixer, std: float, n_layers: int) -> None:
-    """Every linear layer from N(0, std), without a bias; of mixers with `small_out`, out_proj with
-    sqrt(2 n_layers) less.
+    """Draw every linear layer from N(0, std), without a bias; small_out: out_proj by sqrt(2 n_layers) less.
 
     As the reference of the MQAR figures does (Zoology's `_init_weights`) to all that stands in its own block,
     whatever the mixer's authors drew.  It goes by the name: Based, H3, the delta rules and others call their
     last projection otherwise there, and have it as large as the rest.
+
+    What is no linear layer here stays as its mixer drew it: convolutions, and RWKV-7's low-rank maps, which
+    are linear layers in the reference and redrawn there.
     """
     for name, layer in mixer.named_modules():
         if isinstance(layer, nn.Linear):
@@ -143,7 +147,7 @@ def redrawn(mixer: Mixer, std: float, n_layers: int) -> None:
 
 @contextmanager
 def seeded(seed: int, part: str):
-    """Inside, torch draws from (seed, part) on the CPU; outside nothing has moved, on a card neither."""
+    """Let torch draw from (seed, part) on the CPU inside; outside nothing has moved, on a card neither."""
     digest = hashlib.sha256(f"{seed}/{part}".encode()).digest()
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int.from_bytes(digest[:8], "little") >> 1)
@@ -231,7 +235,7 @@ class SequenceModel(nn.Module):
 
     @property
     def head_weight(self) -> Float[Tensor, "V D"]:
-        """What logits are read with: the embedding's own rows where the head is tied."""
+        """The matrix that logits are read with: the embedding's rows where the head is tied."""
         if self.stacked is not None:
             return self.embedding[len(self.embedding) // 2 :]
         return self.embedding if self.head is None else self.head
@@ -239,7 +243,7 @@ class SequenceModel(nn.Module):
     def forward(
         self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"] | None = None
     ) -> Float[Tensor, "B T D"] | Float[Tensor, "B A D"]:
-        """Hidden states after the final norm; logits are left to the caller, who needs few of them.
+        """Return hidden states after the final norm; logits are left to the caller, who needs few of them.
 
         positions: where states are wanted, as many in every row; None: everywhere.
         """
@@ -255,35 +259,35 @@ class SequenceModel(nn.Module):
     def extend(
         self, inputs: Int[Tensor, "B T"], state: ModelState | None = None
     ) -> tuple[Float[Tensor, "B T D"], ModelState]:
-        """As `forward`, going on from `state` (None: the start): the mixers' split law for the whole."""
+        """Return hidden states as `forward` does, after `state` (None: the start), and the next state."""
         before = state or ModelState((None,) * len(self.blocks), 0)
-        stream, after = self.start(inputs, before.seen), []
+        stream, after = self.start(inputs, before.offset), []
         for block, layer in zip(self._layers, before.layers, strict=True):
             stream, layer = block.extend(stream, layer)
             after.append(layer)
-        return self._read(stream.sum()), ModelState(tuple(after), before.seen + inputs.shape[1])
+        return self._read(stream.sum()), ModelState(tuple(after), before.offset + inputs.shape[1])
 
     def _read(self, hidden: Float[Tensor, "*any D"]) -> Float[Tensor, "*any D"]:
-        """What the head sees of the last block's stream."""
+        """Return what the head sees of the last block's stream."""
         hidden = self.final_norm(hidden)
         return hidden if self.stacked is None else self.stacked.out(hidden)
 
     def logits(self, hidden: Float[Tensor, "*any D"]) -> Float[Tensor, "*any V"]:
-        """Of hidden states that `forward` or `extend` gave."""
+        """Return the logits of hidden states that `forward` or `extend` gave."""
         return hidden @ self.head_weight.T
 
     def state_size(self, seq_len: int) -> StateSize:
-        """The memory of one sequence after `seq_len` tokens, summed over layers."""
+        """Count the memory of one sequence after `seq_len` tokens, summed over layers."""
         return total(block.state_size(seq_len) for block in self._layers)
 
-    def visible(self, asked: Bool[Tensor, "*R T"]) -> Bool[Tensor, "*R T"]:
-        """The tokens that the asked outputs can depend on, through some path down the layers."""
+    def visible(self, wanted: Bool[Tensor, "*R T"]) -> Bool[Tensor, "*R T"]:
+        """Return the tokens that the wanted outputs can depend on, through some path down the layers."""
         for block in reversed(self._layers):
-            asked = block.visible(asked)
-        return asked
+            wanted = block.visible(wanted)
+        return wanted
 
     def sees_all(self, seq_len: int) -> bool:
-        """Whether the last output, which has the most to see, can depend on all inputs of some layer."""
+        """Tell whether the last output, which has the most to see, can depend on all inputs of some layer."""
         last = torch.arange(seq_len) == seq_len - 1
         return any(bool(mixer.visible(last).all()) for mixer in self.mixers)
 
@@ -297,13 +301,13 @@ class SequenceModel(nn.Module):
             except ValueError as error:
                 raise ValueError(f"{type(mixer).__name__}: {error}") from None
 
-    def start(self, inputs: Int[Tensor, "B T"], seen: int = 0) -> Stream:
-        """What goes into the first block, after `seen` tokens."""
-        embedding = self._embed(inputs, seen)
+    def start(self, inputs: Int[Tensor, "B T"], offset: int = 0) -> Stream:
+        """Return what goes into the first block, after `offset` tokens."""
+        embedding = self._embed(inputs, offset)
         return Stream(embedding, None, {EMBEDDING: embedding})
 
     def _embed(self, inputs: Tensor, start: int) -> Tensor:
-        """The embedding, with the learned positions from `start` on."""
+        """Embed tokens, with the learned positions from `start` on."""
         if self.stacked is None:
             hidden = nn.functional.embedding(inputs, self.embedding)
         else:
@@ -316,7 +320,7 @@ class SequenceModel(nn.Module):
 
 
 def _picked(hidden: Float[Tensor, "B T D"], positions: Int[Tensor, "B A"]) -> Float[Tensor, "B A D"]:
-    """The states at these positions.  Shapes are fixed: no boolean mask."""
+    """Return the states at these positions.  Shapes are fixed: no boolean mask."""
     start = torch.arange(hidden.shape[0], device=hidden.device)[:, None] * hidden.shape[1]
     rows = hidden.flatten(0, 1).index_select(0, (start + positions).flatten())
     return rows.unflatten(0, positions.shape)

@@ -22,7 +22,7 @@ class StackedEnds(nn.Module):
         self.out = nn.Linear(d_model, d_model)
 
     def embed(self, inputs: Int[Tensor, "B T"], embedding: Float[Tensor, "V D"]) -> Float[Tensor, "B T D"]:
-        """Both sides of a stacked token, embedded and joined; a right side of 0 is none."""
+        """Embed and join both sides of a stacked token; a right side of 0 is none."""
         half = embedding.shape[0] // 2
         left, right = inputs % half, inputs // half
         value = nn.functional.embedding(half + (right - 1).clamp(min=0), embedding)
@@ -31,5 +31,5 @@ class StackedEnds(nn.Module):
 
 
 def spherical(vocab_size: int, d_model: int) -> Float[Tensor, "V D"]:
-    """Directions drawn uniformly, of length 1."""
+    """Draw vectors of length 1 in uniform directions."""
     return nn.functional.normalize(torch.randn(vocab_size, d_model), dim=1)

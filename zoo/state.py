@@ -1,4 +1,4 @@
-"""How much a model remembers: the x-axis of every plot, in scalars per sequence.
+"""The size of a model's memory: the x-axis of every plot, in scalars per sequence.
 
 What counts as state is everything that must survive after token n-1 so that token n can be processed
 exactly: keys and values, sums and their normalisers, the tails of short convolutions, half-filled blocks.
@@ -26,13 +26,18 @@ class StateSize:
     touched: int
     aux_ints: int = 0
 
+    @classmethod
+    def read_whole(cls, resident: int, paper: int | None = None) -> "StateSize":
+        """Return the size of a state that every step reads whole, as recurrent mixers and attention do."""
+        return cls(paper=paper, resident=resident, touched=resident)
+
     def bytes(self, dtype: str) -> int:
-        """`resident` in bytes when the state is kept in `dtype` ("float32", "bfloat16", ...)."""
+        """Return `resident` in bytes when the state is kept in `dtype` ("float32", "bfloat16", ...)."""
         return self.resident * BYTES_PER_SCALAR[dtype]
 
 
 def total(sizes: Iterable[StateSize]) -> StateSize:
-    """The sizes of several layers, summed.  `paper` is None as soon as one layer's is."""
+    """Sum the sizes of several layers.  `paper` is None as soon as one layer's is."""
     sizes = list(sizes)
     papers = [size.paper for size in sizes if size.paper is not None]
     return StateSize(
@@ -44,7 +49,7 @@ def total(sizes: Iterable[StateSize]) -> StateSize:
 
 
 def peak(size: Callable[[int], StateSize], seq_len: int) -> StateSize:
-    """The most that is kept, and the most that a step reads, at any point of a sequence of `seq_len` tokens.
+    """Return the most that is kept, and that a step reads, at any point of a sequence of `seq_len` tokens.
 
     A mixer with an open chunk keeps least just where a sequence of a round length ends.  `paper` is that of
     the whole sequence.  size: `state_size` of a mixer or a model.

@@ -7,7 +7,7 @@ stacked members, whom each op's own tests have as well.
 import pytest
 
 from tests.kernels import laws
-from tests.registry import Case
+from zoo.mixers.cases import Case
 
 LENGTH = 18
 CASES = [case for case in laws.served() if not case.changes]  # the variants: on a card

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
-from tests.registry import WIDTH, Case, build, cases
+from tests.registry import cases
 from zoo.kernels.choice import TRITON, Refused, kernels, names_with
 from zoo.mixers.base import Mixer
+from zoo.mixers.cases import WIDTH, Case, build
 
 FACTOR, FLOOR = 8, 4e-6  # times torch's own error, and of the largest number besides
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.kernels import laws
-from tests.registry import Case
+from zoo.mixers.cases import Case
 
 if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)

@@ -16,18 +16,6 @@ SETTINGS = [
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_a_long_sequence_in_bands_equals_its_parts(settings: dict):
-    mixer = SlidingWindow(d_model=16, window=6, **settings).double()
-    x = torch.randn(1, 333, 16, dtype=torch.float64)
-    parts, state = [], None
-    for piece in x.split([150, 1, 140, 42], dim=1):
-        y, state = mixer.extend(piece, state)
-        parts.append(y)
-    torch.testing.assert_close(torch.cat(parts, dim=1), mixer(x))
-
-
-@torch.no_grad()
 @pytest.mark.parametrize("position", ["none", "rope", "alibi"])
 def test_weights_sum_to_one(position: str):
     """Equal values everywhere come out as they are, whatever the weights."""
@@ -53,37 +41,6 @@ def test_shared_heads_keep_less():
     assert SlidingWindow(d_model=16, num_heads=4, window=7, num_kv_heads=1).state_size(10) == StateSize(
         224, kept, kept
     )
-
-
-@pytest.mark.parametrize("window", [None, 8])
-def test_stays_finite_far_out(window: int | None):
-    mixer = Attention(d_model=16) if window is None else SlidingWindow(d_model=16, num_heads=1, window=window)
-    x = (100 * torch.randn(1, 1024, 16)).requires_grad_()
-    y = mixer(x)
-    y.sum().backward()
-    assert y.isfinite().all()
-    assert x.grad.isfinite().all()
-
-
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"num_heads": 3}, "d_model"),
-        ({"num_heads": 4, "num_kv_heads": 3}, "num_heads"),
-        ({"position": "learned"}, "position"),
-        ({"num_heads": 16, "position": "rope"}, "rope_fraction"),
-    ],
-)
-def test_refuses_settings_that_do_not_fit(settings: dict, named: str):
-    with pytest.raises(ValueError, match=named):
-        Attention(d_model=16, **settings)
-    with pytest.raises(ValueError, match=named):
-        SlidingWindow(d_model=16, **({"num_heads": 1, "window": 4} | settings))
-
-
-def test_refuses_a_window_without_the_token_itself():
-    with pytest.raises(ValueError, match="window"):
-        SlidingWindow(d_model=16, num_heads=1, window=0)
 
 
 def test_dropout_is_for_training_and_leaves_whole_weights_out():

@@ -7,13 +7,16 @@ from zoo import mixers
 
 HEADS = {"num_heads": 2}
 KEPT = {  # name -> settings, the parts of its state that are sums
+    "ForgettingAttention": (HEADS, ("decay",)),
     "GatedLinearAttention": (HEADS, ("kv",)),
     "GatedSlotAttention": (HEADS, ("keys", "values")),
     "HGRN2": (HEADS, ("kv",)),
     "MLSTM": (HEADS, ("C", "n", "m")),
+    "Mamba2": ({"d_state": 4}, ("h",)),
     "Mamba3": ({"d_state": 4}, None),  # all of them
     "RGLRU": (HEADS, ("h",)),
     "RetNet": (HEADS, ("kv",)),
+    "S4D": ({"d_state": 8}, ("modes",)),
 }
 
 

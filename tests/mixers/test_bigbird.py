@@ -49,22 +49,6 @@ def test_the_published_count(block: int, paper: int):
     assert mixer.state_size(1024).paper == paper
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"window": 0}, "window"),
-        ({"num_global": -1}, "num_global"),
-        ({"num_random": -1}, "num_random"),
-        ({"max_len": 4}, "max_len"),
-        ({"position": "alibi"}, "position"),
-    ],
-)
-def test_refuses_settings_that_do_not_fit(settings: dict, named: str):
-    make = {"d_model": 8, "num_heads": 1, "window": 3, "num_global": 2, "num_random": 3}
-    with pytest.raises(ValueError, match=named):
-        BigBird(**(make | settings))
-
-
 def test_a_whole_sequence_s_mask_is_made_once_and_those_of_other_lengths_stay():
     """A recorded step reads the memory that it was recorded on again."""
     mixer = BigBird(d_model=8, num_heads=2, window=4, num_global=1, num_random=2, max_len=16)

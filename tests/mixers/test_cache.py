@@ -11,12 +11,13 @@ def entries(count: int, seed: int) -> Tensor:
     return torch.randn(2, 3, count, 4, generator=torch.Generator().manual_seed(seed))
 
 
-@torch.no_grad()
-def test_appending_is_concatenation_and_copies_each_entry_a_bounded_number_of_times():
+@pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
+def test_appending_is_concatenation_and_copies_each_entry_a_bounded_number_of_times(off: type):
     held, whole, buffers = entries(5, 0), entries(5, 0), set()
     for step in range(1, 60):
         new = entries(1, step)
-        held, whole = append(held, new, dim=2), torch.cat([whole, new], dim=2)
+        with off():
+            held, whole = append(held, new, dim=2), torch.cat([whole, new], dim=2)
         buffers.add(held.untyped_storage().data_ptr())
         assert torch.equal(held, whole)
     assert len(buffers) <= 4  # 12, 26, 54, 110 entries

@@ -1,6 +1,5 @@
 """Forgetting attention with its gates open, shut and at the start; its definition: tests/definitions."""
 
-import pytest
 import torch
 
 from zoo.mixers import Attention, ForgettingAttention
@@ -23,15 +22,3 @@ def test_open_gates_are_attention_and_shut_gates_leave_the_token_alone():
 def test_gates_start_where_they_are_told():
     assert ForgettingAttention(d_model=16, num_heads=4).gate.bias.eq(0).all()
     assert ForgettingAttention(d_model=16, num_heads=4, gate_bias=2.0).gate.bias.eq(2).all()
-
-
-def test_half_precision_keeps_the_decay_in_float32():
-    mixer, x = ForgettingAttention(d_model=16, num_heads=2), torch.randn(2, 30, 16)
-    with torch.autocast("cpu", torch.bfloat16):
-        _, state = mixer.extend(x)
-    assert state.decay.dtype == torch.float32
-
-
-def test_refuses_linear_biases():
-    with pytest.raises(ValueError, match="position"):
-        ForgettingAttention(d_model=16, num_heads=2, position="alibi")

@@ -1,9 +1,7 @@
 """Gated slot attention's sizes and numerics; its definition: tests/definitions."""
 
-import pytest
 import torch
 
-from tests.mixers.golden import from_yaml
 from zoo.mixers import GatedSlotAttention
 
 
@@ -15,22 +13,3 @@ def test_gates_that_write_little_still_learn():
     assert (state.values != 0).all()
     state.values.sum().backward()
     assert (mixer.keep.weight.grad != 0).all()
-
-
-@pytest.mark.parametrize(("d_model", "num_slots"), [(64, 64), (128, 32)])
-def test_the_state_of_the_paper_is_2_slots_d(d_model: int, num_slots: int):
-    size = from_yaml("gated_slot_attention", d_model, num_slots=num_slots).state_size(1024)
-    assert size.paper == size.resident == size.touched == 2 * num_slots * d_model
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"num_heads": 3}, r"d_model \(=16\) must be a positive multiple of num_heads \(=3\)"),
-        ({"num_slots": 1}, "num_slots .* must be at least 2"),
-        ({"temperature": 0.5}, "temperature .* must be at least 1"),
-    ],
-)
-def test_impossible_settings_are_refused(wrong: dict, message: str):
-    with pytest.raises(ValueError, match=message):
-        GatedSlotAttention(d_model=16, **({"num_heads": 2} | wrong))

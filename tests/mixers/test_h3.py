@@ -5,21 +5,8 @@ import math
 import pytest
 import torch
 
-from tests.mixers.population import check_population
 from zoo.mixers import H3
 from zoo.mixers.diagonal_ssm import DiagonalSSM
-
-
-@pytest.mark.parametrize("head_dim", [1, 2])  # the published step() raises for more than 1
-def test_a_long_sequence_in_pieces_is_the_whole(head_dim):
-    mixer = H3(d_model=4, d_state=8, head_dim=head_dim).double()
-    x = torch.randn(2, 150, 4, dtype=torch.float64)
-    with torch.no_grad():
-        parts, state = [], None
-        for piece in x.split([1, 16, 70, 1, 1, 61], dim=1):
-            y, state = mixer.extend(piece, state)
-            parts.append(y)
-        torch.testing.assert_close(torch.cat(parts, 1), mixer(x), rtol=1e-10, atol=1e-11)
 
 
 def test_initial_values_are_s4d_lin():
@@ -42,16 +29,6 @@ def test_a_fresh_shift_is_its_own_filter_and_everything_is_drawn():
     assert shift.C.std().item() == pytest.approx(0.25 / math.sqrt(3), rel=0.1)
 
 
-def test_only_what_sets_time_scales_is_not_decayed():
-    free = {n for n, p in H3(d_model=4, d_state=4).named_parameters() if getattr(p, "no_weight_decay", False)}
-    assert free == {"shift.B", "shift.D", "keep.log_dt", "keep.A_log_real", "keep.A_imag", "keep.D"}
-
-
-@pytest.mark.parametrize("length", [1, 20, 70])
-def test_members_of_a_population_are_as_alone(length):
-    check_population(lambda: H3(d_model=4, d_state=4), torch.randn(2, 2, length, 4, dtype=torch.float64))
-
-
 def test_single_precision_kernels_hold_over_long_sequences():
     torch.manual_seed(0)
     keep = DiagonalSSM(8, 32)
@@ -59,12 +36,3 @@ def test_single_precision_kernels_hold_over_long_sequences():
     exact.load_state_dict(keep.state_dict())
     error = (keep.kernel(4096).double() - exact.kernel(4096)).abs().max() / exact.kernel(4096).abs().max()
     assert error < 1e-3
-
-
-@pytest.mark.parametrize(
-    ("wrong", "name"),
-    [({"d_state": 5}, "d_state"), ({"d_state": 0}, "d_state"), ({"head_dim": 3}, "d_model")],
-)
-def test_impossible_settings_are_refused(wrong, name):
-    with pytest.raises(ValueError, match=rf"{name} \(="):
-        H3(d_model=8, **({"d_state": 4} | wrong))

@@ -4,23 +4,7 @@ import pytest
 import torch
 
 from tests.mixers.golden import from_yaml
-from tests.mixers.population import check_population
 from zoo.mixers import Hyena
-
-
-def test_a_long_sequence_in_pieces_is_the_whole():
-    mixer, x = Hyena(d_model=4, max_len=200, order=3).double(), torch.randn(2, 150, 4, dtype=torch.float64)
-    with torch.no_grad():
-        parts, state = [], None
-        for piece in x.split([1, 16, 80, 1, 1, 51], dim=1):
-            y, state = mixer.extend(piece, state)
-            parts.append(y)
-        torch.testing.assert_close(torch.cat(parts, 1), mixer(x), rtol=1e-10, atol=1e-11)
-
-
-def test_a_prefix_is_convolved_with_the_same_filter():
-    mixer = Hyena(d_model=4, max_len=200)
-    torch.testing.assert_close(mixer.filter(50), mixer.filter(200)[:, :50])
 
 
 def test_the_filter_starts_at_a_scale_that_can_be_heard():
@@ -73,17 +57,5 @@ def test_a_sequence_that_is_too_long_is_refused_with_the_fix():
         mixer.extend(x[:, :1], state)
 
 
-def test_filters_are_not_decayed():
-    mixer = Hyena(d_model=4, max_len=32)
-    free = {n for n, p in mixer.named_parameters() if getattr(p, "no_weight_decay", False)}
-    assert free == {"skip"} | {n for n, _ in mixer.named_parameters() if n.startswith("filter.")}
-
-
 def test_the_yaml_reaches_the_longest_sequence_of_the_figures():
     assert from_yaml("hyena", 16).max_len >= 1024
-
-
-@pytest.mark.parametrize("length", [1, 20, 70])
-def test_members_of_a_population_are_as_alone(length):
-    x = torch.randn(2, 2, length, 4, dtype=torch.float64)
-    check_population(lambda: Hyena(d_model=4, max_len=80, order=3, filter_dim=6, emb_dim=5), x)

@@ -91,17 +91,3 @@ def test_a_landmark_keeps_a_key_and_no_value():
     assert size.paper is None
     assert size.resident == 2 * 64 * 1024 + 64 * 20
     assert size.touched == 2 * 64 * (24 + 3 * 50) + 64 * 20
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"block_size": 1}, r"block_size \(=1\) must be at least 2"),
-        ({"top_k": 0}, r"top_k \(=0\) must be at least 1"),
-        ({"position": "alibi"}, "position .* must be one of none, rope"),
-        ({"num_heads": 3}, r"d_model \(=16\) must be a positive multiple of num_heads \(=3\)"),
-    ],
-)
-def test_bad_settings_are_refused(changes: dict[str, Any], words: str):
-    with pytest.raises(ValueError, match=words):
-        make(**changes)

@@ -23,17 +23,3 @@ def test_heads_forget_at_the_rates_of_the_released_model():
     for layer, share in ((0, 1 + 1e-5), (1, 0.5 + 1e-5), (2, 1e-5)):
         assert kept(layer, 3) == pytest.approx((-rates * share).exp().tolist(), rel=1e-12)
     assert kept(0, 1) == pytest.approx((-rates * (1 + 1e-5)).exp().tolist(), rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"num_heads": 3}, r"d_model \(=8\) must be a positive multiple of num_heads \(=3\)"),
-        ({"num_heads": 0}, r"num_heads \(=0\) must be at least 1"),
-        ({"head_dim": 0}, r"head_dim \(=0\) must be at least 1"),
-        ({"layer": 2}, r"layer \(=2\) must be at least 0 and below n_layers \(=2\)"),
-    ],
-)
-def test_impossible_settings_are_refused(wrong: dict, message: str):
-    with pytest.raises(ValueError, match=message):
-        LightningAttention(**({"d_model": 8, "num_heads": 2, "n_layers": 2} | wrong))

@@ -1,6 +1,5 @@
 """Llama-XL: what training does not reach, and what it refuses; its definition: tests/definitions."""
 
-import pytest
 import torch
 
 from zoo.mixers import LlamaXL
@@ -25,16 +24,3 @@ def test_a_key_counts_by_its_direction_alone():
     y = mixer(x)
     mixer.qkv.proj.weight[8:16] *= 7
     torch.testing.assert_close(mixer(x), y)
-
-
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"segment_len": 0}, "segment_len"),
-        ({"num_heads": 8}, "rope_fraction"),
-        ({"num_heads": 3}, "num_heads"),
-    ],
-)
-def test_refuses_settings_that_do_not_fit(settings: dict, named: str):
-    with pytest.raises(ValueError, match=named):
-        LlamaXL(**({"d_model": 8, "num_heads": 1, "segment_len": 4} | settings))

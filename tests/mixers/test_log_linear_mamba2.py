@@ -34,9 +34,3 @@ def test_a_sequence_longer_than_the_levels_is_refused():
     _, state = mixer.extend(torch.randn(1, 9, 8))
     with pytest.raises(ValueError, match=r"max_len \(=9\) must cover the sequences: raise it to 10\."):
         mixer.extend(torch.randn(1, 1, 8), state)
-
-
-@pytest.mark.parametrize("wrong", [{"d_state": 0}, {"expand": 0}, {"max_len": 0}, {"kernel_size": 0}])
-def test_impossible_settings_are_refused(wrong: dict[str, int]):
-    with pytest.raises(ValueError, match=f"{next(iter(wrong))} .* must be at least 1"):
-        LogLinearMamba2(d_model=8, **({"d_state": 4} | wrong))

@@ -1,6 +1,5 @@
 """MLA's scale, and what it refuses; its definition: tests/definitions."""
 
-import pytest
 import torch
 
 from zoo.mixers import MLA, Attention
@@ -27,17 +26,3 @@ def test_the_heads_share_what_is_kept():
         MLA(d_model=16, num_heads=heads, kv_rank=6, rope_dim=4).state_size(50).resident for heads in (1, 4)
     ]
     assert sizes == [500, 500]
-
-
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"kv_rank": 0}, "kv_rank"),
-        ({"rope_dim": 3}, "rope_dim"),
-        ({"rope_dim": -2}, "rope_dim"),
-        ({"num_heads": 3}, "num_heads"),
-    ],
-)
-def test_refuses_settings_that_do_not_fit(settings: dict, named: str):
-    with pytest.raises(ValueError, match=named):
-        MLA(**({"d_model": 8, "num_heads": 2, "kv_rank": 4} | settings))

@@ -65,17 +65,3 @@ def test_initial_values_are_the_authors():
     assert mixer.in_proj.weight.std().item() == pytest.approx((2 / 320) ** 0.5, rel=0.05)
     assert mixer.qkv.std().item() == pytest.approx((2 / 320) ** 0.5, rel=0.05)
     assert mixer.out_proj.weight.std().item() == pytest.approx(2 / 2 / 8, rel=0.05)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"num_heads": 3}, r"expand \* d_model \(=32\) must be a positive multiple of num_heads \(=3\)"),
-        ({"block_size": 5}, r"expand \* d_model \(=32\) must be a positive multiple of block_size \(=5\)"),
-        ({"expand": 0}, "expand .* must be at least 1"),
-        ({"num_heads": 32, "block_size": 1}, r"expand \* d_model / num_heads \(=1\) must be at least 2"),
-    ],
-)
-def test_impossible_settings_are_refused(wrong: dict, message: str):
-    with pytest.raises(ValueError, match=message):
-        MLSTM(d_model=16, **({"num_heads": 2} | wrong))

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from tests.definitions.attention import positioned, project
-from tests.registry import Case, build
+from zoo.mixers.cases import Case, build
 from zoo.mixers.se_attn import SEAttn
 
 

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from tests.mixers.golden import from_yaml
 from zoo.mixers import RetNet
 
 
@@ -22,22 +21,3 @@ def test_initial_values_are_the_authors():
     for proj, fan in ((mixer.q, 128), (mixer.k, 128), (mixer.v, 192), (mixer.gate, 192)):
         assert proj.weight.std().item() == pytest.approx(2**-2.5 * (2 / fan) ** 0.5, rel=0.05)
     assert mixer.out_proj.weight.std().item() == pytest.approx((2 / 192) ** 0.5, rel=0.05)
-
-
-@pytest.mark.parametrize(("d_model", "num_heads"), [(64, 2), (128, 4)])
-def test_the_state_of_the_paper_is_2_d2_over_heads(d_model: int, num_heads: int):
-    size = from_yaml("retnet", d_model, num_heads=num_heads).state_size(1024)
-    assert size.paper == size.resident == size.touched == 2 * d_model**2 // num_heads
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"num_heads": 3}, r"d_model \(=16\) must be a positive multiple of num_heads \(=3\)"),
-        ({"feature_dim": 3}, "must be an even number of channels"),
-        ({"expand": 0}, "expand .* must be at least 1"),
-    ],
-)
-def test_impossible_settings_are_refused(wrong: dict, message: str):
-    with pytest.raises(ValueError, match=message):
-        RetNet(d_model=16, **({"num_heads": 2} | wrong))

@@ -25,26 +25,3 @@ def test_initial_values_are_the_published_ones(layer, n_layers):
     for zero in (mixer.key, mixer.receptance, mixer.out_proj):
         assert not zero.weight.any()
     torch.testing.assert_close(mixer.value.weight @ mixer.value.weight.T, torch.eye(width), atol=1e-5, rtol=0)
-
-
-def test_what_is_no_matrix_does_not_decay():
-    free = {n for n, p in RWKV4(d_model=8).named_parameters() if getattr(p, "no_weight_decay", False)}
-    assert free == {"shift.share", "decay", "bonus"}
-
-
-def test_the_state_is_four_vectors():
-    assert RWKV4(d_model=64).state_size(1000).resident == 4 * 64
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"expand": 0}, r"expand \(=0\) must be at least 1"),
-        ({"layer": 2}, r"layer \(=2\) must be at least 0 and below n_layers \(=2\)"),
-        ({"layer": -1}, r"layer \(=-1\) must be at least 0"),
-        ({"n_layers": 0}, r"n_layers \(=0\) must be at least 1"),
-    ],
-)
-def test_impossible_settings_are_refused(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        RWKV4(d_model=8, **wrong)

@@ -112,32 +112,3 @@ def test_ranks_are_the_suggested_ones(d_model, rank, gate_rank):
     with torch.device("meta"):
         mixer = RWKV7(d_model=d_model)
     assert (mixer.decay.down.shape[1], mixer.gate.down.shape[1]) == (rank, gate_rank)
-
-
-def test_what_is_no_matrix_does_not_decay():
-    decays = {
-        n for n, p in RWKV7(d_model=8, layer=1).named_parameters() if not getattr(p, "no_weight_decay", False)
-    }
-    assert decays == {f"{n}.weight" for n in ("receptance", "key", "value", "out_proj")}
-
-
-@pytest.mark.parametrize(("d_model", "paper"), [(64, 64 * 64), (128, 2 * 64 * 64), (256, 4 * 64 * 64)])
-def test_the_state_is_the_published_one_and_the_token_shift(d_model, paper):
-    with torch.device("meta"):
-        size = RWKV7(d_model=d_model).state_size(1024)
-    assert (size.paper, size.resident) == (paper, paper + d_model)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"head_dim": 5}, r"d_model \(=8\) must be a positive multiple of head_dim \(=5\)"),
-        ({"head_dim": 1}, r"head_dim \(=1\) must be at least 2"),
-        ({"rank": 0}, r"rank \(=0\) must be at least 1"),
-        ({"gate_rank": 0}, r"rank \(=0\) must be at least 1"),
-        ({"layer": 2}, r"layer \(=2\) must be at least 0 and below n_layers \(=2\)"),
-    ],
-)
-def test_impossible_settings_are_refused(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        RWKV7(d_model=8, **wrong)

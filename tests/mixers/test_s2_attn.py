@@ -1,6 +1,5 @@
 """S^2-Attn: the leak of the published shift, and what it refuses; its definition: tests/definitions."""
 
-import pytest
 import torch
 
 from zoo.mixers import S2Attn
@@ -20,16 +19,3 @@ def test_a_token_sees_its_group_and_its_shifted_group():
     assert [row.nonzero().flatten().tolist()[0] for row in seen] == [0] * 8 + [4] * 4 + [8] * 4 + [12] * 4 + [
         16
     ] * 4
-
-
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"group_size": 5}, "group_size"),
-        ({"num_heads": 1}, "num_kv_heads"),
-        ({"num_heads": 4, "num_kv_heads": 1}, "num_kv_heads"),
-    ],
-)
-def test_refuses_what_has_no_two_halves(settings: dict, named: str):
-    with pytest.raises(ValueError, match=rf"{named} \(=.*multiple of 2"):
-        S2Attn(**({"d_model": 8, "num_heads": 2, "group_size": 8} | settings))

@@ -2,12 +2,8 @@
 
 import math
 
-import pytest
 import torch
 
-from tests.mixers.golden import two_layers
-from tests.mixers.population import check_population
-from zoo.mixers import S4D
 from zoo.mixers.diagonal_ssm import DiagonalSSM
 
 
@@ -41,32 +37,3 @@ def test_large_steps_stay_stable():
             ssm.log_dt.fill_(3.0)
             assert ssm.kernel(300)[:, -1].abs().max() <= ssm.kernel(300)[:, 1:].abs().max()
             assert ssm.kernel(300).isfinite().all()
-
-
-def test_published_state():
-    size = two_layers("s4d", 64, 1024, d_state=64)
-    assert (size.paper, size.resident, size.touched) == (8192, 8192, 8192)
-
-
-@torch.no_grad()
-def test_half_precision_keeps_its_state_in_float32():
-    mixer, x = S4D(d_model=16, d_state=8), torch.randn(2, 20, 16)
-    with torch.autocast("cpu", torch.bfloat16):
-        y, state = mixer.extend(x.bfloat16())
-        y2, state = mixer.extend(x.bfloat16(), state)
-    assert state.modes.dtype == torch.float32
-    assert y.dtype == y2.dtype == torch.bfloat16
-    torch.testing.assert_close(mixer.extend(x, mixer.extend(x)[1])[0], y2.float(), atol=0.05, rtol=0.05)
-
-
-@pytest.mark.parametrize("length", [20, 70])
-def test_members_of_a_population_are_as_alone(length):
-    check_population(lambda: S4D(d_model=4, d_state=4), torch.randn(2, 2, length, 4, dtype=torch.float64))
-
-
-@pytest.mark.parametrize(
-    ("wrong", "name"), [({"d_state": 5}, "d_state"), ({"discretization": "euler"}, "discretization")]
-)
-def test_impossible_settings_are_refused(wrong, name):
-    with pytest.raises(ValueError, match=rf"{name} \(="):
-        S4D(d_model=8, **({"d_state": 4} | wrong))

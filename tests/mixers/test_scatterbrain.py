@@ -51,12 +51,3 @@ def test_state_counts():
     mixer = ScatterBrain(d_model=64, num_heads=2, window=16, num_features=32)
     sums = 64 * 32 + 2 * 32
     assert mixer.state_size(1024) == StateSize(2 * 64 * 16 + sums, 2 * 64 * 15 + sums, 2 * 64 * 15 + sums)
-
-
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [({"window": 0}, "window"), ({"num_features": 0}, "num_features"), ({"position": "alibi"}, "position")],
-)
-def test_refuses_settings_that_do_not_fit(settings: dict, named: str):
-    with pytest.raises(ValueError, match=named):
-        ScatterBrain(**({"d_model": 8, "num_heads": 1, "window": 3, "num_features": 4} | settings))

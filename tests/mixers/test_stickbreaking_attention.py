@@ -2,7 +2,6 @@
 
 import torch
 
-from zoo.mixers import StickbreakingAttention
 from zoo.mixers.stickbreaking_attention import break_sticks
 
 F64 = torch.float64
@@ -18,13 +17,3 @@ def test_the_newest_of_equal_keys_has_the_most():
     q, k, v = torch.zeros(1, 1, 4, 2, dtype=F64), torch.zeros(1, 1, 4, 2, dtype=F64), torch.eye(4, dtype=F64)
     weights = break_sticks(q, k, v[None, None])[0, 0, 3]
     torch.testing.assert_close(weights, torch.tensor([0.125, 0.25, 0.5, 0.125], dtype=F64))
-
-
-@torch.no_grad()
-def test_chunks_of_queries_are_the_whole():
-    mixer, x = StickbreakingAttention(d_model=8, num_heads=2).double(), torch.randn(1, 300, 8, dtype=F64)
-    parts, state = [], None
-    for piece in x.split([1, 127, 30, 142], dim=1):
-        y, state = mixer.extend(piece, state)
-        parts.append(y)
-    torch.testing.assert_close(torch.cat(parts, dim=1), mixer(x))

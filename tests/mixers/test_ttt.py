@@ -59,17 +59,3 @@ def test_initial_values_are_the_published_ones():
     assert mixer.rate.weight.std().item() == pytest.approx(0.02, rel=0.1)
     assert (mixer.rate.bias == 0).all()
     assert (mixer.token_scale == 0).all()  # what is learned beside 1 / i
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"num_heads": 3}, r"d_model \(=8\) must be a positive multiple of num_heads \(=3\)"),
-        ({"num_heads": 8}, r"must be an even number of channels"),
-        ({"mini_batch": 0}, r"mini_batch \(=0\) must be at least 1"),
-        ({"expand": -1}, r"expand \(=-1\) must be at least 0"),
-    ],
-)
-def test_impossible_settings_are_refused(wrong: dict[str, int], message: str):
-    with pytest.raises(ValueError, match=message):
-        TTTLinear(d_model=8, **({"num_heads": 2} | wrong))

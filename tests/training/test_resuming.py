@@ -11,11 +11,12 @@ import pytest
 import torch
 
 from tests.population.together import MEASURED
-from tests.registry import Case, cases
+from tests.registry import cases
 from tests.training.tiny import STEPS, scores, tiny
 from zoo import interrupts
 from zoo.config.cell import Cell
 from zoo.interrupts import Terminated
+from zoo.mixers.cases import Case
 from zoo.results.outcome import Progress
 from zoo.results.record import Outcome
 from zoo.training import runs, train_state

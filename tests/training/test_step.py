@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from tests.registry import Case
 from tests.training.recording import Called, checkpoint, same
 from tests.training.test_resuming import DRAWING, Stop, fresh, raise_stop, stop_at
 from tests.training.tiny import STEPS, segment, tiny
 from zoo.config.cell import Cell
 from zoo.config.settings import OptimConfig
+from zoo.mixers.cases import Case
 from zoo.results.record import Outcome
 from zoo.training import cuda_graphs, runs
 from zoo.training.cuda_graphs import WARM_UPS, Graphs, Restorable, Unrecordable, message_of

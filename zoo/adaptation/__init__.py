@@ -1,1 +1,1 @@
-"""Which weights of a model that starts from another's train, and in what form."""
+"""Recipes for the weights that train in a model that starts from another's."""

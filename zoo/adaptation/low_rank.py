@@ -35,6 +35,7 @@ class LowRank(nn.Module):
             nn.init.kaiming_uniform_(a, a=5**0.5)
 
     def forward(self, weight: Float[Tensor, "R C"]) -> Float[Tensor, "R C"]:
+        """Return the weight plus the adapters' products, each in its rows."""
         rows = weight.shape[0]
         pads = ((0, 0, start, rows - stop) for start, stop in self.parts)
         sums = (F.pad(b @ a, pad) for a, b, pad in zip(self.a, self.b, pads, strict=True))
@@ -50,7 +51,7 @@ def attach(
 
 
 def merge(model: nn.Module) -> None:
-    """The sums take the places of the weights: the model is as any other.
+    """Put the sums in the places of the weights, so that the model is as any other.
 
     By hand: torch's removal takes the property off a class that a copy of the model shares.
     """

@@ -28,13 +28,14 @@ Part = tuple[str, nn.Linear, list[tuple[int, int]]]  # name, layer, bounds of ro
 
 @dataclass(frozen=True)
 class Trainable:
-    """How many numbers of a model train, of how many."""
+    """The count of a model's numbers that train, and of all."""
 
     trained: int
     total: int
 
     @property
     def share(self) -> float:
+        """The part of all numbers that trains."""
         return self.trained / self.total
 
 
@@ -53,13 +54,13 @@ def adapt(model: nn.Module, recipe: AdaptationConfig, seed: int, fresh: Collecti
             attach(linear, parts, recipe.rank, recipe.alpha, seed, name)
             for parameter in linear.parametrizations["weight"][-1].parameters():  # pyright: ignore
                 parameter.requires_grad_(True)
-    found = counted(model)
-    if not found.trained:
+    trainable = counted(model)
+    if not trainable.trained:
         raise ValueError(
             "adaptation trains nothing: no layer has what adaptation.targets and adaptation.train name; "
             "add embedding, norms or convolutions to adaptation.train, or take adaptation=full."
         )
-    return found
+    return trainable
 
 
 def _check_rank(rank: int, linear: nn.Linear, name: str) -> None:
@@ -71,7 +72,7 @@ def _check_rank(rank: int, linear: nn.Linear, name: str) -> None:
 
 
 def counted(model: nn.Module) -> Trainable:
-    """The total is that of the model without adapters."""
+    """Count the numbers that train, and all of the model without adapters."""
     parameters = [*model.parameters()]
     adapters = {
         id(p) for module in model.modules() if isinstance(module, LowRank) for p in module.parameters()
@@ -83,7 +84,11 @@ def counted(model: nn.Module) -> Trainable:
 
 
 def _whole(model: nn.Module, recipe: AdaptationConfig) -> Iterator[str]:
-    """Names of the parameters that train whole."""
+    """Yield the names of the parameters that train whole.
+
+    "convolutions" are the short ones of a few taps, as in HyLoRA.  The filters of long_conv, base_conv_long
+    and hyena are no such convolutions: they are as long as a sequence, and stay frozen.
+    """
     convolutions = {
         id(p) for m in model.modules() if isinstance(m, ShortConv | nn.Conv1d) for p in m.parameters()
     }
@@ -97,7 +102,7 @@ def _whole(model: nn.Module, recipe: AdaptationConfig) -> Iterator[str]:
 
 
 def _parts(model: nn.Module, targets: Collection[str]) -> Iterator[Part]:
-    """The projections of attention that the targets name."""
+    """Yield the projections of attention that the targets name."""
     for path, module in model.named_modules():
         if isinstance(module, QueryKeyValue) and (rows := _rows(module, targets)):
             yield f"{path}.proj", module.proj, rows
@@ -110,7 +115,7 @@ def _parts(model: nn.Module, targets: Collection[str]) -> Iterator[Part]:
 
 
 def _rows(qkv: QueryKeyValue, targets: Collection[str]) -> list[tuple[int, int]]:
-    """Queries, keys and values have adapters of their own, though one layer makes all three."""
+    """List the rows of queries, keys and values that are adapted, each apart, though one layer makes all."""
     first = qkv.num_heads * qkv.head_dim
     edges = (0, first, first + qkv.kv_dim, first + 2 * qkv.kv_dim)
     bounds = dict(zip(("query", "key", "value"), pairwise(edges), strict=True))

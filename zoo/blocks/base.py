@@ -10,7 +10,7 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 
 from zoo.checks import one_of
-from zoo.mixers.base import Beside, Mixer, Seq
+from zoo.mixers.base import Links, Mixer, Seq
 from zoo.mixers.cache import owned
 from zoo.state import StateSize, total
 
@@ -19,18 +19,19 @@ EPS = 1e-5
 
 
 class Stream(NamedTuple):
-    """What passes between blocks: the latest output, not yet added, and the sum of all before it."""
+    """The stream between blocks: the latest output, not yet added, and the sum of all before it."""
 
     hidden: Seq
     residual: Seq | None  # None in front of the first block
-    beside: Beside  # what mixers have left for those above
+    links: Links  # what mixers have left for those above
 
     def sum(self) -> Tensor:
+        """Return the residual stream with the latest output added."""
         return self.hidden if self.residual is None else self.residual + self.hidden
 
 
 class BlockState(NamedTuple):
-    """What one layer keeps while decoding: its mixer's state, and its channel mix's where that has one."""
+    """The state of one layer while decoding: its mixer's, and its channel mix's where that has one."""
 
     mixer: Any
     mlp: Any = None
@@ -52,37 +53,38 @@ class Block(nn.Module, ABC):
         self.norm = self.new_norm()
 
     def new_norm(self) -> nn.Module:
-        """A norm of this block's kind."""
+        """Build a norm of this block's kind."""
         return NORMS[self.norm_kind](self.d_model, eps=EPS)
 
     def new_final_norm(self) -> nn.Module:
-        """The norm between the last of such blocks and the model's head."""
+        """Build the norm between the last of such blocks and the model's head."""
         return self.new_norm()
 
     def forward(self, stream: Stream) -> Stream:
+        """Add the output so far to the stream and mix its norm, over a whole sequence."""
         residual = self._collect(stream)
         x = self.norm(residual)
         mixed, left = self.mixer.forward_linked(x, self._read(stream))
-        return Stream(*self.after(self._as_wide(mixed, x), residual), stream.beside | left)
+        return Stream(*self.after(self._as_wide(mixed, x), residual), stream.links | left)
 
     def extend(self, stream: Stream, state: BlockState | None) -> tuple[Stream, BlockState]:
-        """As `forward`, going on from the block's state (None: the start of a sequence)."""
+        """Add and mix after the block's state (None: the start); the new state holds no activations."""
         before = state or BlockState(None)
         residual = self._collect(stream)
         x = self.norm(residual)
         mixed, mixer_state, left = self.mixer.extend_linked(x, before.mixer, self._read(stream))
         hidden, residual, mlp_state = self.extend_after(self._as_wide(mixed, x), residual, before.mlp)
-        return Stream(hidden, residual, stream.beside | left), BlockState(*owned((mixer_state, mlp_state)))
+        return Stream(hidden, residual, stream.links | left), BlockState(*owned((mixer_state, mlp_state)))
 
     def state_size(self, seq_len: int) -> StateSize:
-        """The memory of one sequence after `seq_len` tokens."""
+        """Count the memory of one sequence after `seq_len` tokens, of all parts that look back."""
         return total(part.state_size(seq_len) for part in self.remembering)
 
-    def visible(self, asked: Bool[Tensor, "*R T"]) -> Bool[Tensor, "*R T"]:
-        """The inputs that the block's asked outputs can depend on."""
+    def visible(self, wanted: Bool[Tensor, "*R T"]) -> Bool[Tensor, "*R T"]:
+        """Return the inputs that the block's wanted outputs can depend on."""
         for part in reversed(self.remembering):
-            asked = asked | part.visible(asked)  # the residual passes by
-        return asked
+            wanted = wanted | part.visible(wanted)  # the residual passes by
+        return wanted
 
     @property
     def remembering(self) -> list[Mixer]:
@@ -91,18 +93,18 @@ class Block(nn.Module, ABC):
 
     @abstractmethod
     def after(self, mixed: Seq, residual: Seq) -> tuple[Seq, Seq]:
-        """From the mixer's output and the stream it read to the next block's hidden and residual."""
+        """Return the next block's hidden and residual, from the mixer's output and the stream it read."""
 
     def extend_after(self, mixed: Seq, residual: Seq, state: Any) -> tuple[Seq, Seq, Any]:
-        """As `after`, where something in it keeps a state."""
+        """Do what `after` does, from a state where something in it keeps one."""
         del state
         return *self.after(mixed, residual), None
 
-    def _read(self, stream: Stream) -> Beside:
-        return {name: stream.beside[name] for name in self.mixer.reads if name in stream.beside}
+    def _read(self, stream: Stream) -> Links:
+        return {name: stream.links[name] for name in self.mixer.reads if name in stream.links}
 
     def _as_wide(self, mixed: Seq, x: Seq) -> Seq:
-        """A width of one would be added to the stream without a word."""
+        """Refuse another shape: a width of one would be added to the stream without a word."""
         if mixed.shape != x.shape:
             raise ValueError(
                 f"{type(self.mixer).__name__} gives {list(mixed.shape)} for an input of {list(x.shape)}: "

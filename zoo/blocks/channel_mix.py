@@ -28,11 +28,12 @@ class _LooksBack(Mixer[State]):
     d_model: int
 
     def state_size(self, seq_len: int) -> StateSize:
-        """The last input; the published counts leave it out."""
+        """Count the last input; the published counts leave it out."""
         del seq_len
         return StateSize(paper=0, resident=self.d_model, touched=self.d_model)
 
     def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
+        """Return the next token, the last that sees each input."""
         return torch.arange(1, seq_len + 1)
 
 
@@ -52,6 +53,7 @@ class ChannelMix(_LooksBack):
             nn.init.zeros_(zero.weight)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Mix each token's channels with the last token's; keep the last input."""
         (x_k, x_r), last = self.shift(x, None if state is None else state.last)
         y = self.value(F.relu(self.key(x_k)).square())
         return torch.sigmoid(self.receptance(x_r)) * y, State(last)
@@ -71,6 +73,7 @@ class ChannelMix7(_LooksBack):
         nn.init.zeros_(self.value.weight)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Mix each token's channels with the last token's, without a receptance; keep the last input."""
         (x_k,), last = self.shift(x, None if state is None else state.last)
         return self.value(F.relu(self.key(x_k)).square()), State(last)
 

@@ -26,12 +26,13 @@ class Decoder(nn.Module):
         self.layers = nn.Sequential(block.new_norm(), first, nn.GELU(), block.new_norm(), second, nn.GELU())
 
     def forward(self, hidden: Float[Tensor, "B A D"]) -> Float[Tensor, "B A D"]:
+        """Return a vector for each answer: that of the row, at the answer's position."""
         places = sinusoids(hidden.shape[1], hidden.shape[2], hidden.device)
         return self.layers(hidden + places.to(hidden.dtype))
 
 
 def sinusoids(count: int, width: int, device: torch.device) -> Float[Tensor, "A D"]:
-    """Row i: sines of i at wavelengths from 2 pi to SLOWEST times that, then cosines of the same."""
+    """Return a table whose row i has sines, then cosines, of i at wavelengths of 2 pi to 2 pi SLOWEST."""
     half = -(-width // 2)
     steps = torch.arange(half, device=device) / max(half - 1, 1)
     angles = torch.arange(count, device=device)[:, None] * SLOWEST**-steps

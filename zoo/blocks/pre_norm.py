@@ -50,16 +50,20 @@ class PreNorm(Block):
             self.mlp = {"none": nn.Identity, "gelu": GELU, "swiglu": SwiGLU}[mlp](d_model, width)
 
     def new_final_norm(self) -> nn.Module:
+        """Build the norm before the head, of the kind that `final_norm` names."""
         return NORMS[self.final_norm_kind](self.d_model, eps=EPS)
 
     @property
     def remembering(self) -> list[Mixer]:
+        """The mixer, and the MLP where it is a channel mix, which looks one token back."""
         return [self.mixer, self.mlp] if isinstance(self.mlp, Mixer) else [self.mixer]
 
     def after(self, mixed: Seq, residual: Seq) -> tuple[Seq, Seq]:
+        """Add the mixer's output to the stream and apply the MLP to a whole sequence."""
         return self.extend_after(mixed, residual, None)[:2]
 
     def extend_after(self, mixed: Seq, residual: Seq, state: Any) -> tuple[Seq, Seq, Any]:
+        """Add the mixer's output to the stream and apply the MLP, from its state where it keeps one."""
         if self.mlp_norm is None:
             return mixed, residual, None
         residual = residual + mixed
@@ -77,6 +81,7 @@ class GELU(nn.Module):
         self.down_proj = nn.Linear(width, d_model)
 
     def forward(self, x: Seq) -> Seq:
+        """Return down(gelu(up(x)))."""
         return self.down_proj(F.gelu(self.up_proj(x)))
 
 
@@ -89,5 +94,6 @@ class SwiGLU(nn.Module):
         self.down_proj = nn.Linear(width, d_model, bias=False)
 
     def forward(self, x: Seq) -> Seq:
+        """Return down(silu(gate) * up)."""
         gate, up = self.gate_up_proj(x).chunk(2, dim=-1)
         return self.down_proj(F.silu(gate) * up)

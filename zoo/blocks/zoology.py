@@ -19,5 +19,6 @@ class Zoology(Block):
         self.state_norm: nn.Module = self.new_norm()
 
     def after(self, mixed: Seq, residual: Seq) -> tuple[Seq, Seq]:
+        """Add the mixer's output to the stream and pass its norm on, as the reference's identity does."""
         residual = residual + mixed
         return self.state_norm(residual), residual

@@ -198,9 +198,12 @@ says it in words, [numbers.md](numbers.md) how it is counted.  A line stands for
 - scalars: `state_size(tokens).resident`, which is what the formula says in `seq_len`, the mixer's settings
   and its parts (`qkv.head_dim` is an attribute; `popcount(n)` counts the binary digits of n that are 1,
   `below(s, n)` the numbers of s below n).
-- measured: elements counted in the tensors of the state that the mixer returned after so many tokens.
+- measured: elements counted in the tensors of the state that the mixer returned after so many tokens.  While
+  it decodes, a cache that grows in place has room for as many again at most, which is in no count.
 - published: the count on the axis of the published figures, where there is one.
 - bytes: of the scalars, all in bfloat16 or all in float32.
 
 A mixer with an open block or chunk keeps most of it between two multiples: `--seq-lens 63,1000` shows it.
+Log-linear Mamba-2 keeps least at these lengths, powers of two (20,960 after 1,023 tokens); `state_resident`
+of a record is the most that was kept at any point.  Hyena refuses what is longer than its `max_len`.
 """

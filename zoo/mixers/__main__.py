@@ -1,7 +1,10 @@
-"""Every mixer, by family: python -m zoo.mixers
+"""List every mixer by family: python -m zoo.mixers
 
 What each keeps between two tokens, the knob that trades memory for recall, and the paper.
-`python -m zoo.mixers --markdown > docs/mixers.md` writes the list of the documentation.
+
+    python -m zoo.mixers --markdown > docs/mixers.md           the list of the documentation
+    python -m zoo.mixers --laws mamba2                         the laws of zoo/mixers/laws.py; no name: on all
+    python -m zoo.mixers --laws my_mixer --config-dir my_conf  a mixer of your own
 """
 
 import argparse
@@ -18,19 +21,21 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.markup import escape
 from rich.table import Table
 
-from zoo.checks import one_line
+from zoo.checks import one_line, unknown
 from zoo.config.about import about, mistakes
 from zoo.config.command_line import yaml_mistake
 from zoo.config.paths import CONF
 from zoo.foreign import all_visible, visible
 from zoo.instantiate import target
+from zoo.mixers import laws
 from zoo.mixers.base import Mixer
+from zoo.mixers.cases import Case, cases_of
 from zoo.terminal import by_family, command, console, fitting, slim
 
 
 @dataclass(frozen=True)
 class Row:
-    """What a mixer's yaml says about it.  knob: as words for the command line."""
+    """A mixer in the list, as its yaml describes it.  knob: as words for the command line."""
 
     name: str
     label: str
@@ -41,21 +46,42 @@ class Row:
     causal: bool
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point.  Exits with one line where the folder holds no mixers."""
-    args = _parser().parse_args(argv)
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the list, or what the laws say of some mixers.  Exits with one line where there is none."""
+    args = _parser().parse_intermixed_args(argv)
+    folders = [CONF, args.config_dir] if args.config_dir else [CONF]
     try:
-        found = rows(CONF) + (rows(args.config_dir) if args.config_dir else [])
-    except ValueError as error:
-        sys.exit(f"error: {error}")
+        listed = {row.name: (folder, row) for folder in folders for row in rows(folder)}
+        for name in args.mixers:
+            if name not in listed:
+                raise ValueError(unknown("mixer", name, listed))
+        chosen = {name: listed[name] for name in args.mixers} or listed
+        cases = [case for name, (folder, _) in chosen.items() for case in cases_of(name, folder)]
+    except (ValueError, OmegaConfBaseException) as error:
+        sys.exit(f"error: {one_line(error)}")
+    if args.laws:
+        return _laws(cases)
+    listing = [row for _, row in chosen.values()]
     if args.markdown:
-        print(as_markdown(found), end="")
+        print(as_markdown(listing), end="")
     else:
-        console().print(*as_tables(found))
+        console().print(*as_tables(listing))
+    return 0
+
+
+def _laws(cases: Sequence[Case]) -> int:
+    """Print how many laws each mixer keeps in each of its cases, and a line for each that it breaks."""
+    failed = False
+    for case in cases:
+        lines = laws.broken(case)
+        failed = failed or bool(lines)
+        head = f"{case}: keeps {len(laws.LAWS) - len(lines)} of {len(laws.LAWS)} laws"
+        print("\n".join(map(visible, [head, *(f"    {line}" for line in lines)])), flush=True)
+    return int(failed)
 
 
 def rows(folder: Path) -> list[Row]:
-    """A row for each yaml in folder/mixer.  ValueError where there is none."""
+    """Return a row for each yaml in folder/mixer.  ValueError where there is none."""
     paths = sorted((folder / "mixer").glob("*.yaml"))
     if not paths:
         raise ValueError(f"--config-dir (={folder}) must hold mixer/NAME.yaml, and holds none.")
@@ -66,14 +92,14 @@ def _row(path: Path) -> Row:
     mixer = _loaded(path)
     if wrong := mistakes(path.stem, mixer):
         raise ValueError(wrong[0])
-    said = about(path.stem, mixer)
+    words = about(path.stem, mixer)
     return Row(
         name=visible(path.stem),
-        label=said["label"],
-        family=said["family"],
-        keeps=said.get("keeps", ""),
-        knob=" ".join(_word(mixer, key, values) for key, values in said["knob"].items()),
-        paper=said.get("paper", ""),
+        label=words["label"],
+        family=words["family"],
+        keeps=words.get("keeps", ""),
+        knob=" ".join(_word(mixer, key, values) for key, values in words["knob"].items()),
+        paper=words.get("paper", ""),
         causal=target(mixer.get("_target_"), Mixer, path.stem).causal,
     )
 
@@ -91,14 +117,15 @@ def _loaded(path: Path) -> dict[str, Any]:
 
 
 def _word(mixer: dict[str, Any], key: str, values: list[Any]) -> str:
-    """d_model=16,32 for a setting that is the whole model's, else mixer.window=8,16."""
+    """Write "d_model=16,32" for a setting that is the whole model's, else "mixer.window=8,16"."""
     shared = mixer.get(key) == f"${{{key}}}"
     return f"{'' if shared else 'mixer.'}{key}={','.join(map(str, values))}"
 
 
-def as_tables(found: Sequence[Row]) -> list[Table]:
+def as_tables(listing: Sequence[Row]) -> list[Table]:
+    """Return a table for each family, for a terminal."""
     tables = []
-    for title, group in by_family(found, lambda row: row.family).items():
+    for title, group in by_family(listing, lambda row: row.family).items():
         table = slim(title)
         table.add_column("mixer=", no_wrap=True)
         for column in ("keeps", "knob", "paper"):
@@ -109,10 +136,11 @@ def as_tables(found: Sequence[Row]) -> list[Table]:
     return tables
 
 
-def as_markdown(found: Sequence[Row]) -> str:
-    others = ", ".join(f"`{row.name}`" for row in found if not row.causal) or "none"
-    text = HEAD.format(count=len(found), others=others)
-    for title, group in by_family(found, lambda row: row.family).items():
+def as_markdown(listing: Sequence[Row]) -> str:
+    """Return docs/mixers.md: a table for each family."""
+    others = ", ".join(f"`{row.name}`" for row in listing if not row.causal) or "none"
+    text = HEAD.format(count=len(listing), others=others)
+    for title, group in by_family(listing, lambda row: row.family).items():
         text += f"\n## {title}\n\n| mixer | `mixer=` | keeps | knob | paper |\n|---|---|---|---|---|\n"
         for row in group:
             fields = (row.label, f"`{row.name}`", row.keeps, f"`{row.knob}`", _linked(row.paper))
@@ -125,9 +153,15 @@ def _linked(paper: str) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m zoo.mixers", description="Every mixer, by family.")
+    summary, _, details = (__doc__ or "").partition("\n")
+    parser = argparse.ArgumentParser(
+        prog="python -m zoo.mixers", description=summary, epilog=details,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("mixers", nargs="*", metavar="NAME", help="mixers of the list; none: all")
     parser.add_argument("--config-dir", type=Path, help="mixers of your own as well, in DIR/mixer/NAME.yaml")
     parser.add_argument("--markdown", action="store_true", help="as a document")
+    parser.add_argument("--laws", action="store_true", help="run the laws of mixers on them")
     return parser
 
 

@@ -55,6 +55,7 @@ class Attention(Mixer[State]):
         self.dropout = nn.Dropout(dropout)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Attend from the new tokens to all so far; keep every key and value."""
         q, k, v = self.qkv(x, offset=0 if state is None else state.k.shape[2])
         if state is not None:
             k, v = append(state.k, k, dim=2), append(state.v, v, dim=2)
@@ -63,5 +64,5 @@ class Attention(Mixer[State]):
         return self.out_proj(y.transpose(1, 2).flatten(2)), State(k, v)
 
     def state_size(self, seq_len: int) -> StateSize:
-        held = 2 * self.qkv.kv_dim * seq_len
-        return StateSize(paper=2 * self.d_model * seq_len, resident=held, touched=held)
+        """Count keys and values of all tokens; the published count takes D for each, whatever G is."""
+        return StateSize.read_whole(2 * self.qkv.kv_dim * seq_len, paper=2 * self.d_model * seq_len)

@@ -5,7 +5,7 @@ One law ties its two methods together.  For every cut k,
     forward(x)  ==  extend(x[:, :k]) followed by extend(x[:, k:], the state the first call left).
 
 The law *is* causality, decoding, prefill and "the state is all the memory there is".
-tests/test_mixer_laws.py checks it, and the laws that follow from it, for every file in conf/mixer/.
+zoo.mixers.laws holds it and the laws that follow: python -m zoo.mixers --laws NAME
 
 Dimension letters in the whole project: B batch, T time, D model width, H heads, G key/value heads,
 C channels per head, S keys in view, F features, N state dimension.
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from zoo.state import StateSize
 
 Seq = Float[Tensor, "B T D"]
-Beside = dict[str, Tensor]  # what layers leave to those above beside the stream, by name
+Links = dict[str, Tensor]  # what layers leave to those above beside the stream, by name
 EMBEDDING = "embedding"  # [B T D], left by the model: the tokens as they entered the first layer
 State = TypeVar("State", bound=tuple)
 
@@ -52,37 +52,38 @@ class Mixer(nn.Module, ABC, Generic[State]):
         """Mix a whole sequence: the training path.  Override where something faster exists."""
         return self.extend(x)[0]
 
-    def extend_linked(self, x: Seq, state: State | None, read: Beside) -> tuple[Seq, State, Beside]:
-        """`extend` in a model: see Linked."""
+    def extend_linked(self, x: Seq, state: State | None, read: Links) -> tuple[Seq, State, Links]:
+        """Mix `x` as `extend` does, in a model whose layers may read from each other (Linked)."""
         del read
         return *self.extend(x, state), {}
 
-    def forward_linked(self, x: Seq, read: Beside) -> tuple[Seq, Beside]:
-        """`forward` in a model: see Linked."""
+    def forward_linked(self, x: Seq, read: Links) -> tuple[Seq, Links]:
+        """Mix a whole sequence, in a model whose layers may read from each other (Linked)."""
         del read
         return self(x), {}
 
     @abstractmethod
     def state_size(self, seq_len: int) -> StateSize:
-        """The memory of one sequence after `seq_len` tokens."""
+        """Count the memory of one sequence after `seq_len` tokens."""
 
     def check_length(self, seq_len: int) -> None:
-        """ValueError where it cannot take `seq_len` tokens.  The default takes any number."""
+        """Raise ValueError where it cannot take `seq_len` tokens.  The default takes any number."""
 
     def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
-        """The last output that can depend on each input, whatever the inputs and weights are; from the
-        input's own on, all up to it can.  Places behind the end are allowed, they mean the end.
+        """Return the last output that can depend on each input, whatever the inputs and weights are.
+
+        From the input's own on, all up to it can.  Places behind the end are allowed, they mean the end.
 
         The default is the end.  A mixer with a bounded view says so here, or in `visible` where its view has
         gaps; how many answers lie in view (the coverage) then bounds what a trained model can score.
         """
         return torch.full((seq_len,), seq_len - 1)
 
-    def visible(self, asked: Bool[Tensor, "*R T"]) -> Bool[Tensor, "*R T"]:
-        """The inputs that the asked outputs can depend on; each row asks for itself."""
-        last = asked.shape[-1] - 1
-        count = asked.cumsum(-1, dtype=torch.int32)
-        return asked | (count[..., self.read_until(last + 1).clamp(max=last)] > count)
+    def visible(self, wanted: Bool[Tensor, "*R T"]) -> Bool[Tensor, "*R T"]:
+        """Return the inputs that the wanted outputs can depend on; each row is a set of its own."""
+        last = wanted.shape[-1] - 1
+        count = wanted.cumsum(-1, dtype=torch.int32)
+        return wanted | (count[..., self.read_until(last + 1).clamp(max=last)] > count)
 
 
 class Linked(Mixer[State]):
@@ -95,14 +96,18 @@ class Linked(Mixer[State]):
     """
 
     @abstractmethod
-    def extend_linked(self, x: Seq, state: State | None, read: Beside) -> tuple[Seq, State, Beside]:
-        """As `extend`; read: what `reads` names, nothing where the mixer stands alone.  The third result is
-        what `leaves` names."""
+    def extend_linked(self, x: Seq, state: State | None, read: Links) -> tuple[Seq, State, Links]:
+        """Mix `x` after `state`, with `read` from the layers below, and return what `leaves` names as well.
+
+        read: nothing where the mixer stands alone.
+        """
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Mix `x` with nothing from other layers to read."""
         return self.extend_linked(x, state, {})[:2]
 
-    def forward_linked(self, x: Seq, read: Beside) -> tuple[Seq, Beside]:
+    def forward_linked(self, x: Seq, read: Links) -> tuple[Seq, Links]:
+        """Mix a whole sequence by `extend_linked` from the start."""
         y, _, left = self.extend_linked(x, None, read)
         return y, left
 

@@ -67,6 +67,7 @@ class BaseConv(Mixer[State]):
         self.out_proj = None if expand is None else nn.Linear(self.channels, d_model)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Convolve and gate the new tokens; keep the inputs that the filter still reaches."""
         past = None if state is None else state.past
         if self.out_proj is None:
             mixed, past = self.conv(x, past)
@@ -79,9 +80,11 @@ class BaseConv(Mixer[State]):
         return F.silu(x) if self.silu else x
 
     def state_size(self, seq_len: int) -> StateSize:
+        """Count the inputs that the filter reaches back to; a long one fills up with the sequence."""
         held = self.channels * (min(seq_len, self.reach - 1) if self.long else self.reach - 1)
         paper = self.channels * (seq_len if self.long else self.reach)
-        return StateSize(paper=paper, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=paper)
 
     def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
+        """Return the last token that the filter carries each input to."""
         return torch.arange(seq_len) + self.reach - 1

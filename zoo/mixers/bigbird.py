@@ -22,7 +22,7 @@ from zoo.state import StateSize
 class State(NamedTuple):
     k: Float[Tensor, "B G S C"]
     v: Float[Tensor, "B G S C"]
-    seen: int
+    offset: int
 
 
 class BigBird(Mixer[State]):
@@ -68,41 +68,42 @@ class BigBird(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        seen = 0 if state is None else state.seen
-        q, k, v = self.qkv(x, offset=seen)
+        """Attend under the mask of the pattern; keep the keys and values that a later token may see."""
+        offset = 0 if state is None else state.offset
+        q, k, v = self.qkv(x, offset=offset)
         if state is not None:
             k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
-        total = seen + x.shape[1]
-        mask, index = self._places(seen, total, x.device)
+        total = offset + x.shape[1]
+        mask, index = self._places(offset, total, x.device)
         heads = self.qkv.num_heads
         y = masked_attention(q, per_query_head(k, heads), per_query_head(v, heads), mask)
         y = self.out_proj(y.transpose(1, 2).flatten(2))
         return y, State(k.index_select(2, index), v.index_select(2, index), total)
 
-    def _places(self, seen: int, total: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The mask of the tokens from `seen` on, and which keys are kept after them.
+    def _places(self, offset: int, total: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Return the mask of the tokens from `offset` on, and which keys stay after them.
 
         Those of whole sequences stay on their device for good: training asks for the same at each step, a
         copy would wait for the device, and a recorded step reads that memory again.
         """
-        if (total, device) in self._whole and not seen:
+        if (total, device) in self._whole and not offset:
             return self._whole[total, device]
-        stands = [*self._kept(seen), *range(seen, total)]  # where each key does
-        mask = self._seen(torch.arange(seen, total), torch.tensor(stands, dtype=torch.long))
-        keep = set(self._kept(total))
+        stands = [*self._stored(offset), *range(offset, total)]  # where each key does
+        mask = self._mask(torch.arange(offset, total), torch.tensor(stands, dtype=torch.long))
+        keep = set(self._stored(total))
         index = torch.tensor([i for i, s in enumerate(stands) if s in keep], dtype=torch.long)
         places = mask.to(device), index.to(device)
-        if not seen:
+        if not offset:
             self._whole[total, device] = places
         return places
 
-    def _kept(self, seen: int) -> list[int]:
-        """The positions that a later token may see."""
-        newest = max(self.num_global, seen - self.window + 1)
-        columns = (column for column in self.columns if column < seen - self.window + 1)
-        return [*range(min(self.num_global, seen)), *columns, *range(newest, seen)]
+    def _stored(self, offset: int) -> list[int]:
+        """List the positions that a later token may see."""
+        newest = max(self.num_global, offset - self.window + 1)
+        columns = (column for column in self.columns if column < offset - self.window + 1)
+        return [*range(min(self.num_global, offset)), *columns, *range(newest, offset)]
 
-    def _seen(self, t: Int[Tensor, "T"], s: Int[Tensor, "S"]) -> Bool[Tensor, "T S"]:
+    def _mask(self, t: Int[Tensor, "T"], s: Int[Tensor, "S"]) -> Bool[Tensor, "T S"]:
         age = t[:, None] - s
         return (age >= 0) & ((age < self.window) | self._always(s))
 
@@ -110,10 +111,12 @@ class BigBird(Mixer[State]):
         return (s < self.num_global) | torch.isin(s, torch.tensor(self.columns, dtype=s.dtype))
 
     def state_size(self, seq_len: int) -> StateSize:
-        held = 2 * self.qkv.kv_dim * len(self._kept(seq_len))
+        """Count the keys and values of the window, the prefix and the columns so far, each token once."""
+        held = 2 * self.qkv.kv_dim * len(self._stored(seq_len))
         paper = 2 * self.d_model * (self.window + self.num_global + self.num_random)
-        return StateSize(paper=paper, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=paper)
 
     def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
+        """Return the end for the prefix and the columns, the window's reach for all other tokens."""
         t = torch.arange(seq_len)
         return torch.where(self._always(t), seq_len, t + self.window) - 1

@@ -26,10 +26,11 @@ class BlockCompression(nn.Module):
             nn.init.kaiming_normal_(layer.weight)
 
     def count(self, num_tokens: int) -> int:
-        """The complete blocks among `num_tokens` tokens."""
+        """Count the complete blocks among `num_tokens` tokens."""
         return max(0, (num_tokens - self.size) // self.stride + 1)
 
     def forward(self, x: Float[Tensor, "B G S C"]) -> Float[Tensor, "B G N C"]:
+        """Return one token for each complete block; none before the first is complete."""
         if not self.count(x.shape[2]):
             return x[:, :, :0]
         blocks = x.unfold(2, self.size, self.stride).mT + self.places

@@ -1,4 +1,4 @@
-"""What SE-Attn scores a block of the past by (Expansion Span, arXiv 2412.13328, section 3).
+"""Summaries by which SE-Attn scores blocks of the past (Expansion Span, arXiv 2412.13328, section 3).
 
 B batch, T new tokens, S tokens from the first of the incomplete block on, H query heads, G key/value heads,
 C channels per head, U new complete blocks, W tokens of the incomplete block.
@@ -46,8 +46,10 @@ class BlockSummaries(nn.Module):
         v: Float[Tensor, "B G S C"],
         waiting: Float[Tensor, "B H W C"] | None,
     ) -> tuple[Float[Tensor, "B _ U C"], Float[Tensor, "B H W C"] | None]:
-        """The summaries of the blocks that are complete now (G heads with mean_key, else H), and the queries
-        that wait, as they did before the call: None where the block's own queries do not ask."""
+        """Return the summaries of the blocks that are complete now, and the queries of the incomplete one.
+
+        Summaries have G heads with mean_key, else H.  Queries are None where a block's own do not score it.
+        """
         dtype = torch.promote_types(k.dtype, torch.float32)
         if self.kind == "mean_key":
             return in_blocks(k, self.block_size).mean(dim=-2, dtype=dtype), None

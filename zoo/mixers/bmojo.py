@@ -28,10 +28,10 @@ BAND = 64  # queries at a time
 
 class State(NamedTuple):
     ssm: mamba.State | None  # None before the first token
-    near: Float[Tensor, "B 2 G S C"]  # S = min(seen, window - 1)
-    fading: Float[Tensor, "B 2 G R C"]  # R = min(seen, 2 window - 1): the youngest are not in view yet
-    eidetic: Eidetic | None  # E = min(num_eidetic, seen - S)
-    seen: int
+    near: Float[Tensor, "B 2 G S C"]  # S = min(offset, window - 1)
+    fading: Float[Tensor, "B 2 G R C"]  # R = min(offset, 2 window - 1): the youngest are not in view yet
+    eidetic: Eidetic | None  # E = min(num_eidetic, offset - S)
+    offset: int
 
     selects = ("candidates", "inputs")  # they decide who is kept; only what is kept has a gradient
 
@@ -82,21 +82,22 @@ class BMojo(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        q, k, v = self.qkv(x, offset=0 if state is None else state.seen)
+        """Run Mamba, then attend band by band; keep what each token of a band needs of those before it."""
+        q, k, v = self.qkv(x, offset=0 if state is None else state.offset)
         state = self._start(x, k) if state is None else state
         faded, ssm = self.ssm.extend(x, state.ssm)
-        near, fading, ys = torch.stack([k, v], dim=1), self._fading(faded, state.seen), []
+        near, fading, ys = torch.stack([k, v], dim=1), self._fading(faded, state.offset), []
         bands = (q.split(BAND, 2), near.split(BAND, 3), fading.split(BAND, 3), x.split(BAND, 1))
         for band in zip(*bands, strict=True):
             y, state = self._band(*band, state)
             ys.append(y)
         y = torch.cat(ys, dim=2).transpose(1, 2).flatten(2)
-        return self.out_proj(y), state._replace(ssm=ssm, seen=state.seen + x.shape[1])
+        return self.out_proj(y), state._replace(ssm=ssm, offset=state.offset + x.shape[1])
 
     def _band(
         self, q: Tensor, near: Tensor, fading: Tensor, x: Tensor, state: State
     ) -> tuple[Float[Tensor, "B H T C"], State]:
-        """The attention of a few tokens, and the state with their keys and values."""
+        """Return the attention of a few tokens, and the state with their keys and values."""
         near, fading = torch.cat([state.near, near], dim=3), torch.cat([state.fading, fading], dim=3)
         age, old = ages(q.shape[2], near), ages(q.shape[2], fading) - self.window
         mask = torch.cat([(age >= 0) & (age < self.window), (old >= 0) & (old < self.window)], dim=1)
@@ -108,14 +109,14 @@ class BMojo(Mixer[State]):
         fading = fading[:, :, :, max(0, fading.shape[3] - 2 * self.window + 1) :]
         return y, state._replace(near=near, fading=fading, eidetic=eidetic)
 
-    def _fading(self, faded: Seq, seen: int) -> Float[Tensor, "B 2 G T C"]:
+    def _fading(self, faded: Seq, offset: int) -> Float[Tensor, "B 2 G T C"]:
         linear = self.qkv.proj if self.fading_proj is None else self.fading_proj
         size = 2 * self.kv_dim
         faded = self.fading_norm(faded.to(self.fading_norm.weight.dtype))
         kv = F.linear(faded, linear.weight[-size:], None if linear.bias is None else linear.bias[-size:])
         k, v = kv.unflatten(-1, (2, self.qkv.num_kv_heads, -1)).permute(2, 0, 3, 1, 4)
         if self.qkv.position == "rope":
-            k = self.qkv.turned(k, seen)
+            k = self.qkv.turned(k, offset)
         return torch.stack([k, v], dim=1)
 
     def _start(self, x: Seq, k: Float[Tensor, "B G T C"]) -> State:
@@ -123,7 +124,7 @@ class BMojo(Mixer[State]):
         return State(None, none, none, None if self.memory is None else self.memory.start(x, none), 0)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """All but the fading tokens that are not in view yet is read for the next token."""
+        """Count all parts; a step reads all but the fading tokens that are not in view yet."""
         near, old = min(seq_len, self.window - 1), max(0, seq_len - self.window + 1)
         read = self.ssm.state_size(seq_len).resident + 2 * self.kv_dim * (near + min(old, self.window))
         if self.memory is not None:

@@ -1,4 +1,4 @@
-"""Into chunks of which size a sequence is cut, in training and after."""
+"""The sizes of the chunks that a sequence is cut into, in training and after."""
 
 from collections.abc import Sequence
 
@@ -39,7 +39,7 @@ class ChunkSizes(nn.Module):
         self.passes = 0  # training passes that drew
 
     def forward(self, x: Seq) -> Chunks:
-        """The chunks of the next training pass, on `x`.  Where there is one size, passes need no counting."""
+        """Return the chunks of the next training pass over `x`.  With one size, passes need no counting."""
         if len(self.sizes) == 1:
             return fixed_chunks(self.sizes[0], 0, x.shape[1], x.device)
         self.passes += 1
@@ -47,7 +47,9 @@ class ChunkSizes(nn.Module):
         return drawn_chunks(*draw, x.shape[1], x.device)
 
     def get_extra_state(self) -> Tensor:
+        """Return the number of passes that drew, for the checkpoint."""
         return torch.tensor(self.passes)
 
     def set_extra_state(self, state: Tensor) -> None:
+        """Take the number of passes from a checkpoint."""
         self.passes = int(state)

@@ -66,6 +66,7 @@ class Comba(Mixer[State]):
         undecayed(self.feedback, self.correction)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Run the rule with feedback over the new tokens; keep the matrix and the convolution's tail."""
         memory, tail = (None, None) if state is None else state
         (q, k, v), tail = self.qkv(x, tail)
         q, k = unit(q), unit(k)
@@ -78,7 +79,7 @@ class Comba(Mixer[State]):
         return self.out_proj(y.to(x.dtype) * self.gate(x).sigmoid()), State(memory, tail)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Always the same."""
+        """Count a matrix a head, and the tail."""
         del seq_len
         held = self.num_heads * self.head_dim * self.value_dim + self.qkv.conv.tail_size()
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(held)

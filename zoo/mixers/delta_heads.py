@@ -1,4 +1,4 @@
-"""What the delta-rule mixers share: how q, k and v are made, how the memory forgets, how its answer leaves.
+"""Parts that the delta-rule mixers share: q, k and v, the decay of the memory, and the way out.
 
 B batch, T time, D model width, H heads, K taps of the convolution, C channels of a head.
 """
@@ -30,13 +30,14 @@ class ConvolvedHeads(nn.Module):
     def forward(
         self, x: Seq, tail: Float[Tensor, "B K-1 C"] | None
     ) -> tuple[list[Float[Tensor, "B H T C"]], Float[Tensor, "B K-1 C"]]:
+        """Return the parts, split into heads, and the convolution's tail after `x`."""
         mixed, new_tail = self.conv(self.proj(x), tail)
         parts = F.silu(mixed).split(self.sizes, dim=-1)
         return [part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in parts], new_tail
 
 
 def unit(x: Float[Tensor, "*any C"]) -> Float[Tensor, "*any C"]:
-    """x / |x|, in float32 at least, and smooth around 0."""
+    """Scale x to length 1, in float32 at least, and smoothly around 0."""
     x = x.to(torch.promote_types(x.dtype, torch.float32))
     return x * (x.square().sum(-1, keepdim=True) + 1e-6).rsqrt()
 
@@ -55,6 +56,7 @@ class Forgetting(nn.Module):
         undecayed(self.A_log, self.dt_bias)
 
     def forward(self, x: Seq) -> Float[Tensor, "B H T"]:
+        """Return the log of each head's decay at each token."""
         return (-self.A_log.exp() * F.softplus(self.proj(x) + self.dt_bias)).transpose(1, 2)
 
 
@@ -68,6 +70,7 @@ class HeadsOutput(nn.Module):
         self.proj = nn.Linear(num_heads * head_dim, d_model, bias=False)
 
     def forward(self, y: Float[Tensor, "B H T C"], x: Seq) -> Seq:
+        """Return the layer's output from the heads' answers `y` to the inputs `x`."""
         y = self.norm(y.to(self.norm.weight.dtype)).transpose(1, 2).flatten(2)
         if self.gate is not None:
             y = y * F.silu(self.gate(x))

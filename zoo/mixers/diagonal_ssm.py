@@ -43,19 +43,20 @@ class DiagonalSSM(nn.Module):
         undecayed(self.log_dt, self.A_log_real, self.A_imag, self.D)
 
     def forward(self, u: Float[Tensor, "B T R H"]) -> Float[Tensor, "B T R H"]:
+        """Convolve a whole sequence with the impulse response, as from a zero state."""
         with torch.autocast(u.device.type, enabled=False):
             k = self.kernel(u.shape[1]).repeat(u.shape[2], 1)
             return fft_conv(_precise(u).flatten(2), k).unflatten(2, u.shape[2:])
 
     def kernel(self, length: int) -> Float[Tensor, "H T"]:
-        """The response to an impulse, D included."""
+        """Return the response to an impulse, D included."""
         log_decay, drive = self._discrete()
         out = self._modes(2 * torch.view_as_complex(self.C) * drive, log_decay, torch.arange(length))
         k = out.real.sum(-1)
         return torch.cat([k[:, :1] + self.D[:, None], k[:, 1:]], dim=1)
 
     def read(self, state: Float[Tensor, "B R H N"], length: int) -> Float[Tensor, "B T R H"]:
-        """What `length` more steps put out on account of `state`."""
+        """Return the part of the next `length` outputs that comes from `state`."""
         log_decay, _ = self._discrete()
         out = self._modes(2 * torch.view_as_complex(self.C), log_decay, 1 + torch.arange(length))
         with torch.autocast(state.device.type, enabled=False):
@@ -64,7 +65,7 @@ class DiagonalSSM(nn.Module):
     def advance(
         self, u: Float[Tensor, "B T R H"], state: Float[Tensor, "B R H N"] | None
     ) -> Float[Tensor, "B R H N"]:
-        """The state after the inputs `u`."""
+        """Return the state after the inputs `u`."""
         log_decay, drive = self._discrete()
         age = torch.arange(u.shape[1] - 1, -1, -1)
         weight = self._modes(drive, log_decay, age)
@@ -75,11 +76,11 @@ class DiagonalSSM(nn.Module):
             return new
         decay = torch.exp(log_decay * u.shape[1])
         real, imag = state.chunk(2, dim=-1)
-        kept = [real * decay.real - imag * decay.imag, real * decay.imag + imag * decay.real]
-        return new + torch.cat(kept, dim=-1)
+        decayed = [real * decay.real - imag * decay.imag, real * decay.imag + imag * decay.real]
+        return new + torch.cat(decayed, dim=-1)
 
     def _discrete(self) -> tuple[Tensor, Tensor]:
-        """log of the decay per step and the weight of an input, [H N/2] complex."""
+        """Return the log of the decay per step and the weight of an input, [H N/2] complex."""
         dt = self.log_dt.exp()[:, None]
         if not self.bilinear:
             A = torch.complex(-self.A_log_real.exp(), self.A_imag)
@@ -89,7 +90,7 @@ class DiagonalSSM(nn.Module):
 
     @staticmethod
     def _modes(weight: Tensor, log_decay: Tensor, powers: Tensor) -> Tensor:
-        """weight * decay^power, [H T N/2] complex."""
+        """Return weight * decay^power, [H T N/2] complex."""
         steps = powers.to(log_decay.device)[:, None]
         return weight[:, None] * torch.exp(log_decay[:, None] * steps)
 

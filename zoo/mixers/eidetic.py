@@ -20,14 +20,14 @@ from zoo.mixers.short_conv import ShortConv
 
 
 class Eidetic(NamedTuple):
-    kept: Float[Tensor, "B 2 G E C"]
+    tokens: Float[Tensor, "B 2 G E C"]
     innovation: Float[Tensor, "B E"]
     candidates: Float[Tensor, "B S"]  # innovations of the tokens in context: they are kept or dropped next
     inputs: Float[Tensor, "B P D"]  # what the next token is predicted from
 
 
 class EideticMemory(nn.Module):
-    """Of all tokens that have left the window, the num_eidetic of the highest innovation.
+    """A memory of the num_eidetic tokens of the highest innovation, of all that have left the window.
 
     Innovation is the mean over channels of (x_t - sum_{r=1..P} w_r x_{t-r})^2, each channel predicted by
     itself, P = predictor_size.  The weights w start as the mean of the last P tokens; they learn through what
@@ -48,14 +48,14 @@ class EideticMemory(nn.Module):
         mask: Bool[Tensor, "T S+R"],
         before: Eidetic,
     ) -> tuple[Float[Tensor, "B 2 G M C"], Float[Tensor, "B 1 T M+R"], Eidetic]:
-        """What is kept and what is near; biases for their logits and those of R other keys; who is kept next.
+        """Return what is kept and near, biases of their and R other keys' logits, and the next memory.
 
         near: keys of tokens window - 1 back to the last of `x`.  mask: True where it is attended to as near.
         A token is kept only after it has left the window, so none is attended to twice.
         """
         new, inputs = self.innovation(x, before.inputs)
         innovation = torch.cat([before.innovation, before.candidates, new], dim=1)
-        kv, already = torch.cat([before.kept, near], dim=3), before.kept.shape[3]
+        kv, already = torch.cat([before.tokens, near], dim=3), before.tokens.shape[3]
         outside = F.pad(ages(x.shape[1] + 1, near) >= self.window - 1, (already, 0), value=True)
         chosen = best(innovation, outside, self.num_eidetic)  # for each token of x and for the next
         bias = innovation.log1p()[:, None].masked_fill(~chosen[:, :-1], float("-inf"))
@@ -63,29 +63,29 @@ class EideticMemory(nn.Module):
         bias = bias.masked_fill(F.pad(mask, (already, 0)), 0.0)
         left = already + max(0, near.shape[3] - self.window + 1)
         where = places(chosen[:, -1], min(self.num_eidetic, left))
-        kept = torch.take_along_dim(kv, where[:, None, None, :, None], dim=3)
-        after = Eidetic(kept, torch.take_along_dim(innovation, where, dim=1), innovation[:, left:], inputs)
+        tokens = torch.take_along_dim(kv, where[:, None, None, :, None], dim=3)
+        after = Eidetic(tokens, torch.take_along_dim(innovation, where, dim=1), innovation[:, left:], inputs)
         return kv, bias[:, None], after
 
     def innovation(self, x: Seq, past: Float[Tensor, "B P D"]) -> tuple[Float[Tensor, "B T"], Tensor]:
-        """One number a token, and the last P tokens to go on from."""
+        """Return one number a token, and the last P tokens to go on from."""
         inputs, size = torch.cat([past, x.to(past.dtype)], dim=1), self.predictor_size
         predicted, _ = self.predict(inputs[:, size - 1 : -1], inputs[:, : size - 1])
         return (inputs[:, size:] - predicted).square().mean(-1), inputs[:, x.shape[1] :]
 
-    def start(self, x: Seq, kept: Float[Tensor, "B 2 G 0 C"]) -> Eidetic:
-        """Nothing kept, and zeros before the first token; in float32 at least."""
+    def start(self, x: Seq, tokens: Float[Tensor, "B 2 G 0 C"]) -> Eidetic:
+        """Return a memory of nothing, with zeros before the first token; in float32 at least."""
         dtype = torch.promote_types(x.dtype, torch.float32)
         past = x.new_zeros(x.shape[0], self.predictor_size, x.shape[2], dtype=dtype)
-        return Eidetic(kept, past[:, :0, 0], past[:, :0, 0], past)
+        return Eidetic(tokens, past[:, :0, 0], past[:, :0, 0], past)
 
     def size(self, old: int, kv_floats: int) -> int:
-        """Scalars after `old` tokens have left the window, without the candidates."""
+        """Count the scalars after `old` tokens have left the window, without the candidates."""
         return min(self.num_eidetic, old) * (kv_floats + 1) + self.predict.weight.numel()
 
 
 def ages(length: int, kv: Float[Tensor, "B 2 G S C"]) -> Int[Tensor, "T S"]:
-    """How many tokens ago each of the S was, for `length` queries, the last of which stands at the last."""
+    """Return the age of each of the S tokens for `length` queries, the last of which stands at the last."""
     t, s = torch.arange(length, device=kv.device), torch.arange(kv.shape[3], device=kv.device)
     return t[:, None] + (kv.shape[3] - length) - s
 
@@ -93,7 +93,7 @@ def ages(length: int, kv: Float[Tensor, "B 2 G S C"]) -> Int[Tensor, "T S"]:
 def best(
     innovation: Float[Tensor, "B M"], candidate: Bool[Tensor, "T M"], most: int
 ) -> Bool[Tensor, "B T M"]:
-    """The `most` highest among the candidates of each row; of equal ones the earliest.
+    """Mark the `most` highest among the candidates of each row; of equal ones the earliest.
 
     One is in if fewer than `most` candidates beat it: for a whole stretch of tokens that is one product of
     matrices, and nothing is sorted.
@@ -108,7 +108,7 @@ def best(
 
 
 def places(chosen: Bool[Tensor, "B M"], count: int) -> Int[Tensor, "B count"]:
-    """Where the `count` chosen ones of each row stand, in the order of time."""
+    """Return the places of the `count` chosen ones of each row, in the order of time."""
     size = chosen.shape[1]
     order = torch.arange(size, 0, -1, device=chosen.device)
     return size - (chosen * order).topk(count, dim=1).values

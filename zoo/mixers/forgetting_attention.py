@@ -54,6 +54,7 @@ class ForgettingAttention(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Attend with the sum of log gates on each logit; keep keys, values and those sums up to now."""
         q, k, v = self.qkv(x, offset=0 if state is None else state.k.shape[2])
         wide = torch.promote_types(x.dtype, torch.float32)
         log_gate = F.logsigmoid(self.gate(x).to(wide)).mT
@@ -66,5 +67,5 @@ class ForgettingAttention(Mixer[State]):
         return self.out_proj(y), State(k, v, decay)
 
     def state_size(self, seq_len: int) -> StateSize:
-        held = (2 * self.qkv.kv_dim + self.num_heads) * seq_len
-        return StateSize(paper=None, resident=held, touched=held)
+        """Count keys, values and a sum of log gates a query head, for every token."""
+        return StateSize.read_whole((2 * self.qkv.kv_dim + self.num_heads) * seq_len)

@@ -53,6 +53,7 @@ class GatedDeltaNet(Mixer[State]):
         self.output = HeadsOutput(d_model, num_heads, self.value_dim, gate=True)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Forget, then write by the delta rule; keep the matrix and the convolution's tail."""
         memory, tail = (None, None) if state is None else state
         (q, k, v), tail = self.qkv(x, tail)
         beta = self.most * self.beta(x).sigmoid().transpose(1, 2)
@@ -60,8 +61,7 @@ class GatedDeltaNet(Mixer[State]):
         return self.output(y, x), State(memory, tail)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Always the same.  The published count leaves the convolution out."""
+        """Count a matrix a head, and the tail, which the published count leaves out."""
         del seq_len
         memory = self.num_heads * self.head_dim * self.value_dim
-        held = memory + self.qkv.conv.tail_size()
-        return StateSize(paper=memory, resident=held, touched=held)
+        return StateSize.read_whole(memory + self.qkv.conv.tail_size(), paper=memory)

@@ -59,6 +59,7 @@ class GatedDeltaProduct(Mixer[State]):
         self.output = HeadsOutput(d_model, num_heads, value_dim, gate=True)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Take n delta-rule steps a token, forgetting before the first; keep the matrix after the last."""
         memory, tail = (None, None) if state is None else state
         (q, k, v), tail = self.qkv(x, tail)
         n = self.num_householder
@@ -69,7 +70,7 @@ class GatedDeltaProduct(Mixer[State]):
         return self.output(y, x), State(memory, tail)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Always the same: the steps of a token need the memory after the last of them alone."""
+        """Count one matrix a head whatever n is, and the tail: only the last step of a token is kept."""
         del seq_len
         held = self.num_heads * self.head_dim**2 * self.expand_v + self.qkv.conv.tail_size()
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(held)

@@ -45,6 +45,7 @@ class GatedSlotAttention(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=False)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Update the slots token by token and attend to them; keep their keys and values."""
         wide = torch.promote_types(x.dtype, torch.float32)
         q, k, v = (self._heads(F.silu(s)) for s in self.qkv(x).to(wide).chunk(3, dim=-1))
         with torch.autocast(x.device.type, enabled=False):
@@ -58,6 +59,7 @@ class GatedSlotAttention(Mixer[State]):
         return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
 
     def state_size(self, seq_len: int) -> StateSize:
+        """Count a key and a value for each slot of each head."""
         del seq_len
         held = 2 * self.num_heads * self.num_slots * self.head_dim
-        return StateSize(paper=held, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=held)

@@ -18,7 +18,7 @@ from zoo.kernels.gated_linear_attention import gated_linear_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.state import StateSize
 
-GAIN = 2**-2.5  # of the initial projections: the papers' revision, see docs/initial_weights.md
+GAIN = 2**-2.5  # of the initial projections: fla's when the paper's numbers were made, until d30c0833
 
 
 class State(NamedTuple):
@@ -59,11 +59,13 @@ class GatedLinearAttention(Mixer[State]):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Draw all projections with GAIN; decays start at sigmoid(0)^(1/temperature)."""
         for proj in (self.q, self.k, self.v, self.gate, self.decay_in, self.decay_out, self.out_proj):
             nn.init.xavier_uniform_(proj.weight, gain=GAIN)
         nn.init.zeros_(self.decay_out.bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Run gated linear attention over the new tokens; keep each head's matrix."""
         kv = None if state is None else state.kv
         wide = torch.promote_types(x.dtype, torch.float32)
         q, k, v, decay = (
@@ -78,6 +80,7 @@ class GatedLinearAttention(Mixer[State]):
         return self.out_proj(y), State(kv)
 
     def state_size(self, seq_len: int) -> StateSize:
+        """Count a matrix of key by value channels a head."""
         del seq_len
         held = self.num_heads * self.feature_dim * self.head_dim
-        return StateSize(paper=held, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=held)

@@ -26,5 +26,6 @@ class HeadsGroupNorm(nn.Module):
         undecayed(*self.parameters())
 
     def forward(self, y: Float[Tensor, "B H T C"]) -> Seq:
+        """Norm each head's channels and join the heads."""
         y = F.layer_norm(y.transpose(1, 2), (self.head_dim,), eps=self.eps)
         return y.flatten(2) * self.weight + self.bias

@@ -36,11 +36,12 @@ class Shift(nn.Module):
         undecayed(self.B, self.D)
 
     def taps(self) -> Float[Tensor, "D N"]:
-        """taps[l] = sum over i of C[i + l] B[i], and D on the present input."""
+        """Return taps[l] = sum over i of C[i + l] B[i], with D on the present input."""
         w = fft_conv(self.C.T.flip(0)[None], self.B)[0].flip(0).T
         return torch.cat([w[:, :1] + self.D[:, None], w[:, 1:]], dim=1)
 
     def forward(self, u: Tensor, past: Tensor | None) -> Tensor:
+        """Convolve u with the taps, after `past` where there is one."""
         return fft_conv(u, self.taps(), past)
 
 
@@ -62,30 +63,32 @@ class H3(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model)
 
     def forward(self, x: Seq) -> Seq:
+        """Convolve twice, for the shift and for the diagonal system, both from a zero state."""
         q, k, v = self.qkv_proj(x).chunk(3, dim=-1)
         return self._out(q, self.keep(self._outer(self.shift(k, None), v)))
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Convolve the new tokens and add what the kept state puts out; keep keys and the advanced state."""
         q, k, v = self.qkv_proj(x).chunk(3, dim=-1)
         past = k.new_zeros(k.shape[0], self.d_state - 1, self.d_model) if state is None else state.shift
         kv = self._outer(self.shift(k, past), v)
-        kept = self.keep(kv)
+        answers = self.keep(kv)
         if state is not None:
-            kept = kept + self.keep.read(state.kv, x.shape[1])
+            answers = answers + self.keep.read(state.kv, x.shape[1])
         shift = torch.cat([past, k], dim=1)[:, x.shape[1] :]
-        return self._out(q, kept), State(shift, self.keep.advance(kv, None if state is None else state.kv))
+        return self._out(q, answers), State(shift, self.keep.advance(kv, None if state is None else state.kv))
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Always the same.  The published count d_model * d_state lacks the shift and the head_dim."""
+        """Count both states; the published d_model * d_state lacks the shift and the head_dim."""
         del seq_len
         held = self.d_model * (self.d_state - 1) + self.head_dim * self.d_model * self.d_state
-        return StateSize(paper=self.d_model * self.d_state, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=self.d_model * self.d_state)
 
     def _outer(self, k: Seq, v: Seq) -> Float[Tensor, "B T C*C H"]:
         k, v = (s.unflatten(-1, (self.head_dim, -1)) for s in (k, v))
         return (k[..., :, None, :] * v[..., None, :, :]).flatten(2, 3)
 
-    def _out(self, q: Seq, kept: Float[Tensor, "B T C*C H"]) -> Seq:
+    def _out(self, q: Seq, answers: Float[Tensor, "B T C*C H"]) -> Seq:
         q = q.unflatten(-1, (self.head_dim, -1))
-        y = (q[..., None, :] * kept.unflatten(2, (self.head_dim, -1))).sum(2)
+        y = (q[..., None, :] * answers.unflatten(2, (self.head_dim, -1))).sum(2)
         return self.out_proj(y.flatten(2))

@@ -39,10 +39,12 @@ class HeadDecay(nn.Module):
         nn.init.ones_(self.gate_proj.bias)
 
     def forward(self, length: int) -> Fade:
+        """Return the powers of the rates over a chunk of `length` tokens."""
         t = torch.arange(length, device=self.gamma.device)
         rate = self.gamma[:, None, None]
         between = (rate ** (t[:, None] - t).clamp(min=0)).tril()
         return Fade(between, rate ** (t[:, None] + 1), rate ** (length - 1 - t[:, None]), rate**length)
 
     def gate(self, x: Seq) -> Float[Tensor, "B H T 1"]:
+        """Return the factor on each head's output at each token."""
         return self.gate_proj(x).mT[..., None]

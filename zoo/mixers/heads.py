@@ -1,4 +1,4 @@
-"""How a mixer's channels are split into heads whose width, not number, is given."""
+"""Split a mixer's channels into heads whose width, not number, is given."""
 
 from zoo.checks import at_least, multiple
 
@@ -6,7 +6,7 @@ HEAD_DIM = 64  # the published one of Mamba-2, RWKV and those after them
 
 
 def heads_of(name: str, width: int, head_dim: int | None) -> tuple[int, int]:
-    """The number of heads and their channels (None: 64, or all of `width` where that is less).
+    """Return the number of heads and their channels (None: 64, or all of `width` where that is less).
 
     name: of `width`, for the refusal of a head_dim that does not divide it.
     """

@@ -63,6 +63,7 @@ class HGRN2(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=False)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Run gated linear attention with keys 1 - a; keep each head's matrix."""
         kv = None if state is None else state.kv
         wide = torch.promote_types(x.dtype, torch.float32)
         q, f, v = self.q(x).to(wide), self.f(x).to(wide), self.v(x)
@@ -76,7 +77,7 @@ class HGRN2(Mixer[State]):
         return self.out_proj(y.to(x.dtype)), State(kv)
 
     def _gates(self, f: Float[Tensor, "B T HK"]) -> tuple[Float[Tensor, "B T HK"], Float[Tensor, "B T HK"]]:
-        """log a and 1 - a, neither through a difference that would round to 0."""
+        """Return log a and 1 - a, neither through a difference that would round to 0."""
         if self.floor_logit is None:
             return F.logsigmoid(f), torch.sigmoid(-f)
         above = F.logsigmoid(-self.floor_logit) + F.logsigmoid(f)
@@ -86,6 +87,7 @@ class HGRN2(Mixer[State]):
         return log_decay, torch.sigmoid(-self.floor_logit) * torch.sigmoid(-f)
 
     def state_size(self, seq_len: int) -> StateSize:
+        """Count a matrix of gates by value channels a head."""
         del seq_len
         held = self.num_heads * self.feature_dim * self.head_dim
-        return StateSize(paper=held, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=held)

@@ -72,6 +72,7 @@ class HyenaFilter(nn.Module):
         undecayed(*self.parameters())
 
     def forward(self, length: int) -> Float[Tensor, "M*D T"]:
+        """Return the first `length` taps of every filter."""
         hidden = self.features[:length]
         for layer in self.layers:
             hidden = torch.sin(self.freq * layer(hidden))
@@ -81,7 +82,9 @@ class HyenaFilter(nn.Module):
 class Hyena(Mixer[State]):
     """z <- x_1 v;  then for each long filter m: z <- x_{m+1} (k_m * z + skip_m z).
 
-    There is no finite recurrence: the memory is every z so far, at most `max_len` of them.
+    There is no finite recurrence: the memory is every z so far.  A sequence of more than `max_len` tokens is
+    refused, for the filters are written for so many; LongConv and BaseConv go on there, and forget.
+
     emb_dim: features of a time, odd.  The usual 3 leaves one frequency, 1e-4: a constant until it is trained
         (train_features, as in zoology); hence 33.
     decay: after which fractions of max_len the window has fallen to 0.01, fastest and slowest channel.
@@ -126,6 +129,7 @@ class Hyena(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Convolve the new tokens with all before them, filter by filter; keep what each filter reads."""
         past, tail = (
             (x.new_zeros(x.shape[0], self.order - 1, 0, self.d_model), None) if state is None else state
         )
@@ -141,13 +145,15 @@ class Hyena(Mixer[State]):
         return self.out_proj(z), State(torch.stack(grown, dim=1), tail)
 
     def check_length(self, seq_len: int) -> None:
+        """Refuse more than max_len tokens, for which no filter is written."""
         covers("max_len", self.max_len, seq_len)
 
     def state_size(self, seq_len: int) -> StateSize:
+        """Count what each long filter has read, and the short convolution's tail."""
         held = (self.order - 1) * self.d_model * seq_len + self.conv.tail_size()
-        return StateSize(paper=self.d_model * seq_len, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=self.d_model * seq_len)
 
     def _filters(self, length: int) -> Float[Tensor, "M D T"]:
-        """With the skip connection as part of the first tap."""
+        """Return the filters, with the skip connection as part of the first tap."""
         k = self.filter(length).unflatten(0, (self.order - 1, self.d_model))
         return torch.cat([k[..., :1] + self.skip[..., None], k[..., 1:]], dim=-1)

@@ -61,6 +61,7 @@ class KimiDeltaAttention(Mixer[State]):
         undecayed(self.A_log, self.dt_bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Decay each key channel, then write by the delta rule; keep the matrix and the tail."""
         S, tail = (None, None) if state is None else state
         (q, k, v), tail = self.qkv(x, tail)
         q, k = unit(q) * self.head_dim**-0.5, unit(k)
@@ -80,5 +81,4 @@ class KimiDeltaAttention(Mixer[State]):
         """Always the same.  The published count leaves the convolution out."""
         del seq_len
         memory = self.num_heads * self.head_dim**2
-        held = memory + self.qkv.conv.tail_size()
-        return StateSize(paper=memory, resident=held, touched=held)
+        return StateSize.read_whole(memory + self.qkv.conv.tail_size(), paper=memory)

@@ -67,6 +67,7 @@ class Landmark(Mixer[State]):
         self.landmark = nn.Parameter(torch.randn(d_model))
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Attend by way of the landmarks of complete blocks; keep keys, values and landmarks."""
         q, k, v = self.qkv(x, offset=0 if state is None else state.k.shape[2])
         if state is not None:
             k, v = append(state.k, k, dim=2), append(state.v, v, dim=2)
@@ -80,7 +81,7 @@ class Landmark(Mixer[State]):
         return self.out_proj(y.transpose(1, 2).flatten(2).to(x.dtype)), State(k, v, landmarks)
 
     def _landmarks(self, k: Tensor, v: Tensor, first: int) -> Float[Tensor, "B G U C"]:
-        """The keys of the landmarks of the complete blocks from number `first` on."""
+        """Return the keys of the landmarks of the complete blocks from number `first` on."""
         size, count = self.block_size, k.shape[2] // self.block_size - first
         blocks = (part[:, :, first * size : (first + count) * size] for part in (k, v))
         k, v = (per_query_head(part.unflatten(2, (count, size)), self.qkv.num_heads) for part in blocks)
@@ -93,7 +94,7 @@ class Landmark(Mixer[State]):
     def _projected(
         self, tokens: Float[Tensor, "B U D"], to: Literal["q", "k"], first: int
     ) -> Float[Tensor, "B H U C"]:
-        """Queries or keys of landmarks, each at its block's last position."""
+        """Return queries or keys of landmarks, each at its block's last position."""
         d_model = tokens.shape[-1]
         rows = slice(0, d_model) if to == "q" else slice(d_model, d_model + self.kv_dim)
         proj, size = self.qkv.proj, self.block_size
@@ -104,11 +105,11 @@ class Landmark(Mixer[State]):
         return self.qkv.turned(y.repeat_interleave(size, dim=2), first * size)[:, :, size - 1 :: size]
 
     def state_size(self, seq_len: int) -> StateSize:
-        """`touched`: all landmarks, and the tokens of the retrieved blocks and of the own one."""
-        blocks, own = divmod(seq_len, self.block_size)
+        """Count tokens and landmarks; a step reads landmarks, retrieved blocks and the open one."""
+        blocks, open_tokens = divmod(seq_len, self.block_size)
         retrieved = blocks if self.top_k is None else min(self.top_k, blocks)
         return StateSize(
             paper=None,
             resident=2 * self.kv_dim * seq_len + self.kv_dim * blocks,
-            touched=2 * self.kv_dim * (own + retrieved * self.block_size) + self.kv_dim * blocks,
+            touched=2 * self.kv_dim * (open_tokens + retrieved * self.block_size) + self.kv_dim * blocks,
         )

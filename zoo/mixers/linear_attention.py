@@ -26,7 +26,7 @@ CHUNK = 128  # of heads that decay
 class State(NamedTuple):
     kv: Float[Tensor, "B H F V"]  # sum of phi(k) v^T
     z: Float[Tensor, "B H F"] | None  # sum of phi(k), where there is a denominator
-    seen: int  # tokens so far, for maps that use positions
+    offset: int  # tokens so far, for maps that use positions
 
 
 class LinearAttention(Mixer[State]):
@@ -72,6 +72,7 @@ class LinearAttention(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=False)
 
     def forward(self, x: Seq) -> Seq:
+        """Go through the matrix of all weights while that is quicker, else through the sums."""
         if x.shape[1] > MATRIX_UP_TO:
             return self.extend(x)[0]
         q, k, v = self._heads(x) if self.map.halves else map(wide, self._heads(x))
@@ -81,12 +82,13 @@ class LinearAttention(Mixer[State]):
         return self._output(wide(y), x)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        kv, z, seen = (None, None, 0) if state is None else state
+        """Let the map carry the sums through the new tokens; keep them, and the count of tokens."""
+        kv, z, offset = (None, None, 0) if state is None else state
         scan = self.map.scan if self.decay is None else self._fading_scan
         q, k, v = self._heads(x) if self.map.halves else map(wide, self._heads(x))
         with torch.autocast(x.device.type, enabled=False):
-            y, kv, z = scan(*self._learned(q, k), v, self.eps, kv, z, seen)
-        return self._output(wide(y), x), State(kv, z, seen + x.shape[1])
+            y, kv, z = scan(*self._learned(q, k), v, self.eps, kv, z, offset)
+        return self._output(wide(y), x), State(kv, z, offset + x.shape[1])
 
     def _fading_scan(
         self,
@@ -96,26 +98,26 @@ class LinearAttention(Mixer[State]):
         eps: float | None,
         kv: Tensor | None,
         z: Tensor | None,
-        seen: int,
+        offset: int,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """As `FeatureMap.scan`, in chunks; what fades is the numerator alone."""
+        """Return outputs and sums as FeatureMap.scan does, in chunks, with a numerator that fades."""
         q, k, v = map(wide, (q, k, v))
         if kv is None:
-            kv, z = sums_before(self.map(k[:, :, :1], seen), v, eps, None, None)
+            kv, z = sums_before(self.map(k[:, :, :1], offset), v, eps, None, None)
         ys = []
         for part in zip(q.split(CHUNK, 2), k.split(CHUNK, 2), v.split(CHUNK, 2), strict=True):
-            y, kv, z = self._fading_chunk(*part, kv, z, seen)
-            seen += y.shape[2]
+            y, kv, z = self._fading_chunk(*part, kv, z, offset)
+            offset += y.shape[2]
             ys.append(y)
         return torch.cat(ys, dim=2), kv, z
 
     def _fading_chunk(
-        self, q: Tensor, k: Tensor, v: Tensor, kv: Tensor, z: Tensor | None, seen: int
+        self, q: Tensor, k: Tensor, v: Tensor, kv: Tensor, z: Tensor | None, offset: int
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Tokens see each other through their weights, and what was before them through the sums."""
+        """Let tokens of a chunk see each other through weights, and what was before through the sums."""
         assert self.decay is not None
-        fade, weights = self.decay(q.shape[2]), self.map.weights(q, k, seen)
-        phi_q, phi_k, total = self.map(q, seen), self.map(k, seen), 1.0
+        fade, weights = self.decay(q.shape[2]), self.map.weights(q, k, offset)
+        phi_q, phi_k, total = self.map(q, offset), self.map(k, offset), 1.0
         if z is not None and self.eps is not None:
             total = weights.sum(-1, keepdim=True) + phi_q @ z[..., None] + self.eps
             z = z + phi_k.sum(-2)
@@ -139,9 +141,11 @@ class LinearAttention(Mixer[State]):
         return self.out_proj(y.transpose(1, 2).flatten(2).to(x.dtype))
 
     def check_length(self, seq_len: int) -> None:
+        """Refuse what the feature map has no positions for."""
         self.map.check_length(seq_len)
 
     def state_size(self, seq_len: int) -> StateSize:
+        """Count F features times the value channels a head, and one more where there is a denominator."""
         del seq_len
         held = self.num_heads * self.map.expanded_dim * (self.head_dim + (self.eps is not None))
-        return StateSize(paper=held, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=held)

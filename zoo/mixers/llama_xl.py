@@ -26,7 +26,7 @@ class State(NamedTuple):
 
     k: Float[Tensor, "B G S C"]  # of unit length, not turned to a position
     v: Float[Tensor, "B G S C"]
-    seen: int
+    offset: int
 
 
 class LlamaXL(Mixer[State]):
@@ -60,17 +60,20 @@ class LlamaXL(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        seen, size = 0 if state is None else state.seen, self.segment_len
+        """Finish the open segment, then fold the rest into a batch of segments; keep the last full one and
+        the rest.
+        """
+        offset, size = 0 if state is None else state.offset, self.segment_len
         q, k, v = self.qkv(x)
         q, k = q * (self.scale * self.qkv.head_dim**0.5), F.normalize(k, dim=-1)
         if state is not None:
             k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
-        past, end = k.shape[2] - q.shape[2], size if seen < size else 2 * size  # of the open segment
+        past, end = k.shape[2] - q.shape[2], size if offset < size else 2 * size  # of the open segment
         y = self._attend(q[:, :, : end - past], k[:, :, :end], v[:, :, :end])
         if k.shape[2] > end:
             later = self._segments(q[:, :, end - past :], k[:, :, end - size :], v[:, :, end - size :])
             y = torch.cat([y, later], dim=2)
-        total = seen + x.shape[1]
+        total = offset + x.shape[1]
         cut = k.shape[2] - (total if total < size else size + total % size)
         y = self.out_proj(y.transpose(1, 2).flatten(2))
         return y, State(k[:, :, cut:], v[:, :, cut:], total)
@@ -78,8 +81,10 @@ class LlamaXL(Mixer[State]):
     def _segments(
         self, q: Float[Tensor, "B H T C"], k: Float[Tensor, "B G S C"], v: Float[Tensor, "B G S C"]
     ) -> Float[Tensor, "B H T C"]:
-        """Whole segments and a last one that may be short, as sequences of a batch; the keys begin with
-        the segment before them."""
+        """Attend in whole segments and a last one that may be short, as sequences of a batch.
+
+        The keys begin with the segment before them.
+        """
         (batch, _, length, _), fill = q.shape, -q.shape[2] % self.segment_len
         q, k, v = (F.pad(part, (0, 0, 0, fill)).unflatten(2, (-1, self.segment_len)) for part in (q, k, v))
         pairs = (torch.cat([self._cached(part[:, :, :-1]), part[:, :, 1:]], dim=3) for part in (k, v))
@@ -95,10 +100,12 @@ class LlamaXL(Mixer[State]):
         return attention(q, rotate(k, 0, self.rope_base, self.rope_fraction), v)
 
     def state_size(self, seq_len: int) -> StateSize:
+        """Count the keys and values of the last full segment and of the open one."""
         size = self.segment_len
         held = 2 * self.qkv.kv_dim * (seq_len if seq_len < size else size + seq_len % size)
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(held)
 
     def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
+        """Return the end of the segment after each token's own."""
         segment = torch.arange(seq_len) // self.segment_len
         return (segment + 2) * self.segment_len - 1

@@ -29,7 +29,7 @@ from zoo.state import StateSize
 class State(NamedTuple):
     h: Float[Tensor, "B S H N P"]  # from the smallest and newest piece
     tail: Float[Tensor, "B K-1 C"]
-    seen: int
+    offset: int
 
 
 class LogLinearMamba2(Mixer[State]):
@@ -76,18 +76,19 @@ class LogLinearMamba2(Mixer[State]):
         undecayed(self.A_log, self.D, self.dt_bias, self.level_weight)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        h, tail, seen = (None, None, 0) if state is None else state
-        self.check_length(seen + x.shape[1])
+        """Scan the new tokens into pieces of powers of two; keep a state a piece and the tail."""
+        h, tail, offset = (None, None, 0) if state is None else state
+        self.check_length(offset + x.shape[1])
         gate, u, dt, levels = self.in_proj(x).split(self.sizes, dim=-1)
         u, tail = self.conv(u, tail)
         with torch.autocast(x.device.type, enabled=False):
             wide = torch.promote_types(x.dtype, torch.float32)
-            y, h = self._scan(F.silu(u).to(wide), dt.to(wide), levels.to(wide), h, seen)
+            y, h = self._scan(F.silu(u).to(wide), dt.to(wide), levels.to(wide), h, offset)
         y = self.norm(y.to(self.norm.weight.dtype) * F.silu(gate))
-        return self.out_proj(y.to(x.dtype)), State(h, tail, seen + x.shape[1])
+        return self.out_proj(y.to(x.dtype)), State(h, tail, offset + x.shape[1])
 
     def _scan(
-        self, u: Tensor, dt: Tensor, levels: Tensor, h: Tensor | None, seen: int
+        self, u: Tensor, dt: Tensor, levels: Tensor, h: Tensor | None, offset: int
     ) -> tuple[Float[Tensor, "B T E"], Float[Tensor, "B S H N P"]]:
         v, B, C = u.split([self.d_inner, self.d_state, self.d_state], dim=-1)
         v = v.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
@@ -95,12 +96,13 @@ class LogLinearMamba2(Mixer[State]):
         dt = F.softplus(dt + self.dt_bias).mT
         scales = F.softplus(self.level_weight * levels.unflatten(-1, (self.num_heads, -1))).transpose(1, 2)
         decay = -self.A_log.exp()[:, None] * dt
-        y, h = log_linear_attention(C, B, dt[..., None] * v, decay, scales, h, seen)
+        y, h = log_linear_attention(C, B, dt[..., None] * v, decay, scales, h, offset)
         return (y + self.D[:, None, None] * v).transpose(1, 2).flatten(2), h
 
     def check_length(self, seq_len: int) -> None:
+        """Refuse more than max_len tokens, which would need a level without weights."""
         covers("max_len", self.max_len, seq_len)
 
     def state_size(self, seq_len: int) -> StateSize:
-        held = self.d_inner * self.d_state * seq_len.bit_count() + self.conv.tail_size()
-        return StateSize(paper=None, resident=held, touched=held)
+        """Count a state for each binary digit 1 of the number of tokens, and the tail."""
+        return StateSize.read_whole(self.d_inner * self.d_state * seq_len.bit_count() + self.conv.tail_size())

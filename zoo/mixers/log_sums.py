@@ -28,7 +28,7 @@ def attend(
     eps: float,
     before: Sums | None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"], Sums]:
-    """The mean of the values up to each token under its weights, the log of their sum, and the last sums.
+    """Return the mean of the values up to each token, the log of the sum of its weights, and the last sums.
 
     eps: added to the sum of a query's weights, where the largest feature's part is 1.
     """
@@ -47,7 +47,7 @@ def attend(
 def shares(
     a: Float[Tensor, "B H T F"], log_z: Float[Tensor, "B H #T F"], eps: float
 ) -> tuple[Float[Tensor, "B H T F"], Float[Tensor, "B H T"]]:
-    """What part of a query's weight each feature has, and the log of that weight."""
+    """Return the part of a query's weight that each feature has, and the log of that weight."""
     logits = a + log_z
     highest = logits.amax(-1, keepdim=True).detach()
     parts = (logits - highest).exp()

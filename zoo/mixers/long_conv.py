@@ -57,13 +57,15 @@ class LongConv(Mixer[State]):
             taps *= torch.exp(-time / self.max_len * math.floor(self.d_model / 2) ** (channel / self.d_model))
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Convolve with the inputs in reach, then gate; keep the last max_len - 1 inputs."""
         u, past = self.conv(x, None if state is None else state.past)
         return F.glu(self.out_proj(F.gelu(u)), dim=-1), State(past)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Grows up to max_len - 1 inputs; the published count goes on."""
+        """Count the inputs up to max_len - 1 of them; the published count goes on."""
         held = self.d_model * min(seq_len, self.max_len - 1)
-        return StateSize(paper=self.d_model * seq_len, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=self.d_model * seq_len)
 
     def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
+        """Return the last token that the filter carries each input to."""
         return torch.arange(seq_len) + self.max_len - 1

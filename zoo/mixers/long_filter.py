@@ -47,7 +47,7 @@ class LongFilter(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T C"], past: Float[Tensor, "B S C"] | None = None
     ) -> tuple[Float[Tensor, "B T C"], Float[Tensor, "B S C"]]:
-        """The outputs and the past to go on from; None is the start of a sequence."""
+        """Return the outputs and the past to go on from; None is the start of a sequence."""
         whole = x if past is None else torch.cat([past, x], dim=1)
         mixed = fft_conv(whole, self._filter(min(whole.shape[1], self.max_len)))
         y = torch.addcmul(mixed[:, whole.shape[1] - x.shape[1] :], x, self.skip)
@@ -84,4 +84,5 @@ class ImplicitFilter(nn.Module):
         self.outer = nn.Linear(filter_dim, channels)
 
     def forward(self, length: int) -> Float[Tensor, "C T"]:
+        """Return the first `length` taps, as the network writes them."""
         return self.outer(self.inner(self.features[:length]).relu()).T

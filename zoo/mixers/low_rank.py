@@ -41,6 +41,7 @@ class LowRank(nn.Module):
         undecayed(*self.parameters())
 
     def forward(self, x: Seq) -> Seq:
+        """Return the setting of each token."""
         low = x @ self.down
         change = (low if self.f is None else self.f(low)) @ self.up
         return change if self.base is None else self.base + change

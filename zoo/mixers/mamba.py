@@ -26,7 +26,7 @@ DT_MIN, DT_MAX, DT_FLOOR = 1e-3, 1e-1, 1e-4  # the step sizes that a fresh model
 
 
 def first_dt_bias(steps: int) -> Float[Tensor, "steps"]:
-    """Biases whose softplus is log-uniform in [DT_MIN, DT_MAX]: the step sizes of Section 3.6."""
+    """Draw biases whose softplus is log-uniform in [DT_MIN, DT_MAX]: the step sizes of Section 3.6."""
     dt = torch.empty(steps).uniform_(math.log(DT_MIN), math.log(DT_MAX)).exp().clamp(min=DT_FLOOR)
     return dt + torch.log(-torch.expm1(-dt))
 
@@ -40,8 +40,9 @@ class Mamba(Mixer[State]):
     """dt_rank: width of the bottleneck that makes the step size; None is ceil(d_model / 16).
 
     n_layers scales the initial output projection by 1/sqrt(n_layers), as the paper does for a residual
-    stream.  A_log and D carry `no_weight_decay = True`, which training reads: decay would draw the half-lives
-    of all memories to one value.
+    stream.  A block's MLP is not counted; the authors' code then divides by sqrt(2 n_layers).  A_log and D
+    carry `no_weight_decay = True`, which training reads: decay would draw the half-lives of all memories to
+    one value.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Mamba(Mixer[State]):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
+        """Draw step sizes log-uniformly and start A at -1 .. -N, as Section 3.6 does."""
         nn.init.uniform_(self.dt_proj.weight, -(self.dt_rank**-0.5), self.dt_rank**-0.5)
         self.dt_proj.bias.copy_(first_dt_bias(self.d_inner))
         self.A_log.copy_(torch.arange(1, self.d_state + 1).log().expand_as(self.A_log))
@@ -80,6 +82,7 @@ class Mamba(Mixer[State]):
         undecayed(self.A_log, self.D)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Run the selective scan over the new tokens; keep its last state and the convolution's tail."""
         h, tail = (None, None) if state is None else state
         u, gate = self.in_proj(x).chunk(2, dim=-1)
         u, tail = self.conv(u, tail)
@@ -89,12 +92,12 @@ class Mamba(Mixer[State]):
         return self.out_proj((y + self.D * u) * F.silu(gate)), State(h, tail)
 
     def _step_sizes(self, low: Float[Tensor, "B T R"]) -> Float[Tensor, "B T E"]:
-        """The weight lies transposed in memory: a CPU then takes a tenth of the time for its gradient."""
+        """Return the step sizes, by a transposed weight: a tenth of the gradient's time on a CPU."""
         weight = self.dt_proj.weight.mT.contiguous().mT
         return F.softplus(F.linear(low, weight, self.dt_proj.bias))
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Always the same.  The published count has expand = 2 written in, and leaves the convolution out."""
+        """Count N scalars a channel, and the tail; the published count has expand = 2 and no convolution."""
         del seq_len
         held = self.d_inner * self.d_state + self.conv.tail_size()
-        return StateSize(paper=2 * self.d_model * self.d_state, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=2 * self.d_model * self.d_state)

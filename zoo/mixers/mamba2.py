@@ -70,6 +70,7 @@ class Mamba2(Mixer[State]):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
+        """Draw step sizes as Mamba does, and A from U(-16, -1)."""
         self.dt_bias.copy_(first_dt_bias(self.num_heads))
         self.A_log.uniform_(1, 16).log_()
         nn.init.ones_(self.D)
@@ -77,6 +78,7 @@ class Mamba2(Mixer[State]):
         undecayed(self.A_log, self.D, self.dt_bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Scan the new tokens as gated linear attention; keep each head's matrix and the tail."""
         h, tail = (None, None) if state is None else state
         gate, u, dt = self.in_proj(x).split([self.d_inner, self.channels, self.num_heads], dim=-1)
         u, tail = self.conv(u, tail)
@@ -102,7 +104,7 @@ class Mamba2(Mixer[State]):
         return per_query_head(groups, self.num_heads)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Always the same.  The published count has expand = 2 written in, and leaves the convolution out."""
+        """Count a matrix a head, and the tail; the published count has expand = 2 and no convolution."""
         del seq_len
         held = self.d_inner * self.d_state + self.conv.tail_size()
-        return StateSize(paper=2 * self.d_model * self.d_state, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=2 * self.d_model * self.d_state)

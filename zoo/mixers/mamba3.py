@@ -28,7 +28,7 @@ SLOWEST = 1e-4  # the least that -A can be
 
 
 def heavy_tail(x: Tensor) -> Tensor:
-    """1 + x where x > 0, else 1 / (1 - x): smooth at 0, and never flat."""
+    """Return 1 + x where x > 0, else 1 / (1 - x): smooth at 0, and never flat."""
     return x.clamp(min=0) + (1 - x.clamp(max=0)).reciprocal()
 
 
@@ -64,7 +64,7 @@ class Mamba3(Mixer[State]):
         head_dim: int | None,
         rope_fraction: float,
         n_layers: int,
-        decay_activation: str = "softplus",
+        decay_activation: str,
     ) -> None:
         super().__init__()
         one_of("decay_activation", decay_activation, tuple(ACTIVATIONS))
@@ -89,12 +89,14 @@ class Mamba3(Mixer[State]):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
+        """Draw step sizes as Mamba does; D starts at one."""
         self.dt_bias.copy_(first_dt_bias(self.num_heads))
         nn.init.ones_(self.D)
         self.out_proj.weight.div_(math.sqrt(self.n_layers))
         undecayed(self.dt_bias, self.D)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Turn keys and queries and scan; keep the state, the last key and value, and the angles."""
         made = self.in_proj(x)
         with torch.autocast(x.device.type, enabled=False):
             wide = made.to(torch.promote_types(x.dtype, torch.float32))
@@ -112,19 +114,20 @@ class Mamba3(Mixer[State]):
     def _angle(
         self, dt: Float[Tensor, "B H T"], theta: Float[Tensor, "B T R"], state: State | None
     ) -> Float[Tensor, "B H T R"]:
-        """Whole turns are taken off before and after the sum, which else would round."""
+        """Return the angle at each token; whole turns are taken off, for the sum would round."""
         steps = (dt[..., None] * (math.pi * torch.tanh(theta))[:, None]).remainder(2 * math.pi)
         angle = steps.cumsum(-2)
         return (angle if state is None else angle + state.angle[:, :, None]).remainder(2 * math.pi)
 
     def state_size(self, seq_len: int) -> StateSize:
+        """Count a head's matrix, its last key and value, and its angles."""
         del seq_len
         held = self.num_heads * (self.d_state * (self.head_dim + 1) + self.head_dim + self.turning)
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(held)
 
 
 def turned(x: Float[Tensor, "B H T N"], angle: Float[Tensor, "B H T R"]) -> Float[Tensor, "B H T N"]:
-    """Channels 2i and 2i + 1 turn together by angle i; those beyond 2R stay."""
+    """Turn channels 2i and 2i + 1 together by angle i; those beyond 2R stay."""
     pairs, still = x[..., : 2 * angle.shape[-1]], x[..., 2 * angle.shape[-1] :]
     first, second = pairs.unflatten(-1, (-1, 2)).unbind(-1)
     cos, sin = angle.cos(), angle.sin()
@@ -142,7 +145,7 @@ def trapezoidal(
     state: State | None,
     dtype: torch.dtype,
 ) -> tuple[Float[Tensor, "B H T P"], Float[Tensor, "B H N P"]]:
-    """Gated linear attention that writes a token's whole share of the state one token later.
+    """Run gated linear attention that writes a token's whole share of the state one token later.
 
     dtype: of the values as they were made, in which a kernel may multiply.
     here: l, the token's share of its own step; 1 - l is the share of the token before, which is known, as
@@ -153,11 +156,11 @@ def trapezoidal(
     late = (log_decay.exp() * before)[..., None] * delayed(k, first_k)
     values = delayed(v, first_v).to(dtype)
     y, h = gated_linear_attention(q, late, values, log_decay, None if state is None else state.h)
-    own = mine[..., None] * k
-    return y + (q * own).sum(-1, keepdim=True) * v, h + own[..., -1, :, None] * v[..., -1, None, :]
+    written = mine[..., None] * k
+    return y + (q * written).sum(-1, keepdim=True) * v, h + written[..., -1, :, None] * v[..., -1, None, :]
 
 
 def delayed(x: Float[Tensor, "B H T C"], first: Float[Tensor, "B H C"] | None) -> Float[Tensor, "B H T C"]:
-    """`x` one token later, `first` (None: zeros) in front."""
+    """Return `x` one token later, with `first` (None: zeros) in front."""
     first = torch.zeros_like(x[:, :, 0]) if first is None else first
     return torch.cat([first[:, :, None], x[:, :, :-1]], dim=2)

@@ -54,6 +54,7 @@ class MesaNet(Mixer[State]):
         self.output = HeadsOutput(d_model, num_heads, self.head_dim, gate=False)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Add the new tokens to both sums and solve for each; keep the sums and the tail."""
         sums, tail = (None, None) if state is None else (state[:2], state.tail)
         (q, k), tail = self.qk(x, tail)
         v = self.value(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
@@ -63,7 +64,6 @@ class MesaNet(Mixer[State]):
         return self.output(y, x), State(*sums, tail)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Always the same.  kk is symmetric: (C + 1) / 2C of it would do."""
+        """Count both matrices whole, and the tail; kk is symmetric, so that (C + 1) / 2C of it would do."""
         del seq_len
-        held = 2 * self.num_heads * self.head_dim**2 + self.qk.conv.tail_size()
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(2 * self.num_heads * self.head_dim**2 + self.qk.conv.tail_size())

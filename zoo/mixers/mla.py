@@ -26,7 +26,7 @@ class State(NamedTuple):
 
 
 class MLA(Mixer[State]):
-    """With c_s the latent of token s, head h has keys [K_h c_s, rope_key_s] and values V_h c_s; its queries
+    """Head h has keys [K_h c_s, rope_key_s] and values V_h c_s, with c_s the latent of token s; its queries
     have C + P channels and logits are divided by sqrt(C + P).
 
     Only c_s and rope_key_s, one for all heads, are kept.  Here they are never expanded: K_h moves to the
@@ -63,31 +63,30 @@ class MLA(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=False)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        seen = 0 if state is None else state.latent.shape[1]
+        """Attend on the latents of all tokens; keep them and the shared rotated keys."""
+        offset = 0 if state is None else state.latent.shape[1]
         latent, rope_key = self.down_proj(x).split([self.kv_rank, self.rope_dim], dim=-1)
         wide = torch.promote_types(latent.dtype, torch.float32)
-        latent, rope_key = self.norm(latent.to(wide)), self._turned(rope_key[:, None], seen)[:, 0]
+        latent, rope_key = self.norm(latent.to(wide)), self._turned(rope_key[:, None], offset)[:, 0]
         if state is not None:
             latent = append(state.latent, latent, dim=1)
             rope_key = append(state.rope_key, rope_key, dim=1)
         keys = torch.cat([latent, rope_key], dim=-1)[:, None]  # [B 1 S R+P], shared by the heads
-        sums = attention(self._queries(x, seen), keys.to(x.dtype), keys.to(x.dtype))[..., : self.kv_rank]
+        sums = attention(self._queries(x, offset), keys.to(x.dtype), keys.to(x.dtype))[..., : self.kv_rank]
         y = torch.einsum("bhtr,hcr->bthc", sums, self.value_proj.weight.unflatten(0, (self.num_heads, -1)))
         return self.out_proj(y.flatten(2)), State(latent, rope_key)
 
-    def _queries(self, x: Seq, seen: int) -> Float[Tensor, "B H T R+P"]:
-        """q_h K_h beside the turned channels, scaled as sqrt(C + P) asks, where attention divides by
-        sqrt(R + P).
-        """
+    def _queries(self, x: Seq, offset: int) -> Float[Tensor, "B H T R+P"]:
+        """Return q_h K_h and the turned channels, scaled for sqrt(C + P), not attention's sqrt(R + P)."""
         heads = self.q_proj(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
         q, turning = heads.split([self.head_dim, self.rope_dim], dim=-1)
         q = torch.einsum("bhtc,hcr->bhtr", q, self.key_proj.weight.unflatten(0, (self.num_heads, -1)))
-        q = torch.cat([q, self._turned(turning, seen)], dim=-1)
+        q = torch.cat([q, self._turned(turning, offset)], dim=-1)
         return q * (q.shape[-1] / (self.head_dim + self.rope_dim)) ** 0.5
 
-    def _turned(self, x: Float[Tensor, "B H T P"], seen: int) -> Float[Tensor, "B H T P"]:
-        return rotate(x, seen, self.rope_base) if self.rope_dim else x
+    def _turned(self, x: Float[Tensor, "B H T P"], offset: int) -> Float[Tensor, "B H T P"]:
+        return rotate(x, offset, self.rope_base) if self.rope_dim else x
 
     def state_size(self, seq_len: int) -> StateSize:
-        held = (self.kv_rank + self.rope_dim) * seq_len
-        return StateSize(paper=None, resident=held, touched=held)
+        """Count a latent and one rotated key a token, for all heads together."""
+        return StateSize.read_whole((self.kv_rank + self.rope_dim) * seq_len)

@@ -30,7 +30,7 @@ class State(NamedTuple):
 
     @property
     def selects(self) -> tuple[str, ...]:
-        """n acts only where |n q| > 1, which the small weights of a fresh model seldom reach."""
+        """Name n, which acts only where |n q| > 1: the small weights of a fresh model seldom reach that."""
         return ("n",)
 
 
@@ -72,6 +72,7 @@ class MLSTM(Mixer[State]):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
+        """Draw as the authors do: small projections, forget gates from sigmoid(3) to sigmoid(6)."""
         for weight in (self.in_proj.weight, self.qkv):
             nn.init.normal_(weight, std=(2 / (5 * self.d_model)) ** 0.5)
         nn.init.normal_(self.out_proj.weight, std=2 / (self.n_layers * self.d_model**0.5))
@@ -81,6 +82,7 @@ class MLSTM(Mixer[State]):
         keep.copy_(torch.linspace(3, 6, self.num_heads))
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Run the cell over the new tokens; keep memory, normaliser, maximum and the tail."""
         u, gate = self.in_proj(x).chunk(2, dim=-1)
         mixed, tail = self.conv(u, None if state is None else state.tail)
         mixed = F.silu(mixed)
@@ -104,7 +106,7 @@ class MLSTM(Mixer[State]):
         log_f: Float[Tensor, "B H T"],
         state: State | None,
     ) -> tuple[Float[Tensor, "B H T P"], tuple[Tensor, Tensor, Tensor]]:
-        """n is one more column of C: the values' last channel is one."""
+        """Run the memory with n as one more column of C: the values' last channel is one."""
         start = torch.zeros_like(log_f[..., 0]) if state is None else state.m
         m = running_max(log_f, log_i, start)
         log_decay = log_f + torch.cat([start[..., None], m[..., :-1]], dim=-1) - m
@@ -118,21 +120,22 @@ class MLSTM(Mixer[State]):
         return h, (kv[..., :-1], kv[..., -1], m[..., -1])
 
     def _block_diagonal(self) -> Float[Tensor, "3 E E"]:
-        """The three weights written out: one large product is quicker than many small ones."""
+        """Write out the three weights: one large product is quicker than many small ones."""
         eye = torch.eye(self.qkv.shape[1], dtype=self.qkv.dtype, device=self.qkv.device)
         return torch.einsum("pgij,gh->pgihj", self.qkv, eye).flatten(3).flatten(1, 2)
 
     def state_size(self, seq_len: int) -> StateSize:
+        """Count a matrix, a normaliser and a maximum a head, and the tail."""
         del seq_len
         held = self.num_heads * (self.head_dim**2 + self.head_dim + 1) + self.conv.tail_size()
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(held)
 
 
 @torch.no_grad()
 def running_max(
     log_f: Float[Tensor, "B H T"], log_i: Float[Tensor, "B H T"], start: Float[Tensor, "B H"]
 ) -> Float[Tensor, "B H T"]:
-    """m_t = max(log_f_t + m_{t-1}, log_i_t), by doubling.  Without gradient: nothing depends on m."""
+    """Return m_t = max(log_f_t + m_{t-1}, log_i_t), by doubling.  Without gradient: nothing depends on m."""
     log_i = torch.cat([start[..., None], log_i], dim=-1)
     log_f = F.pad(log_f, (1, 0))
     reach = 1

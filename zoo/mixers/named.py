@@ -18,19 +18,19 @@ from zoo.mixers.base import Mixer
 Named: TypeAlias = Callable[..., Mixer]
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _YAMLS = CONF / "mixer"
-_BESIDE = ("d_model", "n_layers", "seed", "block")  # what a mixer's yaml may refer to
+_CONTEXT = ("d_model", "n_layers", "seed", "block")  # what a mixer's yaml may refer to
 
 
 @cache
 def stems() -> dict[str, str]:
-    """Name in Python -> stem of the yaml."""
+    """Map each name in Python to the stem of its yaml."""
     loaded = {path.stem: yaml.load(path.read_text(), _LOADER) for path in sorted(_YAMLS.glob("*.yaml"))}
     targets = [mixer["_target_"] for mixer in loaded.values()]
     return {_name(stem, mixer, targets): stem for stem, mixer in loaded.items()}
 
 
 def _name(stem: str, mixer: Mapping[str, Any], targets: list[str]) -> str:
-    """The class's where it has one yaml or this one is named as its module, else the label, squeezed."""
+    """Return the class's name where it has one yaml or this one is named as its module, else the label's."""
     *_, module, kind = mixer["_target_"].split(".")
     if targets.count(mixer["_target_"]) == 1 or stem == module:
         return kind
@@ -41,7 +41,7 @@ def _name(stem: str, mixer: Mapping[str, Any], targets: list[str]) -> str:
 
 @cache
 def named(name: str) -> Named:
-    """What zoo.mixers.NAME is.  AttributeError, one line with the nearest name: there is no such mixer."""
+    """Return zoo.mixers.NAME.  AttributeError, one line with the nearest name: there is no such mixer."""
     if name not in stems():
         raise AttributeError(unknown("mixer", f"zoo.mixers.{name}", [f"zoo.mixers.{n}" for n in stems()]))
     stem = stems()[name]
@@ -62,7 +62,7 @@ def named(name: str) -> Named:
 
 
 def _signature(stem: str) -> Signature:
-    """By keyword alone: the yaml's settings and defaults, then what else the class can be told."""
+    """Return a signature by keyword alone: the yaml's settings, then the other arguments of the class."""
     settings = _settings(stem, {})
     kind = get_class(settings["_target_"])
     taken = signature(kind).parameters
@@ -77,7 +77,7 @@ def _signature(stem: str) -> Signature:
 
 
 def _settings(stem: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The yaml's settings as `mixer=STEM` alone would have them, with the given ones in their place.
+    """Return the yaml's settings as `mixer=STEM` has them, with the given ones in their place.
 
     A dict changes what it names of the yaml's (feature_map={"nu": 3}); all other values replace.
     """
@@ -97,6 +97,6 @@ def _yaml(stem: str) -> Any:
 
 @cache
 def _default_cell() -> dict[str, Any]:
-    """The part of it that says how deep the model is and what an attention in its block has."""
+    """Return the part of it that says how deep the model is and what an attention in its block has."""
     config = compose(()).config
-    return {key: config[key] for key in _BESIDE}
+    return {key: config[key] for key in _CONTEXT}

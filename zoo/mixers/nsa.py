@@ -22,6 +22,7 @@ from zoo.kernels.compressed_attention import (
 from zoo.kernels.masked_attention import masked_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.block_compression import BlockCompression
+from zoo.mixers.cache import append
 from zoo.mixers.positions import check_position, rotate
 from zoo.state import StateSize
 
@@ -53,8 +54,8 @@ class NSA(Mixer[State]):
     separate_kv: keys and values projected for each branch (the paper), or once for all (zoology).
     position: none | rope, in the last two branches; compressed blocks know the places inside them.
 
-    `paper` is zoology's count, of what a token reads; kept are the keys and values of all tokens.  Unlike
-    zoology's mixer no branch sees the future and any length will do.
+    The bias of the gate W is ours.  `paper` is zoology's count, of what a token reads; kept are the keys and
+    values of all tokens.  Unlike zoology's mixer no branch sees the future and any length will do.
     """
 
     def __init__(
@@ -103,37 +104,39 @@ class NSA(Mixer[State]):
         at_least("window", self.window, 1)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Attend in the three branches and sum them by the gates; keep what each branch reads later."""
         q = self.q_proj(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
         new, tokens, window = self._cached(self._keys_and_values(x), state)
         blocks = torch.stack([self.compress_k(new[:, 0]), self.compress_v(new[:, 1])], dim=1)
-        compressed = blocks if state is None else torch.cat([state.compressed, blocks], dim=3)
+        compressed = blocks if state is None else append(state.compressed, blocks, dim=3)
         first = tokens.shape[3] - x.shape[1]
-        kept = self._kept(new, blocks, compressed, tokens, window)
+        after = self._state_after(new, blocks, compressed, tokens, window)
         y, chosen = self._compressed(q, compressed, tokens, first)
         q = self._turned(q, first)
         ys = [y, self._selected(q, tokens, chosen), self._sliding(q, window, first)]
         gates = self.gate(x).sigmoid().unflatten(-1, (-1, 1, 3)).transpose(1, 2)
         y = (gates * torch.stack([y.to(x.dtype) for y in ys], dim=-1)).sum(-1)
-        return self.out_proj(y.transpose(1, 2).flatten(2)), kept
+        return self.out_proj(y.transpose(1, 2).flatten(2)), after
 
     def _keys_and_values(self, x: Seq) -> list[Pair]:
-        """Of the new tokens, for each branch in turn."""
+        """Return keys and values of the new tokens, for each branch in turn."""
         parts = self.kv_proj(x).unflatten(-1, (-1, 2, self.num_kv_heads, self.head_dim))
         branches = [*parts.permute(2, 0, 3, 4, 1, 5)]
         return branches if self.separate_kv else branches * 3
 
     def _cached(self, new: list[Pair], state: State | None) -> list[Pair]:
-        """What waits for compression, all tokens, and those in a window, each with the new ones behind."""
+        """Return the tokens that wait for compression, all, and those in a window, each with the new ones."""
         if state is None:
             return new
         if state.to_compress is None or state.window is None:
             done = state.compressed.shape[3] * self.compress_stride
-            past = [state.tokens[:, :, :, done:], state.tokens, self._last(state.tokens)]
+            waiting, window = state.tokens[:, :, :, done:], self._last(state.tokens)
         else:
-            past = [state.to_compress, state.tokens, state.window]
-        return [torch.cat(pair, dim=3) for pair in zip(past, new, strict=True)]
+            waiting, window = state.to_compress, state.window
+        tokens = append(state.tokens, new[1], dim=3)
+        return [torch.cat([waiting, new[0]], dim=3), tokens, torch.cat([window, new[2]], dim=3)]
 
-    def _kept(self, new: Pair, blocks: Pair, compressed: Pair, tokens: Pair, window: Pair) -> State:
+    def _state_after(self, new: Pair, blocks: Pair, compressed: Pair, tokens: Pair, window: Pair) -> State:
         if not self.separate_kv:
             return State(tokens, compressed, None, None)
         rest = new[:, :, :, blocks.shape[3] * self.compress_stride :]
@@ -145,7 +148,7 @@ class NSA(Mixer[State]):
     def _compressed(
         self, q: Tensor, compressed: Pair, tokens: Pair, first: int
     ) -> tuple[Float[Tensor, "B H T C"], Bool[Tensor, "B G T S"]]:
-        """Outputs, and the tokens that the selected branch sees."""
+        """Return the outputs, and the tokens that the selected branch sees."""
         size, stride = self.compress_block_size, self.compress_stride
         with torch.autocast(q.device.type, enabled=False):
             y, weights = compressed_attention(q, compressed[:, 0], compressed[:, 1], first, size, stride)
@@ -155,12 +158,12 @@ class NSA(Mixer[State]):
         chosen = selected_blocks(importance, first, self.block_size, *counts)
         return y, causal_tokens(chosen, first, self.block_size)
 
-    def _selected(self, q: Tensor, tokens: Pair, seen: Bool[Tensor, "B G T S"]) -> Float[Tensor, "B H T C"]:
-        k, v, seen = (
+    def _selected(self, q: Tensor, tokens: Pair, chosen: Bool[Tensor, "B G T S"]) -> Float[Tensor, "B H T C"]:
+        k, v, chosen = (
             per_query_head(part, self.num_heads)
-            for part in (self._turned(tokens[:, 0], 0), tokens[:, 1], seen)
+            for part in (self._turned(tokens[:, 0], 0), tokens[:, 1], chosen)
         )
-        return masked_attention(q, k, v, seen)
+        return masked_attention(q, k, v, chosen)
 
     def _sliding(self, q: Tensor, window: Pair, first: int) -> Float[Tensor, "B H T C"]:
         begin = first + q.shape[2] - window.shape[3]
@@ -170,15 +173,18 @@ class NSA(Mixer[State]):
         return x if self.turn is None else rotate(x, offset, *self.turn)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """`touched`: what the next token attends to."""
+        """Count what the branches keep; a step touches what the next token attends to."""
         num_compressed = self.compress_k.count(seq_len)
-        whole, own = divmod(seq_len, self.block_size)
-        selected, near = min(self.top_k - 1, whole) * self.block_size + own, min(seq_len, self.window - 1)
+        whole, open_tokens = divmod(seq_len, self.block_size)
+        selected, near = (
+            min(self.top_k - 1, whole) * self.block_size + open_tokens,
+            min(seq_len, self.window - 1),
+        )
         waiting = seq_len - num_compressed * self.compress_stride
-        kept = seq_len + num_compressed + (waiting + near if self.separate_kv else 0)
+        held = seq_len + num_compressed + (waiting + near if self.separate_kv else 0)
         read = seq_len // self.compress_block_size + self.window + self.top_k * self.block_size
         return StateSize(
             paper=2 * self.d_model * read,
-            resident=2 * self.kv_dim * kept,
+            resident=2 * self.kv_dim * held,
             touched=2 * self.kv_dim * (num_compressed + selected + near),
         )

@@ -67,6 +67,7 @@ class Nystromformer(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Compute all inputs so far anew and return the new tokens' outputs; keep the inputs."""
         whole = x if state is None else torch.cat([state.x, x], dim=1)
         q, k, v = self.qkv(whole)
         q, k, v = (part.to(torch.promote_types(part.dtype, torch.float32)) for part in (q, k, v))
@@ -88,22 +89,23 @@ class Nystromformer(Mixer[State]):
         return (q @ k_means.mT * scale).softmax(-1) @ (pseudo_inverse(kernel, self.num_iterations) @ context)
 
     def _around(self, v: Tensor) -> Tensor:
-        """One filter a head, shared by its channels."""
+        """Convolve the values along time, with one filter a head."""
         assert self.taps is not None
         channels = v.permute(0, 3, 1, 2).flatten(0, 1)
         mixed = F.conv1d(channels, self.taps.to(v), padding=self.taps.shape[-1] // 2, groups=v.shape[1])
         return mixed.unflatten(0, (v.shape[0], -1)).permute(0, 2, 3, 1)
 
     def state_size(self, seq_len: int) -> StateSize:
-        held = self.d_model * seq_len
-        return StateSize(paper=2 * self.d_model * self.num_landmarks, resident=held, touched=held)
+        """Count all inputs; the published count takes keys and values of the landmarks."""
+        return StateSize.read_whole(self.d_model * seq_len, paper=2 * self.d_model * self.num_landmarks)
 
-    def visible(self, asked: Bool[Tensor, "*R T"]) -> Bool[Tensor, "*R T"]:
-        return asked.any(-1, keepdim=True).expand_as(asked)
+    def visible(self, wanted: Bool[Tensor, "*R T"]) -> Bool[Tensor, "*R T"]:
+        """Return all tokens for any output: landmarks average over the whole sequence."""
+        return wanted.any(-1, keepdim=True).expand_as(wanted)
 
 
 def segment_means(length: int, count: int) -> Float[Tensor, "M T"]:
-    """Row m averages segment m: the first `length` mod `count` of them are one token longer."""
+    """Return a matrix whose row m averages segment m; the first `length` mod `count` have a token more."""
     short, longer = divmod(length, count)
     sizes = torch.full((count,), short) + (torch.arange(count) < longer)
     segment = torch.arange(count).repeat_interleave(sizes, output_size=length)
@@ -111,7 +113,7 @@ def segment_means(length: int, count: int) -> Float[Tensor, "M T"]:
 
 
 def pseudo_inverse(a: Float[Tensor, "... M M"], iterations: int) -> Float[Tensor, "... M M"]:
-    """Razavi et al. 2014: z <- z (13 - az (15 - az (7 - az))) / 4, from a^T / (|a|_1 |a|_inf)."""
+    """Iterate z <- z (13 - az (15 - az (7 - az))) / 4 from a^T / (|a|_1 |a|_inf) (Razavi et al. 2014)."""
     one = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
     norms = a.abs().sum(-1).amax(-1) * a.abs().sum(-2).amax(-1)
     z = a.mT / norms[..., None, None]

@@ -52,6 +52,7 @@ class PathAttention(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Attend with keys that each new token changes; keep them so changed, values and the tail."""
         q, k, v = self.qkv(x)
         w, tail = self.conv(self.w_proj(x), None if state is None else state.tail)
         w = w.unflatten(-1, (self.qkv.num_kv_heads, -1)).transpose(1, 2)
@@ -66,5 +67,5 @@ class PathAttention(Mixer[State]):
         return self.out_proj(y.transpose(1, 2).flatten(2).to(x.dtype)), State(k, v, tail)
 
     def state_size(self, seq_len: int) -> StateSize:
-        held = 2 * self.qkv.kv_dim * seq_len + self.conv.tail_size()
-        return StateSize(paper=None, resident=held, touched=held)
+        """Count keys and values of all tokens, and the convolution's tail."""
+        return StateSize.read_whole(2 * self.qkv.kv_dim * seq_len + self.conv.tail_size())

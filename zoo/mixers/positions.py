@@ -1,4 +1,4 @@
-"""Where a token stands: rotary embedding and linear biases.  Both are relative, so no state keeps them.
+"""Rotary embedding and linear biases by position.  Both are relative, so no state keeps them.
 
 B batch, H heads, T time, C channels per head.
 """
@@ -11,7 +11,7 @@ from zoo.checks import at_least, one_of
 
 
 def rotary_channels(head_dim: int, fraction: float = 1.0) -> int:
-    """How many of a head's channels turn: `fraction` of them, which must be even and positive."""
+    """Return the number of a head's channels that turn: `fraction` of them, even and positive."""
     channels = round(fraction * head_dim)
     if not 0 < fraction <= 1 or channels % 2 or channels < 2:
         raise ValueError(
@@ -28,7 +28,7 @@ def rotate(
     fraction: float = 1.0,
     scale: float = 1.0,
 ) -> Float[Tensor, "B H T C"]:
-    """RoPE (Su et al. 2021, arXiv 2104.09864): token i of `x` stands at position `(offset + i) / scale`.
+    """Turn x by RoPE (Su et al. 2021, arXiv 2104.09864), token i standing at `(offset + i) / scale`.
 
     Channel i is paired with channel i + R/2 of the first R = fraction * C channels (half-split pairing),
     and the pair turns by position * base**(-2i/R); the other channels stay.  A query and a key that were
@@ -51,7 +51,7 @@ def _turns(x: Tensor, channels: int, offset: int, base: float, scale: float) -> 
 
 
 def alibi_slopes(num_heads: int) -> Float[Tensor, "H"]:
-    """ALiBi (Press et al. 2021, arXiv 2108.12409): head h adds -slope[h] * (i - j) to the logit of key j.
+    """Return the slopes of ALiBi (Press et al. 2021, arXiv 2108.12409): -slope[h] * (i - j) joins each logit.
 
     slope[h] = 2**(-8(h+1)/H) for a power of two H.  Otherwise the slopes of the next lower power, then
     every other slope of the next higher power, as in the authors' code.

@@ -48,13 +48,13 @@ class QueryKeyValue(nn.Module):
 
     @property
     def kv_dim(self) -> int:
-        """G * C: scalars of one token's keys."""
+        """The scalars of one token's keys, G * C."""
         return self.num_kv_heads * self.head_dim
 
     def forward(
         self, x: Seq, offset: int = 0
     ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B G T C"], Float[Tensor, "B G T C"]]:
-        """q, k, v of tokens that stand at `offset`, `offset` + 1, ..."""
+        """Return q, k, v of tokens that stand at `offset`, `offset` + 1, ..."""
         parts = self.proj(x).split([self.num_heads * self.head_dim, self.kv_dim, self.kv_dim], dim=-1)
         q, k, v = (part.unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for part in parts)
         if self.position == "rope":
@@ -62,17 +62,17 @@ class QueryKeyValue(nn.Module):
         return q, k, v
 
     def turned(self, x: Float[Tensor, "B H T C"], offset: int) -> Float[Tensor, "B H T C"]:
-        """Queries or keys put at `offset`, `offset` + 1, ..."""
+        """Turn queries or keys to the positions `offset`, `offset` + 1, ..."""
         return rotate(x, offset, self.rope_base, self.rope_fraction, self.rope_scale)
 
     def unplaced_query(self, x: Float[Tensor, "D"]) -> Float[Tensor, "H C"]:
-        """The query of one vector, at no position."""
+        """Return the query of one vector, at no position."""
         rows, bias = self.num_heads * self.head_dim, self.proj.bias
         query = F.linear(x, self.proj.weight[:rows], None if bias is None else bias[:rows])
         return query.unflatten(0, (self.num_heads, self.head_dim))
 
     def turned_back(self, x: Float[Tensor, "B H T C"], offset: int) -> Float[Tensor, "B H T C"]:
-        """Queries or keys as they were before they were put at `offset`, `offset` + 1, ..."""
+        """Turn queries or keys back from the positions `offset`, `offset` + 1, ..."""
         if self.position != "rope":
             return x
         last = offset + x.shape[2] - 1
@@ -82,11 +82,11 @@ class QueryKeyValue(nn.Module):
 def stretch(model: nn.Module, scale: float) -> None:
     """Divide the positions of every rotary attention by `scale`: sequences that much longer turn no further
     than those trained on (Chen et al. 2023, arXiv 2306.15595).  ValueError: there is none."""
-    found = [m for m in model.modules() if isinstance(m, QueryKeyValue) and m.position == "rope"]
-    if scale != 1 and not found:
+    rotary = [m for m in model.modules() if isinstance(m, QueryKeyValue) and m.position == "rope"]
+    if scale != 1 and not rotary:
         raise ValueError(
             f"adaptation.rope_scale (={scale}) needs attention with position=rope, and no layer has it: "
             "leave it 1."
         )
-    for module in found:
+    for module in rotary:
         module.rope_scale = scale

@@ -18,12 +18,12 @@ from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.positions import check_position, rotate
 from zoo.state import StateSize
 
-GAIN = 2**-2.5  # of the initial projections: the papers' revision, see docs/initial_weights.md
+GAIN = 2**-2.5  # of the initial projections: the paper's, and fla's until d30c0833 (March 2025)
 
 
 class State(NamedTuple):
     kv: Float[Tensor, "B H K V"]
-    seen: int  # tokens so far, for the rotation
+    offset: int  # tokens so far, for the rotation
 
 
 class RetNet(Mixer[State]):
@@ -56,29 +56,32 @@ class RetNet(Mixer[State]):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Draw the projections with GAIN, the output's without."""
         for proj in (self.q, self.k, self.v, self.gate):
             nn.init.xavier_uniform_(proj.weight, gain=GAIN)
         nn.init.xavier_uniform_(self.out_proj.weight)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        kv, seen = (None, 0) if state is None else state
+        """Rotate, then run linear attention with fixed decays; keep each head's matrix and the position."""
+        kv, offset = (None, 0) if state is None else state
         wide = torch.promote_types(x.dtype, torch.float32)
         q, k, v = (
             proj(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for proj in (self.q, self.k, self.v)
         )
         with torch.autocast(x.device.type, enabled=False):
-            q, k = (rotate(s.to(wide), seen, self.rope_base) for s in (q, k))
+            q, k = (rotate(s.to(wide), offset, self.rope_base) for s in (q, k))
             log_decay = self._log_decay(q).expand(q.shape[:-1])
             y, kv = gated_linear_attention(q * self.feature_dim**-0.5, k, v, log_decay, kv)
             y = F.rms_norm(y.to(wide), y.shape[-1:], eps=1e-5)
         y = y.transpose(1, 2).flatten(2).to(x.dtype) * F.silu(self.gate(x))
-        return self.out_proj(y), State(kv, seen + x.shape[1])
+        return self.out_proj(y), State(kv, offset + x.shape[1])
 
     def _log_decay(self, like: Tensor) -> Float[Tensor, "H 1"]:
         heads = torch.arange(self.num_heads, dtype=like.dtype, device=like.device)
         return torch.log1p(-torch.exp2(-5 - heads))[:, None]
 
     def state_size(self, seq_len: int) -> StateSize:
+        """Count a matrix of key by value channels a head."""
         del seq_len
         held = self.num_heads * self.feature_dim * self.head_dim
-        return StateSize(paper=held, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=held)

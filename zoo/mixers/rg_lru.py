@@ -55,6 +55,9 @@ class RGLRU(Mixer[State]):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
+        """Draw weights by their fan-in, and Lambda so that a channel keeps between FASTEST and SLOWEST a
+        step.
+        """
         for weight, fan_in in (
             (self.in_proj.weight, self.in_proj.in_features),
             (self.out_proj.weight, self.d_inner),
@@ -63,11 +66,12 @@ class RGLRU(Mixer[State]):
             nn.init.normal_(weight, std=fan_in**-0.5)
         for bias in (self.in_proj.bias, self.out_proj.bias, self.gate_bias):
             nn.init.zeros_(bias)
-        kept = torch.empty(self.d_inner).uniform_(FASTEST, SLOWEST)
-        self.Lambda.copy_(-torch.expm1(-kept.log() / SHARPNESS).log())  # sigmoid(Lambda)^c is kept
+        retention = torch.empty(self.d_inner).uniform_(FASTEST, SLOWEST)
+        self.Lambda.copy_(-torch.expm1(-retention.log() / SHARPNESS).log())  # sigmoid(Lambda)^c is kept
         undecayed(self.Lambda)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Scan the gated inputs channel by channel; keep one number a channel and the tail."""
         h, tail = (None, None) if state is None else state
         u, gate = self.in_proj(x).chunk(2, dim=-1)
         u, tail = self.conv(u, tail)
@@ -84,6 +88,6 @@ class RGLRU(Mixer[State]):
         return diagonal_scan(log_a.exp(), root * (i * u), h)
 
     def state_size(self, seq_len: int) -> StateSize:
+        """Count one number a channel, and the tail."""
         del seq_len
-        held = self.d_inner + self.conv.tail_size()
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(self.d_inner + self.conv.tail_size())

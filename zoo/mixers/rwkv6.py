@@ -44,6 +44,7 @@ class DynamicShift(nn.Module):
         undecayed(*self.parameters())
 
     def forward(self, x: Seq, last: Float[Tensor, "B D"] | None) -> tuple[list[Seq], Float[Tensor, "B D"]]:
+        """Return the mixtures, each by shares that the token decides, and the last input."""
         change, last = with_previous(x, last)
         low = torch.tanh((x + change * self.first_share) @ self.down).chunk(len(self.up), dim=-1)
         parts = zip(self.share, self.up, low, strict=True)
@@ -85,6 +86,7 @@ class RWKV6(Mixer[State]):
         self.d_model, self.head_dim = d_model, self.heads.head_dim
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Run the heads with decays that the token decides; keep their matrices and the last input."""
         S, last = (None, None) if state is None else state
         (x_w, *shifted), last = self.shift(x, last)
         w = self.decay(x_w)
@@ -92,7 +94,6 @@ class RWKV6(Mixer[State]):
         return y, State(S, last)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Always the same; no figure counts it."""
+        """Count a matrix a head, and the last input; no figure has a count."""
         del seq_len
-        held = self.d_model * self.head_dim + self.d_model
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(self.d_model * self.head_dim + self.d_model)

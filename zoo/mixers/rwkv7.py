@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from zoo.checks import at_least
 from zoo.kernels.dplr_delta_rule import dplr_delta_rule
-from zoo.mixers.base import Beside, Linked, Seq
+from zoo.mixers.base import Linked, Links, Seq
 from zoo.mixers.delta_heads import unit
 from zoo.mixers.group_norm import HeadsGroupNorm
 from zoo.mixers.heads import heads_of
@@ -79,18 +79,19 @@ class RWKV7(Linked[State]):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Keys start small, the output at zero."""
+        """Draw orthogonal matrices; keys start small, the output at zero."""
         for linear, gain in ((self.receptance, 1.0), (self.key, 0.1), (self.value, 1.0)):
             nn.init.orthogonal_(linear.weight, gain)
         nn.init.zeros_(self.out_proj.weight)
         undecayed(self.k_k, self.k_a, self.r_k)
 
-    def extend_linked(self, x: Seq, state: State | None, read: Beside) -> tuple[Seq, State, Beside]:
+    def extend_linked(self, x: Seq, state: State | None, read: Links) -> tuple[Seq, State, Links]:
+        """Run the generalised delta rule, with the lowest layer's values where `read` has them."""
         S, last = (None, None) if state is None else state
         (x_r, x_w, x_k, x_v, x_a, x_g), last = self.shift(x, last)
-        own = self.value(x_v)
-        left = {VALUE: own} | read
-        v = own if self.share is None else own + (left[VALUE] - own) * torch.sigmoid(self.share(x_v))
+        v_here = self.value(x_v)
+        left = {VALUE: v_here} | read
+        v = v_here if self.share is None else v_here + (left[VALUE] - v_here) * torch.sigmoid(self.share(x_v))
         r, k, v, w, a = self._heads(self.receptance(x_r), self.key(x_k), v, self.decay(x_w), self.rate(x_a))
         k_k, k_a, r_k = self._heads(self.k_k[None], self.k_a[None], self.r_k[None])
         a, kappa = torch.sigmoid(a), unit(k * k_k)
@@ -101,16 +102,15 @@ class RWKV7(Linked[State]):
         return self.out_proj(y.to(x.dtype)), State(S, last), left
 
     def _heads(self, *parts: Float[Tensor, "*B T D"]) -> list[Float[Tensor, "*B H T C"]]:
-        """In float32 at least."""
+        """Split into heads, in float32 at least."""
         wide = (s.to(torch.promote_types(s.dtype, torch.float32)) for s in parts)
         return [s.unflatten(-1, (-1, self.head_dim)).transpose(-3, -2) for s in wide]
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Always the same.  The published count leaves the token shift out."""
+        """Count a matrix a head and the last input, which the published count leaves out."""
         del seq_len
         paper = self.d_model * self.head_dim
-        held = paper + self.d_model
-        return StateSize(paper=paper, resident=held, touched=held)
+        return StateSize.read_whole(paper + self.d_model, paper=paper)
 
 
 def _rank(given: int | None, factor: float, d_model: int) -> int:
@@ -118,7 +118,7 @@ def _rank(given: int | None, factor: float, d_model: int) -> int:
 
 
 def _zigzag(head_dim: int) -> Float[Tensor, "C"]:
-    """From -1 to 1, flat in the middle."""
+    """Return a curve from -1 to 1 that is flat in the middle."""
     line = torch.linspace(-1, 1, head_dim)
     return line * line.abs()
 

@@ -25,7 +25,7 @@ class State(NamedTuple):
     v: Float[Tensor, "B G/2 S C"]
     k_shifted: Float[Tensor, "B G/2 R C"]
     v_shifted: Float[Tensor, "B G/2 R C"]
-    seen: int
+    offset: int
 
 
 class S2Attn(Mixer[State]):
@@ -60,24 +60,26 @@ class S2Attn(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        seen, size = 0 if state is None else state.seen, self.group_size
+        """Attend inside the groups of both halves of the heads; keep the open groups."""
+        offset, size = 0 if state is None else state.offset, self.group_size
         held = (None, None) if state is None else (state[0:2], state[2:4])
         first = (
-            size if seen >= size // 2 else size // 2
+            size if offset >= size // 2 else size // 2
         )  # of the shifted groups, the one the held keys are in
-        q, k, v = (part.chunk(2, dim=1) for part in self.qkv(x, offset=seen))
+        q, k, v = (part.chunk(2, dim=1) for part in self.qkv(x, offset=offset))
         slopes = (None, None) if self.qkv.slopes is None else self.qkv.slopes.chunk(2)
-        y, *kept = in_groups(q[0], k[0], v[0], held[0], size, size, slopes[0])
-        shifted, *kept_shifted = in_groups(q[1], k[1], v[1], held[1], first, size, slopes[1])
+        y, *open_group = in_groups(q[0], k[0], v[0], held[0], size, size, slopes[0])
+        shifted, *open_shifted = in_groups(q[1], k[1], v[1], held[1], first, size, slopes[1])
         y = torch.cat([y, shifted], dim=1).transpose(1, 2).flatten(2)
-        return self.out_proj(y), State._make([*kept, *kept_shifted, seen + x.shape[1]])
+        return self.out_proj(y), State._make([*open_group, *open_shifted, offset + x.shape[1]])
 
     def state_size(self, seq_len: int) -> StateSize:
+        """Count keys and values of the open group of each half of the heads."""
         shifted = min(seq_len, (seq_len + self.group_size // 2) % self.group_size)
-        held = self.qkv.kv_dim * (seq_len % self.group_size + shifted)
-        return StateSize(paper=None, resident=held, touched=held)
+        return StateSize.read_whole(self.qkv.kv_dim * (seq_len % self.group_size + shifted))
 
     def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
+        """Return the end of the later of the two groups that a token is in."""
         t, size, half = torch.arange(seq_len), self.group_size, self.group_size // 2
         return torch.maximum((t // size + 1) * size, ((t + half) // size + 1) * size - half) - 1
 
@@ -91,7 +93,7 @@ def in_groups(
     size: int,
     slopes: Tensor | None,
 ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B G S C"], Float[Tensor, "B G S C"]]:
-    """Causal attention inside groups of the held and the new keys: `first` of them, then `size` in each.
+    """Attend causally inside groups of the held and the new keys: `first` of them, then `size` in each.
 
     Returns the keys and values of the last group too, unless it is full.
     """
@@ -109,7 +111,7 @@ def in_groups(
 
 
 def _folded(parts: tuple[Tensor, Tensor, Tensor], size: int, slopes: Tensor | None) -> Tensor:
-    """Groups as sequences of a batch; a short last one is filled up with keys that nobody sees."""
+    """Attend in groups as sequences of a batch; a short last one is filled up with keys that nobody sees."""
     batch, _, length, _ = parts[0].shape
     groups = (F.pad(x, (0, 0, 0, -length % size)).unflatten(2, (-1, size)) for x in parts)
     q, k, v = (x.transpose(1, 2).flatten(0, 1) for x in groups)

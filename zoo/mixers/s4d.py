@@ -36,9 +36,11 @@ class S4D(Mixer[State]):
         self.out_proj = nn.Linear(d_model, 2 * d_model)
 
     def forward(self, x: Seq) -> Seq:
+        """Convolve the whole sequence with each channel's impulse response."""
         return self._output(self.ssm(x[:, :, None]), x)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Convolve the new tokens and add what the kept modes put out; keep the advanced modes."""
         before, x = (None if state is None else state.modes[:, None]), x[:, :, None]
         u = self.ssm(x)
         if before is not None:
@@ -49,7 +51,7 @@ class S4D(Mixer[State]):
         return F.glu(self.out_proj(F.gelu(u[:, :, 0].to(x.dtype))), dim=-1)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Always the same."""
+        """Count N scalars a channel, for N/2 complex modes."""
         del seq_len
         held = self.d_model * self.d_state
-        return StateSize(paper=held, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=held)

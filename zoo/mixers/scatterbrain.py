@@ -24,10 +24,10 @@ CHUNK = 128
 
 
 class State(NamedTuple):
-    k: Float[Tensor, "B H S C"]  # S = min(seen, window - 1)
+    k: Float[Tensor, "B H S C"]  # S = min(offset, window - 1)
     v: Float[Tensor, "B H S C"]
     older: log_sums.Sums | None  # of what has left the window; None: nothing yet
-    seen: int
+    offset: int
 
 
 class ScatterBrain(Mixer[State]):
@@ -64,8 +64,9 @@ class ScatterBrain(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        seen = 0 if state is None else state.seen
-        q, k, v = (p.to(torch.promote_types(p.dtype, torch.float32)) for p in self.qkv(x, offset=seen))
+        """Attend to the window and to the mean of all before it; keep the window and the older sums."""
+        offset = 0 if state is None else state.offset
+        q, k, v = (p.to(torch.promote_types(p.dtype, torch.float32)) for p in self.qkv(x, offset=offset))
         older = None if state is None else state.older
         if state is not None:
             k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
@@ -73,13 +74,13 @@ class ScatterBrain(Mixer[State]):
         with torch.autocast(x.device.type, enabled=False):
             mean, log_weight, older = self._older(q, k[:, :, :left], v[:, :, :left], older)
             y = torch.cat([*self._read(q, k, v, mean, log_weight)], dim=2).to(x.dtype)
-        state = State(k[:, :, left:], v[:, :, left:], older, seen + x.shape[1])
+        state = State(k[:, :, left:], v[:, :, left:], older, offset + x.shape[1])
         return self.out_proj(y.transpose(1, 2).flatten(2)), state
 
     def _older(
         self, q: Float[Tensor, "B H T C"], k: Tensor, v: Tensor, before: log_sums.Sums | None
     ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H T"], log_sums.Sums | None]:
-        """For each query the mean of the values before its window and the log of their weight.
+        """Return for each query the mean of the values before its window and the log of their weight.
 
         k, v: of the tokens that leave the window, one after each query of the last so many; what they leave
         behind is the third result.
@@ -103,20 +104,21 @@ class ScatterBrain(Mixer[State]):
     def _read(
         self, q: Tensor, k: Tensor, v: Tensor, mean: Tensor, log_weight: Tensor
     ) -> Iterator[Float[Tensor, "B H S C"]]:
-        """The outputs of `CHUNK` queries at a time, the last of which stands at the last key."""
+        """Yield the outputs of `CHUNK` queries at a time, the last of which stands at the last key."""
         for start in range(0, q.shape[2], CHUNK):
             here = slice(start, start + CHUNK)
             stop = k.shape[2] - q.shape[2] + min(start + CHUNK, q.shape[2])
             q_n = q[:, :, here]
-            seen = slice(max(0, stop - q_n.shape[2] - self.window + 1), stop)
-            age = torch.arange(k[:, :, seen].shape[2], device=q.device)
+            in_view = slice(max(0, stop - q_n.shape[2] - self.window + 1), stop)
+            age = torch.arange(k[:, :, in_view].shape[2], device=q.device)
             age = age[-q_n.shape[2] :, None] - age
-            near = q_n @ k[:, :, seen].mT / self.qkv.head_dim**0.5
+            near = q_n @ k[:, :, in_view].mT / self.qkv.head_dim**0.5
             near = near.masked_fill((age < 0) | (age >= self.window), -torch.inf)
             p = torch.cat([near, log_weight[:, :, here, None]], dim=-1).softmax(-1)
-            yield p[..., :-1] @ v[:, :, seen] + p[..., -1:] * mean[:, :, here]
+            yield p[..., :-1] @ v[:, :, in_view] + p[..., -1:] * mean[:, :, here]
 
     def state_size(self, seq_len: int) -> StateSize:
+        """Count the window's keys and values, and the sums once a token has left it."""
         sums = self.num_heads * self.num_features * (self.qkv.head_dim + 1)
         held = 2 * self.d_model * min(seq_len, self.window - 1) + (sums if seq_len >= self.window else 0)
-        return StateSize(paper=2 * self.d_model * self.window + sums, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=2 * self.d_model * self.window + sums)

@@ -30,6 +30,7 @@ from zoo.checks import one_of
 from zoo.kernels import span_retrieval as spans
 from zoo.kernels.se_attention import se_attention
 from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.cache import append
 from zoo.mixers.chunk_sizes import ChunkSizes
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.span_choice import Memory, SpanChoice
@@ -41,13 +42,13 @@ class State(NamedTuple):
     k: Float[Tensor, "B G S C"]  # of the open chunk and of the blocks that may be retrieved later
     v: Float[Tensor, "B G S C"]
     memory: Memory
-    seen: int
+    offset: int
 
     selects = ("summaries", "queries", "query_sum")  # act through the choice alone: no gradient passes it
 
 
 class SEAttn(Mixer[State]):
-    """Settings beyond the paper's chunk size, block size and top-k:
+    """Attention inside chunks, and to retrieved blocks.  Settings beyond chunk size, block size and top-k:
 
     chunk_size, chunk_sampling, eval_chunk_size, chunk_seed: see `zoo.mixers.chunk_sizes`.
     selection, summary, max_blocks, gate, score_rope: see `zoo.mixers.span_rule`.
@@ -94,35 +95,40 @@ class SEAttn(Mixer[State]):
         self.causal = self.exact_decode = rule.causal
 
     def forward(self, x: Seq) -> Seq:
+        """Draw chunk sizes in training; evaluate as `extend` does."""
         return self._mix(x, None, self.chunks(x))[0] if self.training else self.extend(x)[0]
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        first = 0 if state is None else state.seen
+        """Attend inside chunks of the one evaluation size; keep what later chunks may retrieve."""
+        first = 0 if state is None else state.offset
         return self._mix(x, state, spans.fixed_chunks(self.eval_chunk_size, first, x.shape[1], x.device))
 
     def _mix(self, x: Seq, state: State | None, chunks: spans.Chunks) -> tuple[Seq, State]:
-        first = 0 if state is None else state.seen
+        first = 0 if state is None else state.offset
         q, k, v = self.qkv(x, first)  # a key keeps the turn of its own position
         if state is not None:
-            k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
+            k, v = append(state.k, k, dim=2), append(state.v, v, dim=2)
         past = Memory() if state is None else state.memory
         choice, memory = self.choice(self.qkv, q, k, v, past, chunks)
         y = se_attention(q, k, v, choice.blocks, choice.bias, chunks, self.block_size)
         y = self.out_proj(y.transpose(1, 2).flatten(2))
-        return y, self._kept(k, v, memory, first + x.shape[1])
+        return y, self._state_after(k, v, memory, first + x.shape[1])
 
-    def _kept(self, k: Tensor, v: Tensor, memory: Memory, seen: int) -> State:
-        tokens = self._tokens_kept(seen)
+    def _state_after(self, k: Tensor, v: Tensor, memory: Memory, offset: int) -> State:
+        tokens = self._token_count(offset)
         dropped = k.shape[2] - tokens
-        k, v = k[:, :, dropped:], v[:, :, dropped:]
-        return State(k, v, memory.without(dropped // self.block_size, seen % self.eval_chunk_size > 0), seen)
+        if dropped:
+            k, v = k[:, :, dropped:], v[:, :, dropped:]
+        return State(
+            k, v, memory.without(dropped // self.block_size, offset % self.eval_chunk_size > 0), offset
+        )
 
-    def _tokens_kept(self, seen: int) -> int:
-        return min(seen, self.capacity * self.block_size + seen % self.eval_chunk_size)
+    def _token_count(self, offset: int) -> int:
+        return min(offset, self.capacity * self.block_size + offset % self.eval_chunk_size)
 
     def state_size(self, seq_len: int) -> StateSize:
-        """`touched` spreads over a chunk's tokens the scoring that is done once a chunk."""
-        tokens, open_chunk = self._tokens_kept(seq_len), seq_len % self.eval_chunk_size
+        """Count what may be retrieved; a step's share of the scoring of a chunk is in `touched`."""
+        tokens, open_chunk = self._token_count(seq_len), seq_len % self.eval_chunk_size
         summaries = self.summary_dim * (tokens // self.block_size)
         resident = 2 * self.kv_dim * tokens + summaries
         resident += self.query_dim * (seq_len % self.block_size) + self.sum_dim * min(seq_len, 1)
@@ -133,20 +139,21 @@ class SEAttn(Mixer[State]):
         return StateSize(None, resident, touched, frozen)
 
     def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
+        """Return the end of the last chunk that may retrieve a token's block."""
         if self.rule.scores and self.rule.selection in ("prev", "chunk"):
             return super().read_until(seq_len)  # the choice reads tokens that attention may not
         blocks = self.capacity if self.rule.scores else 0
         last_start = (torch.arange(seq_len) // self.block_size + blocks) * self.block_size
         return (last_start // self.eval_chunk_size + 1) * self.eval_chunk_size - 1
 
-    def visible(self, asked: Bool[Tensor, "*R T"]) -> Bool[Tensor, "*R T"]:
-        """With random blocks it has gaps."""
-        own, length, size = super().visible(asked), asked.shape[-1], self.eval_chunk_size
+    def visible(self, wanted: Bool[Tensor, "*R T"]) -> Bool[Tensor, "*R T"]:
+        """Return the inputs in view, which have gaps between random blocks."""
+        near, length, size = super().visible(wanted), wanted.shape[-1], self.eval_chunk_size
         if not self.rule.retrieves or self.rule.scores:
-            return own
+            return near
         chunks = spans.fixed_chunks(size, 0, length, torch.device("cpu"))
-        asking = F.pad(asked, (0, -length % size)).unflatten(-1, (-1, size)).any(-1)
-        some = asking.reshape(-1, len(chunks.starts)).any(0)
+        wants = F.pad(wanted, (0, -length % size)).unflatten(-1, (-1, size)).any(-1)
+        some = wants.reshape(-1, len(chunks.starts)).any(0)
         drawn = self.choice.drawn(chunks._replace(numbers=chunks.numbers[some], starts=chunks.starts[some]))
-        blocks = (asking[..., some].float() @ drawn.float() > 0).repeat_interleave(self.block_size, dim=-1)
-        return own | F.pad(blocks, (0, length - blocks.shape[-1]))
+        blocks = (wants[..., some].float() @ drawn.float() > 0).repeat_interleave(self.block_size, dim=-1)
+        return near | F.pad(blocks, (0, length - blocks.shape[-1]))

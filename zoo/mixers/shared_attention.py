@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.kernels.attention import attention
-from zoo.mixers.base import EMBEDDING, Beside, Linked, Seq, Shared
+from zoo.mixers.base import EMBEDDING, Linked, Links, Seq, Shared
 from zoo.mixers.cache import append
 from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize
@@ -65,7 +65,7 @@ class SharedAttention(Shared[State], Linked[State]):
             )
         self.norm, self.qkv, self.attn_proj = first.norm, first.qkv, first.attn_proj
 
-    def extend_linked(self, x: Seq, state: State | None, read: Beside) -> tuple[Seq, State, Beside]:
+    def extend_linked(self, x: Seq, state: State | None, read: Links) -> tuple[Seq, State, Links]:
         """Alone, it has nothing but its input to read as the embedding."""
         both = torch.cat([x, self.norm(read.get(EMBEDDING, x)).to(x.dtype)], dim=-1)
         q, k, v = self.qkv(both, offset=0 if state is None else state.k.shape[2])
@@ -75,8 +75,8 @@ class SharedAttention(Shared[State], Linked[State]):
         return self.out_proj(self.attn_proj(y)), State(k, v), {}
 
     def state_size(self, seq_len: int) -> StateSize:
-        held = 2 * self.qkv.kv_dim * seq_len
-        return StateSize(paper=None, resident=held, touched=held)
+        """Count this call's keys and values of all tokens, twice as wide as the model."""
+        return StateSize.read_whole(2 * self.qkv.kv_dim * seq_len)
 
 
 def _settings(mixer: SharedAttention) -> dict[str, object]:

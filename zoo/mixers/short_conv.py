@@ -33,11 +33,11 @@ class ShortConv(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T C"], tail: Float[Tensor, "B K-1 C"] | None = None
     ) -> tuple[Float[Tensor, "B T C"], Float[Tensor, "B K-1 C"]]:
-        """The outputs and the tail to go on from; `tail` None is the start of a sequence."""
+        """Return the outputs and the tail to go on from; `tail` None is the start of a sequence."""
         return short_conv(x, self.weight, self.bias, tail), self._tail_after(x, tail)
 
     def tail_size(self) -> int:
-        """Scalars per sequence in the tail."""
+        """Count the scalars per sequence in the tail."""
         return self.weight.numel() - self.weight.shape[1]
 
     def _tail_after(self, x: Tensor, tail: Tensor | None) -> Tensor:

@@ -20,8 +20,8 @@ from zoo.state import StateSize
 
 class State(NamedTuple):
     k: Float[Tensor, "B G S C"]
-    v: Float[Tensor, "B G S C"]  # S = min(seen, window - 1)
-    seen: int  # tokens so far: with RoPE, where the next one stands
+    v: Float[Tensor, "B G S C"]  # S = min(offset, window - 1)
+    offset: int  # tokens so far: with RoPE, where the next one stands
 
 
 class SlidingWindow(Mixer[State]):
@@ -56,16 +56,19 @@ class SlidingWindow(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        seen = 0 if state is None else state.seen
-        q, k, v = self.qkv(x, offset=seen)
-        kept_k, kept_v = (None, None) if state is None else (state.k, state.v)
+        """Attend to the window, with a kernel of its own for one token; keep the last window - 1 tokens."""
+        offset = 0 if state is None else state.offset
+        q, k, v = self.qkv(x, offset=offset)
+        past_k, past_v = (None, None) if state is None else (state.k, state.v)
         attend = window_decode if x.shape[1] == 1 else partial(attend_and_keep, attention)
-        y, k, v = attend(q, k, v, kept_k, kept_v, self.window, self.qkv.slopes)
-        return self.out_proj(y.transpose(1, 2).flatten(2)), State(k, v, seen + x.shape[1])
+        y, k, v = attend(q, k, v, past_k, past_v, self.window, self.qkv.slopes)
+        return self.out_proj(y.transpose(1, 2).flatten(2)), State(k, v, offset + x.shape[1])
 
     def state_size(self, seq_len: int) -> StateSize:
+        """Count keys and values of window - 1 tokens; the published count takes `window`."""
         held = 2 * self.qkv.kv_dim * min(seq_len, self.window - 1)
-        return StateSize(paper=2 * self.d_model * min(seq_len, self.window), resident=held, touched=held)
+        return StateSize.read_whole(held, paper=2 * self.d_model * min(seq_len, self.window))
 
     def read_until(self, seq_len: int) -> Int[Tensor, "T"]:
+        """Return the last token that has each token in its window."""
         return torch.arange(seq_len) + self.window - 1

@@ -1,4 +1,4 @@
-"""Which blocks of the past the tokens of a chunk retrieve, and what must be kept to choose later ones.
+"""The choice of the past blocks that a chunk's tokens retrieve, and what it takes to choose later ones.
 
 B batch, T new tokens, S tokens kept, H query heads, G key/value heads, I index sets (1 or G), C channels per
 head, R rows that choose (one a token or one a chunk), U blocks kept, N blocks chosen.
@@ -15,6 +15,7 @@ from zoo.kernels import span_retrieval as spans
 from zoo.kernels.block_choice import block_choice
 from zoo.kernels.common.heads import per_query_head
 from zoo.mixers.block_summaries import BlockSummaries
+from zoo.mixers.cache import append
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.span_rule import SpanRule
 
@@ -31,8 +32,10 @@ class Memory(NamedTuple):
     blocks: Int[Tensor, "B I N"] | None = None  # chosen for the open chunk, counted from the first one kept
 
     def without(self, dropped: int, is_open: bool) -> "Memory":
-        """Less the first `dropped` blocks, and less the choice of a chunk that is not open any more."""
-        summaries = None if self.summaries is None else self.summaries[:, :, dropped:]
+        """Drop the first `dropped` blocks, and the choice of a chunk that has closed."""
+        summaries = self.summaries
+        if summaries is not None and dropped:
+            summaries = summaries[:, :, dropped:]
         blocks = self.blocks if self.blocks is None or is_open else self.blocks[..., :0]
         return self._replace(summaries=summaries, blocks=None if blocks is None else blocks - dropped)
 
@@ -42,8 +45,8 @@ class Choice(NamedTuple):
     bias: Float[Tensor, "B I R N"] | None  # of a retrieved block's tokens
 
 
-class Asked(NamedTuple):
-    """What blocks are scored by; a row is as in Choice."""
+class Scoring(NamedTuple):
+    """Queries and summaries by which blocks are scored; a row is as in Choice."""
 
     queries: Float[Tensor, "B H R C"]
     summaries: Float[Tensor, "B _ U C"]  # H heads, or G with mean_key
@@ -75,12 +78,12 @@ class SpanChoice(nn.Module):
         past: Memory,
         chunks: spans.Chunks,
     ) -> tuple[Choice, Memory]:
-        """k, v: of all tokens that are kept, the new ones among them."""
+        """Return the choice and the next memory.  k, v: of all tokens kept, new ones included."""
         if not self.rule.retrieves:
             return Choice(None, None), Memory()
-        size, begun = self.rule.block_size, chunks.first % self.rule.block_size
-        summarised = k.shape[2] - q.shape[2] - begun
-        view = View(chunks, (chunks.first - begun - summarised) // size, k.shape[2] // size)
+        size, open_tokens = self.rule.block_size, chunks.first % self.rule.block_size
+        summarised = k.shape[2] - q.shape[2] - open_tokens
+        view = View(chunks, (chunks.first - open_tokens - summarised) // size, k.shape[2] // size)
         with (
             torch.set_grad_enabled(self.rule.gated and torch.is_grad_enabled()),
             torch.autocast(q.device.type, enabled=False),
@@ -88,37 +91,37 @@ class SpanChoice(nn.Module):
             if not self.rule.scores:
                 return Choice(self._drawn(view), None), Memory()
             q, k, v = (self._constant(part) for part in (q, k[:, :, summarised:], v[:, :, summarised:]))
-            asked, memory = self._asked(qkv, q, k, v, past, chunks)
-            return self._chosen(asked, view, memory, past.blocks)
+            scoring, memory = self._scoring(qkv, q, k, v, past, chunks)
+            return self._chosen(scoring, view, memory, past.blocks)
 
     def _constant(self, x: Tensor) -> Tensor:
         return x if self.rule.gated else x.detach()  # under no_grad even a view would keep its gradient
 
-    def _asked(
+    def _scoring(
         self, qkv: QueryKeyValue, q: Tensor, k: Tensor, v: Tensor, past: Memory, chunks: spans.Chunks
-    ) -> tuple[Asked, Memory]:
-        """k, v: from the first token of the block that was incomplete."""
+    ) -> tuple[Scoring, Memory]:
+        """Return what scores the blocks.  k, v: from the first token of the block that was incomplete."""
         if self.rule.score_rope == "unrotated":
             offsets = [chunks.first + q.shape[2] - part.shape[2] for part in (q, k)]
             q, k = (qkv.turned_back(_precise(part), at) for part, at in zip((q, k), offsets, strict=True))
             v = _precise(v)
         summaries, queries = self.summaries(qkv, q, k, v, past.queries)
         if past.summaries is not None:
-            summaries = torch.cat([past.summaries, summaries], dim=2)
+            summaries = append(past.summaries, summaries, dim=2)
         asking, query_sum = spans.scoring_queries(self.rule.selection, q, past.query_sum, chunks)
-        return Asked(asking, summaries), Memory(summaries, queries, query_sum)
+        return Scoring(asking, summaries), Memory(summaries, queries, query_sum)
 
     def _chosen(
-        self, asked: Asked, view: View, memory: Memory, frozen: Tensor | None
+        self, scoring: Scoring, view: View, memory: Memory, frozen: Tensor | None
     ) -> tuple[Choice, Memory]:
-        """frozen: ids that the first chunk chose before the call; none if it begins with the call."""
+        """Choose blocks.  frozen: ids that the first chunk chose before the call; none if it begins now."""
         chunks, rule, bias = view.chunks, self.rule, None
         starts = chunks.starts[chunks.of_token] if rule.per_token else chunks.starts
         if rule.gated:
-            blocks, bias = self._gated(asked, view, starts)
+            blocks, bias = self._gated(scoring, view, starts)
         else:
             sizes = self.index_sets, rule.block_size, view.first_block, rule.top_k, rule.max_blocks
-            blocks = block_choice(*asked, starts, *sizes)
+            blocks = block_choice(*scoring, starts, *sizes)
         if frozen is not None and frozen.shape[-1]:
             first = F.pad(frozen, (0, blocks.shape[-1] - frozen.shape[-1]), value=-1)
             blocks = torch.cat([first[:, :, None], blocks[:, :, 1:]], dim=2)
@@ -137,11 +140,10 @@ class SpanChoice(nn.Module):
         return torch.cat(ids, dim=2)
 
     def _gated(
-        self, asked: Asked, view: View, starts: Int[Tensor, "T"]
+        self, scoring: Scoring, view: View, starts: Int[Tensor, "T"]
     ) -> tuple[Int[Tensor, "B I T N"], Float[Tensor, "B I T N"]]:
-        """Blocks, and the log of their shares among all that are admissible: these take every score, and
-        gradients."""
-        queries, by_head = _precise(asked.queries), per_query_head(asked.summaries, self.num_heads)
+        """Return blocks, and the log of their shares among all admissible ones, which gradients reach."""
+        queries, by_head = _precise(scoring.queries), per_query_head(scoring.summaries, self.num_heads)
         summed = view.chunks.tokens - starts + 1 if self.rule.sums else torch.ones_like(starts)
         ids, biases = [], []
         for rows in spans.parts_of_rows(len(starts), view.num_blocks):
@@ -157,7 +159,7 @@ class SpanChoice(nn.Module):
         return spans.admissible_blocks(starts, rule.block_size, first_block, num_blocks, rule.max_blocks)
 
     def drawn(self, chunks: spans.Chunks) -> Bool[Tensor, "R U"]:
-        """The blocks of a whole sequence that each of these chunks draws, in any index set."""
+        """Return the blocks of a whole sequence that each of these chunks draws, in any index set."""
         view = View(chunks, 0, len(chunks.tokens) // self.rule.block_size)
         return spans.from_ids(self._drawn(view), view.num_blocks).flatten(0, 1).any(0)
 

@@ -49,41 +49,44 @@ class SpanRule:
 
     @property
     def retrieves(self) -> bool:
-        """Whether tokens look at blocks of the past at all."""
+        """Tell whether tokens look at blocks of the past at all."""
         return self.selection != "none" and self.top_k > 0
 
     @property
     def scores(self) -> bool:
-        """Blocks have summaries, and queries read them."""
+        """Tell whether blocks have summaries, which queries read."""
         return self.retrieves and self.selection != "random"
 
     @property
     def per_token(self) -> bool:
-        """Every token chooses anew; otherwise a chunk chooses once."""
+        """Tell whether every token chooses anew; otherwise a chunk chooses once."""
         return self.selection in ("token", "prefix")
 
     @property
     def freezes(self) -> bool:
-        """The choice of an open chunk cannot be made again from what is kept."""
+        """Tell whether an open chunk's choice is kept, for it cannot be made again."""
         return self.retrieves and self.selection in ("first", "prev")
 
     @property
     def sums(self) -> bool:
+        """Tell whether blocks are scored by a sum of queries, which is then kept."""
         return self.retrieves and self.selection in ("prefix", "prev")
 
     @property
     def gated(self) -> bool:
+        """Tell whether scores are added to the logits, and so trained."""
         return self.retrieves and self.gate == "bias"
 
     @property
     def capacity(self) -> int:
-        """Blocks kept from before the open chunk."""
+        """The number of blocks kept from before the open chunk."""
         return (self.max_blocks or ALL) if self.retrieves else 0
 
     @property
     def causal(self) -> bool:
+        """Tell whether no choice reads a later query."""
         return self.selection != "chunk" or not self.retrieves
 
     def retrieved(self, chunk_start: int) -> int:
-        """How many blocks a token of the chunk that starts there retrieves."""
+        """Return the number of blocks that a token of the chunk that starts there retrieves."""
         return min(self.top_k, self.capacity, chunk_start // self.block_size)

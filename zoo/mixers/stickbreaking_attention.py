@@ -27,8 +27,8 @@ class State(NamedTuple):
 
 
 class StickbreakingAttention(Mixer[State]):
-    """With b_ts = sigmoid(q_t k_s / sqrt C), token s < t has the weight b_ts times the product over
-    j = s+1 .. t-1 of (1 - b_tj).  No softmax and no positions: the order is in the weights.
+    """Token s < t has the weight b_ts times the product over j = s+1 .. t-1 of (1 - b_tj), with
+    b_ts = sigmoid(q_t k_s / sqrt C).  No softmax and no positions: the order is in the weights.
 
     What is left of the stick when all keys have had their share goes to the token's own value, so that the
     weights sum to one.  (The authors leave it out or give it a learned value.)
@@ -40,6 +40,7 @@ class StickbreakingAttention(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Break the sticks of CHUNK queries at a time over all keys; keep every key and value."""
         q, k, v = self.qkv(x)
         if state is not None:
             k, v = append(state.k, k, dim=2), append(state.v, v, dim=2)
@@ -54,18 +55,18 @@ class StickbreakingAttention(Mixer[State]):
         return self.out_proj(y), State(k, v)
 
     def state_size(self, seq_len: int) -> StateSize:
-        held = 2 * self.qkv.kv_dim * seq_len
-        return StateSize(paper=None, resident=held, touched=held)
+        """Count keys and values of all tokens."""
+        return StateSize.read_whole(2 * self.qkv.kv_dim * seq_len)
 
 
 def break_sticks(
     q: Float[Tensor, "B H T C"], k: Float[Tensor, "B H S C"], v: Float[Tensor, "B H S C"]
 ) -> Float[Tensor, "B H T C"]:
-    """The queries are the last T of the S tokens."""
+    """Return the outputs of the queries, which are the last T of the S tokens."""
     logits = q @ k.mT / q.shape[-1] ** 0.5
     later = torch.ones(logits.shape[-2:], dtype=torch.bool, device=q.device).triu(k.shape[2] - q.shape[2])
-    kept = F.logsigmoid(-logits).masked_fill(later, 0.0)
-    left = kept.flip(-1).cumsum(-1).flip(-1)  # log of the stick after key s and all newer ones
+    log_rest = F.logsigmoid(-logits).masked_fill(later, 0.0)
+    left = log_rest.flip(-1).cumsum(-1).flip(-1)  # log of the stick after key s and all newer ones
     before = F.pad(left[..., 1:], (0, 1))
     weights = (F.logsigmoid(logits) + before).masked_fill(later, float("-inf")).exp()
     return weights @ v + left[..., :1].exp() * v[:, :, v.shape[2] - q.shape[2] :]

@@ -15,7 +15,7 @@ from zoo.mixers.undecayed import undecayed
 
 
 def with_previous(x: Seq, last: Float[Tensor, "B D"] | None) -> tuple[Seq, Float[Tensor, "B D"]]:
-    """x_{t-1} - x_t, and the last token, to go on from; what comes before a sequence is zero."""
+    """Return x_{t-1} - x_t, and the last token to go on from; what comes before a sequence is zero."""
     if last is None:
         last = torch.zeros_like(x[:, 0])
     return torch.cat([last[:, None], x[:, :-1]], dim=1) - x, x[:, -1]
@@ -33,19 +33,20 @@ class TokenShift(nn.Module):
         undecayed(self.share)
 
     def forward(self, x: Seq, last: Float[Tensor, "B D"] | None) -> tuple[list[Seq], Float[Tensor, "B D"]]:
+        """Return the J mixtures and the last input."""
         change, last = with_previous(x, last)
         return [x + change * share for share in self.share.unbind(0)], last
 
 
 class Depth(NamedTuple):
-    """Where a layer stands, as RWKV's initial values read it."""
+    """A layer's place in the model, as RWKV's initial values read it."""
 
     late: float  # 0 at the lowest layer to 1 at the highest
     early: float  # 1 at the lowest layer to 1 / n_layers at the highest
 
     @staticmethod
     def of(layer: int, n_layers: int) -> "Depth":
-        """ValueError: a layer that a model of that depth does not have."""
+        """Return the place of a layer.  ValueError: a model of that depth has no such layer."""
         at_least("n_layers", n_layers, 1)
         if not 0 <= layer < n_layers:
             raise ValueError(f"layer (={layer}) must be at least 0 and below n_layers (={n_layers}).")
@@ -53,10 +54,10 @@ class Depth(NamedTuple):
 
 
 def channels(d_model: int) -> Float[Tensor, "D"]:
-    """i / D, from which the initial shares are made: the first channels see one token, the last ones two."""
+    """Return i / D, from which initial shares are made: the first channels see one token, the last two."""
     return torch.arange(d_model) / d_model
 
 
 def ramp(width: int) -> Float[Tensor, "D"]:
-    """From 0 at the first channel to 1 at the last."""
+    """Return a line from 0 at the first channel to 1 at the last."""
     return torch.linspace(0, 1, width)

@@ -31,7 +31,7 @@ W_STD = 0.02
 class State(NamedTuple):
     model: Float[Tensor, "B H P"] | None  # weights at the start of the mini-batch; None: the learned ones
     sums: Float[Tensor, "B H P"] | None  # of rate * gradient in the open mini-batch; None where none is open
-    seen: int
+    offset: int
 
 
 class TTT(Mixer[State]):
@@ -72,23 +72,24 @@ class TTT(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=False)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        model, sums, seen = State(None, None, 0) if state is None else state
+        """Train the inner model on the new tokens and read it; keep its weights and the open gradients."""
+        model, sums, offset = State(None, None, 0) if state is None else state
         q, k, v = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
-        q, k = self._turned(torch.stack([q, k]), seen % self.mini_batch)
+        q, k = self._turned(torch.stack([q, k]), offset % self.mini_batch)
         lr = self.base_lr / self.head_dim * self.rate(x).sigmoid().transpose(1, 2)
         steps = torch.arange(1, self.mini_batch + 1, device=x.device, dtype=self.token_scale.dtype)
         scale = (1 / steps + self.token_scale).clamp(min=0)
         weights = tuple(self.inner) if model is None else self._unpacked(model)
-        begun = None if sums is None else self._unpacked(sums)
+        gradients = None if sums is None else self._unpacked(sums)
         norm = (self.norm_weight, self.norm_bias)
-        y, weights, begun = ttt(q, k, v, lr, scale, norm, weights, begun, seen)
-        seen += x.shape[1]
-        kept = _packed(weights) if seen >= self.mini_batch else None
+        y, weights, gradients = ttt(q, k, v, lr, scale, norm, weights, gradients, offset)
+        offset += x.shape[1]
+        model_after = _packed(weights) if offset >= self.mini_batch else None
         y = self.post_norm(y.transpose(1, 2).flatten(2).to(x.dtype))
-        return self.out_proj(y), State(kept, None if begun is None else _packed(begun), seen)
+        return self.out_proj(y), State(model_after, None if gradients is None else _packed(gradients), offset)
 
     def _turned(self, x: Float[Tensor, "2 B H T C"], first: int) -> Float[Tensor, "2 B H T C"]:
-        """By the position in the mini-batch, where the first token stands at `first`."""
+        """Turn by the position in the mini-batch, where the first token stands at `first`."""
         length, size = x.shape[-2], self.mini_batch
         whole = F.pad(x, (0, 0, first, -(first + length) % size)).unflatten(-2, (-1, size))
         turned = rotate(whole.flatten(0, 2)).view_as(whole)
@@ -99,12 +100,13 @@ class TTT(Mixer[State]):
         return tuple(part.unflatten(-1, w.shape[1:]) for part, w in zip(parts, self.inner, strict=True))
 
     def state_size(self, seq_len: int) -> StateSize:
-        """Of the inner model: once at the end of a mini-batch and in the first one, twice inside the others.
+        """Count the inner model once in the first mini-batch and at the end of each, twice inside the others.
+
         The published count is always once.
         """
         model = self.num_heads * self.inner_size
         held = model * (min(1, seq_len // self.mini_batch) + min(1, seq_len % self.mini_batch))
-        return StateSize(paper=model, resident=held, touched=held)
+        return StateSize.read_whole(held, paper=model)
 
 
 def _packed(weights: Weights) -> Float[Tensor, "B H P"]:

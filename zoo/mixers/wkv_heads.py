@@ -1,4 +1,4 @@
-"""What RWKV-5 and 6 share: the heads, from shifted inputs to the output.
+"""Heads of RWKV-5 and 6, from shifted inputs to the output.
 
 B batch, T time, D model width, H heads, C channels of a head.
 """
@@ -41,6 +41,7 @@ class WkvHeads(nn.Module):
     def forward(
         self, x_r: Seq, x_k: Seq, x_v: Seq, x_g: Seq, log_decay: Float[Tensor, "B T D"], S: Memory | None
     ) -> tuple[Seq, Memory]:
+        """Return the outputs of the shifted inputs, and the heads' matrices after them."""
         r, k, v = self.receptance(x_r), self.key(x_k), self.value(x_v)
         r, k, v, log_decay = (
             s.unflatten(-1, (-1, self.head_dim)).transpose(-3, -2) for s in (r, k, v, log_decay)
@@ -50,5 +51,5 @@ class WkvHeads(nn.Module):
 
 
 def initial_decay(d_model: int, depth: Depth) -> Float[Tensor, "D"]:
-    """log(-log decay): memories from exp(6) tokens, the first channel, to e; more of the long ones above."""
+    """Return log(-log decay): memories from exp(6) tokens, the first channel, to e; longer ones above."""
     return -6 + 5 * ramp(d_model) ** (0.7 + 1.3 * depth.late)

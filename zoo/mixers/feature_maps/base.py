@@ -1,4 +1,4 @@
-"""What a feature map is: how linear attention puts phi(q) . phi(k) in place of the exponential.
+"""Feature maps, by which linear attention puts phi(q) . phi(k) in place of the exponential.
 
 A map is built from the channels it takes, `map(feature_dim)`; a configuration names the class with its other
 settings and `_partial_: true`.  To add one: a class in this folder, a line in its `__init__` and a yaml.
@@ -38,19 +38,20 @@ class FeatureMap(nn.Module, ABC):
         return self.feature_dim
 
     def check_length(self, seq_len: int) -> None:
-        """ValueError where positions up to `seq_len` are too many for it.  The default takes any number."""
+        """Raise ValueError where positions up to `seq_len` are too many.  The default takes any number."""
 
     def learned(self, x: Float[Tensor, "... T C"]) -> Float[Tensor, "... T E"]:
-        """What `forward`, `weights` and `attend` take as queries and keys; E is C for most."""
+        """Return what `forward`, `weights` and `attend` take as queries and keys; E is C for most."""
         return x
 
     @abstractmethod
-    def forward(self, x: Float[Tensor, "... T E"], offset: int = 0) -> Float[Tensor, "... T F"]: ...
+    def forward(self, x: Float[Tensor, "... T E"], offset: int = 0) -> Float[Tensor, "... T F"]:
+        """Return phi of what `learned` gave; offset: position of the first token."""
 
     def weights(
         self, q: Float[Tensor, "... T E"], k: Float[Tensor, "... T E"], offset: int = 0
     ) -> Float[Tensor, "... T T"]:
-        """phi(q_i) . phi(k_j) for j <= i, zero elsewhere.  Override where that needs no features."""
+        """Return phi(q_i) . phi(k_j) for j <= i, zero elsewhere.  Override where that needs no features."""
         return (self(q, offset) @ self(k, offset).mT).tril()
 
     def attend(
@@ -61,7 +62,7 @@ class FeatureMap(nn.Module, ABC):
         eps: float | None,
         fade: Float[Tensor, "... T T"] | None = None,
     ) -> Float[Tensor, "... T V"]:
-        """A short sequence from its start, through the matrix of weights.
+        """Return the outputs of a short sequence from its start, through the matrix of weights.
 
         eps None: no denominator.  fade: what the weights are multiplied by, in the numerator alone.
         """
@@ -79,7 +80,7 @@ class FeatureMap(nn.Module, ABC):
         z: Float[Tensor, "B H F"] | None = None,
         offset: int = 0,
     ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H F V"], Float[Tensor, "B H F"] | None]:
-        """A sequence of any length after the sums kv of phi(k) v^T and z of phi(k), and the sums after it.
+        """Return the outputs after the sums kv of phi(k) v^T and z of phi(k), and the sums after them.
 
         kv, z None: the start.  eps None: no denominator, and no z.
         """

@@ -20,6 +20,7 @@ class Identity(FeatureMap):
     """phi(x) = x.  Weights have both signs: a denominator can vanish, so leave it out."""
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
+        """Return x itself."""
         del offset
         return x
 
@@ -28,6 +29,7 @@ class Relu(FeatureMap):
     """phi(x) = max(x, 1e-6)."""
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
+        """Return the positive part, with a floor."""
         del offset
         return x.clamp(min=FLOOR)
 
@@ -36,6 +38,7 @@ class PosElu(FeatureMap):
     """phi(x) = elu(x) + 1 (Katharopoulos et al. 2020, arXiv 2006.16236)."""
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
+        """Return elu(x) + 1, which is positive everywhere."""
         del offset
         return F.elu(x) + 1
 
@@ -44,6 +47,7 @@ class Square(FeatureMap):
     """phi(x) = x^2, channel by channel."""
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
+        """Return the square of each channel."""
         del offset
         return x.square()
 
@@ -63,13 +67,16 @@ class CosFormer(FeatureMap):
         self.max_len = max_len
 
     def check_length(self, seq_len: int) -> None:
+        """Refuse a sequence beyond max_len, where the cosine would turn negative."""
         covers("max_len", self.max_len, seq_len)
 
     @property
     def expanded_dim(self) -> int:
+        """F: a sine and a cosine for each channel."""
         return 2 * self.feature_dim
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
+        """Return the positive part times sine and cosine of each token's position."""
         last = offset + x.shape[-2]
         self.check_length(last)
         t = torch.arange(offset + 1, last + 1, device=x.device, dtype=x.dtype)
@@ -95,9 +102,11 @@ class DPFP(FeatureMap):
 
     @property
     def expanded_dim(self) -> int:
+        """F: nu products for each of the 2 C channels of both halves."""
         return 2 * self.feature_dim * self.nu
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
+        """Return the products of the halves with themselves, rolled by 1 .. nu channels."""
         del offset
         halves = torch.cat([x.relu(), (-x).relu()], dim=-1)
         return torch.cat([halves * halves.roll(j, -1) for j in range(1, self.nu + 1)], dim=-1)

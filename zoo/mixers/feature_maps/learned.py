@@ -29,12 +29,15 @@ class Hedgehog(FeatureMap):
 
     @property
     def expanded_dim(self) -> int:
+        """F: a softmax of either sign."""
         return 2 * self.feature_dim
 
     def learned(self, x: Float[Tensor, "... T C"]) -> Float[Tensor, "... T C"]:
+        """Return W x + b."""
         return self.proj(x)
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
+        """Return the softmax of x beside that of -x."""
         del offset
         return torch.cat([x.softmax(-1), (-x).softmax(-1)], dim=-1)
 
@@ -55,12 +58,15 @@ class AllPoly(FeatureMap):
 
     @property
     def expanded_dim(self) -> int:
+        """F, as set."""
         return self.num_features
 
     def learned(self, x: Float[Tensor, "... T C"]) -> Float[Tensor, "... T F"]:
+        """Return the quadratic forms, which are the features already."""
         return ((x @ self.squared.T).square() + x.square() @ self.squares.T) * 0.5**0.5
 
     def forward(self, x: Float[Tensor, "... T F"], offset: int = 0) -> Float[Tensor, "... T F"]:
+        """Return the learned features as they are."""
         del offset
         return x
 
@@ -84,12 +90,15 @@ class ReBased(FeatureMap):
 
     @property
     def expanded_dim(self) -> int:
+        """F: each product of two channels once."""
         return self.feature_dim * (self.feature_dim + 1) // 2
 
     def learned(self, x: Float[Tensor, "... T C"]) -> Float[Tensor, "... T C"]:
+        """Return the layer norm of x, with the learned scale and shift."""
         return F.layer_norm(x, (self.feature_dim,), self.gamma, self.beta, self.EPS)
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
+        """Return squares and products of channels, scaled so that phi(q) . phi(k) = (u_q . u_k)^2 / C."""
         del offset
         x = x / self.feature_dim**0.25
         products = (x[..., :, None] * x[..., None, :]).flatten(-2).index_select(-1, self.pairs)
@@ -98,5 +107,6 @@ class ReBased(FeatureMap):
     def weights(
         self, q: Float[Tensor, "... T C"], k: Float[Tensor, "... T C"], offset: int = 0
     ) -> Float[Tensor, "... T T"]:
+        """Return the squared products of queries and keys, without making features."""
         del offset
         return ((q @ k.mT) / self.feature_dim**0.5).square().tril()

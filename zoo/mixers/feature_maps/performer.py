@@ -43,20 +43,23 @@ class Performer(FeatureMap):
 
     @property
     def expanded_dim(self) -> int:
+        """F, as set."""
         return self.num_features
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
+        """Return the random features, their exponents cut off at 30."""
         del offset
         return self.exponents(x).clamp(max=HIGHEST).exp() / self.num_features**0.5
 
     def exponents(self, x: Float[Tensor, "... T C"]) -> Float[Tensor, "... T F"]:
-        """The logarithms of the features, but for the factor that they share."""
+        """Return the logarithms of the features, but for the factor that they share."""
         x = x / self.feature_dim**0.25
         return x @ self.projection - x.square().sum(-1, keepdim=True) / 2
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, eps: float | None, fade: Tensor | None = None
     ) -> Tensor:
+        """Use means and logarithms where there is a denominator, else the matrix of weights."""
         if eps is None or fade is not None:
             return super().attend(q, k, v, eps, fade)
         return self.scan(q, k, v, eps)[0]
@@ -65,6 +68,7 @@ class Performer(FeatureMap):
         self, q: Tensor, k: Tensor, v: Tensor, eps: float | None,
         kv: Tensor | None = None, z: Tensor | None = None, offset: int = 0,
     ) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
+        """Carry means and logarithms where there is a denominator, else plain sums."""
         if eps is None:
             return super().scan(q, k, v, eps, kv, z, offset)
         before = None if kv is None or z is None else log_sums.Sums(kv, z)

@@ -29,21 +29,25 @@ class Taylor2(FeatureMap):
 
     @property
     def expanded_dim(self) -> int:
+        """F: the constant, the channels and each product of two once."""
         return num_features(self.feature_dim)
 
     def forward(self, x: Float[Tensor, "... T C"], offset: int = 0) -> Float[Tensor, "... T F"]:
+        """Return constant, linear and quadratic features."""
         del offset
         return taylor_features(x, self.pairs)
 
     def weights(
         self, q: Float[Tensor, "... T C"], k: Float[Tensor, "... T C"], offset: int = 0
     ) -> Float[Tensor, "... T T"]:
+        """Return 1 + u + u^2/2 for each pair of tokens, without making features."""
         del offset
         return taylor_weights(q, k)
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, eps: float | None, fade: Tensor | None = None
     ) -> Tensor:
+        """Call Based's kernel where there is a denominator and nothing fades."""
         if eps is None or fade is not None:
             return super().attend(wide(q), wide(k), wide(v), eps, fade)
         return taylor_attention(q, k, v, eps)
@@ -52,6 +56,7 @@ class Taylor2(FeatureMap):
         self, q: Tensor, k: Tensor, v: Tensor, eps: float | None,
         kv: Tensor | None = None, z: Tensor | None = None, offset: int = 0,
     ) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
+        """Call Based's chunked kernel where there is a denominator."""
         if eps is None:
             return super().scan(wide(q), wide(k), wide(v), eps, kv, z, offset)
         return taylor_scan(q, k, v, eps, kv, z)

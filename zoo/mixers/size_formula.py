@@ -32,8 +32,8 @@ FUNCTIONS = {
 }
 
 
-def evaluated(formula: str, mixer: Mixer, seq_len: int) -> int:
-    """The scalars after `seq_len` tokens.  ValueError where the formula holds what is no formula."""
+def evaluate(formula: str, mixer: Mixer, seq_len: int) -> int:
+    """Return the scalars after `seq_len` tokens.  ValueError: it holds other than names and arithmetic."""
 
     def value(node: ast.AST) -> Any:
         match node:

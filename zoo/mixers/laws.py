@@ -1,0 +1,428 @@
+"""Laws that every mixer obeys, whoever wrote it: each looks at a mixer and says what is wrong with it.
+
+    python -m zoo.mixers --laws mamba2
+    PYTHONPATH=. python -m zoo.mixers --laws my_mixer --config-dir my_conf
+
+No law names a mixer.  Where a mixer declares `causal=False` or `exact_decode=False`, the law must be seen to
+fail instead.  A mixer is looked at in float64, on few tokens of WIDTH channels or its yaml's own d_model.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import torch
+from hydra.utils import get_class
+from jaxtyping import Float
+from torch import Tensor
+from torch.func import functional_call, stack_module_state, vmap
+from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_unflatten
+
+from zoo.checks import one_line
+from zoo.config.paths import CONF
+from zoo.mixers.base import Linked, Mixer
+from zoo.mixers.cache import owned
+from zoo.mixers.cases import WIDTH, Case, boundaries, build, longest, mixer_yaml, settings
+from zoo.mixers.size_formula import evaluate
+
+LENGTH = 37  # prime: divisible by no window, block or chunk
+CHUNKS, LONG = (16, 32, 64, 128), 260
+STEPS = 12  # of one token, after which a cache has grown
+
+
+class Subject:
+    """A mixer under test, in one of its settings."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+
+    @cached_property
+    def mixer(self) -> Mixer:
+        """The mixer with the weights of seed 0; a law that trains it builds one of its own."""
+        return build(self.case)
+
+    def tokens(self, length: int, seed: int = 0, batch: int = 2) -> Float[Tensor, "B T D"]:
+        """Draw an input for the mixer, as wide as its d_model."""
+        rng = torch.Generator().manual_seed(1000 * seed + length)
+        width = settings(self.case).get("d_model", WIDTH)
+        return torch.randn(batch, length, width, dtype=torch.float64, generator=rng)
+
+
+Law = Callable[[Subject], Iterator[str]]
+
+
+def broken(case: Case) -> list[str]:
+    """Return a line for each law that the mixer breaks: its name, and what was seen first."""
+    subject = Subject(case)
+    reason = _first(LAWS[0], subject)
+    if reason:
+        return [f"{title(LAWS[0])}: {reason}; no other law was tried"]
+    reasons = ((law, _first(law, subject)) for law in LAWS[1:])
+    return [f"{title(law)}: {reason}" for law, reason in reasons if reason]
+
+
+def _first(law: Law, subject: Subject) -> str | None:
+    """Return what the law has against the mixer; an error that the mixer raises is a reason too."""
+    try:
+        return next(law(subject), None)
+    except Exception as error:
+        return f"{type(error).__name__}: {one_line(error)}"
+
+
+def title(law: Law) -> str:
+    """Return the law's name in words."""
+    return law.__name__.replace("_", " ")
+
+
+def same(a: Tensor, b: Tensor) -> bool:
+    """Tell whether two results are equal but for rounding."""
+    return torch.allclose(a, b, rtol=1e-9, atol=1e-10)
+
+
+def in_parts(mixer: Mixer, x: Tensor, cuts: list[int]) -> tuple[Tensor, tuple]:
+    """Return the outputs of `extend` over the parts of x between the cuts, and the last state."""
+    parts, state = [], None
+    for lo, hi in zip([0, *cuts], [*cuts, x.shape[1]], strict=True):
+        y, state = mixer.extend(x[:, lo:hi], state)
+        parts.append(y)
+    return torch.cat(parts, dim=1), state  # pyright: ignore[reportReturnType]
+
+
+def splitting_a_sequence_changes_nothing(subject: Subject) -> Iterator[str]:
+    """Parts through `extend` give what `forward` gives of the whole.
+
+    Cut once, on both sides of every integer setting; often; and after every token.
+    """
+    mixer, x = subject.mixer, subject.tokens(LENGTH)
+    ways = [[cut] for cut in boundaries(subject.case) if cut < LENGTH]
+    ways += [list(range(1, LENGTH)), [3, 4, 17, 30]]
+    with torch.no_grad():
+        whole = mixer(x)
+        wrong = [cuts for cuts in ways if not same(in_parts(mixer, x, cuts)[0], whole)]
+    if wrong and mixer.exact_decode:
+        where = "after every token" if len(wrong[0]) == LENGTH - 1 else f"at {wrong[0]}"
+        yield f"{len(wrong)} of {len(ways)} ways to cut {LENGTH} tokens change an output: cuts {where}"
+    if not wrong and not mixer.exact_decode:
+        yield "exact_decode is False, and no cut changes an output"
+
+
+def chunks_inside_a_computation_are_not_seen(subject: Subject) -> Iterator[str]:
+    """The same at lengths and cuts around powers of two, in which kernels take their tokens."""
+    mixer, length = subject.mixer, min(LONG, longest(subject.case))
+    sides = [n + d for n in CHUNKS for d in (-1, 0, 1) if n + d < length]
+    x = subject.tokens(length, batch=1)
+    with torch.no_grad():
+        whole = mixer(x)
+        for cuts in (sides[::3], sides[2::3], sides):  # parts that end before a chunk does, after it, within
+            if mixer.exact_decode and not same(in_parts(mixer, x, cuts)[0], whole):
+                yield f"cuts at {cuts} change an output"
+        for n in sides:
+            if mixer.causal and not same(mixer(x[:, :n]), whole[:, :n]):
+                yield f"the first {n} tokens alone give other outputs than in a sequence of {length}"
+
+
+@torch.no_grad()
+def reported_size_is_what_the_state_holds(subject: Subject) -> Iterator[str]:
+    """`state_size(n).resident` counts what the state holds after n tokens, read at once or the last alone."""
+    mixer = subject.mixer
+    for length in boundaries(subject.case):
+        size = mixer.state_size(length)
+        for cuts in ([], [length - 1])[: min(length, 2)]:
+            held = elements(in_parts(mixer, subject.tokens(length), cuts)[1])
+            if held != size.resident:
+                yield f"state_size({length}).resident is {size.resident}, and the state holds {held}"
+        if min(size.touched, size.aux_ints) < 0:
+            yield f"state_size({length}) has a negative count"
+
+
+def elements(state: tuple[Any, ...]) -> int:
+    """Count the scalars per sequence in a state: elements beyond the batch; a complex one counts two."""
+    parts = [part for part in tree_leaves(state) if isinstance(part, Tensor)]
+    counted = [part for part in parts if part.is_floating_point() or part.is_complex()]
+    return sum(part[0].numel() * (2 if part.is_complex() else 1) for part in counted)
+
+
+@torch.no_grad()
+def a_state_keeps_no_other_memory_alive(subject: Subject) -> Iterator[str]:
+    """A block's state has storage for its elements, and a cache that grows for as many again at most."""
+    mixer = subject.mixer
+    state = owned(mixer.extend(subject.tokens(LENGTH))[1])
+    for step in range(1, STEPS + 1):
+        bytes_alive, needed = storage(state)
+        most = needed if step == 1 else 2 * needed
+        if bytes_alive > most:
+            yield f"after {LENGTH + step - 1} tokens {bytes_alive} bytes stay alive, for {needed} of elements"
+        state = owned(mixer.extend(subject.tokens(1, seed=step), state)[1])
+
+
+def storage(state: tuple) -> tuple[int, int]:
+    """Count the bytes that a state keeps alive, and those of its elements."""
+    parts = [part for part in tree_leaves(state) if isinstance(part, Tensor)]
+    alive = {part.untyped_storage().data_ptr(): part.untyped_storage().nbytes() for part in parts}
+    return sum(alive.values()), sum(part.numel() * part.element_size() for part in parts)
+
+
+@torch.no_grad()
+def a_state_can_go_on_twice(subject: Subject) -> Iterator[str]:
+    """Two continuations of one state do not meet, and leave it as it was."""
+    mixer = subject.mixer
+    _, state = in_parts(mixer, subject.tokens(LENGTH), [LENGTH - 2, LENGTH - 1])
+    before = [part.clone() for part in tree_leaves(state) if isinstance(part, Tensor)]
+    ways = [subject.tokens(2, seed=seed) for seed in (1, 2)]
+    firsts = [mixer.extend(x[:, :1], state) for x in ways]
+    together = [mixer.extend(x[:, 1:], after)[0] for x, (_, after) in zip(ways, firsts, strict=True)]
+    now = [part for part in tree_leaves(state) if isinstance(part, Tensor)]
+    if not all(torch.equal(a, b) for a, b in zip(before, now, strict=True)):
+        yield "extend changes the state that it is given"
+    for x, y in zip(ways, together, strict=True):
+        fresh = in_parts(mixer, subject.tokens(LENGTH), [LENGTH - 2, LENGTH - 1])[1]
+        if not same(in_parts_from(mixer, x, fresh), y):
+            yield "a state that was continued once gives other outputs when it is continued again"
+
+
+def in_parts_from(mixer: Mixer, x: Tensor, state: tuple) -> Tensor:
+    """Return the last output of x read token by token after a state."""
+    y = x
+    for t in range(x.shape[1]):
+        y, state = mixer.extend(x[:, t : t + 1], state)
+    return y
+
+
+def every_scalar_of_the_state_reaches_a_later_output(subject: Subject) -> Iterator[str]:
+    """Each kept scalar has a gradient from some output to come: else it is no memory."""
+    _, state = subject.mixer.extend(subject.tokens(LENGTH))
+    paths, structure = tree_flatten_with_path(state)
+    parts = [p.detach().requires_grad_() if is_real(p) else p for _, p in paths]
+    live = [p for p in parts if is_real(p)]
+    reached = [torch.zeros_like(p, dtype=torch.bool) for p in live]
+    for seed in range(24 if live else 0):  # a top-k reads different parts on different continuations
+        y, _ = subject.mixer.extend(subject.tokens(40, seed=seed + 1), tree_unflatten(parts, structure))
+        grads = torch.autograd.grad(y.square().sum(), live, allow_unused=True)
+        for alive, grad in zip(reached, grads, strict=True):
+            if grad is not None:
+                alive |= grad != 0
+        if all(alive.all() for alive in reached):
+            return
+    names = [path[-1].name for path, p in paths if is_real(p)]  # pyright: ignore[reportAttributeAccessIssue]
+    dead = {n: int((~alive).sum()) for n, alive in zip(names, reached, strict=True) if not alive.all()}
+    if dead := {n: count for n, count in dead.items() if n not in selects(state)}:
+        yield f"never reaches an output, so it is not memory: {dead}"
+
+
+def selects(state: tuple) -> tuple[str, ...]:
+    """Name the fields that act through a top-k only: no gradient passes it, their own tests use them."""
+    return getattr(state, "selects", ())
+
+
+def is_real(part: object) -> bool:
+    """Tell whether a part of a state holds numbers that have a gradient."""
+    return isinstance(part, Tensor) and part.is_floating_point() and part.numel() > 0
+
+
+@torch.no_grad()
+def the_past_does_not_move_when_the_future_does(subject: Subject) -> Iterator[str]:
+    """Outputs up to t are the same, whatever stands from t on."""
+    mixer, moved = subject.mixer, None
+    for seed in range(4):
+        x = subject.tokens(LENGTH, seed=seed)
+        whole = mixer(x)
+        for t in (1, 8, 15, 20, 33):
+            other = torch.cat([x[:, :t], subject.tokens(LENGTH, seed=seed + 50)[:, t:]], dim=1)
+            if not same(mixer(other)[:, :t], whole[:, :t]):
+                moved = moved or t
+    if mixer.causal and moved:
+        yield f"an output before token {moved} changes with the tokens from there on"
+    if not mixer.causal and not moved:
+        yield "causal is False, and no output changes with a later token"
+
+
+@torch.no_grad()
+def a_prefix_gives_the_same_outputs_as_the_whole(subject: Subject) -> Iterator[str]:
+    """The length of a sequence is in no output."""
+    mixer, x = subject.mixer, subject.tokens(LENGTH)
+    whole = mixer(x)
+    for n in boundaries(subject.case):
+        if mixer.causal and n <= LENGTH and not same(mixer(x[:, :n]), whole[:, :n]):
+            yield f"the first {n} tokens alone give other outputs than in a sequence of {LENGTH}"
+
+
+def an_output_depends_on_what_is_visible_and_on_nothing_else(subject: Subject) -> Iterator[str]:
+    """`visible` (and `read_until` behind it) names the inputs that have a gradient, no more and no fewer."""
+    mixer, length = subject.mixer, 24
+    visible = mixer.visible(torch.eye(length, dtype=torch.bool))
+    bounded = not visible.equal(torch.ones_like(visible).tril())
+    reached = _reached(subject, visible, bounded)
+    if (reached & ~visible).any():
+        yield "an output depends on inputs that visible() denies"
+    if not reached.diagonal().all():
+        yield "an output does not depend on its own input"
+    if bounded and not reached.equal(visible):
+        yield "visible() promises more than the mixer sees"
+    wanted = torch.rand(5, length, generator=torch.Generator().manual_seed(0)) < 0.2
+    union = torch.stack([visible[row].any(0) for row in wanted])
+    if not mixer.visible(wanted).equal(union):
+        yield "a set of outputs sees other inputs than its members do"
+
+
+def _reached(subject: Subject, visible: Tensor, bounded: bool) -> Tensor:
+    """Return the pairs of output and input that a gradient joins; a top-k wants several inputs for that."""
+    length = len(visible)
+    reached = torch.zeros_like(visible)
+    for seed in range(30):
+        if seed >= 3 and (not bounded or reached.equal(visible)):
+            break
+        x = subject.tokens(length, seed=seed, batch=1).requires_grad_()
+        y = subject.mixer(x)
+        for t in range(length):
+            (grad,) = torch.autograd.grad(y[0, t].square().sum(), x, retain_graph=True)
+            reached[t] |= (grad[0] != 0).any(-1)
+    return reached
+
+
+def the_view_of_one_output_is_cheap_in_a_long_sequence(subject: Subject) -> Iterator[str]:
+    """`visible` of one output in 65,536 tokens: a matrix of all outputs by all inputs would be 4 GiB."""
+    length = 65_536
+    last = torch.arange(length) == length - 1
+    if not subject.mixer.visible(last)[-1]:
+        yield f"the last of {length} outputs does not depend on its own input"
+
+
+@torch.no_grad()
+def evaluation_is_deterministic_and_rows_are_independent(subject: Subject) -> Iterator[str]:
+    """The same input gives the same outputs, alone or beside other rows."""
+    mixer, x = subject.mixer, subject.tokens(LENGTH, batch=3)
+    whole = mixer(x)
+    if not same(mixer(x), whole):
+        yield "the same input gives other outputs the second time"
+    if not same(torch.cat([mixer(row[None]) for row in x]), whole):
+        yield "a row gives other outputs alone than beside others"
+
+
+def gradients_are_finite_and_every_parameter_is_used(subject: Subject) -> Iterator[str]:
+    """No parameter is idle.  A mixer that reads what layers below leave is given values unlike its own."""
+    mixer = build(subject.case)
+    _whole(mixer, subject.tokens(LENGTH)).square().sum().backward()
+    for name, p in mixer.named_parameters():
+        if p.requires_grad and (p.grad is None or not (p.grad != 0).any()):
+            yield f"{name} never moves"
+        elif p.requires_grad and not p.grad.isfinite().all():  # pyright: ignore[reportOptionalMemberAccess]
+            yield f"the gradient of {name} is not finite"
+
+
+def _whole(mixer: Mixer, x: Tensor) -> Tensor:
+    """Return the outputs; of a linked mixer those above a layer that left something else."""
+    if not isinstance(mixer, Linked):
+        return mixer(x)
+    left = mixer.extend_linked(x, None, {})[2]
+    return mixer.extend_linked(x, None, {name: value.detach().flip(1) for name, value in left.items()})[0]
+
+
+def a_stacked_population_computes_what_its_members_compute(subject: Subject) -> Iterator[str]:
+    """vmap over stacked weights gives each member its own outputs and gradients, in one token and in many."""
+    for length in (1, LENGTH, 2 * LENGTH):
+        yield from _differs_in_a_stack(
+            subject, torch.stack([subject.tokens(length, seed=seed) for seed in (1, 2)])
+        )
+
+
+def _differs_in_a_stack(subject: Subject, x: Float[Tensor, "2 B T D"]) -> Iterator[str]:
+    members = [build(subject.case, seed=seed) for seed in (1, 2)]
+    weights, buffers = stack_module_state(members)  # pyright: ignore[reportArgumentType]
+    together = vmap(lambda w, b, x: functional_call(members[0], (w, b), (x,)))(weights, buffers, x)
+    together.square().sum().backward()
+    for i, member in enumerate(members):
+        alone = member(x[i])
+        alone.square().sum().backward()
+        if not same(together[i], alone):
+            yield f"member {i} gives other outputs in the stack, of {x.shape[2]} tokens"
+        for name, p in member.named_parameters():
+            if p.grad is not None and not same(weights[name].grad[i], p.grad):
+                yield f"member {i} has another gradient of {name} in the stack, of {x.shape[2]} tokens"
+
+
+def initial_weights_are_the_mixers_own_and_depend_on_the_seed_alone(subject: Subject) -> Iterator[str]:
+    """All are drawn: none is left as memory was found."""
+    first = build(subject.case, seed=1)
+    with fresh_memory_holds_nan():
+        again = build(subject.case, seed=1)
+    for (name, a), b in zip(first.state_dict().items(), again.state_dict().values(), strict=True):
+        if not torch.equal(a, b):
+            yield f"{name} differs between two mixers of one seed, or is left as memory was found"
+    for name, p in first.named_parameters():
+        if not p.isfinite().all():
+            yield f"{name} does not start finite"
+
+
+@contextmanager
+def fresh_memory_holds_nan() -> Iterator[None]:
+    """Fill memory that nobody has written with NaN: torch does so in its deterministic mode."""
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def computing_leaves_torch_as_it_was(subject: Subject) -> Iterator[str]:
+    """No draw from the global generator, no mode switched on for all (as anomaly detection once was)."""
+    mixer, drawn, threads = build(subject.case).train(), torch.get_rng_state(), torch.get_num_threads()
+    mixer(subject.tokens(LENGTH)).square().sum().backward()
+    mixer.eval().extend(subject.tokens(3), mixer.extend(subject.tokens(LENGTH))[1])
+    if not torch.equal(torch.get_rng_state(), drawn):
+        yield "it draws from torch's global generator"
+    unchanged = {
+        "the number of threads": torch.get_num_threads() == threads,
+        "whether gradients are on": torch.is_grad_enabled(),
+        "the default dtype": torch.get_default_dtype() == torch.float32,
+        "anomaly detection": not torch.is_anomaly_enabled(),
+        "deterministic algorithms": not torch.are_deterministic_algorithms_enabled(),
+    }
+    yield from (f"it changes {mode} for all" for mode, same in unchanged.items() if not same)
+
+
+def the_formula_of_the_state_is_what_the_state_holds(subject: Subject) -> Iterator[str]:
+    """`about.state`, which people read, gives `state_size`; a mixer of zoo has one."""
+    case, mixer = subject.case, subject.mixer
+    formula = (mixer_yaml(case.name, case.folder).get("about") or {}).get("state")
+    if formula is None and case.folder == CONF:
+        yield f"conf/mixer/{case.name}.yaml must have about.state"
+    for seq_len in [*boundaries(case), 1024, 65_536]:
+        if formula is None:
+            return
+        stated, size = evaluate(formula, mixer, seq_len), mixer.state_size(seq_len).resident
+        if stated != size:
+            yield f"about.state gives {stated} after {seq_len} tokens, and state_size {size}"
+
+
+def settings_are_the_constructors_own_names(subject: Subject) -> Iterator[str]:
+    """Each setting in the yaml is an argument, and none vanishes in **kwargs."""
+    given = settings(subject.case)
+    parameters = inspect.signature(get_class(given.pop("_target_"))).parameters
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
+        yield "**kwargs would take a misspelt setting in silence"
+    if unknown := sorted(set(given) - set(parameters)):
+        yield f"{unknown[0]} is no argument of the constructor"
+    _ = subject.mixer  # the constructor's own error is a reason too
+
+
+LAWS: tuple[Law, ...] = (
+    settings_are_the_constructors_own_names,  # first, for no other can be tried without a mixer
+    splitting_a_sequence_changes_nothing,
+    chunks_inside_a_computation_are_not_seen,
+    the_past_does_not_move_when_the_future_does,
+    a_prefix_gives_the_same_outputs_as_the_whole,
+    reported_size_is_what_the_state_holds,
+    the_formula_of_the_state_is_what_the_state_holds,
+    every_scalar_of_the_state_reaches_a_later_output,
+    a_state_keeps_no_other_memory_alive,
+    a_state_can_go_on_twice,
+    an_output_depends_on_what_is_visible_and_on_nothing_else,
+    the_view_of_one_output_is_cheap_in_a_long_sequence,
+    evaluation_is_deterministic_and_rows_are_independent,
+    gradients_are_finite_and_every_parameter_is_used,
+    a_stacked_population_computes_what_its_members_compute,
+    initial_weights_are_the_mixers_own_and_depend_on_the_seed_alone,
+    computing_leaves_torch_as_it_was,
+)
