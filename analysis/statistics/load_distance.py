@@ -86,12 +86,13 @@ def _stacked(group: pd.DataFrame, name: str) -> Floats:
 def _measured_and_drawn(
     values: Floats, errors: Floats, drawn: NDArray[np.int64], rng: np.random.Generator
 ) -> Floats:
-    """[1 + DRAWS, loads, distances]: the mean over seeds, and what it would be with other seeds and rows."""
-    noise = rng.standard_normal((len(drawn), *values.shape)) * errors
-    again = np.stack(
-        [values[seeds].mean(0) + noisy.mean(0) for seeds, noisy in zip(drawn, noise, strict=True)]
-    )
-    return np.concatenate([values.mean(0, keepdims=True), again])
+    """Return [1 + DRAWS, loads, distances]: the mean over seeds, and what it would be with other seeds.
+
+    A seed that is drawn brings its own rows' error, and rows anew each time.
+    """
+    noise = rng.standard_normal((len(drawn), *values.shape))
+    again = [(values[of] + errors[of] * rows).mean(0) for of, rows in zip(drawn, noise, strict=True)]
+    return np.concatenate([values.mean(0, keepdims=True), np.stack(again)])
 
 
 def _capacity(seen: Floats, loads: Floats) -> Floats:
