@@ -75,8 +75,8 @@ def asked(study: gallery.Study) -> pd.DataFrame:
 
 
 def ranked(rows: pd.DataFrame, state: int) -> pd.DataFrame:
-    """Of each series and column the point with the most state, at most so much; its rank, of how many above
-    chance."""
+    """Keep the point of each series and column with the most state, at most so much, with its rank and of how
+    many above chance."""
     fits = rows.loc[(rows["state_resident"] <= state) | (rows["mixer"] == ALL)]
     own = fits.sort_values("state_resident", kind="stable").drop_duplicates(["series", "column"], keep="last")
     compared = own["accuracy"].where((own["mixer"] != ALL) & above(own))

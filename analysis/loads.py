@@ -1,4 +1,4 @@
-"""What every point recalls at each slice of the test split: a Markdown table.
+"""Print what every point recalls at each slice of the test split, as a Markdown table.
 
 python -m analysis.loads results/learning > docs/learning.md
 """

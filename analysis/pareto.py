@@ -39,7 +39,7 @@ DRAWN, NOTHING, WRONG = 0, 1, 3  # exit codes
 
 @dataclass(frozen=True)
 class Load:
-    """What one panel shows.  points: a row a point, the mean over slices; touched: the same on that axis,
+    """One panel.  points: a row a point, the mean over slices; touched: the same on that axis,
     where a point reads less than it keeps, else None; by_slice: slice -> the rows of that slice alone.
     """
 
@@ -51,15 +51,15 @@ class Load:
     vocab_size: float | None
 
     def bound(self, axis: str) -> pd.DataFrame | None:
-        """What no model can do, the mean over the slices; None where nothing is known."""
+        """Return what no model can do, the mean over the slices; None where nothing is known."""
         curves = bounds.curves(self.slices, self.vocab_size, STATES) if AXES[axis].bits else None
         return None if curves is None or curves.empty else curves
 
 
 @dataclass(frozen=True)
 class Pareto:
-    """What one call shows.  notes: what is uneven in it; wrong: points above what is possible; own: points of
-    `analysis.drawing.own_points` beside them.
+    """All panels of one call.  notes: what is uneven in it; wrong: points above what is possible; extra: points
+    of a reader's file (`analysis.drawing.own_points`).
     """
 
     loads: list[Load]
@@ -142,7 +142,7 @@ def pareto(
     axis: str = "resident",
     where: str = "",
 ) -> Pareto:
-    """From the table of `zoo.results.load` to what the pictures show.
+    """Turn the table of `zoo.results.load` into what the pictures show.
 
     of: slices to take the mean over; None is all of the split.  where: a condition of
     `analysis.records.where`.
@@ -189,7 +189,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _beside(shown: Pareto, path: Path | None) -> Pareto:
-    """With the points of a file, where one is given."""
+    """Add the points of a file, where one is given."""
     if path is None:
         return shown
     own = own_points.read(path, shown.axis)

@@ -1,4 +1,4 @@
-"""How cells learned: validation accuracy and training loss against training steps."""
+"""Read how cells learned: validation accuracy and training loss against training steps."""
 
 import matplotlib
 import numpy as np

@@ -95,7 +95,7 @@ def _step(axis: Axis) -> Literal["pre", "post"]:
 
 
 def bounds(ax: Axes, curves: pd.DataFrame, axis: Axis) -> None:
-    """What no model can do, shaded for the bits that a scalar has, in lines for fewer; up to where each ends.
+    """Shade what no model can do for the bits that a scalar has, with lines for fewer, up to where each ends.
 
     curves: of `analysis.statistics.bounds.curves`.
     """
@@ -120,7 +120,7 @@ def bound(curves: pd.DataFrame, label: str, axis: Axis) -> tuple[Floats, Floats]
 
 
 def reach(curves: pd.DataFrame, label: str, axis: Axis) -> float:
-    """From where on the axis one curve bounds nothing."""
+    """Return the place on the axis from which one curve bounds nothing."""
     x, y = bound(curves, label, axis)
     return float(x[np.argmax(y >= FULL)])
 
@@ -149,7 +149,7 @@ def lines(points: pd.DataFrame, x: str) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _turned(points: pd.DataFrame) -> int:
-    """How many of the knobs take two values in these points."""
+    """Count the knobs that take two values in these points."""
     values = {pair for knobs in points["knobs"] for pair in knobs.split()}
     names = [pair.partition("=")[0] for pair in values]
     return sum(names.count(name) > 1 for name in set(names))
@@ -203,7 +203,7 @@ def own_looks(points: pd.DataFrame) -> dict[str, tuple[MarkerStyle, str]]:
 
 
 def chance(ax: Axes, points: pd.DataFrame, x: str) -> None:
-    """What a guess among the row's values scores: level, or along x where that decides it."""
+    """Draw what a guess among the row's values scores: level, or along x where that decides it."""
     known = dict(sorted(zip(points[x].tolist(), points["chance"].tolist(), strict=True)))
     values = {value for value in points["chance"] if not np.isnan(value)}
     if len(values) == 1:

@@ -98,7 +98,7 @@ def panels(
 
 
 def caption(points: pd.DataFrame, slices: Sequence[str] = (), *, ranges: bool = True) -> str:
-    """How the numbers were made, in sentences.  ranges: the picture shows how far seeds differ."""
+    """Say in sentences how the numbers were made.  ranges: the picture shows how far seeds differ."""
     over = f" Accuracy: {slices_in_words(list(slices))}." if len(slices) > 1 else ""
     seeds = _span(points["seeds"].tolist())
     hows = [how for how in (BOOTSTRAP, RANGE) if how in set(points["interval"])]
@@ -109,14 +109,14 @@ def caption(points: pd.DataFrame, slices: Sequence[str] = (), *, ranges: bool = 
 
 
 def asked(points: pd.DataFrame) -> str:
-    """Of what: the task and the depth."""
+    """Name the task and the depth of the model."""
     tasks, layers = sorted(points["task"].unique()), _span(points["n_layers"].tolist())
     named = " and ".join(filter(None, (", ".join(tasks[:-1]), tasks[-1])))
     return f"Task{'s' * (len(tasks) > 1)} {named}, {layers} layer{'s' * (layers != '1')}."
 
 
 def tuned(points: pd.DataFrame) -> str:
-    """How the learning rate was chosen."""
+    """Say how the learning rate was chosen."""
     if all(points["single_lr"]):
         return "One learning rate each, not tuned."
     lrs = _span(points["lrs"].tolist())
@@ -137,7 +137,7 @@ def _panel(ax: Axes, panel: Panel, alike: Sequence[Panel], inches: float) -> Non
 
 
 def _room(panels: Sequence[Panel], low: float, high: float) -> list[float]:
-    """Where the axis may begin to show bounds left of its points, most of it left to these."""
+    """Return where the axis may begin to show bounds left of its points, most of it left to these."""
     axis, most = AXES[panels[0].axis], low / (high / low) ** (1 / FOR_POINTS - 1)
     curves = [panel.bound for panel in panels if panel.bound is not None]
     ends = [draw.reach(curve, label, axis) for curve in curves for label in draw.bound_lines(axis)]
@@ -222,7 +222,7 @@ def _most_columns(style: Style, panels: int, each: bool) -> int:
 
 
 def _size(style: Style, rows: int, columns: int, each: bool) -> tuple[float, float]:
-    """Of the panels, in inches."""
+    """Return the size of the panels in inches."""
     if each:
         width = 10.5 if style is SCREEN else style.width
         return width, 0.5 + rows * 0.95 * width / columns

@@ -1,4 +1,4 @@
-"""What stands beside a marker: the values of its knobs, or its name, where there is room."""
+"""Write beside each marker the values of its knobs, or its name, where there is room."""
 
 import numpy as np
 import pandas as pd

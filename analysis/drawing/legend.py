@@ -111,7 +111,7 @@ def mark_handles(points: pd.DataFrame, axis: Axis, letters: int) -> Handles:
 
 
 def common_handles(points: pd.DataFrame, letters: int) -> Handles:
-    """What `draw.mark` and `draw.chance` have drawn, in any picture."""
+    """Return the legend entries for what `draw.mark` and `draw.chance` draw in any picture."""
     entries = [
         (~decodable(points), HOLLOW, "not causal or not decodable"),
         (~settled(points), SEEDS, f"each seed, where they differ by > {APART:g}"),
@@ -140,7 +140,7 @@ def bound_handles(curves: list[pd.DataFrame], axis: Axis, left: float, letters: 
 
 
 def _beyond(bits: list[int], ends: dict[str, float], axis: Axis) -> str:
-    """Where the bounds lie that a picture does not reach."""
+    """Say where the bounds lie that a picture does not reach."""
     at = [ends[BITS[count]] for count in bits]
     if axis.ticks == BYTES:
         return f"no model scores {FULL} below {in_bytes(math.ceil(at[0]))} (left of the picture)"

@@ -78,7 +78,7 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _columns(path: Path, head: list[str], x: str, axis: str) -> list[str]:
-    """What is wrong with the names of the columns."""
+    """Say what is wrong with the names of the columns."""
     wanted = ["name", x, "accuracy"]
     known = [*wanted, *INTERVAL]
     given = ",".join(head)

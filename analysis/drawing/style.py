@@ -1,4 +1,4 @@
-"""How every picture looks: sizes for paper or screen, a colour for a family, a marker for a mixer."""
+"""Fix the look of every picture: sizes for paper or screen, a colour for a family, a marker for a mixer."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -131,7 +131,7 @@ class Look:
 
     @property
     def area(self) -> float:
-        """What makes this marker weigh as much to the eye as a circle of area 1."""
+        """Return the area at which this marker weighs as much to the eye as a circle of area 1."""
         return EVEN.get(self.marker, 1.15)
 
 
@@ -169,7 +169,7 @@ def mixed(colour: str, strength: float) -> str:
 
 
 def _hues(count: int) -> list[str]:
-    """As many colours, round the circle, dark and light by turns."""
+    """Return so many colours, round the circle, dark and light by turns."""
     saturation, lights = HUES
     wheels = [seaborn.husl_palette(count, s=saturation, l=light).as_hex() for light in lights]
     return [wheels[i % len(wheels)][i] for i in range(count)]

@@ -22,7 +22,7 @@ def scale(ax: Axes, axis: Axis, low: float, high: float, inches: float) -> None:
 
 
 def bytes_on_top(ax: Axes, inches: float) -> None:
-    """On top of an axis in scalars, the same in fp32 bytes."""
+    """Repeat an axis in scalars on top of the picture, in fp32 bytes."""
     low, high = (x * FP32 for x in ax.get_xlim())
     top = ax.secondary_xaxis("top", functions=(_to_bytes, _from_bytes))
     top.set_xscale("log", base=2)

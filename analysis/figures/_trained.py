@@ -21,7 +21,7 @@ def trained(study: Study) -> pd.DataFrame:
 
 
 def stacks(own: pd.DataFrame, layers: dict[str, str]) -> pd.Series:
-    """Of each cell, by its run_id and series, see `trained`."""
+    """Return the stack of each cell in words; "" where all cells of its series have the same."""
     stack = pd.Series([f"({layers.get(run, '')})" for run in own["run_id"]], own.index)
     of_series = stack.groupby(own["series"]).agg(set).to_dict()
     several = [len(of_series[series]) > 1 for series in own["series"]]

@@ -1,4 +1,4 @@
-"""What a model of text loses to attention where it could look the token up, against its state."""
+"""Show what a model of text loses to attention where it could look the token up, against its state."""
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -14,7 +14,7 @@ LEAST = 0.01  # nats a token: a smaller gap has no parts
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Of the answers to evaluation=ar_hits at their largest cutoff; a seed is held against attention's."""
+    """Draw the answers to evaluation=ar_hits at their largest cutoff; a seed is held against attention's."""
     own = trained(study)
     gaps = of_seeds(study, own)
     rows = gaps.groupby("point", as_index=False).agg(

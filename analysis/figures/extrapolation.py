@@ -25,7 +25,7 @@ ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_reside
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Of the answers to evaluation=extrapolation."""
+    """Draw the answers to evaluation=extrapolation."""
     table = cells.identify(study.table)
     load = _load(table)
     given = study.evaluations(NAME)
@@ -58,7 +58,7 @@ def _load(table: pd.DataFrame) -> str:
 
 
 def _beside_the_largest(found: pd.DataFrame, load: str) -> pd.DataFrame:
-    """Of several loads at the longest length, the largest that training had; with `times`."""
+    """Keep of several loads at the longest length the largest that training had, and add `times`."""
     parts = []
     for (_, varied), own in _parts(found, ["run_id", "varied"]):
         if varied == LENGTH and load in own:

@@ -1,4 +1,4 @@
-"""How well text that was just read is repeated, by its length: a panel a model, copying beside guessing."""
+"""Show how well text that was just read is repeated, by its length: a panel a model, copies and guesses."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ MARKED = {"fine": "-", "coarse": "--"}  # lengths that are drawn as vertical lin
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Of the answers to evaluation=forgetting_curve, of Hugging Face models too; seeds are pooled."""
+    """Draw the answers to evaluation=forgetting_curve, of Hugging Face models too; seeds are pooled."""
     others = _of_others(study.of_others("forgetting_curve"))
     found = others if len(others) and not _has_cells(study) else pd.concat([_of_cells(study), others])
     if found.duplicated(["run_id", "length", "prefix", "repeat"]).any():

@@ -1,4 +1,4 @@
-"""Which pictures there are, and which of them belong to which sweep.
+"""List the pictures that there are, and which of them belong to which sweep.
 
 A picture is a module of analysis/figures with a function `figure(study, style) -> Picture`; its name is the
 module's, and the first line of its docstring says what it shows.  A module with TASKS refuses all others.
@@ -86,7 +86,7 @@ class Study:
 
     @property
     def table(self) -> pd.DataFrame:
-        """As `zoo.results.load`, of the records that can be read, each cell once."""
+        """Return what `zoo.results.load` makes of the records that can be read, each cell once."""
         return self._read[0]
 
     @property
@@ -102,15 +102,15 @@ class Study:
 
     @cached_property
     def groups(self) -> pd.DataFrame:
-        """As `zoo.results.load_groups`, of the records that can be read."""
+        """Return what `zoo.results.load_groups` makes of the records that can be read."""
         return groups(readable.readable(self.home).records)
 
     def evaluations(self, name: str) -> pd.DataFrame:
-        """As `zoo.results.load_evaluations`: what cells were asked after their training."""
+        """Return the answers of cells to an evaluation after their training."""
         return load_evaluations(self.home, name)
 
     def of_others(self, name: str) -> pd.DataFrame:
-        """As `zoo.results.evaluations.load_of_others`: the same of models that are no cells."""
+        """Return the answers of models that are no cells to an evaluation."""
         return load_of_others(self.home, name)
 
     @cached_property
@@ -161,7 +161,7 @@ def find(name: str) -> ModuleType:
 
 
 def about(name: str) -> str:
-    """What a picture shows, in a line."""
+    """Return what a picture shows, in a line."""
     return (find(name).__doc__ or "").strip().splitlines()[0]
 
 
@@ -170,7 +170,7 @@ def sweeps_of(name: str) -> list[str]:
 
 
 def pictures_of(sweep: str) -> tuple[str, ...]:
-    """What belongs to a sweep or its toy form; ValueError for one that none belongs to."""
+    """Return the pictures of a sweep or its toy form.  ValueError: it has none."""
     known = PICTURES.get(sweep) or PICTURES.get(sweep.removeprefix(MINI))
     if known is None:
         near = difflib.get_close_matches(sweep.removeprefix(MINI), PICTURES, n=2) or list(PICTURES)
@@ -228,8 +228,8 @@ def write(picture: Picture, stem: Path, style: Style, *, print_too: bool = True)
 
 
 def command(make: Callable[[], Picture], stem: Path) -> int:
-    """What a command does that makes one picture: its files, named as they are written, or one line of what
-    is wrong.  The exit code.
+    """Write one picture and name its files, or print one line of what
+    is wrong; return the exit code.
     """
     try:
         paths = write(make(), stem, SCREEN, print_too=False)
@@ -242,7 +242,7 @@ def command(make: Callable[[], Picture], stem: Path) -> int:
 
 
 def texts(picture: Picture) -> dict[str, str]:
-    """How a file's name ends -> what it says: the numbers behind the picture, and its sentences."""
+    """Return the text of each file by the ending of its name: the numbers behind the picture, its sentences."""
     tables = {"": picture.rows} | {f"_{name}": table for name, table in picture.tables.items()}
     return {f"{suffix}.csv": as_csv(table) for suffix, table in tables.items()} | {
         ".txt": "\n".join(picture.says) + "\n"

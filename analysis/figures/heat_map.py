@@ -92,7 +92,7 @@ def _asked(rows: pd.DataFrame, table: pd.DataFrame) -> dict[str, tuple[str, str]
 
 
 def _heads(asked: dict[str, tuple[str, str]]) -> dict[str, tuple[int, int]]:
-    """What stands above the columns of a load -> where these begin and end."""
+    """Return for the words above the columns of a load where these columns begin and end."""
     loads = [load for load, _ in asked.values()]
     spans = {load: (loads.index(load), loads.index(load) + loads.count(load)) for load in filter(None, loads)}
     return {
@@ -102,7 +102,7 @@ def _heads(asked: dict[str, tuple[str, str]]) -> dict[str, tuple[int, int]]:
 
 
 def _head(load: str) -> str:
-    """What tells a load from others, but for its slices: "task cum parity"."""
+    """Name what sets a load apart from others, but for its slices: "task cum parity"."""
     return TESTS.sub("", load).translate(SPACES)
 
 

@@ -1,4 +1,4 @@
-"""What each setting does: a panel a setting, a line for points that differ in it alone."""
+"""Show what each setting does: a panel a setting, a line for points that differ in it alone."""
 
 import numpy as np
 import pandas as pd
@@ -82,7 +82,7 @@ def _panel(ax: Axes, group: list[Ladder], style_of: dict[str, Look]) -> None:
 
 
 def _names(ax: Axes, group: list[Ladder], style_of: dict[str, Look], places: dict[str, float]) -> None:
-    """What each line holds fixed, beside its end; the mixer where the panel has several."""
+    """Write beside the end of each line what it holds fixed, or the mixer where the panel has several."""
     several = len({ladder.rows["mixer"].tolist()[0] for ladder in group}) > 1
     texts, heights, colours = [], [], []
     for ladder in group:

@@ -25,7 +25,7 @@ ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_reside
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Of the answers to evaluation=load_distance."""
+    """Draw the answers to evaluation=load_distance."""
     table = cells.identify(study.table)
     chosen = learning_rate.choose(table)
     found = load_distance.answered(study.evaluations("load_distance"), table, chosen)
@@ -47,7 +47,7 @@ def figure(study: Study, style: Style) -> Picture:
 
 
 def _largest(limits: pd.DataFrame) -> pd.DataFrame:
-    """Of each series the point that holds most."""
+    """Keep the point of each series that holds most."""
     best = limits.sort_values("capacity").drop_duplicates("series", keep="last")["point"]
     return limits.loc[limits["point"].isin(best)]
 
@@ -80,7 +80,7 @@ def in_numbers(limits: dict, loads: list[int], distances: list[int]) -> list[str
 
 
 def _number(row: dict, name: str, unit: str, grid: list[int]) -> str:
-    """With its interval, where it has a width; "": there is no such number."""
+    """Write a limit with its interval, where that has a width; "": there is no such number."""
     ends = [row[key] for key in (name, f"{name}_low", f"{name}_high")]
     if np.isnan(ends).any():
         return ""
@@ -111,7 +111,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, loads: list[int], distances: list[int])
 
 
 def _boundary(ax: Axes, inside: np.ndarray, known: np.ndarray, **look: Any) -> None:
-    """Between neighbours of which one is inside and one is not."""
+    """Draw a line between neighbours of which one is inside and one is not."""
     for axis, lines in ((0, ax.hlines), (1, ax.vlines)):
         one, other = (np.take(inside, range(*ends), axis) for ends in _pairs(inside.shape[axis]))
         both = np.logical_and(*(np.take(known, range(*ends), axis) for ends in _pairs(known.shape[axis])))

@@ -40,7 +40,7 @@ def _points(table: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def _units(about: pd.DataFrame) -> list[str]:
-    """What sets a point apart from the others of its mixer: "precision=bf16-mixed", "d_model=64 window=9"."""
+    """Name what sets a point apart from others of its mixer: "precision=bf16-mixed", "d_model=64 window=9"."""
     widths = about.groupby("label")["d_model"].transform(lambda found: found.nunique() > 1).tolist()
     rows = zip(about.to_dict("records"), widths, strict=True)
     return [" ".join(word for word in _words(row, wide) if word) for row, wide in rows]

@@ -22,7 +22,7 @@ ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_reside
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Of cells that were tested on all eleven tasks."""
+    """Draw cells that were tested on all eleven tasks."""
     table = cells.identify(study.table)
     chosen = learning_rate.choose(table)
     tested = table.loc[table["split"] == "test"].merge(chosen[["point", "lr"]], on=["point", "lr"])

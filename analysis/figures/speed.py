@@ -20,7 +20,7 @@ SHAPES = ("-", "--", ":", "-.")  # of lines: a batch each
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Of the answers to evaluation=speed; of the seeds of a setting the median."""
+    """Draw the answers to evaluation=speed; the median over the seeds of a setting."""
     points = scored.means(study.table)
     of = study.table.drop_duplicates("run_id")[["run_id", "point"]].merge(points[["point", "series"]])
     of = of.assign(series=(of["series"] + " " + stacks(of, study.layers)).str.strip())

@@ -1,4 +1,4 @@
-"""How many pairs a state recalls: the capacity at 90 per cent against state, with a power law a mixer."""
+"""Show how many pairs a state recalls: capacity at 90 per cent against state, with a power law a mixer."""
 
 import textwrap
 from typing import Any
@@ -94,7 +94,7 @@ def _draw(
 
 
 def _mark(ax: Axes, row: dict, look: Look, loads: list[float]) -> None:
-    """At its capacity; with an arrow where that lies outside the loads."""
+    """Mark a point at its capacity, with an arrow where that lies outside the loads."""
     censored = row["censored"]
     y = {"": row["pairs"], "above": max(loads), "below": min(loads)}[censored]
     ax.scatter(
@@ -120,7 +120,7 @@ def _pairs(ax: Axes, loads: list[float]) -> None:
 
 
 def _least(found: pd.DataFrame, limits: dict[str, list[tuple[float, float]]]) -> float:
-    """Where the axis begins: the smallest state, or what the heuristic says for the smallest load."""
+    """Return where the axis begins: the smallest state, or what the heuristic gives for the smallest load."""
     return min([min(found["state"]), *(state for state, _ in limits[HEURISTIC])])
 
 

@@ -68,7 +68,7 @@ def _said(key: str, value: object) -> str:
 
 
 def _common(values: Sequence[object]) -> object:
-    """What more than half are; None: nothing is."""
+    """Return the value that more than half have; None: there is none."""
     most, times = Counter(values).most_common(1)[0]
     return most if 2 * times > len(values) else None
 

@@ -37,7 +37,7 @@ def compare(published: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
 
 
 def _known(published: pd.DataFrame) -> pd.DataFrame:
-    """Of several points that nothing tells apart, only the best can be compared."""
+    """Keep the best of several points that nothing sets apart: no other can be compared."""
     unknown = pd.Series(published[settings(published)].isna().to_numpy().all(axis=1), index=published.index)
     if "state" not in published:
         return published.loc[~unknown]

@@ -1,4 +1,4 @@
-"""Whether two results agree on what is better, where their sizes cannot be compared.
+"""Compare two results by what is better, where their sizes cannot be compared.
 
 *A leads B* by the mean, over the budgets that both can have, of what A recalls more than B.  A budget is a
 value x (scalars of state, or a width); what a mixer recalls within it is the best accuracy of its points of
@@ -16,7 +16,7 @@ AGREES, DISAGREES, OPEN, CLOSE = "agrees", "DISAGREES", "not told apart here", "
 
 
 def lead(first: pd.DataFrame, second: pd.DataFrame, x: str) -> float:
-    """How much more `first` recalls than `second` (accuracies, so -1 to 1); frames with x and accuracy."""
+    """Return how much more `first` recalls than `second`, -1 to 1; frames with x and accuracy."""
     start = max(first[x].min(), second[x].min())
     edges = np.unique(np.clip(np.concatenate([first[x], second[x]]), start, None))
     ahead = _best(first, edges, x) - _best(second, edges, x)
@@ -112,7 +112,7 @@ def _claimed(claim: dict[str, str], ours: pd.DataFrame, x: str) -> pd.Series:
 
 
 def _product(rows: pd.DataFrame, names: str) -> pd.Series:
-    """Of "a * b" the product of two columns, of "a" that column."""
+    """Return the product of two columns for "a * b", that column for "a"."""
     first, *others = (rows[name.strip()].tolist() for name in names.split("*"))
     for other in others:
         first = [a * b for a, b in zip(first, other, strict=True)]

@@ -26,7 +26,7 @@ DODGE = 2.2  # points between series that stand at one place of an axis of width
 
 @dataclass(frozen=True)
 class Panel:
-    """What it shows: published points, ours, or both, against an axis; tokens: where state is counted.
+    """A panel of published points, ours, or both, against an axis; tokens: where state is counted.
 
     dodge: move series apart that would hide each other; not where x is what they are compared by.
     named: write the names of ours at the right edge, too.
@@ -133,7 +133,7 @@ def _axis(ax: Axes, panel: Panel, inches: float, *, first: bool) -> None:
 
 
 def _names(ax: Axes, ours: pd.DataFrame, style_of: dict[str, Look], x: str) -> None:
-    """Of each series at the height of its point with the most."""
+    """Write the name of each series at the height of its point with the most."""
     last = ours.loc[ours[x].notna()].sort_values([x, "accuracy"]).groupby("series").tail(1)
     names, heights = last["series"].tolist(), [top(row) for row in last.to_dict("records")]
     ends.write(ax, names, heights, [style_of[name].colour for name in names])

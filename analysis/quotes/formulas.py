@@ -17,7 +17,7 @@ Values = list[float]
 
 @dataclass(frozen=True)
 class Value:
-    """What the records give for a number: the value itself, or a bound (<=, >=) that the page must keep."""
+    """The value that the records give for a number, or a bound (<=, >=) that the page must keep."""
 
     value: float
     bound: str = "=="

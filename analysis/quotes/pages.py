@@ -1,4 +1,4 @@
-"""What the pages quote, entry by entry, and whether the records say the same."""
+"""Compare what the pages quote, entry by entry, with what the records give."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _NOT_PROSE = re.compile(r"```.*?```|`[^`\n]*`|\]\([^)]*\)|https?://\S+|arXiv \d+
 
 @dataclass(frozen=True)
 class Entry:
-    """What a page says in one place, and how its numbers are computed."""
+    """A part of a page, and how its numbers are computed."""
 
     text: str
     of: str

@@ -1,4 +1,4 @@
-"""Which cells belong to one point of a picture, and what each cell scored.
+"""Sort cells into points of a picture, and say what each cell scored.
 
 A *cell* is one training run.  A *point* is everything that a cell is but its learning rate and its seed.
 A *series* is the points that share a legend entry: one mixer, with the settings that are words (a selection
@@ -128,7 +128,7 @@ def word(value: object) -> str:
 
 
 def load_names(table: pd.DataFrame) -> list[str]:
-    """For each row "task=mqar, filler=safe": what varies here of that which makes a load."""
+    """Return for each row what varies here of that which makes a load: "task=mqar, filler=safe"."""
     asked = _asked(table)
     parts = {column: [word(value) for value in table[column]] for column in _load_columns(table)}
     parts = {name: values for name, values in parts.items() if _varies(values, parts["task"], name)}
@@ -141,14 +141,14 @@ def load_names(table: pd.DataFrame) -> list[str]:
 
 
 def _varies(values: list[str], tasks: list[str], name: str) -> bool:
-    """Whether it takes two values; of a task's setting, under one task: another task says it already."""
+    """Return whether a setting takes two values; one of a task must under one task."""
     if not name.startswith("task."):
         return len(set(values)) > 1
     return len(set(zip(values, tasks, strict=True))) > len(set(tasks))
 
 
 def _load_columns(table: pd.DataFrame) -> list[str]:
-    """What makes a load, but for the slices; a setting that is the slice's own key says nothing beside it."""
+    """Return the columns that make a load, but for the slices and the settings that are keys of these."""
     keys = {part.partition("=")[0] for name in table["slice"].unique() for part in name.split(",")}
     settings = sorted(str(column) for column in table if str(column).startswith("task."))
     apart = {*NOT_A_LOAD, *(f"task.{key}" for key in keys)}
@@ -206,7 +206,7 @@ def _name(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _vary(values: list[str], load: list[str]) -> bool:
-    """Whether a setting takes two values under one load; what only follows the load is no knob."""
+    """Return whether a setting takes two values under one load; what only follows the load is no knob."""
     return len(set(zip(values, load, strict=True))) > len(set(load))
 
 

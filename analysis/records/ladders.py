@@ -25,7 +25,7 @@ class Ladder:
 
     @property
     def counts(self) -> bool:
-        """Whether the values are numbers."""
+        """Return whether the values are numbers."""
         return all(_number(value) is not None for value in self.values)
 
 

@@ -24,7 +24,7 @@ class Readable(NamedTuple):
 
 
 def readable(home: Path) -> Readable:
-    """What can be read of a results folder or archive.  ValueError: it is not there, or nothing can."""
+    """Read what can be read of a results folder or archive.  ValueError: it is not there, or nothing can."""
     reading = store.Reading(home)
     found = sorted((record for _, record in reading), key=lambda record: record["run_id"])
     if not found:

@@ -1,4 +1,4 @@
-"""What the page shows of one cell that is clicked: its curves, config and command; packed."""
+"""Pack what the page shows of one cell that is clicked: its curves, config and command."""
 
 import base64
 import csv
@@ -107,13 +107,13 @@ def _by_cell(frame: pd.DataFrame, what: str) -> dict[str, Curve]:
 
 
 def _thinned(steps: list[int], values: list[float]) -> Curve:
-    """At most MOST of them, the last one among them; what is no number is None."""
+    """Return at most MOST of them, the last one among them; what is no number is None."""
     kept = slice((len(steps) - 1) % (stride := -(-len(steps) // MOST)), None, stride)
     return steps[kept], [float(f"{y:.{DIGITS}g}") if math.isfinite(y) else None for y in values[kept]]
 
 
 def _config(text: str) -> str:
-    """Without folders and loggers: what lies below those keys is indented."""
+    """Return the config without folders and loggers: what lies below those keys is indented."""
     kept, skipping = [], False
     for line in text.splitlines():
         if not line.startswith((" ", "-")):

@@ -1,4 +1,4 @@
-"""What the page must know before anything is clicked: plain lists in columns, for JSON."""
+"""Collect what the page must know before anything is clicked: plain lists in columns, for JSON."""
 
 import math
 from collections import Counter
@@ -98,7 +98,7 @@ def setting(of: Setting, origin: dict[str, int]) -> dict[str, Any]:
 
 
 def axes() -> list[dict[str, Any]]:
-    """What accuracy can be drawn against, and in what words."""
+    """Return what accuracy can be drawn against, with its words."""
     return [_axis(key, axis) for key, axis in AXES.items()]
 
 
@@ -143,7 +143,7 @@ def _axis(key: str, axis: Axis) -> dict[str, Any]:
 
 
 def _series(points: pd.DataFrame) -> list[dict[str, Any]]:
-    """In the order of the legend: by family, each with its look."""
+    """Return the series in the order of the legend: by family, each with its look."""
     style: dict[str, Look] = looks(points)
     rows = points.drop_duplicates("series").sort_values(["family", "mixer", "series"], key=by_family)
     return [
@@ -199,7 +199,7 @@ def _by_slice(
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: NaN and missing are null, 64.0 is 64."""
+    """Return a value as JSON has it: NaN and missing are null, 64.0 is 64."""
     if value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
         return None
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value

@@ -1,4 +1,4 @@
-"""Which cells may stand in one picture: those of one setting.  Nothing is averaged across settings."""
+"""Split cells into those that may stand in one picture.  Nothing is averaged across settings."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ def complete(setting: Setting) -> tuple[Setting, list[tuple[str, str]]]:
 
 
 def _protocols(table: pd.DataFrame, config_of: ConfigOf) -> list[tuple[str, pd.DataFrame]]:
-    """(in words, its cells with the columns of `named`): one, unless points look alike."""
+    """Return (words, cells with the columns of `named`) of each setting: one, unless points look alike."""
     try:
         return [("", named(table))]
     except ValueError:

@@ -1,4 +1,4 @@
-"""What lies in results folders and archives: records, what failed, and what cannot be read."""
+"""Read results folders and archives: records, what failed, and what cannot be read."""
 
 import re
 import zipfile
@@ -34,7 +34,7 @@ class Failure:
 
 @dataclass
 class Sources:
-    """What lies in some results folders and archives.
+    """The content of some results folders and archives.
 
     asked: names of what was asked for.  names: of the folders and archives in it.
     folders: run_id -> where the files of a record lie.  origin: run_id -> place in names.
@@ -147,13 +147,13 @@ def _cells(home: Path, found: Sources) -> list[tuple[store.Home, dict[str, Any]]
 
 
 def _known(record: dict[str, Any], seen: Seen) -> bool | None:
-    """Whether an earlier folder has this cell with these scores; None: it does not have the cell."""
+    """Return whether an earlier folder has this cell with these scores; None: it does not have the cell."""
     known = [other for key in _names(record) for other in seen.get(key, [])]
     return any(_scores(other) == _scores(record) for other in known) if known else None
 
 
 def _names(record: dict[str, Any]) -> Iterator[Key]:
-    """By which a second record of the same cell is known."""
+    """Return the names by which a second record of the same cell is known."""
     yield (record["run_id"],)
     yield record["point"], record["lr"], record["seed"]
 

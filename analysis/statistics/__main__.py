@@ -1,4 +1,4 @@
-"""What the points of a results folder say together: tables for the terminal, and each whole as CSV.
+"""Print what the points of a results folder show together, as tables; each whole as CSV.
 
     python -m analysis.statistics results/
     python -m analysis.statistics results/ --recall 0.8 --where "d_model == 64"
@@ -80,8 +80,8 @@ def _capacities(table: pd.DataFrame, recall: float) -> dict[str, pd.DataFrame]:
 
 
 def kinds(counted: pd.DataFrame, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """`by_group` of every load, with what its points are: "distances", and "groups" of all other groups with
-    their "group_means".
+    """Return `by_group` of every load, with what its points are: "distances", and "groups" of all other groups
+    with their "group_means".
 
     counted: of `zoo.results.load_groups`.
     """

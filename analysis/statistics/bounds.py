@@ -1,4 +1,4 @@
-"""What no model can do: accuracy on MQAR against bits of state, and against what lies in view.
+"""Bound what any model can do: accuracy on MQAR against bits of state, and against what lies in view.
 
 Derivations, assumptions and what they leave out: docs/bounds.md.  The bounds hold for a task whose slices say
 num_kv_pairs and seq_len and whose record says task.vocab_size; elsewhere there is no bound, and no error.
@@ -36,7 +36,7 @@ ALPHABETS = 16  # that a bound is averaged over, at most
 
 
 class Load(NamedTuple):
-    """What a slice of MQAR asks for; half of the vocabulary are values."""
+    """The load of a slice of MQAR; half of the vocabulary are values."""
 
     seq_len: int
     num_kv_pairs: int
@@ -85,7 +85,7 @@ def least_bits(accuracy: ArrayLike, load: Load) -> Floats:
 
 @cache
 def alphabets(load: Load) -> tuple[NDArray[np.int64], Floats]:
-    """How many values may still be an answer for one who has read all filler of a row, and how probably.
+    """Return how many values may still be an answer for one who has read a row's filler, and how probably.
 
     Falling; at most ALPHABETS of them.  Filler of one pass: draws from the tokens that are neither key nor
     value of the row.

@@ -1,4 +1,4 @@
-"""How many pairs are recalled, and how that grows with the state.
+"""Measure how many pairs are recalled, and how that grows with the state.
 
 The capacity of a mixer at one setting: the number of pairs at which its accuracy falls below RECALL, read off
 between the loads it was tested on, on a straight line over log2 of the pairs.  The loads may be slices of one

@@ -20,7 +20,7 @@ def chance(table: pd.DataFrame, slices: list[str]) -> float:
 
 
 def said(table: pd.DataFrame, slices: list[str]) -> str:
-    """What chance is in these slices, for a legend."""
+    """Name what chance is in these slices, for a legend."""
     return SAID if all(_of_pairs(name) == _of(table, name) for name in slices) else OTHERWISE
 
 
@@ -43,7 +43,7 @@ def _of_pairs(name: str) -> float:
 
 
 def above(points: pd.DataFrame) -> pd.Series:
-    """Whether the accuracy is above chance, by MARGIN; True where chance is not known."""
+    """Return whether the accuracy is above chance, by MARGIN; True where chance is not known."""
     if "chance" not in points:
         return pd.Series(True, index=points.index)
     low = points["accuracy"].to_numpy(float) < points["chance"].to_numpy(float) + MARGIN

@@ -73,7 +73,7 @@ def by_seed(
 
 
 def accuracies(states: Floats, ys: Floats, state: float) -> Floats:
-    """Of each row of ys [..., P] over states [P]: the accuracy at this state, NaN outside."""
+    """Return the accuracy at this state of each row of ys [..., P] over states [P]; NaN outside."""
     if not len(states) or not states.min() <= state <= states.max():
         return np.full(ys.shape[:-1], np.nan)
     xs, best = _curve(states, ys)
@@ -85,7 +85,7 @@ def accuracies(states: Floats, ys: Floats, state: float) -> Floats:
 
 
 def least_states(states: Floats, ys: Floats, accuracy: float) -> Floats:
-    """Of each row of ys [..., P]: the least state with this accuracy; NaN if none has it or all have more."""
+    """Return the least state with this accuracy of each row of ys [..., P]; NaN: none has it or all exceed."""
     xs, best = _curve(states, ys)
     enough = best >= accuracy
     place = enough.argmax(axis=-1)[..., None]

@@ -1,4 +1,4 @@
-"""What a picture shows: one row a point and slice, at the point's chosen learning rate."""
+"""Make the rows of a picture: one a point and slice, at the point's chosen learning rate."""
 
 import numpy as np
 import pandas as pd

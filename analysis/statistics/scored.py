@@ -1,4 +1,4 @@
-"""What every point scored, where a folder may hold several loads: each load is judged by itself.
+"""Score every point, where a folder may hold several loads: each load is judged by itself.
 
 A study of several loads, one load a run, has a learning rate for each point and load.  Here the loads stand
 one below the other, with the mixer's settings as columns, for pictures that facet them.
