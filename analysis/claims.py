@@ -45,10 +45,10 @@ def check(table: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     table: of `zoo.results.load`.  ValueError, one line: a condition that leaves no point or several.
     """
     rows = claims.to_dict("records")
-    found = [
+    compared = [
         compare(*(scores(table, row[side], row["slice"]) for side in ("ahead", "behind"))) for row in rows
     ]
-    tested = pd.DataFrame(found)
+    tested = pd.DataFrame(compared)
     tested["p_holm"] = holm(tested["p"].to_numpy(float))
     tested["verdict"] = [_verdict(row) for row in tested.to_dict("records")]
     return pd.concat([claims, tested], axis=1)

@@ -91,8 +91,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a row is off or missing")
     options = parser.parse_args(arguments)
     try:
-        found, *unread, _ = readable(options.results)
-        checked = check(found, read(options.expected))
+        records, *unread, _ = readable(options.results)
+        checked = check(records, read(options.expected))
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -115,8 +115,8 @@ def _accuracies(table: pd.DataFrame, chosen: pd.DataFrame, name: str, known: lis
 def _got(row: dict, keys: list[str], words: dict[str, dict], scores: dict[str, float]) -> float:
     fits = [point for point in scores if all(row[key] in ("", words[point][key]) for key in keys)]
     if len(fits) > 1:
-        asked = ", ".join(f"{key}={row[key]}" for key in keys if row[key])
-        raise ValueError(f"{len(fits)} points fit {asked}: add columns to the CSV until one does.")
+        wanted = ", ".join(f"{key}={row[key]}" for key in keys if row[key])
+        raise ValueError(f"{len(fits)} points fit {wanted}: add columns to the CSV until one does.")
     return scores[fits[0]] if fits else float("nan")
 
 

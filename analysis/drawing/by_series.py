@@ -99,7 +99,7 @@ def _short(series: pd.DataFrame) -> dict[str, str]:
     """unit -> the values that set it apart from others of the series: "64/16"."""
     values = {row["unit"]: _values(row) for row in series.to_dict("records")}
     names = _names(series)
-    return {unit: "/".join(found.get(name, "-") for name in names) for unit, found in values.items()}
+    return {unit: "/".join(words_of.get(name, "-") for name in names) for unit, words_of in values.items()}
 
 
 def _names(series: pd.DataFrame) -> list[str]:
@@ -127,16 +127,16 @@ def _thinned(names: list[str]) -> list[str]:
 
 
 def _scale(ax: Axes, rows: pd.DataFrame, axis: Axis) -> None:
-    found = sorted(set(rows[axis.column].tolist()))
+    places = sorted(set(rows[axis.column].tolist()))
     if axis.base is None:
-        found = sorted({0, *found})
-        room = 0.04 * found[-1] or 1
-        ax.set_xlim(0, found[-1] + room)
+        places = sorted({0, *places})
+        room = 0.04 * places[-1] or 1
+        ax.set_xlim(0, places[-1] + room)
     else:
         ax.set_xscale("log", base=axis.base)
-        room = (found[-1] / found[0]) ** 0.06 if len(found) > 1 else axis.base
-        ax.set_xlim(found[0] / room, found[-1] * room)
-    ax.xaxis.set_major_locator(FixedLocator(found[:: 1 + (len(found) - 1) // PLACES]))
+        room = (places[-1] / places[0]) ** 0.06 if len(places) > 1 else axis.base
+        ax.set_xlim(places[0] / room, places[-1] * room)
+    ax.xaxis.set_major_locator(FixedLocator(places[:: 1 + (len(places) - 1) // PLACES]))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: axis.text(value)))
 

@@ -20,11 +20,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.drawing.style import OTHER_COLOURS, OWN_MARKERS
+from analysis.drawing.style import OTHER_COLOURS, SPARE_MARKERS
 from analysis.statistics.axes import AXES
 
 INTERVAL = ("low", "high")
-MOST_NAMES = len(OWN_MARKERS) * (1 + len(OTHER_COLOURS))  # that stars tell apart
+MOST_NAMES = len(SPARE_MARKERS) * (1 + len(OTHER_COLOURS))  # that stars tell apart
 MOST_BYTES = 1 << 20
 
 

@@ -23,17 +23,17 @@ def figure(study: Study, style: Style) -> Picture:
     about = points(table, chosen, split="test", slices=cells.slices(table, "test"))
     drawn = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
     seeds = learning_curves(study.metrics).merge(drawn[["run_id", "point", "seed"]], on="run_id")
-    about = chance.told(about, table, cells.slices(table, "valid"))
+    about = chance.with_chance(about, table, cells.slices(table, "valid"))
     rows = _means(seeds).merge(about.drop(columns=["accuracy", "low", "high", "seed_accuracies"]), on="point")
     if rows.empty:
         raise ValueError("No step was validated by all seeds of a point: there is no curve to draw.")
-    says = [
+    sentences = [
         f"Mean of the validation slices; thick: mean of seeds. {caption(about, ranges=False)} "
         "Darker: more state."
     ]
-    picture = draw(rows, AXIS, "Validation accuracy", says[0], style, marks=_marks(seeds))
+    picture = draw(rows, AXIS, "Validation accuracy", sentences[0], style, marks=_marks(seeds))
     names = about[["point", "series", "d_model", "knobs", "lr"]]
-    return Picture(picture, seeds.merge(names, on="point").drop(columns="point"), says, {})
+    return Picture(picture, seeds.merge(names, on="point").drop(columns="point"), sentences, {})
 
 
 def _means(seeds: pd.DataFrame) -> pd.DataFrame:

@@ -96,9 +96,9 @@ class Study:
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
-        found, lost = curves(Reading(self.home))
+        readable_records, lost = curves(Reading(self.home))
         self.unread.extend(lost)
-        return found
+        return readable_records
 
     @cached_property
     def groups(self) -> pd.DataFrame:
@@ -116,17 +116,17 @@ class Study:
     @cached_property
     def layers(self) -> dict[str, str]:
         """run_id -> the classes of its layers, in words."""
-        found = readable.readable(self.home).records
-        return {record["run_id"]: ", ".join(record.get("layers", [])) for record in found}
+        readable_records = readable.readable(self.home).records
+        return {record["run_id"]: ", ".join(record.get("layers", [])) for record in readable_records}
 
     @cached_property
     def _read(self) -> tuple[pd.DataFrame, list[str]]:
-        found = readable.readable(self.home)
-        part = found.table
+        readable_records = readable.readable(self.home)
+        part = readable_records.table
         if not self.where and "start" in part:
             part = part.loc[part["start"].notna()]
-        table, twice = readable.once(readable.kept(part, self.where or PART.get(self.name, "")))
-        return table, found.wrong + found.notes + twice
+        table, twice = readable.once(readable.filtered(part, self.where or PART.get(self.name, "")))
+        return table, readable_records.wrong + readable_records.notes + twice
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Picture:
 
     figure: Figure
     rows: pd.DataFrame
-    says: list[str]
+    sentences: list[str]
     tables: dict[str, pd.DataFrame]
 
 
@@ -242,8 +242,8 @@ def command(make: Callable[[], Picture], stem: Path) -> int:
 
 
 def texts(picture: Picture) -> dict[str, str]:
-    """Return the text of each file by the ending of its name: the numbers behind the picture, its sentences."""
+    """Return the text of each file by the end of its name: the numbers behind the picture, its sentences."""
     tables = {"": picture.rows} | {f"_{name}": table for name, table in picture.tables.items()}
     return {f"{suffix}.csv": as_csv(table) for suffix, table in tables.items()} | {
-        ".txt": "\n".join(picture.says) + "\n"
+        ".txt": "\n".join(picture.sentences) + "\n"
     }

@@ -28,14 +28,14 @@ def figure(study: Study, style: Style) -> Picture:
     """Draw the answers to evaluation=load_distance."""
     table = cells.identify(study.table)
     chosen = learning_rate.choose(table)
-    found = load_distance.answered(study.evaluations("load_distance"), table, chosen)
+    answers = load_distance.answered(study.evaluations("load_distance"), table, chosen)
     about = table.drop_duplicates("point")[ABOUT]
-    limits = load_distance.limits(found).merge(about, on="point")
-    rows = load_distance.surface(found).merge(about, on="point")
+    limits = load_distance.limits(answers).merge(about, on="point")
+    rows = load_distance.surface(answers).merge(about, on="point")
     limits = limits.sort_values(["family", "mixer", "series", "state_resident"], key=by_family)
     shown = _largest(limits) if len(limits) > MOST else limits
     left = " Of each mixer the setting of largest capacity." if len(shown) < len(limits) else ""
-    says = [
+    sentences = [
         "Too much to hold, or too long ago? Accuracy on rows of n pairs, filler, and then all n queries. "
         "White line: 90 % recalled. Dotted: as many pairs, and rows as long, as in training. White dots: no "
         "better than the blind, who see other keys and can only guess among the values. Grey: a row has no "
@@ -43,7 +43,7 @@ def figure(study: Study, style: Style) -> Picture:
         "tokens after which the fewest pairs have lost half of their lead over the blind. Brackets: 95 %, "
         f"seeds and rows drawn again.{left}"
     ]
-    return Picture(_draw(rows, shown, says[0], style), rows, says, {"limits": limits})
+    return Picture(_draw(rows, shown, sentences[0], style), rows, sentences, {"limits": limits})
 
 
 def _largest(limits: pd.DataFrame) -> pd.DataFrame:

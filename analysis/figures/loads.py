@@ -19,7 +19,7 @@ def figure(study: Study, style: Style) -> Picture:
         )
     lengths = ", ".join(f"({row[axis]}, {row['seq_len']})" for row in slices)
     what = "Pairs" if axis == cells.PAIRS else cells.axis_in_words(axis)
-    says = [f"({what}, tokens): {lengths}. {caption(rows)} Darker: more state."]
+    sentences = [f"({what}, tokens): {lengths}. {caption(rows)} Darker: more state."]
     base = 2 if slices[0][axis] > 0 else None
-    drawn = draw(rows, Axis(axis, cells.axis_in_words(axis), base), "Test accuracy", says[0], style)
-    return Picture(drawn, rows, says, {})
+    drawn = draw(rows, Axis(axis, cells.axis_in_words(axis), base), "Test accuracy", sentences[0], style)
+    return Picture(drawn, rows, sentences, {})

@@ -122,8 +122,8 @@ def _ours(ax: Axes, rows: pd.DataFrame, style_of: dict[str, Look], x: str, aside
 
 
 def _axis(ax: Axes, panel: Panel, inches: float, *, first: bool) -> None:
-    found = [x for frame in panel.shown for x in frame[panel.axis.column].dropna().clip(lower=1)]
-    ticks.scale(ax, panel.axis, min(found, default=1) / ROOM, max(found, default=1) * ROOM, inches)
+    states = [x for frame in panel.shown for x in frame[panel.axis.column].dropna().clip(lower=1)]
+    ticks.scale(ax, panel.axis, min(states, default=1) / ROOM, max(states, default=1) * ROOM, inches)
     ax.set_ylim(-0.03, 1.06)
     letters = int(inches * 84 / small())
     ax.set_title(textwrap.fill(panel.title.replace(",", ", ").replace("  ", " "), letters))

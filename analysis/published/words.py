@@ -57,12 +57,12 @@ def _lead(what: str) -> str:
 
 
 def _count(verdicts: pd.DataFrame) -> str:
-    found = verdicts["verdict"].tolist()
-    agree, disagree, not_told, close = map(found.count, ordering.VERDICTS)
-    left_out = f"; {close} more are less than {ordering.TELL:g} apart in print" if close else ""
+    each = verdicts["verdict"].tolist()
+    agree, disagree, not_apart, close = map(each.count, ordering.VERDICTS)
+    left_out = f"; {close} more are less than {ordering.LEAST:g} apart in print" if close else ""
     return (
-        f"Of {agree + disagree + not_told} orderings {agree} agree, {disagree} disagree, and {not_told} our "
-        f"seeds do not tell apart: Kendall's tau {ordering.tau(verdicts):.2f}{left_out}."
+        f"Of {agree + disagree + not_apart} orderings {agree} agree, {disagree} disagree, and {not_apart} "
+        f"our seeds do not tell apart: Kendall's tau {ordering.tau(verdicts):.2f}{left_out}."
     )
 
 

@@ -109,9 +109,9 @@ def open_numbers(root: Path, page: str, report: Report) -> list[tuple[int, str]]
     text = (root / page).read_text()
     prose = _NOT_PROSE.sub(lambda match: re.sub(r"\S", "|", match[0]), text)
     covered = report.computed | report.unrecorded
-    found = []
+    uncovered = []
     for match in _NUMBER.finditer(prose):
         in_one_line = " ".join((text[: match.start()] + "|").split())
         if len(in_one_line) - 1 not in covered:
-            found.append((text.count("\n", 0, match.start()) + 1, match[0]))
-    return found
+            uncovered.append((text.count("\n", 0, match.start()) + 1, match[0]))
+    return uncovered

@@ -34,7 +34,7 @@ def table(root: Path, of: str, cells: str) -> pd.DataFrame:
     """Return a table by its name in the file.  ValueError or OSError: there is none."""
     if "/" in of or of in FIGURES:
         at = root / "analysis" if of.startswith("published/") else root / "docs" / "figures"
-        return readable.kept(pd.read_csv(at / f"{of}.csv", comment="#"), cells)
+        return readable.filtered(pd.read_csv(at / f"{of}.csv", comment="#"), cells)
     name, _, kind = of.partition(" ")
     study = Study(_archive(root, name), cells)
     if kind == "claims":

@@ -57,12 +57,12 @@ def slices(table: pd.DataFrame, split: str) -> list[str]:
 
 def load_axis(table: pd.DataFrame) -> str:
     """The key of a slice that says how much a row asks to be kept.  ValueError: there is none, or several."""
-    found = set(table["load_axis"]) if "load_axis" in table else {PAIRS}
-    found = {axis for axis in found if isinstance(axis, str) and axis in table}
+    axes = set(table["load_axis"]) if "load_axis" in table else {PAIRS}
+    axes = {axis for axis in axes if isinstance(axis, str) and axis in table}
     tasks = ", ".join(sorted(set(map(str, table["task"]))))
-    if len(found) != 1:
-        raise ValueError(f"Task {tasks} has {'several axes' if found else 'no axis'} of load.")
-    (axis,) = found
+    if len(axes) != 1:
+        raise ValueError(f"Task {tasks} has {'several axes' if axes else 'no axis'} of load.")
+    (axis,) = axes
     if table.loc[table["split"] == "test", axis].isna().any():
         raise ValueError(f"A test slice of task {tasks} has no {axis}, its load.")
     return axis
@@ -73,10 +73,10 @@ def settings(table: pd.DataFrame) -> list[str]:
 
     One that takes two values within one point (`retrieval_seed: ${seed}`) follows the seed and is left out.
     """
-    found = [str(name) for name in table if str(name).startswith(("mixer.", "adaptation."))]
-    found = [name for name in found if name not in (*COUNTED, "mixer.d_model")]  # a column of its own
-    most = table.groupby("point")[found].nunique().max().to_dict()
-    return [name for name in found if most[name] <= 1]
+    columns = [str(name) for name in table if str(name).startswith(("mixer.", "adaptation."))]
+    columns = [name for name in columns if name not in (*COUNTED, "mixer.d_model")]  # a column of its own
+    most = table.groupby("point")[columns].nunique().max().to_dict()
+    return [name for name in columns if most[name] <= 1]
 
 
 def axis_in_words(axis: str) -> str:
@@ -129,10 +129,10 @@ def word(value: object) -> str:
 
 def load_names(table: pd.DataFrame) -> list[str]:
     """Return for each row what varies here of that which makes a load: "task=mqar, filler=safe"."""
-    asked = _asked(table)
+    tests_of = _tests_of(table)
     parts = {column: [word(value) for value in table[column]] for column in _load_columns(table)}
     parts = {name: values for name, values in parts.items() if _varies(values, parts["task"], name)}
-    tests = [asked.get(run_id, MISSING) for run_id in table["run_id"]]
+    tests = [tests_of.get(run_id, MISSING) for run_id in table["run_id"]]
     if len(set(tests)) > 1:
         parts.pop("state_seq_len", None)  # the slices say it
     named = [[f"{name.removeprefix('task.')}={value}" for value in parts[name]] for name in parts]
@@ -155,13 +155,13 @@ def _load_columns(table: pd.DataFrame) -> list[str]:
     return [*SAME_IN_ONE_PICTURE, *(column for column in settings if column not in apart)]
 
 
-def _asked(table: pd.DataFrame) -> dict[str, str]:
+def _tests_of(table: pd.DataFrame) -> dict[str, str]:
     """run_id -> the slices of its test split, in words."""
     rows = table.loc[table["split"] == "test", ["run_id", "slice"]]
-    found: dict[str, list[str]] = {}
+    tests: dict[str, list[str]] = {}
     for run_id, name in zip(rows["run_id"], rows["slice"], strict=True):
-        found.setdefault(run_id, []).append(name)
-    return {run_id: slices_in_words(sorted(set(names), key=_numbers)) for run_id, names in found.items()}
+        tests.setdefault(run_id, []).append(name)
+    return {run_id: slices_in_words(sorted(set(names), key=_numbers)) for run_id, names in tests.items()}
 
 
 def _check_same(table: pd.DataFrame) -> None:

@@ -13,7 +13,7 @@ from analysis.report.settings import Setting
 from analysis.report.sources import Failure
 from analysis.statistics import bounds
 from analysis.statistics.axes import AXES, BF16, FP32, PER_CELL, Axis
-from analysis.statistics.chance import chance, said
+from analysis.statistics.chance import chance, chance_in_words
 from analysis.statistics.seeds import resamples
 
 SPLITS = ("test", "valid")
@@ -92,7 +92,7 @@ def setting(of: Setting, origin: dict[str, int]) -> dict[str, Any]:
             "coverage": {s: _by_slice(of.table, cells, s, names[s], "coverage") for s in SPLITS},
         },
         "bounds": _bounds(of.table, names),
-        "guess": said(of.table, names["test"]),
+        "guess": chance_in_words(of.table, names["test"]),
         "chance": {split: [_plain(chance(of.table, [name])) for name in names[split]] for split in SPLITS},
     }
 
@@ -106,19 +106,19 @@ def bootstrap(settings: list[Setting]) -> dict[int, list[tuple[int, list[int]]]]
     """Number of seeds -> the resamples of `seeds`, as (how often, how often each seed is in it)."""
     cells = pd.concat([of.table.drop_duplicates("run_id") for of in settings])
     most = max(cells.groupby(["point", "lr"])["seed"].nunique().tolist())
-    found = {}
+    known = {}
     for count in range(4, most + 1):
         drawn = resamples(count)
         multiplicities = (drawn[:, :, None] == np.arange(count)).sum(axis=1)
         kinds = Counter(map(tuple, multiplicities.tolist()))
-        found[count] = [(times, list(kind)) for kind, times in sorted(kinds.items())]
-    return found
+        known[count] = [(times, list(kind)) for kind, times in sorted(kinds.items())]
+    return known
 
 
-def failures(found: list[Failure]) -> list[dict[str, Any]]:
+def failures(failed: list[Failure]) -> list[dict[str, Any]]:
     """One entry for each message, the most frequent first; the traceback is that of its first cell."""
     groups: dict[str, list[Failure]] = {}
-    for failure in found:
+    for failure in failed:
         groups.setdefault(failure.first, []).append(failure)
     return [
         {"first": first, "run_ids": [one.run_id for one in group], "traceback": group[0].traceback}

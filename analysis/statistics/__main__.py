@@ -28,7 +28,7 @@ from rich.markup import escape
 
 from analysis.drawing import page
 from analysis.records import cells
-from analysis.records.readable import as_csv, kept, once, readable
+from analysis.records.readable import as_csv, filtered, once, readable
 from analysis.statistics import bounds, capacity, equal, groups, learning_rate, paired, scored
 from analysis.statistics.area import area
 from analysis.statistics.frontier import takes_part
@@ -60,13 +60,13 @@ def statistics(table: pd.DataFrame, recall: float = capacity.RECALL) -> dict[str
 
     recall: the accuracy at which states and capacities are read off.  Raises ValueError as `cells.named`.
     """
-    found: dict[str, list[pd.DataFrame]] = {}
+    parts: dict[str, list[pd.DataFrame]] = {}
     for name, load in cells.loads(cells.named(table)).items():
         for key, frame in _of_load(load, recall).items():
             frame = frame.drop(columns="load", errors="ignore")
             frame.insert(0, "load", name)
-            found.setdefault(key, []).append(frame)
-    tables = {key: pd.concat(frames, ignore_index=True) for key, frames in found.items()}
+            parts.setdefault(key, []).append(frame)
+    tables = {key: pd.concat(frames, ignore_index=True) for key, frames in parts.items()}
     tables |= _capacities(table, recall)
     return {key: frame for key, frame in tables.items() if len(frame)}
 
@@ -80,12 +80,12 @@ def _capacities(table: pd.DataFrame, recall: float) -> dict[str, pd.DataFrame]:
 
 
 def kinds(counted: pd.DataFrame, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return `by_group` of every load, with what its points are: "distances", and "groups" of all other groups
+    """Return `by_group` of every load, with what its points are: "distances", and "groups" of all others
     with their "group_means".
 
     counted: of `zoo.results.load_groups`.
     """
-    found: dict[str, list[pd.DataFrame]] = {}
+    parts: dict[str, list[pd.DataFrame]] = {}
     loads = cells.loads(cells.named(table)).values()
     for name, load in product(groups.names(counted), loads):
         rows = groups.by_group(counted, name, load, learning_rate.choose(load))
@@ -93,18 +93,18 @@ def kinds(counted: pd.DataFrame, table: pd.DataFrame) -> dict[str, pd.DataFrame]
             rows = rows.rename(columns={name: "value"}).assign(group=name)
         about = load.drop_duplicates("point")[["point", *ABOUT]]
         if name != "distance":
-            found.setdefault("group_means", []).append(about.merge(groups.means(rows), on="point"))
-        found.setdefault("distances" if name == "distance" else "groups", []).append(
+            parts.setdefault("group_means", []).append(about.merge(groups.means(rows), on="point"))
+        parts.setdefault("distances" if name == "distance" else "groups", []).append(
             about.merge(rows, on="point")
         )
-    return {name: pd.concat(frames, ignore_index=True) for name, frames in found.items()}
+    return {name: pd.concat(frames, ignore_index=True) for name, frames in parts.items()}
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         table, unread, notes, records = readable(options.results)
-        table, twice = once(kept(table, options.where))
+        table, twice = once(filtered(table, options.where))
         tables = statistics(table, options.recall)
         tables |= kinds(store.groups(records), table)
         paths = _write(tables, page.folder(options.results, "statistics", options.out))

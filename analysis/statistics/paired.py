@@ -52,8 +52,8 @@ def p_value(differences: NDArray[np.float64]) -> float:
     else:
         signs = np.random.default_rng(0).choice([1.0, -1.0], (2**EXACT, count))
         signs[0] = 1.0  # the exchange that was observed is one of them
-    found = np.abs(signs @ differences)
-    return float((found >= abs(differences.sum()) - ROUNDING * np.abs(differences).sum()).mean())
+    sums = np.abs(signs @ differences)
+    return float((sums >= abs(differences.sum()) - ROUNDING * np.abs(differences).sum()).mean())
 
 
 def holm(ps: NDArray[np.float64]) -> NDArray[np.float64]:

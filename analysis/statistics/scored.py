@@ -35,8 +35,8 @@ def of_seeds(table: pd.DataFrame) -> pd.DataFrame:
         scores = cells.seed_scores(load, "test", cells.slices(load, "test"))
         scores = scores.merge(chosen[["point", "lr"]], on=["point", "lr"])
         about = load.drop_duplicates("point")
-        kept = ["point", *(c for c in about if c not in scores and c not in ("split", "accuracy"))]
-        frames.append(scores.merge(about[kept], on="point", how="left"))
+        columns = ["point", *(c for c in about if c not in scores and c not in ("split", "accuracy"))]
+        frames.append(scores.merge(about[columns], on="point", how="left"))
     return pd.concat(frames, ignore_index=True)
 
 

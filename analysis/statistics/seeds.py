@@ -79,5 +79,5 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
     """Wilson's 95 % interval of a share (Wilson 1927): 3 of 3 leave 0.44 to 1, 0 of 3 leave 0 to 0.56."""
     from scipy.stats import binomtest  # a second, which few pictures need
 
-    found = binomtest(successes, trials).proportion_ci(0.95, method="wilson")
-    return float(found.low), float(found.high)
+    bounds = binomtest(successes, trials).proportion_ci(0.95, method="wilson")
+    return float(bounds.low), float(bounds.high)

@@ -55,7 +55,7 @@ def _cells(row: dict, axis: str) -> dict[str, str]:
 
 
 def _share(row: dict) -> str:
-    """Write how often a point is on the frontier when seeds are drawn anew; a star where it is on it with these."""
+    """Write how often a point is on the frontier when seeds are drawn again; a star: it is with these."""
     share = "" if math.isnan(row["frontier_share"]) else f"{row['frontier_share']:.2f}"
     return f"{share} *" if row["on_frontier"] else f"{share}  "
 

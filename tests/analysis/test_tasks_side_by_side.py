@@ -124,7 +124,10 @@ def test_length_and_load_are_shown_apart_with_how_far_each_seed_reaches() -> Non
     }  # fmt: skip
     reach = picture.tables["reach"].set_index("varied")["holds_90"].to_dict()
     assert reach == {"seq_len": "64 256", "num_kv_pairs": "8 8"}
-    assert "(64 tokens; the load stays)" in picture.says[0] and "(4; the length stays)" in picture.says[0]
+    assert (
+        "(64 tokens; the load stays)" in picture.sentences[0]
+        and "(4; the length stays)" in picture.sentences[0]
+    )
     assert {ax.get_title() for ax in picture.figure.axes} >= {
         "Based, longer rows",
         "Based, more key-value pairs",
