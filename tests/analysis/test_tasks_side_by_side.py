@@ -153,7 +153,7 @@ def test_ranks_are_among_points_of_so_much_state_and_the_largest_speaks() -> Non
     sizes = {"based": (100, 200, 5000), "mamba": (150,), "attention": (9000,)}
     rows = pd.DataFrame(
         [
-            dict.fromkeys(field.KEPT, 0.0)
+            dict.fromkeys(field.COLUMNS, 0.0)
             | {"mixer": name, "series": name, "family": "linear", "column": column, "state_resident": state}
             | {"accuracy": {150: 0.5, 100: 0.9, 200: 0.4}.get(state, 1.0)}
             for name, states in sizes.items()
