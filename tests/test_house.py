@@ -24,9 +24,16 @@ FLOORS = (
     ("zoo.evaluation", "zoo.adaptation", "analysis.drawing", "analysis.expected", "analysis.claims"),
     ("zoo.training", "analysis.published", "analysis.pareto", "analysis.report"),
     ("zoo.launch", "zoo.bench", "analysis.figures", "analysis.loads"),
-    ("zoo.run", "zoo.plan", "zoo.evaluate", "hydra_plugins", "analysis.field", "analysis.recall_gap"),
+    (
+        "zoo.run",
+        "zoo.plan",
+        "zoo.evaluate",
+        "hydra_plugins",
+        "analysis.field",
+        "analysis.recall_gap",
+        "analysis.quotes",
+    ),
     (COMMANDS,),
-    ("analysis.notebooks",),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 

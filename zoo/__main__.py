@@ -24,6 +24,7 @@ COMMANDS = {
     "statistics": ("analysis", "print what the points say together, as tables"),
     "claims": ("analysis", "test claims that were written before a sweep"),
     "expected": ("analysis", "hold results against expected numbers"),
+    "quotes": ("analysis", "compute again the numbers that pages quote"),
     "loads": ("analysis", "list every point at every slice, as Markdown"),
     "field": ("analysis", "draw all tasks side by side"),
     "recall_gap": ("analysis", "set recall beside what a text model loses"),
