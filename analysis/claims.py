@@ -25,13 +25,14 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.records import cells, written
-from analysis.records.readable import readable
-from analysis.records.where import where
-from analysis.statistics import learning_rate
-from analysis.statistics.paired import EXACT, compare, holm, least_p
 from zoo.results.reading import left_out
 from zoo.terminal import command, console, print_whole, slim
+
+from .records import cells, written
+from .records.readable import readable
+from .records.where import where
+from .statistics import learning_rate
+from .statistics.paired import EXACT, compare, holm, least_p
 
 COLUMNS = ("claim", "ahead", "behind", "slice")
 MEAN = "mean"

@@ -22,12 +22,13 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
-from analysis.records import cells, written
-from analysis.records.readable import readable
-from analysis.statistics import learning_rate
-from analysis.statistics.points import points
 from zoo.results.reading import left_out
 from zoo.terminal import command, console, print_whole, slim
+
+from .records import cells, written
+from .records.readable import readable
+from .statistics import learning_rate
+from .statistics.points import points
 
 NEEDED = ("accuracy", "tolerance", "slice")
 MEAN = "mean"

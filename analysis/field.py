@@ -21,14 +21,15 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.drawing import page
-from analysis.drawing.figure import tuned
-from analysis.drawing.style import SCREEN, Style, by_family, looks, rc, small
-from analysis.figures import gallery
-from analysis.figures.heat_map import TESTS
-from analysis.statistics import scored
-from analysis.statistics.chance import above
 from zoo.terminal import command
+
+from .drawing import page
+from .drawing.figure import tuned
+from .drawing.style import SCREEN, Style, by_family, looks, rc, small
+from .figures import gallery
+from .figures.heat_map import TESTS
+from .statistics import scored
+from .statistics.chance import above
 
 STATE = 2700  # scalars: the smallest points of all mixers but attention have fewer
 ALL = "attention"  # keeps all, and takes no part in ranks

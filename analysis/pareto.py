@@ -21,15 +21,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.drawing import figure, own_points, page
-from analysis.drawing.style import SCREEN, STYLES, Style, crowded
-from analysis.records import cells
-from analysis.records.readable import as_csv, filtered, listed, once, readable
-from analysis.statistics import bounds, learning_rate
-from analysis.statistics.axes import AXES
-from analysis.statistics.points import points, uneven
-from analysis.statistics.table import render
 from zoo.terminal import command, console, fitting, print_whole
+
+from .drawing import figure, own_points, page
+from .drawing.style import SCREEN, STYLES, Style, crowded
+from .records import cells
+from .records.readable import as_csv, filtered, listed, once, readable
+from .statistics import bounds, learning_rate
+from .statistics.axes import AXES
+from .statistics.points import points, uneven
+from .statistics.table import render
 
 SPARE = ("lr", "seeds", "interval")  # columns that a narrow terminal does without, the first first
 STATES = np.geomspace(0.03, 2.0**24, 900)  # scalars, where bounds are computed

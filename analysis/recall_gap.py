@@ -17,14 +17,15 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.drawing import page
-from analysis.drawing.style import GREY, SCREEN, Style, looks, marker_area, rc
-from analysis.figures import ar_gap, gallery
-from analysis.figures._trained import ABOUT, trained
-from analysis.statistics import scored
-from analysis.statistics.rank_correlation import RankCorrelation, rank_correlation
-from analysis.statistics.seeds import APART, apart, written
 from zoo.terminal import command
+
+from .drawing import page
+from .drawing.style import GREY, SCREEN, Style, looks, marker_area, rc
+from .figures import ar_gap, gallery
+from .figures._trained import ABOUT, trained
+from .statistics import scored
+from .statistics.rank_correlation import RankCorrelation, rank_correlation
+from .statistics.seeds import APART, apart, written
 
 SAME = ["mixer", "d_model", "knobs", "stack"]  # what makes a model of text and one of recall the same
 

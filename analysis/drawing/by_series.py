@@ -10,13 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from analysis.drawing import ends, page
-from analysis.drawing.draw import chance as draw_chance
-from analysis.drawing.draw import mark
-from analysis.drawing.legend import common_handles
-from analysis.drawing.style import Look, Style, by_family, looks, mixed, small
-from analysis.statistics.points import in_words
-from analysis.statistics.seeds import settled, top
+from ..statistics.points import in_words
+from ..statistics.seeds import settled, top
+from . import ends, page
+from .draw import chance as draw_chance
+from .draw import mark
+from .legend import common_handles
+from .style import Look, Style, by_family, looks, mixed, small
 
 PALEST = 0.45  # of a family's colour, for its smallest state
 MOST_NAMES = 7  # lines of a panel that have their name at its right

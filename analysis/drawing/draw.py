@@ -10,7 +10,10 @@ from matplotlib.markers import MarkerStyle
 from matplotlib.transforms import ScaledTranslation, Transform
 from numpy.typing import NDArray
 
-from analysis.drawing.style import (
+from ..statistics.axes import Axis
+from ..statistics.bounds import BITS, HEURISTIC
+from ..statistics.seeds import apart, settled, top
+from .style import (
     BACKGROUND,
     GREY,
     INK,
@@ -21,9 +24,6 @@ from analysis.drawing.style import (
     mixed,
     small,
 )
-from analysis.statistics.axes import Axis
-from analysis.statistics.bounds import BITS, HEURISTIC
-from analysis.statistics.seeds import apart, settled, top
 
 Floats = NDArray[np.float64]
 DIVERGED_AT = -0.045  # where a diverged run is drawn: below zero, so that it is no accuracy

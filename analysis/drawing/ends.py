@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from analysis.drawing.style import GREY, small
+from .style import GREY, small
 
 LINE = 1.35  # sizes of a letter between two names; the panel may yet become a little lower
 ASIDE = 9.0  # points from the axes to a name

@@ -10,13 +10,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.drawing import draw, labels, legend, page
-from analysis.drawing.page import Handles
-from analysis.drawing.style import INK, SCREEN, Style, by_family, crowded, looks, rc, small
-from analysis.drawing.ticks import bytes_on_top, scale
-from analysis.records.cells import slices_in_words
-from analysis.statistics.axes import AXES
-from analysis.statistics.seeds import BOOTSTRAP, RANGE, top
+from ..records.cells import slices_in_words
+from ..statistics.axes import AXES
+from ..statistics.seeds import BOOTSTRAP, RANGE, top
+from . import draw, labels, legend, page
+from .page import Handles
+from .style import INK, SCREEN, Style, by_family, crowded, looks, rc, small
+from .ticks import bytes_on_top, scale
 
 SPLIT_IN_WORDS = {"valid": "Validation", "test": "Test"}
 WIDTHS = {1: 1.0, 2: 1.5, 3: 1.8, 4: 2.1}  # of a page by its columns, in widths of one panel

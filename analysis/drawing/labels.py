@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.drawing.draw import ARROW, FULL_VIEW, SIDES, root
-from analysis.drawing.style import Look, small
+from .draw import ARROW, FULL_VIEW, SIDES, root
+from .style import Look, small
 
 AROUND = ((0, 1), (1, 0), (0, -1), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1), (0, 2), (0, -2))
 FAR_AROUND = ((1, -3), (-1, 3), (1, 3), (-1, -3), (1, -5), (-1, 5))

@@ -7,11 +7,16 @@ import pandas as pd
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from analysis.drawing import draw
-from analysis.drawing.draw import CHANCE, FORBIDDEN, FULL, FULL_VIEW, bound_lines, reach
-from analysis.drawing.labels import knob_names
-from analysis.drawing.page import Handles
-from analysis.drawing.style import (
+from ..statistics.axes import BYTES, Axis
+from ..statistics.bounds import BITS, HEURISTIC
+from ..statistics.chance import ONE_OF_N
+from ..statistics.frontier import decodable
+from ..statistics.seeds import APART, settled
+from . import draw
+from .draw import CHANCE, FORBIDDEN, FULL, FULL_VIEW, bound_lines, reach
+from .labels import knob_names
+from .page import Handles
+from .style import (
     INK,
     PALE,
     by_family,
@@ -22,12 +27,7 @@ from analysis.drawing.style import (
     mixed,
     one_family,
 )
-from analysis.drawing.ticks import in_bytes
-from analysis.statistics.axes import BYTES, Axis
-from analysis.statistics.bounds import BITS, HEURISTIC
-from analysis.statistics.chance import ONE_OF_N
-from analysis.statistics.frontier import decodable
-from analysis.statistics.seeds import APART, settled
+from .ticks import in_bytes
 
 HOW_TO_READ = "how to read it"
 EXTRA = "points of your own"

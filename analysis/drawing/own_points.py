@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.drawing.style import OTHER_COLOURS, SPARE_MARKERS
-from analysis.statistics.axes import AXES
+from ..statistics.axes import AXES
+from .style import OTHER_COLOURS, SPARE_MARKERS
 
 INTERVAL = ("low", "high")
 MOST_NAMES = len(SPARE_MARKERS) * (1 + len(OTHER_COLOURS))  # that stars tell apart

@@ -15,7 +15,7 @@ from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from analysis.drawing.style import GREY, SCREEN, Style, rc, small
+from .style import GREY, SCREEN, Style, rc, small
 
 PAD = 0.08  # inches between the parts of a page
 Handles = list[Line2D | Patch]

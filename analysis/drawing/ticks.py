@@ -5,8 +5,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from analysis.drawing.style import GREY, small
-from analysis.statistics.axes import BYTES, FP32, MEASURED, Axis
+from ..statistics.axes import BYTES, FP32, MEASURED, Axis
+from .style import GREY, small
 
 INCH = 0.52  # for a tick and its number, at least
 

@@ -18,11 +18,12 @@ from pathlib import Path
 import pandas as pd
 from rich.markup import escape
 
-from analysis.drawing import page
-from analysis.drawing.style import SCREEN, STYLES, Style
-from analysis.figures import gallery
 from zoo.results.reading import INCOMPLETE
 from zoo.terminal import command, console, print_whole, slim
+
+from ..drawing import page
+from ..drawing.style import SCREEN, STYLES, Style
+from . import gallery
 
 ALL = "all"
 

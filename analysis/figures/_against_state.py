@@ -5,14 +5,14 @@ The state is counted twice: what a model really keeps, and what the published fi
 
 import pandas as pd
 
-from analysis.drawing.figure import caption
-from analysis.drawing.style import Style
-from analysis.figures.gallery import Picture, Study
-from analysis.published import beside, ordering, read, words
-from analysis.published.picture import Panel, draw, dressed
-from analysis.records.cells import slices
-from analysis.statistics import scored
-from analysis.statistics.axes import AXES
+from ..drawing.figure import caption
+from ..drawing.style import Style
+from ..published import beside, ordering, read, words
+from ..published.picture import Panel, draw, dressed
+from ..records.cells import slices
+from ..statistics import scored
+from ..statistics.axes import AXES
+from .gallery import Picture, Study
 
 AXIS, RESIDENT = AXES["paper"], AXES["resident"]
 TOKENS = 1024  # in which the published figures count the state

@@ -2,9 +2,9 @@
 
 import pandas as pd
 
-from analysis.figures.gallery import Study
-from analysis.records import cells
-from analysis.statistics import learning_rate
+from ..records import cells
+from ..statistics import learning_rate
+from .gallery import Study
 
 ABOUT = ["point", "mixer", "label", "family", "series", "d_model", "knobs", "stack", "state_resident"]
 

@@ -4,10 +4,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from analysis.drawing import page
-from analysis.drawing.style import GREY, Style, looks, marker_area
-from analysis.figures._trained import ABOUT, trained
-from analysis.figures.gallery import Picture, Study
+from ..drawing import page
+from ..drawing.style import GREY, Style, looks, marker_area
+from ._trained import ABOUT, trained
+from .gallery import Picture, Study
 
 FULL = "attention"  # the mixer that the others are held against
 LEAST = 0.01  # nats a token: a smaller gap has no parts

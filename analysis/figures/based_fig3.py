@@ -1,13 +1,13 @@
 """Arora et al. 2024, arXiv 2402.18668, Figure 3: feature maps by state and by parameters."""
 
-from analysis.drawing.figure import caption
-from analysis.drawing.style import Style
-from analysis.figures.gallery import Picture, Study
-from analysis.published import ordering, read, words
-from analysis.published.picture import Panel, draw
-from analysis.records.cells import slices
-from analysis.statistics import scored
-from analysis.statistics.axes import AXES
+from ..drawing.figure import caption
+from ..drawing.style import Style
+from ..published import ordering, read, words
+from ..published.picture import Panel, draw
+from ..records.cells import slices
+from ..statistics import scored
+from ..statistics.axes import AXES
+from .gallery import Picture, Study
 
 TASKS = read.MQAR
 SHOWN = ("resident", "parameters")  # the axes, as the figure has them on top and at the bottom

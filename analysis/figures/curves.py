@@ -3,15 +3,15 @@
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.drawing.by_series import Axis, Marks, draw
-from analysis.drawing.curves import learning_curves
-from analysis.drawing.figure import caption
-from analysis.drawing.style import Style
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import chance, learning_rate
-from analysis.statistics.points import points
-from analysis.statistics.seeds import written
+from ..drawing.by_series import Axis, Marks, draw
+from ..drawing.curves import learning_curves
+from ..drawing.figure import caption
+from ..drawing.style import Style
+from ..records import cells
+from ..statistics import chance, learning_rate
+from ..statistics.points import points
+from ..statistics.seeds import written
+from .gallery import Picture, Study
 
 AXIS = Axis("step", "Training step", base=None, text="{:,.0f}".format)
 

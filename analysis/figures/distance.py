@@ -1,11 +1,11 @@
 """Recall against how far back the key stands: a panel a mixer, a line a setting."""
 
-from analysis.drawing.by_series import Axis, draw
-from analysis.drawing.style import Style
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import groups, learning_rate
-from analysis.statistics.points import points
+from ..drawing.by_series import Axis, draw
+from ..drawing.style import Style
+from ..records import cells
+from ..statistics import groups, learning_rate
+from ..statistics.points import points
+from .gallery import Picture, Study
 
 FEWEST = 100  # answers at a distance, all seeds together; fewer say nothing
 AXIS = Axis("distance", "Tokens from the key to the query, at most")

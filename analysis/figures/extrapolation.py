@@ -8,14 +8,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from analysis.drawing.by_series import Axis, draw
-from analysis.drawing.style import GREY, Style
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import learning_rate
-from analysis.statistics.chance import OTHERWISE
-from analysis.statistics.load_distance import answered
-from analysis.statistics.seeds import interval, written
+from ..drawing.by_series import Axis, draw
+from ..drawing.style import GREY, Style
+from ..records import cells
+from ..statistics import learning_rate
+from ..statistics.chance import OTHERWISE
+from ..statistics.load_distance import answered
+from ..statistics.seeds import interval, written
+from .gallery import Picture, Study
 
 NAME = "extrapolation"
 LENGTH = "seq_len"

@@ -8,14 +8,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from analysis.drawing import page
-from analysis.drawing.style import GREY, INK, Style, looks, small
-from analysis.figures._trained import ABOUT, trained
-from analysis.figures.gallery import Picture, Study
-from analysis.statistics.points import in_words
 from zoo.evaluation.forgetting.curve import COPY, LM
 from zoo.evaluation.forgetting.length import Length, memory_lengths
 from zoo.results.evaluations import OTHERS
+
+from ..drawing import page
+from ..drawing.style import GREY, INK, Style, looks, small
+from ..statistics.points import in_words
+from ._trained import ABOUT, trained
+from .gallery import Picture, Study
 
 MARKED = {"fine": "-", "coarse": "--"}  # lengths that are drawn as vertical lines
 

@@ -1,9 +1,9 @@
 """Recall against resident state, with what no model can do: the picture of python -m analysis.pareto."""
 
-from analysis.drawing.figure import caption
-from analysis.drawing.style import Style
-from analysis.figures.gallery import Picture, Study
-from analysis.pareto import pareto
+from ..drawing.figure import caption
+from ..drawing.style import Style
+from ..pareto import pareto
+from .gallery import Picture, Study
 
 
 def figure(study: Study, style: Style) -> Picture:

@@ -18,14 +18,15 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis import figures
-from analysis.drawing import page
-from analysis.drawing.style import SCREEN, Style, rc
-from analysis.records import readable
-from analysis.records.readable import as_csv
-from analysis.statistics import scored
 from zoo.results.evaluations import load_evaluations, load_of_others
 from zoo.results.store import Reading, curves, groups
+
+from .. import figures
+from ..drawing import page
+from ..drawing.style import SCREEN, Style, rc
+from ..records import readable
+from ..records.readable import as_csv
+from ..statistics import scored
 
 # A sweep's pictures, and those of its toy form mini_NAME where that has no line of its own.
 PICTURES = {
@@ -157,7 +158,7 @@ def find(name: str) -> ModuleType:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         guess = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}."
         raise ValueError(f"No picture {name!r}: {guess}")
-    return importlib.import_module(f"analysis.figures.{name}")
+    return importlib.import_module(f"{figures.__name__}.{name}")
 
 
 def about(name: str) -> str:

@@ -1,11 +1,11 @@
 """Recall of each kind of answer, as the task tells them apart (not by distance): a panel a mixer."""
 
-from analysis.drawing.by_series import Axis, draw
-from analysis.drawing.style import Style
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import groups, learning_rate
-from analysis.statistics.points import points
+from ..drawing.by_series import Axis, draw
+from ..drawing.style import Style
+from ..records import cells
+from ..statistics import groups, learning_rate
+from ..statistics.points import points
+from .gallery import Picture, Study
 
 ALL = "all test slices"
 

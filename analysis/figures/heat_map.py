@@ -8,14 +8,14 @@ import pandas as pd
 import seaborn
 from matplotlib.figure import Figure
 
-from analysis.drawing import page
-from analysis.drawing.figure import caption
-from analysis.drawing.style import Style, by_family, looks, small
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import scored
-from analysis.statistics.chance import ONE_OF_N, chance_in_words
-from analysis.statistics.points import in_words
+from ..drawing import page
+from ..drawing.figure import caption
+from ..drawing.style import Style, by_family, looks, small
+from ..records import cells
+from ..statistics import scored
+from ..statistics.chance import ONE_OF_N, chance_in_words
+from ..statistics.points import in_words
+from .gallery import Picture, Study
 
 APART = " | "  # a load and a slice of it
 TESTS = re.compile(r"(^|, )(mean of \d+ slices: .*|[\w, ]+ = [^=]*)$")  # the slices, which the columns say

@@ -6,16 +6,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from analysis.drawing import ends, page
-from analysis.drawing.draw import chance, mark
-from analysis.drawing.figure import caption
-from analysis.drawing.legend import common_handles
-from analysis.drawing.style import Look, Style, looks, small
-from analysis.figures.gallery import Picture, Study
-from analysis.records.cells import slices
-from analysis.records.ladders import Ladder, ladders
-from analysis.statistics import scored
-from analysis.statistics.seeds import settled, top
+from ..drawing import ends, page
+from ..drawing.draw import chance, mark
+from ..drawing.figure import caption
+from ..drawing.legend import common_handles
+from ..drawing.style import Look, Style, looks, small
+from ..records.cells import slices
+from ..records.ladders import Ladder, ladders
+from ..statistics import scored
+from ..statistics.seeds import settled, top
+from .gallery import Picture, Study
 
 SCORES = ("accuracy", "low", "high", "interval", "seeds", "seed_accuracies", "run_ids", "chance")
 DODGE = 0.07  # between lines at one word, in words

@@ -10,13 +10,13 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from analysis.drawing import page
-from analysis.drawing.style import INK, PALE, Style, by_family, looks, small
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import learning_rate, load_distance
-from analysis.statistics.capacity import RECALL
-from analysis.statistics.points import in_words
+from ..drawing import page
+from ..drawing.style import INK, PALE, Style, by_family, looks, small
+from ..records import cells
+from ..statistics import learning_rate, load_distance
+from ..statistics.capacity import RECALL
+from ..statistics.points import in_words
+from .gallery import Picture, Study
 
 MOST = 16  # panels; of more settings, each series shows the one of largest capacity
 SURE = 2.0  # standard errors over the blind: fewer, and it is no better than they are

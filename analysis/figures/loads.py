@@ -1,11 +1,11 @@
 """Recall against the load (pairs, say): a panel a mixer, a line a setting, darker with more state."""
 
-from analysis.drawing.by_series import Axis, draw
-from analysis.drawing.figure import caption
-from analysis.drawing.style import Style
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import scored
+from ..drawing.by_series import Axis, draw
+from ..drawing.figure import caption
+from ..drawing.style import Style
+from ..records import cells
+from ..statistics import scored
+from .gallery import Picture, Study
 
 
 def figure(study: Study, style: Style) -> Picture:

@@ -5,13 +5,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from analysis.drawing import page
-from analysis.drawing.curves import DASHES, training_losses
-from analysis.drawing.figure import subject, tuned
-from analysis.drawing.style import Style, by_family, family_colours, small
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import learning_rate
+from ..drawing import page
+from ..drawing.curves import DASHES, training_losses
+from ..drawing.figure import subject, tuned
+from ..drawing.style import Style, by_family, family_colours, small
+from ..records import cells
+from ..statistics import learning_rate
+from .gallery import Picture, Study
 
 MOST_NAMES = 6  # lines of a panel that its legend names
 

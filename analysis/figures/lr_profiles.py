@@ -5,14 +5,14 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
-from analysis.drawing.by_series import Axis, Marks, draw
-from analysis.drawing.draw import ARROW, DIVERGED_AT, SIDES, root
-from analysis.drawing.page import Handles
-from analysis.drawing.style import INK, Style, marker_area
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import chance, learning_rate
-from analysis.statistics.seeds import interval, written
+from ..drawing.by_series import Axis, Marks, draw
+from ..drawing.draw import ARROW, DIVERGED_AT, SIDES, root
+from ..drawing.page import Handles
+from ..drawing.style import INK, Style, marker_area
+from ..records import cells
+from ..statistics import chance, learning_rate
+from ..statistics.seeds import interval, written
+from .gallery import Picture, Study
 
 AXIS = Axis("lr", "Learning rate", base=10, text="{:.2g}".format)
 EDGE = {"low": "<", "high": ">"}

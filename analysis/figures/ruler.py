@@ -5,14 +5,15 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.drawing import page
-from analysis.drawing.style import INK, Style, by_family, looks, small
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import learning_rate
-from analysis.statistics.points import in_words
-from analysis.statistics.seeds import interval, written
 from zoo.tasks.ruler.questions import GROUPS, QUESTIONS, group_means
+
+from ..drawing import page
+from ..drawing.style import INK, Style, by_family, looks, small
+from ..records import cells
+from ..statistics import learning_rate
+from ..statistics.points import in_words
+from ..statistics.seeds import interval, written
+from .gallery import Picture, Study
 
 TASKS = ("ruler_lite",)
 NAMES = list(GROUPS)

@@ -1,13 +1,13 @@
 """Nunez et al. 2024, arXiv 2412.13328, the ablations, asked of recall: what each setting does."""
 
-from analysis.drawing.figure import caption
-from analysis.drawing.style import Style
-from analysis.figures.gallery import Picture, Study
-from analysis.figures.knobs import draw, tidy
-from analysis.published import ordering, read, words
-from analysis.records.cells import slices
-from analysis.records.ladders import ladders
-from analysis.statistics import scored
+from ..drawing.figure import caption
+from ..drawing.style import Style
+from ..published import ordering, read, words
+from ..records.cells import slices
+from ..records.ladders import ladders
+from ..statistics import scored
+from .gallery import Picture, Study
+from .knobs import draw, tidy
 
 TASKS = read.MQAR
 

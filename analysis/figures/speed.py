@@ -7,12 +7,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from analysis.drawing import page
-from analysis.drawing.style import Look, Style, looks
-from analysis.figures._trained import stacks
-from analysis.figures.gallery import Picture, Study
-from analysis.statistics import scored
-from analysis.statistics.points import in_words
+from ..drawing import page
+from ..drawing.style import Look, Style, looks
+from ..statistics import scored
+from ..statistics.points import in_words
+from ._trained import stacks
+from .gallery import Picture, Study
 
 ABOUT = ["point", "mixer", "label", "family", "d_model", "knobs", "accuracy"]
 QUESTION = ["what", "seq_len", "batch"]

@@ -10,16 +10,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from analysis.drawing import page
-from analysis.drawing.figure import caption
-from analysis.drawing.legend import heading
-from analysis.drawing.style import GREY, Look, Style, looks, marker_area
-from analysis.drawing.ticks import scale
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import bounds, capacity, scored
-from analysis.statistics.axes import AXES
-from analysis.statistics.points import in_words
+from ..drawing import page
+from ..drawing.figure import caption
+from ..drawing.legend import heading
+from ..drawing.style import GREY, Look, Style, looks, marker_area
+from ..drawing.ticks import scale
+from ..records import cells
+from ..statistics import bounds, capacity, scored
+from ..statistics.axes import AXES
+from ..statistics.points import in_words
+from .gallery import Picture, Study
 
 BOUND, HEURISTIC = bounds.LABELS[0], bounds.LABELS[-1]
 DASHES: dict[str, Any] = {BOUND: "-", HEURISTIC: "-."}

@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.drawing import page
-from analysis.drawing.figure import caption
-from analysis.drawing.style import GREY, INK, Style, family_colours, small
-from analysis.figures.gallery import Picture, Study
-from analysis.records.cells import settings, slices, word
-from analysis.statistics import scored
+from ..drawing import page
+from ..drawing.figure import caption
+from ..drawing.style import GREY, INK, Style, family_colours, small
+from ..records.cells import settings, slices, word
+from ..statistics import scored
+from .gallery import Picture, Study
 
 SCORES = ("accuracy", "low", "high", "interval", "seeds", "run_ids", "chance")
 HEIGHT = 0.24  # inches of a line

@@ -2,13 +2,13 @@
 
 import pandas as pd
 
-from analysis.drawing.figure import caption
-from analysis.drawing.style import Style
-from analysis.figures.gallery import Picture, Study
-from analysis.published import beside, ordering, read, words
-from analysis.published.picture import Panel, draw, dressed
-from analysis.statistics import scored
-from analysis.statistics.axes import Axis
+from ..drawing.figure import caption
+from ..drawing.style import Style
+from ..published import beside, ordering, read, words
+from ..published.picture import Panel, draw, dressed
+from ..statistics import scored
+from ..statistics.axes import Axis
+from .gallery import Picture, Study
 
 TASKS = read.MQAR
 AXIS = Axis("d_model", "Width d_model", "channels")

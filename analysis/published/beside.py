@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from analysis.published.read import settings
-from analysis.records.cells import word
+from ..records.cells import word
+from .read import settings
 
 REPRODUCTION = (
     0.05  # our margin; the two published runs of one point lie up to .115 apart (Mamba), most within .03

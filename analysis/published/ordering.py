@@ -8,8 +8,8 @@ at most x; the mean is over log x, from the larger of the two smallest points to
 import numpy as np
 import pandas as pd
 
-from analysis.published import read
-from analysis.records.where import where
+from ..records.where import where
+from . import read
 
 LEAST = 0.02  # a lead below this is too small to be read off a figure, and to be spoken of
 AGREES, DISAGREES, OPEN, CLOSE = "agrees", "DISAGREES", "not told apart here", "too close in print"

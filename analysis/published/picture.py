@@ -9,15 +9,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
-from analysis.drawing import ends, page, ticks
-from analysis.drawing.draw import PALE, chance, lines, mark, root
-from analysis.drawing.legend import common_handles
-from analysis.drawing.style import INK, Look, Style, looks, marker_area, mixed, small
-from analysis.published.read import mixers, settings
-from analysis.records.cells import word
-from analysis.statistics import axes
-from analysis.statistics.chance import chance as guess
-from analysis.statistics.seeds import settled, top
+from ..drawing import ends, page, ticks
+from ..drawing.draw import PALE, chance, lines, mark, root
+from ..drawing.legend import common_handles
+from ..drawing.style import INK, Look, Style, looks, marker_area, mixed, small
+from ..records.cells import word
+from ..statistics import axes
+from ..statistics.chance import chance as guess
+from ..statistics.seeds import settled, top
+from .read import mixers, settings
 
 DASHES = ((0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))  # one a source of published points
 ROOM = 1.35  # beside the points of an axis, a factor

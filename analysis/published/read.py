@@ -45,6 +45,6 @@ def settings(published: pd.DataFrame) -> list[str]:
 
 
 def _read(name: str) -> pd.DataFrame:
-    path = files("analysis") / "published" / f"{name}.csv"
+    path = files(__name__.rpartition(".")[0]) / f"{name}.csv"
     with path.open(encoding="utf-8") as file:
         return pd.read_csv(file, comment="#")

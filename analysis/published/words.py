@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from analysis.published import ordering
-from analysis.published.beside import NEAR, OFF, REPRODUCTION, WITHIN
+from . import ordering
+from .beside import NEAR, OFF, REPRODUCTION, WITHIN
 
 
 def of_points(compared: pd.DataFrame) -> list[str]:

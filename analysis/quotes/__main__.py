@@ -42,8 +42,9 @@ from pathlib import Path
 
 import yaml
 
-from analysis.quotes.pages import Report, check, open_numbers, read
 from zoo.terminal import command
+
+from .pages import Report, check, open_numbers, read
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.records.where import where
+from ..records.where import where
 
 _SIX_DIGITS = 5e-6  # of the value: how far a number of a CSV may be from what was computed
 

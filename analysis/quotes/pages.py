@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
-from analysis import claims
-from analysis.quotes import formulas, tables
-from analysis.records.where import where
+from .. import claims
+from ..records.where import where
+from . import formulas, tables
 
 NUMBER = r"[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?"
 _NUMBER = re.compile(rf"(?<![\w.`/-]){NUMBER}(?![\w`/]|[.,-]\d)")

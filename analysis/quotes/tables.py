@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import claims
-from analysis.figures.gallery import Study
-from analysis.records import readable, written
-from analysis.records.cells import identify, seed_scores, slices
-from analysis.statistics import groups, learning_rate, scored
-from analysis.statistics.paired import at_equal_state, compare
-from analysis.statistics.points import points
-from analysis.statistics.uncertainty import at_chosen
+from .. import claims
+from ..figures.gallery import Study
+from ..records import readable, written
+from ..records.cells import identify, seed_scores, slices
+from ..statistics import groups, learning_rate, scored
+from ..statistics.paired import at_equal_state, compare
+from ..statistics.points import points
+from ..statistics.uncertainty import at_chosen
 
 FIGURES = ("field", "recall_gap")  # tables of several studies
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.records.cells import word
+from .cells import word
 
 WIDTH = "d_model"
 

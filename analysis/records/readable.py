@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from analysis.records.where import where
 from zoo.foreign import inert
 from zoo.results import store
 from zoo.results import table as results_table
+
+from .where import where
 
 
 class Readable(NamedTuple):

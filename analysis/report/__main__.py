@@ -5,9 +5,10 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from analysis.report.page import report
 from zoo.results.atomic import DiskFull, replacing
 from zoo.terminal import command
+
+from .page import report
 
 MOST = 20  # problems that are printed; the page has all
 

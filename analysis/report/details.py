@@ -12,12 +12,13 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from analysis.drawing.curves import learning_curves, training_losses
-from analysis.report.commands import command
-from analysis.report.sources import Sources
 from zoo.checks import one_line
 from zoo.results.home import text
 from zoo.results.table import flat
+
+from ..drawing.curves import learning_curves, training_losses
+from .commands import command
+from .sources import Sources
 
 MOST = 120  # points of a curve; a longer one is thinned
 DIGITS = 4  # of a value in a curve

@@ -11,12 +11,13 @@ from typing import Any
 
 from plotly.offline import get_plotlyjs
 
-from analysis.report import payload
-from analysis.report.details import config_of, details, packed
-from analysis.report.settings import complete, divide
-from analysis.report.sources import Problem, Sources, read
-from analysis.statistics.bounds import in_words, violations
 from zoo.results.table import table
+
+from ..statistics.bounds import in_words, violations
+from . import payload
+from .details import config_of, details, packed
+from .settings import complete, divide
+from .sources import Problem, Sources, read
 
 SCRIPTS = (
     "texts.js", "theme.js", "statistics.js", "glyphs.js", "marks.js", "limits.js", "picture.js", "tables.js",
@@ -95,7 +96,7 @@ def _alarms(lines: list[str]) -> list[str]:
 
 
 def _text(name: str) -> str:
-    return (files("analysis.report") / name).read_text(encoding="utf-8")
+    return (files(__name__.rpartition(".")[0]) / name).read_text(encoding="utf-8")
 
 
 def _lines(name: str) -> list[str]:

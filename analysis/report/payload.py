@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.drawing.style import Look, by_family, looks
-from analysis.records.cells import slices
-from analysis.report.settings import Setting
-from analysis.report.sources import Failure
-from analysis.statistics import bounds
-from analysis.statistics.axes import AXES, BF16, FP32, PER_CELL, Axis
-from analysis.statistics.chance import chance, chance_in_words
-from analysis.statistics.seeds import resamples
+from ..drawing.style import Look, by_family, looks
+from ..records.cells import slices
+from ..statistics import bounds
+from ..statistics.axes import AXES, BF16, FP32, PER_CELL, Axis
+from ..statistics.chance import chance, chance_in_words
+from ..statistics.seeds import resamples
+from .settings import Setting
+from .sources import Failure
 
 SPLITS = ("test", "valid")
 OF_THE_POINT = (

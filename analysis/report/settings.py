@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.records.cells import load_names, named, word
+from ..records.cells import load_names, named, word
 
 ConfigOf = Callable[[str], dict[str, Any]]
 # keys of a config in which points of one picture differ anyway, or which say where a cell ran

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from analysis.records.readable import sound
 from zoo.checks import one_line
 from zoo.results import store
 from zoo.results.home import text
+
+from ..records.readable import sound
 
 _ROOT = re.compile(r'File "[^"]*?([^/"]+/site-packages/|(?=(?:zoo|analysis|hydra_plugins)/))')
 

@@ -26,17 +26,18 @@ import numpy as np
 import pandas as pd
 from rich.markup import escape
 
-from analysis.drawing import page
-from analysis.records import cells
-from analysis.records.readable import as_csv, filtered, once, readable
-from analysis.statistics import bounds, capacity, equal, groups, learning_rate, paired, scored
-from analysis.statistics.area import area
-from analysis.statistics.frontier import takes_part
-from analysis.statistics.points import points
-from analysis.statistics.seeds import solved
-from analysis.statistics.uncertainty import at_chosen
 from zoo.results import store
 from zoo.terminal import command, console, fitting, print_whole, slim
+
+from ..drawing import page
+from ..records import cells
+from ..records.readable import as_csv, filtered, once, readable
+from . import bounds, capacity, equal, groups, learning_rate, paired, scored
+from .area import area
+from .frontier import takes_part
+from .points import points
+from .seeds import solved
+from .uncertainty import at_chosen
 
 ABOUT = ["load", "series", "d_model", "knobs", "state_resident"]
 SHOWN = {

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.statistics.frontier import decodable
-from analysis.statistics.outer_product import recalled
+from .frontier import decodable
+from .outer_product import recalled
 
 Floats = NDArray[np.float64]
 BITS = {32: "no model: 32 bits a scalar", 16: "no model: 16 bits a scalar", 1: "no model: 1 bit a scalar"}

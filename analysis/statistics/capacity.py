@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.records import cells
-from analysis.statistics import learning_rate
-from analysis.statistics.frontier import decodable
-from analysis.statistics.uncertainty import RESAMPLES, at_chosen, resampled
+from ..records import cells
+from . import learning_rate
+from .frontier import decodable
+from .uncertainty import RESAMPLES, at_chosen, resampled
 
 Floats = NDArray[np.float64]
 RECALL = 0.9

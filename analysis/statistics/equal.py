@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.statistics.frontier import takes_part
-from analysis.statistics.seeds import percentiles
-from analysis.statistics.uncertainty import resampled_points
+from .frontier import takes_part
+from .seeds import percentiles
+from .uncertainty import resampled_points
 
 Floats = NDArray[np.float64]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from analysis.statistics.seeds import percentiles, resamples, written
+from .seeds import percentiles, resamples, written
 
 
 def names(counted: pd.DataFrame) -> list[str]:

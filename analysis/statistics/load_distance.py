@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.statistics.capacity import RECALL, crossing
+from .capacity import RECALL, crossing
 
 Floats = NDArray[np.float64]
 DRAWS = 2000

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.statistics.equal import by_seed
-from analysis.statistics.frontier import takes_part
-from analysis.statistics.seeds import interval
+from .equal import by_seed
+from .frontier import takes_part
+from .seeds import interval
 
 EXACT = 14  # pairs up to which every exchange of signs is tried
 ROUNDING = 1e-12  # of the sum of sizes: two exchanges that differ by less are one

@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 
-from analysis.statistics.axes import AXES, BF16, FP32, PER_CELL
-from analysis.statistics.chance import with_chance
-from analysis.statistics.frontier import contends, frontier
-from analysis.statistics.seeds import interval, written
-from analysis.statistics.uncertainty import Floats, at_chosen, on_frontier, resampled_points
+from .axes import AXES, BF16, FP32, PER_CELL
+from .chance import with_chance
+from .frontier import contends, frontier
+from .seeds import interval, written
+from .uncertainty import Floats, at_chosen, on_frontier, resampled_points
 
 _OF_THE_POINT = [
     "mixer", "label", "family", "series", "knobs", "load", "task", "d_model", "n_layers", "parameters",

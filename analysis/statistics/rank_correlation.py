@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.statistics.seeds import percentiles, resamples
-from analysis.statistics.uncertainty import resampled
+from .seeds import percentiles, resamples
+from .uncertainty import resampled
 
 Floats = NDArray[np.float64]
 FEWEST = 3  # two are always in order

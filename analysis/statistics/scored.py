@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from analysis.records import cells
-from analysis.statistics import learning_rate
-from analysis.statistics.points import points
+from ..records import cells
+from . import learning_rate
+from .points import points
 
 Slices = Callable[[pd.DataFrame], list[list[str]]]
 

@@ -6,9 +6,10 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.statistics.axes import AXES
-from analysis.statistics.chance import MARGIN
 from zoo.terminal import slim
+
+from .axes import AXES
+from .chance import MARGIN
 
 HEADS = {
     "resident": "resident\nstate",

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.records.cells import seed_scores
-from analysis.statistics.frontier import contends, non_dominated
-from analysis.statistics.seeds import resamples
+from ..records.cells import seed_scores
+from .frontier import contends, non_dominated
+from .seeds import resamples
 
 Floats = NDArray[np.float64]
 RESAMPLES = 2_000
