@@ -71,6 +71,7 @@ def scores(table: pd.DataFrame, condition: str, name: str) -> pd.Series:
 
 
 def render(checked: pd.DataFrame) -> Table:
+    """Return what was claimed and tested as a table for the terminal."""
     table = slim()
     for name in ("claim", "difference", "from", "to", "seeds", "p", "Holm", ""):
         table.add_column(name, overflow="fold", justify="left" if name in ("claim", "") else "right")

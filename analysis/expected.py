@@ -68,6 +68,7 @@ def check(table: pd.DataFrame, expected: pd.DataFrame) -> pd.DataFrame:
 
 
 def render(checked: pd.DataFrame) -> Table:
+    """Return expected beside got as a table for the terminal."""
     keys = [str(name) for name in checked.columns if name not in (*NEEDED, "got", "deviation", "mark")]
     slices = ["slice"] if set(checked["slice"]) != {MEAN} else []
     table = slim()

@@ -44,19 +44,24 @@ def main(arguments: list[str] | None = None) -> int:
 def picture(text: gallery.Study, recall: gallery.Study, style: Style) -> gallery.Picture:
     """ValueError: no answers to ar_hits, no attention, or fewer than three mixers beside it in both."""
     rows = joined(text, recall)
-    others = rows.loc[rows["mixer"] != ar_gap.FULL]
-    correlation = rank_correlation(others["accuracies"].tolist(), others["gaps"].tolist())
+    measured, others = correlation(rows), sum(rows["mixer"] != ar_gap.FULL)
     sentences = [
         "Loss at hits (evaluation=ar_hits) over attention's in models of text, against the accuracy of the "
         "same mixers, settings and widths, trained to recall: the mean of the test slices. Mean and range of "
         f"the seeds, or each seed where recall differs by more than {APART}. Rank correlation of "
-        f"the {len(others)} mixers beside attention {_in_words(correlation)}; its interval draws mixers and "
+        f"the {others} mixers beside attention {_in_words(measured)}; its interval draws mixers and "
         "seeds again."
     ]
     rows = rows.assign(seed_accuracies=[written(each) for each in rows["accuracies"]])
     rows = rows.drop(columns=["accuracies", "gaps"])
     with matplotlib.rc_context(rc(style)):
         return gallery.Picture(_draw(rows, sentences[0], style), rows, sentences, {})
+
+
+def correlation(rows: pd.DataFrame) -> RankCorrelation:
+    """Correlate recall with the gap, over the mixers beside attention: rows of `joined`."""
+    others = rows.loc[rows["mixer"] != ar_gap.FULL]
+    return rank_correlation(others["accuracies"].tolist(), others["gaps"].tolist())
 
 
 def joined(text: gallery.Study, recall: gallery.Study) -> pd.DataFrame:

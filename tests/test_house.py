@@ -25,15 +25,8 @@ FLOORS = (
     ("zoo.evaluation", "zoo.adaptation", "analysis.drawing", "analysis.expected", "analysis.claims"),
     ("zoo.training", "analysis.published", "analysis.pareto", "analysis.report"),
     ("zoo.launch", "zoo.bench", "analysis.figures", "analysis.loads"),
-    (
-        "zoo.run",
-        "zoo.plan",
-        "zoo.evaluate",
-        "hydra_plugins",
-        "analysis.field",
-        "analysis.recall_gap",
-        "analysis.quotes",
-    ),
+    ("zoo.run", "zoo.plan", "zoo.evaluate", "hydra_plugins", "analysis.field", "analysis.recall_gap"),
+    ("analysis.quotes",),
     (COMMANDS,),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

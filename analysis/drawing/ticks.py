@@ -41,6 +41,7 @@ def _from_bytes(count: Any) -> Any:
 
 
 def in_bytes(count: float) -> str:
+    """Write a number of bytes as a person does: "64 KiB"."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:g} {unit}"

@@ -167,6 +167,7 @@ def about(name: str) -> str:
 
 
 def sweeps_of(name: str) -> list[str]:
+    """Return the sweeps that a picture belongs to."""
     return [sweep for sweep, shown in PICTURES.items() if name in shown]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from .. import claims
+from .. import claims, recall_gap
 from ..figures.gallery import Study
 from ..records import readable, written
 from ..records.cells import identify, seed_scores, slices
@@ -35,6 +35,8 @@ def table(root: Path, of: str, cells: str) -> pd.DataFrame:
     if "/" in of or of in FIGURES:
         at = root / "analysis" if of.startswith("published/") else root / "docs" / "figures"
         return readable.filtered(pd.read_csv(at / f"{of}.csv", comment="#"), cells)
+    if of in _OF_STUDIES:
+        return _OF_STUDIES[of](root)
     name, _, kind = of.partition(" ")
     study = Study(_archive(root, name), cells)
     if kind == "claims":
@@ -46,6 +48,19 @@ def table(root: Path, of: str, cells: str) -> pd.DataFrame:
         return _of_group(study, kind)
     answers = study.evaluations(kind)
     return answers.merge(study.table.drop_duplicates("run_id")[["run_id", "point"]], on="run_id")
+
+
+def _all_claims(root: Path) -> pd.DataFrame:
+    studies = sorted(path.name.partition(".")[0] for path in (root / "sweeps").glob("*.claims.csv"))
+    return pd.concat([table(root, f"{study} claims", "") for study in studies], ignore_index=True)
+
+
+def _rank_correlation(root: Path) -> pd.DataFrame:
+    text, recall = (Study(_archive(root, name)) for name in ("mini_forgetting", "mini_forgetting_mqar"))
+    return pd.DataFrame([recall_gap.correlation(recall_gap.joined(text, recall))])
+
+
+_OF_STUDIES = {"claims": _all_claims, "rank_correlation": _rank_correlation}
 
 
 def _of_group(study: Study, name: str) -> pd.DataFrame:

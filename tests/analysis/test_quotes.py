@@ -11,7 +11,7 @@ from analysis.quotes.pages import Entry, check, open_numbers, read
 from tests.command import ROOT
 
 PAGES = read(ROOT / "docs" / "quotes.yaml")
-OPEN = {"README.md": 1, "docs/toy_frontier.md": 0, "docs/findings.md": 64}  # numbers with a decimal point
+OPEN = {"README.md": 1, "docs/toy_frontier.md": 0, "docs/findings.md": 56}  # numbers with a decimal point
 BASED = Entry(
     "Based has {} ({} to {})", "mini_based_fig2", formula="(accuracy, low, high)[mixer.feature_dim == 2]"
 )
