@@ -86,7 +86,7 @@ def _computed(node: ast.expr, rows: pd.DataFrame) -> Values:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         return _called(node.func.id, node.args, rows)
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        return [_computed(node.value, rows)[int(str(node.slice.value))]]
+        return [_at(_computed(node.value, rows), node.slice.value)]
     if isinstance(node, ast.Subscript):
         return _columns(node.value, where(rows, ast.unparse(node.slice)))
     return _columns(node, rows)
@@ -101,6 +101,12 @@ def _called(name: str, args: list[ast.expr], rows: pd.DataFrame) -> Values:
     if not values and name != "count":
         raise ValueError(f"{name} is of no value: no row is left")
     return _TOGETHER[name](values)
+
+
+def _at(values: Values, place: object) -> float:
+    if not isinstance(place, int) or not 0 <= place < len(values):
+        raise ValueError(f"there is no [{place}] of {len(values)} values")
+    return values[place]
 
 
 def _one(node: ast.expr, rows: pd.DataFrame) -> float:

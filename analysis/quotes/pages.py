@@ -22,7 +22,7 @@ class Entry:
     """A part of a page, and how its numbers are computed."""
 
     text: str
-    of: str
+    of: str = ""
     cells: str = ""
     where: str = ""
     ahead: str = ""
@@ -69,7 +69,7 @@ def check(root: Path, page: str, entries: list[Entry]) -> Report:
     for entry in entries:
         try:
             _check(root, text, entry, report)
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, ZeroDivisionError) as error:
             report.wrong.append(f"{page}: {entry.text!r}: {error}")
     return report
 
