@@ -62,7 +62,6 @@ docs: setup  ## what is made by running: docs/mixers.md, tasks.md, state.md, ind
 	$(BIN)/python -m zoo.tasks --markdown > docs/tasks.md
 	$(BIN)/python -m zoo.plan 'mixer=glob(*)' --markdown > docs/state.md
 	$(BIN)/python -m tests.independence > docs/independence.md
-	$(BIN)/jupytext --update --to notebook analysis/notebooks/*.py
 	$(BIN)/jupyter execute --inplace analysis/notebooks/*.ipynb
 
 site: setup  ## the documentation with search and Python pages, at http://127.0.0.1:8000 until Ctrl-C

@@ -1,4 +1,4 @@
-"""From records to pictures: pure functions on the table that `zoo.results.load` returns.
+"""Turn records into pictures: pure functions on the table that `zoo.results.load` returns.
 
 which cells         records (what can be read), cells (points, series, loads), ladders (one setting apart)
 what they scored    learning_rate (chosen on validation), points, scored, seeds, distance

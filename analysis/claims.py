@@ -25,13 +25,14 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.records import cells, written
-from analysis.records.readable import readable
-from analysis.records.where import where
-from analysis.statistics import learning_rate
-from analysis.statistics.paired import EXACT, compare, holm, least_p
 from zoo.results.reading import left_out
 from zoo.terminal import command, console, print_whole, slim
+
+from .records import cells, written
+from .records.readable import readable
+from .records.where import where
+from .statistics import learning_rate
+from .statistics.paired import EXACT, compare, holm, least_p
 
 COLUMNS = ("claim", "ahead", "behind", "slice")
 MEAN = "mean"
@@ -45,10 +46,10 @@ def check(table: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     table: of `zoo.results.load`.  ValueError, one line: a condition that leaves no point or several.
     """
     rows = claims.to_dict("records")
-    found = [
+    compared = [
         compare(*(scores(table, row[side], row["slice"]) for side in ("ahead", "behind"))) for row in rows
     ]
-    tested = pd.DataFrame(found)
+    tested = pd.DataFrame(compared)
     tested["p_holm"] = holm(tested["p"].to_numpy(float))
     tested["verdict"] = [_verdict(row) for row in tested.to_dict("records")]
     return pd.concat([claims, tested], axis=1)
@@ -70,6 +71,7 @@ def scores(table: pd.DataFrame, condition: str, name: str) -> pd.Series:
 
 
 def render(checked: pd.DataFrame) -> Table:
+    """Return what was claimed and tested as a table for the terminal."""
     table = slim()
     for name in ("claim", "difference", "from", "to", "seeds", "p", "Holm", ""):
         table.add_column(name, overflow="fold", justify="left" if name in ("claim", "") else "right")

@@ -22,12 +22,13 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
-from analysis.records import cells, written
-from analysis.records.readable import readable
-from analysis.statistics import learning_rate
-from analysis.statistics.points import points
 from zoo.results.reading import left_out
 from zoo.terminal import command, console, print_whole, slim
+
+from .records import cells, written
+from .records.readable import readable
+from .statistics import learning_rate
+from .statistics.points import points
 
 NEEDED = ("accuracy", "tolerance", "slice")
 MEAN = "mean"
@@ -67,6 +68,7 @@ def check(table: pd.DataFrame, expected: pd.DataFrame) -> pd.DataFrame:
 
 
 def render(checked: pd.DataFrame) -> Table:
+    """Return expected beside got as a table for the terminal."""
     keys = [str(name) for name in checked.columns if name not in (*NEEDED, "got", "deviation", "mark")]
     slices = ["slice"] if set(checked["slice"]) != {MEAN} else []
     table = slim()
@@ -91,8 +93,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a row is off or missing")
     options = parser.parse_args(arguments)
     try:
-        found, *unread, _ = readable(options.results)
-        checked = check(found, read(options.expected))
+        records, *unread, _ = readable(options.results)
+        checked = check(records, read(options.expected))
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -115,8 +117,8 @@ def _accuracies(table: pd.DataFrame, chosen: pd.DataFrame, name: str, known: lis
 def _got(row: dict, keys: list[str], words: dict[str, dict], scores: dict[str, float]) -> float:
     fits = [point for point in scores if all(row[key] in ("", words[point][key]) for key in keys)]
     if len(fits) > 1:
-        asked = ", ".join(f"{key}={row[key]}" for key in keys if row[key])
-        raise ValueError(f"{len(fits)} points fit {asked}: add columns to the CSV until one does.")
+        wanted = ", ".join(f"{key}={row[key]}" for key in keys if row[key])
+        raise ValueError(f"{len(fits)} points fit {wanted}: add columns to the CSV until one does.")
     return scores[fits[0]] if fits else float("nan")
 
 

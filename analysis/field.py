@@ -21,20 +21,21 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.drawing import page
-from analysis.drawing.figure import tuned
-from analysis.drawing.style import SCREEN, Style, by_family, looks, rc, small
-from analysis.figures import gallery
-from analysis.figures.heat_map import TESTS
-from analysis.statistics import scored
-from analysis.statistics.chance import above
 from zoo.terminal import command
+
+from .drawing import page
+from .drawing.figure import tuned
+from .drawing.style import SCREEN, Style, by_family, looks, rc, small
+from .figures import gallery
+from .figures.heat_map import TESTS
+from .statistics import scored
+from .statistics.chance import above
 
 STATE = 2700  # scalars: the smallest points of all mixers but attention have fewer
 ALL = "attention"  # keeps all, and takes no part in ranks
 COLUMN = 0.09  # of a page's width
-KEPT = ["column", "series", "mixer", "family", "knobs", "state_resident", "accuracy", "low", "high"]
-KEPT += ["seed_accuracies", "run_ids", "chance", "rank", "of"]
+COLUMNS = ["column", "series", "mixer", "family", "knobs", "state_resident", "accuracy", "low", "high"]
+COLUMNS += ["seed_accuracies", "run_ids", "chance", "rank", "of"]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -51,21 +52,21 @@ def main(arguments: list[str] | None = None) -> int:
 
 def picture(studies: list[gallery.Study], state: int, style: Style) -> gallery.Picture:
     """ValueError: no mixer has so little state."""
-    points = pd.concat([asked(study) for study in studies], ignore_index=True)
+    points = pd.concat([columns_of(study) for study in studies], ignore_index=True)
     rows = ranked(points, state)
     if rows.empty or set(rows["mixer"]) == {ALL}:
         raise ValueError(f"no mixer has at most {state} scalars: raise --state.")
-    says = [
+    sentences = [
         "Accuracy in per cent, mean of test slices and seeds; below it the lowest and the highest seed, "
         f"and the rank among mixers with at most {state:,} scalars of state, of each its largest such point. "
         "Empty: not trained. Attention keeps every token, and points at chance know nothing: they have no "
         f"rank. Toy scale. {tuned(points)}",
     ]
     with matplotlib.rc_context(rc(style)):
-        return gallery.Picture(_draw(rows, says[0], style), rows, says, {})
+        return gallery.Picture(_draw(rows, sentences[0], style), rows, sentences, {})
 
 
-def asked(study: gallery.Study) -> pd.DataFrame:
+def columns_of(study: gallery.Study) -> pd.DataFrame:
     """One row a point and load of a study; column: the task, and what tells the load from others of it."""
     rows = scored.means(study.table)
     loads = [TESTS.sub("", load) for load in rows["load"]]
@@ -75,16 +76,18 @@ def asked(study: gallery.Study) -> pd.DataFrame:
 
 
 def ranked(rows: pd.DataFrame, state: int) -> pd.DataFrame:
-    """Of each series and column the point with the most state, at most so much; its rank, of how many above
-    chance."""
+    """Keep the point of each series and column with the most state, at most so much, with its rank and of how
+    many above chance."""
     fits = rows.loc[(rows["state_resident"] <= state) | (rows["mixer"] == ALL)]
-    own = fits.sort_values("state_resident", kind="stable").drop_duplicates(["series", "column"], keep="last")
-    compared = own["accuracy"].where((own["mixer"] != ALL) & above(own))
-    own = own.assign(
-        rank=compared.groupby(own["column"]).rank(ascending=False, method="min"),
-        of=compared.groupby(own["column"]).transform("count"),
+    largest = fits.sort_values("state_resident", kind="stable").drop_duplicates(
+        ["series", "column"], keep="last"
     )
-    return own.sort_values(["family", "series", "column"], key=by_family, kind="stable")[KEPT]
+    compared = largest["accuracy"].where((largest["mixer"] != ALL) & above(largest))
+    largest = largest.assign(
+        rank=compared.groupby(largest["column"]).rank(ascending=False, method="min"),
+        of=compared.groupby(largest["column"]).transform("count"),
+    )
+    return largest.sort_values(["family", "series", "column"], key=by_family, kind="stable")[COLUMNS]
 
 
 def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:

@@ -1,4 +1,4 @@
-"""What every point recalls at each slice of the test split: a Markdown table.
+"""Print what every point recalls at each slice of the test split, as a Markdown table.
 
 python -m analysis.loads results/learning > docs/learning.md
 """
@@ -7,11 +7,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from analysis.pareto import Pareto, pareto
-from analysis.records.cells import slices
-from analysis.records.readable import readable
 from zoo.results.reading import left_out
 from zoo.terminal import command
+
+from .pareto import Pareto, pareto
+from .records.cells import slices
+from .records.readable import readable
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -21,15 +21,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.drawing import figure, own_points, page
-from analysis.drawing.style import SCREEN, STYLES, Style, crowded
-from analysis.records import cells
-from analysis.records.readable import as_csv, kept, listed, once, readable
-from analysis.statistics import bounds, learning_rate
-from analysis.statistics.axes import AXES
-from analysis.statistics.points import points, uneven
-from analysis.statistics.table import render
 from zoo.terminal import command, console, fitting, print_whole
+
+from .drawing import figure, own_points, page
+from .drawing.style import SCREEN, STYLES, Style, crowded
+from .records import cells
+from .records.readable import as_csv, filtered, listed, once, readable
+from .statistics import bounds, learning_rate
+from .statistics.axes import AXES
+from .statistics.points import points, uneven
+from .statistics.table import render
 
 SPARE = ("lr", "seeds", "interval")  # columns that a narrow terminal does without, the first first
 STATES = np.geomspace(0.03, 2.0**24, 900)  # scalars, where bounds are computed
@@ -39,7 +40,7 @@ DRAWN, NOTHING, WRONG = 0, 1, 3  # exit codes
 
 @dataclass(frozen=True)
 class Load:
-    """What one panel shows.  points: a row a point, the mean over slices; touched: the same on that axis,
+    """One panel.  points: a row a point, the mean over slices; touched: the same on that axis,
     where a point reads less than it keeps, else None; by_slice: slice -> the rows of that slice alone.
     """
 
@@ -51,22 +52,22 @@ class Load:
     vocab_size: float | None
 
     def bound(self, axis: str) -> pd.DataFrame | None:
-        """What no model can do, the mean over the slices; None where nothing is known."""
+        """Return what no model can do, the mean over the slices; None where nothing is known."""
         curves = bounds.curves(self.slices, self.vocab_size, STATES) if AXES[axis].bits else None
         return None if curves is None or curves.empty else curves
 
 
 @dataclass(frozen=True)
 class Pareto:
-    """What one call shows.  notes: what is uneven in it; wrong: points above what is possible; own: points of
-    `analysis.drawing.own_points` beside them.
+    """All panels of one call.  notes: what is uneven in it; wrong: points above what is possible; extra:
+    the points of a file (`analysis.drawing.own_points`).
     """
 
     loads: list[Load]
     axis: str
     notes: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
-    own: pd.DataFrame | None = None
+    extra: pd.DataFrame | None = None
 
     @property
     def points(self) -> pd.DataFrame:
@@ -92,14 +93,14 @@ class Pareto:
 
     def pictures(self, style: Style = SCREEN, *, bound: str = NEAR) -> dict[str, "figure.Figure"]:
         """name -> picture: "" for all, "slices" where a mean was taken, "mixers" where they are a crowd."""
-        found = {"": self.picture(style, bound=bound)}
+        drawn = {"": self.picture(style, bound=bound)}
         if self._averages:
-            found["slices"] = self.slices_picture(style)
+            drawn["slices"] = self.slices_picture(style)
         if crowded(self.points):
             for number, load in enumerate(self.loads, start=1):
                 name = "mixers" if len(self.loads) == 1 else f"mixers_{number}"
-                found[name] = figure.one_each(load.points, load.slices, axis=self.axis, style=style)
-        return found
+                drawn[name] = figure.one_each(load.points, load.slices, axis=self.axis, style=style)
+        return drawn
 
     def picture(self, style: Style = SCREEN, *, bound: str = NEAR) -> "figure.Figure":
         """One panel a load, and a second row or panel on what one step reads where that differs.
@@ -115,7 +116,7 @@ class Pareto:
                 load.name,
                 bound=None if bound == NONE else load.bound(axis),
                 whole=bound == WHOLE,
-                own=self.own if axis == self.axis else None,
+                extra=self.extra if axis == self.axis else None,
             )
             for load, shown, axis in rows
         ]
@@ -142,13 +143,13 @@ def pareto(
     axis: str = "resident",
     where: str = "",
 ) -> Pareto:
-    """From the table of `zoo.results.load` to what the pictures show.
+    """Turn the table of `zoo.results.load` into what the pictures show.
 
     of: slices to take the mean over; None is all of the split.  where: a condition of
     `analysis.records.where`.
     Raises ValueError, one line, for what cannot be shown: an unknown slice or column, nothing left, ...
     """
-    table, notes = once(kept(table, where))
+    table, notes = once(filtered(table, where))
     parts = cells.loads(cells.named(table))
     known = list(dict.fromkeys(name for part in parts.values() for name in cells.slices(part, split)))
     unknown = [name for name in of or [] if name not in known]
@@ -174,7 +175,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         table, unread, notes, _ = readable(options.results)
         shown = pareto(table, split=options.split, of=options.slice, axis=options.axis, where=options.where)
-        shown = _beside(shown, options.points)
+        shown = _with_extra(shown, options.points)
         paths = _write(shown, options)
     except (ValueError, OSError) as error:
         for line in error.lines if isinstance(error, own_points.Mistakes) else [error]:
@@ -188,17 +189,17 @@ def main(arguments: list[str] | None = None) -> int:
     return WRONG if unread or shown.wrong else DRAWN
 
 
-def _beside(shown: Pareto, path: Path | None) -> Pareto:
-    """With the points of a file, where one is given."""
+def _with_extra(shown: Pareto, path: Path | None) -> Pareto:
+    """Add the points of a file, where one is given."""
     if path is None:
         return shown
-    own = own_points.read(path, shown.axis)
+    extra = own_points.read(path, shown.axis)
     if len(shown.loads) > 1:
         raise ValueError(
             f"{path} would stand beside {len(shown.loads)} loads, which have no common accuracy: "
             "choose one with --where."
         )
-    return replace(shown, own=own)
+    return replace(shown, extra=extra)
 
 
 def _load(name: str, part: pd.DataFrame, split: str, of: list[str] | None, axis: str) -> Load:
@@ -216,18 +217,18 @@ def _load(name: str, part: pd.DataFrame, split: str, of: list[str] | None, axis:
 def _notes(shown: Pareto) -> list[str]:
     rows, column = shown.points, AXES[shown.axis].column
     left_out = rows.loc[rows[column].isna()]
-    found = []
+    lines = []
     if len(shown.loads) > 1:
-        asked = "; ".join(load.name for load in shown.loads)
-        found.append(f"the cells were asked {len(shown.loads)} different things, a panel each: {asked}.")
+        load_names = "; ".join(load.name for load in shown.loads)
+        lines.append(f"the cells were asked {len(shown.loads)} different things, a panel each: {load_names}.")
     if len(left_out):
         names = listed(list(left_out["series"].unique()))
-        found.append(f"{len(left_out)} points have no {column} and are not drawn: {names}.")
+        lines.append(f"{len(left_out)} points have no {column} and are not drawn: {names}.")
     if few := [line for load in shown.loads for line in uneven(load.points)]:
-        found.append(f"points with fewer seeds than others: {'; '.join(few[:4])}{' ...' * (len(few) > 4)}.")
+        lines.append(f"points with fewer seeds than others: {'; '.join(few[:4])}{' ...' * (len(few) > 4)}.")
     if all(rows["diverged"] == rows["seeds"]):
-        found.append("every cell diverged: there is nothing but crosses to see.")
-    return found
+        lines.append("every cell diverged: there is nothing but crosses to see.")
+    return lines
 
 
 def _report(shown: Pareto, paths: list[Path]) -> None:

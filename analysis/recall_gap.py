@@ -17,14 +17,15 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.drawing import page
-from analysis.drawing.style import GREY, SCREEN, Style, looks, marker_area, rc
-from analysis.figures import ar_gap, gallery
-from analysis.figures._trained import ABOUT, trained
-from analysis.statistics import scored
-from analysis.statistics.rank_correlation import RankCorrelation, rank_correlation
-from analysis.statistics.seeds import APART, apart, written
 from zoo.terminal import command
+
+from .drawing import page
+from .drawing.style import GREY, SCREEN, Style, looks, marker_area, rc
+from .figures import ar_gap, gallery
+from .figures._trained import ABOUT, trained
+from .statistics import scored
+from .statistics.rank_correlation import RankCorrelation, rank_correlation
+from .statistics.seeds import APART, apart, written
 
 SAME = ["mixer", "d_model", "knobs", "stack"]  # what makes a model of text and one of recall the same
 
@@ -42,23 +43,28 @@ def main(arguments: list[str] | None = None) -> int:
 
 def picture(text: gallery.Study, recall: gallery.Study, style: Style) -> gallery.Picture:
     """ValueError: no answers to ar_hits, no attention, or fewer than three mixers beside it in both."""
-    rows = beside(text, recall)
-    others = rows.loc[rows["mixer"] != ar_gap.FULL]
-    found = rank_correlation(others["accuracies"].tolist(), others["gaps"].tolist())
-    says = [
+    rows = joined(text, recall)
+    measured, others = correlation(rows), sum(rows["mixer"] != ar_gap.FULL)
+    sentences = [
         "Loss at hits (evaluation=ar_hits) over attention's in models of text, against the accuracy of the "
         "same mixers, settings and widths, trained to recall: the mean of the test slices. Mean and range of "
         f"the seeds, or each seed where recall differs by more than {APART}. Rank correlation of "
-        f"the {len(others)} mixers beside attention {_in_words(found)}; its interval draws mixers and seeds "
-        "again."
+        f"the {others} mixers beside attention {_in_words(measured)}; its interval draws mixers and "
+        "seeds again."
     ]
     rows = rows.assign(seed_accuracies=[written(each) for each in rows["accuracies"]])
     rows = rows.drop(columns=["accuracies", "gaps"])
     with matplotlib.rc_context(rc(style)):
-        return gallery.Picture(_draw(rows, says[0], style), rows, says, {})
+        return gallery.Picture(_draw(rows, sentences[0], style), rows, sentences, {})
 
 
-def beside(text: gallery.Study, recall: gallery.Study) -> pd.DataFrame:
+def correlation(rows: pd.DataFrame) -> RankCorrelation:
+    """Correlate recall with the gap, over the mixers beside attention: rows of `joined`."""
+    others = rows.loc[rows["mixer"] != ar_gap.FULL]
+    return rank_correlation(others["accuracies"].tolist(), others["gaps"].tolist())
+
+
+def joined(text: gallery.Study, recall: gallery.Study) -> pd.DataFrame:
     """One row a mixer that both studies have.  accuracies, gaps: of each seed; then mean, low and high."""
     of_text, of_recall = trained(text), trained(recall)
     gaps = _spread(ar_gap.of_seeds(text, of_text), "gap", "gaps")
@@ -77,8 +83,8 @@ def beside(text: gallery.Study, recall: gallery.Study) -> pd.DataFrame:
 def _spread(seeds: pd.DataFrame, value: str, all_: str) -> pd.DataFrame:
     """One row a point: the seeds as an array, their mean, lowest and highest."""
     grouped = seeds.groupby("point")[value]
-    found = grouped.agg(["mean", "min", "max"]).set_axis([value, f"{value}_low", f"{value}_high"], axis=1)
-    return found.assign(**{all_: grouped.agg(list).map(np.asarray)}).reset_index()
+    ranges = grouped.agg(["mean", "min", "max"]).set_axis([value, f"{value}_low", f"{value}_high"], axis=1)
+    return ranges.assign(**{all_: grouped.agg(list).map(np.asarray)}).reset_index()
 
 
 def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
@@ -101,8 +107,8 @@ def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
     return figure
 
 
-def _in_words(found: RankCorrelation) -> str:
-    return f"{found.rho:.2f} ({found.low:.2f} to {found.high:.2f})"
+def _in_words(correlation: RankCorrelation) -> str:
+    return f"{correlation.rho:.2f} ({correlation.low:.2f} to {correlation.high:.2f})"
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Read from the source by `ast`, so an import inside a function counts as one at t
 """
 
 import ast
+import re
 from collections import defaultdict
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -25,8 +26,8 @@ FLOORS = (
     ("zoo.training", "analysis.published", "analysis.pareto", "analysis.report"),
     ("zoo.launch", "zoo.bench", "analysis.figures", "analysis.loads"),
     ("zoo.run", "zoo.plan", "zoo.evaluate", "hydra_plugins", "analysis.field", "analysis.recall_gap"),
+    ("analysis.quotes",),
     (COMMANDS,),
-    ("analysis.notebooks",),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
@@ -44,12 +45,15 @@ def _modules(root: Path) -> dict[str, Path]:
 def _imported(path: Path, modules: dict[str, Path]) -> set[str]:
     """The modules of ours that a file names in an import, wherever it stands."""
     found: set[str] = set()
+    package = path.relative_to(ROOT).parts[:-1]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= inner & modules.keys() or {node.module}
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*above, *filter(None, [node.module])])
+            inner = {f"{module}.{alias.name}" for alias in node.names}
+            found |= inner & modules.keys() or {module}
     return found & modules.keys()
 
 
@@ -79,6 +83,15 @@ def imports() -> dict[str, set[str]]:
 def test_every_module_has_a_room(imports: dict[str, set[str]]) -> None:
     homeless = {_room(module) for module in imports} - FLOOR.keys()
     assert not homeless, f"give these a floor in FLOORS: {sorted(homeless)}"
+
+
+def test_analysis_imports_itself_relatively(imports: dict[str, set[str]]) -> None:
+    """So the same files are `analysis` in a checkout and `zoo.analysis` in a wheel."""
+    assert {"analysis.records.where", "analysis.statistics.paired"} <= imports["analysis.claims"]
+    texts = {path: path.read_text() for path in (ROOT / "analysis").rglob("*.py")}
+    assert not [
+        path for path, text in texts.items() if re.search(r"^\s*(from|import) analysis\b", text, re.M)
+    ]
 
 
 def test_no_import_runs_up(imports: dict[str, set[str]]) -> None:

@@ -8,7 +8,6 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from tests.analysis import fake
@@ -87,18 +86,6 @@ def test_runs_as_it_stands(
     except SystemExit as end:
         assert end.code in (None, 0), capfd.readouterr().err
     assert capfd.readouterr().out
-
-
-def test_the_table_is_the_pictures_own_csv():
-    """`make figures` writes the CSV from docs/results; docs/toy_frontier.md repeats it."""
-    points = pd.read_csv(ROOT / "docs/figures/mini_based_fig2/frontier.csv")
-    rows = {
-        f"| {p.label}{'' if pd.isna(p.knobs) else f' ({p.knobs})'} | {p.state_resident:,} | {p.accuracy:.3f} "
-        f"| {p.low:.3f} to {p.high:.3f} |"
-        for p in points.itertuples()
-    }
-    assert len(rows) >= 12
-    assert rows <= set((ROOT / "docs/toy_frontier.md").read_text().splitlines())
 
 
 def test_it_names_every_mixer():

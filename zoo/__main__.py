@@ -1,7 +1,11 @@
-"""`zoo COMMAND ...`, and `python -m zoo COMMAND ...`: every command of zoo and analysis by its name."""
+"""`zoo COMMAND ...`, and `python -m zoo COMMAND ...`: every command of zoo and analysis by its name.
+
+In a checkout analysis is a package of its own at the top; in a wheel it is zoo.analysis.
+"""
 
 import runpy
 import sys
+from importlib.util import find_spec
 from typing import NoReturn
 
 from zoo.checks import unknown
@@ -24,6 +28,7 @@ COMMANDS = {
     "statistics": ("analysis", "print what the points say together, as tables"),
     "claims": ("analysis", "test claims that were written before a sweep"),
     "expected": ("analysis", "hold results against expected numbers"),
+    "quotes": ("analysis", "compute again the numbers that pages quote"),
     "loads": ("analysis", "list every point at every slice, as Markdown"),
     "field": ("analysis", "draw all tasks side by side"),
     "recall_gap": ("analysis", "set recall beside what a text model loses"),
@@ -44,8 +49,14 @@ def main() -> int:
     if word not in COMMANDS:
         return say(f"{unknown('command', word, COMMANDS)}  `zoo --help` lists them.", USAGE)
     sys.argv = sys.argv[1:]
-    runpy.run_module(f"{COMMANDS[word][0]}.{word}", run_name="__main__", alter_sys=True)
+    runpy.run_module(f"{_package(COMMANDS[word][0])}.{word}", run_name="__main__", alter_sys=True)
     return OK
+
+
+def _package(name: str) -> str:
+    """Return the package of a command as it is installed here."""
+    inside = f"zoo.{name}"
+    return inside if name != "zoo" and find_spec(inside) else name
 
 
 def _help() -> str:

@@ -10,13 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from analysis.drawing import ends, page
-from analysis.drawing.draw import chance as draw_chance
-from analysis.drawing.draw import mark
-from analysis.drawing.legend import common_handles
-from analysis.drawing.style import Look, Style, by_family, looks, mixed, small
-from analysis.statistics.points import in_words
-from analysis.statistics.seeds import settled, top
+from ..statistics.points import in_words
+from ..statistics.seeds import settled, top
+from . import ends, page
+from .draw import chance as draw_chance
+from .draw import mark
+from .legend import common_handles
+from .style import Look, Style, by_family, looks, mixed, small
 
 PALEST = 0.45  # of a family's colour, for its smallest state
 MOST_NAMES = 7  # lines of a panel that have their name at its right
@@ -99,7 +99,7 @@ def _short(series: pd.DataFrame) -> dict[str, str]:
     """unit -> the values that set it apart from others of the series: "64/16"."""
     values = {row["unit"]: _values(row) for row in series.to_dict("records")}
     names = _names(series)
-    return {unit: "/".join(found.get(name, "-") for name in names) for unit, found in values.items()}
+    return {unit: "/".join(words_of.get(name, "-") for name in names) for unit, words_of in values.items()}
 
 
 def _names(series: pd.DataFrame) -> list[str]:
@@ -127,16 +127,16 @@ def _thinned(names: list[str]) -> list[str]:
 
 
 def _scale(ax: Axes, rows: pd.DataFrame, axis: Axis) -> None:
-    found = sorted(set(rows[axis.column].tolist()))
+    places = sorted(set(rows[axis.column].tolist()))
     if axis.base is None:
-        found = sorted({0, *found})
-        room = 0.04 * found[-1] or 1
-        ax.set_xlim(0, found[-1] + room)
+        places = sorted({0, *places})
+        room = 0.04 * places[-1] or 1
+        ax.set_xlim(0, places[-1] + room)
     else:
         ax.set_xscale("log", base=axis.base)
-        room = (found[-1] / found[0]) ** 0.06 if len(found) > 1 else axis.base
-        ax.set_xlim(found[0] / room, found[-1] * room)
-    ax.xaxis.set_major_locator(FixedLocator(found[:: 1 + (len(found) - 1) // PLACES]))
+        room = (places[-1] / places[0]) ** 0.06 if len(places) > 1 else axis.base
+        ax.set_xlim(places[0] / room, places[-1] * room)
+    ax.xaxis.set_major_locator(FixedLocator(places[:: 1 + (len(places) - 1) // PLACES]))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: axis.text(value)))
 

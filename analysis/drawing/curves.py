@@ -1,4 +1,4 @@
-"""How cells learned: validation accuracy and training loss against training steps."""
+"""Read how cells learned: validation accuracy and training loss against training steps."""
 
 import matplotlib
 import numpy as np
@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from analysis.drawing.style import CALM, looks
+from .style import CALM, looks
 
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)), (0, (9, 2)), (0, (2, 1, 2, 4)))  # in turn
 

@@ -10,20 +10,20 @@ from matplotlib.markers import MarkerStyle
 from matplotlib.transforms import ScaledTranslation, Transform
 from numpy.typing import NDArray
 
-from analysis.drawing.style import (
+from ..statistics.axes import Axis
+from ..statistics.bounds import BITS, HEURISTIC
+from ..statistics.seeds import apart, settled, top
+from .style import (
     BACKGROUND,
     GREY,
     INK,
     OTHER_COLOURS,
-    OWN_MARKERS,
+    SPARE_MARKERS,
     Look,
     marker_area,
     mixed,
     small,
 )
-from analysis.statistics.axes import Axis
-from analysis.statistics.bounds import BITS, HEURISTIC
-from analysis.statistics.seeds import apart, settled, top
 
 Floats = NDArray[np.float64]
 DIVERGED_AT = -0.045  # where a diverged run is drawn: below zero, so that it is no accuracy
@@ -61,12 +61,12 @@ def panel(
         background(ax, points.loc[points["series"] != alone], x)
         points = points.loc[points["series"] == alone]
     finished = points.loc[points["diverged"] < points["seeds"]]
-    told = finished.loc[settled(finished)]
-    for name, line in lines(told, x):
+    agreeing = finished.loc[settled(finished)]
+    for name, line in lines(agreeing, x):
         ax.plot(line[x], line["accuracy"], color=looks[name].colour, linewidth=0.9, alpha=0.55, zorder=2)
     coverage(ax, finished, looks, x)
     if x == "state_resident":
-        touched(ax, told, looks)
+        touched(ax, agreeing, looks)
     marks(ax, finished, looks, x)
     edges(ax, finished, x)
     diverged(ax, points, looks, x)
@@ -95,7 +95,7 @@ def _step(axis: Axis) -> Literal["pre", "post"]:
 
 
 def bounds(ax: Axes, curves: pd.DataFrame, axis: Axis) -> None:
-    """What no model can do, shaded for the bits that a scalar has, in lines for fewer; up to where each ends.
+    """Shade what no model can do for the bits that a scalar has, with lines for fewer, up to where each ends.
 
     curves: of `analysis.statistics.bounds.curves`.
     """
@@ -120,7 +120,7 @@ def bound(curves: pd.DataFrame, label: str, axis: Axis) -> tuple[Floats, Floats]
 
 
 def reach(curves: pd.DataFrame, label: str, axis: Axis) -> float:
-    """From where on the axis one curve bounds nothing."""
+    """Return the place on the axis from which one curve bounds nothing."""
     x, y = bound(curves, label, axis)
     return float(x[np.argmax(y >= FULL)])
 
@@ -139,17 +139,17 @@ def lines(points: pd.DataFrame, x: str) -> list[tuple[str, pd.DataFrame]]:
     A series that turns a knob at each of several d_model has a line for each; of one that turns several knobs
     a line would say nothing.
     """
-    found = []
+    series_groups = []
     for name, series in points.groupby("series", sort=True):
         turns_a_knob = bool(series["d_model"].duplicated().any())
         groups = [group for _, group in series.groupby("d_model")] if turns_a_knob else [series]
         alike = [group for group in groups if not turns_a_knob or _turned(group) <= 1]
-        found += [(str(name), group.sort_values([x, "accuracy"])) for group in alike]
-    return found
+        series_groups += [(str(name), group.sort_values([x, "accuracy"])) for group in alike]
+    return series_groups
 
 
 def _turned(points: pd.DataFrame) -> int:
-    """How many of the knobs take two values in these points."""
+    """Count the knobs that take two values in these points."""
     values = {pair for knobs in points["knobs"] for pair in knobs.split()}
     names = [pair.partition("=")[0] for pair in values]
     return sum(names.count(name) > 1 for name in set(names))
@@ -184,7 +184,7 @@ def mark(
         )  # fmt: skip
 
 
-def own(ax: Axes, points: pd.DataFrame, looks: dict[str, tuple[MarkerStyle, str]], x: str) -> None:
+def extra(ax: Axes, points: pd.DataFrame, looks: dict[str, tuple[MarkerStyle, str]], x: str) -> None:
     """Points of `analysis.drawing.own_points`: stars."""
     for point in points.to_dict("records"):
         marker, colour = looks[point["name"]]
@@ -196,14 +196,14 @@ def own(ax: Axes, points: pd.DataFrame, looks: dict[str, tuple[MarkerStyle, str]
         )  # fmt: skip
 
 
-def own_looks(points: pd.DataFrame) -> dict[str, tuple[MarkerStyle, str]]:
+def extra_looks(points: pd.DataFrame) -> dict[str, tuple[MarkerStyle, str]]:
     """name -> its star and colour."""
-    looks = [(marker, colour) for colour in (INK, *OTHER_COLOURS) for marker in OWN_MARKERS]
+    looks = [(marker, colour) for colour in (INK, *OTHER_COLOURS) for marker in SPARE_MARKERS]
     return dict(zip(dict.fromkeys(points["name"]), looks, strict=False))
 
 
 def chance(ax: Axes, points: pd.DataFrame, x: str) -> None:
-    """What a guess among the row's values scores: level, or along x where that decides it."""
+    """Draw what a guess among the row's values scores: level, or along x where that decides it."""
     known = dict(sorted(zip(points[x].tolist(), points["chance"].tolist(), strict=True)))
     values = {value for value in points["chance"] if not np.isnan(value)}
     if len(values) == 1:
@@ -239,10 +239,10 @@ def edges(ax: Axes, points: pd.DataFrame, x: str) -> None:
     for point in points.to_dict("records"):
         side = SIDES[point["lr_edge"]]
         if side:
-            beside = ScaledTranslation(side * ARROW / 72, 0, root(ax).dpi_scale_trans)
+            shift = ScaledTranslation(side * ARROW / 72, 0, root(ax).dpi_scale_trans)
             ax.scatter(
                 point[x], top(point), s=9, marker=">" if side > 0 else "<", color=INK, linewidth=0,
-                transform=ax.transData + beside, zorder=5,
+                transform=ax.transData + shift, zorder=5,
             )  # fmt: skip
 
 

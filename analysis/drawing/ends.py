@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from analysis.drawing.style import GREY, small
+from .style import GREY, small
 
 LINE = 1.35  # sizes of a letter between two names; the panel may yet become a little lower
 ASIDE = 9.0  # points from the axes to a name
@@ -38,9 +38,9 @@ def apart(wanted: list[float], gap: float, low: float, high: float) -> list[floa
         groups.append([place])
         while len(groups) > 1 and _first(groups[-1], gap) - _last(groups[-2], gap) < gap:
             groups[-2:] = [groups[-2] + groups[-1]]
-    found = [_first(group, gap) + i * gap for group in groups for i in range(len(group))]
-    over = max(0.0, found[-1] - high) if found else 0.0
-    return [max(place - over, low + i * gap) if over else place for i, place in enumerate(found)]
+    places = [_first(group, gap) + i * gap for group in groups for i in range(len(group))]
+    over = max(0.0, places[-1] - high) if places else 0.0
+    return [max(place - over, low + i * gap) if over else place for i, place in enumerate(places)]
 
 
 def _first(group: list[float], gap: float) -> float:

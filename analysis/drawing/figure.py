@@ -10,13 +10,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.drawing import draw, labels, legend, page
-from analysis.drawing.page import Handles
-from analysis.drawing.style import INK, SCREEN, Style, by_family, crowded, looks, rc, small
-from analysis.drawing.ticks import bytes_on_top, scale
-from analysis.records.cells import slices_in_words
-from analysis.statistics.axes import AXES
-from analysis.statistics.seeds import BOOTSTRAP, RANGE, top
+from ..records.cells import slices_in_words
+from ..statistics.axes import AXES
+from ..statistics.seeds import BOOTSTRAP, RANGE, top
+from . import draw, labels, legend, page
+from .page import Handles
+from .style import INK, SCREEN, Style, by_family, crowded, looks, rc, small
+from .ticks import bytes_on_top, scale
 
 SPLIT_IN_WORDS = {"valid": "Validation", "test": "Test"}
 WIDTHS = {1: 1.0, 2: 1.5, 3: 1.8, 4: 2.1}  # of a page by its columns, in widths of one panel
@@ -42,22 +42,22 @@ class Panel:
     alone: str | None = None
     bound: pd.DataFrame | None = None
     whole: bool = False
-    own: pd.DataFrame | None = None
+    extra: pd.DataFrame | None = None
 
 
 def small_multiples(
     by_slice: dict[str, pd.DataFrame], *, axis: str = "resident", style: Style = SCREEN
 ) -> Figure:
     """One panel a slice, all with the same axes, colours and markers."""
-    found = [Panel(points, axis, slices_in_words([name])) for name, points in by_slice.items()]
-    return panels(found, style=style, y_label="one slice a panel")
+    made = [Panel(points, axis, slices_in_words([name])) for name, points in by_slice.items()]
+    return panels(made, style=style, y_label="one slice a panel")
 
 
 def one_each(points: pd.DataFrame, slices: list[str], *, axis: str, style: Style = SCREEN) -> Figure:
     """One panel a series, for a whole zoo: the others are pale dots in it."""
     series = points.drop_duplicates("series").sort_values(["family", "mixer", "series"], key=by_family)
-    found = [Panel(points, axis, name, alone=name) for name in series["series"]]
-    return panels(found, slices, style=style)
+    made = [Panel(points, axis, name, alone=name) for name in series["series"]]
+    return panels(made, slices, style=style)
 
 
 def panels(
@@ -84,9 +84,9 @@ def panels(
         handles = _marks(panels, axes[0], style.letters)
         if not each:
             series = legend.series_handles(everything, style.letters)
-            own = [panel.own for panel in panels if panel.own is not None]
-            stars = legend.own_handles(own[0], style.letters) if own else []
-            added = [legend.heading(legend.OWN), *stars] if own else []
+            extra = [panel.extra for panel in panels if panel.extra is not None]
+            stars = legend.extra_handles(extra[0], style.letters) if extra else []
+            added = [legend.heading(legend.EXTRA), *stars] if extra else []
             handles = [*series, *added, legend.heading(legend.HOW_TO_READ), *handles]
         page.finish(
             figure, handles, caption(everything, slices), style, below=True if each else None,
@@ -98,25 +98,25 @@ def panels(
 
 
 def caption(points: pd.DataFrame, slices: Sequence[str] = (), *, ranges: bool = True) -> str:
-    """How the numbers were made, in sentences.  ranges: the picture shows how far seeds differ."""
+    """Say in sentences how the numbers were made.  ranges: the picture shows how far seeds differ."""
     over = f" Accuracy: {slices_in_words(list(slices))}." if len(slices) > 1 else ""
     seeds = _span(points["seeds"].tolist())
     hows = [how for how in (BOOTSTRAP, RANGE) if how in set(points["interval"])]
     spread = f" with {' or '.join(hows)} over seeds" if ranges else ""
     mean = f"Mean of {seeds} seeds{spread}." if hows else "One seed: no interval."
     zero = " A diverged seed counts as 0." if any(points["diverged_in_grid"]) else ""
-    return f"{asked(points)}{over} {mean} {tuned(points)}{zero}"
+    return f"{subject(points)}{over} {mean} {tuned(points)}{zero}"
 
 
-def asked(points: pd.DataFrame) -> str:
-    """Of what: the task and the depth."""
+def subject(points: pd.DataFrame) -> str:
+    """Name the task and the depth of the model."""
     tasks, layers = sorted(points["task"].unique()), _span(points["n_layers"].tolist())
     named = " and ".join(filter(None, (", ".join(tasks[:-1]), tasks[-1])))
     return f"Task{'s' * (len(tasks) > 1)} {named}, {layers} layer{'s' * (layers != '1')}."
 
 
 def tuned(points: pd.DataFrame) -> str:
-    """How the learning rate was chosen."""
+    """Say how the learning rate was chosen."""
     if all(points["single_lr"]):
         return "One learning rate each, not tuned."
     lrs = _span(points["lrs"].tolist())
@@ -132,12 +132,12 @@ def _panel(ax: Axes, panel: Panel, alike: Sequence[Panel], inches: float) -> Non
     scale(ax, axis, min([low, *_room(alike, low, high)]), high, inches)
     if panel.bound is not None:
         draw.bounds(ax, panel.bound, axis)
-    if panel.own is not None:
-        draw.own(ax, panel.own, draw.own_looks(panel.own), axis.column)
+    if panel.extra is not None:
+        draw.extra(ax, panel.extra, draw.extra_looks(panel.extra), axis.column)
 
 
 def _room(panels: Sequence[Panel], low: float, high: float) -> list[float]:
-    """Where the axis may begin to show bounds left of its points, most of it left to these."""
+    """Return where the axis may begin to show bounds left of its points, most of it left to these."""
     axis, most = AXES[panels[0].axis], low / (high / low) ** (1 / FOR_POINTS - 1)
     curves = [panel.bound for panel in panels if panel.bound is not None]
     ends = [draw.reach(curve, label, axis) for curve in curves for label in draw.bound_lines(axis)]
@@ -166,10 +166,10 @@ def _limits(points: pd.DataFrame, alike: Sequence[Panel]) -> tuple[float, float]
     axis = alike[0].axis
     x = AXES[axis].column
     columns = [points[name] for name in ([x, "state_touched"] if axis == "resident" else [x])]
-    columns += [panel.own[x] for panel in alike if panel.own is not None]
-    seen = np.concatenate([column.to_numpy(float) for column in columns])
-    seen = seen[seen > 0]
-    low, high = (float(seen.min()), float(seen.max())) if len(seen) else (1.0, 1.0)
+    columns += [panel.extra[x] for panel in alike if panel.extra is not None]
+    positive = np.concatenate([column.to_numpy(float) for column in columns])
+    positive = positive[positive > 0]
+    low, high = (float(positive.min()), float(positive.max())) if len(positive) else (1.0, 1.0)
     return low / MARGIN, high * MARGIN
 
 
@@ -222,7 +222,7 @@ def _most_columns(style: Style, panels: int, each: bool) -> int:
 
 
 def _size(style: Style, rows: int, columns: int, each: bool) -> tuple[float, float]:
-    """Of the panels, in inches."""
+    """Return the size of the panels in inches."""
     if each:
         width = 10.5 if style is SCREEN else style.width
         return width, 0.5 + rows * 0.95 * width / columns

@@ -1,11 +1,11 @@
-"""What stands beside a marker: the values of its knobs, or its name, where there is room."""
+"""Write beside each marker the values of its knobs, or its name, where there is room."""
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.drawing.draw import ARROW, FULL_VIEW, SIDES, root
-from analysis.drawing.style import Look, small
+from .draw import ARROW, FULL_VIEW, SIDES, root
+from .style import Look, small
 
 AROUND = ((0, 1), (1, 0), (0, -1), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1), (0, 2), (0, -2))
 FAR_AROUND = ((1, -3), (-1, 3), (1, 3), (-1, -3), (1, -5), (-1, 5))
@@ -14,11 +14,11 @@ GAP = 5.5  # points from the centre of a marker to its text
 
 def knob_names(points: pd.DataFrame) -> dict[str, list[str]]:
     """series -> the numbers that vary in it (d_model, knobs), in the order that direct labels give them."""
-    found = {}
+    varying = {}
     for name, series in points.groupby("series", sort=True):
         values = pd.DataFrame([_values(row) for row in series.to_dict("records")])
-        found[str(name)] = [str(c) for c in values if len(set(values[c])) > 1]
-    return found
+        varying[str(name)] = [str(c) for c in values if len(set(values[c])) > 1]
+    return varying
 
 
 def place(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> None:

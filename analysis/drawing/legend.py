@@ -7,11 +7,16 @@ import pandas as pd
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from analysis.drawing import draw
-from analysis.drawing.draw import CHANCE, FORBIDDEN, FULL, FULL_VIEW, bound_lines, reach
-from analysis.drawing.labels import knob_names
-from analysis.drawing.page import Handles
-from analysis.drawing.style import (
+from ..statistics.axes import BYTES, Axis
+from ..statistics.bounds import BITS, HEURISTIC
+from ..statistics.chance import ONE_OF_N
+from ..statistics.frontier import decodable
+from ..statistics.seeds import APART, settled
+from . import draw
+from .draw import CHANCE, FORBIDDEN, FULL, FULL_VIEW, bound_lines, reach
+from .labels import knob_names
+from .page import Handles
+from .style import (
     INK,
     PALE,
     by_family,
@@ -22,15 +27,10 @@ from analysis.drawing.style import (
     mixed,
     one_family,
 )
-from analysis.drawing.ticks import in_bytes
-from analysis.statistics.axes import BYTES, Axis
-from analysis.statistics.bounds import BITS, HEURISTIC
-from analysis.statistics.chance import SAID
-from analysis.statistics.frontier import decodable
-from analysis.statistics.seeds import APART, settled
+from .ticks import in_bytes
 
 HOW_TO_READ = "how to read it"
-OWN = "points of your own"
+EXTRA = "points of your own"
 # Marks of our own, in black: matplotlib draws them beside their texts.
 FRONTIER = {"color": PALE, "linewidth": 3.2}
 HOLLOW = {"color": INK, "linestyle": "none", "marker": "o", "markerfacecolor": "white"}
@@ -53,7 +53,7 @@ def bold(points: pd.DataFrame) -> dict[str, str]:
     families = {} if crowded(points) else family_colours(points)
     if one_family(points):
         families = dict.fromkeys(families, INK)
-    return families | {HOW_TO_READ: INK, OWN: INK}
+    return families | {HOW_TO_READ: INK, EXTRA: INK}
 
 
 def series_handles(points: pd.DataFrame, letters: int) -> Handles:
@@ -85,8 +85,8 @@ def series_handles(points: pd.DataFrame, letters: int) -> Handles:
 def mark_handles(points: pd.DataFrame, axis: Axis, letters: int) -> Handles:
     """The marks that occur in these points."""
     finished = points.loc[points["diverged"] < points["seeds"]]
-    kept = axis.column == "state_resident"
-    dumbbells = kept and bool((finished["state_touched"] != finished["state_resident"]).any())
+    resident = axis.column == "state_resident"
+    dumbbells = resident and bool((finished["state_touched"] != finished["state_resident"]).any())
     at_another = (points["diverged_in_grid"] > 0) & (points["diverged"] == 0)
     better = "none faster and better" if axis.more else "none smaller and better"
     entries = [
@@ -111,11 +111,11 @@ def mark_handles(points: pd.DataFrame, axis: Axis, letters: int) -> Handles:
 
 
 def common_handles(points: pd.DataFrame, letters: int) -> Handles:
-    """What `draw.mark` and `draw.chance` have drawn, in any picture."""
+    """Return the legend entries for what `draw.mark` and `draw.chance` draw in any picture."""
     entries = [
         (~decodable(points), HOLLOW, "not causal or not decodable"),
         (~settled(points), SEEDS, f"each seed, where they differ by > {APART:g}"),
-        (points["chance"].notna(), CHANCE, points["guess"].iloc[0] if "guess" in points else SAID),
+        (points["chance"].notna(), CHANCE, points["guess"].iloc[0] if "guess" in points else ONE_OF_N),
     ]
     return [
         Line2D([], [], label=_wrapped(text, letters), **mark) for here, mark, text in entries if any(here)
@@ -140,7 +140,7 @@ def bound_handles(curves: list[pd.DataFrame], axis: Axis, left: float, letters: 
 
 
 def _beyond(bits: list[int], ends: dict[str, float], axis: Axis) -> str:
-    """Where the bounds lie that a picture does not reach."""
+    """Say where the bounds lie that a picture does not reach."""
     at = [ends[BITS[count]] for count in bits]
     if axis.ticks == BYTES:
         return f"no model scores {FULL} below {in_bytes(math.ceil(at[0]))} (left of the picture)"
@@ -148,14 +148,14 @@ def _beyond(bits: list[int], ends: dict[str, float], axis: Axis) -> str:
     return f"no model scores {FULL} below {places} scalars of {sizes} bits (left of the picture)"
 
 
-def own_handles(own: pd.DataFrame, letters: int) -> Handles:
+def extra_handles(extra: pd.DataFrame, letters: int) -> Handles:
     """One a name of the points that are no records."""
     return [
         Line2D(
             [], [], linestyle="none", marker=marker, markersize=7, color=colour, markeredgecolor="white",
             markeredgewidth=0.4, label=_wrapped(name, letters),
         )
-        for name, (marker, colour) in draw.own_looks(own).items()
+        for name, (marker, colour) in draw.extra_looks(extra).items()
     ]  # fmt: skip
 
 

@@ -20,11 +20,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.drawing.style import OTHER_COLOURS, OWN_MARKERS
-from analysis.statistics.axes import AXES
+from ..statistics.axes import AXES
+from .style import OTHER_COLOURS, SPARE_MARKERS
 
 INTERVAL = ("low", "high")
-MOST_NAMES = len(OWN_MARKERS) * (1 + len(OTHER_COLOURS))  # that stars tell apart
+MOST_NAMES = len(SPARE_MARKERS) * (1 + len(OTHER_COLOURS))  # that stars tell apart
 MOST_BYTES = 1 << 20
 
 
@@ -78,7 +78,7 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _columns(path: Path, head: list[str], x: str, axis: str) -> list[str]:
-    """What is wrong with the names of the columns."""
+    """Say what is wrong with the names of the columns."""
     wanted = ["name", x, "accuracy"]
     known = [*wanted, *INTERVAL]
     given = ",".join(head)

@@ -15,7 +15,7 @@ from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from analysis.drawing.style import GREY, SCREEN, Style, rc, small
+from .style import GREY, SCREEN, Style, rc, small
 
 PAD = 0.08  # inches between the parts of a page
 Handles = list[Line2D | Patch]
@@ -153,7 +153,7 @@ def pdf(figure: Figure, style: Style = SCREEN) -> bytes:
 
 
 def _legend(figure: Figure, handles: Handles, width: float, bold: dict[str, str]) -> Legend:
-    """In as many columns as fit into so many inches; one where that is no limit."""
+    """Draw the legend in as many columns as fit into so many inches; one where that is no limit."""
     for columns in range(1 if width == math.inf else 4, 0, -1):
         legend = figure.legend(
             handles=handles, loc="upper left", ncols=columns, handlelength=1.6, labelspacing=0.42,

@@ -1,4 +1,4 @@
-"""How every picture looks: sizes for paper or screen, a colour for a family, a marker for a mixer."""
+"""Fix the look of every picture: sizes for paper or screen, a colour for a family, a marker for a mixer."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +40,7 @@ MARKER_OF = {
     }.items()
     for mixer in mixers.split()
 }
-OWN_MARKERS = tuple(MarkerStyle((corners, 1, 0)) for corners in (5, 4, 6, 8))  # stars, of what is no record
+SPARE_MARKERS = tuple(MarkerStyle((corners, 1, 0)) for corners in (5, 4, 6, 8))  # stars, of what is no record
 FAMILY_MARKERS = {"attention": "o", "linear": "s", "ssm": "^", "convolution": "D", "sparse": "v"}
 OTHER_MARKERS = ("P", "p", "d")
 EVEN = {"o": 1.0, "s": 0.85, "D": 0.75, "d": 1.1, "8": 1.05}
@@ -131,7 +131,7 @@ class Look:
 
     @property
     def area(self) -> float:
-        """What makes this marker weigh as much to the eye as a circle of area 1."""
+        """Return the area at which this marker weighs as much to the eye as a circle of area 1."""
         return EVEN.get(self.marker, 1.15)
 
 
@@ -169,7 +169,7 @@ def mixed(colour: str, strength: float) -> str:
 
 
 def _hues(count: int) -> list[str]:
-    """As many colours, round the circle, dark and light by turns."""
+    """Return so many colours, round the circle, dark and light by turns."""
     saturation, lights = HUES
     wheels = [seaborn.husl_palette(count, s=saturation, l=light).as_hex() for light in lights]
     return [wheels[i % len(wheels)][i] for i in range(count)]
@@ -180,18 +180,18 @@ def _markers(series: pd.DataFrame) -> dict[str, str]:
     rows = series.to_dict("records")
     second = series.duplicated("mixer").tolist()
     order = sorted(range(len(rows)), key=lambda i: (second[i], rows[i]["mixer"] not in MARKER_OF))
-    found: dict[str, str] = {}
+    markers: dict[str, str] = {}
     taken: dict[str, set[str]] = {}
     for row in (rows[i] for i in order):
         of_family = taken.setdefault(row["family"], set())
-        turn = MARKERS.index(_own_marker(str(row["mixer"])))
+        turn = MARKERS.index(_spare_marker(str(row["mixer"])))
         free = [m for m in (*MARKERS[turn:], *MARKERS[:turn]) if m not in of_family]
-        found[row["series"]] = free[0]
+        markers[row["series"]] = free[0]
         of_family.add(free[0])
-    return found
+    return markers
 
 
-def _own_marker(mixer: str) -> str:
+def _spare_marker(mixer: str) -> str:
     return MARKER_OF.get(mixer) or MARKERS[crc32(mixer.encode()) % len(MARKERS)]
 
 

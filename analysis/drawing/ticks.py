@@ -5,8 +5,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from analysis.drawing.style import GREY, small
-from analysis.statistics.axes import BYTES, FP32, MEASURED, Axis
+from ..statistics.axes import BYTES, FP32, MEASURED, Axis
+from .style import GREY, small
 
 INCH = 0.52  # for a tick and its number, at least
 
@@ -22,7 +22,7 @@ def scale(ax: Axes, axis: Axis, low: float, high: float, inches: float) -> None:
 
 
 def bytes_on_top(ax: Axes, inches: float) -> None:
-    """On top of an axis in scalars, the same in fp32 bytes."""
+    """Repeat an axis in scalars on top of the picture, in fp32 bytes."""
     low, high = (x * FP32 for x in ax.get_xlim())
     top = ax.secondary_xaxis("top", functions=(_to_bytes, _from_bytes))
     top.set_xscale("log", base=2)
@@ -41,6 +41,7 @@ def _from_bytes(count: Any) -> Any:
 
 
 def in_bytes(count: float) -> str:
+    """Write a number of bytes as a person does: "64 KiB"."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:g} {unit}"

@@ -18,11 +18,12 @@ from pathlib import Path
 import pandas as pd
 from rich.markup import escape
 
-from analysis.drawing import page
-from analysis.drawing.style import SCREEN, STYLES, Style
-from analysis.figures import gallery
 from zoo.results.reading import INCOMPLETE
 from zoo.terminal import command, console, print_whole, slim
+
+from ..drawing import page
+from ..drawing.style import SCREEN, STYLES, Style
+from . import gallery
 
 ALL = "all"
 
@@ -79,10 +80,10 @@ def _show(options: argparse.Namespace, style: Style) -> int:
 
 
 def _committed(folder: Path, out: Path, style: Style) -> int:
-    found = sorted(folder.glob("*.zip"))
-    if not found:
+    archives = sorted(folder.glob("*.zip"))
+    if not archives:
         raise ValueError(f"{folder} holds no archive (*.zip) of results: python -m zoo.archive makes them.")
-    studies = [gallery.Study(path) for path in found]
+    studies = [gallery.Study(path) for path in archives]
     wanted = [(gallery.pictures_of(study.name), study) for study in studies]
     made = [_make(names, study, out / study.name, style, print_too=False) for names, study in wanted]
     return max(made, default=0)
@@ -93,7 +94,7 @@ def _make(
 ) -> int:
     """Make them all; what one cannot show does not keep the others away, and is the exit code."""
     code = 0
-    for line in (said := list(study.unread)):
+    for line in (before := list(study.unread)):
         print(f"warning: {line}", file=sys.stderr)
     for name in names:
         try:
@@ -104,7 +105,7 @@ def _make(
             code = 1
         else:
             _print(picture, paths)
-    for line in study.unread[len(said) :]:
+    for line in study.unread[len(before) :]:
         print(f"warning: {line}", file=sys.stderr)
     return code or (INCOMPLETE if study.unread else 0)
 
@@ -113,7 +114,7 @@ def _print(picture: gallery.Picture, paths: list[Path]) -> None:
     for table in picture.tables.values():
         _table(table)
     screen = console()
-    for line in picture.says:
+    for line in picture.sentences:
         screen.print(line, markup=False, soft_wrap=not screen.is_terminal)
     for path in paths:
         screen.print(f"wrote {path}", soft_wrap=True, markup=False)

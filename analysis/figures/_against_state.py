@@ -5,14 +5,14 @@ The state is counted twice: what a model really keeps, and what the published fi
 
 import pandas as pd
 
-from analysis.drawing.figure import caption
-from analysis.drawing.style import Style
-from analysis.figures.gallery import Picture, Study
-from analysis.published import beside, ordering, read, words
-from analysis.published.picture import Panel, draw, dressed
-from analysis.records.cells import slices
-from analysis.statistics import scored
-from analysis.statistics.axes import AXES
+from ..drawing.figure import caption
+from ..drawing.style import Style
+from ..published import beside, ordering, read, words
+from ..published.picture import Panel, draw, dressed
+from ..records.cells import slices
+from ..statistics import scored
+from ..statistics.axes import AXES
+from .gallery import Picture, Study
 
 AXIS, RESIDENT = AXES["paper"], AXES["resident"]
 TOKENS = 1024  # in which the published figures count the state
@@ -27,28 +27,28 @@ def against_state(study: Study, style: Style, claims: str = "") -> Picture:
     published = read.points("based_fig2")
     compared = beside.compare(published, ours)
     printed = dressed(published, ours).rename(columns={"state": AXIS.column, "resident": RESIDENT.column})
-    tables, says = {}, [caption(ours, slices(study.table, "test"))]
+    tables, sentences = {}, [caption(ours, slices(study.table, "test"))]
     if len(compared):
         tables["deviation"] = compared
-        says += [*_unknown(printed), *words.of_points(compared)]
+        sentences += [*_unknown(printed), *words.of_points(compared)]
     else:
         tables["ordering"] = ordering.compare(
             printed, seeds, x={"published": AXIS.column, "ours": AXIS.column}
         )
-        says += words.of_ordering(tables["ordering"], "sizes of state")
+        sentences += words.of_ordering(tables["ordering"], "sizes of state")
     if claims:
         tables["claims"] = ordering.claims(claims, seeds)
-        says += words.of_claims(tables["claims"])
+        sentences += words.of_claims(tables["claims"])
     panels = _panels(study.name, printed, ours, same=len(compared) > 0)
-    return Picture(draw([panels], ours, says[0], style), ours, says, tables)
+    return Picture(draw([panels], ours, sentences[0], style), ours, sentences, tables)
 
 
 def _panels(name: str, printed: pd.DataFrame, ours: pd.DataFrame, *, same: bool) -> list[Panel]:
     tokens = max(ours["state_seq_len"])
     if same:
-        kept = printed.dropna(subset=[RESIDENT.column])
+        with_size = printed.dropna(subset=[RESIDENT.column])
         return [
-            Panel("what is really kept", RESIDENT, tokens, published=kept, ours=ours),
+            Panel("what is really kept", RESIDENT, tokens, published=with_size, ours=ours),
             Panel("as published figures count it", AXIS, tokens, published=printed, ours=ours),
         ]
     there = [Panel("published", AXIS, TOKENS, published=printed)] if len(printed) else []

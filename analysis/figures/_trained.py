@@ -2,9 +2,9 @@
 
 import pandas as pd
 
-from analysis.figures.gallery import Study
-from analysis.records import cells
-from analysis.statistics import learning_rate
+from ..records import cells
+from ..statistics import learning_rate
+from .gallery import Study
 
 ABOUT = ["point", "mixer", "label", "family", "series", "d_model", "knobs", "stack", "state_resident"]
 
@@ -16,13 +16,13 @@ def trained(study: Study) -> pd.DataFrame:
     """
     table = cells.identify(study.table)
     chosen = learning_rate.choose(table)
-    own = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
-    return own.assign(stack=stacks(own, study.layers)).loc[:, ["run_id", "seed", *ABOUT]]
+    trained_cells = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
+    return trained_cells.assign(stack=stacks(trained_cells, study.layers)).loc[:, ["run_id", "seed", *ABOUT]]
 
 
-def stacks(own: pd.DataFrame, layers: dict[str, str]) -> pd.Series:
-    """Of each cell, by its run_id and series, see `trained`."""
-    stack = pd.Series([f"({layers.get(run, '')})" for run in own["run_id"]], own.index)
-    of_series = stack.groupby(own["series"]).agg(set).to_dict()
-    several = [len(of_series[series]) > 1 for series in own["series"]]
+def stacks(trained_cells: pd.DataFrame, layers: dict[str, str]) -> pd.Series:
+    """Return the stack of each cell in words; "" where all cells of its series have the same."""
+    stack = pd.Series([f"({layers.get(run, '')})" for run in trained_cells["run_id"]], trained_cells.index)
+    of_series = stack.groupby(trained_cells["series"]).agg(set).to_dict()
+    several = [len(of_series[series]) > 1 for series in trained_cells["series"]]
     return stack.where(several, "")

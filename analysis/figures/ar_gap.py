@@ -1,22 +1,22 @@
-"""What a model of text loses to attention where it could look the token up, against its state."""
+"""Show what a model of text loses to attention where it could look the token up, against its state."""
 
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from analysis.drawing import page
-from analysis.drawing.style import GREY, Style, looks, marker_area
-from analysis.figures._trained import ABOUT, trained
-from analysis.figures.gallery import Picture, Study
+from ..drawing import page
+from ..drawing.style import GREY, Style, looks, marker_area
+from ._trained import ABOUT, trained
+from .gallery import Picture, Study
 
 FULL = "attention"  # the mixer that the others are held against
 LEAST = 0.01  # nats a token: a smaller gap has no parts
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Of the answers to evaluation=ar_hits at their largest cutoff; a seed is held against attention's."""
-    own = trained(study)
-    gaps = of_seeds(study, own)
+    """Draw the answers to evaluation=ar_hits at their largest cutoff; a seed is held against attention's."""
+    trained_cells = trained(study)
+    gaps = of_seeds(study, trained_cells)
     rows = gaps.groupby("point", as_index=False).agg(
         hit_loss=("hit_loss", "mean"),
         gap=("gap", "mean"),
@@ -27,26 +27,26 @@ def figure(study: Study, style: Style) -> Picture:
         seeds=("gap", "size"),
     )
     rows["share"] = (rows["at_hits"] / rows["whole"]).where(rows["whole"] > LEAST)
-    rows = rows.merge(own.drop_duplicates("point")[ABOUT], on="point").sort_values("state_resident")
-    says = [
+    rows = rows.merge(trained_cells.drop_duplicates("point")[ABOUT], on="point").sort_values("state_resident")
+    sentences = [
         "Nats a token more than attention where the last tokens stood in the window before "
         "(evaluation=ar_hits), seed by seed: mean and range."
     ]
-    return Picture(_draw(rows, says[0], style), rows, says, {})
+    return Picture(_draw(rows, sentences[0], style), rows, sentences, {})
 
 
-def of_seeds(study: Study, own: pd.DataFrame) -> pd.DataFrame:
+def of_seeds(study: Study, trained_cells: pd.DataFrame) -> pd.DataFrame:
     """A row a point and seed of `trained`.  gap: nats a hit more than attention's.  apart: nats a token more,
     and at_hits: the part of them that is at hits.
     """
-    asked = study.evaluations("ar_hits")
-    asked = asked.loc[asked["cutoff"] == max(asked["cutoff"])].drop(columns="mixer")
-    found = asked.merge(own, on="run_id")
-    if found.duplicated(["run_id", "slice", "part"]).any():
+    answers = study.evaluations("ar_hits")
+    answers = answers.loc[answers["cutoff"] == max(answers["cutoff"])].drop(columns="mixer")
+    joined = answers.merge(trained_cells, on="run_id")
+    if joined.duplicated(["run_id", "slice", "part"]).any():
         raise ValueError("ar_hits was asked in several ways: keep one of them, in evaluations/.")
-    nats = found.assign(nats=found["tokens"] * found["loss"].fillna(0))
+    nats = joined.assign(nats=joined["tokens"] * joined["loss"].fillna(0))
     nats = nats.pivot_table(index=["point", "seed"], columns="part", values=["nats", "tokens"], aggfunc="sum")
-    full = sorted(set(own.loc[own["mixer"] == FULL, "point"]))
+    full = sorted(set(trained_cells.loc[trained_cells["mixer"] == FULL, "point"]))
     if len(full) != 1:
         raise ValueError(f"a gap to attention needs one point of mixer={FULL}, and there are {len(full)}.")
     whole, tokens = nats["nats"].sum(axis=1), nats["tokens"].sum(axis=1)

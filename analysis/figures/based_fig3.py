@@ -1,13 +1,13 @@
 """Arora et al. 2024, arXiv 2402.18668, Figure 3: feature maps by state and by parameters."""
 
-from analysis.drawing.figure import caption
-from analysis.drawing.style import Style
-from analysis.figures.gallery import Picture, Study
-from analysis.published import ordering, read, words
-from analysis.published.picture import Panel, draw
-from analysis.records.cells import slices
-from analysis.statistics import scored
-from analysis.statistics.axes import AXES
+from ..drawing.figure import caption
+from ..drawing.style import Style
+from ..published import ordering, read, words
+from ..published.picture import Panel, draw
+from ..records.cells import slices
+from ..statistics import scored
+from ..statistics.axes import AXES
+from .gallery import Picture, Study
 
 TASKS = read.MQAR
 SHOWN = ("resident", "parameters")  # the axes, as the figure has them on top and at the bottom
@@ -19,14 +19,14 @@ def figure(study: Study, style: Style) -> Picture:
     The figure has no numbers that could be read; what it says is held against ours as orderings.
     """
     mean, alone = scored.means(study.table), scored.alone(study.table)
-    asked = slices(study.table, "test")
-    hardest = alone.loc[alone["slice"] == asked[-1]]
+    test_slices = slices(study.table, "test")
+    hardest = alone.loc[alone["slice"] == test_slices[-1]]
     tokens = max(mean["state_seq_len"])
-    titles = {f"mean of {len(asked)} slices": mean, f"the hardest: {asked[-1]}": hardest}
+    titles = {f"mean of {len(test_slices)} slices": mean, f"the hardest: {test_slices[-1]}": hardest}
     rows = [
         [Panel(title, AXES[axis], tokens, ours=points, named=axis == SHOWN[-1]) for axis in SHOWN]
         for title, points in titles.items()
     ]
     verdicts = ordering.claims("based_fig3", scored.of_seeds(study.table))
-    says = [caption(mean, asked), *words.of_claims(verdicts)]
-    return Picture(draw(rows, mean, says[0], style), alone, says, {"claims": verdicts})
+    sentences = [caption(mean, test_slices), *words.of_claims(verdicts)]
+    return Picture(draw(rows, mean, sentences[0], style), alone, sentences, {"claims": verdicts})

@@ -3,15 +3,15 @@
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.drawing.by_series import Axis, Marks, draw
-from analysis.drawing.curves import learning_curves
-from analysis.drawing.figure import caption
-from analysis.drawing.style import Style
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import chance, learning_rate
-from analysis.statistics.points import points
-from analysis.statistics.seeds import written
+from ..drawing.by_series import Axis, Marks, draw
+from ..drawing.curves import learning_curves
+from ..drawing.figure import caption
+from ..drawing.style import Style
+from ..records import cells
+from ..statistics import chance, learning_rate
+from ..statistics.points import points
+from ..statistics.seeds import written
+from .gallery import Picture, Study
 
 AXIS = Axis("step", "Training step", base=None, text="{:,.0f}".format)
 
@@ -23,17 +23,17 @@ def figure(study: Study, style: Style) -> Picture:
     about = points(table, chosen, split="test", slices=cells.slices(table, "test"))
     drawn = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
     seeds = learning_curves(study.metrics).merge(drawn[["run_id", "point", "seed"]], on="run_id")
-    about = chance.told(about, table, cells.slices(table, "valid"))
+    about = chance.with_chance(about, table, cells.slices(table, "valid"))
     rows = _means(seeds).merge(about.drop(columns=["accuracy", "low", "high", "seed_accuracies"]), on="point")
     if rows.empty:
         raise ValueError("No step was validated by all seeds of a point: there is no curve to draw.")
-    says = [
+    sentences = [
         f"Mean of the validation slices; thick: mean of seeds. {caption(about, ranges=False)} "
         "Darker: more state."
     ]
-    picture = draw(rows, AXIS, "Validation accuracy", says[0], style, marks=_marks(seeds))
+    picture = draw(rows, AXIS, "Validation accuracy", sentences[0], style, marks=_marks(seeds))
     names = about[["point", "series", "d_model", "knobs", "lr"]]
-    return Picture(picture, seeds.merge(names, on="point").drop(columns="point"), says, {})
+    return Picture(picture, seeds.merge(names, on="point").drop(columns="point"), sentences, {})
 
 
 def _means(seeds: pd.DataFrame) -> pd.DataFrame:

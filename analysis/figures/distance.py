@@ -1,11 +1,11 @@
 """Recall against how far back the key stands: a panel a mixer, a line a setting."""
 
-from analysis.drawing.by_series import Axis, draw
-from analysis.drawing.style import Style
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import groups, learning_rate
-from analysis.statistics.points import points
+from ..drawing.by_series import Axis, draw
+from ..drawing.style import Style
+from ..records import cells
+from ..statistics import groups, learning_rate
+from ..statistics.points import points
+from .gallery import Picture, Study
 
 FEWEST = 100  # answers at a distance, all seeds together; fewer say nothing
 AXIS = Axis("distance", "Tokens from the key to the query, at most")
@@ -14,22 +14,22 @@ AXIS = Axis("distance", "Tokens from the key to the query, at most")
 def figure(study: Study, style: Style) -> Picture:
     """The hardest slice of the test split, whose distances reach farthest."""
     table = cells.identify(study.table)
-    asked = cells.slices(table, "test")[-1]
+    hardest = cells.slices(table, "test")[-1]
     chosen = learning_rate.choose(table)
-    found = groups.by_group(study.groups, "distance", table, chosen)
-    found = found.loc[(found["slice"] == asked) & (found["answers"] >= FEWEST)]
-    found = found.drop(columns=["seeds", "diverged"])
-    if found.empty:
-        raise ValueError(f"No distance has {FEWEST} answers in {asked}: test on more examples.")
-    about = points(table, chosen, split="test", slices=[asked])
+    grouped = groups.by_group(study.groups, "distance", table, chosen)
+    grouped = grouped.loc[(grouped["slice"] == hardest) & (grouped["answers"] >= FEWEST)]
+    grouped = grouped.drop(columns=["seeds", "diverged"])
+    if grouped.empty:
+        raise ValueError(f"No distance has {FEWEST} answers in {hardest}: test on more examples.")
+    about = points(table, chosen, split="test", slices=[hardest])
     seeds = sorted(set(about["seeds"].tolist()))
     lrs = "the one that was tried" if all(about["single_lr"]) else "chosen on validation"
-    rows = found.merge(
+    rows = grouped.merge(
         about.drop(columns=["accuracy", "low", "high", "slice", "seed_accuracies"]), on="point"
     )
-    says = [
-        f"Task {about['task'].iloc[0]}, slice {asked}. Accuracy at x: of the answers whose key stands more "
+    sentences = [
+        f"Task {about['task'].iloc[0]}, slice {hardest}. Accuracy at x: of the answers whose key stands more "
         f"than x/2 and at most x tokens back, pooled over {' or '.join(map(str, seeds))} seeds; bars: 95 %, "
         f"seeds drawn again; only where there are {FEWEST} answers. Learning rate: {lrs}. Darker: more state."
     ]
-    return Picture(draw(rows, AXIS, "Test accuracy", says[0], style), rows, says, {})
+    return Picture(draw(rows, AXIS, "Test accuracy", sentences[0], style), rows, sentences, {})

@@ -8,14 +8,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from analysis.drawing.by_series import Axis, draw
-from analysis.drawing.style import GREY, Style
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import learning_rate
-from analysis.statistics.chance import OTHERWISE
-from analysis.statistics.load_distance import answered
-from analysis.statistics.seeds import interval, written
+from ..drawing.by_series import Axis, draw
+from ..drawing.style import GREY, Style
+from ..records import cells
+from ..statistics import learning_rate
+from ..statistics.chance import OTHERWISE
+from ..statistics.load_distance import answered
+from ..statistics.seeds import interval, written
+from .gallery import Picture, Study
 
 NAME = "extrapolation"
 LENGTH = "seq_len"
@@ -25,31 +25,31 @@ ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_reside
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Of the answers to evaluation=extrapolation."""
+    """Draw the answers to evaluation=extrapolation."""
     table = cells.identify(study.table)
     load = _load(table)
     given = study.evaluations(NAME)
     keys = [key for key in ("varied", LENGTH, load) if key in given]
-    found = answered(given, table, learning_rate.choose(table), keys, NAME)
-    found = _beside_the_largest(found, load)
-    rows = [_at(key, at) for key, at in _parts(found, ["point", "varied", "times"])]
+    answers = answered(given, table, learning_rate.choose(table), keys, NAME)
+    answers = _at_the_largest_load(answers, load)
+    rows = [_at(key, at) for key, at in _parts(answers, ["point", "varied", "times"])]
     about = table.drop_duplicates("point").loc[:, ABOUT]
     rows = pd.DataFrame(rows).merge(about, on="point")
-    reach = _reach(found).merge(about.loc[:, ["point", "series", "d_model", "knobs"]], on="point")
+    reach = _reach(answers).merge(about.loc[:, ["point", "series", "d_model", "knobs"]], on="point")
     rows["guess"] = OTHERWISE
     rows["series"] = rows["series"] + ", " + rows["varied"].map(_in_words)
     seeds = " or ".join(map(str, sorted(set(rows["seeds"].tolist()))))
-    ends = any(isinstance(why, str) and why for why in found["refused"])
+    ends = any(isinstance(why, str) and why for why in answers["refused"])
     refused = " Where a line ends, the model takes no longer rows." if ends else ""
-    says = [
-        f"Task {table['task'].iloc[0]}: accuracy beyond the longest training rows ({_start(found, LENGTH)} "
-        f"tokens; the load stays) and beyond their load ({_start(found, load)}; the length stays). Mean of "
+    sentences = [
+        f"Task {table['task'].iloc[0]}: accuracy beyond the longest training rows ({_start(answers, LENGTH)} "
+        f"tokens; the load stays) and beyond their load ({_start(answers, load)}; the length stays). Mean of "
         f"{seeds} seeds with min to max; grey: .9 and .99. Darker: more state.{refused}",
         *(_reach_in_words(row) for row in reach.to_dict("records")),
     ]
     handles = [Line2D([], [], color=GREY, linewidth=0.6, label="accuracy .9 and .99")]
-    drawn = draw(rows, AXIS, "Accuracy", says[0], style, handles=list(handles), marks=_levels)
-    return Picture(drawn, rows, says, {"reach": reach})
+    drawn = draw(rows, AXIS, "Accuracy", sentences[0], style, handles=list(handles), marks=_levels)
+    return Picture(drawn, rows, sentences, {"reach": reach})
 
 
 def _load(table: pd.DataFrame) -> str:
@@ -57,27 +57,29 @@ def _load(table: pd.DataFrame) -> str:
     return cells.load_axis(table) if any(isinstance(axis, str) for axis in table["load_axis"]) else ""
 
 
-def _beside_the_largest(found: pd.DataFrame, load: str) -> pd.DataFrame:
-    """Of several loads at the longest length, the largest that training had; with `times`."""
+def _at_the_largest_load(answers: pd.DataFrame, load: str) -> pd.DataFrame:
+    """Keep of several loads at the longest length the largest that training had, and add `times`."""
     parts = []
-    for (_, varied), own in _parts(found, ["run_id", "varied"]):
-        if varied == LENGTH and load in own:
-            own = own.loc[own[load] == own[load].max()]
+    for (_, varied), part in _parts(answers, ["run_id", "varied"]):
+        if varied == LENGTH and load in part:
+            part = part.loc[part[load] == part[load].max()]
         elif varied == load:
-            start = found.loc[(found["run_id"] == own["run_id"].iloc[0]) & (found["varied"] == LENGTH), load]
-            own = own.loc[own[load] >= start.max()].drop_duplicates(load)
-        parts.append(own.assign(times=own[varied] / own[varied].min()))
+            start = answers.loc[
+                (answers["run_id"] == part["run_id"].iloc[0]) & (answers["varied"] == LENGTH), load
+            ]
+            part = part.loc[part[load] >= start.max()].drop_duplicates(load)
+        parts.append(part.assign(times=part[varied] / part[varied].min()))
     return pd.concat(parts, ignore_index=True)
 
 
-def _parts(found: pd.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-    for key, own in found.groupby(keys):
-        yield cast(tuple[Any, ...], key), own
+def _parts(answers: pd.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
+    for key, part in answers.groupby(keys):
+        yield cast(tuple[Any, ...], key), part
 
 
 def _at(key: tuple[Any, ...], at: pd.DataFrame) -> dict:
     """One point of a line: the seeds' accuracies, each the mean over what was asked of it there."""
-    scores = np.array([own["accuracy"].mean() for _, own in at.groupby("run_id")], dtype=float)
+    scores = np.array([part["accuracy"].mean() for _, part in at.groupby("run_id")], dtype=float)
     low, high, _ = interval(scores)
     return dict(zip(("point", "varied", "times"), key, strict=True)) | {
         "accuracy": scores.mean(), "low": low, "high": high, "seeds": len(scores),
@@ -85,12 +87,12 @@ def _at(key: tuple[Any, ...], at: pd.DataFrame) -> dict:
     }  # fmt: skip
 
 
-def _reach(found: pd.DataFrame) -> pd.DataFrame:
+def _reach(answers: pd.DataFrame) -> pd.DataFrame:
     """One row a point and what is varied: the largest value at which each seed keeps so much, as words."""
     rows = [
         {"point": point, "varied": varied}
-        | {name: written(np.sort(own.drop_duplicates("run_id")[name].to_numpy(float))) for name in HOLDS}
-        for (point, varied), own in _parts(found, ["point", "varied"])
+        | {name: written(np.sort(part.drop_duplicates("run_id")[name].to_numpy(float))) for name in HOLDS}
+        for (point, varied), part in _parts(answers, ["point", "varied"])
     ]
     return pd.DataFrame(rows)
 
@@ -105,8 +107,8 @@ def _in_words(varied: str) -> str:
     return "longer rows" if varied == LENGTH else f"more {cells.axis_in_words(varied).lower()}"
 
 
-def _start(found: pd.DataFrame, varied: str) -> str:
-    values = found.loc[found["varied"] == varied, varied].tolist() if varied in found else []
+def _start(answers: pd.DataFrame, varied: str) -> str:
+    values = answers.loc[answers["varied"] == varied, varied].tolist() if varied in answers else []
     return f"{min(values):g}" if values else "it has none"
 
 

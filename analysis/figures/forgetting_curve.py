@@ -1,4 +1,4 @@
-"""How well text that was just read is repeated, by its length: a panel a model, copying beside guessing."""
+"""Show how well text that was just read is repeated, by its length: a panel a model, copies and guesses."""
 
 from typing import Any
 
@@ -8,36 +8,37 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from analysis.drawing import page
-from analysis.drawing.style import GREY, INK, Style, looks, small
-from analysis.figures._trained import ABOUT, trained
-from analysis.figures.gallery import Picture, Study
-from analysis.statistics.points import in_words
 from zoo.evaluation.forgetting.curve import COPY, LM
 from zoo.evaluation.forgetting.length import Length, memory_lengths
 from zoo.results.evaluations import OTHERS
+
+from ..drawing import page
+from ..drawing.style import GREY, INK, Style, looks, small
+from ..statistics.points import in_words
+from ._trained import ABOUT, trained
+from .gallery import Picture, Study
 
 MARKED = {"fine": "-", "coarse": "--"}  # lengths that are drawn as vertical lines
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Of the answers to evaluation=forgetting_curve, of Hugging Face models too; seeds are pooled."""
+    """Draw the answers to evaluation=forgetting_curve, of Hugging Face models too; seeds are pooled."""
     others = _of_others(study.of_others("forgetting_curve"))
-    found = others if len(others) and not _has_cells(study) else pd.concat([_of_cells(study), others])
-    if found.duplicated(["run_id", "length", "prefix", "repeat"]).any():
+    curves = others if len(others) and not _has_cells(study) else pd.concat([_of_cells(study), others])
+    if curves.duplicated(["run_id", "length", "prefix", "repeat"]).any():
         raise ValueError("forgetting_curve was asked in several ways: keep one of them, in evaluations/.")
-    found["repeat"] = found["run_id"] + "/" + found["repeat"].astype(str)
-    lengths = pd.DataFrame([_lengths(rows) for _, rows in found.groupby("point")])
-    lengths = lengths.merge(found.drop_duplicates("point")[ABOUT], on="point").sort_values("state_resident")
-    rows = found.groupby(["point", "kind", "length"], as_index=False).agg(
+    curves["repeat"] = curves["run_id"] + "/" + curves["repeat"].astype(str)
+    lengths = pd.DataFrame([_lengths(rows) for _, rows in curves.groupby("point")])
+    lengths = lengths.merge(curves.drop_duplicates("point")[ABOUT], on="point").sort_values("state_resident")
+    rows = curves.groupby(["point", "kind", "length"], as_index=False).agg(
         accuracy=("accuracy", "mean"), spread=("accuracy", "std"), texts=("accuracy", "size")
     )
-    says = [
+    sentences = [
         "Accuracy on the second half of a text of x tokens, read for the second time (colour) or after "
         "another text (grey); bands: one standard deviation over texts and seeds. Solid line: longest text "
         "copied at 99 %, dashed: longest copied better than guessed, by .01; >: longest asked."
     ]
-    return Picture(_draw(rows, lengths, says[0], style), rows, says, {"lengths": lengths})
+    return Picture(_draw(rows, lengths, sentences[0], style), rows, sentences, {"lengths": lengths})
 
 
 def _has_cells(study: Study) -> bool:
@@ -48,15 +49,15 @@ def _has_cells(study: Study) -> bool:
 
 
 def _of_cells(study: Study) -> pd.DataFrame:
-    asked = study.evaluations("forgetting_curve")
-    return asked.drop(columns="mixer").merge(trained(study).drop(columns="seed"), on="run_id")
+    answers = study.evaluations("forgetting_curve")
+    return answers.drop(columns="mixer").merge(trained(study).drop(columns="seed"), on="run_id")
 
 
-def _of_others(asked: pd.DataFrame) -> pd.DataFrame:
+def _of_others(answers: pd.DataFrame) -> pd.DataFrame:
     """Each a point of its own, of a family of their own."""
-    if asked.empty:
-        return asked
-    name = asked["run_id"]
+    if answers.empty:
+        return answers
+    name = answers["run_id"]
     about = {
         "point": name,
         "mixer": name,
@@ -64,7 +65,7 @@ def _of_others(asked: pd.DataFrame) -> pd.DataFrame:
         "label": name,
         "family": "Hugging Face",
     }
-    return asked.assign(**about, d_model=0, knobs="", stack="", state_resident=float("inf"))
+    return answers.assign(**about, d_model=0, knobs="", stack="", state_resident=float("inf"))
 
 
 def _title(row: dict[str, Any]) -> str:
@@ -73,12 +74,12 @@ def _title(row: dict[str, Any]) -> str:
 
 def _lengths(rows: pd.DataFrame) -> dict[str, Any]:
     """One point: each memory length in words, its tokens and its interval."""
-    found, result = memory_lengths(rows), {"point": rows["point"].iloc[0]}
+    memory, result = memory_lengths(rows), {"point": rows["point"].iloc[0]}
     for name in ("fine", "coarse", "coarse_tested", "fine_unbroken"):
-        length: Length = getattr(found, name)
+        length: Length = getattr(memory, name)
         result |= {name: str(length), f"{name}_tokens": length.tokens}
         result |= {f"{name}_low": length.low, f"{name}_high": length.high}
-    return result | {"dip": found.dip, "seeds": rows["run_id"].nunique()}
+    return result | {"dip": memory.dip, "seeds": rows["run_id"].nunique()}
 
 
 def _draw(rows: pd.DataFrame, lengths: pd.DataFrame, caption: str, style: Style) -> Figure:

@@ -1,4 +1,4 @@
-"""Which pictures there are, and which of them belong to which sweep.
+"""List the pictures that there are, and which of them belong to which sweep.
 
 A picture is a module of analysis/figures with a function `figure(study, style) -> Picture`; its name is the
 module's, and the first line of its docstring says what it shows.  A module with TASKS refuses all others.
@@ -18,14 +18,15 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis import figures
-from analysis.drawing import page
-from analysis.drawing.style import SCREEN, Style, rc
-from analysis.records import readable
-from analysis.records.readable import as_csv
-from analysis.statistics import scored
 from zoo.results.evaluations import load_evaluations, load_of_others
 from zoo.results.store import Reading, curves, groups
+
+from .. import figures
+from ..drawing import page
+from ..drawing.style import SCREEN, Style, rc
+from ..records import readable
+from ..records.readable import as_csv
+from ..statistics import scored
 
 # A sweep's pictures, and those of its toy form mini_NAME where that has no line of its own.
 PICTURES = {
@@ -86,7 +87,7 @@ class Study:
 
     @property
     def table(self) -> pd.DataFrame:
-        """As `zoo.results.load`, of the records that can be read, each cell once."""
+        """Return what `zoo.results.load` makes of the records that can be read, each cell once."""
         return self._read[0]
 
     @property
@@ -96,37 +97,37 @@ class Study:
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
-        found, lost = curves(Reading(self.home))
+        readable_records, lost = curves(Reading(self.home))
         self.unread.extend(lost)
-        return found
+        return readable_records
 
     @cached_property
     def groups(self) -> pd.DataFrame:
-        """As `zoo.results.load_groups`, of the records that can be read."""
+        """Return what `zoo.results.load_groups` makes of the records that can be read."""
         return groups(readable.readable(self.home).records)
 
     def evaluations(self, name: str) -> pd.DataFrame:
-        """As `zoo.results.load_evaluations`: what cells were asked after their training."""
+        """Return the answers of cells to an evaluation after their training."""
         return load_evaluations(self.home, name)
 
     def of_others(self, name: str) -> pd.DataFrame:
-        """As `zoo.results.evaluations.load_of_others`: the same of models that are no cells."""
+        """Return the answers of models that are no cells to an evaluation."""
         return load_of_others(self.home, name)
 
     @cached_property
     def layers(self) -> dict[str, str]:
         """run_id -> the classes of its layers, in words."""
-        found = readable.readable(self.home).records
-        return {record["run_id"]: ", ".join(record.get("layers", [])) for record in found}
+        readable_records = readable.readable(self.home).records
+        return {record["run_id"]: ", ".join(record.get("layers", [])) for record in readable_records}
 
     @cached_property
     def _read(self) -> tuple[pd.DataFrame, list[str]]:
-        found = readable.readable(self.home)
-        part = found.table
+        readable_records = readable.readable(self.home)
+        part = readable_records.table
         if not self.where and "start" in part:
             part = part.loc[part["start"].notna()]
-        table, twice = readable.once(readable.kept(part, self.where or PART.get(self.name, "")))
-        return table, found.wrong + found.notes + twice
+        table, twice = readable.once(readable.filtered(part, self.where or PART.get(self.name, "")))
+        return table, readable_records.wrong + readable_records.notes + twice
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class Picture:
 
     figure: Figure
     rows: pd.DataFrame
-    says: list[str]
+    sentences: list[str]
     tables: dict[str, pd.DataFrame]
 
 
@@ -157,20 +158,21 @@ def find(name: str) -> ModuleType:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         guess = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}."
         raise ValueError(f"No picture {name!r}: {guess}")
-    return importlib.import_module(f"analysis.figures.{name}")
+    return importlib.import_module(f"{figures.__name__}.{name}")
 
 
 def about(name: str) -> str:
-    """What a picture shows, in a line."""
+    """Return what a picture shows, in a line."""
     return (find(name).__doc__ or "").strip().splitlines()[0]
 
 
 def sweeps_of(name: str) -> list[str]:
+    """Return the sweeps that a picture belongs to."""
     return [sweep for sweep, shown in PICTURES.items() if name in shown]
 
 
 def pictures_of(sweep: str) -> tuple[str, ...]:
-    """What belongs to a sweep or its toy form; ValueError for one that none belongs to."""
+    """Return the pictures of a sweep or its toy form.  ValueError: it has none."""
     known = PICTURES.get(sweep) or PICTURES.get(sweep.removeprefix(MINI))
     if known is None:
         near = difflib.get_close_matches(sweep.removeprefix(MINI), PICTURES, n=2) or list(PICTURES)
@@ -228,8 +230,8 @@ def write(picture: Picture, stem: Path, style: Style, *, print_too: bool = True)
 
 
 def command(make: Callable[[], Picture], stem: Path) -> int:
-    """What a command does that makes one picture: its files, named as they are written, or one line of what
-    is wrong.  The exit code.
+    """Write one picture and name its files, or print one line of what
+    is wrong; return the exit code.
     """
     try:
         paths = write(make(), stem, SCREEN, print_too=False)
@@ -242,8 +244,8 @@ def command(make: Callable[[], Picture], stem: Path) -> int:
 
 
 def texts(picture: Picture) -> dict[str, str]:
-    """How a file's name ends -> what it says: the numbers behind the picture, and its sentences."""
+    """Return the text of each file by the end of its name: the numbers behind the picture, its sentences."""
     tables = {"": picture.rows} | {f"_{name}": table for name, table in picture.tables.items()}
     return {f"{suffix}.csv": as_csv(table) for suffix, table in tables.items()} | {
-        ".txt": "\n".join(picture.says) + "\n"
+        ".txt": "\n".join(picture.sentences) + "\n"
     }

@@ -1,11 +1,11 @@
 """Recall of each kind of answer, as the task tells them apart (not by distance): a panel a mixer."""
 
-from analysis.drawing.by_series import Axis, draw
-from analysis.drawing.style import Style
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import groups, learning_rate
-from analysis.statistics.points import points
+from ..drawing.by_series import Axis, draw
+from ..drawing.style import Style
+from ..records import cells
+from ..statistics import groups, learning_rate
+from ..statistics.points import points
+from .gallery import Picture, Study
 
 ALL = "all test slices"
 
@@ -26,14 +26,14 @@ def figure(study: Study, style: Style) -> Picture:
     summed = summed.groupby(["run_id", "split", "slice", "group", "value"], as_index=False)[
         ["answers", "right"]
     ].sum()
-    found = groups.by_group(summed, "kind", table, chosen).drop(columns=["seeds", "diverged", "slice"])
+    grouped = groups.by_group(summed, "kind", table, chosen).drop(columns=["seeds", "diverged", "slice"])
     about = points(table, chosen, split="test", slices=cells.slices(table, "test"))
-    rows = found.merge(about.drop(columns=["accuracy", "low", "high", "seed_accuracies"]), on="point")
+    rows = grouped.merge(about.drop(columns=["accuracy", "low", "high", "seed_accuracies"]), on="point")
     seeds = " or ".join(map(str, sorted(set(about["seeds"].tolist()))))
-    says = [
+    sentences = [
         f"Task {about['task'].iloc[0]}, {ALL}. Accuracy of each kind of answer, pooled over {seeds} seeds; "
         "bars: 95 %, seeds drawn again. Darker: more state.",
     ]
     axis = Axis("kind", "Kind of answer", base=None, text=lambda place: kinds[round(place)])
-    figure = draw(rows, axis, "Test accuracy", says[0], style)
-    return Picture(figure, rows.assign(kind=[kinds[place] for place in rows["kind"]]), says, {})
+    figure = draw(rows, axis, "Test accuracy", sentences[0], style)
+    return Picture(figure, rows.assign(kind=[kinds[place] for place in rows["kind"]]), sentences, {})

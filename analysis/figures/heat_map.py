@@ -8,14 +8,14 @@ import pandas as pd
 import seaborn
 from matplotlib.figure import Figure
 
-from analysis.drawing import page
-from analysis.drawing.figure import caption
-from analysis.drawing.style import Style, by_family, looks, small
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import scored
-from analysis.statistics.chance import SAID, said
-from analysis.statistics.points import in_words
+from ..drawing import page
+from ..drawing.figure import caption
+from ..drawing.style import Style, by_family, looks, small
+from ..records import cells
+from ..statistics import scored
+from ..statistics.chance import ONE_OF_N, chance_in_words
+from ..statistics.points import in_words
+from .gallery import Picture, Study
 
 APART = " | "  # a load and a slice of it
 TESTS = re.compile(r"(^|, )(mean of \d+ slices: .*|[\w, ]+ = [^=]*)$")  # the slices, which the columns say
@@ -34,11 +34,11 @@ def figure(study: Study, style: Style) -> Picture:
     rows["column"] = (rows["load"] + APART if several else "") + rows["slice"]
     shown = _best(rows) if len(set(rows["unit"])) > MOST else rows
     left_out = " Of each mixer the setting with the best mean." if len(shown) < len(rows) else ""
-    says = [
+    sentences = [
         f"Accuracy in per cent at each slice of the test split. {caption(rows, ranges=False)}{left_out}",
     ]
-    drawn = _draw(shown, study.table, says[0], style)
-    return Picture(drawn, rows.drop(columns="column"), says, {})
+    drawn = _draw(shown, study.table, sentences[0], style)
+    return Picture(drawn, rows.drop(columns="column"), sentences, {})
 
 
 def _best(rows: pd.DataFrame) -> pd.DataFrame:
@@ -49,9 +49,9 @@ def _best(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw(rows: pd.DataFrame, table: pd.DataFrame, caption: str, style: Style) -> Figure:
-    asked = _asked(rows, table)
-    wide, names = _table(rows, table, asked, style.letters)
-    heads = _heads(asked)
+    column_names = _column_names(rows, table)
+    wide, names = _table(rows, table, column_names, style.letters)
+    heads = _heads(column_names)
     tall = max((head.count("\n") + 1 for head in heads), default=0)
     figure = page.new(
         style.width, 0.9 + 0.13 * tall + sum(0.11 + 0.13 * (1 + name.count("\n")) for name in names)
@@ -61,10 +61,12 @@ def _draw(rows: pd.DataFrame, table: pd.DataFrame, caption: str, style: Style) -
         100 * wide, ax=ax, vmin=0, vmax=100, cmap="cividis", annot=True, fmt=".0f", linewidths=0.8,
         annot_kws={"fontsize": small()}, cbar_kws={"label": "Accuracy (per cent)", "aspect": 30, "pad": 0.02},
     )  # fmt: skip
-    values = ["\n".join(part.partition("=")[2] for part in name.split(",")) for _, name in asked.values()]
+    values = [
+        "\n".join(part.partition("=")[2] for part in name.split(",")) for _, name in column_names.values()
+    ]
     ax.set_xticklabels(values, rotation=0, fontsize=small() if heads else None)
     ax.set_yticklabels(names, rotation=0)
-    keys = _keys_in_words(list(asked.values()))
+    keys = _keys_in_words(list(column_names.values()))
     ax.set(xlabel=textwrap.fill(keys, int(100 * style.width / style.font)), ylabel="")
     ax.tick_params(length=0)
     ax.grid(visible=False)
@@ -79,21 +81,21 @@ def _draw(rows: pd.DataFrame, table: pd.DataFrame, caption: str, style: Style) -
     return figure
 
 
-def _asked(rows: pd.DataFrame, table: pd.DataFrame) -> dict[str, tuple[str, str]]:
+def _column_names(rows: pd.DataFrame, table: pd.DataFrame) -> dict[str, tuple[str, str]]:
     """Column -> its load ("": all are of one) and slice, in the order of loads and of difficulty."""
-    found = {}
+    names = {}
     for load in dict.fromkeys(rows["load"] if rows["column"].str.contains(APART).any() else [""]):
-        own = rows.loc[rows["load"] == load, "column"] if load else rows["column"]
+        of_load = rows.loc[rows["load"] == load, "column"] if load else rows["column"]
         for name in cells.slices(table, "test"):
             column = f"{load}{APART}{name}" if load else name
-            if column in set(own):
-                found[column] = (load, name)
-    return found
+            if column in set(of_load):
+                names[column] = (load, name)
+    return names
 
 
-def _heads(asked: dict[str, tuple[str, str]]) -> dict[str, tuple[int, int]]:
-    """What stands above the columns of a load -> where these begin and end."""
-    loads = [load for load, _ in asked.values()]
+def _heads(column_names: dict[str, tuple[str, str]]) -> dict[str, tuple[int, int]]:
+    """Return for the words above the columns of a load where these columns begin and end."""
+    loads = [load for load, _ in column_names.values()]
     spans = {load: (loads.index(load), loads.index(load) + loads.count(load)) for load in filter(None, loads)}
     return {
         textwrap.fill(_head(load), max(8, 5 * (last - first)), break_long_words=False): (first, last)
@@ -102,14 +104,14 @@ def _heads(asked: dict[str, tuple[str, str]]) -> dict[str, tuple[int, int]]:
 
 
 def _head(load: str) -> str:
-    """What tells a load from others, but for its slices: "task cum parity"."""
+    """Name what sets a load apart from others, but for its slices: "task cum parity"."""
     return TESTS.sub("", load).translate(SPACES)
 
 
-def _keys_in_words(asked: list[tuple[str, str]]) -> str:
+def _keys_in_words(column_names: list[tuple[str, str]]) -> str:
     """ "slice: seq_len above num_kv_pairs"; where loads have different keys, those of each."""
     loads_of: dict[str, dict[str, None]] = {}
-    for load, name in asked:
+    for load, name in column_names:
         keys = " above ".join(part.partition("=")[0] for part in name.split(","))
         loads_of.setdefault(keys, {})[_head(load).removeprefix("task ")] = None
     if len(loads_of) == 1:
@@ -118,14 +120,14 @@ def _keys_in_words(asked: list[tuple[str, str]]) -> str:
 
 
 def _table(
-    rows: pd.DataFrame, table: pd.DataFrame, asked: dict[str, tuple[str, str]], letters: int
+    rows: pd.DataFrame, table: pd.DataFrame, column_names: dict[str, tuple[str, str]], letters: int
 ) -> tuple[pd.DataFrame, list[str]]:
     """Units by columns, with chance as the last row where it is known; what each row is called."""
     first = rows.drop_duplicates("unit").sort_values(
         ["family", "mixer", "series", "d_model", "state_resident"], key=by_family
     )
     wide = rows.pivot(index="unit", columns="column", values="accuracy").reindex(
-        index=first["unit"], columns=list(asked)
+        index=first["unit"], columns=list(column_names)
     )
     widths = len(set(rows["d_model"])) > 1
     names = [
@@ -133,9 +135,12 @@ def _table(
         for row in first.to_dict("records")
     ]
     guesses = (
-        rows.drop_duplicates("column").set_index("column")["chance"].reindex(list(asked)).to_numpy(float)
+        rows.drop_duplicates("column")
+        .set_index("column")["chance"]
+        .reindex(list(column_names))
+        .to_numpy(float)
     )
     if np.isfinite(guesses).all():
-        names.append(GUESS[said(table, [name for _, name in asked.values()]) == SAID])
+        names.append(GUESS[chance_in_words(table, [name for _, name in column_names.values()]) == ONE_OF_N])
         wide.loc[names[-1]] = guesses
     return wide, [textwrap.fill(name, letters) for name in names]

@@ -1,4 +1,4 @@
-"""What each setting does: a panel a setting, a line for points that differ in it alone."""
+"""Show what each setting does: a panel a setting, a line for points that differ in it alone."""
 
 import numpy as np
 import pandas as pd
@@ -6,16 +6,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from analysis.drawing import ends, page
-from analysis.drawing.draw import chance, mark
-from analysis.drawing.figure import caption
-from analysis.drawing.legend import common_handles
-from analysis.drawing.style import Look, Style, looks, small
-from analysis.figures.gallery import Picture, Study
-from analysis.records.cells import slices
-from analysis.records.ladders import Ladder, ladders
-from analysis.statistics import scored
-from analysis.statistics.seeds import settled, top
+from ..drawing import ends, page
+from ..drawing.draw import chance, mark
+from ..drawing.figure import caption
+from ..drawing.legend import common_handles
+from ..drawing.style import Look, Style, looks, small
+from ..records.cells import slices
+from ..records.ladders import Ladder, ladders
+from ..statistics import scored
+from ..statistics.seeds import settled, top
+from .gallery import Picture, Study
 
 SCORES = ("accuracy", "low", "high", "interval", "seeds", "seed_accuracies", "run_ids", "chance")
 DODGE = 0.07  # between lines at one word, in words
@@ -24,41 +24,41 @@ DODGE = 0.07  # between lines at one word, in words
 def figure(study: Study, style: Style) -> Picture:
     """The mean of all slices; results of one load."""
     rows = scored.means(study.table)
-    found = ladders(rows) if len(set(rows["load"])) == 1 else {}
-    if not found:
+    of_setting = ladders(rows) if len(set(rows["load"])) == 1 else {}
+    if not of_setting:
         raise ValueError("No two points here are of one load and differ in one setting alone.")
-    says = [f"Points that differ in one setting alone. {caption(rows, slices(study.table, 'test'))}"]
-    return Picture(draw(found, rows, says[0], style), tidy(found), says, {})
+    sentences = [f"Points that differ in one setting alone. {caption(rows, slices(study.table, 'test'))}"]
+    return Picture(draw(of_setting, rows, sentences[0], style), tidy(of_setting), sentences, {})
 
 
-def tidy(found: dict[str, list[Ladder]]) -> pd.DataFrame:
+def tidy(of_setting: dict[str, list[Ladder]]) -> pd.DataFrame:
     """knob, value, series, fixed, and what the point scored; one row a rung."""
-    kept = ["mixer", "series", "d_model", "state_resident", "state_touched", *SCORES]
+    shown = ["mixer", "series", "d_model", "state_resident", "state_touched", *SCORES]
     parts = [
-        ladder.rows[kept].assign(knob=ladder.knob, value=ladder.values, fixed=ladder.fixed)
-        for group in found.values()
+        ladder.rows[shown].assign(knob=ladder.knob, value=ladder.values, fixed=ladder.fixed)
+        for group in of_setting.values()
         for ladder in group
     ]
     rows = pd.concat(parts, ignore_index=True)
     first = ["knob", "value", "fixed"]
-    return rows.reindex(columns=[*first, *kept])
+    return rows.reindex(columns=[*first, *shown])
 
 
-def draw(found: dict[str, list[Ladder]], points: pd.DataFrame, caption: str, style: Style) -> Figure:
-    lines, columns = page.grid(len(found), most=2 if style.below else 3)
+def draw(of_setting: dict[str, list[Ladder]], points: pd.DataFrame, caption: str, style: Style) -> Figure:
+    lines, columns = page.grid(len(of_setting), most=2 if style.below else 3)
     width = style.width * (1.0 if style.below else {1: 1.0, 2: 1.5}.get(columns, 2.0))
     figure = page.new(width, 0.3 + lines * min(0.75 * style.height, 0.8 * width / columns))
     grid = figure.subplots(lines, columns, sharey=True, squeeze=False).ravel()
     style_of = looks(points)
-    for place, (ax, (knob, group)) in enumerate(zip(grid, found.items(), strict=False)):
+    for place, (ax, (knob, group)) in enumerate(zip(grid, of_setting.items(), strict=False)):
         _panel(ax, group, style_of)
         ax.set_xlabel(knob)
         ax.set_ylim(-0.03, 1.06)
         if place % columns == 0:
             ax.set_ylabel("Test accuracy")
-    for ax in grid[len(found) :]:
+    for ax in grid[len(of_setting) :]:
         ax.remove()
-    drawn = pd.concat([ladder.rows for group in found.values() for ladder in group])
+    drawn = pd.concat([ladder.rows for group in of_setting.values() for ladder in group])
     page.finish(figure, common_handles(drawn, style.letters), caption, style, below=True)
     return figure
 
@@ -71,9 +71,9 @@ def _panel(ax: Axes, group: list[Ladder], style_of: dict[str, Look]) -> None:
         aside = 0.0 if counts else DODGE * (number - (len(group) - 1) / 2)
         xs = [places[value] + aside for value in ladder.values]
         rows = ladder.rows.assign(place=xs)
-        told = rows["accuracy"].where(settled(rows))
+        agreeing = rows["accuracy"].where(settled(rows))
         dash = "-" if counts else ":"
-        ax.plot(xs, told, color=look.colour, linewidth=1.0, alpha=0.7, linestyle=dash)
+        ax.plot(xs, agreeing, color=look.colour, linewidth=1.0, alpha=0.7, linestyle=dash)
         for row in rows.to_dict("records"):
             mark(ax, row, style_of[row["series"]], "place")
     chance(ax, group[0].rows, "d_model")
@@ -82,7 +82,7 @@ def _panel(ax: Axes, group: list[Ladder], style_of: dict[str, Look]) -> None:
 
 
 def _names(ax: Axes, group: list[Ladder], style_of: dict[str, Look], places: dict[str, float]) -> None:
-    """What each line holds fixed, beside its end; the mixer where the panel has several."""
+    """Write beside the end of each line what it holds fixed, or the mixer where the panel has several."""
     several = len({ladder.rows["mixer"].tolist()[0] for ladder in group}) > 1
     texts, heights, colours = [], [], []
     for ladder in group:

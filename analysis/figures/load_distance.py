@@ -10,13 +10,13 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from analysis.drawing import page
-from analysis.drawing.style import INK, PALE, Style, by_family, looks, small
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import learning_rate, load_distance
-from analysis.statistics.capacity import RECALL
-from analysis.statistics.points import in_words
+from ..drawing import page
+from ..drawing.style import INK, PALE, Style, by_family, looks, small
+from ..records import cells
+from ..statistics import learning_rate, load_distance
+from ..statistics.capacity import RECALL
+from ..statistics.points import in_words
+from .gallery import Picture, Study
 
 MOST = 16  # panels; of more settings, each series shows the one of largest capacity
 SURE = 2.0  # standard errors over the blind: fewer, and it is no better than they are
@@ -25,17 +25,17 @@ ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_reside
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Of the answers to evaluation=load_distance."""
+    """Draw the answers to evaluation=load_distance."""
     table = cells.identify(study.table)
     chosen = learning_rate.choose(table)
-    found = load_distance.answered(study.evaluations("load_distance"), table, chosen)
+    answers = load_distance.answered(study.evaluations("load_distance"), table, chosen)
     about = table.drop_duplicates("point")[ABOUT]
-    limits = load_distance.limits(found).merge(about, on="point")
-    rows = load_distance.surface(found).merge(about, on="point")
+    limits = load_distance.limits(answers).merge(about, on="point")
+    rows = load_distance.surface(answers).merge(about, on="point")
     limits = limits.sort_values(["family", "mixer", "series", "state_resident"], key=by_family)
     shown = _largest(limits) if len(limits) > MOST else limits
     left = " Of each mixer the setting of largest capacity." if len(shown) < len(limits) else ""
-    says = [
+    sentences = [
         "Too much to hold, or too long ago? Accuracy on rows of n pairs, filler, and then all n queries. "
         "White line: 90 % recalled. Dotted: as many pairs, and rows as long, as in training. White dots: no "
         "better than the blind, who see other keys and can only guess among the values. Grey: a row has no "
@@ -43,11 +43,11 @@ def figure(study: Study, style: Style) -> Picture:
         "tokens after which the fewest pairs have lost half of their lead over the blind. Brackets: 95 %, "
         f"seeds and rows drawn again.{left}"
     ]
-    return Picture(_draw(rows, shown, says[0], style), rows, says, {"limits": limits})
+    return Picture(_draw(rows, shown, sentences[0], style), rows, sentences, {"limits": limits})
 
 
 def _largest(limits: pd.DataFrame) -> pd.DataFrame:
-    """Of each series the point that holds most."""
+    """Keep the point of each series that holds most."""
     best = limits.sort_values("capacity").drop_duplicates("series", keep="last")["point"]
     return limits.loc[limits["point"].isin(best)]
 
@@ -80,7 +80,7 @@ def in_numbers(limits: dict, loads: list[int], distances: list[int]) -> list[str
 
 
 def _number(row: dict, name: str, unit: str, grid: list[int]) -> str:
-    """With its interval, where it has a width; "": there is no such number."""
+    """Write a limit with its interval, where that has a width; "": there is no such number."""
     ends = [row[key] for key in (name, f"{name}_low", f"{name}_high")]
     if np.isnan(ends).any():
         return ""
@@ -111,7 +111,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, loads: list[int], distances: list[int])
 
 
 def _boundary(ax: Axes, inside: np.ndarray, known: np.ndarray, **look: Any) -> None:
-    """Between neighbours of which one is inside and one is not."""
+    """Draw a line between neighbours of which one is inside and one is not."""
     for axis, lines in ((0, ax.hlines), (1, ax.vlines)):
         one, other = (np.take(inside, range(*ends), axis) for ends in _pairs(inside.shape[axis]))
         both = np.logical_and(*(np.take(known, range(*ends), axis) for ends in _pairs(known.shape[axis])))

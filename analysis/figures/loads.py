@@ -1,11 +1,11 @@
 """Recall against the load (pairs, say): a panel a mixer, a line a setting, darker with more state."""
 
-from analysis.drawing.by_series import Axis, draw
-from analysis.drawing.figure import caption
-from analysis.drawing.style import Style
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import scored
+from ..drawing.by_series import Axis, draw
+from ..drawing.figure import caption
+from ..drawing.style import Style
+from ..records import cells
+from ..statistics import scored
+from .gallery import Picture, Study
 
 
 def figure(study: Study, style: Style) -> Picture:
@@ -19,7 +19,7 @@ def figure(study: Study, style: Style) -> Picture:
         )
     lengths = ", ".join(f"({row[axis]}, {row['seq_len']})" for row in slices)
     what = "Pairs" if axis == cells.PAIRS else cells.axis_in_words(axis)
-    says = [f"({what}, tokens): {lengths}. {caption(rows)} Darker: more state."]
+    sentences = [f"({what}, tokens): {lengths}. {caption(rows)} Darker: more state."]
     base = 2 if slices[0][axis] > 0 else None
-    drawn = draw(rows, Axis(axis, cells.axis_in_words(axis), base), "Test accuracy", says[0], style)
-    return Picture(drawn, rows, says, {})
+    drawn = draw(rows, Axis(axis, cells.axis_in_words(axis), base), "Test accuracy", sentences[0], style)
+    return Picture(drawn, rows, sentences, {})

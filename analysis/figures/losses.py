@@ -5,13 +5,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from analysis.drawing import page
-from analysis.drawing.curves import DASHES, training_losses
-from analysis.drawing.figure import asked, tuned
-from analysis.drawing.style import Style, by_family, family_colours, small
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import learning_rate
+from ..drawing import page
+from ..drawing.curves import DASHES, training_losses
+from ..drawing.figure import subject, tuned
+from ..drawing.style import Style, by_family, family_colours, small
+from ..records import cells
+from ..statistics import learning_rate
+from .gallery import Picture, Study
 
 MOST_NAMES = 6  # lines of a panel that its legend names
 
@@ -27,9 +27,9 @@ def figure(study: Study, style: Style) -> Picture:
     rows = rows.merge(names, on="point").sort_values(["order", "seed", "step"], ignore_index=True)
     if rows.empty:
         raise ValueError("No cell has a training loss on record: there is no curve to draw.")
-    says = [f"Each point: the mean since the one before; a line a seed. {asked(about)} {tuned(about)}"]
-    made = _draw(rows, says[0], style)
-    return Picture(made, rows.drop(columns=["point", "label", "family", "unit", "order"]), says, {})
+    sentences = [f"Each point: the mean since the one before; a line a seed. {subject(about)} {tuned(about)}"]
+    made = _draw(rows, sentences[0], style)
+    return Picture(made, rows.drop(columns=["point", "label", "family", "unit", "order"]), sentences, {})
 
 
 def _points(table: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
@@ -40,8 +40,8 @@ def _points(table: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def _units(about: pd.DataFrame) -> list[str]:
-    """What sets a point apart from the others of its mixer: "precision=bf16-mixed", "d_model=64 window=9"."""
-    widths = about.groupby("label")["d_model"].transform(lambda found: found.nunique() > 1).tolist()
+    """Name what sets a point apart within its mixer: "precision=bf16-mixed", "d_model=64 window=9"."""
+    widths = about.groupby("label")["d_model"].transform(lambda values: values.nunique() > 1).tolist()
     rows = zip(about.to_dict("records"), widths, strict=True)
     return [" ".join(word for word in _words(row, wide) if word) for row, wide in rows]
 
@@ -51,13 +51,13 @@ def _words(row: dict, wide: bool) -> tuple[str, str, str]:
     return setting, f"d_model={row['d_model']}" if wide else "", row["knobs"]
 
 
-def _draw(rows: pd.DataFrame, said: str, style: Style) -> Figure:
+def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
     first = rows.drop_duplicates("label").sort_values(["family", "mixer"], key=by_family)
     made, axes, _ = page.multiples(len(first), style, most=2 if style.below else 4)
     colours = family_colours(rows)
     for ax, row in zip(axes, first.to_dict("records"), strict=True):
         _panel(ax, rows.loc[rows["label"] == row["label"]], colours[row["family"]])
-    page.finish(made, [], said, style, x_label="Training step", y_label="Training loss")
+    page.finish(made, [], caption, style, x_label="Training step", y_label="Training loss")
     return made
 
 

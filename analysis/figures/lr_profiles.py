@@ -5,14 +5,14 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
-from analysis.drawing.by_series import Axis, Marks, draw
-from analysis.drawing.draw import ARROW, DIVERGED_AT, SIDES, root
-from analysis.drawing.page import Handles
-from analysis.drawing.style import INK, Style, marker_area
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import chance, learning_rate
-from analysis.statistics.seeds import interval, written
+from ..drawing.by_series import Axis, Marks, draw
+from ..drawing.draw import ARROW, DIVERGED_AT, SIDES, root
+from ..drawing.page import Handles
+from ..drawing.style import INK, Style, marker_area
+from ..records import cells
+from ..statistics import chance, learning_rate
+from ..statistics.seeds import interval, written
+from .gallery import Picture, Study
 
 AXIS = Axis("lr", "Learning rate", base=10, text="{:.2g}".format)
 EDGE = {"low": "<", "high": ">"}
@@ -26,9 +26,9 @@ def figure(study: Study, style: Style) -> Picture:
     if all(chosen["single_lr"]):
         raise ValueError("Every point has one learning rate: there is no profile. Sweep several lr=...")
     seeds = cells.seed_scores(table, "valid", cells.slices(table, "valid"))
-    rows = chance.told(_profiles(table, seeds, chosen), table, cells.slices(table, "valid"))
+    rows = chance.with_chance(_profiles(table, seeds, chosen), table, cells.slices(table, "valid"))
     flagged = sorted(set(rows.loc[rows["chosen"] & (rows["lr_edge"] != ""), "series"]))
-    says = [
+    sentences = [
         f"Task {rows['task'].iloc[0]}: mean over validation slices and {_span(rows['seeds'].tolist())} seeds "
         f"(dots; bars: {' or '.join(sorted(set(rows['interval'])))}). Ringed: the learning rate that is "
         "reported. A diverged seed counts as 0 (a cross). Darker: more state.",
@@ -39,13 +39,13 @@ def figure(study: Study, style: Style) -> Picture:
         rows,
         AXIS,
         "Validation accuracy",
-        says[0],
+        sentences[0],
         style,
         handles=_handles(rows),
         marks=_marks(seeds),
         bottom=BOTTOM,
     )
-    return Picture(picture, rows, says, {"good_range": good})
+    return Picture(picture, rows, sentences, {"good_range": good})
 
 
 def _profiles(table: pd.DataFrame, seeds: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
@@ -59,10 +59,10 @@ def _profiles(table: pd.DataFrame, seeds: pd.DataFrame, chosen: pd.DataFrame) ->
         score["run_ids"] = " ".join(group["run_id"])
         rows.append(where | score | {"seeds": len(group), "diverged": sum(group["diverged"])})
     best = {row["point"]: (row["lr"], row["lr_edge"]) for row in chosen.to_dict("records")}
-    found = pd.DataFrame(rows).merge(_names(table), on="point")
-    return found.assign(
-        chosen=[lr == best[point][0] for point, lr in zip(found["point"], found["lr"], strict=True)],
-        lr_edge=[best[point][1] for point in found["point"]],
+    profiles = pd.DataFrame(rows).merge(_names(table), on="point")
+    return profiles.assign(
+        chosen=[lr == best[point][0] for point, lr in zip(profiles["point"], profiles["lr"], strict=True)],
+        lr_edge=[best[point][1] for point in profiles["point"]],
     )
 
 
@@ -87,10 +87,10 @@ def _marks(seeds: pd.DataFrame) -> Marks:
         )  # fmt: skip
         for side, marker in EDGE.items():
             at = best.loc[best["lr_edge"] == side]
-            beside = ScaledTranslation(SIDES[side] * (ARROW + 2) / 72, 0, root(ax).dpi_scale_trans)
+            shift = ScaledTranslation(SIDES[side] * (ARROW + 2) / 72, 0, root(ax).dpi_scale_trans)
             ax.scatter(
                 at["lr"], at["accuracy"], s=14, marker=marker, color=INK, linewidth=0, zorder=5,
-                transform=ax.transData + beside, clip_on=False,
+                transform=ax.transData + shift, clip_on=False,
             )  # fmt: skip
 
     return add

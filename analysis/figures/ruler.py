@@ -5,14 +5,15 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.drawing import page
-from analysis.drawing.style import INK, Style, by_family, looks, small
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import learning_rate
-from analysis.statistics.points import in_words
-from analysis.statistics.seeds import interval, written
 from zoo.tasks.ruler.questions import GROUPS, QUESTIONS, group_means
+
+from ..drawing import page
+from ..drawing.style import INK, Style, by_family, looks, small
+from ..records import cells
+from ..statistics import learning_rate
+from ..statistics.points import in_words
+from ..statistics.seeds import interval, written
+from .gallery import Picture, Study
 
 TASKS = ("ruler_lite",)
 NAMES = list(GROUPS)
@@ -22,44 +23,44 @@ ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_reside
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Of cells that were tested on all eleven tasks."""
+    """Draw cells that were tested on all eleven tasks."""
     table = cells.identify(study.table)
     chosen = learning_rate.choose(table)
     tested = table.loc[table["split"] == "test"].merge(chosen[["point", "lr"]], on=["point", "lr"])
     rows = pd.DataFrame(
         [
             row
-            for (point, length), own in tested.groupby(["point", "seq_len"])
-            for row in _of_length(str(point), int(length), own)
+            for (point, length), part in tested.groupby(["point", "seq_len"])
+            for row in _of_length(str(point), int(length), part)
         ]
     )
     rows = rows.merge(table.drop_duplicates("point")[ABOUT], on="point")
     rows = rows.sort_values(["family", "series", "point", "seq_len", "place"], key=by_family, kind="stable")
     seeds = " or ".join(map(str, sorted(set(rows["seeds"].tolist()))))
-    says = [
+    sentences = [
         "Task ruler_lite, by length. Right tokens of answers, teacher-forced; Average is of the "
         f"{len(QUESTIONS)} tasks, not of the groups. Mean of {seeds} seeds with min to max. exact_rows in "
         "the table: answers right to the last token, which is what greedy decoding then writes."
     ]
-    return Picture(_draw(rows, says[0], style), rows, says, {})
+    return Picture(_draw(rows, sentences[0], style), rows, sentences, {})
 
 
 def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
     points = rows.drop_duplicates("point").to_dict("records")
     lengths = sorted(set(rows["seq_len"].tolist()))
     mark_of = dict(zip(lengths, MARKS * len(lengths), strict=False))
-    beside = dict(zip(lengths, np.linspace(-0.2, 0.2, len(lengths)) * (len(lengths) > 1), strict=True))
+    shifts = dict(zip(lengths, np.linspace(-0.2, 0.2, len(lengths)) * (len(lengths) > 1), strict=True))
     figure, axes, _ = page.multiples(len(points), style, most=style.across)
     style_of = looks(rows)
     for ax, point in zip(axes, points, strict=True):
         colour = style_of[point["series"]].colour
-        for length, own in rows.loc[rows["point"] == point["point"]].groupby("seq_len"):
-            around = np.abs(own[["low", "high"]].to_numpy(float).T - own["accuracy"].to_numpy(float))
+        for length, part in rows.loc[rows["point"] == point["point"]].groupby("seq_len"):
+            around = np.abs(part[["low", "high"]].to_numpy(float).T - part["accuracy"].to_numpy(float))
             ax.errorbar(
-                own["place"] + beside[length], own["accuracy"], around, fmt=mark_of[length],
+                part["place"] + shifts[length], part["accuracy"], around, fmt=mark_of[length],
                 color=colour, markersize=style.marker, elinewidth=1.0,
             )  # fmt: skip
-            ax.hlines(own["chance"], own["place"] - 0.4, own["place"] + 0.4, color=INK, linestyle=":")
+            ax.hlines(part["chance"], part["place"] - 0.4, part["place"] + 0.4, color=INK, linestyle=":")
         ax.set_title(in_words(point), fontsize=small(), color=colour)
         ax.set(ylim=(-0.03, 1.03))
         ax.set_xticks(range(1, len(NAMES) + 1), NAMES, rotation=45, ha="right")
@@ -72,26 +73,26 @@ def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:
     return figure
 
 
-def _of_length(point: str, length: int, own: pd.DataFrame) -> list[dict]:
+def _of_length(point: str, length: int, part: pd.DataFrame) -> list[dict]:
     """One row a group: its mean in each seed, and over the seeds."""
-    seeds = {name: _by_group(own, name) for name in SCORES}
-    guess = own.drop_duplicates("subtask").set_index("subtask")["chance"].to_dict()
-    found = []
+    seeds = {name: _by_group(part, name) for name in SCORES}
+    guess = part.drop_duplicates("subtask").set_index("subtask")["chance"].to_dict()
+    points = []
     for place, (group, chance) in enumerate(group_means(guess).items(), 1):
         scores = seeds["accuracy"][group].to_numpy(float)
         low, high, _ = interval(scores)
-        found.append(
+        points.append(
             {"point": point, "seq_len": length, "group": group, "place": place}
             | {"accuracy": scores.mean(), "low": low, "high": high, "seeds": len(scores)}
             | {"seed_accuracies": written(scores), "chance": chance}
             | {"exact_rows": seeds["exact_rows"][group].mean()}
         )
-    return found
+    return points
 
 
-def _by_group(own: pd.DataFrame, score: str) -> pd.DataFrame:
+def _by_group(part: pd.DataFrame, score: str) -> pd.DataFrame:
     """A row a seed, a column a group; a diverged seed scores 0."""
-    wide = own.assign(**{score: own[score].fillna(0.0)}).pivot(
+    wide = part.assign(**{score: part[score].fillna(0.0)}).pivot(
         index="run_id", columns="subtask", values=score
     )
     return pd.DataFrame([group_means(row) for row in wide.to_dict("records")])

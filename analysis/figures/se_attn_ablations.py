@@ -1,13 +1,13 @@
 """Nunez et al. 2024, arXiv 2412.13328, the ablations, asked of recall: what each setting does."""
 
-from analysis.drawing.figure import caption
-from analysis.drawing.style import Style
-from analysis.figures.gallery import Picture, Study
-from analysis.figures.knobs import draw, tidy
-from analysis.published import ordering, read, words
-from analysis.records.cells import slices
-from analysis.records.ladders import ladders
-from analysis.statistics import scored
+from ..drawing.figure import caption
+from ..drawing.style import Style
+from ..published import ordering, read, words
+from ..records.cells import slices
+from ..records.ladders import ladders
+from ..statistics import scored
+from .gallery import Picture, Study
+from .knobs import draw, tidy
 
 TASKS = read.MQAR
 
@@ -15,12 +15,14 @@ TASKS = read.MQAR
 def figure(study: Study, style: Style) -> Picture:
     """The paper's ablations are figures of language models' perplexity: only their orderings are compared."""
     rows = scored.means(study.table)
-    found = ladders(rows)
-    if not found:
+    of_setting = ladders(rows)
+    if not of_setting:
         raise ValueError("No two points here differ in one setting alone: these are not the ablations.")
     verdicts = ordering.claims("se_attn_ablations", scored.of_seeds(study.table))
-    says = [
+    sentences = [
         f"Points that differ in one setting alone. {caption(rows, slices(study.table, 'test'))}",
         *words.of_claims(verdicts),
     ]
-    return Picture(draw(found, rows, says[0], style), tidy(found), says, {"claims": verdicts})
+    return Picture(
+        draw(of_setting, rows, sentences[0], style), tidy(of_setting), sentences, {"claims": verdicts}
+    )

@@ -7,42 +7,42 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from analysis.drawing import page
-from analysis.drawing.style import Look, Style, looks
-from analysis.figures._trained import stacks
-from analysis.figures.gallery import Picture, Study
-from analysis.statistics import scored
-from analysis.statistics.points import in_words
+from ..drawing import page
+from ..drawing.style import Look, Style, looks
+from ..statistics import scored
+from ..statistics.points import in_words
+from ._trained import stacks
+from .gallery import Picture, Study
 
-KEPT = ["point", "mixer", "label", "family", "d_model", "knobs", "accuracy"]
-ASKED = ["what", "seq_len", "batch"]
+ABOUT = ["point", "mixer", "label", "family", "d_model", "knobs", "accuracy"]
+QUESTION = ["what", "seq_len", "batch"]
 SHAPES = ("-", "--", ":", "-.")  # of lines: a batch each
 
 
 def figure(study: Study, style: Style) -> Picture:
-    """Of the answers to evaluation=speed; of the seeds of a setting the median."""
+    """Draw the answers to evaluation=speed; the median over the seeds of a setting."""
     points = scored.means(study.table)
     of = study.table.drop_duplicates("run_id")[["run_id", "point"]].merge(points[["point", "series"]])
     of = of.assign(series=(of["series"] + " " + stacks(of, study.layers)).str.strip())
-    asked = study.evaluations("speed").drop(columns="mixer").merge(of, on="run_id")
-    if asked.duplicated(["run_id", *ASKED]).any():
+    answers = study.evaluations("speed").drop(columns="mixer").merge(of, on="run_id")
+    if answers.duplicated(["run_id", *QUESTION]).any():
         raise ValueError("speed was asked more than once: keep one answer a cell, in evaluations/.")
-    rows = asked.groupby(["point", "series", *ASKED], as_index=False).agg(
+    rows = answers.groupby(["point", "series", *QUESTION], as_index=False).agg(
         tokens_per_second=("tokens_per_second", "median"),
         slowest=("tokens_per_second", "min"),
         fastest=("tokens_per_second", "max"),
         state_bytes=("state_bytes", "first"),
         cells=("run_id", "nunique"),
     )
-    rows = rows.merge(points[KEPT], on="point").sort_values(["family", "point", *ASKED])
+    rows = rows.merge(points[ABOUT], on="point").sort_values(["family", "point", *QUESTION])
     batches = " and ".join(f"{batch:,}" for batch in sorted(set(rows["batch"])))
     longest = max(rows["seq_len"])
-    says = [
+    sentences = [
         f"Tokens a second of {batches} sequences at once, against their length; state that is kept for "
         f"decoding them; accuracy against both at {longest:,} tokens and the largest batch. Median of the "
         "seeds, on one machine as busy as it was."
     ]
-    return Picture(_draw(rows, says[0], style), rows, says, {})
+    return Picture(_draw(rows, sentences[0], style), rows, sentences, {})
 
 
 def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:

@@ -1,4 +1,4 @@
-"""How many pairs a state recalls: the capacity at 90 per cent against state, with a power law a mixer."""
+"""Show how many pairs a state recalls: capacity at 90 per cent against state, with a power law a mixer."""
 
 import textwrap
 from typing import Any
@@ -10,16 +10,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from analysis.drawing import page
-from analysis.drawing.figure import caption
-from analysis.drawing.legend import heading
-from analysis.drawing.style import GREY, Look, Style, looks, marker_area
-from analysis.drawing.ticks import scale
-from analysis.figures.gallery import Picture, Study
-from analysis.records import cells
-from analysis.statistics import bounds, capacity, scored
-from analysis.statistics.axes import AXES
-from analysis.statistics.points import in_words
+from ..drawing import page
+from ..drawing.figure import caption
+from ..drawing.legend import heading
+from ..drawing.style import GREY, Look, Style, looks, marker_area
+from ..drawing.ticks import scale
+from ..records import cells
+from ..statistics import bounds, capacity, scored
+from ..statistics.axes import AXES
+from ..statistics.points import in_words
+from .gallery import Picture, Study
 
 BOUND, HEURISTIC = bounds.LABELS[0], bounds.LABELS[-1]
 DASHES: dict[str, Any] = {BOUND: "-", HEURISTIC: "-."}
@@ -33,18 +33,20 @@ def figure(study: Study, style: Style) -> Picture:
     if (axis := cells.load_axis(study.table)) != cells.PAIRS:
         raise ValueError(f"state_scaling counts pairs, and these rows have {axis}: loads draws that.")
     about = scored.means(study.table)
-    found = capacity.capacities(study.table).merge(
+    capacities = capacity.capacities(study.table).merge(
         about.drop_duplicates("series")[["series", "mixer", "family"]], on="series"
     )
     fits = capacity.fits(study.table)
     limits = _limits(study.table)
-    says = [
+    sentences = [
         f"Capacity: the pairs at which accuracy falls below {capacity.RECALL:g}, read off between the loads; "
         f"an arrow: above the largest load or below the smallest. {caption(about)}",
-        *_words(fits, found),
+        *_words(fits, capacities),
     ]
     loads = sorted(set(study.table[axis].tolist()))
-    return Picture(_draw(found, fits, limits, loads, says[0], style), found, says, {"fits": fits})
+    return Picture(
+        _draw(capacities, fits, limits, loads, sentences[0], style), capacities, sentences, {"fits": fits}
+    )
 
 
 def _limits(table: pd.DataFrame) -> dict[str, list[tuple[float, float]]]:
@@ -63,7 +65,7 @@ def _limits(table: pd.DataFrame) -> dict[str, list[tuple[float, float]]]:
 
 
 def _draw(
-    found: pd.DataFrame,
+    capacities: pd.DataFrame,
     fits: pd.DataFrame,
     limits: dict[str, list[tuple[float, float]]],
     loads: list[float],
@@ -72,29 +74,33 @@ def _draw(
 ) -> Figure:
     figure = page.new(style.width, style.height)
     ax = figure.subplots()
-    style_of = looks(found)
-    for row in found.to_dict("records"):
+    style_of = looks(capacities)
+    for row in capacities.to_dict("records"):
         _mark(ax, row, style_of[row["series"]], loads)
     exponents = {row["series"]: row for row in fits.to_dict("records") if np.isfinite(row["exponent"])}
     for series, fit in exponents.items():
-        of = found.loc[(found["series"] == series) & (found["censored"] == ""), "state"]
+        of = capacities.loc[(capacities["series"] == series) & (capacities["censored"] == ""), "state"]
         states = np.array([min(of), max(of)])
         pairs = fit["factor"] * states ** fit["exponent"]
         ax.plot(states, pairs, color=style_of[series].colour, linewidth=1)
     for label, known in limits.items():
         states, pairs = np.array(known).reshape(-1, 2).T
         ax.plot(states, pairs, color=GREY, linestyle=DASHES[label], linewidth=0.9)
-    scale(ax, AXES["resident"], _least(found, limits) / ROOM, max(found["state"]) * ROOM, style.width)
+    scale(
+        ax, AXES["resident"], _least(capacities, limits) / ROOM, max(capacities["state"]) * ROOM, style.width
+    )
     _pairs(ax, loads)
     label = "Resident state at that many pairs (scalars per sequence, all layers)"
     ax.set_xlabel(textwrap.fill(label, int(style.width * 100 / style.font)))
     ax.set_ylabel(f"Pairs recalled at {capacity.RECALL:.0%}")
-    page.finish(figure, _handles(style_of, exponents, limits, _least(found, limits) / ROOM), caption, style)
+    page.finish(
+        figure, _handles(style_of, exponents, limits, _least(capacities, limits) / ROOM), caption, style
+    )
     return figure
 
 
 def _mark(ax: Axes, row: dict, look: Look, loads: list[float]) -> None:
-    """At its capacity; with an arrow where that lies outside the loads."""
+    """Mark a point at its capacity, with an arrow where that lies outside the loads."""
     censored = row["censored"]
     y = {"": row["pairs"], "above": max(loads), "below": min(loads)}[censored]
     ax.scatter(
@@ -119,9 +125,9 @@ def _pairs(ax: Axes, loads: list[float]) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(lambda pairs, _: f"{pairs:g}"))
 
 
-def _least(found: pd.DataFrame, limits: dict[str, list[tuple[float, float]]]) -> float:
-    """Where the axis begins: the smallest state, or what the heuristic says for the smallest load."""
-    return min([min(found["state"]), *(state for state, _ in limits[HEURISTIC])])
+def _least(capacities: pd.DataFrame, limits: dict[str, list[tuple[float, float]]]) -> float:
+    """Return where the axis begins: the smallest state, or what the heuristic gives for the smallest load."""
+    return min([min(capacities["state"]), *(state for state, _ in limits[HEURISTIC])])
 
 
 def _handles(
@@ -151,7 +157,7 @@ def _exponent(fit: dict) -> str:
     return f"state^{fit['exponent']:.2f}{interval}"
 
 
-def _words(fits: pd.DataFrame, found: pd.DataFrame) -> list[str]:
+def _words(fits: pd.DataFrame, capacities: pd.DataFrame) -> list[str]:
     lines = [
         f"{row['series']}: pairs grow as {_exponent(row)}, from {row['states']} states."
         for row in fits.to_dict("records")
@@ -161,5 +167,5 @@ def _words(fits: pd.DataFrame, found: pd.DataFrame) -> list[str]:
     if without:
         few = f"fewer than {capacity.STATES} states, over an octave, with a capacity within the loads"
         lines.append(f"No exponent, for {few}: {', '.join(without)}.")
-    above = [in_words(row) for row in found.to_dict("records") if row["censored"] == "above"]
+    above = [in_words(row) for row in capacities.to_dict("records") if row["censored"] == "above"]
     return [*lines, f"Above the largest load: {', '.join(above)}."] if above else lines

@@ -7,16 +7,18 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis.drawing import page
-from analysis.drawing.figure import caption
-from analysis.drawing.style import GREY, INK, Style, family_colours, small
-from analysis.figures.gallery import Picture, Study
-from analysis.records.cells import settings, slices, word
-from analysis.statistics import scored
+from ..drawing import page
+from ..drawing.figure import caption
+from ..drawing.style import GREY, INK, Style, family_colours, small
+from ..records.cells import settings, slices, word
+from ..statistics import scored
+from .gallery import Picture, Study
 
 SCORES = ("accuracy", "low", "high", "interval", "seeds", "run_ids", "chance")
 HEIGHT = 0.24  # inches of a line
-Told = dict[str, dict[str, object]]  # label -> the settings that set its points apart, with what most have
+Distinctive = dict[
+    str, dict[str, object]
+]  # label -> the settings that set its points apart, with what most have
 
 
 def figure(study: Study, style: Style) -> Picture:
@@ -24,67 +26,71 @@ def figure(study: Study, style: Style) -> Picture:
     rows = scored.means(study.table)
     if len(set(rows["load"])) != 1:
         raise ValueError("These results are of several loads: keep one with --where.")
-    told = _told_of(rows)
-    rows = rows.assign(variant=names(rows, told)).sort_values("accuracy", ascending=False, ignore_index=True)
+    distinctive = _distinctive_of(rows)
+    rows = rows.assign(variant=names(rows, distinctive)).sort_values(
+        "accuracy", ascending=False, ignore_index=True
+    )
     of_seeds = scored.of_seeds(study.table).merge(rows[["point", "variant"]], on="point")
     how = caption(rows, slices(study.table, "test"), ranges=False)
-    says = [" ".join(filter(None, ("A dot a seed, a bar their mean; dotted: chance.", usual(told), how)))]
+    sentences = [
+        " ".join(filter(None, ("A dot a seed, a bar their mean; dotted: chance.", usual(distinctive), how)))
+    ]
     shown = rows.reindex(columns=["variant", "mixer", "state_resident", *SCORES])
-    return Picture(draw(rows, of_seeds, says[0], style), shown, says, {})
+    return Picture(draw(rows, of_seeds, sentences[0], style), shown, sentences, {})
 
 
-def names(rows: pd.DataFrame, told: Told) -> list[str]:
+def names(rows: pd.DataFrame, distinctive: Distinctive) -> list[str]:
     """The label, and what sets a point apart from others of its mixer: "SE-Attn, summary=mean_key".
 
     What more than half of a mixer's points have goes without saying (`usual` says it once).
     """
-    found = []
+    names_of = []
     for row in rows.to_dict("records"):
-        shown = ((key, row[key]) for key, common in told[row["label"]].items() if row[key] != common)
-        words = [_said(key, value) for key, value in shown if word(value)]
-        found.append(", ".join(filter(None, (row["label"], " ".join(words)))))
-    return found
+        shown = ((key, row[key]) for key, common in distinctive[row["label"]].items() if row[key] != common)
+        words = [_setting(key, value) for key, value in shown if word(value)]
+        names_of.append(", ".join(filter(None, (row["label"], " ".join(words)))))
+    return names_of
 
 
-def usual(told: Told) -> str:
+def usual(distinctive: Distinctive) -> str:
     """ "SE-Attn where nothing else is said: block_size=2." for each mixer that leaves something unsaid."""
     sentences = []
-    for label, settings_ in told.items():
+    for label, settings_ in distinctive.items():
         shown = ((key, common) for key, common in settings_.items() if common is not None)
-        if words := [_said(key, common) for key, common in shown if word(common)]:
+        if words := [_setting(key, common) for key, common in shown if word(common)]:
             sentences.append(f"{label} where nothing else is said: {' '.join(words)}.")
     return " ".join(sentences)
 
 
-def _told_of(rows: pd.DataFrame) -> Told:
+def _distinctive_of(rows: pd.DataFrame) -> Distinctive:
     return {
-        str(label): {key: _common(kin[key].tolist()) for key in _told(kin)}
+        str(label): {key: _common(kin[key].tolist()) for key in _distinctive(kin)}
         for label, kin in rows.groupby("label", sort=False)
     }
 
 
-def _said(key: str, value: object) -> str:
+def _setting(key: str, value: object) -> str:
     return f"{key.partition('.')[2] or key}={word(value)}"
 
 
 def _common(values: Sequence[object]) -> object:
-    """What more than half are; None: nothing is."""
+    """Return the value that more than half have; None: there is none."""
     most, times = Counter(values).most_common(1)[0]
     return most if 2 * times > len(values) else None
 
 
-def _told(kin: pd.DataFrame) -> list[str]:
+def _distinctive(kin: pd.DataFrame) -> list[str]:
     """The settings that differ; of a recipe those alone that tell more than the ones before them."""
-    told, kinds = [], 1
+    distinctive, kinds = [], 1
     for key in ("d_model", *settings(kin)):
-        apart = len(kin[[*told, key]].astype(str).drop_duplicates())
+        apart = len(kin[[*distinctive, key]].astype(str).drop_duplicates())
         differs = not key.startswith("adaptation.") and len(set(map(str, kin[key]))) > 1
         if differs or apart > kinds:
-            told, kinds = [*told, key], apart
-    return told
+            distinctive, kinds = [*distinctive, key], apart
+    return distinctive
 
 
-def draw(rows: pd.DataFrame, of_seeds: pd.DataFrame, said: str, style: Style) -> Figure:
+def draw(rows: pd.DataFrame, of_seeds: pd.DataFrame, text: str, style: Style) -> Figure:
     made = page.new(style.width * (1.0 if style.below else 1.6), 0.7 + HEIGHT * len(rows))
     ax, colours = made.subplots(), family_colours(rows)
     for place, row in enumerate(rows.to_dict("records")):
@@ -97,5 +103,5 @@ def draw(rows: pd.DataFrame, of_seeds: pd.DataFrame, said: str, style: Style) ->
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_xlim(-0.03, 1.03)
     ax.set_xlabel("Test accuracy")
-    page.finish(made, [], said, style)
+    page.finish(made, [], text, style)
     return made

@@ -2,13 +2,13 @@
 
 import pandas as pd
 
-from analysis.drawing.figure import caption
-from analysis.drawing.style import Style
-from analysis.figures.gallery import Picture, Study
-from analysis.published import beside, ordering, read, words
-from analysis.published.picture import Panel, draw, dressed
-from analysis.statistics import scored
-from analysis.statistics.axes import Axis
+from ..drawing.figure import caption
+from ..drawing.style import Style
+from ..published import beside, ordering, read, words
+from ..published.picture import Panel, draw, dressed
+from ..statistics import scored
+from ..statistics.axes import Axis
+from .gallery import Picture, Study
 
 TASKS = read.MQAR
 AXIS = Axis("d_model", "Width d_model", "channels")
@@ -20,16 +20,16 @@ def figure(study: Study, style: Style) -> Picture:
     published = read.points("zoology_fig2")
     compared = beside.compare(published, ours)
     printed = dressed(published, ours)
-    tables, says = {}, [caption(ours)]
+    tables, sentences = {}, [caption(ours)]
     if len(compared):
         tables["deviation"] = compared
-        says += words.of_points(compared)
+        sentences += words.of_points(compared)
     else:
         x = {"published": AXIS.column, "ours": AXIS.column}
         tables["ordering"] = ordering.compare(printed.assign(load=printed["slice"]), seeds, x=x, panel="load")
-        says += words.of_ordering(tables["ordering"], "widths")
+        sentences += words.of_ordering(tables["ordering"], "widths")
     panels = _panels(printed, ours, same=len(compared) > 0)
-    return Picture(draw(panels, ours, says[0], style), ours, says, tables)
+    return Picture(draw(panels, ours, sentences[0], style), ours, sentences, tables)
 
 
 def _panels(printed: pd.DataFrame, ours: pd.DataFrame, *, same: bool) -> list[list[Panel]]:

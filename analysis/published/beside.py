@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from analysis.published.read import settings
-from analysis.records.cells import word
+from ..records.cells import word
+from .read import settings
 
 REPRODUCTION = (
     0.05  # our margin; the two published runs of one point lie up to .115 apart (Mamba), most within .03
@@ -37,7 +37,7 @@ def compare(published: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
 
 
 def _known(published: pd.DataFrame) -> pd.DataFrame:
-    """Of several points that nothing tells apart, only the best can be compared."""
+    """Keep the best of several points that nothing sets apart: no other can be compared."""
     unknown = pd.Series(published[settings(published)].isna().to_numpy().all(axis=1), index=published.index)
     if "state" not in published:
         return published.loc[~unknown]

@@ -1,4 +1,4 @@
-"""Whether two results agree on what is better, where their sizes cannot be compared.
+"""Compare two results by what is better, where their sizes cannot be compared.
 
 *A leads B* by the mean, over the budgets that both can have, of what A recalls more than B.  A budget is a
 value x (scalars of state, or a width); what a mixer recalls within it is the best accuracy of its points of
@@ -8,15 +8,15 @@ at most x; the mean is over log x, from the larger of the two smallest points to
 import numpy as np
 import pandas as pd
 
-from analysis.published import read
-from analysis.records.where import where
+from ..records.where import where
+from . import read
 
-TELL = 0.02  # a lead below this is too small to be read off a figure, and to be spoken of
+LEAST = 0.02  # a lead below this is too small to be read off a figure, and to be spoken of
 AGREES, DISAGREES, OPEN, CLOSE = "agrees", "DISAGREES", "not told apart here", "too close in print"
 
 
 def lead(first: pd.DataFrame, second: pd.DataFrame, x: str) -> float:
-    """How much more `first` recalls than `second` (accuracies, so -1 to 1); frames with x and accuracy."""
+    """Return how much more `first` recalls than `second`, -1 to 1; frames with x and accuracy."""
     start = max(first[x].min(), second[x].min())
     edges = np.unique(np.clip(np.concatenate([first[x], second[x]]), start, None))
     ahead = _best(first, edges, x) - _best(second, edges, x)
@@ -29,12 +29,12 @@ def leads(first: pd.DataFrame, second: pd.DataFrame, x: str, panel: str = "") ->
     """`lead` for each seed that both have; with a panel, the mean over the panels that both have."""
     by = ["seed", panel] if panel else ["seed"]
     left, right = (dict(list(side.groupby(by))) for side in (first, second))
-    found: dict[object, list[float]] = {}
+    by_seed: dict[object, list[float]] = {}
     for key, group in left.items():
         if key in right:
             seed = group["seed"].tolist()[0]
-            found.setdefault(seed, []).append(lead(group, right[key], x))
-    return pd.Series({seed: float(np.mean(values)) for seed, values in found.items()}, dtype=float)
+            by_seed.setdefault(seed, []).append(lead(group, right[key], x))
+    return pd.Series({seed: float(np.mean(values)) for seed, values in by_seed.items()}, dtype=float)
 
 
 def compare(
@@ -55,11 +55,11 @@ def compare(
         for other in names[i + 1 :]:
             print_lead = _between(printed, one, other, x["published"], panel).mean()
             first, second = (one, other) if print_lead >= 0 else (other, one)
-            found = _between(ours, first, second, x["ours"], panel)
-            told = abs(print_lead) >= TELL
+            by_seed = _between(ours, first, second, x["ours"], panel)
+            readable = abs(print_lead) >= LEAST
             rows.append(
                 {"first": labels[first], "second": labels[second], "published": abs(print_lead)}
-                | _verdict(found, told)
+                | _verdict(by_seed, readable)
             )
     return pd.DataFrame(rows, columns=["first", "second", "published", *_COLUMNS])
 
@@ -71,16 +71,20 @@ def claims(figure: str, ours: pd.DataFrame, *, x: str = "state_resident") -> pd.
     """
     rows = []
     for claim in read.claims(figure).to_dict("records"):
-        found = _claimed(claim, ours, x)
-        if len(found):
-            rows.append({k: claim[k] for k in ("claim", "source", "note")} | _verdict(found, told=True))
+        by_seed = _claimed(claim, ours, x)
+        if len(by_seed):
+            rows.append({k: claim[k] for k in ("claim", "source", "note")} | _verdict(by_seed, readable=True))
     return pd.DataFrame(rows, columns=["claim", "source", "note", *_COLUMNS])
 
 
 def tau(verdicts: pd.DataFrame) -> float:
     """Kendall's tau over what print tells apart: (agree - disagree) / all; NaN where that is nothing."""
-    told = verdicts.loc[verdicts["verdict"] != CLOSE, "verdict"]
-    return float(((told == AGREES).sum() - (told == DISAGREES).sum()) / len(told)) if len(told) else np.nan
+    readable = verdicts.loc[verdicts["verdict"] != CLOSE, "verdict"]
+    return (
+        float(((readable == AGREES).sum() - (readable == DISAGREES).sum()) / len(readable))
+        if len(readable)
+        else np.nan
+    )
 
 
 VERDICTS = (AGREES, DISAGREES, OPEN, CLOSE)
@@ -112,19 +116,19 @@ def _claimed(claim: dict[str, str], ours: pd.DataFrame, x: str) -> pd.Series:
 
 
 def _product(rows: pd.DataFrame, names: str) -> pd.Series:
-    """Of "a * b" the product of two columns, of "a" that column."""
+    """Return the product of two columns for "a * b", that column for "a"."""
     first, *others = (rows[name.strip()].tolist() for name in names.split("*"))
     for other in others:
         first = [a * b for a, b in zip(first, other, strict=True)]
     return pd.Series(first, index=rows.index)
 
 
-def _verdict(found: pd.Series, told: bool) -> dict[str, object]:
-    mean, low, high = found.mean(), found.min(), found.max()
-    if not told:
+def _verdict(by_seed: pd.Series, readable: bool) -> dict[str, object]:
+    mean, low, high = by_seed.mean(), by_seed.min(), by_seed.max()
+    if not readable:
         verdict = CLOSE
-    elif abs(mean) < TELL or low < 0 < high:
+    elif abs(mean) < LEAST or low < 0 < high:
         verdict = OPEN
     else:
         verdict = AGREES if mean > 0 else DISAGREES
-    return {"ours": mean, "low": low, "high": high, "seeds": len(found), "verdict": verdict}
+    return {"ours": mean, "low": low, "high": high, "seeds": len(by_seed), "verdict": verdict}

@@ -9,15 +9,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
-from analysis.drawing import ends, page, ticks
-from analysis.drawing.draw import PALE, chance, lines, mark, root
-from analysis.drawing.legend import common_handles
-from analysis.drawing.style import INK, Look, Style, looks, marker_area, mixed, small
-from analysis.published.read import mixers, settings
-from analysis.records.cells import word
-from analysis.statistics import axes
-from analysis.statistics.chance import chance as guess
-from analysis.statistics.seeds import settled, top
+from ..drawing import ends, page, ticks
+from ..drawing.draw import PALE, chance, lines, mark, root
+from ..drawing.legend import common_handles
+from ..drawing.style import INK, Look, Style, looks, marker_area, mixed, small
+from ..records.cells import word
+from ..statistics import axes
+from ..statistics.chance import chance as guess
+from ..statistics.seeds import settled, top
+from .read import mixers, settings
 
 DASHES = ((0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))  # one a source of published points
 ROOM = 1.35  # beside the points of an axis, a factor
@@ -26,7 +26,7 @@ DODGE = 2.2  # points between series that stand at one place of an axis of width
 
 @dataclass(frozen=True)
 class Panel:
-    """What it shows: published points, ours, or both, against an axis; tokens: where state is counted.
+    """A panel of published points, ours, or both, against an axis; tokens: where state is counted.
 
     dodge: move series apart that would hide each other; not where x is what they are compared by.
     named: write the names of ours at the right edge, too.
@@ -122,8 +122,8 @@ def _ours(ax: Axes, rows: pd.DataFrame, style_of: dict[str, Look], x: str, aside
 
 
 def _axis(ax: Axes, panel: Panel, inches: float, *, first: bool) -> None:
-    found = [x for frame in panel.shown for x in frame[panel.axis.column].dropna().clip(lower=1)]
-    ticks.scale(ax, panel.axis, min(found, default=1) / ROOM, max(found, default=1) * ROOM, inches)
+    states = [x for frame in panel.shown for x in frame[panel.axis.column].dropna().clip(lower=1)]
+    ticks.scale(ax, panel.axis, min(states, default=1) / ROOM, max(states, default=1) * ROOM, inches)
     ax.set_ylim(-0.03, 1.06)
     letters = int(inches * 84 / small())
     ax.set_title(textwrap.fill(panel.title.replace(",", ", ").replace("  ", " "), letters))
@@ -133,7 +133,7 @@ def _axis(ax: Axes, panel: Panel, inches: float, *, first: bool) -> None:
 
 
 def _names(ax: Axes, ours: pd.DataFrame, style_of: dict[str, Look], x: str) -> None:
-    """Of each series at the height of its point with the most."""
+    """Write the name of each series at the height of its point with the most."""
     last = ours.loc[ours[x].notna()].sort_values([x, "accuracy"]).groupby("series").tail(1)
     names, heights = last["series"].tolist(), [top(row) for row in last.to_dict("records")]
     ends.write(ax, names, heights, [style_of[name].colour for name in names])

@@ -29,7 +29,7 @@ def points(name: str) -> pd.DataFrame:
 
 
 def claims(figure: str) -> pd.DataFrame:
-    """What a figure says in words: figure, source, claim, better, worse, equal, note (see the CSV's head)."""
+    """Read what a figure claims: figure, source, claim, better, worse, equal, note (see the CSV's head)."""
     table = _read("claims")
     return table.loc[table["figure"] == figure].fillna("").reset_index(drop=True)
 
@@ -45,6 +45,6 @@ def settings(published: pd.DataFrame) -> list[str]:
 
 
 def _read(name: str) -> pd.DataFrame:
-    path = files("analysis") / "published" / f"{name}.csv"
+    path = files(__name__.rpartition(".")[0]) / f"{name}.csv"
     with path.open(encoding="utf-8") as file:
         return pd.read_csv(file, comment="#")

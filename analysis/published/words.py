@@ -1,16 +1,16 @@
-"""What a comparison says, in sentences."""
+"""Put a comparison with print into sentences."""
 
 from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
-from analysis.published import ordering
-from analysis.published.beside import NEAR, OFF, REPRODUCTION, WITHIN
+from . import ordering
+from .beside import NEAR, OFF, REPRODUCTION, WITHIN
 
 
 def of_points(compared: pd.DataFrame) -> list[str]:
-    """Of `beside.compare`: how many are as published, and the points that are not."""
+    """Count the rows of `beside.compare` that are as published, and name the points that are not."""
     count = compared["verdict"].value_counts()
     error = max(compared["reading_error"])
     lines = [
@@ -31,7 +31,7 @@ def of_points(compared: pd.DataFrame) -> list[str]:
 
 
 def of_ordering(verdicts: pd.DataFrame, what: str) -> list[str]:
-    """Of `ordering.compare`, where no point has the published settings."""
+    """Count the orderings of `ordering.compare` that agree, where no point has the published settings."""
     lines = [
         "No point has the published settings (task, width, loads): sizes and accuracies cannot be compared "
         f"with the published ones, and only the ordering is.  {_lead(what)}"
@@ -42,7 +42,7 @@ def of_ordering(verdicts: pd.DataFrame, what: str) -> list[str]:
 
 
 def of_claims(verdicts: pd.DataFrame) -> list[str]:
-    """Of `ordering.claims`: a sentence on all, and one on each that does not hold."""
+    """Write a sentence on all rows of `ordering.claims`, and one on each that does not hold."""
     if verdicts.empty:
         return ["None of what is published asks about these settings."]
     lines = ["Published without numbers, so as orderings.  " + _lead("scalars of resident state")]
@@ -57,12 +57,12 @@ def _lead(what: str) -> str:
 
 
 def _count(verdicts: pd.DataFrame) -> str:
-    found = verdicts["verdict"].tolist()
-    agree, disagree, not_told, close = map(found.count, ordering.VERDICTS)
-    left_out = f"; {close} more are less than {ordering.TELL:g} apart in print" if close else ""
+    each = verdicts["verdict"].tolist()
+    agree, disagree, not_apart, close = map(each.count, ordering.VERDICTS)
+    left_out = f"; {close} more are less than {ordering.LEAST:g} apart in print" if close else ""
     return (
-        f"Of {agree + disagree + not_told} orderings {agree} agree, {disagree} disagree, and {not_told} our "
-        f"seeds do not tell apart: Kendall's tau {ordering.tau(verdicts):.2f}{left_out}."
+        f"Of {agree + disagree + not_apart} orderings {agree} agree, {disagree} disagree, and {not_apart} "
+        f"our seeds do not tell apart: Kendall's tau {ordering.tau(verdicts):.2f}{left_out}."
     )
 
 

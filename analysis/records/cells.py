@@ -1,4 +1,4 @@
-"""Which cells belong to one point of a picture, and what each cell scored.
+"""Sort cells into points of a picture, and say what each cell scored.
 
 A *cell* is one training run.  A *point* is everything that a cell is but its learning rate and its seed.
 A *series* is the points that share a legend entry: one mixer, with the settings that are words (a selection
@@ -57,12 +57,12 @@ def slices(table: pd.DataFrame, split: str) -> list[str]:
 
 def load_axis(table: pd.DataFrame) -> str:
     """The key of a slice that says how much a row asks to be kept.  ValueError: there is none, or several."""
-    found = set(table["load_axis"]) if "load_axis" in table else {PAIRS}
-    found = {axis for axis in found if isinstance(axis, str) and axis in table}
+    axes = set(table["load_axis"]) if "load_axis" in table else {PAIRS}
+    axes = {axis for axis in axes if isinstance(axis, str) and axis in table}
     tasks = ", ".join(sorted(set(map(str, table["task"]))))
-    if len(found) != 1:
-        raise ValueError(f"Task {tasks} has {'several axes' if found else 'no axis'} of load.")
-    (axis,) = found
+    if len(axes) != 1:
+        raise ValueError(f"Task {tasks} has {'several axes' if axes else 'no axis'} of load.")
+    (axis,) = axes
     if table.loc[table["split"] == "test", axis].isna().any():
         raise ValueError(f"A test slice of task {tasks} has no {axis}, its load.")
     return axis
@@ -73,10 +73,10 @@ def settings(table: pd.DataFrame) -> list[str]:
 
     One that takes two values within one point (`retrieval_seed: ${seed}`) follows the seed and is left out.
     """
-    found = [str(name) for name in table if str(name).startswith(("mixer.", "adaptation."))]
-    found = [name for name in found if name not in (*COUNTED, "mixer.d_model")]  # a column of its own
-    most = table.groupby("point")[found].nunique().max().to_dict()
-    return [name for name in found if most[name] <= 1]
+    columns = [str(name) for name in table if str(name).startswith(("mixer.", "adaptation."))]
+    columns = [name for name in columns if name not in (*COUNTED, "mixer.d_model")]  # a column of its own
+    most = table.groupby("point")[columns].nunique().max().to_dict()
+    return [name for name in columns if most[name] <= 1]
 
 
 def axis_in_words(axis: str) -> str:
@@ -128,11 +128,11 @@ def word(value: object) -> str:
 
 
 def load_names(table: pd.DataFrame) -> list[str]:
-    """For each row "task=mqar, filler=safe": what varies here of that which makes a load."""
-    asked = _asked(table)
+    """Return for each row what varies here of that which makes a load: "task=mqar, filler=safe"."""
+    tests_of = _tests_of(table)
     parts = {column: [word(value) for value in table[column]] for column in _load_columns(table)}
     parts = {name: values for name, values in parts.items() if _varies(values, parts["task"], name)}
-    tests = [asked.get(run_id, MISSING) for run_id in table["run_id"]]
+    tests = [tests_of.get(run_id, MISSING) for run_id in table["run_id"]]
     if len(set(tests)) > 1:
         parts.pop("state_seq_len", None)  # the slices say it
     named = [[f"{name.removeprefix('task.')}={value}" for value in parts[name]] for name in parts]
@@ -141,27 +141,27 @@ def load_names(table: pd.DataFrame) -> list[str]:
 
 
 def _varies(values: list[str], tasks: list[str], name: str) -> bool:
-    """Whether it takes two values; of a task's setting, under one task: another task says it already."""
+    """Return whether a setting takes two values; one of a task must under one task."""
     if not name.startswith("task."):
         return len(set(values)) > 1
     return len(set(zip(values, tasks, strict=True))) > len(set(tasks))
 
 
 def _load_columns(table: pd.DataFrame) -> list[str]:
-    """What makes a load, but for the slices; a setting that is the slice's own key says nothing beside it."""
+    """Return the columns that make a load, but for the slices and the settings that are keys of these."""
     keys = {part.partition("=")[0] for name in table["slice"].unique() for part in name.split(",")}
     settings = sorted(str(column) for column in table if str(column).startswith("task."))
     apart = {*NOT_A_LOAD, *(f"task.{key}" for key in keys)}
     return [*SAME_IN_ONE_PICTURE, *(column for column in settings if column not in apart)]
 
 
-def _asked(table: pd.DataFrame) -> dict[str, str]:
+def _tests_of(table: pd.DataFrame) -> dict[str, str]:
     """run_id -> the slices of its test split, in words."""
     rows = table.loc[table["split"] == "test", ["run_id", "slice"]]
-    found: dict[str, list[str]] = {}
+    tests: dict[str, list[str]] = {}
     for run_id, name in zip(rows["run_id"], rows["slice"], strict=True):
-        found.setdefault(run_id, []).append(name)
-    return {run_id: slices_in_words(sorted(set(names), key=_numbers)) for run_id, names in found.items()}
+        tests.setdefault(run_id, []).append(name)
+    return {run_id: slices_in_words(sorted(set(names), key=_numbers)) for run_id, names in tests.items()}
 
 
 def _check_same(table: pd.DataFrame) -> None:
@@ -206,7 +206,7 @@ def _name(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _vary(values: list[str], load: list[str]) -> bool:
-    """Whether a setting takes two values under one load; what only follows the load is no knob."""
+    """Return whether a setting takes two values under one load; what only follows the load is no knob."""
     return len(set(zip(values, load, strict=True))) > len(set(load))
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.records.cells import word
+from .cells import word
 
 WIDTH = "d_model"
 
@@ -25,7 +25,7 @@ class Ladder:
 
     @property
     def counts(self) -> bool:
-        """Whether the values are numbers."""
+        """Return whether the values are numbers."""
         return all(_number(value) is not None for value in self.values)
 
 
@@ -35,13 +35,13 @@ def ladders(points: pd.DataFrame) -> dict[str, list[Ladder]]:
     points: rows of one load with the columns mixer, series, d_model and mixer.<setting>, as
     `analysis.statistics.scored.means` returns them.
     """
-    found: dict[str, list[Ladder]] = {}
+    of_setting: dict[str, list[Ladder]] = {}
     for _, rows in points.groupby("mixer", sort=True):
         names = _varying(rows)
         for name in names:
             for ladder in _of_knob(rows, name, [other for other in names if other != name]):
-                found.setdefault(ladder.knob, []).append(ladder)
-    return found
+                of_setting.setdefault(ladder.knob, []).append(ladder)
+    return of_setting
 
 
 def column(knob: str) -> str:

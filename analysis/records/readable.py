@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from analysis.records.where import where
 from zoo.foreign import inert
 from zoo.results import store
 from zoo.results import table as results_table
+
+from .where import where
 
 
 class Readable(NamedTuple):
@@ -24,12 +25,12 @@ class Readable(NamedTuple):
 
 
 def readable(home: Path) -> Readable:
-    """What can be read of a results folder or archive.  ValueError: it is not there, or nothing can."""
+    """Read what can be read of a results folder or archive.  ValueError: it is not there, or nothing can."""
     reading = store.Reading(home)
-    found = sorted((record for _, record in reading), key=lambda record: record["run_id"])
-    if not found:
+    records = sorted((record for _, record in reading), key=lambda record: record["run_id"])
+    if not records:
         raise ValueError(reading.nothing())
-    return Readable(results_table.table(found), reading.wrong, reading.notes, found)
+    return Readable(results_table.table(records), reading.wrong, reading.notes, records)
 
 
 def sound(folder: store.Home) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def sound(folder: store.Home) -> dict[str, Any]:
     return store.parsed(folder)
 
 
-def kept(table: pd.DataFrame, condition: str) -> pd.DataFrame:
+def filtered(table: pd.DataFrame, condition: str) -> pd.DataFrame:
     """The rows for which a condition of `analysis.records.where` holds; all for "".  ValueError: it is none,
     or nothing is left.
     """

@@ -1,4 +1,4 @@
-"""--where: conditions on the columns of a table, read by Python's own parser; nothing is executed.
+"""Read the conditions of --where on the columns of a table, by Python's own parser; nothing is executed.
 
     mixer == 'based' and (d_model >= 64 or lr in [0.001, 0.003])
     32 <= d_model < 128 and not mixer.gate == 'none'

@@ -5,30 +5,31 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from analysis.report.page import report
 from zoo.results.atomic import DiskFull, replacing
 from zoo.terminal import command
+
+from .page import report
 
 MOST = 20  # problems that are printed; the page has all
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    path = options.out or _beside(options.results)
+    path = options.out or _default_path(options.results)
     try:
         _check_plain(path)
-        text, found = report(options.results, f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC")
+        text, sources = report(options.results, f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC")
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path, "wb") as file:
             file.write(text.encode())
     except (ValueError, OSError, DiskFull) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    for problem in found.problems[:MOST]:
+    for problem in sources.problems[:MOST]:
         print(f"left out: {problem.where}: {problem.why}", file=sys.stderr)
-    if len(found.problems) > MOST:
-        print(f"left out: {len(found.problems) - MOST} more, which the page lists", file=sys.stderr)
-    records = f"{len(found.records)} record{'s' * (len(found.records) != 1)}"
+    if len(sources.problems) > MOST:
+        print(f"left out: {len(sources.problems) - MOST} more, which the page lists", file=sys.stderr)
+    records = f"{len(sources.records)} record{'s' * (len(sources.records) != 1)}"
     print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB, {records})")
     return 0
 
@@ -53,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _beside(results: list[Path]) -> Path:
+def _default_path(results: list[Path]) -> Path:
     if len(results) > 1:
         return Path("report.html")
     return results[0] / "report.html" if results[0].is_dir() else results[0].with_suffix(".html")

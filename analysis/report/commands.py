@@ -11,9 +11,9 @@ def command(overrides: Iterable[str], config_dir: str = "") -> str:
 
     config_dir: the folder of the user's own yamls, whose mixer Python finds from where this is typed.
     """
-    own = ["--config-dir", config_dir] if config_dir else []
-    words = [*own, *(word for word in overrides if not _is_local(word))]
-    return " ".join(["PYTHONPATH=. " * bool(own) + "python -m zoo.run", *map(shlex.quote, words)])
+    folder = ["--config-dir", config_dir] if config_dir else []
+    words = [*folder, *(word for word in overrides if not _is_local(word))]
+    return " ".join(["PYTHONPATH=. " * bool(folder) + "python -m zoo.run", *map(shlex.quote, words)])
 
 
 def _is_local(word: str) -> bool:

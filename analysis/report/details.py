@@ -1,4 +1,4 @@
-"""What the page shows of one cell that is clicked: its curves, config and command; packed."""
+"""Pack what the page shows of one cell that is clicked: its curves, config and command."""
 
 import base64
 import csv
@@ -12,12 +12,13 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from analysis.drawing.curves import learning_curves, training_losses
-from analysis.report.commands import command
-from analysis.report.sources import Sources
 from zoo.checks import one_line
 from zoo.results.home import text
 from zoo.results.table import flat
+
+from ..drawing.curves import learning_curves, training_losses
+from .commands import command
+from .sources import Sources
 
 MOST = 120  # points of a curve; a longer one is thinned
 DIGITS = 4  # of a value in a curve
@@ -26,10 +27,10 @@ Curve = tuple[list[int], list[float | None]]  # steps, values
 LOCAL = ("results:", "logger:")  # top-level keys of a config that are about the machine
 
 
-def details(found: Sources) -> dict[str, dict[str, Any]]:
+def details(sources: Sources) -> dict[str, dict[str, Any]]:
     """run_id -> {command, config, ...}; a curve that cannot be read is one of `found.problems`."""
-    curves = _curves(found)
-    return {record["run_id"]: _of(record, found, curves) for record in found.records}
+    curves = _curves(sources)
+    return {record["run_id"]: _of(record, sources, curves) for record in sources.records}
 
 
 def packed(what: Any) -> str:
@@ -38,13 +39,13 @@ def packed(what: Any) -> str:
     return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
 
 
-def config_of(found: Sources, run_id: str) -> dict[str, Any]:
+def config_of(sources: Sources, run_id: str) -> dict[str, Any]:
     """The config of a cell as dotted key -> word; {} where it has none that can be read."""
     try:
-        config = yaml.load(found.text(run_id, "config.yaml"), _Words)
+        config = yaml.load(sources.text(run_id, "config.yaml"), _Words)
         return dict(flat("", config)) if isinstance(config, dict) else {}
     except (yaml.YAMLError, RecursionError) as error:
-        found.problem(run_id, f"config.yaml is no config of a cell ({one_line(error):.200}).")
+        sources.problem(run_id, f"config.yaml is no config of a cell ({one_line(error):.200}).")
         return {}
 
 
@@ -59,25 +60,25 @@ class _Words(yaml.BaseLoader):
         return super().compose_node(parent, index)
 
 
-def _of(record: dict[str, Any], found: Sources, curves: dict[str, dict[str, Curve]]) -> dict[str, Any]:
+def _of(record: dict[str, Any], sources: Sources, curves: dict[str, dict[str, Curve]]) -> dict[str, Any]:
     run_id, words = record["run_id"], record.get("overrides")
     return {
         "command": "" if words is None else command(words, record.get("config_dir") or ""),
-        "config": _config(found.text(run_id, "config.yaml")),
+        "config": _config(sources.text(run_id, "config.yaml")),
         "revision": record.get("git_revision"),
         "clean": record.get("git_clean"),
     } | {name: of.get(run_id, ([], [])) for name, of in curves.items()}
 
 
-def _curves(found: Sources) -> dict[str, dict[str, Curve]]:
+def _curves(sources: Sources) -> dict[str, dict[str, Curve]]:
     """accuracy (of validation, the mean over the slices) and loss (of training), of each run_id."""
     rows: list[tuple[Any, ...]] = []
-    for run_id in found.folders:
+    for run_id in sources.folders:
         try:
-            content = text(found.folders[run_id], "metrics.csv", linked=False)
+            content = text(sources.folders[run_id], "metrics.csv", linked=False)
             rows += [(run_id, *row) for row in _drawn(content)]
         except (ValueError, OverflowError, csv.Error) as error:
-            found.problem(run_id, f"its curve is not drawn: {error}")
+            sources.problem(run_id, f"its curve is not drawn: {error}")
     frame = pd.DataFrame(rows, columns=["run_id", "step", "split", "slice", "metric", "value"])
     losses = training_losses(frame) if "train" in set(frame["split"]) else pd.DataFrame()
     return {
@@ -107,17 +108,17 @@ def _by_cell(frame: pd.DataFrame, what: str) -> dict[str, Curve]:
 
 
 def _thinned(steps: list[int], values: list[float]) -> Curve:
-    """At most MOST of them, the last one among them; what is no number is None."""
-    kept = slice((len(steps) - 1) % (stride := -(-len(steps) // MOST)), None, stride)
-    return steps[kept], [float(f"{y:.{DIGITS}g}") if math.isfinite(y) else None for y in values[kept]]
+    """Return at most MOST of them, the last one among them; what is no number is None."""
+    shown = slice((len(steps) - 1) % (stride := -(-len(steps) // MOST)), None, stride)
+    return steps[shown], [float(f"{y:.{DIGITS}g}") if math.isfinite(y) else None for y in values[shown]]
 
 
 def _config(text: str) -> str:
-    """Without folders and loggers: what lies below those keys is indented."""
-    kept, skipping = [], False
+    """Return the config without folders and loggers: what lies below those keys is indented."""
+    lines, skipping = [], False
     for line in text.splitlines():
         if not line.startswith((" ", "-")):
             skipping = line.startswith(LOCAL)
         if not skipping:
-            kept.append(line)
-    return "\n".join(kept)
+            lines.append(line)
+    return "\n".join(lines)

@@ -11,12 +11,13 @@ from typing import Any
 
 from plotly.offline import get_plotlyjs
 
-from analysis.report import payload
-from analysis.report.details import config_of, details, packed
-from analysis.report.settings import complete, divide
-from analysis.report.sources import Problem, Sources, read
-from analysis.statistics.bounds import in_words, violations
 from zoo.results.table import table
+
+from ..statistics.bounds import in_words, violations
+from . import payload
+from .details import config_of, details, packed
+from .settings import complete, divide
+from .sources import Problem, Sources, read
 
 SCRIPTS = (
     "texts.js", "theme.js", "statistics.js", "glyphs.js", "marks.js", "limits.js", "picture.js", "tables.js",
@@ -32,37 +33,37 @@ def report(homes: Sequence[Path], made: str = "") -> tuple[str, Sources]:
     homes: results folders, archives, folders of them.  made: when, in words.
     ValueError, one line: no such folder, no record that can be read, points that nothing tells apart.
     """
-    found = read(homes)
-    cells = table(found.records)
+    sources = read(homes)
+    cells = table(sources.records)
     settings = []
-    for setting in divide(cells, lambda run_id: config_of(found, run_id)):
+    for setting in divide(cells, lambda run_id: config_of(sources, run_id)):
         whole, lacking = complete(setting)
-        found.problems += [Problem(run_id, why) for run_id, why in lacking]
+        sources.problems += [Problem(run_id, why) for run_id, why in lacking]
         settings += [] if whole.table.empty else [whole]
-    about = details(found)
+    about = details(sources)
     data = {
-        "made": _made(made, found),
-        "settings": [payload.setting(setting, found.origin) for setting in settings],
+        "made": _made(made, sources),
+        "settings": [payload.setting(setting, sources.origin) for setting in settings],
         "axes": payload.axes(),
         "per_cell": payload.PER_CELL,
         "csv": payload.CSV,
         "real": payload.REAL,
         "resamples": payload.bootstrap(settings),
         "alarms": _alarms(in_words(violations(cells))),
-        "failures": payload.failures(found.failures),
-        "problems": [vars(problem) for problem in found.problems],
+        "failures": payload.failures(sources.failures),
+        "problems": [vars(problem) for problem in sources.problems],
         "key": _lines("key.txt"),
     }
-    return _filled(_title(found.asked), data, about), found
+    return _filled(_title(sources.homes_named), data, about), sources
 
 
-def _made(when: str, found: Sources) -> dict[str, Any]:
+def _made(when: str, sources: Sources) -> dict[str, Any]:
     """When, from where, and which revisions of the code its records name, the most frequent first."""
-    revisions = Counter((record.get("git_revision"), record.get("git_clean")) for record in found.records)
+    revisions = Counter((record.get("git_revision"), record.get("git_clean")) for record in sources.records)
     return {
         "when": when,
-        "names": found.names,
-        "twice": found.twice,
+        "names": sources.names,
+        "twice": sources.twice,
         "revisions": [[*about, cells] for about, cells in revisions.most_common()],
     }
 
@@ -95,7 +96,7 @@ def _alarms(lines: list[str]) -> list[str]:
 
 
 def _text(name: str) -> str:
-    return (files("analysis.report") / name).read_text(encoding="utf-8")
+    return (files(__name__.rpartition(".")[0]) / name).read_text(encoding="utf-8")
 
 
 def _lines(name: str) -> list[str]:

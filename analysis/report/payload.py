@@ -1,4 +1,4 @@
-"""What the page must know before anything is clicked: plain lists in columns, for JSON."""
+"""Collect what the page must know before anything is clicked: plain lists in columns, for JSON."""
 
 import math
 from collections import Counter
@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.drawing.style import Look, by_family, looks
-from analysis.records.cells import slices
-from analysis.report.settings import Setting
-from analysis.report.sources import Failure
-from analysis.statistics import bounds
-from analysis.statistics.axes import AXES, BF16, FP32, PER_CELL, Axis
-from analysis.statistics.chance import chance, said
-from analysis.statistics.seeds import resamples
+from ..drawing.style import Look, by_family, looks
+from ..records.cells import slices
+from ..statistics import bounds
+from ..statistics.axes import AXES, BF16, FP32, PER_CELL, Axis
+from ..statistics.chance import chance, chance_in_words
+from ..statistics.seeds import resamples
+from .settings import Setting
+from .sources import Failure
 
 SPLITS = ("test", "valid")
 OF_THE_POINT = (
@@ -92,13 +92,13 @@ def setting(of: Setting, origin: dict[str, int]) -> dict[str, Any]:
             "coverage": {s: _by_slice(of.table, cells, s, names[s], "coverage") for s in SPLITS},
         },
         "bounds": _bounds(of.table, names),
-        "guess": said(of.table, names["test"]),
+        "guess": chance_in_words(of.table, names["test"]),
         "chance": {split: [_plain(chance(of.table, [name])) for name in names[split]] for split in SPLITS},
     }
 
 
 def axes() -> list[dict[str, Any]]:
-    """What accuracy can be drawn against, and in what words."""
+    """Return what accuracy can be drawn against, with its words."""
     return [_axis(key, axis) for key, axis in AXES.items()]
 
 
@@ -106,19 +106,19 @@ def bootstrap(settings: list[Setting]) -> dict[int, list[tuple[int, list[int]]]]
     """Number of seeds -> the resamples of `seeds`, as (how often, how often each seed is in it)."""
     cells = pd.concat([of.table.drop_duplicates("run_id") for of in settings])
     most = max(cells.groupby(["point", "lr"])["seed"].nunique().tolist())
-    found = {}
+    known = {}
     for count in range(4, most + 1):
         drawn = resamples(count)
         multiplicities = (drawn[:, :, None] == np.arange(count)).sum(axis=1)
         kinds = Counter(map(tuple, multiplicities.tolist()))
-        found[count] = [(times, list(kind)) for kind, times in sorted(kinds.items())]
-    return found
+        known[count] = [(times, list(kind)) for kind, times in sorted(kinds.items())]
+    return known
 
 
-def failures(found: list[Failure]) -> list[dict[str, Any]]:
+def failures(failed: list[Failure]) -> list[dict[str, Any]]:
     """One entry for each message, the most frequent first; the traceback is that of its first cell."""
     groups: dict[str, list[Failure]] = {}
-    for failure in found:
+    for failure in failed:
         groups.setdefault(failure.first, []).append(failure)
     return [
         {"first": first, "run_ids": [one.run_id for one in group], "traceback": group[0].traceback}
@@ -143,7 +143,7 @@ def _axis(key: str, axis: Axis) -> dict[str, Any]:
 
 
 def _series(points: pd.DataFrame) -> list[dict[str, Any]]:
-    """In the order of the legend: by family, each with its look."""
+    """Return the series in the order of the legend: by family, each with its look."""
     style: dict[str, Look] = looks(points)
     rows = points.drop_duplicates("series").sort_values(["family", "mixer", "series"], key=by_family)
     return [
@@ -199,7 +199,7 @@ def _by_slice(
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: NaN and missing are null, 64.0 is 64."""
+    """Return a value as JSON has it: NaN and missing are null, 64.0 is 64."""
     if value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
         return None
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value

@@ -1,4 +1,4 @@
-"""Which cells may stand in one picture: those of one setting.  Nothing is averaged across settings."""
+"""Split cells into those that may stand in one picture.  Nothing is averaged across settings."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.records.cells import load_names, named, word
+from ..records.cells import load_names, named, word
 
 ConfigOf = Callable[[str], dict[str, Any]]
 # keys of a config in which points of one picture differ anyway, or which say where a cell ran
-TELL_POINTS = ("lr", "seed", "d_model", "n_layers", "mixer", "results", "logger")
+OF_POINT = ("lr", "seed", "d_model", "n_layers", "mixer", "results", "logger")
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ def divide(table: pd.DataFrame, config_of: ConfigOf) -> list[Setting]:
     Raises ValueError where points look the same and no config says why.
     """
     by_load = table.groupby(np.array(load_names(table)), sort=False)
-    found = [
+    kinds = [
         Setting(" · ".join(filter(None, (protocol, str(load)))) or str(rows["task"].iloc[0]), part)
         for load, rows in by_load
         for protocol, part in _protocols(rows, config_of)
     ]
-    return sorted(found, key=lambda setting: -setting.table["run_id"].nunique())
+    return sorted(kinds, key=lambda setting: -setting.table["run_id"].nunique())
 
 
 def complete(setting: Setting) -> tuple[Setting, list[tuple[str, str]]]:
@@ -49,8 +49,10 @@ def complete(setting: Setting) -> tuple[Setting, list[tuple[str, str]]]:
         set(map(tuple, setting.table[["split", "slice"]].drop_duplicates().to_numpy())),
     )
     scored = rows.loc[rows["accuracy"].notna() | (rows["status"] == "diverged")]
-    has = scored.groupby("run_id")[["split", "slice"]].apply(lambda own: set(map(tuple, own.to_numpy())))
-    lacking = {str(run_id): sorted(wanted - own) for run_id, own in has.items() if wanted - own}
+    has = scored.groupby("run_id")[["split", "slice"]].apply(
+        lambda tested: set(map(tuple, tested.to_numpy()))
+    )
+    lacking = {str(run_id): sorted(wanted - tested) for run_id, tested in has.items() if wanted - tested}
     lacking |= {str(run_id): sorted(wanted) for run_id in set(rows["run_id"]) - set(has.index)}
     why = [
         (run_id, f"it has no {split} accuracy for slice {name}, which other cells have.")
@@ -60,23 +62,23 @@ def complete(setting: Setting) -> tuple[Setting, list[tuple[str, str]]]:
 
 
 def _protocols(table: pd.DataFrame, config_of: ConfigOf) -> list[tuple[str, pd.DataFrame]]:
-    """(in words, its cells with the columns of `named`): one, unless points look alike."""
+    """Return (words, cells with the columns of `named`) of each setting: one, unless points look alike."""
     try:
         return [("", named(table))]
     except ValueError:
-        return [(words, named(part)) for words, part in _told_apart(table, config_of)]
+        return [(words, named(part)) for words, part in _apart(table, config_of)]
 
 
-def _told_apart(table: pd.DataFrame, config_of: ConfigOf) -> list[tuple[str, pd.DataFrame]]:
+def _apart(table: pd.DataFrame, config_of: ConfigOf) -> list[tuple[str, pd.DataFrame]]:
     cells = table.drop_duplicates("point")
     known = {point: config_of(run_id) for point, run_id in zip(cells["point"], cells["run_id"], strict=True)}
     configs = pd.DataFrame.from_dict(known, orient="index").map(word)
-    told = [str(key) for key in configs if not _tells_points(str(key)) and len(set(configs[key])) > 1]
-    if not told:
+    differing = [str(key) for key in configs if not _of_point(str(key)) and len(set(configs[key])) > 1]
+    if not differing:
         return [("", table)]
     return [
-        (_in_words(told, values), table.loc[table["point"].isin(group.index.tolist())])
-        for values, group in configs.groupby(told, sort=True)
+        (_in_words(differing, values), table.loc[table["point"].isin(group.index.tolist())])
+        for values, group in configs.groupby(differing, sort=True)
     ]
 
 
@@ -85,11 +87,11 @@ def _in_words(keys: list[str], values: Any) -> str:
     return ", ".join(f"{key}={value or 'null'}" for key, value in zip(keys, values, strict=True))
 
 
-def _tells_points(key: str) -> bool:
+def _of_point(key: str) -> bool:
     parts = key.split(".")
     return (
-        parts[0] in TELL_POINTS
-        or parts[-1] in TELL_POINTS
+        parts[0] in OF_POINT
+        or parts[-1] in OF_POINT
         or parts[:2] == ["model", "layers"]
         or parts[0] == "task"
     )

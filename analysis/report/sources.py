@@ -1,4 +1,4 @@
-"""What lies in results folders and archives: records, what failed, and what cannot be read."""
+"""Read results folders and archives: records, what failed, and what cannot be read."""
 
 import re
 import zipfile
@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from analysis.records.readable import sound
 from zoo.checks import one_line
 from zoo.results import store
 from zoo.results.home import text
+
+from ..records.readable import sound
 
 _ROOT = re.compile(r'File "[^"]*?([^/"]+/site-packages/|(?=(?:zoo|analysis|hydra_plugins)/))')
 
@@ -34,14 +35,14 @@ class Failure:
 
 @dataclass
 class Sources:
-    """What lies in some results folders and archives.
+    """The content of some results folders and archives.
 
-    asked: names of what was asked for.  names: of the folders and archives in it.
+    homes_named: names of what was asked for.  names: of the folders and archives in it.
     folders: run_id -> where the files of a record lie.  origin: run_id -> place in names.
     twice: how many cells lie there twice, with the same scores, and count once.
     """
 
-    asked: list[str] = field(default_factory=list)
+    homes_named: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     records: list[dict[str, Any]] = field(default_factory=list)
     folders: dict[str, store.Home] = field(default_factory=dict)
@@ -61,29 +62,29 @@ class Sources:
 
     def problem(self, run_id: str, why: str) -> None:
         """Once, however often it is met."""
-        found = Problem(run_id, why.replace(f"{self.folders[run_id]}/", ""))
-        self.problems += [] if found in self.problems else [found]
+        sources = Problem(run_id, why.replace(f"{self.folders[run_id]}/", ""))
+        self.problems += [] if sources in self.problems else [sources]
 
 
 Key = tuple[Any, ...]  # of `_names`
-Seen = dict[Key, list[dict[str, Any]]]
+Earlier = dict[Key, list[dict[str, Any]]]
 
 
 def read(homes: Sequence[Path]) -> Sources:
     """Every record once.  ValueError: no such folder, or neither a record nor a failure that can be read."""
-    found, seen = Sources([home.resolve().name for home in homes]), Seen()
+    sources, earlier = Sources([home.resolve().name for home in homes]), Earlier()
     inner = [(place, outer) for outer in homes for place in _places(outer)]
     for home, outer in inner:
-        found.names.append(home.resolve().name)
+        sources.names.append(home.resolve().name)
         try:
-            _read(home, found, seen)
+            _read(home, sources, earlier)
         except (ValueError, OSError, zipfile.BadZipFile) as error:
             if home == outer:  # asked for by its own name
                 raise ValueError(one_line(error)) from None
-            found.problems.append(Problem(home.name, one_line(error).replace(f"{home.parent}/", "")))
-    if not found.records:
-        raise ValueError(_nothing(" and ".join(map(str, homes)), found))
-    return found
+            sources.problems.append(Problem(home.name, one_line(error).replace(f"{home.parent}/", "")))
+    if not sources.records:
+        raise ValueError(_nothing(" and ".join(map(str, homes)), sources))
+    return sources
 
 
 def _places(home: Path) -> list[Path]:
@@ -102,27 +103,27 @@ def _is_cell(folder: Path) -> bool:
     return store.is_done(folder) or (folder / "error.txt").is_file()
 
 
-def _read(home: Path, found: Sources, seen: Seen) -> None:
+def _read(home: Path, sources: Sources, earlier: Earlier) -> None:
     """Add what lies in one folder or archive.
 
     A point that earlier folders have with other scores is drawn again, under this folder's name.
     """
-    cells = _cells(home, found)
-    again = {record["point"] for _, record in cells if _known(record, seen) is False}
-    name = _told_apart(home, found.names)
+    cells = _cells(home, sources)
+    again = {record["point"] for _, record in cells if _known(record, earlier) is False}
+    name = _qualified(home, sources.names)
     for folder, record in cells:
-        if record["point"] not in again and _known(record, seen):
-            found.twice += 1
+        if record["point"] not in again and _known(record, earlier):
+            sources.twice += 1
             continue
         for key in _names(record):
-            seen.setdefault(key, []).append(record)
+            earlier.setdefault(key, []).append(record)
         drawn = _renamed(record, name) if record["point"] in again else record
-        found.records.append(drawn)
-        found.folders[drawn["run_id"]] = folder
-        found.origin[drawn["run_id"]] = len(found.names) - 1
+        sources.records.append(drawn)
+        sources.folders[drawn["run_id"]] = folder
+        sources.origin[drawn["run_id"]] = len(sources.names) - 1
 
 
-def _cells(home: Path, found: Sources) -> list[tuple[store.Home, dict[str, Any]]]:
+def _cells(home: Path, sources: Sources) -> list[tuple[store.Home, dict[str, Any]]]:
     """The finished cells of one folder, each once; the failed and the unreadable go into `found`."""
     cells: list[tuple[store.Home, dict[str, Any]]] = []
     here: dict[Key, tuple[str, dict[str, Any]]] = {}
@@ -134,26 +135,26 @@ def _cells(home: Path, found: Sources) -> list[tuple[store.Home, dict[str, Any]]
                 if any(_scores(other) != _scores(record) for _, other in known):
                     raise ValueError(f"result.json is the same cell as {known[0][0]}, with other scores.")
                 if known:
-                    found.twice += 1
+                    sources.twice += 1
                     continue
                 here |= {key: (folder.name, record) for key in _names(record)}
                 cells.append((folder, record))
             elif isinstance(folder, Path) and (folder / "error.txt").is_file():
-                found.failures.append(_failure(folder))
+                sources.failures.append(_failure(folder))
         except (ValueError, OSError, zipfile.BadZipFile) as error:
             why = one_line(error).replace(f"{home}/{folder.name}/", "")
-            found.problems.append(Problem(folder.name, why))
+            sources.problems.append(Problem(folder.name, why))
     return cells
 
 
-def _known(record: dict[str, Any], seen: Seen) -> bool | None:
-    """Whether an earlier folder has this cell with these scores; None: it does not have the cell."""
-    known = [other for key in _names(record) for other in seen.get(key, [])]
+def _known(record: dict[str, Any], earlier: Earlier) -> bool | None:
+    """Return whether an earlier folder has this cell with these scores; None: it does not have the cell."""
+    known = [other for key in _names(record) for other in earlier.get(key, [])]
     return any(_scores(other) == _scores(record) for other in known) if known else None
 
 
 def _names(record: dict[str, Any]) -> Iterator[Key]:
-    """By which a second record of the same cell is known."""
+    """Return the names by which a second record of the same cell is known."""
     yield (record["run_id"],)
     yield record["point"], record["lr"], record["seed"]
 
@@ -162,7 +163,7 @@ def _scores(record: dict[str, Any]) -> Any:
     return record["status"], record["slices"]
 
 
-def _told_apart(home: Path, names: list[str]) -> str:
+def _qualified(home: Path, names: list[str]) -> str:
     """The name of a folder or archive, with that of the folder it lies in where another has the same."""
     path = home.resolve()
     name = path.name.removesuffix(".zip")
@@ -184,14 +185,16 @@ def _failure(folder: Path) -> Failure:
     return Failure(folder.name, store.error(folder), traceback)
 
 
-def _nothing(home: str, found: Sources) -> str:
-    if found.problems:
-        first = found.problems[0]
-        return f"none of the {len(found.problems)} records in {home} can be read; {first.where}: {first.why}"
-    if found.failures:
-        first = found.failures[0]
+def _nothing(home: str, sources: Sources) -> str:
+    if sources.problems:
+        first = sources.problems[0]
         return (
-            f"all {len(found.failures)} cells in {home} failed, {first.run_id}: {first.first} "
+            f"none of the {len(sources.problems)} records in {home} can be read; {first.where}: {first.why}"
+        )
+    if sources.failures:
+        first = sources.failures[0]
+        return (
+            f"all {len(sources.failures)} cells in {home} failed, {first.run_id}: {first.first} "
             "(run their command again)."
         )
     return f"results folder {home} holds no finished cell: run `python -m zoo.run` first."

@@ -1,4 +1,4 @@
-"""What the points of a results folder say together: tables for the terminal, and each whole as CSV.
+"""Print what the points of a results folder show together, as tables; each whole as CSV.
 
     python -m analysis.statistics results/
     python -m analysis.statistics results/ --recall 0.8 --where "d_model == 64"
@@ -26,17 +26,18 @@ import numpy as np
 import pandas as pd
 from rich.markup import escape
 
-from analysis.drawing import page
-from analysis.records import cells
-from analysis.records.readable import as_csv, kept, once, readable
-from analysis.statistics import bounds, capacity, equal, groups, learning_rate, paired, scored
-from analysis.statistics.area import area
-from analysis.statistics.frontier import takes_part
-from analysis.statistics.points import points
-from analysis.statistics.seeds import solved
-from analysis.statistics.uncertainty import at_chosen
 from zoo.results import store
 from zoo.terminal import command, console, fitting, print_whole, slim
+
+from ..drawing import page
+from ..records import cells
+from ..records.readable import as_csv, filtered, once, readable
+from . import bounds, capacity, equal, groups, learning_rate, paired, scored
+from .area import area
+from .frontier import takes_part
+from .points import points
+from .seeds import solved
+from .uncertainty import at_chosen
 
 ABOUT = ["load", "series", "d_model", "knobs", "state_resident"]
 SHOWN = {
@@ -60,13 +61,13 @@ def statistics(table: pd.DataFrame, recall: float = capacity.RECALL) -> dict[str
 
     recall: the accuracy at which states and capacities are read off.  Raises ValueError as `cells.named`.
     """
-    found: dict[str, list[pd.DataFrame]] = {}
+    parts: dict[str, list[pd.DataFrame]] = {}
     for name, load in cells.loads(cells.named(table)).items():
         for key, frame in _of_load(load, recall).items():
             frame = frame.drop(columns="load", errors="ignore")
             frame.insert(0, "load", name)
-            found.setdefault(key, []).append(frame)
-    tables = {key: pd.concat(frames, ignore_index=True) for key, frames in found.items()}
+            parts.setdefault(key, []).append(frame)
+    tables = {key: pd.concat(frames, ignore_index=True) for key, frames in parts.items()}
     tables |= _capacities(table, recall)
     return {key: frame for key, frame in tables.items() if len(frame)}
 
@@ -80,12 +81,12 @@ def _capacities(table: pd.DataFrame, recall: float) -> dict[str, pd.DataFrame]:
 
 
 def kinds(counted: pd.DataFrame, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """`by_group` of every load, with what its points are: "distances", and "groups" of all other groups with
-    their "group_means".
+    """Return `by_group` of every load, with what its points are: "distances", and "groups" of all others
+    with their "group_means".
 
     counted: of `zoo.results.load_groups`.
     """
-    found: dict[str, list[pd.DataFrame]] = {}
+    parts: dict[str, list[pd.DataFrame]] = {}
     loads = cells.loads(cells.named(table)).values()
     for name, load in product(groups.names(counted), loads):
         rows = groups.by_group(counted, name, load, learning_rate.choose(load))
@@ -93,18 +94,18 @@ def kinds(counted: pd.DataFrame, table: pd.DataFrame) -> dict[str, pd.DataFrame]
             rows = rows.rename(columns={name: "value"}).assign(group=name)
         about = load.drop_duplicates("point")[["point", *ABOUT]]
         if name != "distance":
-            found.setdefault("group_means", []).append(about.merge(groups.means(rows), on="point"))
-        found.setdefault("distances" if name == "distance" else "groups", []).append(
+            parts.setdefault("group_means", []).append(about.merge(groups.means(rows), on="point"))
+        parts.setdefault("distances" if name == "distance" else "groups", []).append(
             about.merge(rows, on="point")
         )
-    return {name: pd.concat(frames, ignore_index=True) for name, frames in found.items()}
+    return {name: pd.concat(frames, ignore_index=True) for name, frames in parts.items()}
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         table, unread, notes, records = readable(options.results)
-        table, twice = once(kept(table, options.where))
+        table, twice = once(filtered(table, options.where))
         tables = statistics(table, options.recall)
         tables |= kinds(store.groups(records), table)
         paths = _write(tables, page.folder(options.results, "statistics", options.out))

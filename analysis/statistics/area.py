@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.statistics.frontier import takes_part
-from analysis.statistics.seeds import percentiles
-from analysis.statistics.uncertainty import resampled_points
+from .frontier import takes_part
+from .seeds import percentiles
+from .uncertainty import resampled_points
 
 Floats = NDArray[np.float64]
 
@@ -35,14 +35,14 @@ def area(
     rows = []
     for name, group in groups:
         states = group[x].to_numpy(float)
-        found = under(states, group["accuracy"].to_numpy(float), low, high)
+        areas = under(states, group["accuracy"].to_numpy(float), low, high)
         spread = np.nan, np.nan
         if any(group["seeds"] > 1):
             spread = percentiles(under(states, resampled_points(group, scores), low, high))
         rows.append(
             name
-            | {"area": float(found), "area_low": spread[0], "area_high": spread[1]}
-            | {"mean_accuracy": float(found) / np.log2(high / low), "low": low, "high": high}
+            | {"area": float(areas), "area_low": spread[0], "area_high": spread[1]}
+            | {"mean_accuracy": float(areas) / np.log2(high / low), "low": low, "high": high}
             | {"points": len(group)}
         )
     return pd.DataFrame(rows)

@@ -1,4 +1,4 @@
-"""What accuracy can be drawn against: one row a quantity, each with its unit and with which way is better."""
+"""List what accuracy can be drawn against: one row a quantity, with its unit and with which way is better."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ class Axis:
     ticks: str = COUNT
 
     def cost(self, points: pd.DataFrame) -> pd.Series:
-        """What a frontier keeps small: the column itself, or its negative where more is better."""
+        """Return what a frontier keeps small: the column itself, or its negative where more is better."""
         sign = -1.0 if self.more else 1.0
         return pd.Series(sign * points[self.column].to_numpy(float), index=points.index)
 

@@ -1,4 +1,4 @@
-"""What no model can do: accuracy on MQAR against bits of state, and against what lies in view.
+"""Bound what any model can do: accuracy on MQAR against bits of state, and against what lies in view.
 
 Derivations, assumptions and what they leave out: docs/bounds.md.  The bounds hold for a task whose slices say
 num_kv_pairs and seq_len and whose record says task.vocab_size; elsewhere there is no bound, and no error.
@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.statistics.frontier import decodable
-from analysis.statistics.outer_product import recalled
+from .frontier import decodable
+from .outer_product import recalled
 
 Floats = NDArray[np.float64]
 BITS = {32: "no model: 32 bits a scalar", 16: "no model: 16 bits a scalar", 1: "no model: 1 bit a scalar"}
@@ -28,7 +28,7 @@ NEEDED = [
 OF_MQAR = (
     "zoo.tasks.mqar.MQAR", "zoo.tasks.mqar.MQAR.one_load", "zoo.tasks.mqar_reference.ReferenceMQAR",
 )  # fmt: skip
-FOUND = ["run_id", "mixer", "slice", "accuracy", "limit", "bound", "p"]
+VIOLATION = ["run_id", "mixer", "slice", "accuracy", "limit", "bound", "p"]
 BITS_OF_A_SCALAR = 32  # the most that is kept; with it a point above the bound is an error
 BITS_OF_AN_INT = 32
 ERROR_RATE = 1e-3  # that violations() reports anything at all by chance
@@ -36,7 +36,7 @@ ALPHABETS = 16  # that a bound is averaged over, at most
 
 
 class Load(NamedTuple):
-    """What a slice of MQAR asks for; half of the vocabulary are values."""
+    """The load of a slice of MQAR; half of the vocabulary are values."""
 
     seq_len: int
     num_kv_pairs: int
@@ -85,7 +85,7 @@ def least_bits(accuracy: ArrayLike, load: Load) -> Floats:
 
 @cache
 def alphabets(load: Load) -> tuple[NDArray[np.int64], Floats]:
-    """How many values may still be an answer for one who has read all filler of a row, and how probably.
+    """Return how many values may still be an answer for one who has read a row's filler, and how probably.
 
     Falling; at most ALPHABETS of them.  Filler of one pass: draws from the tokens that are neither key nor
     value of the row.
@@ -97,13 +97,13 @@ def alphabets(load: Load) -> tuple[NDArray[np.int64], Floats]:
             f"task.vocab_size (={load.vocab_size}) has {values} values, too few for "
             f"num_kv_pairs (={load.num_kv_pairs}); use at least {2 * load.num_kv_pairs}."
         )
-    seen = np.arange(others + 1)
-    found = np.eye(1, others + 1)[0]  # [u]: the probability that u of the others stand in the filler
+    counts = np.arange(others + 1)
+    chances = np.eye(1, others + 1)[0]  # [u]: the probability that u of the others stand in the filler
     for _ in range(max(load.seq_len - 3 * load.num_kv_pairs, 0)):
-        new = found * (others - seen) / max(1, outside)
-        found = found - new + np.append(0, new[:-1])
-    likely = found > 1e-12
-    return _merged(values - seen[likely], found[likely] / found[likely].sum())
+        new = chances * (others - counts) / max(1, outside)
+        chances = chances - new + np.append(0, new[:-1])
+    likely = chances > 1e-12
+    return _merged(values - counts[likely], chances[likely] / chances[likely].sum())
 
 
 def curves(slices: list[str], vocab_size: float | None, states: ArrayLike) -> pd.DataFrame:
@@ -152,18 +152,18 @@ def violations(table: pd.DataFrame) -> pd.DataFrame:
     ]
     of_load = [(rows.loc[which], load) for load, which in loads(rows).items()]
     compared = [limits(part, load) for part, load in of_load for limits in (_by_bits, _by_view)]
-    found = pd.concat(compared) if compared else rows.iloc[:0].assign(limit=0.0, bound="")
-    found["p"] = [_tail(*row) for row in found[["accuracy", "limit", "rows"]].itertuples(index=False)]
-    found = found.loc[found["p"] < ERROR_RATE / max(1, len(found)), FOUND]
-    return found.sort_values(["run_id", "slice"], ignore_index=True)
+    above = pd.concat(compared) if compared else rows.iloc[:0].assign(limit=0.0, bound="")
+    above["p"] = [_tail(*row) for row in above[["accuracy", "limit", "rows"]].itertuples(index=False)]
+    above = above.loc[above["p"] < ERROR_RATE / max(1, len(above)), VIOLATION]
+    return above.sort_values(["run_id", "slice"], ignore_index=True)
 
 
-def in_words(found: pd.DataFrame) -> list[str]:
+def in_words(above: pd.DataFrame) -> list[str]:
     """One line for each row of `violations`."""
     return [
         f"{row['run_id']} scores {row['accuracy']:.3f} on {row['slice']}, above {row['limit']:.3f}, the most "
         f"that is possible ({row['bound']}): its count of the state, its view or its data is wrong."
-        for row in found.to_dict("records")
+        for row in above.to_dict("records")
     ]
 
 

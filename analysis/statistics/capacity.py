@@ -1,4 +1,4 @@
-"""How many pairs are recalled, and how that grows with the state.
+"""Measure how many pairs are recalled, and how that grows with the state.
 
 The capacity of a mixer at one setting: the number of pairs at which its accuracy falls below RECALL, read off
 between the loads it was tested on, on a straight line over log2 of the pairs.  The loads may be slices of one
@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.records import cells
-from analysis.statistics import learning_rate
-from analysis.statistics.frontier import decodable
-from analysis.statistics.uncertainty import RESAMPLES, at_chosen, resampled
+from ..records import cells
+from . import learning_rate
+from .frontier import decodable
+from .uncertainty import RESAMPLES, at_chosen, resampled
 
 Floats = NDArray[np.float64]
 RECALL = 0.9
@@ -45,14 +45,18 @@ def capacities(table: pd.DataFrame, recall: float = RECALL) -> pd.DataFrame:
     """
     rows = []
     for unit in _units(table):
-        found = crossing(unit.log_pairs, unit.accuracy, recall)
-        low, high = (np.nan, np.nan) if unit.seeds < 2 else _ordered_percentiles(found[1:])
-        at = np.clip(found[0], unit.log_pairs[0], unit.log_pairs[-1])
+        crossings = crossing(unit.log_pairs, unit.accuracy, recall)
+        low, high = (np.nan, np.nan) if unit.seeds < 2 else _ordered_percentiles(crossings[1:])
+        at = np.clip(crossings[0], unit.log_pairs[0], unit.log_pairs[-1])
         rows.append(
             dict(zip(UNIT, unit.name, strict=True))
             | {"state": 2.0 ** np.interp(at, unit.log_pairs, unit.log_states)}
-            | {"pairs": 2.0 ** found[0] if np.isfinite(found[0]) else np.nan, "low": low, "high": high}
-            | {"censored": {-np.inf: "below", np.inf: "above"}.get(float(found[0]), "")}
+            | {
+                "pairs": 2.0 ** crossings[0] if np.isfinite(crossings[0]) else np.nan,
+                "low": low,
+                "high": high,
+            }
+            | {"censored": {-np.inf: "below", np.inf: "above"}.get(float(crossings[0]), "")}
             | {"loads": len(unit.log_pairs), "seeds": unit.seeds}
         )
     columns = [*UNIT, "state", "pairs", "low", "high", "censored", "loads", "seeds"]
@@ -97,9 +101,9 @@ def crossing(log_pairs: Floats, accuracy: Floats, recall: float) -> Floats:
     before, after = (np.take_along_axis(accuracy, i[..., None], axis=-1)[..., 0] for i in (previous, place))
     fall = np.where(before > after, before - after, 1.0)
     left, right = log_pairs[previous], log_pairs[place]
-    found = left + (right - left) * (before - recall) / fall
-    found = np.where(missed[..., 0], -np.inf, found)
-    return np.where(missed.any(axis=-1), found, np.inf)
+    crossings = left + (right - left) * (before - recall) / fall
+    crossings = np.where(missed[..., 0], -np.inf, crossings)
+    return np.where(missed.any(axis=-1), crossings, np.inf)
 
 
 def lines(xs: Floats, ys: Floats) -> tuple[Floats, Floats]:
@@ -141,15 +145,15 @@ def _scored(load: pd.DataFrame, axis: str) -> list[tuple]:
     wide = pd.concat(each, axis=1, keys=slices)
     about = {row["point"]: row for row in load.drop_duplicates("point").to_dict("records")}
     rng = np.random.default_rng(0)
-    found = []
+    scored_loads = []
     for point, scores in wide.groupby("point"):
         measured = scores.to_numpy(float)
         accuracy = np.vstack([measured.mean(axis=0), resampled(measured, rng)])
         unit = tuple(about[point][name] for name in UNIT)
         state = about[point]["state_resident"]
         for i, name in enumerate(slices):
-            found.append((unit, pairs[name], state, accuracy[:, i], len(scores)))
-    return found
+            scored_loads.append((unit, pairs[name], state, accuracy[:, i], len(scores)))
+    return scored_loads
 
 
 def _unit(name: tuple, scores: list) -> _Unit:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 MARGIN = 0.02  # above chance, within which a point counts as one at chance
-SAID = "chance, 1/n: one of the row's n values"
+ONE_OF_N = "chance, 1/n: one of the row's n values"
 OTHERWISE = "chance: the best guess that has not seen the row"
 
 
@@ -19,16 +19,16 @@ def chance(table: pd.DataFrame, slices: list[str]) -> float:
     return float(np.mean([_of(table, name) for name in slices]))
 
 
-def said(table: pd.DataFrame, slices: list[str]) -> str:
-    """What chance is in these slices, for a legend."""
-    return SAID if all(_of_pairs(name) == _of(table, name) for name in slices) else OTHERWISE
+def chance_in_words(table: pd.DataFrame, slices: list[str]) -> str:
+    """Name what chance is in these slices, for a legend."""
+    return ONE_OF_N if all(_of_pairs(name) == _of(table, name) for name in slices) else OTHERWISE
 
 
-def told(rows: pd.DataFrame, table: pd.DataFrame, slices: list[str]) -> pd.DataFrame:
-    """The rows with a column chance, and one that says which guess it is, where that is not SAID."""
-    words = said(table, slices)
+def with_chance(rows: pd.DataFrame, table: pd.DataFrame, slices: list[str]) -> pd.DataFrame:
+    """The rows with a column chance, and one that says which guess it is, where that is not ONE_OF_N."""
+    words = chance_in_words(table, slices)
     rows = rows.drop(columns="guess", errors="ignore").assign(chance=chance(table, slices))
-    return rows if words == SAID else rows.assign(guess=words)
+    return rows if words == ONE_OF_N else rows.assign(guess=words)
 
 
 def _of(table: pd.DataFrame, name: str) -> float:
@@ -43,7 +43,7 @@ def _of_pairs(name: str) -> float:
 
 
 def above(points: pd.DataFrame) -> pd.Series:
-    """Whether the accuracy is above chance, by MARGIN; True where chance is not known."""
+    """Return whether the accuracy is above chance, by MARGIN; True where chance is not known."""
     if "chance" not in points:
         return pd.Series(True, index=points.index)
     low = points["accuracy"].to_numpy(float) < points["chance"].to_numpy(float) + MARGIN

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.statistics.frontier import takes_part
-from analysis.statistics.seeds import percentiles
-from analysis.statistics.uncertainty import resampled_points
+from .frontier import takes_part
+from .seeds import percentiles
+from .uncertainty import resampled_points
 
 Floats = NDArray[np.float64]
 
@@ -68,12 +68,12 @@ def by_seed(
         index="seed", columns="point", values="accuracy"
     )
     wide = wide.reindex(columns=group["point"]).dropna()
-    found = accuracies(group[x].to_numpy(float), wide.to_numpy(float), state)
-    return pd.Series(found, index=wide.index, name=series, dtype=float).dropna()
+    at_state = accuracies(group[x].to_numpy(float), wide.to_numpy(float), state)
+    return pd.Series(at_state, index=wide.index, name=series, dtype=float).dropna()
 
 
 def accuracies(states: Floats, ys: Floats, state: float) -> Floats:
-    """Of each row of ys [..., P] over states [P]: the accuracy at this state, NaN outside."""
+    """Return the accuracy at this state of each row of ys [..., P] over states [P]; NaN outside."""
     if not len(states) or not states.min() <= state <= states.max():
         return np.full(ys.shape[:-1], np.nan)
     xs, best = _curve(states, ys)
@@ -85,16 +85,16 @@ def accuracies(states: Floats, ys: Floats, state: float) -> Floats:
 
 
 def least_states(states: Floats, ys: Floats, accuracy: float) -> Floats:
-    """Of each row of ys [..., P]: the least state with this accuracy; NaN if none has it or all have more."""
+    """Return each row's least state with this accuracy, ys [..., P]; NaN: none has it or all have more."""
     xs, best = _curve(states, ys)
     enough = best >= accuracy
     place = enough.argmax(axis=-1)[..., None]
     before = np.maximum(place - 1, 0)
     high, low = (np.take_along_axis(best, i, axis=-1) for i in (place, before))
     rise = np.where(high > low, high - low, 1.0)
-    found = xs[before] + (xs[place] - xs[before]) * (accuracy - low) / rise
+    log_states = xs[before] + (xs[place] - xs[before]) * (accuracy - low) / rise
     none = ~enough.any(axis=-1) | (best[..., 0] > accuracy)
-    return np.where(none, np.nan, 2.0 ** np.where(none, 0.0, found[..., 0]))
+    return np.where(none, np.nan, 2.0 ** np.where(none, 0.0, log_states[..., 0]))
 
 
 def _series(points: pd.DataFrame, x: str) -> list[tuple[str, pd.DataFrame]]:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.statistics.chance import above
+from .chance import above
 
 
 def decodable(points: pd.DataFrame) -> pd.Series:

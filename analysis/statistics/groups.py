@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from analysis.statistics.seeds import percentiles, resamples, written
+from .seeds import percentiles, resamples, written
 
 
 def names(counted: pd.DataFrame) -> list[str]:
@@ -25,7 +25,9 @@ def by_group(
     of_split = counted.loc[(counted["split"] == split) & (counted["group"] == name)]
     counted = of_split.merge(cells[["run_id", "point"]], on="run_id", validate="many_to_one")
     size = cells["point"].value_counts().to_dict()
-    rows = [row for point, own in counted.groupby("point") for row in _of_point(point, own, size[point])]
+    rows = [
+        row for point, of_point in counted.groupby("point") for row in _of_point(point, of_point, size[point])
+    ]
     columns = ["point", "slice", "value", "accuracy", "low", "high", "answers", "seeds", "diverged"]
     columns.append("seed_accuracies")
     return pd.DataFrame(rows, columns=columns).rename(columns={"value": name})
@@ -38,9 +40,9 @@ def means(grouped: pd.DataFrame) -> pd.DataFrame:
     grouped: rows of `by_group` with their `group`, points of one load.
     """
     right = grouped["accuracy"] * grouped["answers"]
-    found = grouped.assign(right=right).groupby(["point", "slice", "group"], sort=False)
-    sums = found.agg(right=("right", "sum"), answers=("answers", "sum"), macro=("accuracy", "mean"))
-    sums["micro"], sums["values"] = sums["right"] / sums["answers"], found.size()
+    of_group = grouped.assign(right=right).groupby(["point", "slice", "group"], sort=False)
+    sums = of_group.agg(right=("right", "sum"), answers=("answers", "sum"), macro=("accuracy", "mean"))
+    sums["micro"], sums["values"] = sums["right"] / sums["answers"], of_group.size()
     return sums.drop(columns="right").reset_index()
 
 
@@ -52,8 +54,8 @@ def _of_point(point: object, counted: pd.DataFrame, seeds: int) -> list[dict[str
     answers = np.vstack([answers, np.repeat(answers.mean(axis=0, keepdims=True), lost, axis=0)])
     right = np.vstack([right, np.zeros((lost, right.shape[1]))])
     drawn = resamples(seeds)
-    asked = answers[drawn].sum(axis=1)
-    shares = np.where(asked > 0, right[drawn].sum(axis=1) / np.maximum(asked, 1), np.nan)
+    drawn_answers = answers[drawn].sum(axis=1)
+    shares = np.where(drawn_answers > 0, right[drawn].sum(axis=1) / np.maximum(drawn_answers, 1), np.nan)
     rows = []
     for i, (slice_, value) in enumerate(wide["answers"].columns):
         low, high = percentiles(shares[:, i]) if seeds > 1 else (np.nan, np.nan)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.records.cells import seed_scores, slices
+from ..records.cells import seed_scores, slices
 
 TIE = 1e-9
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.statistics.capacity import RECALL, crossing
+from .capacity import RECALL, crossing
 
 Floats = NDArray[np.float64]
 DRAWS = 2000
@@ -35,26 +35,26 @@ def answered(
     cell was asked several questions.
     """
     cells = table.drop_duplicates("run_id").merge(chosen[["point", "lr"]], on=["point", "lr"])
-    found = answers.merge(cells[["run_id", "point"]], on="run_id", validate="many_to_one")
-    if found.duplicated(["run_id", *keys]).any():
+    joined = answers.merge(cells[["run_id", "point"]], on="run_id", validate="many_to_one")
+    if joined.duplicated(["run_id", *keys]).any():
         raise ValueError(f"{name} was asked in several ways: keep the answers to one, in evaluations/.")
-    return found
+    return joined
 
 
-def surface(found: pd.DataFrame) -> pd.DataFrame:
+def surface(joined: pd.DataFrame) -> pd.DataFrame:
     """One row a point, load and distance: the means over its seeds; seeds; trained, 0: not known."""
     means = {name: (name, "mean") for name in [*VALUES, "trained"]}
-    found = found if "trained" in found else found.assign(trained=0)
-    return found.groupby(["point", *GRID], as_index=False).agg(**means, seeds=("run_id", "nunique"))
+    joined = joined if "trained" in joined else joined.assign(trained=0)
+    return joined.groupby(["point", *GRID], as_index=False).agg(**means, seeds=("run_id", "nunique"))
 
 
-def limits(found: pd.DataFrame) -> pd.DataFrame:
+def limits(joined: pd.DataFrame) -> pd.DataFrame:
     """One row a point: capacity and half_life, each with NAME_low and NAME_high (95 %); seeds.
 
     0 and inf: below and above what was measured.  NaN: a half-life of what was never learned.  Intervals:
     seeds drawn again, and rows within them as their standard error says.
     """
-    rows = [{"point": point} | _of_point(group) for point, group in found.groupby("point")]
+    rows = [{"point": point} | _of_point(group) for point, group in joined.groupby("point")]
     return pd.DataFrame(rows)
 
 
@@ -64,12 +64,12 @@ def _of_point(group: pd.DataFrame) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     drawn = rng.integers(seeds, size=(DRAWS, seeds))
     hidden = np.where(np.isnan(wide["blind"]), wide["guess"], wide["blind"])
-    seen = _measured_and_drawn(wide["accuracy"], wide["error"], drawn, rng)
+    shown = _measured_and_drawn(wide["accuracy"], wide["error"], drawn, rng)
     blind = _measured_and_drawn(hidden, np.nan_to_num(wide["blind_error"]), drawn, rng)
     loads, distances = (np.log2(sorted(set(group[name].tolist()))) for name in GRID)
-    found = {"capacity": _capacity(seen, loads), "half_life": _half_life(seen - blind, distances)}
+    drawn_limits = {"capacity": _capacity(shown, loads), "half_life": _half_life(shown - blind, distances)}
     result: dict[str, Any] = {"seeds": seeds}
-    for name, values in found.items():
+    for name, values in drawn_limits.items():
         low, high = np.quantile(values[1:], [0.025, 0.975], method="nearest")
         result |= {name: values[0], f"{name}_low": low, f"{name}_high": high}
     return result
@@ -86,17 +86,18 @@ def _stacked(group: pd.DataFrame, name: str) -> Floats:
 def _measured_and_drawn(
     values: Floats, errors: Floats, drawn: NDArray[np.int64], rng: np.random.Generator
 ) -> Floats:
-    """[1 + DRAWS, loads, distances]: the mean over seeds, and what it would be with other seeds and rows."""
-    noise = rng.standard_normal((len(drawn), *values.shape)) * errors
-    again = np.stack(
-        [values[seeds].mean(0) + noisy.mean(0) for seeds, noisy in zip(drawn, noise, strict=True)]
-    )
-    return np.concatenate([values.mean(0, keepdims=True), again])
+    """Return [1 + DRAWS, loads, distances]: the mean over seeds, and what it would be with other seeds.
+
+    A seed that is drawn brings its own rows' error, and rows anew each time.
+    """
+    noise = rng.standard_normal((len(drawn), *values.shape))
+    again = [(values[of] + errors[of] * rows).mean(0) for of, rows in zip(drawn, noise, strict=True)]
+    return np.concatenate([values.mean(0, keepdims=True), np.stack(again)])
 
 
-def _capacity(seen: Floats, loads: Floats) -> Floats:
-    first = (~np.isnan(seen[0])).argmax(axis=1)  # the shortest distance of each load
-    return 2.0 ** crossing(loads, seen[:, np.arange(len(loads)), first], RECALL)
+def _capacity(shown: Floats, loads: Floats) -> Floats:
+    first = (~np.isnan(shown[0])).argmax(axis=1)  # the shortest distance of each load
+    return 2.0 ** crossing(loads, shown[:, np.arange(len(loads)), first], RECALL)
 
 
 def _half_life(gain: Floats, distances: Floats) -> Floats:

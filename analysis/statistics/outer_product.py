@@ -1,4 +1,4 @@
-"""What a sum of outer products recalls: a yardstick for the frontier, not a bound on it."""
+"""Compute what a sum of outer products recalls: a yardstick for the frontier, not a bound on it."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.statistics.equal import by_seed
-from analysis.statistics.frontier import takes_part
-from analysis.statistics.seeds import interval
+from .equal import by_seed
+from .frontier import takes_part
+from .seeds import interval
 
 EXACT = 14  # pairs up to which every exchange of signs is tried
 ROUNDING = 1e-12  # of the sum of sizes: two exchanges that differ by less are one
@@ -52,8 +52,8 @@ def p_value(differences: NDArray[np.float64]) -> float:
     else:
         signs = np.random.default_rng(0).choice([1.0, -1.0], (2**EXACT, count))
         signs[0] = 1.0  # the exchange that was observed is one of them
-    found = np.abs(signs @ differences)
-    return float((found >= abs(differences.sum()) - ROUNDING * np.abs(differences).sum()).mean())
+    sums = np.abs(signs @ differences)
+    return float((sums >= abs(differences.sum()) - ROUNDING * np.abs(differences).sum()).mean())
 
 
 def holm(ps: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,13 +1,13 @@
-"""What a picture shows: one row a point and slice, at the point's chosen learning rate."""
+"""Make the rows of a picture: one a point and slice, at the point's chosen learning rate."""
 
 import numpy as np
 import pandas as pd
 
-from analysis.statistics.axes import AXES, BF16, FP32, PER_CELL
-from analysis.statistics.chance import told
-from analysis.statistics.frontier import contends, frontier
-from analysis.statistics.seeds import interval, written
-from analysis.statistics.uncertainty import Floats, at_chosen, on_frontier, resampled_points
+from .axes import AXES, BF16, FP32, PER_CELL
+from .chance import with_chance
+from .frontier import contends, frontier
+from .seeds import interval, written
+from .uncertainty import Floats, at_chosen, on_frontier, resampled_points
 
 _OF_THE_POINT = [
     "mixer", "label", "family", "series", "knobs", "load", "task", "d_model", "n_layers", "parameters",
@@ -44,7 +44,7 @@ def points(
     result["bytes_fp32"] = result["state_resident"] * FP32
     result["bytes_bf16"] = result["state_resident"] * BF16
     result["split"], result["slice"] = split, slice_name(slices)
-    result = told(result, table, slices)
+    result = with_chance(result, table, slices)
     result = result.sort_values(
         ["family", "mixer", "series", "d_model", "state_resident", "point"], ignore_index=True
     )

@@ -1,4 +1,4 @@
-"""Whether one number orders mixers as another does: Spearman's rank correlation, and how sure it is."""
+"""Measure whether one number orders mixers as another does, by Spearman's rank correlation."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.statistics.seeds import percentiles, resamples
-from analysis.statistics.uncertainty import resampled
+from .seeds import percentiles, resamples
+from .uncertainty import resampled
 
 Floats = NDArray[np.float64]
 FEWEST = 3  # two are always in order
@@ -22,7 +22,7 @@ class RankCorrelation(NamedTuple):
 
 
 def rank_correlation(x: Sequence[Floats], y: Sequence[Floats], draws: int = 2_000) -> RankCorrelation:
-    """Of the means over seeds; x[i], y[i]: the seeds of mixer i in two studies, which are independent runs.
+    """Correlate the means over seeds; x[i], y[i]: the seeds of mixer i in two studies of independent runs.
 
     ValueError: fewer than three mixers.
     """
@@ -39,7 +39,7 @@ def rank_correlation(x: Sequence[Floats], y: Sequence[Floats], draws: int = 2_00
 
 
 def _rho(x: Floats, y: Floats) -> Floats:
-    """Of each row; NaN where x or y are all equal.  Equal ones share the mean of their ranks."""
+    """Return rho of each row; NaN where x or y are all equal.  Equal ones share the mean of their ranks."""
     from scipy.stats import rankdata  # a second, which few pictures need
 
     a, b = (rank - rank.mean(axis=1, keepdims=True) for rank in (rankdata(x, axis=1), rankdata(y, axis=1)))

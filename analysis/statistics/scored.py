@@ -1,4 +1,4 @@
-"""What every point scored, where a folder may hold several loads: each load is judged by itself.
+"""Score every point, where a folder may hold several loads: each load is judged by itself.
 
 A study of several loads, one load a run, has a learning rate for each point and load.  Here the loads stand
 one below the other, with the mixer's settings as columns, for pictures that facet them.
@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from analysis.records import cells
-from analysis.statistics import learning_rate
-from analysis.statistics.points import points
+from ..records import cells
+from . import learning_rate
+from .points import points
 
 Slices = Callable[[pd.DataFrame], list[list[str]]]
 
@@ -35,8 +35,8 @@ def of_seeds(table: pd.DataFrame) -> pd.DataFrame:
         scores = cells.seed_scores(load, "test", cells.slices(load, "test"))
         scores = scores.merge(chosen[["point", "lr"]], on=["point", "lr"])
         about = load.drop_duplicates("point")
-        kept = ["point", *(c for c in about if c not in scores and c not in ("split", "accuracy"))]
-        frames.append(scores.merge(about[kept], on="point", how="left"))
+        columns = ["point", *(c for c in about if c not in scores and c not in ("split", "accuracy"))]
+        frames.append(scores.merge(about[columns], on="point", how="left"))
     return pd.concat(frames, ignore_index=True)
 
 

@@ -41,12 +41,12 @@ def apart(word: str) -> list[float]:
 
 
 def top(row: dict) -> float:
-    """Where a name beside a point belongs: at its mean, or at its best seed where seeds are apart."""
+    """Return the height of a name next to a point: its mean, or its best seed where seeds are apart."""
     return max(apart(row["seed_accuracies"]), default=row["accuracy"])
 
 
 def settled(rows: pd.DataFrame) -> pd.Series:
-    """Whether the seeds of each row agree, so that their mean may stand for them."""
+    """Return whether the seeds of each row agree, so that their mean may stand for them."""
     return pd.Series([not apart(word) for word in rows["seed_accuracies"]], index=rows.index, dtype=bool)
 
 
@@ -79,5 +79,5 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
     """Wilson's 95 % interval of a share (Wilson 1927): 3 of 3 leave 0.44 to 1, 0 of 3 leave 0 to 0.56."""
     from scipy.stats import binomtest  # a second, which few pictures need
 
-    found = binomtest(successes, trials).proportion_ci(0.95, method="wilson")
-    return float(found.low), float(found.high)
+    bounds = binomtest(successes, trials).proportion_ci(0.95, method="wilson")
+    return float(bounds.low), float(bounds.high)

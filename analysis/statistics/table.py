@@ -6,9 +6,10 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.statistics.axes import AXES
-from analysis.statistics.chance import MARGIN
 from zoo.terminal import slim
+
+from .axes import AXES
+from .chance import MARGIN
 
 HEADS = {
     "resident": "resident\nstate",
@@ -55,7 +56,7 @@ def _cells(row: dict, axis: str) -> dict[str, str]:
 
 
 def _share(row: dict) -> str:
-    """How often a point is on the frontier when seeds are drawn again; a star where it is as they are."""
+    """Write how often a point is on the frontier when seeds are drawn again; a star: it is with these."""
     share = "" if math.isnan(row["frontier_share"]) else f"{row['frontier_share']:.2f}"
     return f"{share} *" if row["on_frontier"] else f"{share}  "
 

@@ -1,4 +1,4 @@
-"""What would be seen with other seeds: the seeds of each point drawn again, many times.
+"""Draw the seeds of each point again, many times, to see what other seeds would give.
 
 The learning rate is not chosen anew in each draw: every interval is that of the chosen one.
 """
@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.records.cells import seed_scores
-from analysis.statistics.frontier import contends, non_dominated
-from analysis.statistics.seeds import resamples
+from ..records.cells import seed_scores
+from .frontier import contends, non_dominated
+from .seeds import resamples
 
 Floats = NDArray[np.float64]
 RESAMPLES = 2_000
@@ -40,7 +40,7 @@ def resampled_points(points: pd.DataFrame, scores: pd.DataFrame, draws: int = RE
 
 
 def on_frontier(points: pd.DataFrame, scores: pd.DataFrame, x: str = "state_resident") -> pd.Series:
-    """How often each point is on the frontier when the seeds of every point are drawn again, 0 to 1.
+    """Return how often each point is on the frontier when the seeds of every point are drawn again, 0 to 1.
 
     NaN for a point that does not contend, and for all where no point has two seeds.  A point with one seed
     stays where it is in every draw, and looks surer than it is.

@@ -95,12 +95,14 @@ def test_pairing_sees_what_the_spread_of_seeds_hides() -> None:
     [([1, 1, 1], 2 / 8), ([1, 1, -1], 1.0), ([3, 1, -1], 6 / 8), ([0, 0, 0], 1.0), ([1] * 10, 2 / 1024)],
 )
 def test_p_counts_the_exchanges(differences: list[float], p: float) -> None:
-    assert p_value(np.array(differences, float)) == p
+    for size in (1.0, 1e-13, 1e6):  # in whatever unit
+        assert p_value(size * np.array(differences, float)) == p
 
 
 def test_many_pairs_are_sampled() -> None:
     rng = np.random.default_rng(0)
-    assert p_value(np.ones(30)) < 1e-3
+    ones = pd.Series(np.ones(30))
+    assert p_value(np.ones(30)) == compare(ones, 0 * ones)["least_p"] == 2**-14
     assert p_value(rng.normal(size=30)) > 0.01
 
 

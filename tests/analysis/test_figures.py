@@ -88,9 +88,9 @@ def test_a_picture_of_a_mixture_names_its_axes_and_how_it_was_made(
 ) -> None:
     picture = drawn[name]
     found = " ".join(texts(picture.figure))
-    assert "accuracy" in found.lower() and "3 seeds" in picture.says[0]
+    assert "accuracy" in found.lower() and "3 seeds" in picture.sentences[0]
     assert len(picture.rows) > 10 and picture.rows["accuracy"].notna().all()
-    assert "".join(picture.says[0].split()) in "".join(found.split())
+    assert "".join(picture.sentences[0].split()) in "".join(found.split())
     page = picture.figure.bbox
     for ax in picture.figure.axes:
         for text in (ax.xaxis.label, ax.yaxis.label, ax.title, *ax.texts):
@@ -111,7 +111,7 @@ def test_a_capacity_grows_as_the_state_does(one_load_each: gallery.Study) -> Non
     rows = picture.rows.set_index(["series", "d_model"])
     assert rows.loc[("Based", 64), "pairs"] == pytest.approx(2**2.5)  # 1 at 4 pairs, .8 at 8
     assert rows.loc[("Attention", 64), "censored"] == "above"
-    assert "Attention d_model=64" in " ".join(picture.says)
+    assert "Attention d_model=64" in " ".join(picture.sentences)
 
 
 def test_recall_falls_with_the_load_and_lines_carry_their_setting(one_load_each: gallery.Study) -> None:
@@ -119,7 +119,7 @@ def test_recall_falls_with_the_load_and_lines_carry_their_setting(one_load_each:
     of = picture.rows.loc[(picture.rows["series"] == "Based") & (picture.rows["d_model"] == 64)]
     assert of.sort_values("num_kv_pairs")["accuracy"].tolist() == pytest.approx([1.0, 0.8, 0.4])
     assert {"32", "64", "128"} <= set(texts(picture.figure))
-    assert "(4, 32), (8, 64), (16, 128)" in picture.says[0]
+    assert "(4, 32), (8, 64), (16, 128)" in picture.sentences[0]
 
 
 def test_a_full_size_study_is_compared_point_by_point(full_size: gallery.Study) -> None:
@@ -129,7 +129,7 @@ def test_a_full_size_study_is_compared_point_by_point(full_size: gallery.Study) 
     assert deviation.loc[("attention", "zoology_results.png"), "verdict"] == "within"
     assert deviation.loc[("based", "zoology_results.png"), "published"] == 0.912
     assert deviation.loc[("based", "Fig. 2"), "verdict"] == "OFF"
-    assert "Off: Based" in " ".join(picture.says)
+    assert "Off: Based" in " ".join(picture.sentences)
     assert len([ax for ax in picture.figure.axes if ax.get_title()]) == 2  # kept, and counted
 
 
@@ -138,7 +138,8 @@ def test_a_toy_study_is_compared_by_its_ordering_and_says_so(
 ) -> None:
     picture = drawn["based_fig2"]
     assert (
-        set(picture.tables) == {"ordering"} and "sizes and accuracies cannot be compared" in picture.says[1]
+        set(picture.tables) == {"ordering"}
+        and "sizes and accuracies cannot be compared" in picture.sentences[1]
     )
     titles = [ax.get_title() for ax in picture.figure.axes if ax.get_title()]
     assert titles == ["published", f"ours: {mixture.name}"]
@@ -152,7 +153,7 @@ def test_the_learning_rate_picture_shows_choice_edges_seeds_and_divergence(
     picture = drawn["lr_profiles"]
     legend = texts(picture.figure)
     assert {"chosen", "a seed", "at an edge of its grid", "diverged"} <= set(legend)
-    assert picture.says[1] == "The best is at an edge of its grid for: Hyena, Mamba."
+    assert picture.sentences[1] == "The best is at an edge of its grid for: Hyena, Mamba."
     chosen = picture.rows.loc[picture.rows["chosen"]]
     assert len(chosen) == len(fake.POINTS)
     (ax,) = [ax for ax in picture.figure.axes if ax.get_title().startswith("Hyena")]
@@ -260,7 +261,7 @@ def test_bad_input_is_one_line(
 def test_a_single_point_of_one_seed_is_drawn_and_said(tmp_path: Path, name: str) -> None:
     lone = gallery.Study(study.write(tmp_path / "lone", [study.record("based", 0.5, feature_dim=8)]))
     picture = gallery.draw(name, lone, SCREEN)
-    assert "One seed" in " ".join(picture.says) or "1 seed" in " ".join(picture.says)
+    assert "One seed" in " ".join(picture.sentences) or "1 seed" in " ".join(picture.sentences)
 
 
 def test_losses_count_by_answers_and_precisions_are_told_apart(tmp_path: Path) -> None:
@@ -286,7 +287,7 @@ def test_losses_count_by_answers_and_precisions_are_told_apart(tmp_path: Path) -
 def test_where_all_diverged_the_picture_says_zero(tmp_path: Path, name: str) -> None:
     records = [study.record(mixer, None, seed=seed) for mixer in ("based", "attention") for seed in SEEDS]
     picture = gallery.draw(name, gallery.Study(study.write(tmp_path / "lost", records)), SCREEN)
-    assert "A diverged seed counts as 0" in picture.says[0]
+    assert "A diverged seed counts as 0" in picture.sentences[0]
     assert set(picture.rows["accuracy"]) == {0.0}
 
 

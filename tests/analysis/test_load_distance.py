@@ -54,6 +54,16 @@ def test_intervals_are_of_seeds_and_of_rows() -> None:
     assert 3 < noisy["capacity_low"] < 3.8 and 4.2 < noisy["capacity_high"] < 5.5
 
 
+def test_a_seed_that_is_drawn_brings_the_error_of_its_own_rows() -> None:
+    """Of two seeds one is measured exactly: it is drawn twice in a quarter of the draws, which then agree."""
+    values, errors = np.full((2, 1, 1), 0.5), np.array([0.0, 0.1]).reshape(2, 1, 1)
+    drawn = np.random.default_rng(1).integers(2, size=(4_000, 2))
+    _, *again = load_distance._measured_and_drawn(values, errors, drawn, np.random.default_rng(0))
+    assert np.mean(np.array(again) == 0.5) == pytest.approx(0.25, abs=0.03)
+    both = np.array(again)[drawn.sum(1) == 2]
+    assert both.std() == pytest.approx(0.1 / np.sqrt(2), rel=0.1)
+
+
 def lines(ax, colour: str) -> list[np.ndarray]:  # type: ignore[no-untyped-def]
     parts = [part for part in ax.collections if to_hex(part.get_color()[0]) == to_hex(colour)]
     return [line for part in parts for line in part.get_segments()]

@@ -10,7 +10,7 @@ from analysis.drawing.style import SCREEN
 from analysis.figures.gallery import Study, draw
 from analysis.records import cells
 from analysis.statistics import __main__, bounds, learning_rate
-from analysis.statistics.chance import OTHERWISE, SAID, chance, said
+from analysis.statistics.chance import ONE_OF_N, OTHERWISE, chance, chance_in_words
 from analysis.statistics.points import points
 from tests.analysis import study
 from zoo.results import load_groups
@@ -44,7 +44,7 @@ def other(mixer: str, accuracy: float, asked: Slices, axis: str | None = None, *
 def test_chance_is_the_tasks_own_where_no_pairs_are_shown():
     table = study.table([other("based", 0.51, WORDS), other("mamba", 0.9, WORDS, state=2000)])
     names = cells.slices(table, "test")
-    assert chance(table, names) == 0.5 and said(table, names) == OTHERWISE
+    assert chance(table, names) == 0.5 and chance_in_words(table, names) == OTHERWISE
     load = cells.identify(table)
     rows = points(load, learning_rate.choose(load), split="test", slices=names).set_index("mixer")
     assert rows["chance"].tolist() == [0.5, 0.5] and set(rows["guess"]) == {OTHERWISE}
@@ -54,10 +54,10 @@ def test_chance_is_the_tasks_own_where_no_pairs_are_shown():
 def test_pairs_are_guessed_among_unless_the_task_is_easier_still():
     table = study.table([study.record("based", 0.5)])
     (name,) = cells.slices(table, "test")
-    assert (chance(table, [name]), said(table, [name])) == (1 / 8, SAID)
+    assert (chance(table, [name]), chance_in_words(table, [name])) == (1 / 8, ONE_OF_N)
     assert chance(table.assign(chance=0.01), [name]) == 1 / 8
     easier = table.assign(chance=0.3)
-    assert (chance(easier, [name]), said(easier, [name])) == (0.3, OTHERWISE)
+    assert (chance(easier, [name]), chance_in_words(easier, [name])) == (0.3, OTHERWISE)
 
 
 def test_bounds_are_of_mqar_alone():

@@ -37,7 +37,7 @@ def test_mixers_stand_beside_themselves_and_attention_is_not_ranked() -> None:
     assert set(rows.index) == set(HITS)
     assert rows.loc["far", ["gap", "gap_low", "gap_high"]].tolist() == [1.0, 1.0, 1.0]
     assert rows.loc["far", ["accuracy", "accuracy_low", "accuracy_high"]].tolist() == [0.45, 0.4, 0.5]
-    assert "of the 3 mixers beside attention -1.00 (-1.00 to " in found.says[0]
+    assert "of the 3 mixers beside attention -1.00 (-1.00 to " in found.sentences[0]
 
 
 def test_mixers_that_only_one_study_has_are_no_ranking() -> None:

@@ -44,7 +44,7 @@ def test_speed_against_length_and_accuracy_against_speed(asked: study.Asked) -> 
     assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in by_decode.lines] == [(1200, 0.5)]
     assert sorted(line.get_ydata()[0] for line in by_prefill.lines) == [0.5, 0.75]
     assert {line.get_xdata()[0] for line in by_state.lines} == {4 * 8 * 256}
-    assert "1 and 8 sequences at once" in found.says[0] and "at 256 tokens" in found.says[0]
+    assert "1 and 8 sequences at once" in found.sentences[0] and "at 256 tokens" in found.sentences[0]
 
 
 def test_one_answer_a_cell(asked: study.Asked) -> None:

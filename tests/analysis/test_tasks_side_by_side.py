@@ -124,7 +124,10 @@ def test_length_and_load_are_shown_apart_with_how_far_each_seed_reaches() -> Non
     }  # fmt: skip
     reach = picture.tables["reach"].set_index("varied")["holds_90"].to_dict()
     assert reach == {"seq_len": "64 256", "num_kv_pairs": "8 8"}
-    assert "(64 tokens; the load stays)" in picture.says[0] and "(4; the length stays)" in picture.says[0]
+    assert (
+        "(64 tokens; the load stays)" in picture.sentences[0]
+        and "(4; the length stays)" in picture.sentences[0]
+    )
     assert {ax.get_title() for ax in picture.figure.axes} >= {
         "Based, longer rows",
         "Based, more key-value pairs",
@@ -150,7 +153,7 @@ def test_ranks_are_among_points_of_so_much_state_and_the_largest_speaks() -> Non
     sizes = {"based": (100, 200, 5000), "mamba": (150,), "attention": (9000,)}
     rows = pd.DataFrame(
         [
-            dict.fromkeys(field.KEPT, 0.0)
+            dict.fromkeys(field.COLUMNS, 0.0)
             | {"mixer": name, "series": name, "family": "linear", "column": column, "state_resident": state}
             | {"accuracy": {150: 0.5, 100: 0.9, 200: 0.4}.get(state, 1.0)}
             for name, states in sizes.items()

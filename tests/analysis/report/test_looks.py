@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from analysis.report.page import report
-from analysis.statistics.chance import SAID
+from analysis.statistics.chance import ONE_OF_N
 from tests.analysis import crowd, fake
 from tests.analysis.report.chromium import MARKS, marks, opened, settle
 from tests.analysis.report.pages import HOSTILE
@@ -20,7 +20,7 @@ OPENS_WITHIN = 15  # seconds; measured and meant: benchmarks/tables/report.md
 def test_limits_are_named_in_the_picture(page: Any) -> None:
     said = " ".join(page.locator("#picture .annotation").all_text_contents())
     guess = sum(1 / pairs for _, pairs in fake.SLICES) / len(fake.SLICES)
-    assert f"{SAID} ({guess:.3f})" in said
+    assert f"{ONE_OF_N} ({guess:.3f})" in said
     drawn = page.evaluate("layout({ ...view }, points, [1, 1e5]).annotations.map((each) => each.text)")
     assert len(drawn) == 5 and "outer-product memory (a heuristic)" in drawn
     page.uncheck("#show-bound")

@@ -1,0 +1,111 @@
+"""The tables that quoted numbers are computed from, by the names that docs/quotes.yaml gives them."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+
+from .. import claims, recall_gap
+from ..figures.gallery import Study
+from ..records import readable, written
+from ..records.cells import identify, seed_scores, slices
+from ..statistics import groups, learning_rate, scored
+from ..statistics.paired import at_equal_state, compare
+from ..statistics.points import points
+from ..statistics.uncertainty import at_chosen
+
+FIGURES = ("field", "recall_gap")  # tables of several studies
+
+
+def between(root: Path, study: str, cells: str, ahead: str, behind: str, name: str) -> pd.DataFrame:
+    """Return `paired.compare` of the two points that conditions leave, as a table of one row."""
+    table = Study(_archive(root, study), cells).table
+    sides = [claims.scores(table, side, name) for side in (ahead, behind)]
+    return pd.DataFrame([compare(*sides)])
+
+
+def _archive(root: Path, study: str) -> Path:
+    return root / "docs" / "results" / f"{study}.zip"
+
+
+@cache
+def table(root: Path, of: str, cells: str) -> pd.DataFrame:
+    """Return a table by its name in the file.  ValueError or OSError: there is none."""
+    if "/" in of or of in FIGURES:
+        at = root / "analysis" if of.startswith("published/") else root / "docs" / "figures"
+        return readable.filtered(pd.read_csv(at / f"{of}.csv", comment="#"), cells)
+    if of in _OF_STUDIES:
+        return _OF_STUDIES[of](root)
+    name, _, kind = of.partition(" ")
+    study = Study(_archive(root, name), cells)
+    if kind == "claims":
+        claimed = written.read(root / "sweeps" / f"{name}.claims.csv", claims.COLUMNS)
+        return claims.check(readable.readable(study.home).table, claimed)
+    if kind in _MAKERS:
+        return _MAKERS[kind](study.table)
+    if kind in groups.names(study.groups):
+        return _of_group(study, kind)
+    answers = study.evaluations(kind)
+    return answers.merge(study.table.drop_duplicates("run_id")[["run_id", "point"]], on="run_id")
+
+
+def _all_claims(root: Path) -> pd.DataFrame:
+    studies = sorted(path.name.partition(".")[0] for path in (root / "sweeps").glob("*.claims.csv"))
+    return pd.concat([table(root, f"{study} claims", "") for study in studies], ignore_index=True)
+
+
+def _rank_correlation(root: Path) -> pd.DataFrame:
+    text, recall = (Study(_archive(root, name)) for name in ("mini_forgetting", "mini_forgetting_mqar"))
+    return pd.DataFrame([recall_gap.correlation(recall_gap.joined(text, recall))])
+
+
+_OF_STUDIES = {"claims": _all_claims, "rank_correlation": _rank_correlation}
+
+
+def _of_group(study: Study, name: str) -> pd.DataFrame:
+    """Return the accuracy by the values of a group that the task tells apart, slice by slice."""
+    table, chosen = study.table, learning_rate.choose(study.table)
+    rows = groups.by_group(study.groups, name, table, chosen)
+    about = _slices(table)
+    known = [column for column in about if column not in rows or column in ("point", "slice")]
+    return rows.merge(about[known], on=["point", "slice"])
+
+
+def _slices(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the points slice by slice, with every key that any slice has: tasks differ in theirs."""
+    rows = scored.alone(table)
+    parts = [dict(part.split("=") for part in name.split(",")) for name in rows["slice"]]
+    return rows.assign(
+        **{key: [float(part.get(key, "nan")) for part in parts] for key in set().union(*parts)}
+    )
+
+
+def _rows(table: pd.DataFrame) -> pd.DataFrame:
+    """Return what the records say of the test rows: a row a cell and slice."""
+    return table.loc[table["split"] == "test"]
+
+
+def _cells(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a row a cell: its accuracy over all test slices, and its settings."""
+    scores = seed_scores(table, "test", slices(table, "test")).drop(columns="coverage")
+    about = table.drop_duplicates("run_id")
+    return scores.merge(about[["run_id", *(name for name in about if name not in scores)]], on="run_id")
+
+
+def _at_equal_state(table: pd.DataFrame, x: str = "state_resident") -> pd.DataFrame:
+    named, chosen = identify(table), learning_rate.choose(table)
+    names = slices(named, "test")
+    return at_equal_state(
+        points(named, chosen, split="test", slices=names), at_chosen(named, chosen, "test", names), x
+    )
+
+
+_MAKERS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "": scored.means,
+    "slices": _slices,
+    "cells": _cells,
+    "rows": _rows,
+    "equal": _at_equal_state,
+    "equal_paper": lambda table: _at_equal_state(table, "state_paper"),
+}
