@@ -1,0 +1,282 @@
+"""Decode with a state that is rounded as it is kept, several forms side by side in one batch.
+
+F forms, N rows of each, T tokens.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.utils._pytree import keystr, tree_flatten_with_path, tree_map_only, tree_unflatten
+
+from zoo.checks import multiple
+from zoo.counter_rng import stream
+from zoo.evaluation.codecs.codec import Codec, Form
+from zoo.evaluation.codecs.formats import FORMATS
+from zoo.evaluation.codecs.grids import Floating
+from zoo.model import ModelState, SequenceModel
+
+BATCH = 0  # as an axis of entries: the whole tensor is one entry
+INTEGER_BITS = 32  # as docs/bounds.md counts them
+PROBED = 40  # tokens that tell caches from sums, where the caller has no rows of its own
+
+
+class Remembered(NamedTuple):
+    """What must be known of the last rounding, by the name of a tensor.  residuals: form by form."""
+
+    coded: Mapping[str, Tensor]
+    residuals: Mapping[str, tuple[Tensor | None, ...]]
+
+
+class CodedState(NamedTuple):
+    """A model's state of F N rows, and what its rounding needs to go on."""
+
+    state: ModelState
+    remembered: Remembered
+
+
+@dataclass(frozen=True)
+class StateCoder:
+    """Rounds the state of `len(forms)` equal parts of a batch, each to its form.
+
+    entries: of each tensor that is written once, the axis along which its entries stand: one more at the end
+    with each token at most.  Only new entries are rounded there, each by itself.  Other tensors, the sums,
+    are rounded as a whole unless they are what they were.
+    """
+
+    forms: tuple[Form, ...]
+    entries: Mapping[str, int]
+    seed: int
+    codecs: tuple[Codec, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "codecs", tuple(map(Codec, self.forms)))
+
+    @torch.no_grad()
+    def extend(
+        self, model: SequenceModel, inputs: Int[Tensor, "B T *two"], before: CodedState | None
+    ) -> tuple[Float[Tensor, "B T D"], CodedState]:
+        """Return what `model.extend` does, read token by token, the state rounded after each."""
+        multiple("the rows of a batch", inputs.shape[0], "forms", len(self.forms))
+        state, remembered = before or CodedState(
+            ModelState((None,) * len(model.blocks), 0), Remembered({}, {})
+        )
+        hidden = []
+        for token in inputs.split(1, dim=1):
+            step, state = model.extend(token, state)
+            state, remembered = self._rounded(state, remembered)
+            hidden.append(step)
+        assert state is not None
+        return torch.cat(hidden, dim=1), CodedState(state, remembered)
+
+    def bits(self, state: ModelState) -> list[int]:
+        """Return the bits that one row's state takes in each form: codes, scales, residuals and integers."""
+        return [
+            sum(self._bits_of(name, leaf, codec) for name, leaf in tensors(state)) for codec in self.codecs
+        ]
+
+    def _bits_of(self, name: str, leaf: Tensor, codec: Codec) -> int:
+        if not leaf.is_floating_point():
+            return leaf[0].numel() * INTEGER_BITS
+        if leaf.numel() == 0:
+            return 0
+        shape = tuple(_as_rows(leaf[:1], self.entries.get(name, BATCH)).shape)
+        again = codec.residual if name not in self.entries else None
+        return codec.bits(shape) + (again.bits(shape) if again else 0)
+
+    def _rounded(self, state: ModelState, last: Remembered) -> tuple[ModelState, Remembered]:
+        paths, structure = tree_flatten_with_path(state.layers)
+        due = [i for i, form in enumerate(self.forms) if state.seen % form.every == 0]
+        draws = self._generators(state.seen, due, paths)
+        leaves, coded, residuals = [], {}, {}
+        for path, leaf in paths:
+            name = keystr(path)
+            if isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.numel():
+                if name in self.entries:
+                    leaf = self._entries_rounded(leaf, self.entries[name], due, draws)
+                else:
+                    left = last.residuals.get(name, (None,) * len(self.forms))
+                    leaf, residuals[name] = self._sum_rounded(leaf, last.coded.get(name), left, due, draws)
+                    coded[name] = leaf
+            leaves.append(leaf)
+        return ModelState(tree_unflatten(leaves, structure), state.seen), Remembered(coded, residuals)
+
+    def _generators(self, seen: int, due: Sequence[int], paths: Sequence) -> dict[int, torch.Generator]:
+        """Seeded by the place in the row, so that the same state goes on in the same way."""
+        device = next(leaf.device for _, leaf in paths if isinstance(leaf, Tensor))
+        return {
+            i: torch.Generator(device).manual_seed(stream(self.seed, i, seen) >> 1)
+            for i in due
+            if self.forms[i].rounding == "stochastic"
+        }
+
+    def _entries_rounded(
+        self, leaf: Tensor, axis: int, due: Sequence[int], draws: Mapping[int, torch.Generator]
+    ) -> Tensor:
+        """Round the entries that are new, where they stand."""
+        changed = [i for i in due if not self._kept_as_is(i, leaf)]
+        if any(self.forms[i].every > 1 for i in changed):
+            leaf = leaf.clone()  # an earlier state may share the entries before the last
+        rows = leaf.shape[0] // len(self.forms)
+        for i in changed:
+            part = leaf.narrow(0, i * rows, rows)
+            new = min(part.shape[axis], self.forms[i].every)
+            part = part if axis == BATCH else part.narrow(axis, part.shape[axis] - new, new)
+            coded = self.codecs[i].code(_as_rows(part, axis), draws.get(i))
+            place = part if axis == BATCH else part.movedim(axis, 1)
+            place.copy_(coded.reshape(place.shape))
+        return leaf
+
+    def _sum_rounded(
+        self,
+        leaf: Tensor,
+        before: Tensor | None,
+        residuals: Sequence[Tensor | None],
+        due: Sequence[int],
+        draws: Mapping[int, torch.Generator],
+    ) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+        parts, left = list(leaf.chunk(len(self.forms))), list(residuals)
+        olds = before.chunk(len(self.forms)) if before is not None and before.shape == leaf.shape else None
+        for i in due:
+            if self._kept_as_is(i, leaf) or (olds is not None and torch.equal(parts[i], olds[i])):
+                continue
+            codec, exact = self.codecs[i], parts[i]
+            residual = left[i]
+            if residual is not None and residual.shape == exact.shape:
+                exact = exact + residual
+            parts[i] = _shaped(codec, exact, draws.get(i))
+            left[i] = _shaped(codec.residual, exact - parts[i], None) if codec.residual else None
+        return torch.cat(parts), tuple(left)
+
+    def _kept_as_is(self, i: int, leaf: Tensor) -> bool:
+        return self.forms[i].format == "fp32" and leaf.dtype == torch.float32
+
+
+def _shaped(codec: Codec, part: Tensor, generator: torch.Generator | None) -> Tensor:
+    return codec.code(_as_rows(part, BATCH), generator).reshape(part.shape)
+
+
+def _as_rows(part: Tensor, axis: int) -> Tensor:
+    """Return rows to round one by one: a sequence's, or each of its entries."""
+    rows = part if axis == BATCH else part.movedim(axis, 1).flatten(0, 1)
+    return rows if rows.ndim > 1 else rows[:, None]
+
+
+def tensors(state: ModelState) -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors of a state with their names."""
+    for path, leaf in tree_flatten_with_path(state.layers)[0]:
+        if isinstance(leaf, Tensor):
+            yield keystr(path), leaf
+
+
+@torch.no_grad()
+def written_once(model: SequenceModel, inputs: Int[Tensor, "B T *two"]) -> dict[str, int]:
+    """Return the tensors of the state whose entries are written once, each with the axis of its entries.
+
+    Found by decoding `inputs` and looking at what a token changes: nothing but that the oldest entries leave
+    and one is added at the end; or all, without regard to what stood there, so that the tensor is one entry.
+    """
+    axes: dict[str, set[int]] = {}
+    grown: set[tuple[str, int]] = set()
+    state, before = None, {}
+    for token in inputs[:, :-1].split(1, dim=1):
+        _, state = model.extend(token, state)
+        now = dict(tensors(state))
+        for name, leaf in now.items():
+            possible = axes.setdefault(name, set(range(1, leaf.ndim)))
+            if name in before:
+                added = {axis: _added(before[name], leaf, axis) for axis in possible}
+                grown |= {(name, axis) for axis, count in added.items() if count}
+                possible &= {axis for axis, count in added.items() if count is not None}
+        before = now
+    found: dict[str, int] = {}
+    for name, axis in sorted(grown, reverse=True):  # the first axis is the last to be put there
+        if axis in axes[name]:
+            found[name] = axis
+    replaced = {} if state is None else _replaced(model, inputs[:, -1:], state, found)
+    return found | replaced
+
+
+def _added(before: Tensor, now: Tensor, axis: int) -> int | None:
+    """Return how many entries came to the end of the axis, 0 if none or unclear; None: more than that changed."""
+    if before.ndim != now.ndim:
+        return None
+    for new in (0, 1):
+        stay = now.shape[axis] - new
+        gone = before.shape[axis] - stay
+        if gone >= 0 and stay >= 0:
+            old, kept = before.narrow(axis, gone, stay), now.narrow(axis, 0, stay)
+            if torch.equal(old, kept):
+                return new if stay else 0
+    return None
+
+
+def _replaced(
+    model: SequenceModel, token: Tensor, state: ModelState, entries: Mapping[str, int]
+) -> dict[str, int]:
+    """Return the other tensors whose next value is the same whatever they hold now."""
+    expected = dict(tensors(model.extend(token, state)[1]))
+    found = {}
+    for name, leaf in tensors(state):
+        if name in entries or not leaf.is_floating_point():
+            continue
+        moved = ModelState(_with(state.layers, leaf, leaf * 1.5 + 1), state.seen)
+        after = dict(tensors(model.extend(token, moved)[1]))
+        if name in expected and torch.equal(after[name], expected[name]):
+            found[name] = BATCH
+    return found
+
+
+def _with(layers: Any, leaf: Tensor, other: Tensor) -> Any:
+    return tree_map_only(Tensor, lambda each: other if each is leaf else each, layers)
+
+
+def coder_for(
+    model: SequenceModel, forms: Sequence[Form], seed: int, inputs: Int[Tensor, "B T *two"] | None = None
+) -> StateCoder:
+    """Return what decodes with these forms side by side.
+
+    inputs: rows to tell caches from sums by; None: PROBED random tokens, or as many as the model takes.
+    ValueError, one line: the model has no exact decoding, or answers through a decoder of its own; the device
+    has no such format.
+    """
+    device = model.embedding.device
+    if not model.exact_decode:
+        raise ValueError("the model has no exact decoding, so that no state stands for what it has read.")
+    if model.decoder is not None:
+        raise ValueError("the answers pass through a decoder, which reads no state: no form can be tried.")
+    check_device(forms, device)
+    if inputs is None:
+        inputs = _random_tokens(model)
+    return StateCoder(tuple(forms), written_once(model, inputs.to(device)), seed)
+
+
+def _random_tokens(model: SequenceModel) -> Int[Tensor, "B T *two"]:
+    shape = (1, _most_tokens(model)) + ((2,) if model.stacked is not None else ())
+    return torch.randint(len(model.head_weight), shape, generator=torch.Generator().manual_seed(0))
+
+
+def _most_tokens(model: SequenceModel) -> int:
+    length = PROBED
+    while length > 2:
+        try:
+            model.check_length(length)
+        except ValueError:
+            length //= 2
+        else:
+            break
+    return length
+
+
+def check_device(forms: Sequence[Form], device: torch.device) -> None:
+    """Refuse, with a ValueError of one line, a format that the device has no numbers for."""
+    for name in {name for form in forms for name in (form.format, form.residual)}:
+        grid = FORMATS[name].grid
+        if isinstance(grid, Floating) and grid.dtype is not None:
+            try:
+                torch.zeros(1, device=device).to(grid.dtype).float()
+            except (RuntimeError, TypeError) as error:
+                raise ValueError(f"{device} has no {name} ({str(error).splitlines()[0]}).") from None
