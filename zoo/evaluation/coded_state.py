@@ -25,9 +25,12 @@ PROBED = 40  # tokens that tell caches from sums, where the caller has no rows o
 
 
 class Remembered(NamedTuple):
-    """What must be known of the last rounding, by the name of a tensor.  residuals: form by form."""
+    """What must be known of the last rounding, by the name of a tensor and form by form.
 
-    coded: Mapping[str, Tensor]
+    coded: what it gave; residuals: what it took away, with error feedback.
+    """
+
+    coded: Mapping[str, tuple[Tensor | None, ...]]
     residuals: Mapping[str, tuple[Tensor | None, ...]]
 
 
@@ -67,7 +70,7 @@ class StateCoder:
         hidden = []
         for token in inputs.split(1, dim=1):
             step, state = model.extend(token, state)
-            state, remembered = self._rounded(state, remembered)
+            state, remembered = self.rounded(state, remembered)
             hidden.append(step)
         assert state is not None
         return torch.cat(hidden, dim=1), CodedState(state, remembered)
@@ -87,7 +90,8 @@ class StateCoder:
         again = codec.residual if name not in self.entries else None
         return codec.bits(shape) + (again.bits(shape) if again else 0)
 
-    def _rounded(self, state: ModelState, last: Remembered) -> tuple[ModelState, Remembered]:
+    def rounded(self, state: ModelState, last: Remembered) -> tuple[ModelState, Remembered]:
+        """Return the state as it is read back, each form where its tokens are due, and what to remember."""
         paths, structure = tree_flatten_with_path(state.layers)
         due = [i for i, form in enumerate(self.forms) if state.seen % form.every == 0]
         draws = self._generators(state.seen, due, paths)
@@ -98,9 +102,10 @@ class StateCoder:
                 if name in self.entries:
                     leaf = self._entries_rounded(leaf, self.entries[name], due, draws)
                 else:
-                    left = last.residuals.get(name, (None,) * len(self.forms))
-                    leaf, residuals[name] = self._sum_rounded(leaf, last.coded.get(name), left, due, draws)
-                    coded[name] = leaf
+                    none = (None,) * len(self.forms)
+                    olds = list(last.coded.get(name, none)), list(last.residuals.get(name, none))
+                    leaf = self._sum_rounded(leaf, *olds, due, draws)
+                    coded[name], residuals[name] = map(tuple, olds)
             leaves.append(leaf)
         return ModelState(tree_unflatten(leaves, structure), state.seen), Remembered(coded, residuals)
 
@@ -133,23 +138,23 @@ class StateCoder:
     def _sum_rounded(
         self,
         leaf: Tensor,
-        before: Tensor | None,
-        residuals: Sequence[Tensor | None],
+        olds: list[Tensor | None],
+        residuals: list[Tensor | None],
         due: Sequence[int],
         draws: Mapping[int, torch.Generator],
-    ) -> tuple[Tensor, tuple[Tensor | None, ...]]:
-        parts, left = list(leaf.chunk(len(self.forms))), list(residuals)
-        olds = before.chunk(len(self.forms)) if before is not None and before.shape == leaf.shape else None
+    ) -> Tensor:
+        """Round what has changed since its last rounding; `olds` and `residuals` are brought up to date."""
+        parts = list(leaf.chunk(len(self.forms)))
         for i in due:
-            if self._kept_as_is(i, leaf) or (olds is not None and torch.equal(parts[i], olds[i])):
+            old, residual, exact = olds[i], residuals[i], parts[i]
+            if self._kept_as_is(i, leaf) or (old is not None and torch.equal(old, exact)):
                 continue
-            codec, exact = self.codecs[i], parts[i]
-            residual = left[i]
             if residual is not None and residual.shape == exact.shape:
                 exact = exact + residual
-            parts[i] = _shaped(codec, exact, draws.get(i))
-            left[i] = _shaped(codec.residual, exact - parts[i], None) if codec.residual else None
-        return torch.cat(parts), tuple(left)
+            codec = self.codecs[i]
+            parts[i] = olds[i] = coded = _shaped(codec, exact, draws.get(i))
+            residuals[i] = _shaped(codec.residual, exact - coded, None) if codec.residual else None
+        return torch.cat(parts)
 
     def _kept_as_is(self, i: int, leaf: Tensor) -> bool:
         return self.forms[i].format == "fp32" and leaf.dtype == torch.float32
@@ -188,9 +193,9 @@ def written_once(model: SequenceModel, inputs: Int[Tensor, "B T *two"]) -> dict[
         for name, leaf in now.items():
             possible = axes.setdefault(name, set(range(1, leaf.ndim)))
             if name in before:
-                added = {axis: _added(before[name], leaf, axis) for axis in possible}
-                grown |= {(name, axis) for axis, count in added.items() if count}
-                possible &= {axis for axis, count in added.items() if count is not None}
+                more = {axis: added(before[name], leaf, axis) for axis in possible}
+                grown |= {(name, axis) for axis, count in more.items() if count}
+                possible &= {axis for axis, count in more.items() if count is not None}
         before = now
     found: dict[str, int] = {}
     for name, axis in sorted(grown, reverse=True):  # the first axis is the last to be put there
@@ -200,8 +205,8 @@ def written_once(model: SequenceModel, inputs: Int[Tensor, "B T *two"]) -> dict[
     return found | replaced
 
 
-def _added(before: Tensor, now: Tensor, axis: int) -> int | None:
-    """Return how many entries came to the end of the axis, 0 if none or unclear; None: more than that changed."""
+def added(before: Tensor, now: Tensor, axis: int) -> int | None:
+    """Return how many entries the axis has more at its end, 0 if none or unclear; None: more changed."""
     if before.ndim != now.ndim:
         return None
     for new in (0, 1):
