@@ -25,6 +25,7 @@ from zoo.tasks.mqar_probe import MQARProbe
 EXACT = Form("fp32", NO_SCALE)
 MEASURED = ("right", "agrees", "loss", "apart")
 SCALARS_AT_ONCE = 2**22  # of all forms and rows that are decoded together
+ROWS_AT_LEAST = 8  # so many all the same
 
 
 class Part(NamedTuple):
@@ -133,7 +134,9 @@ class StateBits(Evaluation):
         seq_len = task.segments("test")[index].seq_len
         held = max(1, trained.model.state_size(seq_len).resident) * len(self.forms)
         coder = None
-        for examples in torch.arange(rows, device=trained.device).split(max(8, SCALARS_AT_ONCE // held)):
+        for examples in torch.arange(rows, device=trained.device).split(
+            max(ROWS_AT_LEAST, SCALARS_AT_ONCE // held)
+        ):
             batch = task.sample("test", index, examples, trained.device)
             with trained.at_work():
                 coder = coder or coder_for(trained.model, self.forms, self.seed, batch.inputs[:2])
@@ -146,7 +149,7 @@ def decoded(trained: Trained, batch: Batch, coder: StateCoder) -> Part:
     inputs = batch.inputs.repeat(forms, *[1] * (batch.inputs.ndim - 1))
     positions, answers = batch.positions.repeat(forms, 1), batch.answers
     state, bits, scalars = None, [0] * forms, 0
-    hidden = torch.zeros(*positions.shape, model.embedding.shape[1], device=trained.device)
+    hidden = model.embedding.new_zeros(*positions.shape, model.embedding.shape[1])
     for place, token in enumerate(inputs.split(1, dim=1)):
         step, state = coder.extend(model, token, state)
         row, column = (positions == place).nonzero(as_tuple=True)
