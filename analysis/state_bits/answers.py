@@ -1,0 +1,49 @@
+"""The answers to evaluation=state_bits beside the cells that gave them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.records import cells
+from analysis.records.readable import kept, readable
+from analysis.statistics.bounds import OF_MQAR, TASK_CLASS, VOCAB_SIZE
+from zoo.results import load_evaluations
+
+EVALUATION = "state_bits"
+OF_PROBE = (*OF_MQAR, "zoo.tasks.mqar_probe.MQARProbe")  # tasks that the bound of docs/bounds.md holds for
+ABOUT = ["run_id", "point", "series", "label", "family", "knobs", "seed", "lr", "d_model"]
+WIDER = ["zero_point", "residual", "rotate", "block"]  # settings of a question that its rows do not repeat
+FORM = ["format", "scale", "rounding", "every"]
+EXACT = "fp32"
+
+
+def answers(results: Path, where: str = "", slices: Sequence[str] = ()) -> pd.DataFrame:
+    """Return one row for each cell, slice and form: the columns of the evaluation, ABOUT, and vocab_size (NaN
+    where the task is not MQAR or its probe).
+
+    where: a condition of `analysis.records.where` on these columns.  slices: those to show; none: all.
+
+    A form that was asked for twice in the same way counts once.  ValueError, one line: there are no answers.
+    """
+    found = load_evaluations(results, EVALUATION)
+    table = cells.named(readable(results).table).drop_duplicates("run_id")
+    joined = found.drop(columns="mixer").merge(
+        table[[*ABOUT, "mixer", *(name for name in (VOCAB_SIZE, TASK_CLASS) if name in table)]], on="run_id"
+    )
+    known = [name for name in (f"evaluation.{each}" for each in WIDER) if name in joined]
+    key = joined[["run_id", "slice", *FORM, *known]].astype(str)
+    key.loc[joined["format"] == EXACT, known] = ""  # the exact state has none of these settings
+    joined = joined.loc[~key.duplicated()]
+    rows = kept(joined.assign(vocab_size=_vocabulary(joined)), where)
+    known_slices = list(dict.fromkeys(rows["slice"]))
+    if unknown := [name for name in slices if name not in known_slices]:
+        raise ValueError(f"No slice {unknown[0]!r}: choose among {'; '.join(known_slices)}.")
+    return rows.loc[rows["slice"].isin(slices or known_slices)]
+
+
+def _vocabulary(joined: pd.DataFrame) -> list[float]:
+    if VOCAB_SIZE not in joined or TASK_CLASS not in joined:
+        return [float("nan")] * len(joined)
+    both = zip(joined[VOCAB_SIZE], joined[TASK_CLASS], strict=True)
+    return [float(size) if kind in OF_PROBE else float("nan") for size, kind in both]

@@ -1,0 +1,32 @@
+"""Draw accuracy against bits from the answers beside a folder of records."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from analysis.drawing import page
+from analysis.drawing.style import STYLES
+from analysis.records.readable import as_csv
+from analysis.state_bits.answers import answers
+from analysis.state_bits.frontier import points, violations
+from analysis.state_bits.picture import picture
+
+DRAWN, NOTHING, WRONG = 0, 1, 3  # exit codes
+
+
+def frontier(results: Path, out: Path | None, style: str, where: str = "", slices: Sequence[str] = ()) -> int:
+    """Write the picture and its CSV, say which points lie above what is possible, and return an exit code."""
+    try:
+        found = answers(results, where, slices)
+        shown, home = points(found), page.folder(results, "figures", out)
+        paths = page.save(picture(shown, STYLES[style]), home / "pareto_bits", STYLES[style])
+        paths.append(page.write(home / "pareto_bits.csv", as_csv(shown).encode()))
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return NOTHING
+    for path in paths:
+        print(f"wrote {path}")
+    wrong = violations(found)
+    for line in wrong:
+        print(f"error: {line}", file=sys.stderr)
+    return WRONG if wrong else DRAWN
