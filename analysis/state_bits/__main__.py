@@ -3,6 +3,7 @@
     python -m analysis.state_bits frontier results/              accuracy against bits, under the bound
     python -m analysis.state_bits enough results/                the fewest bits a scalar within .01 of fp32
     python -m analysis.state_bits claims results/ CLAIMS.csv     claims written before, tested seed by seed
+    python -m analysis.state_bits predicted results/             accuracy and error of the state beside theory's
     python -m analysis.state_bits arithmetic                     roundings of one matrix without a model
 
 `python -m analysis.pareto results/ --axis bits` is the first.  Exit code: 0; 1 when nothing can be read; 3
@@ -21,10 +22,11 @@ from analysis.records import written
 from analysis.state_bits import arithmetic, claims
 from analysis.state_bits import command as draw
 from analysis.state_bits.answers import answers
-from analysis.state_bits.frontier import enough
+from analysis.state_bits.frontier import enough, predicted
 from zoo.terminal import command, console, print_whole, slim
 
 COLUMNS = ("claim", "ahead", "behind", "slice")  # of a CSV of claims
+TABLES = {"enough": enough, "predicted": predicted}
 DRAWN, NOTHING = 0, 1
 
 
@@ -36,8 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
         if options.what == "frontier":
             return draw.frontier(options.results, options.out, options.style)
         found = answers(options.results)
-        if options.what == "enough":
-            return _printed(enough(found))
+        if options.what in TABLES:
+            return _printed(TABLES[options.what](found))
         tested = claims.check(found, written.read(options.claims, COLUMNS))
         return _printed(tested.drop(columns=["ahead", "behind", "slice"]))
     except (ValueError, OSError) as error:
@@ -61,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parts = parser.add_subparsers(dest="what", required=True)
-    for what in ("frontier", "enough", "claims"):
+    for what in ("frontier", *TABLES, "claims"):
         part = parts.add_parser(what)
         part.add_argument("results", type=Path, help="the folder that zoo.evaluate wrote to, or an archive")
         if what == "claims":

@@ -16,6 +16,7 @@ ABOUT = ["run_id", "point", "series", "label", "family", "knobs", "seed", "lr", 
 WIDER = ["zero_point", "residual", "rotate", "block"]  # settings of a question that its rows do not repeat
 FORM = ["format", "scale", "rounding", "every"]
 EXACT = "fp32"
+PREDICTED = {"noise": "stochastic", "threshold": "nearest"}  # by which form that rounds nothing
 
 
 def answers(results: Path, where: str = "", slices: Sequence[str] = ()) -> pd.DataFrame:

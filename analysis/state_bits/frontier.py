@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from analysis.state_bits.answers import ABOUT, FORM
+from analysis.state_bits.answers import ABOUT, FORM, PREDICTED
 from analysis.statistics import bounds
 
 GRID = np.geomspace(1, 2.0**27, 600)  # bits, where the bound is drawn
@@ -13,6 +13,7 @@ NEAR = 0.01  # of the accuracy in fp32: that is as good
 def points(answers: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each point, slice and form: the mean over seeds of its accuracy, its bits, and the
     limit of docs/bounds.md for so many bits (NaN where the task has none)."""
+    answers = answers.loc[~answers["rounding"].isin(list(PREDICTED))]
     one = [name for name in ABOUT if name not in ("run_id", "seed", "lr")]
     by = ["slice", *one, "mixer", *FORM, *(name for name in answers if name.startswith("evaluation.zero"))]
     means = answers.groupby(by, as_index=False, dropna=False).agg(
@@ -66,7 +67,7 @@ def enough(answers: pd.DataFrame) -> pd.DataFrame:
     both = answers.merge(exact, on=["run_id", "slice"], suffixes=("", "_exact"))
     both = both.assign(lost=both["accuracy_exact"] - both["accuracy"])
     by = ["slice", "family", "series", "knobs", "scale", "rounding"]
-    rounded = both.loc[both["scale"] != "none"]
+    rounded = both.loc[(both["scale"] != "none") & ~both["rounding"].isin(list(PREDICTED))]
     rows = []
     for key, group in rounded.groupby(by):
         widths = group.groupby("format").agg(bits=("bits_per_scalar", "max"), lost=("lost", "mean"))
@@ -77,3 +78,16 @@ def enough(answers: pd.DataFrame) -> pd.DataFrame:
         exact = group["accuracy_exact"].mean()
         rows.append(about | {"bits_per_scalar": fewest, "exact": exact, "seeds": group["run_id"].nunique()})
     return pd.DataFrame(rows)
+
+
+def predicted(answers: pd.DataFrame) -> pd.DataFrame:
+    """Return what was measured beside what was predicted without a free parameter, means over seeds.
+
+    Stochastic rounding is predicted by its noise, nearest by the threshold below which writes are lost.
+    """
+    keys = ["slice", "family", "series", "knobs", "format", "scale", "every"]
+    values = ["accuracy", "state_error"]
+    means = answers.groupby([*keys, "rounding"], as_index=False, dropna=False)[values].mean()
+    theory = means.loc[means["rounding"].isin(list(PREDICTED))]
+    theory = theory.assign(rounding=[PREDICTED[name] for name in theory["rounding"]])
+    return means.merge(theory, on=[*keys, "rounding"], suffixes=("", "_predicted"))

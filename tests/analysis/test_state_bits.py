@@ -71,6 +71,18 @@ def test_the_fewest_bits_that_are_near_need_all_wider_ones_to_be(home: Path) -> 
     assert row["bits_per_scalar"] == 8.25 and row["exact"] == pytest.approx(0.9) and row["seeds"] == 8
 
 
+def test_predictions_stand_beside_what_they_predict_and_are_no_points(home: Path) -> None:
+    found = answers(home).assign(state_error=0.5)
+    theory = found.loc[found["format"] == "int4"]
+    theory = theory.assign(rounding="threshold", accuracy=0.84, state_error=0.4)
+    both = pd.concat([found, theory], ignore_index=True)
+    (row,) = frontier.predicted(both).to_dict("records")
+    assert (row["format"], row["rounding"], row["accuracy_predicted"]) == ("int4", "nearest", 0.84)
+    assert row["accuracy"] == pytest.approx(0.85) and row["state_error_predicted"] == 0.4
+    assert frontier.points(both).equals(frontier.points(found))
+    assert frontier.enough(both).equals(frontier.enough(found))
+
+
 def test_claims_on_forms(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "claims.csv"
     rows = ["lost,format == 'fp32',format == 'int4'", "even,format == 'fp32',format == 'int3'"]

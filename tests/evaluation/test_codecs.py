@@ -125,12 +125,29 @@ def test_nearest_loses_small_writes_and_feedback_does_not() -> None:
     assert sums["nearest"] == 0 and sums["feedback"] == pytest.approx(4, abs=1)
 
 
+def test_predictions_round_nothing() -> None:
+    x = torch.randn(2000, 1, 8, 8, generator=torch.Generator().manual_seed(4))
+    step = x.abs().amax(-1, keepdim=True) / 7
+    noise = Codec(Form("int4", "key", "noise")).predicted(x, None, torch.Generator().manual_seed(0)) - x
+    assert (noise / step).std().item() == pytest.approx(6**-0.5, rel=0.02)
+    moved = x + torch.randn(x.shape, generator=torch.Generator().manual_seed(5)) * 0.2
+    after, step = Codec(Form("int4", "key", "threshold")).predicted(moved, x, None), _step(moved)
+    stays = (moved - x).abs() < step / 2
+    assert 0.3 < stays.double().mean() < 0.9
+    assert torch.equal(after[stays], x[stays]) and torch.equal(after[~stays], moved[~stays])
+
+
+def _step(x: Tensor) -> Tensor:
+    return (x.abs().amax(-1, keepdim=True) / 7).bfloat16().float()
+
+
 REFUSED = [
     (lambda: Form("int5"), "format (='int5') must be one of fp32,"),
     (lambda: Form("int4", "row"), "scale (='row') must be one of"),
     (lambda: Form("int4", rounding="up"), "rounding (='up') must be one of"),
     (lambda: Form("int4", every=0), "every (=0) must be at least 1"),
     (lambda: Form("mxfp4", zero_point=True), "needs a format of whole numbers, not mxfp4"),
+    (lambda: Form("mxfp4", rounding="noise"), "rounding (='noise') needs whole numbers"),
     (lambda: Form("int4", "none"), "scale (='none') is for plain formats"),
     (lambda: Codec(Form("mxfp4")).code(torch.ones(1, 48)), "a block of mxfp4 (=32) must divide"),
     (lambda: Codec(Form("int4", "block", block=5)).bits((1, 16)), "a block of int4 (=5) must divide"),

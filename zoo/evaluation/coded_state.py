@@ -115,7 +115,7 @@ class StateCoder:
         return {
             i: torch.Generator(device).manual_seed(stream(self.seed, i, seen) >> 1)
             for i in due
-            if self.forms[i].rounding == "stochastic"
+            if self.forms[i].rounding in ("stochastic", "noise")
         }
 
     def _entries_rounded(
@@ -130,7 +130,7 @@ class StateCoder:
             part = leaf.narrow(0, i * rows, rows)
             new = min(part.shape[axis], self.forms[i].every)
             part = part if axis == BATCH else part.narrow(axis, part.shape[axis] - new, new)
-            coded = self.codecs[i].code(_as_rows(part, axis), draws.get(i))
+            coded = _coded(self.codecs[i], _as_rows(part, axis), None, draws.get(i))
             place = part if axis == BATCH else part.movedim(axis, 1)
             place.copy_(coded.reshape(place.shape))
         return leaf
@@ -152,16 +152,22 @@ class StateCoder:
             if residual is not None and residual.shape == exact.shape:
                 exact = exact + residual
             codec = self.codecs[i]
-            parts[i] = olds[i] = coded = _shaped(codec, exact, draws.get(i))
-            residuals[i] = _shaped(codec.residual, exact - coded, None) if codec.residual else None
+            before = old if old is not None and old.shape == exact.shape else None
+            parts[i] = olds[i] = coded = _shaped(codec, exact, before, draws.get(i))
+            residuals[i] = _shaped(codec.residual, exact - coded, None, None) if codec.residual else None
         return torch.cat(parts)
 
     def _kept_as_is(self, i: int, leaf: Tensor) -> bool:
         return self.forms[i].format == "fp32" and leaf.dtype == torch.float32
 
 
-def _shaped(codec: Codec, part: Tensor, generator: torch.Generator | None) -> Tensor:
-    return codec.code(_as_rows(part, BATCH), generator).reshape(part.shape)
+def _shaped(codec: Codec, part: Tensor, before: Tensor | None, draw: torch.Generator | None) -> Tensor:
+    old = None if before is None else _as_rows(before, BATCH)
+    return _coded(codec, _as_rows(part, BATCH), old, draw).reshape(part.shape)
+
+
+def _coded(codec: Codec, rows: Tensor, before: Tensor | None, draw: torch.Generator | None) -> Tensor:
+    return codec.predicted(rows, before, draw) if codec.form.predicts else codec.code(rows, draw)
 
 
 def _as_rows(part: Tensor, axis: int) -> Tensor:

@@ -18,6 +18,7 @@ from zoo.evaluation.codecs.rotation import rotated
 NO_SCALE = "none"
 SCALES = ("tensor", "head", "key", "value", "block", NO_SCALE)
 ROUNDINGS = ("nearest", "stochastic", "feedback")
+PREDICTIONS = ("noise", "threshold")
 SCALE_BITS, POWER_BITS, BLOCK_BITS = 16, 8, 8  # bfloat16, e8m0, e4m3
 Rows = Float[Tensor, "R *dims"]
 
@@ -33,7 +34,9 @@ class Form:
     have blocks of their own, whatever is given.
     zero_point: codes of whole numbers are put where the numbers are, instead of symmetrically around zero.
     rounding: nearest, ties to even; stochastic; feedback: nearest, of the number and of what rounding took
-    from it the last time, which is kept in the format `residual`.
+    from it the last time, which is kept in the format `residual`.  Two more round nothing and are no way to
+    keep a state: they predict what rounding to steps D does.  noise: of stochastic rounding, D^2 / 6 of
+    variance; threshold: of nearest, that an entry which moves by less than D / 2 stays what it was.
     rotate: turn the key axis by a Hadamard matrix before rounding, and back after it.
     every: tokens from one rounding of the state to the next.
     """
@@ -50,14 +53,23 @@ class Form:
     def __post_init__(self) -> None:
         one_of("format", self.format, tuple(FORMATS))
         one_of("scale", self.scale, SCALES)
-        one_of("rounding", self.rounding, ROUNDINGS)
+        one_of("rounding", self.rounding, (*ROUNDINGS, *PREDICTIONS))
         one_of("residual", self.residual, tuple(FORMATS))
         at_least("every", self.every, 1)
         at_least("block", self.block, 1)
         if self.zero_point and not FORMATS[self.format].whole:
             raise ValueError(f"zero_point (=True) needs a format of whole numbers, not {self.format}.")
+        if self.predicts and (self.zero_point or self.rotate or not FORMATS[self.format].whole):
+            raise ValueError(
+                f"rounding (={self.rounding!r}) needs whole numbers, not turned and not shifted."
+            )
         if self.scale == NO_SCALE and FORMATS[self.format].scaling != PLAIN:
             raise ValueError(f"scale (='none') is for plain formats: {self.format} needs another.")
+
+    @property
+    def predicts(self) -> bool:
+        """Whether nothing is rounded, and what rounding does is predicted."""
+        return self.rounding in PREDICTIONS
 
     @property
     def simplest(self) -> "Form":
@@ -100,6 +112,16 @@ class Codec:
         groups, whole = self._grouped(turned)
         coded = whole(self._coded(groups, generator))
         return (rotated(coded, self._key_axis(x)) if self.form.rotate else coded).to(x.dtype)
+
+    def predicted(self, x: Rows, before: Rows | None, generator: torch.Generator | None) -> Rows:
+        """Return what a form that predicts makes of rows that were `before` (None: nothing)."""
+        groups, whole = self._grouped(x.float())
+        step = whole(self._scale(groups, groups.abs().amax(-1, keepdim=True)).expand_as(groups))
+        if self.form.rounding == "noise":
+            noise = torch.randn(x.shape, generator=generator, device=x.device)
+            return (x + noise * step / 6**0.5).to(x.dtype)
+        before = torch.zeros_like(x) if before is None else before
+        return torch.where((x - before).abs() < step / 2, before, x)
 
     def bits(self, shape: tuple[int, ...]) -> int:
         """Return the bits of the codes, scales and zero points of rows of this shape, without a residual."""
