@@ -3,7 +3,7 @@
     python -m analysis.state_bits frontier results/              accuracy against bits, under the bound
     python -m analysis.state_bits enough results/                the fewest bits a scalar within .01 of fp32
     python -m analysis.state_bits claims results/ CLAIMS.csv     claims written before, tested seed by seed
-    python -m analysis.state_bits predicted results/             accuracy and error of the state beside theory's
+    python -m analysis.state_bits predicted results/             accuracy and error beside theory's
     python -m analysis.state_bits arithmetic                     roundings of one matrix without a model
 
 `python -m analysis.pareto results/ --axis bits` is the first.  Exit code: 0; 1 when nothing can be read; 3

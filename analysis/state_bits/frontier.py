@@ -86,8 +86,9 @@ def predicted(answers: pd.DataFrame) -> pd.DataFrame:
     Stochastic rounding is predicted by its noise, nearest by the threshold below which writes are lost.
     """
     keys = ["slice", "family", "series", "knobs", "format", "scale", "every"]
-    values = ["accuracy", "state_error"]
-    means = answers.groupby([*keys, "rounding"], as_index=False, dropna=False)[values].mean()
+    means = answers.groupby([*keys, "rounding"], as_index=False, dropna=False).agg(
+        accuracy=("accuracy", "mean"), state_error=("state_error", "mean")
+    )
     theory = means.loc[means["rounding"].isin(list(PREDICTED))]
     theory = theory.assign(rounding=[PREDICTED[name] for name in theory["rounding"]])
     return means.merge(theory, on=[*keys, "rounding"], suffixes=("", "_predicted"))
