@@ -1,4 +1,4 @@
-"""What the answers to evaluation=state_bits say together: pictures, tables and claims.
+"""Draw and print what the answers to evaluation=state_bits show: pictures, tables and claims.
 
     python -m analysis.state_bits frontier results/              accuracy against bits, under the bound
     python -m analysis.state_bits enough results/                the fewest bits a scalar within .01 of fp32
@@ -37,10 +37,10 @@ def main(arguments: list[str] | None = None) -> int:
             return _printed(arithmetic.table())
         if options.what == "frontier":
             return draw.frontier(options.results, options.out, options.style)
-        found = answers(options.results)
+        table = answers(options.results)
         if options.what in TABLES:
-            return _printed(TABLES[options.what](found))
-        tested = claims.check(found, written.read(options.claims, COLUMNS))
+            return _printed(TABLES[options.what](table))
+        tested = claims.check(table, written.read(options.claims, COLUMNS))
         return _printed(tested.drop(columns=["ahead", "behind", "slice"]))
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

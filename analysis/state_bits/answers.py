@@ -27,9 +27,9 @@ def answers(results: Path, where: str = "", slices: Sequence[str] = ()) -> pd.Da
 
     A form that was asked for twice in the same way counts once.  ValueError, one line: there are no answers.
     """
-    found = load_evaluations(results, EVALUATION)
+    given = load_evaluations(results, EVALUATION)
     table = cells.named(readable(results).table).drop_duplicates("run_id")
-    joined = found.drop(columns="mixer").merge(
+    joined = given.drop(columns="mixer").merge(
         table[[*ABOUT, "mixer", *(name for name in (VOCAB_SIZE, TASK_CLASS) if name in table)]], on="run_id"
     )
     known = [name for name in (f"evaluation.{each}" for each in WIDER) if name in joined]

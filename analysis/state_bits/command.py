@@ -17,8 +17,8 @@ DRAWN, NOTHING, WRONG = 0, 1, 3  # exit codes
 def frontier(results: Path, out: Path | None, style: str, where: str = "", slices: Sequence[str] = ()) -> int:
     """Write the picture and its CSV, say which points lie above what is possible, and return an exit code."""
     try:
-        found = answers(results, where, slices)
-        shown, home = points(found), page.folder(results, "figures", out)
+        table = answers(results, where, slices)
+        shown, home = points(table), page.folder(results, "figures", out)
         paths = page.save(picture(shown, STYLES[style]), home / "pareto_bits", STYLES[style])
         paths.append(page.write(home / "pareto_bits.csv", as_csv(shown).encode()))
     except (ValueError, OSError) as error:
@@ -26,7 +26,7 @@ def frontier(results: Path, out: Path | None, style: str, where: str = "", slice
         return NOTHING
     for path in paths:
         print(f"wrote {path}")
-    wrong = violations(found)
+    wrong = violations(table)
     for line in wrong:
         print(f"error: {line}", file=sys.stderr)
     return WRONG if wrong else DRAWN

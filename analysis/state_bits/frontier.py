@@ -45,16 +45,16 @@ def violations(answers: pd.DataFrame) -> list[str]:
     """Return a line for each cell, slice and form that scores above what its bits can hold, beyond what its
     rows explain (Hoeffding, as in `analysis.statistics.bounds`).  None is what sound counting gives."""
     known = answers.loc[answers["vocab_size"].notna()]
-    found = []
+    lines = []
     for row in known.to_dict("records"):
         most = limit(row["bits"], row["slice"], row["vocab_size"])
         if bounds.tail(row["accuracy"], most, row["rows"]) < bounds.ERROR_RATE / len(known):
             form = " ".join(str(row[name]) for name in FORM)
-            found.append(
+            lines.append(
                 f"{row['run_id']} scores {row['accuracy']:.3f} on {row['slice']} in {row['bits']:,} bits "
                 f"({form}), above {most:.3f}, the most that is possible: its bits are counted wrongly."
             )
-    return found
+    return lines
 
 
 def enough(answers: pd.DataFrame) -> pd.DataFrame:

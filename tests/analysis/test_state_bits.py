@@ -71,16 +71,16 @@ def test_the_fewest_bits_that_are_near_need_all_wider_ones_to_be(home: Path) -> 
     assert row["bits_per_scalar"] == 8.25 and row["exact"] == pytest.approx(0.9) and row["seeds"] == 8
 
 
-def test_predictions_stand_beside_what_they_predict_and_are_no_points(home: Path) -> None:
-    found = answers(home).assign(state_error=0.5)
-    theory = found.loc[found["format"] == "int4"]
+def test_predictions_are_compared_and_are_no_points(home: Path) -> None:
+    table = answers(home).assign(state_error=0.5)
+    theory = table.loc[table["format"] == "int4"]
     theory = theory.assign(rounding="threshold", accuracy=0.84, state_error=0.4)
-    both = pd.concat([found, theory], ignore_index=True)
+    both = pd.concat([table, theory], ignore_index=True)
     (row,) = frontier.predicted(both).to_dict("records")
     assert (row["format"], row["rounding"], row["accuracy_predicted"]) == ("int4", "nearest", 0.84)
     assert row["accuracy"] == pytest.approx(0.85) and row["state_error_predicted"] == 0.4
-    assert frontier.points(both).equals(frontier.points(found))
-    assert frontier.enough(both).equals(frontier.enough(found))
+    assert frontier.points(both).equals(frontier.points(table))
+    assert frontier.enough(both).equals(frontier.enough(table))
 
 
 def test_claims_on_forms(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,7 +113,7 @@ def test_bad_words_are_one_line(
 
 
 def test_the_noise_of_stochastic_rounding_is_predicted_and_feedback_is_best() -> None:
-    """At 8 bits, where nothing is large: within 5 % and without a free parameter."""
+    """Predict within 5 % at 8 bits, where nothing is large, without a free parameter."""
     table = arithmetic.table(formats=["int8"], scales=["key"], writes=300).set_index("rule")
     assert table["stochastic"].to_numpy() == pytest.approx(table["predicted"].to_numpy(), rel=0.05)
     for row in table.to_dict("records"):

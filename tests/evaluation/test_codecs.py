@@ -70,9 +70,9 @@ def test_stochastic_rounding_goes_to_a_neighbour_and_keeps_the_mean(grid: Grid) 
     draw = torch.Generator().manual_seed(1)
     for number in (0.3, -0.7, 0.95):
         x = torch.full((40_000,), number)
-        found = grid.round(x, torch.rand(x.shape, generator=draw))
-        assert len(found.unique()) == 2 and found.min() < number < found.max()
-        assert found.mean().item() == pytest.approx(number, abs=0.02)
+        rounded_to = grid.round(x, torch.rand(x.shape, generator=draw))
+        assert len(rounded_to.unique()) == 2 and rounded_to.min() < number < rounded_to.max()
+        assert rounded_to.mean().item() == pytest.approx(number, abs=0.02)
 
 
 def test_bits_counted_by_hand() -> None:
@@ -108,7 +108,7 @@ def test_a_coarser_scale_and_fewer_bits_are_further_away() -> None:
 
 
 @pytest.mark.parametrize("size", range(1, 34))
-def test_the_rotation_is_its_own_inverse(size: int) -> None:
+def test_the_rotation_undoes_itself(size: int) -> None:
     assert torch.allclose(hadamard(size) @ hadamard(size), torch.eye(size), atol=1e-6)
 
 

@@ -31,7 +31,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def asked(**changes: Any) -> StateBits:
+def state_bits(**changes: Any) -> StateBits:
     return StateBits(**SETTINGS | changes)
 
 
@@ -41,7 +41,7 @@ def held(trained: dict[str, Path]) -> Trained:
 
 
 def test_fp32_repeats_the_score_and_each_form_stands_once(held: Trained) -> None:
-    table = asked().table(held)
+    table = state_bits().table(held)
     for index, (_, rows) in enumerate(table.groupby("slice", sort=False)):
         forms = list(zip(rows["format"], rows["scale"], strict=True))
         scaled = [(name, scale) for name in ("int8", "int4") for scale in ("tensor", "key")]
@@ -56,18 +56,18 @@ def test_fp32_repeats_the_score_and_each_form_stands_once(held: Trained) -> None
 
 
 def test_rows_in_small_parts_are_the_rows_in_one(held: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = asked(roundings=["nearest", "feedback"]).table(held)
+    whole = state_bits(roundings=["nearest", "feedback"]).table(held)
     monkeypatch.setattr("zoo.evaluation.state_bits.SCALARS_AT_ONCE", 1)
     monkeypatch.setattr("zoo.evaluation.state_bits.ROWS_AT_LEAST", 2)
-    parts = asked(roundings=["nearest", "feedback"]).table(held)
+    parts = state_bits(roundings=["nearest", "feedback"]).table(held)
     for name in ("accuracy", "loss", "state_error", "bits", "agreement"):
         assert whole[name].to_numpy() == pytest.approx(parts[name].to_numpy(), rel=1e-4, abs=1e-6), name
 
 
-def test_from_python_a_rounded_cell_is_asked_like_any_other(held: Trained) -> None:
+def test_from_python_a_rounded_cell_scores_and_writes_like_any_other(held: Trained) -> None:
     rounded = held.with_state(format="int4", scale="tensor")
     batch = held.task.sample("test", 1, range(5))
-    row = asked().table(held).query("seq_len == 16 and format == 'int4' and scale == 'tensor'").iloc[0]
+    row = state_bits().table(held).query("seq_len == 16 and format == 'int4' and scale == 'tensor'").iloc[0]
     score = rounded.score(batch)
     assert score.row_accuracy == pytest.approx(row["accuracy"])
     assert score.loss == pytest.approx(row["loss"], rel=1e-4) and score.loss != held.score(batch).loss
@@ -88,8 +88,8 @@ def test_the_same_state_goes_on_in_the_same_way(held: Trained) -> None:
     assert torch.equal(torch.cat([rounded.extend(inputs[:, :9])[0], first], 1), rounded.extend(inputs)[0])
 
 
-def test_a_grid_of_distances_is_asked_of_the_probe(held: Trained) -> None:
-    table = asked(loads=[2, 3], distances=[4, 8], formats=["int4"]).table(held)
+def test_distances_make_rows_of_the_probe(held: Trained) -> None:
+    table = state_bits(loads=[2, 3], distances=[4, 8], formats=["int4"]).table(held)
     lengths = table[["num_kv_pairs", "seq_len"]].drop_duplicates().to_numpy().tolist()
     assert lengths == [[2, 8], [2, 12], [3, 14]]  # 3 pairs have no room in 4 tokens
 
@@ -111,21 +111,21 @@ def test_answers_are_written_once(one: Path, capsys: pytest.CaptureFixture[str])
         ({"loads": [3], "distances": [4]}, "no distance leaves room"),
     ],
 )
-def test_what_cannot_be_asked_is_one_line(held: Trained, changes: dict[str, Any], words: str) -> None:
+def test_bad_settings_are_one_line(held: Trained, changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError) as caught:
-        asked(**changes).table(held)
+        state_bits(**changes).table(held)
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_cell_without_exact_decoding_is_refused(held: Trained) -> None:
     model = deepcopy(held.model)
     model.mixers[0].exact_decode = False
-    for ask in (lambda cell: asked().table(cell), lambda cell: cell.with_state(format="int4")):
+    for ask in (lambda cell: state_bits().table(cell), lambda cell: cell.with_state(format="int4")):
         with pytest.raises(ValueError, match="has no exact decoding"):
             ask(replace(held, model=model))
 
 
-def test_a_cell_of_double_and_of_mixed_precision_is_asked(trained: dict[str, Path]) -> None:
+def test_double_and_mixed_precision(trained: dict[str, Path]) -> None:
     for name in ("wide", "mixed"):
-        table = asked(formats=["bf16"], roundings=["stochastic"]).table(zoo.load(trained[name]))
+        table = state_bits(formats=["bf16"], roundings=["stochastic"]).table(zoo.load(trained[name]))
         assert len(table) == 4 and not table["loss"].isna().to_numpy().any()

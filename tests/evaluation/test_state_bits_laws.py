@@ -118,13 +118,13 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("mixer", EXAMPLES)
-def test_caches_and_tails_are_told_from_sums(mixer: str) -> None:
+def test_caches_and_tails_are_not_sums(mixer: str) -> None:
     entries = coder_of(Case(mixer)).entries
     assert {name.rpartition(".")[2]: axis for name, axis in entries.items()} == EXAMPLES[mixer]
 
 
 def test_a_codec_returns_what_it_returned() -> None:
-    """Of numbers of all sizes, with rows of zeros, of one value and of one sign."""
+    """Code numbers of all sizes, with rows of zeros, of one value and of one sign."""
     x = torch.randn(4, 3, 8, 32, generator=torch.Generator().manual_seed(1)) * torch.logspace(-6, 6, 32)
     x[0], x[1, 0], x[2] = 0.0, -0.3, x[2].abs()
     for form in every_form():
@@ -135,14 +135,25 @@ def test_a_codec_returns_what_it_returned() -> None:
 
 
 def every_form() -> list[Form]:
-    found = []
+    forms = []
     for name, kind in KINDS.items():
         scales = ["none"] if kind.scaling == PLAIN else ["block"] if kind.block else SCALES[:-1]
         for scale in scales:
-            found += [Form(name, scale, rounding, block=8) for rounding in ("nearest", "stochastic")]
+            forms += [Form(name, scale, rounding, block=8) for rounding in ("nearest", "stochastic")]
             if kind.whole:
-                found += [
+                forms += [
                     Form(name, scale, "stochastic", zero_point=True),
                     Form(name, scale, zero_point=True),
                 ]
-    return found
+    return forms
+
+
+def test_a_sum_that_has_not_changed_is_not_rounded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    coder = StateCoder((Form("int4", rounding="feedback"),), {}, 0)
+    _, after = coder.extend(model_of(Case("linear_attention")), tokens(), None)
+    calls = []
+    monkeypatch.setattr(Codec, "code", lambda codec, x, draw=None: calls.append(codec) or x)
+    coder.rounded(after.state, after.remembered)
+    assert not calls
+    coder.rounded(after.state, Remembered({}, {}))
+    assert calls

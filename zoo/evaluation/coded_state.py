@@ -25,7 +25,7 @@ PROBED = 40  # tokens that tell caches from sums, where the caller has no rows o
 
 
 class Remembered(NamedTuple):
-    """What must be known of the last rounding, by the name of a tensor and form by form.
+    """Holds what the next rounding must know of the last, by the name of a tensor and form by form.
 
     coded: what it gave; residuals: what it took away, with error feedback.
     """
@@ -109,11 +109,11 @@ class StateCoder:
             leaves.append(leaf)
         return ModelState(tree_unflatten(leaves, structure), state.seen), Remembered(coded, residuals)
 
-    def _generators(self, seen: int, due: Sequence[int], paths: Sequence) -> dict[int, torch.Generator]:
+    def _generators(self, tokens: int, due: Sequence[int], paths: Sequence) -> dict[int, torch.Generator]:
         """Seeded by the place in the row, so that the same state goes on in the same way."""
         device = next(leaf.device for _, leaf in paths if isinstance(leaf, Tensor))
         return {
-            i: torch.Generator(device).manual_seed(stream(self.seed, i, seen) >> 1)
+            i: torch.Generator(device).manual_seed(stream(self.seed, i, tokens) >> 1)
             for i in due
             if self.forms[i].rounding in ("stochastic", "noise")
         }
@@ -122,7 +122,7 @@ class StateCoder:
         self, leaf: Tensor, axis: int, due: Sequence[int], draws: Mapping[int, torch.Generator]
     ) -> Tensor:
         """Round the entries that are new, where they stand."""
-        changed = [i for i in due if not self._kept_as_is(i, leaf)]
+        changed = [i for i in due if not self._is_exact(i, leaf)]
         if any(self.forms[i].every > 1 for i in changed):
             leaf = leaf.clone()  # an earlier state may share the entries before the last
         rows = leaf.shape[0] // len(self.forms)
@@ -147,7 +147,7 @@ class StateCoder:
         parts = list(leaf.chunk(len(self.forms)))
         for i in due:
             old, residual, exact = olds[i], residuals[i], parts[i]
-            if self._kept_as_is(i, leaf) or (old is not None and torch.equal(old, exact)):
+            if self._is_exact(i, leaf) or (old is not None and torch.equal(old, exact)):
                 continue
             if residual is not None and residual.shape == exact.shape:
                 exact = exact + residual
@@ -157,7 +157,7 @@ class StateCoder:
             residuals[i] = _shaped(codec.residual, exact - coded, None, None) if codec.residual else None
         return torch.cat(parts)
 
-    def _kept_as_is(self, i: int, leaf: Tensor) -> bool:
+    def _is_exact(self, i: int, leaf: Tensor) -> bool:
         return self.forms[i].format == "fp32" and leaf.dtype == torch.float32
 
 
@@ -203,12 +203,12 @@ def written_once(model: SequenceModel, inputs: Int[Tensor, "B T *two"]) -> dict[
                 grown |= {(name, axis) for axis, count in more.items() if count}
                 possible &= {axis for axis, count in more.items() if count is not None}
         before = now
-    found: dict[str, int] = {}
+    entries: dict[str, int] = {}
     for name, axis in sorted(grown, reverse=True):  # the first axis is the last to be put there
         if axis in axes[name]:
-            found[name] = axis
-    replaced = {} if state is None else _replaced(model, inputs[:, -1:], state, found)
-    return found | replaced
+            entries[name] = axis
+    replaced = {} if state is None else _replaced(model, inputs[:, -1:], state, entries)
+    return entries | replaced
 
 
 def added(before: Tensor, now: Tensor, axis: int) -> int | None:
@@ -219,8 +219,8 @@ def added(before: Tensor, now: Tensor, axis: int) -> int | None:
         stay = now.shape[axis] - new
         gone = before.shape[axis] - stay
         if gone >= 0 and stay >= 0:
-            old, kept = before.narrow(axis, gone, stay), now.narrow(axis, 0, stay)
-            if torch.equal(old, kept):
+            old, rest = before.narrow(axis, gone, stay), now.narrow(axis, 0, stay)
+            if torch.equal(old, rest):
                 return new if stay else 0
     return None
 
@@ -230,15 +230,15 @@ def _replaced(
 ) -> dict[str, int]:
     """Return the other tensors whose next value is the same whatever they hold now."""
     expected = dict(tensors(model.extend(token, state)[1]))
-    found = {}
+    replaced = {}
     for name, leaf in tensors(state):
         if name in entries or not leaf.is_floating_point():
             continue
         moved = ModelState(_with(state.layers, leaf, leaf * 1.5 + 1), state.seen)
         after = dict(tensors(model.extend(token, moved)[1]))
         if name in expected and torch.equal(after[name], expected[name]):
-            found[name] = BATCH
-    return found
+            replaced[name] = BATCH
+    return replaced
 
 
 def _with(layers: Any, leaf: Tensor, other: Tensor) -> Any:

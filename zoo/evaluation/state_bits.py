@@ -1,4 +1,4 @@
-"""How many bits a state needs: a trained cell decodes its test rows with its state rounded, form by form."""
+"""Measure how many bits a state needs: decode test rows with the state rounded, form by form."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product

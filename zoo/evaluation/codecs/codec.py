@@ -25,7 +25,7 @@ Rows = Float[Tensor, "R *dims"]
 
 @dataclass(frozen=True)
 class Form:
-    """How a state is kept.
+    """A state is kept as this says.
 
     format: a name of FORMATS.
     scale: what shares one scale.  tensor: all of a row; head: its first axis apart; key, value: a scale for
@@ -68,7 +68,7 @@ class Form:
 
     @property
     def predicts(self) -> bool:
-        """Whether nothing is rounded, and what rounding does is predicted."""
+        """Return whether nothing is rounded, and what rounding does is predicted."""
         return self.rounding in PREDICTIONS
 
     @property

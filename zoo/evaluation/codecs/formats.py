@@ -33,7 +33,7 @@ class Format:
 
     @property
     def whole(self) -> bool:
-        """Whether codes are whole numbers, which may have a zero point."""
+        """Return whether codes are whole numbers, which may have a zero point."""
         return isinstance(self.grid, Whole)
 
 
