@@ -56,6 +56,8 @@ class StateCoder:
     codecs: tuple[Codec, ...] = field(init=False)
 
     def __post_init__(self) -> None:
+        if self.forms[0].format != "fp32" and any(form.predicts for form in self.forms):
+            raise ValueError("noise and threshold keep no state: ask evaluation=state_bits for them.")
         object.__setattr__(self, "codecs", tuple(map(Codec, self.forms)))
 
     @torch.no_grad()
@@ -125,15 +127,20 @@ class StateCoder:
         changed = [i for i in due if not self._is_exact(i, leaf)]
         if any(self.forms[i].every > 1 for i in changed):
             leaf = leaf.clone()  # an earlier state may share the entries before the last
-        rows = leaf.shape[0] // len(self.forms)
         for i in changed:
-            part = leaf.narrow(0, i * rows, rows)
-            new = min(part.shape[axis], self.forms[i].every)
-            part = part if axis == BATCH else part.narrow(axis, part.shape[axis] - new, new)
-            coded = _coded(self.codecs[i], _as_rows(part, axis), None, draws.get(i))
+            new = self.forms[i].every
+            part = self._part(leaf, i, axis, new)
+            exact = self._part(leaf, 0, axis, new)
             place = part if axis == BATCH else part.movedim(axis, 1)
-            place.copy_(coded.reshape(place.shape))
+            place.copy_(_coded(self.codecs[i], part, axis, draws.get(i), (None, exact, None)))
         return leaf
+
+    def _part(self, leaf: Tensor, i: int, axis: int, new: int) -> Tensor:
+        """Return the new entries of a form's rows, a view."""
+        rows = leaf.shape[0] // len(self.forms)
+        part = leaf.narrow(0, i * rows, rows)
+        new = min(part.shape[axis], new)
+        return part if axis == BATCH else part.narrow(axis, part.shape[axis] - new, new)
 
     def _sum_rounded(
         self,
@@ -152,22 +159,39 @@ class StateCoder:
             if residual is not None and residual.shape == exact.shape:
                 exact = exact + residual
             codec = self.codecs[i]
-            before = old if old is not None and old.shape == exact.shape else None
-            parts[i] = olds[i] = coded = _shaped(codec, exact, before, draws.get(i))
-            residuals[i] = _shaped(codec.residual, exact - coded, None, None) if codec.residual else None
+            parts[i] = coded = _coded(codec, exact, BATCH, draws.get(i), (old, parts[0], olds[0]))
+            olds[i] = coded
+            if codec.residual is not None:
+                residuals[i] = _coded(codec.residual, exact - coded, BATCH, None, (None,) * 3)
+        if self._is_exact(0, leaf):
+            olds[0] = parts[0]
         return torch.cat(parts)
 
     def _is_exact(self, i: int, leaf: Tensor) -> bool:
         return self.forms[i].format == "fp32" and leaf.dtype == torch.float32
 
 
-def _shaped(codec: Codec, part: Tensor, before: Tensor | None, draw: torch.Generator | None) -> Tensor:
-    old = None if before is None else _as_rows(before, BATCH)
-    return _coded(codec, _as_rows(part, BATCH), old, draw).reshape(part.shape)
+def _coded(
+    codec: Codec,
+    part: Tensor,
+    axis: int,
+    draw: torch.Generator | None,
+    history: tuple[Tensor | None, Tensor | None, Tensor | None],
+) -> Tensor:
+    """Return the part as it is read back, its entries behind the batch.
 
-
-def _coded(codec: Codec, rows: Tensor, before: Tensor | None, draw: torch.Generator | None) -> Tensor:
-    return codec.predicted(rows, before, draw) if codec.form.predicts else codec.code(rows, draw)
+    history: what it was before, what the exact state is and was; None: nothing.
+    """
+    rows = _as_rows(part, axis)
+    if codec.form.predicts:
+        before, exact, exact_before = (
+            torch.zeros_like(rows) if each is None or each.shape != part.shape else _as_rows(each, axis)
+            for each in history
+        )
+        coded = codec.predicted(rows, before, exact, exact_before, draw)
+    else:
+        coded = codec.code(rows, draw)
+    return coded.reshape((part if axis == BATCH else part.movedim(axis, 1)).shape)
 
 
 def _as_rows(part: Tensor, axis: int) -> Tensor:

@@ -35,8 +35,9 @@ class Form:
     zero_point: codes of whole numbers are put where the numbers are, instead of symmetrically around zero.
     rounding: nearest, ties to even; stochastic; feedback: nearest, of the number and of what rounding took
     from it the last time, which is kept in the format `residual`.  Two more round nothing and are no way to
-    keep a state: they predict what rounding to steps D does.  noise: of stochastic rounding, D^2 / 6 of
-    variance; threshold: of nearest, that an entry which moves by less than D / 2 stays what it was.
+    keep a state: they predict what rounding does from the exact state and its steps D.  noise: of stochastic
+    rounding, f (1 - f) D^2 of variance, f the part behind the point of what a token changes, in steps;
+    threshold: of nearest, that an entry which moves by less than D / 2 stays what it was.
     rotate: turn the key axis by a Hadamard matrix before rounding, and back after it.
     every: tokens from one rounding of the state to the next.
     """
@@ -59,10 +60,9 @@ class Form:
         at_least("block", self.block, 1)
         if self.zero_point and not FORMATS[self.format].whole:
             raise ValueError(f"zero_point (=True) needs a format of whole numbers, not {self.format}.")
-        if self.predicts and (self.zero_point or self.rotate or not FORMATS[self.format].whole):
-            raise ValueError(
-                f"rounding (={self.rounding!r}) needs whole numbers, not turned and not shifted."
-            )
+        exotic = self.zero_point or self.rotate or self.every > 1 or not FORMATS[self.format].whole
+        if self.predicts and exotic:
+            raise ValueError(f"rounding (={self.rounding!r}) needs whole numbers, every token, as they are.")
         if self.scale == NO_SCALE and FORMATS[self.format].scaling != PLAIN:
             raise ValueError(f"scale (='none') is for plain formats: {self.format} needs another.")
 
@@ -113,15 +113,24 @@ class Codec:
         coded = whole(self._coded(groups, generator))
         return (rotated(coded, self._key_axis(x)) if self.form.rotate else coded).to(x.dtype)
 
-    def predicted(self, x: Rows, before: Rows | None, generator: torch.Generator | None) -> Rows:
-        """Return what a form that predicts makes of rows that were `before` (None: nothing)."""
-        groups, whole = self._grouped(x.float())
+    def predicted(
+        self,
+        x: Rows,
+        before: Rows,
+        exact: Rows,
+        exact_before: Rows,
+        generator: torch.Generator | None,
+    ) -> Rows:
+        """Return what a form that predicts makes of rows that were `before`; exact: the same rows of a state
+        that nothing was done to."""
+        groups, whole = self._grouped(exact.float())
         step = whole(self._scale(groups, groups.abs().amax(-1, keepdim=True)).expand_as(groups))
-        if self.form.rounding == "noise":
-            noise = torch.randn(x.shape, generator=generator, device=x.device)
-            return (x + noise * step / 6**0.5).to(x.dtype)
-        before = torch.zeros_like(x) if before is None else before
-        return torch.where((x - before).abs() < step / 2, before, x)
+        if self.form.rounding == "threshold":
+            return torch.where((x - before).abs() < step / 2, before, x)
+        moves = ((exact - exact_before) / torch.where(step > 0, step, 1.0)).abs()
+        share = moves - moves.floor()
+        noise = torch.randn(x.shape, generator=generator, device=x.device)
+        return (x + noise * step * (share * (1 - share)).sqrt()).to(x.dtype)
 
     def bits(self, shape: tuple[int, ...]) -> int:
         """Return the bits of the codes, scales and zero points of rows of this shape, without a residual."""
