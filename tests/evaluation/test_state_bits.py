@@ -79,13 +79,15 @@ def test_from_python_a_rounded_cell_scores_and_writes_like_any_other(held: Train
     assert len(grid.table(held.with_state(format="int2", rounding="stochastic"))) == 1
 
 
-def test_the_same_state_goes_on_in_the_same_way(held: Trained) -> None:
-    rounded = held.with_state(format="int3", rounding="stochastic", seed=4)
+@pytest.mark.parametrize("every", [1, 4])
+def test_the_same_state_goes_on_in_the_same_way(held: Trained, every: int) -> None:
+    """A continuation does not round entries of the state that it began with."""
+    rounded = held.with_state(format="int3", rounding="stochastic", seed=4, every=every)
     inputs = held.task.sample("test", 1, range(3)).inputs
-    _, state = rounded.extend(inputs[:, :9])
-    first, second = (rounded.extend(inputs[:, 9:], state)[0] for _ in range(2))
+    _, state = rounded.extend(inputs[:, :7])
+    first, second = (rounded.extend(inputs[:, 7:], state)[0] for _ in range(2))
     assert torch.equal(first, second)
-    assert torch.equal(torch.cat([rounded.extend(inputs[:, :9])[0], first], 1), rounded.extend(inputs)[0])
+    assert torch.equal(torch.cat([rounded.extend(inputs[:, :7])[0], first], 1), rounded.extend(inputs)[0])
 
 
 def test_distances_make_rows_of_the_probe(held: Trained) -> None:

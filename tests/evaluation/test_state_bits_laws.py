@@ -148,6 +148,14 @@ def every_form() -> list[Form]:
     return forms
 
 
+def test_all_entries_since_the_last_rounding_are_rounded() -> None:
+    coder = StateCoder((Form("int3", "head", every=4),), coder_of(Case("attention")).entries, 0)
+    _, after = coder.extend(model_of(Case("attention")), tokens(20), None)
+    for name, leaf in tensors(after.state):
+        rows = leaf.movedim(2, 1).flatten(0, 1)
+        assert torch.equal(coder.codecs[0].code(rows), rows), name
+
+
 def test_a_sum_that_has_not_changed_is_not_rounded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     coder = StateCoder((Form("int4", rounding="feedback"),), {}, 0)
     _, after = coder.extend(model_of(Case("linear_attention")), tokens(), None)

@@ -162,7 +162,7 @@ class StateCoder:
             parts[i] = coded = _coded(codec, exact, BATCH, draws.get(i), (old, parts[0], olds[0]))
             olds[i] = coded
             if codec.residual is not None:
-                residuals[i] = _coded(codec.residual, exact - coded, BATCH, None, (None,) * 3)
+                residuals[i] = _coded(codec.residual, exact - coded, BATCH, None, (None, None, None))
         if self._is_exact(0, leaf):
             olds[0] = parts[0]
         return torch.cat(parts)
