@@ -25,7 +25,7 @@ def answers(results: Path, where: str = "", slices: Sequence[str] = ()) -> pd.Da
 
     where: a condition of `analysis.records.where` on these columns.  slices: those to show; none: all.
 
-    A form that was asked for twice in the same way counts once.  ValueError, one line: there are no answers.
+    A form that was asked for twice, with as many rows, counts once.  ValueError, one line: there are no answers.
     """
     given = load_evaluations(results, EVALUATION)
     table = cells.named(readable(results).table).drop_duplicates("run_id")
@@ -33,7 +33,7 @@ def answers(results: Path, where: str = "", slices: Sequence[str] = ()) -> pd.Da
         table[[*ABOUT, "mixer", *(name for name in (VOCAB_SIZE, TASK_CLASS) if name in table)]], on="run_id"
     )
     known = [name for name in (f"evaluation.{each}" for each in WIDER) if name in joined]
-    key = joined[["run_id", "slice", *FORM, *known]].astype(str)
+    key = joined[["run_id", "slice", "rows", *FORM, *known]].astype(str)
     key.loc[joined["format"] == EXACT, known] = ""  # the exact state has none of these settings
     joined = joined.loc[~key.duplicated()]
     rows = kept(joined.assign(vocab_size=_vocabulary(joined)), where)

@@ -63,8 +63,8 @@ def enough(answers: pd.DataFrame) -> pd.DataFrame:
     Near: the mean over seeds of a seed's accuracy less its accuracy in fp32 is above -NEAR, at this width and
     at every larger one that was asked for.  inf: at none.  exact: the accuracy in fp32.
     """
-    exact = answers.loc[answers["format"] == "fp32", ["run_id", "slice", "accuracy"]]
-    both = answers.merge(exact, on=["run_id", "slice"], suffixes=("", "_exact"))
+    exact = answers.loc[answers["format"] == "fp32", ["run_id", "slice", "rows", "accuracy"]]
+    both = answers.merge(exact, on=["run_id", "slice", "rows"], suffixes=("", "_exact"))
     both = both.assign(lost=both["accuracy_exact"] - both["accuracy"])
     by = ["slice", "family", "series", "knobs", "scale", "rounding"]
     rounded = both.loc[(both["scale"] != "none") & ~both["rounding"].isin(list(PREDICTED))]
@@ -85,7 +85,7 @@ def predicted(answers: pd.DataFrame) -> pd.DataFrame:
 
     Stochastic rounding is predicted by its noise, nearest by the threshold below which writes are lost.
     """
-    keys = ["slice", "family", "series", "knobs", "format", "scale", "every"]
+    keys = ["slice", "family", "series", "knobs", "format", "scale", "every", "rows"]
     means = answers.groupby([*keys, "rounding"], as_index=False, dropna=False).agg(
         accuracy=("accuracy", "mean"), state_error=("state_error", "mean")
     )
