@@ -25,7 +25,8 @@ def answers(results: Path, where: str = "", slices: Sequence[str] = ()) -> pd.Da
 
     where: a condition of `analysis.records.where` on these columns.  slices: those to show; none: all.
 
-    A form that was asked for twice, with as many rows, counts once.  ValueError, one line: there are no answers.
+    A form that was asked for twice, with as many rows, counts once.
+    ValueError, one line: there are no answers.
     """
     given = load_evaluations(results, EVALUATION)
     table = cells.named(readable(results).table).drop_duplicates("run_id")
