@@ -230,7 +230,7 @@ def test_a_cell_that_cannot_be_asked_does_not_stop_the_others(
         ("evaluation=scores", "name the runs: a results folder, or folders in it."),
         ("{one} evaluation=score", "unknown evaluation score; did you mean scores? (there are: "),
         ("{one} evaluation=../scores", "unknown evaluation ../scores; did you mean scores?"),
-        ("{one} evaluation=entropi", "speed; one of your own needs --config-dir)"),
+        ("{one} evaluation=entropi", "state_bits; one of your own needs --config-dir)"),
         ("{one} evaluation=longst --config-dir {own}", "unknown evaluation longst; did you mean longest?"),
         (
             "{one} evaluation=extrapolation evaluation.doublings=100",

@@ -11,7 +11,8 @@ from zoo.blocks.base import Block
 from zoo.evaluation.codecs.codec import SCALES, Codec, Form
 from zoo.evaluation.codecs.formats import FORMATS as KINDS
 from zoo.evaluation.codecs.formats import PLAIN
-from zoo.evaluation.coded_state import BATCH, Remembered, StateCoder, added, tensors, written_once
+from zoo.evaluation.coded_state import Remembered, StateCoder
+from zoo.evaluation.written_once import BATCH, added, tensors, written_once
 from zoo.instantiate import make
 from zoo.model import ModelState, SequenceModel
 
