@@ -27,6 +27,7 @@ from .drawing import figure, own_points, page
 from .drawing.style import SCREEN, STYLES, Style, crowded
 from .records import cells
 from .records.readable import as_csv, filtered, listed, once, readable
+from .state_bits import command as state_bits
 from .statistics import bounds, learning_rate
 from .statistics.axes import AXES
 from .statistics.points import points, uneven
@@ -34,6 +35,7 @@ from .statistics.table import render
 
 SPARE = ("lr", "seeds", "interval")  # columns that a narrow terminal does without, the first first
 STATES = np.geomspace(0.03, 2.0**24, 900)  # scalars, where bounds are computed
+BITS = "bits"  # an axis that evaluation=state_bits answers, and no record
 NEAR, WHOLE, NONE = "near", "whole", "none"
 DRAWN, NOTHING, WRONG = 0, 1, 3  # exit codes
 
@@ -172,6 +174,8 @@ def pareto(
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
+    if options.axis == BITS:
+        return _against_bits(options)
     try:
         table, unread, notes, _ = readable(options.results)
         shown = pareto(table, split=options.split, of=options.slice, axis=options.axis, where=options.where)
@@ -187,6 +191,16 @@ def main(arguments: list[str] | None = None) -> int:
     for line in [*(f"not read: {each}" for each in unread), *shown.wrong]:
         print(f"error: {line}", file=sys.stderr)
     return WRONG if unread or shown.wrong else DRAWN
+
+
+def _against_bits(options: argparse.Namespace) -> int:
+    """Draw the answers to evaluation=state_bits, whose bits and bound are their own."""
+    if options.points or options.split != "test" or options.bounds != NEAR:
+        print("error: --axis bits takes no --points, --split or --bounds.", file=sys.stderr)
+        return NOTHING
+    return state_bits.frontier(
+        options.results, options.out, options.style, options.where, options.slice or ()
+    )
 
 
 def _with_extra(shown: Pareto, path: Path | None) -> Pareto:
@@ -255,8 +269,9 @@ def _parser() -> argparse.ArgumentParser:
         "--slice", action="append", help="show the mean of this slice (may be repeated; default: all)"
     )
     parser.add_argument(
-        "--axis", choices=AXES, default="resident", help="what accuracy is drawn against (default: resident)"
-    )
+        "--axis", choices=(*AXES, BITS), default="resident",
+        help="what accuracy is drawn against (default: resident); bits: answers to evaluation=state_bits",
+    )  # fmt: skip
     parser.add_argument(
         "--style", choices=STYLES, default="screen", help="paper: 6.9 inches wide; column: 3.3 inches"
     )

@@ -252,7 +252,7 @@ class SequenceModel(nn.Module):
             stream = block(stream)
         hidden = stream.sum()
         if positions is not None:
-            hidden = _picked(hidden, positions)
+            hidden = picked(hidden, positions)
             hidden = hidden if self.decoder is None else self.decoder(hidden)
         return self._read(hidden)
 
@@ -319,7 +319,7 @@ class SequenceModel(nn.Module):
         return hidden + self.positions[start:stop]
 
 
-def _picked(hidden: Float[Tensor, "B T D"], positions: Int[Tensor, "B A"]) -> Float[Tensor, "B A D"]:
+def picked(hidden: Float[Tensor, "B T D"], positions: Int[Tensor, "B A"]) -> Float[Tensor, "B A D"]:
     """Return the states at these positions.  Shapes are fixed: no boolean mask."""
     start = torch.arange(hidden.shape[0], device=hidden.device)[:, None] * hidden.shape[1]
     rows = hidden.flatten(0, 1).index_select(0, (start + positions).flatten())

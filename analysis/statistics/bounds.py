@@ -112,7 +112,7 @@ def curves(slices: list[str], vocab_size: float | None, states: ArrayLike) -> pd
     The last, HEURISTIC, is no bound.  Empty where a slice has no num_kv_pairs or seq_len, or no vocab_size.
     """
     states = np.asarray(states, float)
-    loads = [_load(name, vocab_size) for name in slices]
+    loads = [load_of(name, vocab_size) for name in slices]
     known = [load for load in loads if load]
     if not loads or len(known) < len(loads):
         return pd.DataFrame({"state": [], "accuracy": [], "bound": []})
@@ -153,7 +153,7 @@ def violations(table: pd.DataFrame) -> pd.DataFrame:
     of_load = [(rows.loc[which], load) for load, which in loads(rows).items()]
     compared = [limits(part, load) for part, load in of_load for limits in (_by_bits, _by_view)]
     above = pd.concat(compared) if compared else rows.iloc[:0].assign(limit=0.0, bound="")
-    above["p"] = [_tail(*row) for row in above[["accuracy", "limit", "rows"]].itertuples(index=False)]
+    above["p"] = [tail(*row) for row in above[["accuracy", "limit", "rows"]].itertuples(index=False)]
     above = above.loc[above["p"] < ERROR_RATE / max(1, len(above)), VIOLATION]
     return above.sort_values(["run_id", "slice"], ignore_index=True)
 
@@ -193,7 +193,8 @@ def loads(table: pd.DataFrame) -> dict[Load, pd.Series]:
     table = of_mqar(table)
     if VOCAB_SIZE not in table:
         return {}
-    kinds = {kind: _load(*kind) for kind in zip(table["slice"], table[VOCAB_SIZE].astype(float), strict=True)}
+    asked = zip(table["slice"], table[VOCAB_SIZE].astype(float), strict=True)
+    kinds = {kind: load_of(*kind) for kind in asked}
     return {
         load: (table["slice"] == name) & (table[VOCAB_SIZE] == vocab_size)
         for (name, vocab_size), load in kinds.items()
@@ -212,7 +213,7 @@ def _by_view(rows: pd.DataFrame, load: Load) -> pd.DataFrame:
     return rows.assign(limit=ceiling(rows["coverage"].to_numpy(float), load), bound=COVERAGE)
 
 
-def _tail(mean: float, limit: float, rows: float) -> float:
+def tail(mean: float, limit: float, rows: float) -> float:
     """Hoeffding 1963, theorem 1: P(mean of `rows` independent numbers in [0, 1] >= mean), expected: limit."""
     if mean <= limit:
         return 1.0
@@ -221,7 +222,7 @@ def _tail(mean: float, limit: float, rows: float) -> float:
     return float(np.exp(-rows * divergence))
 
 
-def _load(slice_: str, vocab_size: float | None) -> Load | None:
+def load_of(slice_: str, vocab_size: float | None) -> Load | None:
     fields = dict(re.findall(r"(\w+)=(\d+)", slice_))
     if "seq_len" not in fields or "num_kv_pairs" not in fields:
         return None

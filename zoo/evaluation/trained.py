@@ -13,12 +13,14 @@ from torch import Tensor
 
 from zoo.checks import at_least, nearest
 from zoo.config.cell import Cell, as_named_today
+from zoo.evaluation.codecs.codec import Form
+from zoo.evaluation.coded_state import CodedState, StateCoder, coder_for
 from zoo.evaluation.scores import Tally
 from zoo.foreign import visible
 from zoo.instantiate import check_trusted, task_of
 from zoo.kernels.choice import kernels
 from zoo.kernels.linear_cross_entropy import answer_scores
-from zoo.model import SequenceModel, build_model, outline
+from zoo.model import ModelState, SequenceModel, build_model, outline, picked
 from zoo.results import weights
 from zoo.results.home import WEIGHTS, Home, cells, opened, shown, text
 from zoo.results.outcome import Score, reason
@@ -33,12 +35,14 @@ class Trained:
     The model is in evaluation mode and on the CPU; `model.cuda()` moves all of it.
 
     cell: as the record's config.yaml has it.  record: result.json.
+    coder: rounds the state after each token, see `with_state`; None: the state is kept as it is.
     """
 
     model: SequenceModel
     task: Task
     cell: Cell
     record: dict[str, Any]
+    coder: StateCoder | None = None
 
     @property
     def config(self) -> dict[str, Any]:
@@ -55,7 +59,7 @@ class Trained:
     ) -> Float[Tensor, "B T V"] | Float[Tensor, "B A V"]:
         """Return the logits of what comes after each token, or after those at `positions`."""
         with self.at_work():
-            return self.model.logits(self.model(inputs, positions))
+            return self.model.logits(self._hidden(inputs, positions))
 
     def greedy(self, inputs: Int[Tensor, "B T"], steps: int, stop: int | None = None) -> Int[Tensor, "B S"]:
         """The `steps` most likely next tokens, one by one, each from the state that the one before left.
@@ -64,20 +68,48 @@ class Trained:
         ValueError: the model has no exact decoding, or the sequence would be too long for it.
         """
         at_least("steps", steps, 1)
-        if not self.model.exact_decode:
-            raise ValueError(
-                f"{self.record['mixer']} has no exact decoding: use `logits` of whole sequences."
-            )
+        self._check_decodes()
         self.model.check_length(inputs.shape[1] + steps - 1)
         last = -1 if stop is None else stop  # no token is -1
         tokens, state = [inputs], None
         over = torch.zeros_like(inputs[:, :1], dtype=torch.bool)
         with self.at_work():
             while len(tokens) <= steps and not over.all():
-                hidden, state = self.model.extend(tokens[-1], state)
+                hidden, state = self.extend(tokens[-1], state)
                 tokens.append(self.model.logits(hidden[:, -1:]).argmax(-1).masked_fill(over, last))
                 over = tokens[-1] == last
         return torch.cat(tokens[1:], dim=1)
+
+    def with_state(
+        self,
+        *,
+        format: str,
+        scale: str = "key",
+        rounding: str = "nearest",
+        zero_point: bool = False,
+        residual: str = "bf16",
+        rotate: bool = False,
+        every: int = 1,
+        block: int = 32,
+        seed: int = 0,
+    ) -> "Trained":
+        """Return the same cell with its state rounded as it is kept: `greedy`, `score` and every evaluation
+        of it then read token by token.
+
+        The settings are those of `zoo.evaluation.codecs.codec.Form`.  seed: of stochastic rounding.
+        ValueError: the model has no exact decoding, or there is no such form.
+        """
+        self._check_decodes()
+        form = Form(format, scale, rounding, zero_point, residual, rotate, every, block)
+        return replace(self, coder=coder_for(self.model, [form], seed))
+
+    def extend(
+        self, inputs: Int[Tensor, "B T"], state: ModelState | CodedState | None = None
+    ) -> tuple[Float[Tensor, "B T D"], ModelState | CodedState]:
+        """Go on from a state that an earlier call returned; None: the start of a sequence."""
+        if self.coder is None:
+            return self.model.extend(inputs, state if isinstance(state, ModelState) else None)
+        return self.coder.extend(self.model, inputs, state if isinstance(state, CodedState) else None)
 
     def score(self, batch: Batch) -> Score:
         """Score the answers of a batch of the task."""
@@ -101,8 +133,21 @@ class Trained:
         """The cross-entropy of each answer, and the most likely token in its place, N = B A; with the
         arithmetic of the cell's own test."""
         with self.at_work():
-            states = self.model(batch.inputs, batch.positions).flatten(0, 1)
+            states = self._hidden(batch.inputs, batch.positions).flatten(0, 1)
             return answer_scores(states, self.model.head_weight, batch.answers.flatten())
+
+    def _hidden(self, inputs: Tensor, positions: Tensor | None) -> Tensor:
+        """Return what the head reads; with a rounded state, by decoding."""
+        if self.coder is None:
+            return self.model(inputs, positions)
+        hidden = self.extend(inputs)[0]
+        return hidden if positions is None else picked(hidden, positions)
+
+    def _check_decodes(self) -> None:
+        if not self.model.exact_decode:
+            raise ValueError(
+                f"{self.record['mixer']} has no exact decoding: use `logits` of whole sequences."
+            )
 
     @contextmanager
     def at_work(self) -> Iterator[None]:

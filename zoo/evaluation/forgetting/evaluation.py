@@ -179,7 +179,7 @@ def _hidden(
         return
     state = None
     for start in range(0, inputs.shape[1], PIECE):
-        hidden, state = model.extend(inputs[:, start : start + PIECE], state)
+        hidden, state = trained.extend(inputs[:, start : start + PIECE], state)
         here = positions[(positions >= start) & (positions < start + PIECE)] - start
         if len(here):
             yield hidden[:, here]

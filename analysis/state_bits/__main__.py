@@ -1,0 +1,80 @@
+"""Draw and print what the answers to evaluation=state_bits show: pictures, tables and claims.
+
+    python -m analysis.state_bits frontier results/              accuracy against bits, under the bound
+    python -m analysis.state_bits enough results/                the fewest bits a scalar within .01 of fp32
+    python -m analysis.state_bits claims results/ CLAIMS.csv     claims written before, tested seed by seed
+    python -m analysis.state_bits predicted results/             accuracy and error beside theory's
+    python -m analysis.state_bits arithmetic                     roundings of one matrix without a model
+
+`python -m analysis.pareto results/ --axis bits` is the first.  Exit code: 0; 1 when nothing can be read; 3
+when a point lies above what is possible.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import pandas as pd
+from rich.markup import escape
+
+from zoo.terminal import command, console, print_whole, slim
+
+from ..drawing.style import STYLES
+from ..records import written
+from . import arithmetic, claims
+from . import command as draw
+from .answers import answers
+from .frontier import enough, predicted
+
+COLUMNS = ("claim", "ahead", "behind", "slice")  # of a CSV of claims
+TABLES = {"enough": enough, "predicted": predicted}
+DRAWN, NOTHING = 0, 1
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        if options.what == "arithmetic":
+            return _printed(arithmetic.table())
+        if options.what == "frontier":
+            return draw.frontier(options.results, options.out, options.style)
+        table = answers(options.results)
+        if options.what in TABLES:
+            return _printed(TABLES[options.what](table))
+        tested = claims.check(table, written.read(options.claims, COLUMNS))
+        return _printed(tested.drop(columns=["ahead", "behind", "slice"]))
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return NOTHING
+
+
+def _printed(table: pd.DataFrame) -> int:
+    shown = slim()
+    for name in table:
+        shown.add_column(str(name), justify="right" if table[name].dtype.kind in "fi" else "left")
+    for row in table.itertuples(index=False):
+        shown.add_row(*(f"{cell:.3g}" if isinstance(cell, float) else escape(str(cell)) for cell in row))
+    print_whole(console(), shown)
+    return DRAWN
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m analysis.state_bits", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parts = parser.add_subparsers(dest="what", required=True)
+    for what in ("frontier", *TABLES, "claims"):
+        part = parts.add_parser(what)
+        part.add_argument("results", type=Path, help="the folder that zoo.evaluate wrote to, or an archive")
+        if what == "claims":
+            part.add_argument("claims", type=Path, help="the CSV with what was claimed")
+        if what == "frontier":
+            part.add_argument("--out", type=Path, help="where pictures go (default: RESULTS/figures)")
+            part.add_argument("--style", choices=STYLES, default="screen")
+    parts.add_parser("arithmetic")
+    return parser
+
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,52 @@
+"""The answers to evaluation=state_bits beside the cells that gave them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from zoo.results import load_evaluations
+
+from ..records import cells
+from ..records.readable import filtered, readable
+from ..statistics.bounds import OF_MQAR, TASK_CLASS, VOCAB_SIZE
+
+EVALUATION = "state_bits"
+OF_PROBE = (*OF_MQAR, "zoo.tasks.mqar_probe.MQARProbe")  # tasks that the bound of docs/bounds.md holds for
+ABOUT = ["run_id", "point", "series", "label", "family", "knobs", "seed", "lr", "d_model"]
+WIDER = ["zero_point", "residual", "rotate", "block"]  # settings of a question that its rows do not repeat
+FORM = ["format", "scale", "rounding", "every"]
+EXACT = "fp32"
+PREDICTED = {"noise": "stochastic", "threshold": "nearest"}  # by which form that rounds nothing
+
+
+def answers(results: Path, where: str = "", slices: Sequence[str] = ()) -> pd.DataFrame:
+    """Return one row for each cell, slice and form: the columns of the evaluation, ABOUT, and vocab_size (NaN
+    where the task is not MQAR or its probe).
+
+    where: a condition of `analysis.records.where` on these columns.  slices: those to show; none: all.
+
+    A form that was asked for twice, with as many rows, counts once.
+    ValueError, one line: there are no answers.
+    """
+    given = load_evaluations(results, EVALUATION)
+    table = cells.named(readable(results).table).drop_duplicates("run_id")
+    joined = given.drop(columns="mixer").merge(
+        table[[*ABOUT, "mixer", *(name for name in (VOCAB_SIZE, TASK_CLASS) if name in table)]], on="run_id"
+    )
+    known = [name for name in (f"evaluation.{each}" for each in WIDER) if name in joined]
+    key = joined[["run_id", "slice", "rows", *FORM, *known]].astype(str)
+    key.loc[joined["format"] == EXACT, known] = ""  # the exact state has none of these settings
+    joined = joined.loc[~key.duplicated()]
+    rows = filtered(joined.assign(vocab_size=_vocabulary(joined)), where)
+    known_slices = list(dict.fromkeys(rows["slice"]))
+    if unknown := [name for name in slices if name not in known_slices]:
+        raise ValueError(f"No slice {unknown[0]!r}: choose among {'; '.join(known_slices)}.")
+    return rows.loc[rows["slice"].isin(slices or known_slices)]
+
+
+def _vocabulary(joined: pd.DataFrame) -> list[float]:
+    if VOCAB_SIZE not in joined or TASK_CLASS not in joined:
+        return [float("nan")] * len(joined)
+    both = zip(joined[VOCAB_SIZE], joined[TASK_CLASS], strict=True)
+    return [float(size) if kind in OF_PROBE else float("nan") for size, kind in both]

@@ -1,0 +1,94 @@
+"""Accuracy against the bits of a state, and the bound of docs/bounds.md without an assumption on scalars."""
+
+import numpy as np
+import pandas as pd
+
+from ..statistics import bounds
+from .answers import ABOUT, FORM, PREDICTED
+
+GRID = np.geomspace(1, 2.0**27, 600)  # bits, where the bound is drawn
+NEAR = 0.01  # of the accuracy in fp32: that is as good
+
+
+def points(answers: pd.DataFrame) -> pd.DataFrame:
+    """Return one row for each point, slice and form: the mean over seeds of its accuracy, its bits, and the
+    limit of docs/bounds.md for so many bits (NaN where the task has none)."""
+    answers = answers.loc[~answers["rounding"].isin(list(PREDICTED))]
+    one = [name for name in ABOUT if name not in ("run_id", "seed", "lr")]
+    by = ["slice", *one, "mixer", *FORM, *(name for name in answers if name.startswith("evaluation.zero"))]
+    means = answers.groupby(by, as_index=False, dropna=False).agg(
+        bits=("bits", "max"),
+        bits_per_scalar=("bits_per_scalar", "max"),
+        accuracy=("accuracy", "mean"),
+        least=("accuracy", "min"),
+        most=("accuracy", "max"),
+        seeds=("run_id", "nunique"),
+        vocab_size=("vocab_size", "first"),
+    )
+    limits = [limit(*row) for row in means[["bits", "slice", "vocab_size"]].itertuples(index=False)]
+    return means.assign(limit=limits).sort_values(["slice", "family", "series", "bits"], ignore_index=True)
+
+
+def limit(bits: float, name: str, vocab_size: float) -> float:
+    """Return the accuracy that no state of so many bits exceeds; NaN where nothing is known."""
+    load = bounds.load_of(name, vocab_size)
+    return float(bounds.most(bits, load)) if load else float("nan")
+
+
+def curve(name: str, vocab_size: float) -> np.ndarray | None:
+    """Return the bound on GRID; None where the task has none."""
+    load = bounds.load_of(name, vocab_size)
+    return bounds.most(GRID, load) if load else None
+
+
+def violations(answers: pd.DataFrame) -> list[str]:
+    """Return a line for each cell, slice and form that scores above what its bits can hold, beyond what its
+    rows explain (Hoeffding, as in `analysis.statistics.bounds`).  None is what sound counting gives."""
+    known = answers.loc[answers["vocab_size"].notna()]
+    lines = []
+    for row in known.to_dict("records"):
+        most = limit(row["bits"], row["slice"], row["vocab_size"])
+        if bounds.tail(row["accuracy"], most, row["rows"]) < bounds.ERROR_RATE / len(known):
+            form = " ".join(str(row[name]) for name in FORM)
+            lines.append(
+                f"{row['run_id']} scores {row['accuracy']:.3f} on {row['slice']} in {row['bits']:,} bits "
+                f"({form}), above {most:.3f}, the most that is possible: its bits are counted wrongly."
+            )
+    return lines
+
+
+def enough(answers: pd.DataFrame) -> pd.DataFrame:
+    """Return the fewest bits a scalar that stay near fp32, for each point, slice, scale and rounding.
+
+    Near: the mean over seeds of a seed's accuracy less its accuracy in fp32 is above -NEAR, at this width and
+    at every larger one that was asked for.  inf: at none.  exact: the accuracy in fp32.
+    """
+    exact = answers.loc[answers["format"] == "fp32", ["run_id", "slice", "rows", "accuracy"]]
+    both = answers.merge(exact, on=["run_id", "slice", "rows"], suffixes=("", "_exact"))
+    both = both.assign(lost=both["accuracy_exact"] - both["accuracy"])
+    by = ["slice", "family", "series", "knobs", "scale", "rounding"]
+    rounded = both.loc[(both["scale"] != "none") & ~both["rounding"].isin(list(PREDICTED))]
+    rows = []
+    for key, group in rounded.groupby(by):
+        widths = group.groupby("format").agg(bits=("bits_per_scalar", "max"), lost=("lost", "mean"))
+        widths = widths.sort_values("bits", ascending=False)
+        near = widths["bits"].loc[(widths["lost"] <= NEAR).cummin()]
+        fewest = near.min() if len(near) else np.inf
+        about = dict(zip(by, key, strict=True))
+        exact = group["accuracy_exact"].mean()
+        rows.append(about | {"bits_per_scalar": fewest, "exact": exact, "seeds": group["run_id"].nunique()})
+    return pd.DataFrame(rows)
+
+
+def predicted(answers: pd.DataFrame) -> pd.DataFrame:
+    """Return what was measured beside what was predicted without a free parameter, means over seeds.
+
+    Stochastic rounding is predicted by its noise, nearest by the threshold below which writes are lost.
+    """
+    keys = ["slice", "family", "series", "knobs", "format", "scale", "every", "rows"]
+    means = answers.groupby([*keys, "rounding"], as_index=False, dropna=False).agg(
+        accuracy=("accuracy", "mean"), state_error=("state_error", "mean")
+    )
+    theory = means.loc[means["rounding"].isin(list(PREDICTED))]
+    theory = theory.assign(rounding=[PREDICTED[name] for name in theory["rounding"]])
+    return means.merge(theory, on=[*keys, "rounding"], suffixes=("", "_predicted"))

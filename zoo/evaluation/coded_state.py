@@ -1,0 +1,248 @@
+"""Decode with a state that is rounded as it is kept, several forms side by side in one batch.
+
+F forms, N rows of each, T tokens.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.utils._pytree import keystr, tree_flatten_with_path, tree_unflatten
+
+from zoo.checks import multiple
+from zoo.counter_rng import stream
+from zoo.evaluation.codecs.codec import Codec, Form
+from zoo.evaluation.codecs.formats import FORMATS
+from zoo.evaluation.codecs.grids import Floating
+from zoo.evaluation.written_once import BATCH, tensors, written_once
+from zoo.model import ModelState, SequenceModel
+
+INTEGER_BITS = 32  # as docs/bounds.md counts them
+PROBED = 40  # tokens that tell caches from sums, where the caller has no rows of its own
+
+
+class Remembered(NamedTuple):
+    """Holds what the next rounding must know of the last, by the name of a tensor and form by form.
+
+    coded: what it gave; residuals: what it took away, with error feedback.
+    """
+
+    coded: Mapping[str, tuple[Tensor | None, ...]]
+    residuals: Mapping[str, tuple[Tensor | None, ...]]
+
+
+class CodedState(NamedTuple):
+    """A model's state of F N rows, and what its rounding needs to go on."""
+
+    state: ModelState
+    remembered: Remembered
+
+
+@dataclass(frozen=True)
+class StateCoder:
+    """Rounds the state of `len(forms)` equal parts of a batch, each to its form.
+
+    entries: of each tensor that is written once, the axis along which its entries stand: one more at the end
+    with each token at most.  Only new entries are rounded there, each by itself.  Other tensors, the sums,
+    are rounded as a whole unless they are what they were.
+    """
+
+    forms: tuple[Form, ...]
+    entries: Mapping[str, int]
+    seed: int
+    codecs: tuple[Codec, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.forms[0].format != "fp32" and any(form.predicts for form in self.forms):
+            raise ValueError("noise and threshold keep no state: ask evaluation=state_bits for them.")
+        object.__setattr__(self, "codecs", tuple(map(Codec, self.forms)))
+
+    @torch.no_grad()
+    def extend(
+        self, model: SequenceModel, inputs: Int[Tensor, "B T *two"], before: CodedState | None
+    ) -> tuple[Float[Tensor, "B T D"], CodedState]:
+        """Return what `model.extend` does, read token by token, the state rounded after each."""
+        multiple("the rows of a batch", inputs.shape[0], "forms", len(self.forms))
+        state, remembered = before or CodedState(
+            ModelState((None,) * len(model.blocks), 0), Remembered({}, {})
+        )
+        hidden = []
+        for token in inputs.split(1, dim=1):
+            step, state = model.extend(token, state)
+            state, remembered = self.rounded(state, remembered)
+            hidden.append(step)
+        assert state is not None
+        return torch.cat(hidden, dim=1), CodedState(state, remembered)
+
+    def bits(self, state: ModelState) -> list[int]:
+        """Return the bits that one row's state takes in each form: codes, scales, residuals and integers."""
+        return [
+            sum(self._bits_of(name, leaf, codec) for name, leaf in tensors(state)) for codec in self.codecs
+        ]
+
+    def _bits_of(self, name: str, leaf: Tensor, codec: Codec) -> int:
+        if not leaf.is_floating_point():
+            return leaf[0].numel() * INTEGER_BITS
+        if leaf.numel() == 0:
+            return 0
+        shape = tuple(_as_rows(leaf[:1], self.entries.get(name, BATCH)).shape)
+        again = codec.residual if name not in self.entries else None
+        return codec.bits(shape) + (again.bits(shape) if again else 0)
+
+    def rounded(self, state: ModelState, last: Remembered) -> tuple[ModelState, Remembered]:
+        """Return the state as it is read back, each form where its tokens are due, and what to remember."""
+        paths, structure = tree_flatten_with_path(state.layers)
+        due = [i for i, form in enumerate(self.forms) if state.offset % form.every == 0]
+        draws = self._generators(state.offset, due, paths)
+        leaves, coded, residuals = [], {}, {}
+        for path, leaf in paths:
+            name = keystr(path)
+            if isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.numel():
+                if name in self.entries:
+                    leaf = self._entries_rounded(leaf, self.entries[name], due, draws)
+                else:
+                    none = (None,) * len(self.forms)
+                    olds = list(last.coded.get(name, none)), list(last.residuals.get(name, none))
+                    leaf = self._sum_rounded(leaf, *olds, due, draws)
+                    coded[name], residuals[name] = map(tuple, olds)
+            leaves.append(leaf)
+        return ModelState(tree_unflatten(leaves, structure), state.offset), Remembered(coded, residuals)
+
+    def _generators(self, tokens: int, due: Sequence[int], paths: Sequence) -> dict[int, torch.Generator]:
+        """Seeded by the place in the row, so that the same state goes on in the same way."""
+        device = next(leaf.device for _, leaf in paths if isinstance(leaf, Tensor))
+        return {
+            i: torch.Generator(device).manual_seed(stream(self.seed, i, tokens) >> 1)
+            for i in due
+            if self.forms[i].rounding in ("stochastic", "noise")
+        }
+
+    def _entries_rounded(
+        self, leaf: Tensor, axis: int, due: Sequence[int], draws: Mapping[int, torch.Generator]
+    ) -> Tensor:
+        """Round the entries that are new, where they stand."""
+        changed = [i for i in due if not self._is_exact(i, leaf)]
+        if any(self.forms[i].every > 1 for i in changed):
+            leaf = leaf.clone()  # an earlier state may share the entries before the last
+        for i in changed:
+            new = self.forms[i].every
+            part = self._part(leaf, i, axis, new)
+            exact = self._part(leaf, 0, axis, new)
+            place = part if axis == BATCH else part.movedim(axis, 1)
+            place.copy_(_coded(self.codecs[i], part, axis, draws.get(i), (None, exact, None)))
+        return leaf
+
+    def _part(self, leaf: Tensor, i: int, axis: int, new: int) -> Tensor:
+        """Return the new entries of a form's rows, a view."""
+        rows = leaf.shape[0] // len(self.forms)
+        part = leaf.narrow(0, i * rows, rows)
+        new = min(part.shape[axis], new)
+        return part if axis == BATCH else part.narrow(axis, part.shape[axis] - new, new)
+
+    def _sum_rounded(
+        self,
+        leaf: Tensor,
+        olds: list[Tensor | None],
+        residuals: list[Tensor | None],
+        due: Sequence[int],
+        draws: Mapping[int, torch.Generator],
+    ) -> Tensor:
+        """Round what has changed since its last rounding; `olds` and `residuals` are brought up to date."""
+        parts = list(leaf.chunk(len(self.forms)))
+        for i in due:
+            old, residual, exact = olds[i], residuals[i], parts[i]
+            if self._is_exact(i, leaf) or (old is not None and torch.equal(old, exact)):
+                continue
+            if residual is not None and residual.shape == exact.shape:
+                exact = exact + residual
+            codec = self.codecs[i]
+            parts[i] = coded = _coded(codec, exact, BATCH, draws.get(i), (old, parts[0], olds[0]))
+            olds[i] = coded
+            if codec.residual is not None:
+                residuals[i] = _coded(codec.residual, exact - coded, BATCH, None, (None, None, None))
+        if self._is_exact(0, leaf):
+            olds[0] = parts[0]
+        return torch.cat(parts)
+
+    def _is_exact(self, i: int, leaf: Tensor) -> bool:
+        return self.forms[i].format == "fp32" and leaf.dtype == torch.float32
+
+
+def _coded(
+    codec: Codec,
+    part: Tensor,
+    axis: int,
+    draw: torch.Generator | None,
+    history: tuple[Tensor | None, Tensor | None, Tensor | None],
+) -> Tensor:
+    """Return the part as it is read back, its entries behind the batch.
+
+    history: what it was before, what the exact state is and was; None: nothing.
+    """
+    rows = _as_rows(part, axis)
+    if codec.form.predicts:
+        before, exact, exact_before = (
+            torch.zeros_like(rows) if each is None or each.shape != part.shape else _as_rows(each, axis)
+            for each in history
+        )
+        coded = codec.predicted(rows, before, exact, exact_before, draw)
+    else:
+        coded = codec.code(rows, draw)
+    return coded.reshape((part if axis == BATCH else part.movedim(axis, 1)).shape)
+
+
+def _as_rows(part: Tensor, axis: int) -> Tensor:
+    """Return rows to round one by one: a sequence's, or each of its entries."""
+    rows = part if axis == BATCH else part.movedim(axis, 1).flatten(0, 1)
+    return rows if rows.ndim > 1 else rows[:, None]
+
+
+def coder_for(
+    model: SequenceModel, forms: Sequence[Form], seed: int, inputs: Int[Tensor, "B T *two"] | None = None
+) -> StateCoder:
+    """Return what decodes with these forms side by side.
+
+    inputs: rows to tell caches from sums by; None: PROBED random tokens, or as many as the model takes.
+    ValueError, one line: the model has no exact decoding, or answers through a decoder of its own; the device
+    has no such format.
+    """
+    device = model.embedding.device
+    if not model.exact_decode:
+        raise ValueError("the model has no exact decoding, so that no state stands for what it has read.")
+    if model.decoder is not None:
+        raise ValueError("the answers pass through a decoder, which reads no state: no form can be tried.")
+    check_device(forms, device)
+    if inputs is None:
+        inputs = _random_tokens(model)
+    return StateCoder(tuple(forms), written_once(model, inputs.to(device)), seed)
+
+
+def _random_tokens(model: SequenceModel) -> Int[Tensor, "B T *two"]:
+    shape = (1, _most_tokens(model)) + ((2,) if model.stacked is not None else ())
+    return torch.randint(len(model.head_weight), shape, generator=torch.Generator().manual_seed(0))
+
+
+def _most_tokens(model: SequenceModel) -> int:
+    length = PROBED
+    while length > 2:
+        try:
+            model.check_length(length)
+        except ValueError:
+            length //= 2
+        else:
+            break
+    return length
+
+
+def check_device(forms: Sequence[Form], device: torch.device) -> None:
+    """Refuse, with a ValueError of one line, a format that the device has no numbers for."""
+    for name in {name for form in forms for name in (form.format, form.residual)}:
+        grid = FORMATS[name].grid
+        if isinstance(grid, Floating) and grid.dtype is not None:
+            try:
+                torch.zeros(1, device=device).to(grid.dtype).float()
+            except (RuntimeError, TypeError) as error:
+                raise ValueError(f"{device} has no {name} ({str(error).splitlines()[0]}).") from None

@@ -1,0 +1,82 @@
+"""Tell which tensors of a state are caches, whose entries are written once, and which are sums."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from torch.utils._pytree import keystr, tree_flatten_with_path, tree_map_only
+
+from zoo.model import ModelState, SequenceModel
+
+BATCH = 0  # as an axis of entries: the whole tensor is one entry
+
+
+def tensors(state: ModelState) -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors of a state with their names."""
+    for path, leaf in tree_flatten_with_path(state.layers)[0]:
+        if isinstance(leaf, Tensor):
+            yield keystr(path), leaf
+
+
+@torch.no_grad()
+def written_once(model: SequenceModel, inputs: Int[Tensor, "B T *two"]) -> dict[str, int]:
+    """Return the tensors of the state whose entries are written once, each with the axis of its entries.
+
+    Found by decoding `inputs` and looking at what a token changes: nothing but that the oldest entries leave
+    and one is added at the end; or all, without regard to what stood there, so that the tensor is one entry.
+    """
+    axes: dict[str, set[int]] = {}
+    grown: set[tuple[str, int]] = set()
+    state, before = None, {}
+    for token in inputs[:, :-1].split(1, dim=1):
+        _, state = model.extend(token, state)
+        now = dict(tensors(state))
+        for name, leaf in now.items():
+            possible = axes.setdefault(name, set(range(1, leaf.ndim)))
+            if name in before:
+                more = {axis: added(before[name], leaf, axis) for axis in possible}
+                grown |= {(name, axis) for axis, count in more.items() if count}
+                possible &= {axis for axis, count in more.items() if count is not None}
+        before = now
+    entries: dict[str, int] = {}
+    for name, axis in sorted(grown, reverse=True):  # the first axis is the last to be put there
+        if axis in axes[name]:
+            entries[name] = axis
+    replaced = {} if state is None else _replaced(model, inputs[:, -1:], state, entries)
+    return entries | replaced
+
+
+def added(before: Tensor, now: Tensor, axis: int) -> int | None:
+    """Return how many entries the axis has more at its end, 0 if none or unclear; None: more changed."""
+    if before.ndim != now.ndim:
+        return None
+    for new in (0, 1):
+        stay = now.shape[axis] - new
+        gone = before.shape[axis] - stay
+        if gone >= 0 and stay >= 0:
+            old, rest = before.narrow(axis, gone, stay), now.narrow(axis, 0, stay)
+            if torch.equal(old, rest):
+                return new if stay else 0
+    return None
+
+
+def _replaced(
+    model: SequenceModel, token: Tensor, state: ModelState, entries: Mapping[str, int]
+) -> dict[str, int]:
+    """Return the other tensors whose next value is the same whatever they hold now."""
+    expected = dict(tensors(model.extend(token, state)[1]))
+    replaced = {}
+    for name, leaf in tensors(state):
+        if name in entries or not leaf.is_floating_point():
+            continue
+        moved = ModelState(_with(state.layers, leaf, leaf * 1.5 + 1), state.offset)
+        after = dict(tensors(model.extend(token, moved)[1]))
+        if name in expected and torch.equal(after[name], expected[name]):
+            replaced[name] = BATCH
+    return replaced
+
+
+def _with(layers: Any, leaf: Tensor, other: Tensor) -> Any:
+    return tree_map_only(Tensor, lambda each: other if each is leaf else each, layers)
