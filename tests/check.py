@@ -21,7 +21,10 @@ PYTHON = (sys.executable, "-m")
 LAWS = "tests/test_mixer_laws.py"
 TASKS = ("zoo/tasks/", "conf/task/", "tests/tasks/")
 TYPED = ("zoo/", "analysis/", "hydra_plugins/")  # as in pyproject.toml
-EVERYWHERE = ("tests/registry.py", "tests/conftest.py", LAWS, "constraints.txt", "pyproject.toml")
+EVERYWHERE = (
+    *("zoo/mixers/laws.py", "zoo/mixers/cases.py", LAWS),
+    *("tests/registry.py", "tests/conftest.py", "constraints.txt", "pyproject.toml"),
+)
 
 
 def main() -> int:
