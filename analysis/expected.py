@@ -22,8 +22,8 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
+from zoo.common.terminal import command, console, print_whole, slim
 from zoo.results.reading import left_out
-from zoo.terminal import command, console, print_whole, slim
 
 from .records import cells, written
 from .records.readable import readable

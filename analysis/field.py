@@ -21,7 +21,7 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from zoo.terminal import command
+from zoo.common.terminal import command
 
 from .drawing import page
 from .drawing.figure import tuned

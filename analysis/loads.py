@@ -7,8 +7,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from zoo.common.terminal import command
 from zoo.results.reading import left_out
-from zoo.terminal import command
 
 from .pareto import Pareto, pareto
 from .records.cells import slices

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from zoo.terminal import command, console, fitting, print_whole
+from zoo.common.terminal import command, console, fitting, print_whole
 
 from .drawing import figure, own_points, page
 from .drawing.style import SCREEN, STYLES, Style, crowded

@@ -17,7 +17,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from zoo.terminal import command
+from zoo.common.terminal import command
 
 from .drawing import page
 from .drawing.style import GREY, SCREEN, Style, looks, marker_area, rc

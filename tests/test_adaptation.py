@@ -13,8 +13,6 @@ from torch import Tensor, nn
 import zoo as library
 from tests.command import SMALL, Zoo
 from tests.registry import cases
-from zoo.adaptation.low_rank import LowRank, merge
-from zoo.adaptation.recipe import Trainable, adapt
 from zoo.config.compose import composer
 from zoo.config.settings import AdaptationConfig
 from zoo.launch.run_cell import run_cell
@@ -23,6 +21,8 @@ from zoo.mixers.cases import WIDTH, Case, build, settings
 from zoo.mixers.positions import rotate
 from zoo.mixers.projections import QueryKeyValue, stretch
 from zoo.model import build_model, model_from_config
+from zoo.model.low_rank import LowRank, merge
+from zoo.model.recipe import Trainable, adapt
 from zoo.training import build as training
 from zoo.training.resume import resume
 

@@ -6,8 +6,8 @@ import torch
 
 from tests.registry import compose
 from zoo.blocks.decoder import sinusoids
-from zoo.instantiate import build_task
 from zoo.model import build_model
+from zoo.model.instantiate import build_task
 from zoo.training.loss import answers_loss
 
 SMALL = ["task=mad_compression", "mixer=sliding_window", "d_model=16"]

@@ -18,12 +18,12 @@ import torch
 
 from tests.registry import FOLDER, cases, composer
 from zoo.config.cell import Cell
-from zoo.instantiate import make
 from zoo.launch.preflight import Validator
 from zoo.mixers.base import Mixer
 from zoo.mixers.cases import WIDTH, Case, settings
 from zoo.mixers.sliding_window import SlidingWindow
 from zoo.model import SequenceModel
+from zoo.model.instantiate import make
 from zoo.tasks.base import SPLITS, Task
 from zoo.tasks.batches import BatchStream
 from zoo.training import checkpoint, train

@@ -15,14 +15,12 @@ ROOT = Path(__file__).parent.parent
 COMMANDS = "__main__"  # of a room: a command, above all rooms
 # The lowest floor first.  A room may import what stands on the floors below it, and its own modules.
 FLOORS = (
-    ("zoo", "zoo.checks", "zoo.counter_rng", "zoo.foreign", "zoo.interrupts", "zoo.state"),
-    ("zoo.terminal", "zoo.stacked", "analysis"),
+    ("zoo", "zoo.common", "zoo.counter_rng", "zoo.state", "analysis"),
     ("zoo.config", "zoo.kernels"),
     ("zoo.results", "zoo.tasks", "zoo.mixers"),
     ("zoo.blocks", "zoo.archive", "zoo.collect", "zoo.status", "analysis.records"),
-    ("zoo.instantiate",),
     ("zoo.model", "analysis.statistics"),
-    ("zoo.evaluation", "zoo.adaptation", "analysis.drawing", "analysis.expected", "analysis.claims"),
+    ("zoo.evaluation", "analysis.drawing", "analysis.expected", "analysis.claims"),
     ("analysis.state_bits",),
     ("zoo.training", "analysis.published", "analysis.pareto", "analysis.report"),
     ("zoo.launch", "zoo.bench", "analysis.figures", "analysis.loads"),

@@ -8,10 +8,10 @@ import pytest
 
 from tests.command import SMALL
 from tests.registry import compose, composer
-from zoo.instantiate import check, make, target, task_of
 from zoo.launch.preflight import Validator
 from zoo.mixers.base import Mixer
 from zoo.model import SequenceModel, outline
+from zoo.model.instantiate import check, make, target, task_of
 from zoo.run import run_one
 from zoo.tasks.base import Task
 from zoo.tasks.corpora.load import _language

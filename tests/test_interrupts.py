@@ -16,7 +16,7 @@ import pytest
 from tests.command import SMALL, Zoo, finish, start
 from tests.disturbed import litter
 from tests.population.together import MEASURED
-from zoo import interrupts
+from zoo.common import interrupts
 from zoo.launch.process_pool import start_forkserver
 from zoo.results import store
 

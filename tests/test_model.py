@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from tests.registry import block_yaml, cases
 from zoo.blocks.base import Block, Stream
-from zoo.instantiate import make
 from zoo.mixers.base import Linked, Links, Mixer, Seq
 from zoo.mixers.cases import WIDTH, Case, mixer_yaml, settings
 from zoo.mixers.laws import elements, storage
 from zoo.model import SequenceModel, model_from_config, placed, seeded
+from zoo.model.instantiate import make
 from zoo.state import StateSize, peak
 
 VOCAB = 24

@@ -13,11 +13,11 @@ from zoo import plan
 from zoo.config.cell import Cell
 from zoo.config.yaml_text import as_yaml
 from zoo.evaluation import flops
-from zoo.instantiate import build_task
 from zoo.launch import forecast, time_estimate
 from zoo.launch.remaining import duration
 from zoo.launch.run_cell import record
 from zoo.model import build_model
+from zoo.model.instantiate import build_task
 from zoo.results import store
 
 SMALL = ("experiment=smoke", "d_model=16", "task.vocab_size=128")

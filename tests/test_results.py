@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from tests.registry import composer
-from zoo.instantiate import build_task
 from zoo.launch.run_cell import record
+from zoo.model.instantiate import build_task
 from zoo.results import store, table
 from zoo.results.checked import mistake
 from zoo.results.columns import KEYS, documented

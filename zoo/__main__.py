@@ -8,8 +8,8 @@ import sys
 from importlib.util import find_spec
 from typing import NoReturn
 
-from zoo.checks import unknown
-from zoo.terminal import OK, USAGE, command, say
+from zoo.common.checks import unknown
+from zoo.common.terminal import OK, USAGE, command, say
 
 COMMANDS = {
     "run": ("zoo", "train a cell, or a sweep with -m"),

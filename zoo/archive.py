@@ -14,11 +14,11 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from pathlib import Path
 
+from zoo.common.terminal import USAGE, command, say
 from zoo.results import evaluations
 from zoo.results.atomic import replaced_by
 from zoo.results.home import FILES, WEIGHTS, Home, read_bytes, shown
 from zoo.results.reading import Reading, left_out
-from zoo.terminal import USAGE, command, say
 
 WHEN = (1980, 1, 1, 0, 0, 0)  # the earliest that the format knows: no date, so the same bytes
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from zoo.checks import one_line
-from zoo.foreign import inert
+from zoo.common.checks import one_line
+from zoo.common.foreign import inert
+from zoo.common.terminal import USAGE, command, say
 from zoo.results import store
 from zoo.results import table as results_table
 from zoo.results.atomic import replaced_by
 from zoo.results.columns import GROUP, KEYS, RECORD, SLICE
 from zoo.results.home import shown
 from zoo.results.reading import Reading, left_out
-from zoo.terminal import USAGE, command, say
 
 HELP = """Every record of a results folder in one table, one row a cell, and in another
 their scores by group.

@@ -13,11 +13,12 @@ from typing import Any
 import yaml
 from hydra.errors import HydraException
 
-from zoo.checks import one_line
+from zoo.common.checks import one_line
+from zoo.common.foreign import visible
+from zoo.common.terminal import FAILED, INTERRUPTED, OK, USAGE, command, say
 from zoo.config.cell import Cell
 from zoo.config.paths import check_config_dir
 from zoo.config.words import first_line
-from zoo.foreign import visible
 from zoo.launch.question import Question, names, question
 from zoo.results import evaluations, store
 from zoo.results.atomic import DiskFull
@@ -26,7 +27,6 @@ from zoo.results.home import WEIGHTS, shown
 from zoo.results.outcome import reason
 from zoo.results.reading import INCOMPLETE, left_out
 from zoo.results.source import targets
-from zoo.terminal import FAILED, INTERRUPTED, OK, USAGE, command, say
 
 HELP = """Ask trained cells something new, without training them again.
 
@@ -125,7 +125,7 @@ def _of_hugging_face(models: Sequence[Path], results: Path, asking: Question) ->
     from zoo.evaluation.base import Evaluation
     from zoo.evaluation.forgetting.evaluation import ForgettingCurve
     from zoo.evaluation.forgetting.length import in_words
-    from zoo.instantiate import make
+    from zoo.model.instantiate import make
 
     evaluation = make(asking.settings, Evaluation)
     if not isinstance(evaluation, ForgettingCurve):
@@ -239,7 +239,7 @@ def _check_place(answers: Path) -> None:
 
 
 def _check_vocabulary(folder: Path, cell: Cell, task: dict[str, Any]) -> None:
-    from zoo.instantiate import task_of
+    from zoo.model.instantiate import task_of
 
     first, other = task_of(cell), task_of(cell.with_task(task))
     known, wanted = first.vocab_size, other.vocab_size
@@ -283,7 +283,7 @@ def _table(one: Inquiry, asking: Question) -> tuple[Any, dict[str, str]]:
 
     from zoo.evaluation.base import Evaluation
     from zoo.evaluation.trained import build
-    from zoo.instantiate import make, task_of
+    from zoo.model.instantiate import make, task_of
     from zoo.training.process import surroundings
 
     evaluation = make(asking.settings, Evaluation)

@@ -8,12 +8,12 @@ from collections.abc import Collection, Sequence
 import yaml
 from hydra.errors import HydraException
 
-from zoo import terminal
+from zoo.common import terminal
+from zoo.common.terminal import console
 from zoo.config import command_line
 from zoo.config.cell import VARIED, Cell, without_starts
 from zoo.config.words import parse
 from zoo.launch.sweep import checked_cells
-from zoo.terminal import console
 
 HELP = """What a command would run; nothing is trained or written.
 

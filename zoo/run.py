@@ -4,7 +4,7 @@ import os
 import sys
 from argparse import Namespace
 
-from zoo import interrupts
+from zoo.common import interrupts
 
 if __name__ == "__main__":
     interrupts.begin()
@@ -15,7 +15,8 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 
-from zoo import terminal
+from zoo.common import terminal
+from zoo.common.terminal import console
 from zoo.config import command_line
 from zoo.config.cell import Cell
 from zoo.config.compose import ROOT, Composer
@@ -29,7 +30,6 @@ from zoo.launch.sweep import SweepFailed, checked
 from zoo.results import store
 from zoo.results.atomic import DiskFull
 from zoo.results.source import other_source
-from zoo.terminal import console
 
 
 def main() -> int:

@@ -11,12 +11,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from zoo.foreign import visible
+from zoo.common.foreign import visible
+from zoo.common.terminal import INTERRUPTED, OK, USAGE, command, console, say, slim
 from zoo.results import manifest
 from zoo.results.cell_status import OVER, STATES, Look, Standing, State
 from zoo.results.home import empty, others_in, shown
 from zoo.results.reading import INCOMPLETE, left_out
-from zoo.terminal import INTERRUPTED, OK, USAGE, command, console, say, slim
 
 HELP = """How a results folder stands, read from its files alone: nothing is written, no scheduler is asked.
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import pandas as pd
 from rich.markup import escape
 
+from zoo.common.terminal import command, console, print_whole, slim
 from zoo.results.reading import INCOMPLETE
-from zoo.terminal import command, console, print_whole, slim
 
 from ..drawing import page
 from ..drawing.style import SCREEN, STYLES, Style

@@ -43,7 +43,7 @@ from pathlib import Path
 
 import yaml
 
-from zoo.terminal import command
+from zoo.common.terminal import command
 
 from .pages import Report, check, open_numbers, read
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from zoo.foreign import inert
+from zoo.common.foreign import inert
 from zoo.results import store
 from zoo.results import table as results_table
 

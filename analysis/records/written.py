@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from zoo.checks import one_line
+from zoo.common.checks import one_line
 
 LARGEST = 2**24  # bytes
 

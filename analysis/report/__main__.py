@@ -5,8 +5,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from zoo.common.terminal import command
 from zoo.results.atomic import DiskFull, replacing
-from zoo.terminal import command
 
 from .page import report
 

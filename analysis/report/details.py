@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from zoo.checks import one_line
+from zoo.common.checks import one_line
 from zoo.results.home import text
 from zoo.results.table import flat
 

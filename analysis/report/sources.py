@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from zoo.checks import one_line
+from zoo.common.checks import one_line
 from zoo.results import store
 from zoo.results.home import text
 

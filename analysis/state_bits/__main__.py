@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 from rich.markup import escape
 
-from zoo.terminal import command, console, print_whole, slim
+from zoo.common.terminal import command, console, print_whole, slim
 
 from ..drawing.style import STYLES
 from ..records import written

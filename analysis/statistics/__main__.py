@@ -26,8 +26,8 @@ import numpy as np
 import pandas as pd
 from rich.markup import escape
 
+from zoo.common.terminal import command, console, fitting, print_whole, slim
 from zoo.results import store
-from zoo.terminal import command, console, fitting, print_whole, slim
 
 from ..drawing import page
 from ..records import cells

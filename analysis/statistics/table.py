@@ -6,7 +6,7 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
-from zoo.terminal import slim
+from zoo.common.terminal import slim
 
 from .axes import AXES
 from .chance import MARGIN

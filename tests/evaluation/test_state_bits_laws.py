@@ -13,8 +13,8 @@ from zoo.evaluation.codecs.formats import FORMATS as KINDS
 from zoo.evaluation.codecs.formats import PLAIN
 from zoo.evaluation.coded_state import Remembered, StateCoder
 from zoo.evaluation.written_once import BATCH, added, tensors, written_once
-from zoo.instantiate import make
 from zoo.model import ModelState, SequenceModel
+from zoo.model.instantiate import make
 
 LENGTH, ROWS, VOCAB = 21, 2, 24
 ALL = [case for case in cases() if build(case).exact_decode]

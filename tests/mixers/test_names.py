@@ -17,12 +17,12 @@ from omegaconf import OmegaConf
 import zoo.mixers
 from tests.registry import composer
 from zoo.config.paths import CONF
-from zoo.instantiate import make
 from zoo.mixers import DPFP, Attention, Based, Mamba2, MoBA
 from zoo.mixers.base import Mixer
 from zoo.mixers.feature_maps import Performer, Taylor2
 from zoo.mixers.named import stems
 from zoo.model import without_about
+from zoo.model.instantiate import make
 
 pytestmark = pytest.mark.xdist_group("every mixer composed")  # with one composer
 COMPOSER = composer()

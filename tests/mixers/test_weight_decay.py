@@ -5,10 +5,10 @@ from fnmatch import fnmatch
 import pytest
 import torch
 
-from zoo.instantiate import make
 from zoo.mixers.base import Mixer
 from zoo.mixers.cases import CONF, cases_of, settings
 from zoo.mixers.named import stems
+from zoo.model.instantiate import make
 
 FREE = {  # mixer -> patterns of the parameters without decay, in a layer that is not the lowest
     "bmojo": "ssm.A_log ssm.D",

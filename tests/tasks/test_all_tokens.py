@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from tests.registry import composer
-from zoo.instantiate import build_task
 from zoo.launch.run_cell import who
+from zoo.model.instantiate import build_task
 from zoo.tasks.base import IGNORED
 from zoo.training.check import check
 

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from tests.tasks.test_task_laws import task_of
 from zoo.config.paths import CONF
 from zoo.mixers import SlidingWindow
-from zoo.model import make
+from zoo.model.instantiate import make
 from zoo.tasks.base import Split, Task
 from zoo.tasks.coverage import coverage
 from zoo.tasks.mqar_numpy_compat import reference_rows, segment_seeds

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from zoo import terminal
+from zoo.common import terminal
+from zoo.common.terminal import print_whole
 from zoo.launch.score_tables import print_results, result_table, slice_table, summary
-from zoo.terminal import print_whole
 
 
 def record(seed: int, accuracy: float | None, status: str = "ok", lr: float = 0.01) -> dict[str, Any]:

@@ -13,9 +13,9 @@ import torch
 from tests.population.together import MEASURED
 from tests.registry import cases
 from tests.training.tiny import STEPS, scores, tiny
-from zoo import interrupts
+from zoo.common import interrupts
+from zoo.common.interrupts import Terminated
 from zoo.config.cell import Cell
-from zoo.interrupts import Terminated
 from zoo.mixers.cases import Case
 from zoo.results.outcome import Progress
 from zoo.results.record import Outcome

@@ -14,10 +14,10 @@ import torch.nn.functional as F
 from tests.command import DONE
 from tests.training.tiny import STEPS, scores, tiny
 from zoo.config.cell import Cell
-from zoo.instantiate import build_task
 from zoo.kernels.linear_cross_entropy import linear_cross_entropy
 from zoo.launch.run_cell import record
 from zoo.model import build_model
+from zoo.model.instantiate import build_task
 from zoo.results.checked import mistake
 from zoo.results.outcome import Progress
 from zoo.results.record import Outcome

@@ -11,9 +11,9 @@ from typing import Any
 import yaml
 from hydra.errors import HydraException
 
-from zoo import interrupts, terminal
+from zoo.common import interrupts, terminal
+from zoo.common.terminal import console, slim
 from zoo.config import command_line
-from zoo.terminal import console, slim
 
 HELP = """Times something beside its alternatives, in turn, in one run, and beside what the machine allows.
 

@@ -6,7 +6,7 @@ from zoo.bench.machine import Machine
 from zoo.bench.rows import Row, compared, larger, timed
 from zoo.bench.timing import in_turn
 from zoo.config.cell import Cell
-from zoo.instantiate import task_of
+from zoo.model.instantiate import task_of
 from zoo.tasks.batches import BatchStream
 from zoo.tasks.mqar import MQAR
 from zoo.tasks.mqar_numpy_compat import reference_rows

@@ -19,7 +19,7 @@ from zoo.bench.flex import flex
 from zoo.bench.machine import Machine, now
 from zoo.bench.rows import Floor, Row, compared, larger, timed
 from zoo.bench.timing import in_turn, peak_bytes
-from zoo.checks import one_line
+from zoo.common.checks import one_line
 from zoo.config.cell import Cell
 from zoo.kernels.choice import REFERENCE, check_served, contradiction, kernels, lacking
 from zoo.model import SequenceModel, build_model

@@ -16,7 +16,7 @@ from zoo.bench.machine import Machine
 from zoo.bench.op_subjects import DTYPE, Subject
 from zoo.bench.rows import Floor, Row, compared, larger, timed
 from zoo.bench.timing import in_turn, peak_bytes
-from zoo.checks import one_line
+from zoo.common.checks import one_line
 from zoo.kernels.choice import Op, ops
 
 Run = Callable[[], object]

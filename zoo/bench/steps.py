@@ -19,14 +19,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zoo import interrupts
 from zoo.bench.counting import flops, seconds_of_ops
 from zoo.bench.machine import most_resident, now
+from zoo.common import interrupts
 from zoo.config.cell import Cell
 from zoo.config.settings import OptimConfig
-from zoo.instantiate import task_of
 from zoo.kernels.choice import kernels
 from zoo.model import SequenceModel, build_model
+from zoo.model.instantiate import task_of
 from zoo.tasks.base import IGNORED, Batch
 from zoo.training.loss import answers_loss
 from zoo.training.optimizer import make_optimizer

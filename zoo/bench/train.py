@@ -8,9 +8,9 @@ from itertools import product
 from zoo.bench.machine import Machine
 from zoo.bench.rows import Floor, Row, Timed, compared
 from zoo.bench.steps import Call, form_of, processes
-from zoo.checks import one_line
+from zoo.common.checks import one_line
 from zoo.config.cell import Cell
-from zoo.instantiate import task_of
+from zoo.model.instantiate import task_of
 
 MOST_APART = 1e-3  # relative distance of two float32 losses of one step; beyond it something else is computed
 

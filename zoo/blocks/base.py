@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from jaxtyping import Bool
 from torch import Tensor, nn
 
-from zoo.checks import one_of
+from zoo.common.checks import one_of
 from zoo.mixers.base import Links, Mixer, Seq
 from zoo.mixers.cache import owned
 from zoo.state import StateSize, total

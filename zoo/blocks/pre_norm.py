@@ -7,7 +7,7 @@ from torch import nn
 
 from zoo.blocks.base import EPS, NORMS, Block
 from zoo.blocks.channel_mix import ChannelMix, ChannelMix7
-from zoo.checks import one_of
+from zoo.common.checks import one_of
 from zoo.mixers.base import Mixer, Seq
 
 Norm = Literal["layer", "rms"]

@@ -14,7 +14,7 @@ from typing import Any, get_type_hints
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from zoo.checks import unknown
+from zoo.common.checks import unknown
 
 LENIENT = (
     "needs_python_object"  # of pydantic's errors: no yaml holds such a thing, and its class may take another
@@ -41,7 +41,7 @@ def mistakes(
     """Unknown, missing (unless `partial`) and ill-typed arguments of `target`: dotted keys below `path`.
 
     supplied: arguments that the program gives.  `about` is for people and other parts of the program: no
-    argument.  What names a `_target_` is for `zoo.instantiate` to judge.
+    argument.  What names a `_target_` is for `zoo.model.instantiate` to judge.
     """
     given = {key: value for key, value in given.items() if key != "about"}
     parameters, hints = _parameters(target)

@@ -11,7 +11,7 @@ import yaml
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from zoo.checks import one_line, unknown
+from zoo.common.checks import one_line, unknown
 from zoo.config.compose import Composer, composer
 from zoo.config.grids import cells
 from zoo.config.words import first_line, nameless, parse

@@ -21,7 +21,7 @@ from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from zoo.checks import unknown
+from zoo.common.checks import unknown
 from zoo.config import yamls
 from zoo.config.cell import VARIED, Cell
 from zoo.config.layers import unrolled

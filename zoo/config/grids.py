@@ -14,7 +14,7 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Override, OverrideType, RangeSweep
 
-from zoo.checks import unknown
+from zoo.common.checks import unknown
 
 SELECTOR = "mixer"  # on the command line this key picks grids; every other one replaces an axis
 GROUP = "sweep"  # the file that the axes come from

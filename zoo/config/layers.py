@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from zoo.checks import unknown
+from zoo.common.checks import unknown
 from zoo.config.bounds import refusal
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-from zoo.checks import at_least, positive
+from zoo.common.checks import at_least, positive
 from zoo.config.arguments import mistakes
 
 ADAMW = "torch.optim.AdamW"

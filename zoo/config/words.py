@@ -9,7 +9,7 @@ from hydra.errors import OverrideParseException
 from omegaconf import DictConfig, ListConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from zoo.checks import unknown
+from zoo.common.checks import unknown
 from zoo.config.cell import VARIED
 
 GROUPS = ("mixer", "task", "block", "model", "optim", "trainer", "logger")  # each names one yaml

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.evaluation.base import Evaluation
 from zoo.evaluation.perplexity import losses, text_of
 from zoo.evaluation.trained import Trained

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_unflatten
 
-from zoo.checks import multiple
+from zoo.common.checks import multiple
 from zoo.counter_rng import stream
 from zoo.evaluation.codecs.codec import Codec, Form
 from zoo.evaluation.codecs.formats import FORMATS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.config.bounds import refusal
 from zoo.evaluation.base import Evaluation
 from zoo.evaluation.scores import rows_together

@@ -9,8 +9,8 @@ FFT does another number of them, so this is an order of magnitude, not a measure
 from dataclasses import dataclass
 
 from zoo.config.cell import Cell
-from zoo.instantiate import task_of
 from zoo.model import SequenceModel
+from zoo.model.instantiate import task_of
 from zoo.tasks.base import SPLITS, Split, Task
 
 SAMPLES = 16  # lengths at which the touched state is averaged over a sequence

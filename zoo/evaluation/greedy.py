@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 import torch
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.evaluation.base import Evaluation, named
 from zoo.evaluation.scores import rows_together
 from zoo.evaluation.trained import Trained

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.evaluation.base import Evaluation
 from zoo.evaluation.scores import rows_together
 from zoo.evaluation.trained import Trained

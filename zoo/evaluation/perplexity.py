@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.evaluation.base import Evaluation, named
 from zoo.evaluation.trained import Trained
 from zoo.tasks.around import inmost

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.evaluation.base import Evaluation
 from zoo.evaluation.decode_speed import decode_tokens_per_second, prefill_tokens_per_second
 from zoo.evaluation.trained import Trained

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.checks import at_least, one_of
+from zoo.common.checks import at_least, one_of
 from zoo.evaluation.base import Evaluation, named
 from zoo.evaluation.codecs.codec import NO_SCALE, Form
 from zoo.evaluation.codecs.formats import FORMATS

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.evaluation.base import Evaluation, named
 from zoo.evaluation.scores import Tally, rows_at_once
 from zoo.evaluation.trained import Trained

@@ -11,16 +11,16 @@ import yaml
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zoo.checks import at_least, nearest
+from zoo.common.checks import at_least, nearest
+from zoo.common.foreign import visible
 from zoo.config.cell import Cell, as_named_today
 from zoo.evaluation.codecs.codec import Form
 from zoo.evaluation.coded_state import CodedState, StateCoder, coder_for
 from zoo.evaluation.scores import Tally
-from zoo.foreign import visible
-from zoo.instantiate import check_trusted, task_of
 from zoo.kernels.choice import kernels
 from zoo.kernels.linear_cross_entropy import answer_scores
 from zoo.model import ModelState, SequenceModel, build_model, outline, picked
+from zoo.model.instantiate import check_trusted, task_of
 from zoo.results import weights
 from zoo.results.home import WEIGHTS, Home, cells, opened, shown, text
 from zoo.results.outcome import Score, reason
@@ -169,8 +169,8 @@ class Trained:
 def load(results: str | Path, run_id: str | None = None, *, trusted: Iterable[str] = ()) -> Trained:
     """Load the trained model of a finished cell: `zoo.load("results/RUN")`, `zoo.load("some.zip", "RUN")`.
 
-    Its parts are built as its config.yaml names them, by `zoo.instantiate.make` alone, from classes of zoo
-    and of the modules in `trusted`: a record is data, and nothing else that it names is imported.
+    Its parts are built as its config.yaml names them, by `zoo.model.instantiate.make` alone, from classes of
+    zoo and of the modules in `trusted`: a record is data, and nothing else that it names is imported.
     ValueError, one line with the fix: no such run, not finished, no weights, weights of another model, a part
     that is neither zoo's nor trusted.
     """

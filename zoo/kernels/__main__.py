@@ -16,12 +16,12 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from zoo.foreign import visible
+from zoo.common.foreign import visible
+from zoo.common.terminal import command, console, slim
 from zoo.kernels.choice import REFERENCE, TRITON, Op, ops
 from zoo.kernels.common import verdicts
 from zoo.kernels.common.available import no_device
 from zoo.kernels.common.verdicts import Verdict
-from zoo.terminal import command, console, slim
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 from torch import Tensor
 
 import zoo.kernels
-from zoo.checks import one_of
+from zoo.common.checks import one_of
 from zoo.kernels.common.available import absent, interpreted, no_device
 from zoo.kernels.common.verdicts import verdict
 

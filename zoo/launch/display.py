@@ -13,12 +13,12 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.table import Column, Table
 from rich.text import Text
 
+from zoo.common.terminal import console, print_whole, slim
 from zoo.config.cell import Cell, without_starts
 from zoo.launch.remaining import Remaining, duration
 from zoo.launch.score_tables import MOST_ROWS, percent, print_results, slice_table, summary
 from zoo.results.outcome import Failure
 from zoo.results.outcome import Progress as CellProgress
-from zoo.terminal import console, print_whole, slim
 
 MOST_LINES = 30  # of running cells; a cluster runs more than a terminal is high
 WIDE = 100  # columns; a terminal with fewer has no room for a bar beside each cell

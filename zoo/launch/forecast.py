@@ -12,17 +12,17 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from zoo.common.terminal import fitting, slim
 from zoo.config.cell import Cell
 from zoo.evaluation.flops import Cost, cost
-from zoo.instantiate import task_of
 from zoo.launch.grouping import in_words
 from zoo.launch.remaining import duration
 from zoo.launch.sweep import count
 from zoo.launch.time_estimate import ROUGH, Clock
 from zoo.model import outline
+from zoo.model.instantiate import task_of
 from zoo.results import store
 from zoo.state import StateSize, peak
-from zoo.terminal import fitting, slim
 from zoo.training.initial_weights import adapted
 
 KINDS = ("cpu", "gpu")

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from zoo.checks import one_line, unknown
+from zoo.common.checks import one_line, unknown
 from zoo.config import about, arguments
 from zoo.config.bounds import out_of_bounds
 from zoo.config.cell import Cell
@@ -136,7 +136,7 @@ def _given(cell: Cell) -> list[str]:
 
 def section(path: str, settings: Mapping[str, Any]) -> list[str]:
     """Compare the settings with the arguments of what they are to build."""
-    from zoo.instantiate import target
+    from zoo.model.instantiate import target
 
     try:
         made = target(settings.get("_target_"), _contract(path), path)
@@ -150,7 +150,7 @@ def section(path: str, settings: Mapping[str, Any]) -> list[str]:
 
 def _contract(path: str) -> Any:
     """Return the class that a section must be of; inside one, any part."""
-    from zoo import instantiate as parts
+    from zoo.model import instantiate as parts
 
     kinds = {"task": parts.Task, "block": parts.Block, "mixer": parts.Mixer, "model.layers": parts.Mixer}
     return kinds.get(path, parts.PARTS)

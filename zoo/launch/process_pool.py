@@ -14,9 +14,9 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Protocol
 
-from zoo import interrupts
+from zoo.common import interrupts
+from zoo.common.interrupts import Terminated
 from zoo.config.cell import Cell
-from zoo.interrupts import Terminated
 from zoo.launch import cards
 from zoo.launch.grouping import Apart, Group, Together, groups, left, singles
 from zoo.launch.run_cell import CellFailed, run_cell

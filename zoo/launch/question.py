@@ -12,14 +12,14 @@ from hydra.core.override_parser.types import Override, OverrideType
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from zoo.checks import one_line, unknown
+from zoo.common.checks import one_line, unknown
+from zoo.common.foreign import visible
 from zoo.config import arguments
 from zoo.config.bounds import out_of_bounds
 from zoo.config.cell import Cell
 from zoo.config.compose import Composer, composer
 from zoo.config.paths import CONF
 from zoo.config.words import parse
-from zoo.foreign import visible
 from zoo.results.home import shown
 from zoo.results.table import flat
 
@@ -133,7 +133,7 @@ def changed(group: str, settings: Mapping[str, Any], changes: Sequence[Override]
 
 def _check_settings(settings: dict[str, Any]) -> None:
     from zoo.evaluation.base import Evaluation
-    from zoo.instantiate import make, target
+    from zoo.model.instantiate import make, target
 
     made = target(settings.get("_target_"), Evaluation, EVALUATION)
     given = {key: value for key, value in settings.items() if key != "_target_"}

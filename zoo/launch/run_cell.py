@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, cast
 
-from zoo import interrupts
+from zoo.common import interrupts
 from zoo.config.cell import Cell
 from zoo.config.yaml_text import as_yaml
 from zoo.results import lease, store

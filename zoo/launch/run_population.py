@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from zoo import interrupts
+from zoo.common import interrupts
 from zoo.config.cell import Cell
 from zoo.config.yaml_text import as_yaml
 from zoo.launch.grouping import Apart, Group, Together

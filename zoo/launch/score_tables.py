@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from zoo.terminal import fit, print_whole, slim
+from zoo.common.terminal import fit, print_whole, slim
 
 WORDS = 44  # of a mixer's settings in a line of a table
 MOST_ROWS = 200  # of a sweep's table; nobody reads ten thousand, and they take a while

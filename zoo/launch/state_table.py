@@ -10,10 +10,10 @@ import torch
 from rich.console import RenderableType
 from rich.table import Table
 
+from zoo.common.terminal import by_family, slim
 from zoo.config.cell import Cell
 from zoo.model import SequenceModel, build_model, outline
 from zoo.state import StateSize
-from zoo.terminal import by_family, slim
 from zoo.training.truth import held
 
 LONGEST_MEASURED = 1024

@@ -11,7 +11,7 @@
 `dir(zoo.mixers)` lists the names: that of the class, or of the label where several yamls share one class
 (`Based`, `Hedgehog` and `Performer` are linear attention).  `help` and `inspect.signature` show the settings.
 What is built is an `nn.Module` of the class itself.  Its initial weights come from torch's global generator,
-as any module's do; in a cell they come from the cell's seed (zoo/model.py).
+as any module's do; in a cell they come from the cell's seed (zoo/model/sequence_model.py).
 """
 
 from typing import TYPE_CHECKING

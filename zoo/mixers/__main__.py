@@ -21,16 +21,16 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.markup import escape
 from rich.table import Table
 
-from zoo.checks import one_line, unknown
+from zoo.common.checks import one_line, unknown
+from zoo.common.foreign import all_visible, visible
+from zoo.common.terminal import by_family, command, console, fitting, slim
 from zoo.config.about import about, mistakes
 from zoo.config.command_line import yaml_mistake
 from zoo.config.paths import CONF
-from zoo.foreign import all_visible, visible
-from zoo.instantiate import target
 from zoo.mixers import laws
 from zoo.mixers.base import Mixer
 from zoo.mixers.cases import Case, cases_of
-from zoo.terminal import by_family, command, console, fitting, slim
+from zoo.model.instantiate import target
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from zoo.checks import at_least, multiple, one_of
+from zoo.common.checks import at_least, multiple, one_of
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.long_filter import LongFilter
 from zoo.mixers.short_conv import ShortConv

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.kernels.common.heads import per_query_head
 from zoo.kernels.masked_attention import masked_attention
 from zoo.mixers.base import Mixer, Seq

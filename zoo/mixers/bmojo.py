@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.kernels.common.heads import per_query_head
 from zoo.kernels.masked_attention import masked_attention
 from zoo.mixers import mamba

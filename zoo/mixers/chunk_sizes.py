@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from zoo.checks import at_least, multiple, one_of
+from zoo.common.checks import at_least, multiple, one_of
 from zoo.kernels.span_retrieval import Chunks, drawn_chunks, fixed_chunks
 from zoo.mixers.base import Seq
 

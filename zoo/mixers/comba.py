@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, multiple
+from zoo.common.checks import at_least, multiple
 from zoo.kernels.dplr_delta_rule import dplr_delta_rule
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import ConvolvedHeads, Forgetting, unit

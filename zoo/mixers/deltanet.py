@@ -11,7 +11,7 @@ from typing import NamedTuple
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import multiple
+from zoo.common.checks import multiple
 from zoo.kernels.delta_rule import delta_rule
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import ConvolvedHeads, HeadsOutput, unit

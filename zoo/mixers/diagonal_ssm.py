@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import multiple, one_of
+from zoo.common.checks import multiple, one_of
 from zoo.kernels.fft_conv import fft_conv
 from zoo.mixers.undecayed import undecayed
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, multiple
+from zoo.common.checks import at_least, multiple
 from zoo.kernels.delta_rule import delta_rule
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import ConvolvedHeads, Forgetting, HeadsOutput, unit

@@ -1,6 +1,6 @@
 """Split a mixer's channels into heads whose width, not number, is given."""
 
-from zoo.checks import at_least, multiple
+from zoo.common.checks import at_least, multiple
 
 HEAD_DIM = 64  # the published one of Mamba-2, RWKV and those after them
 

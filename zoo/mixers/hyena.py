@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, covers, positive
+from zoo.common.checks import at_least, covers, positive
 from zoo.kernels.fft_conv import fft_conv
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.short_conv import ShortConv

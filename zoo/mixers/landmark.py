@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.kernels.common.heads import per_query_head
 from zoo.kernels.grouped_attention import grouped_attention
 from zoo.mixers.base import Mixer, Seq

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_unflatten
 
-from zoo.checks import one_line
+from zoo.common.checks import one_line
 from zoo.config.paths import CONF
 from zoo.mixers.base import Linked, Mixer
 from zoo.mixers.cache import owned

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, multiple, one_of, positive
+from zoo.common.checks import at_least, multiple, one_of, positive
 from zoo.kernels.common.precision import wide
 from zoo.kernels.linear_attention.reference import sums_before
 from zoo.mixers.base import Mixer, Seq

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from zoo.checks import at_least, positive
+from zoo.common.checks import at_least, positive
 from zoo.kernels.attention import attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.positions import check_position, rotate

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, covers
+from zoo.common.checks import at_least, covers
 from zoo.kernels.log_linear_attention import log_linear_attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.heads import heads_of

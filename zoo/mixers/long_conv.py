@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from zoo.checks import at_least, one_of
+from zoo.common.checks import at_least, one_of
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.long_filter import LongFilter
 from zoo.state import StateSize

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, one_of
+from zoo.common.checks import at_least, one_of
 from zoo.kernels.fft_conv import fft_conv
 
 

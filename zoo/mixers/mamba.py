@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.kernels.selective_scan import selective_scan
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.short_conv import ShortConv

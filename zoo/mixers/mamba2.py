@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, multiple
+from zoo.common.checks import at_least, multiple
 from zoo.kernels.common.heads import per_query_head
 from zoo.kernels.gated_linear_attention import gated_linear_attention
 from zoo.mixers.base import Mixer, Seq

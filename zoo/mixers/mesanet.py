@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import multiple
+from zoo.common.checks import multiple
 from zoo.kernels.mesa import mesa
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import ConvolvedHeads, HeadsOutput, unit

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, multiple, positive
+from zoo.common.checks import at_least, multiple, positive
 from zoo.kernels.attention import attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.cache import append

@@ -10,7 +10,7 @@ import yaml
 from hydra.utils import get_class, instantiate
 from omegaconf import OmegaConf
 
-from zoo.checks import unknown
+from zoo.common.checks import unknown
 from zoo.config.compose import compose
 from zoo.config.paths import CONF
 from zoo.mixers.base import Mixer

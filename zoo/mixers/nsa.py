@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, multiple
+from zoo.common.checks import at_least, multiple
 from zoo.kernels.attention import attention
 from zoo.kernels.common.heads import per_query_head
 from zoo.kernels.compressed_attention import (

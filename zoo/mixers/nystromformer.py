@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.checks import at_least, one_of
+from zoo.common.checks import at_least, one_of
 
 
 def rotary_channels(head_dim: int, fraction: float = 1.0) -> int:

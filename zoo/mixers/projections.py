@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import multiple
+from zoo.common.checks import multiple
 from zoo.mixers.base import Seq
 from zoo.mixers.positions import alibi_slopes, check_position, rotate
 

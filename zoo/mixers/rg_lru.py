@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import multiple
+from zoo.common.checks import multiple
 from zoo.kernels.diagonal_scan import diagonal_scan
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.short_conv import ShortConv

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.kernels.wkv4 import Averages, wkv4
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.token_shift import Depth, TokenShift, channels, ramp

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.low_rank import LowRank
 from zoo.mixers.token_shift import Depth, channels, with_previous

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.kernels.dplr_delta_rule import dplr_delta_rule
 from zoo.mixers.base import Linked, Links, Seq
 from zoo.mixers.delta_heads import unit

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from zoo.checks import multiple
+from zoo.common.checks import multiple
 from zoo.kernels.attention import attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.projections import QueryKeyValue

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.diagonal_ssm import DiagonalSSM
 from zoo.state import StateSize

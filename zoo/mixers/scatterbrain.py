@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.mixers import log_sums
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.feature_maps import Performer

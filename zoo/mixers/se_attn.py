@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from zoo.checks import one_of
+from zoo.common.checks import one_of
 from zoo.kernels import span_retrieval as spans
 from zoo.kernels.se_attention import se_attention
 from zoo.mixers.base import Mixer, Seq

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.kernels.attention import attention
 from zoo.kernels.window_decode import attend_and_keep, window_decode
 from zoo.mixers.base import Mixer, Seq

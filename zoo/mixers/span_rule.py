@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from zoo.checks import at_least, one_of
+from zoo.common.checks import at_least, one_of
 
 Selection = Literal["token", "first", "prefix", "prev", "chunk", "random", "none"]
 Summary = Literal["attn_value", "attn_key", "mean_key", "landmark"]

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least, multiple
+from zoo.common.checks import at_least, multiple
 from zoo.kernels.ttt import Weights, ttt
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.positions import rotary_channels, rotate

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from zoo.foreign import visible
+from zoo.common.foreign import visible
 from zoo.results import lease, store
 
 State = Literal["done", "diverged", "running", "stale", "failed", "pending", "damaged"]

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter, ValidationError, with_config
 from pydantic_core import ErrorDetails
 from typing_extensions import TypedDict
 
+from zoo.common.foreign import all_visible, visible
 from zoo.config.arguments import missed
-from zoo.foreign import all_visible, visible
 from zoo.results.record import COLUMNS, LONGEST, SCHEMA, STRICT, Count, Name, Positive, Record, Split
 
 ASIDE = "move its folder away, and the same command makes the cell again"

@@ -17,7 +17,7 @@ import pandas as pd
 from pydantic import with_config
 from typing_extensions import TypedDict
 
-from zoo.foreign import all_visible, visible
+from zoo.common.foreign import all_visible, visible
 from zoo.results.atomic import replacing
 from zoo.results.checked import mistake
 from zoo.results.home import Home, shown, text

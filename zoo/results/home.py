@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISREG
 
-from zoo.checks import one_line
-from zoo.foreign import visible
+from zoo.common.checks import one_line
+from zoo.common.foreign import visible
 
 Home = Path | zipfile.Path  # a results folder or a folder in it; on disk, or in an archive
 MIB = 2**20

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from stat import S_ISREG
 
-from zoo.foreign import visible
+from zoo.common.foreign import visible
 
 NAME = "claim.json"
 BEAT = 15.0  # seconds between two signs of life

@@ -23,8 +23,8 @@ from typing import Annotated
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
+from zoo.common.foreign import all_visible, visible
 from zoo.config.cell import Cell
-from zoo.foreign import all_visible, visible
 from zoo.results import atomic
 from zoo.results.checked import mistake
 from zoo.results.environment import machine

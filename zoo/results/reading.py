@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoo.foreign import visible
+from zoo.common.foreign import visible
 from zoo.results.checked import ASIDE, parse
 from zoo.results.home import Home, cells, empty, others_in, shown, text
 

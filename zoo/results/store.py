@@ -25,8 +25,8 @@ from typing import Any
 
 import pandas as pd
 
-from zoo.checks import one_line
-from zoo.foreign import visible
+from zoo.common.checks import one_line
+from zoo.common.foreign import visible
 from zoo.results import lease
 from zoo.results.atomic import room, write
 from zoo.results.home import WEIGHTS, Home, cells, folders, shown, text

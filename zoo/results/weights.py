@@ -11,7 +11,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from zoo.foreign import visible
+from zoo.common.foreign import visible
 from zoo.results.atomic import replacing
 from zoo.results.home import WEIGHTS, Home, read_bytes, shown
 

@@ -26,18 +26,18 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
-from zoo.checks import unknown
+from zoo.common.checks import unknown
+from zoo.common.foreign import visible
+from zoo.common.terminal import command
 from zoo.config.bounds import out_of_bounds
 from zoo.config.paths import CONF, check_config_dir
 from zoo.config.words import first_line
-from zoo.foreign import visible
-from zoo.instantiate import make
 from zoo.launch.preflight import section
 from zoo.launch.question import changed, setting, settings_of
+from zoo.model.instantiate import make
 from zoo.tasks import laws, markdown
 from zoo.tasks.base import IGNORED, SPLITS, Batch, Segment, Split, Task, sources
 from zoo.tasks.corpora.base import BOS, EOS
-from zoo.terminal import command
 
 MOST = 1000  # rows that anybody looks at
 ENOUGH = 256  # examples of a segment, for laws: a task may make its segments whole

@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.checks import at_least, one_of
+from zoo.common.checks import at_least, one_of
 from zoo.counter_rng import below, bits, stream
 from zoo.tasks.base import Batch, Segment
 from zoo.tasks.context import DEPTH, Filler, Pairs, bits_of_different, fill, last_place, tenth

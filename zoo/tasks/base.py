@@ -124,7 +124,7 @@ class Task(ABC):
     separator, stop: where the answers of a row are written one after the other: the token between two parts
         of an answer, and that after the last; None: there is none.
     stacked: a place of a row holds two tokens side by side, left + M * right with M = vocab_size/2; right 0
-        is nothing.  Answers are below M, and the model's embeddings are not trained (zoo.stacked).
+        is nothing.  Answers are below M, and the model's embeddings are not trained (zoo.model.stacked).
     load: the key of a slice that says how much a row asks to be kept, a whole number; None: there is none.
     decoder: all answers are read off one position, and a decoder (zoo.blocks.decoder) tells them apart.
     made_from: what its rows hold that no setting says, by name, for the record: of a text its SHA-256 and the

@@ -6,7 +6,7 @@ from itertools import islice
 
 import torch
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.counter_rng import bits, stream
 from zoo.tasks.base import Batch, Segment, Split, Task
 

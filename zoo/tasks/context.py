@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.checks import at_least, one_of
+from zoo.common.checks import at_least, one_of
 from zoo.counter_rng import below, bits
 from zoo.tasks.base import Segment
 from zoo.tasks.groups import Number

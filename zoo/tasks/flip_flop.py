@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.counter_rng import below, bits, stream, uniform
 from zoo.tasks.base import IGNORED, Batch, Segment
 from zoo.tasks.groups import Distance, Number

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.tasks.around import Around
 from zoo.tasks.base import Segment, Split, Task
 

@@ -16,7 +16,7 @@ from zlib import crc32
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.checks import at_least, one_of
+from zoo.common.checks import at_least, one_of
 from zoo.tasks.base import (
     DATA,
     ORDERS,

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.counter_rng import stream
 from zoo.tasks.base import Batch
 from zoo.tasks.context import AskedLater, Pairs, asked_behind, check_keys, check_room, fill

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.checks import one_of
+from zoo.common.checks import one_of
 from zoo.tasks.base import Batch, Device, Examples, Split, indices, joined
 from zoo.tasks.mqar import MQAR, Pairs
 from zoo.tasks.mqar_numpy_compat import reference_filler, reference_rows, segment_seeds

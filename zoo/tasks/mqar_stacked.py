@@ -16,7 +16,7 @@ from typing import Any
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.counter_rng import stream
 from zoo.tasks.base import Batch, Segment
 from zoo.tasks.context import DEPTH, bits_of_different, last_place, tenth

@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from zoo.checks import at_least, one_of
+from zoo.common.checks import at_least, one_of
 from zoo.counter_rng import below, bits, stream
 from zoo.tasks.base import IGNORED, Batch, Segment
 from zoo.tasks.groups import Distance, Words

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.checks import one_of
+from zoo.common.checks import one_of
 from zoo.tasks.base import Batch, Data, Kind, Order, Segment
 from zoo.tasks.groups import Group, Words
 from zoo.tasks.mixture import Load, Mixture

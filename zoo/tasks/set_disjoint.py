@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.counter_rng import below, bits, stream
 from zoo.tasks.base import Batch, Segment
 from zoo.tasks.context import DEPTH, bits_of_subset, tenth

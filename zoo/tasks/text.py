@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from zoo.checks import one_of
+from zoo.common.checks import one_of
 from zoo.counter_rng import index, stream
 from zoo.tasks.base import SPLITS, Batch, Data, Kind, Order, Segment, Split
 from zoo.tasks.corpora.base import VOCAB_SIZE, Corpus

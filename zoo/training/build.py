@@ -6,8 +6,8 @@ from pathlib import Path
 
 from zoo.config.cell import Cell
 from zoo.evaluation.scores import rows_at_once
-from zoo.instantiate import task_of
 from zoo.model import model_of
+from zoo.model.instantiate import task_of
 from zoo.results.outcome import Progress
 from zoo.results.record import Outcome
 from zoo.tasks.base import SPLITS

@@ -7,7 +7,7 @@ from pytorch_lightning.callbacks import Checkpoint, ProgressBar
 
 from zoo.config.arguments import mistakes
 from zoo.config.cell import Cell
-from zoo.instantiate import check, make, target
+from zoo.model.instantiate import check, make, target
 from zoo.results.outcome import reason
 
 REFUSED = {Checkpoint: "writes its own checkpoints", ProgressBar: "has its own display"}

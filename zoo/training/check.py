@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from zoo.config.cell import Cell
-from zoo.instantiate import task_of
 from zoo.model import outline
+from zoo.model.instantiate import task_of
 from zoo.results.record import COLUMNS
 from zoo.tasks.base import SPLITS, Task
 from zoo.tasks.batches import longest

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from zoo.checks import one_line
-from zoo.foreign import visible
+from zoo.common.checks import one_line
+from zoo.common.foreign import visible
 from zoo.results.atomic import replacing
 from zoo.results.checked import mistake
 from zoo.training.train_state import Position

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import torch
 
-from zoo import interrupts
-from zoo.adaptation.low_rank import merge
-from zoo.adaptation.recipe import counted
+from zoo.common import interrupts
 from zoo.evaluation.decode_speed import decode_tokens_per_second
 from zoo.evaluation.flops import cost, working_parameters
 from zoo.model import SequenceModel
+from zoo.model.low_rank import merge
+from zoo.model.recipe import counted
 from zoo.results import weights
 from zoo.results.outcome import UNSCORED, reason
 from zoo.results.record import Outcome

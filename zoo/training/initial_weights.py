@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from zoo.adaptation.recipe import Trainable, adapt
+from zoo.common.foreign import visible
 from zoo.config.cell import Cell
 from zoo.evaluation.trained import record_of
-from zoo.foreign import visible
 from zoo.model import fresh_outline, outline
+from zoo.model.recipe import Trainable, adapt
 from zoo.results import store, weights
 from zoo.results.home import shown
 

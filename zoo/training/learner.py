@@ -14,7 +14,7 @@ import torch
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from torch import Tensor
 
-from zoo import interrupts
+from zoo.common import interrupts
 from zoo.kernels.choice import Choice
 from zoo.kernels.linear_cross_entropy import answer_scores
 from zoo.model import SequenceModel

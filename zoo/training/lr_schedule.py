@@ -16,7 +16,7 @@ import torch
 from torch.optim.lr_scheduler import LRScheduler
 
 from zoo.config.settings import OptimConfig
-from zoo.instantiate import make
+from zoo.model.instantiate import make
 from zoo.results.outcome import reason
 
 COOLING = 0.1  # of all steps: how long "wsd" falls

@@ -14,10 +14,10 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from zoo.checks import unknown
+from zoo.common.checks import unknown
 from zoo.config.arguments import mistakes
 from zoo.config.settings import ADAMW, OptimConfig
-from zoo.instantiate import target
+from zoo.model.instantiate import target
 from zoo.results.outcome import reason
 
 GIVEN = ("params", "lr", "weight_decay", "betas", "fused")  # by zoo, where an optimizer takes them

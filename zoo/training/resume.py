@@ -1,6 +1,6 @@
 """A cell that is built, put where its checkpoint stands, or given the weights that it starts from."""
 
-from zoo.adaptation.recipe import adapt
+from zoo.model.recipe import adapt
 from zoo.training import checkpoint, initial_weights
 from zoo.training.runs import CHECKPOINT, Run
 from zoo.training.train_state import Position

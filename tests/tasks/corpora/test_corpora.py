@@ -11,7 +11,7 @@ import yaml
 
 from tests.registry import composer
 from zoo.config.paths import CONF
-from zoo.instantiate import task_of
+from zoo.model.instantiate import task_of
 from zoo.tasks.corpora.base import BOS, EOS, Corpus, repetition
 from zoo.tasks.corpora.files import files
 from zoo.tasks.corpora.installed import docstrings, versions

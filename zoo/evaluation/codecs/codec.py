@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.checks import at_least, one_of
+from zoo.common.checks import at_least, one_of
 from zoo.evaluation.codecs.formats import BY_MEAN, E4M3, FORMATS, PLAIN, POWER_OF_TWO, TWO_LEVELS
 from zoo.evaluation.codecs.rotation import rotated
 

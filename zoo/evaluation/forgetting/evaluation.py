@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zoo.checks import at_least, one_of
+from zoo.common.checks import at_least, one_of
 from zoo.evaluation import huggingface
 from zoo.evaluation.base import Evaluation
 from zoo.evaluation.forgetting.curve import Predict, forgetting_curve, grid, most_likely

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import warnings
 
-from zoo.checks import one_line
+from zoo.common.checks import one_line
 
 # what must import for an implementation to run
 MODULES = {"triton": "triton", "flash_attn": "flash_attn", "mamba_ssm": "mamba_ssm", "fla": "fla"}

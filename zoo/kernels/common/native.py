@@ -24,8 +24,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.checks import one_line
-from zoo.foreign import visible
+from zoo.common.checks import one_line
+from zoo.common.foreign import visible
 from zoo.kernels.common.private import Unsafe, cache_folder, make_private, read_file
 
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fopenmp-simd", "-shared", "-fPIC")

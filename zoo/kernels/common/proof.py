@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.checks import one_line
+from zoo.common.checks import one_line
 from zoo.kernels.common.agreement import Truth, distances, results, same_bits_twice, truth, upstreams_of
 from zoo.kernels.common.ragged import few_rows, ragged
 

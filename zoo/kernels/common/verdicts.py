@@ -32,9 +32,9 @@ from typing import Any, Protocol, get_type_hints
 import torch
 from torch import Tensor
 
-from zoo import interrupts
-from zoo.checks import one_line
-from zoo.foreign import all_visible, visible
+from zoo.common import interrupts
+from zoo.common.checks import one_line
+from zoo.common.foreign import all_visible, visible
 from zoo.kernels.common.available import MODULES
 from zoo.kernels.common.private import cache_folder, make_private, read_file
 from zoo.kernels.common.proof import Answer, Request

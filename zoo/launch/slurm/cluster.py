@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from zoo.checks import unknown
+from zoo.common.checks import unknown
 
 COMMANDS = ("sbatch", "srun", "squeue", "sinfo", "scontrol")
 ENDED = (

@@ -14,7 +14,7 @@ from typing import Any
 from submitit.core.job_environment import JobEnvironment
 from submitit.core.utils import DelayedSubmission
 
-from zoo import interrupts
+from zoo.common import interrupts
 from zoo.config.cell import Cell
 from zoo.launch.process_pool import Pool, start_forkserver
 from zoo.launch.slurm import cluster

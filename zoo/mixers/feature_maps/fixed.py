@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.checks import at_least, covers
+from zoo.common.checks import at_least, covers
 from zoo.mixers.feature_maps.base import FeatureMap
 
 FLOOR = 1e-6  # of what relu passes: where all channels are negative the weights are small, not zero

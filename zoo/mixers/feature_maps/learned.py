@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.mixers.feature_maps.base import FeatureMap
 
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.mixers import log_sums
 from zoo.mixers.feature_maps.base import FeatureMap
 

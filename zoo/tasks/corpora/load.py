@@ -12,7 +12,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from zoo.checks import one_of, unknown
+from zoo.common.checks import one_of, unknown
 from zoo.tasks.corpora.base import Corpus, repetition
 from zoo.tasks.corpora.files import files
 from zoo.tasks.corpora.installed import PACKAGES, docstrings, stdlib, versions

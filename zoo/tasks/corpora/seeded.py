@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zoo.checks import at_least
+from zoo.common.checks import at_least
 from zoo.counter_rng import below, bits, stream, uniform
 from zoo.tasks.corpora.base import Corpus
 

@@ -16,13 +16,13 @@ from torch import Tensor, nn
 
 from zoo.blocks.base import Block, Stream
 from zoo.blocks.decoder import Decoder
-from zoo.checks import covers
+from zoo.common.checks import covers
 from zoo.config.cell import Cell
 from zoo.config.settings import TrainerConfig
-from zoo.instantiate import make, task_of
 from zoo.mixers.base import EMBEDDING, Mixer, Shared
 from zoo.mixers.projections import stretch
-from zoo.stacked import StackedEnds, spherical
+from zoo.model.instantiate import make, task_of
+from zoo.model.stacked import StackedEnds, spherical
 from zoo.state import StateSize, total
 from zoo.tasks.base import Task
 
@@ -162,7 +162,7 @@ class SequenceModel(nn.Module):
     init_std: standard deviation of the embedding, the positions, an untied head and a decoder's matrices.
     redraw: linear layers of mixers do not keep their own initial weights, see `redrawn`.
     decoder: answers go through a Decoder in front of the final norm.
-    stacked: of a task whose inputs are two tokens each, see zoo.stacked: the embedding is not trained.
+    stacked: of a task whose inputs are two tokens each, see zoo.model.stacked: the embedding is not trained.
     bf16_head: the training loss rounds the products of the head to bfloat16 (trainer.precision=bf16-head).
     """
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from zoo.blocks.base import Block
-from zoo.checks import one_line, unknown
+from zoo.common.checks import one_line, unknown
+from zoo.common.foreign import visible
 from zoo.config.cell import Cell
-from zoo.foreign import visible
 from zoo.mixers.base import Mixer
 from zoo.mixers.feature_maps import FeatureMap
 from zoo.results.outcome import reason

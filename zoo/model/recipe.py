@@ -9,11 +9,11 @@ from itertools import pairwise
 
 from torch import nn
 
-from zoo.adaptation.low_rank import LowRank, attach
 from zoo.config.settings import AdaptationConfig
 from zoo.mixers.mla import MLA
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.short_conv import ShortConv
+from zoo.model.low_rank import LowRank, attach
 
 OUTPUTS = ("out_proj", "attn_proj")  # of a mixer with queries, keys and values
 OF_MLA = {

@@ -1,1 +1,0 @@
-"""Recipes for the weights that train in a model that starts from another's."""
