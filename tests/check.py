@@ -18,7 +18,7 @@ from zoo.results.source import files
 
 MOST = 12  # mixers whose variants are looked at too
 PYTHON = (sys.executable, "-m")
-LAWS = "tests/test_mixer_laws.py"
+LAWS = "tests/mixers/test_mixer_laws.py"
 TASKS = ("zoo/tasks/", "conf/task/", "tests/tasks/")
 TYPED = ("zoo/", "analysis/", "hydra_plugins/")  # as in pyproject.toml
 EVERYWHERE = (

@@ -18,10 +18,16 @@ gc.disable()  # until all is collected: to look through what is imported and sta
 
 # groups that take long, which begin first: no worker is left alone with one at the end
 LONGEST = (
-    *("triton one", "tests/test_mixer_laws.py", "triton two", "kills"),
+    *("triton one", "tests/mixers/test_mixer_laws.py", "triton two", "kills"),
     "every mixer composed",
-    *("tests/test_launcher.py", "tests/analysis/test_notebook.py", "tests/bench/test_first.py"),
-    *("terminal", "browser", "tests/test_interrupts.py", "tests/test_readme.py", "tests/test_every_leaf.py"),
+    *("tests/launch/test_launcher.py", "tests/analysis/test_notebook.py", "tests/bench/test_first.py"),
+    *(
+        "terminal",
+        "browser",
+        "tests/test_interrupts.py",
+        "tests/test_readme.py",
+        "tests/config/test_every_leaf.py",
+    ),
 )
 
 

@@ -22,13 +22,13 @@ COMMANDS = [
     if line.strip()
 ]
 BY_OTHERS = {
-    "make demo": "tests/test_demo.py (slow)",
+    "make demo": "tests/launch/test_demo.py (slow)",
     "make test": ".ci/run",
-    "python -m zoo.run -m mixer=based,se_attn d_model=64,128,256": "tests/test_launcher.py",
+    "python -m zoo.run -m mixer=based,se_attn d_model=64,128,256": "tests/launch/test_launcher.py",
     "python -m zoo.run -m sweep=based_fig2 trainer=gpu hydra/launcher=slurm hydra.launcher.gres=gpu:1": (
         "tests/slurm/test_sweeps.py, with a small sweep, where SLURM is installed"
     ),
-    "python -m zoo.archive results/": "tests/test_archive.py",
+    "python -m zoo.archive results/": "tests/results/test_archive.py",
     "python -m analysis.claims results/ claims.csv": "tests/analysis/test_claims.py",
 }
 RUNS = [c for c in COMMANDS if c.startswith("python -m zoo.run") and c not in BY_OTHERS]

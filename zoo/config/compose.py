@@ -3,7 +3,7 @@
 Plain Hydra takes a tenth of a second a cell, and its own sweeper composes every cell twice.  Here the files
 are read and merged once for each set of group choices (zoo/config/yamls.py).  The value overrides of a point
 are then applied to a copy, and all its cells get their seeds and learning rates from one template
-(zoo/config/template.py); the outcome is the same (tests/test_config.py).
+(zoo/config/template.py); the outcome is the same (tests/config/test_config.py).
 """
 
 import copy

@@ -9,7 +9,7 @@ import pytest
 from tests.registry import composer
 from zoo.launch.process_pool import PRELOADED
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 ARCHIVES = sorted((ROOT / "docs" / "results").glob("mini_*.zip"))
 A_MIXER = 2  # cells of each mixer that an archive holds
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.test_model import COUNTER, config
+from tests.model.test_model import COUNTER, config
 from zoo.model import SequenceModel, model_from_config
 
 VOCAB, HALF = 12, 6

@@ -71,7 +71,7 @@ class Counter(Mixer):
         return StateSize(paper=None, resident=3 * seq_len, touched=2, aux_ints=1)
 
 
-COUNTER = {"_target_": "tests.test_model.Counter", "d_model": WIDTH}
+COUNTER = {"_target_": "tests.model.test_model.Counter", "d_model": WIDTH}
 
 
 @torch.no_grad()
@@ -158,7 +158,7 @@ class Gist(Linked):
 
 
 def gist(leave: bool) -> dict[str, Any]:
-    return {"_target_": "tests.test_model.Gist", "d_model": WIDTH, "leave": leave}
+    return {"_target_": "tests.model.test_model.Gist", "d_model": WIDTH, "leave": leave}
 
 
 @torch.no_grad()

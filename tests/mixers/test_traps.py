@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 NAMED = sorted(
     set(re.findall(r"`((?:tests|zoo)/[\w/]+\.py)::(\w+)`", (ROOT / "docs" / "traps.md").read_text()))
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.test_results import write
+from tests.results.test_results import write
 from zoo import archive
 from zoo.results import table
 

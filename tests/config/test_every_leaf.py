@@ -277,7 +277,7 @@ def _run(cell: Cell, place: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 @pytest.mark.parametrize("key", ["label", "family", "knob"])
 def test_what_is_said_about_a_mixer_stands_in_the_record(key: str):
-    from tests.test_results import outcome
+    from tests.results.test_results import outcome
     from zoo.launch.run_cell import record
 
     cell = COMPOSER.cell(TINY)
@@ -295,7 +295,7 @@ def test_a_dead_setting_is_noticed(tmp_path: Path):
     """The net itself: a mixer that swallows an option is caught."""
     text = (FOLDER / "mixer" / "sliding_window.yaml").read_text()
     (tmp_path / "mixer").mkdir()
-    yaml = text.replace("zoo.mixers.sliding_window.SlidingWindow", "tests.test_every_leaf.Swallows")
+    yaml = text.replace("zoo.mixers.sliding_window.SlidingWindow", "tests.config.test_every_leaf.Swallows")
     (tmp_path / "mixer" / "deaf.yaml").write_text(
         yaml.replace("num_heads: 1\n", "num_heads: 1\ndead: 3\n", 1)
     )

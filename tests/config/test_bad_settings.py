@@ -10,7 +10,7 @@ import torch
 
 from tests import registry
 from tests.command import SMALL, Zoo
-from tests.test_every_leaf import leaves, with_leaf
+from tests.config.test_every_leaf import leaves, with_leaf
 from zoo.config import command_line
 from zoo.config.bounds import out_of_bounds
 from zoo.config.cell import Cell
@@ -109,7 +109,7 @@ class Plain(Mixer[tuple]):
         return StateSize(paper=0, resident=0, touched=0)
 
 
-YAML = "_target_: tests.test_bad_settings.Plain\nd_model: ${d_model}\nwidth: 0\n"
+YAML = "_target_: tests.config.test_bad_settings.Plain\nd_model: ${d_model}\nwidth: 0\n"
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_a_knob_of_ones_own_stands_in_the_table_of_a_sweep(mine: Any):
             YAML.replace("bad_s", "bat_s"),
             "mixer._target_ (=tests.test_bat_settings.Plain) cannot be imported:",
         ),
-        (YAML.replace(".Plain", ""), "mixer._target_ (=tests.test_bad_settings) is no Mixer"),
+        (YAML.replace(".Plain", ""), "mixer._target_ (=tests.config.test_bad_settings) is no Mixer"),
         ("d_model: ${d_model}\n", "mixer._target_ (=None) must name a Mixer"),
     ],
 )

@@ -18,7 +18,7 @@ from zoo.tasks.corpora.load import _language
 from zoo.tasks.mqar import MQAR
 
 BASED = compose(["mixer=based", "d_model=16"]).config["mixer"]
-CALLED = "tests.test_instantiate.called"
+CALLED = "tests.model.test_instantiate.called"
 
 
 def called(**parts: Any) -> None:
@@ -47,7 +47,7 @@ def test_what_cannot_be_a_part_is_not_even_imported(name: Any, monkeypatch: pyte
     "name",
     [
         *("pandas.read_pickle", "torch.load", "torch.nn.Linear", "zoo.mixers.attention", CALLED),
-        *("tests.test_instantiate.Meant", "zoo.tasks.mqar.MQAR", "zoo.mixers.feature_maps.Taylor2"),
+        *("tests.model.test_instantiate.Meant", "zoo.tasks.mqar.MQAR", "zoo.mixers.feature_maps.Taylor2"),
         *("zoo.mixers.attention.Attention.register", "zoo.mixers.attention.Attention.forward"),
         *("zoo.mixers.attention.Attention.mro", "zoo.config.cell.Cell"),
     ],

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.registry import compose
-from tests.test_results import outcome
+from tests.results.test_results import outcome
 from zoo import plan
 from zoo.config.cell import Cell
 from zoo.config.yaml_text import as_yaml

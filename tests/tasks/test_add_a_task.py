@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import SMALL, Zoo
-from tests.test_add_a_mixer import block, written
+from tests.mixers.test_add_a_mixer import block, written
 from zoo.results import table
 from zoo.tasks.__main__ import main
 

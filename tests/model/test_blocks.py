@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.test_model import COUNTER, PRE_NORM, VOCAB, ZOOLOGY, config, ids
+from tests.model.test_model import COUNTER, PRE_NORM, VOCAB, ZOOLOGY, config, ids
 from zoo.mixers.cases import Case, settings
 from zoo.mixers.laws import elements
 from zoo.model import SequenceModel, model_from_config
