@@ -156,8 +156,8 @@ def _versions() -> list[str]:
 
 HEAD = """# What each mixer was checked against
 
-Written by `python -m tests.independence > docs/independence.md`; `tests/mixers/test_independence.py` holds every row
-to its tolerance.
+Written by `python -m tests.independence > docs/independence.md`; `tests/mixers/test_independence.py` holds
+every row to its tolerance.
 
 Each mixer is computed a second time by code that shares nothing with it but the weights: its equations,
 written down once more and naively in `tests/definitions/`, and another package's reference where one exists.

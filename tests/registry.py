@@ -1,6 +1,6 @@
 """What is registered, read from conf/: nothing is listed by hand, so a new yaml is tested on arrival.
 
-ZOO_LAWS_OF=my_conf python -m pytest tests/mixers/test_mixer_laws.py     tests the mixers of a folder of your own
+ZOO_LAWS_OF=my_conf python -m pytest tests/mixers/test_mixer_laws.py   # the mixers of a folder of your own
 """
 
 import os

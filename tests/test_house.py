@@ -15,8 +15,8 @@ ROOT = Path(__file__).parent.parent
 COMMANDS = "__main__"  # of a room: a command, above all rooms
 # The lowest floor first.  A room may import what stands on the floors below it, and its own modules.
 FLOORS = (
-    ("zoo", "zoo.common", "zoo.counter_rng", "zoo.state", "analysis"),
-    ("zoo.config", "zoo.kernels"),
+    ("zoo", "zoo.common", "zoo.counter_rng", "zoo.state"),
+    ("zoo.config", "zoo.kernels", "analysis"),
     ("zoo.results", "zoo.tasks", "zoo.mixers"),
     ("zoo.blocks", "zoo.archive", "zoo.collect", "zoo.status", "analysis.records"),
     ("zoo.model", "analysis.statistics"),

@@ -6,13 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.registry import Case, block_yaml, build, cases
+from tests.registry import Case, block_yaml, cases
 from zoo.blocks.base import Block
 from zoo.evaluation.codecs.codec import SCALES, Codec, Form
 from zoo.evaluation.codecs.formats import FORMATS as KINDS
 from zoo.evaluation.codecs.formats import PLAIN
 from zoo.evaluation.coded_state import Remembered, StateCoder
 from zoo.evaluation.written_once import BATCH, added, tensors, written_once
+from zoo.mixers.cases import build
 from zoo.model import ModelState, SequenceModel
 from zoo.model.instantiate import make
 

@@ -1,7 +1,7 @@
 """The laws of mixers that a kernel could break, through Triton: in its interpreter, or on a card.
 
-As tests/mixers/test_mixer_laws.py, in float32, and measured against the definition in float64: what Triton gives is
-at most a few times as far from it as what torch gives.
+As tests/mixers/test_mixer_laws.py, in float32, and measured against the definition in float64: what Triton
+gives is at most a few times as far from it as what torch gives.
 """
 
 from collections.abc import Callable
