@@ -99,7 +99,7 @@ def test_no_import_runs_up(imports: dict[str, set[str]]) -> None:
 
 def test_an_import_that_runs_up_is_seen() -> None:
     up = _upward({"zoo.state": {"zoo.model"}, "zoo.model": {"zoo.state", "zoo.blocks.base"}})
-    assert up == ["zoo.state (floor 0) imports zoo.model (floor 6)"]
+    assert up == ["zoo.state (floor 0) imports zoo.model (floor 4)"]
 
 
 def test_no_circle_within_a_room(imports: dict[str, set[str]]) -> None:

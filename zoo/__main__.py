@@ -27,6 +27,7 @@ COMMANDS = {
     "figures": ("analysis", "draw published figures beside ours, and other pictures"),
     "statistics": ("analysis", "print what the points say together, as tables"),
     "claims": ("analysis", "test claims that were written before a sweep"),
+    "state_bits": ("analysis", "say how many bits a state needs: frontier, claims, predictions"),
     "expected": ("analysis", "hold results against expected numbers"),
     "quotes": ("analysis", "compute again the numbers that pages quote"),
     "loads": ("analysis", "list every point at every slice, as Markdown"),

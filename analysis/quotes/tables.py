@@ -51,7 +51,8 @@ def table(root: Path, of: str, cells: str) -> pd.DataFrame:
 
 
 def _all_claims(root: Path) -> pd.DataFrame:
-    studies = sorted(path.name.partition(".")[0] for path in (root / "sweeps").glob("*.claims.csv"))
+    written_down = sorted(path.name.partition(".")[0] for path in (root / "sweeps").glob("*.claims.csv"))
+    studies = [study for study in written_down if (root / "docs" / "results" / f"{study}.zip").exists()]
     return pd.concat([table(root, f"{study} claims", "") for study in studies], ignore_index=True)
 
 

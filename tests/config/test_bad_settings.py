@@ -151,7 +151,7 @@ def test_a_knob_of_ones_own_stands_in_the_table_of_a_sweep(mine: Any):
         (YAML.replace("Plain", "Plan"), "cannot be imported: unknown class Plan; did you mean Plain?"),
         (
             YAML.replace("bad_s", "bat_s"),
-            "mixer._target_ (=tests.test_bat_settings.Plain) cannot be imported:",
+            "mixer._target_ (=tests.config.test_bat_settings.Plain) cannot be imported:",
         ),
         (YAML.replace(".Plain", ""), "mixer._target_ (=tests.config.test_bad_settings) is no Mixer"),
         ("d_model: ${d_model}\n", "mixer._target_ (=None) must name a Mixer"),

@@ -194,7 +194,7 @@ def test_packed_features_give_the_polynomial(channels: int):
     q, k, v, eps, *_ = cases.taylor_scan(19, False, channels)
     phi, true = Taylor2(channels).double(), taylor_attention_reference(q, k, v, eps)
     assert phi(q).shape[-1] == phi.expanded_dim == 1 + channels + channels * (channels + 1) // 2
-    recurrent, *_ = linear_attention_reference(phi(q), phi(k), v, eps)
+    recurrent, *_ = linear_attention_reference(phi(q), phi(k), v, eps, None, None)
     torch.testing.assert_close(recurrent, true, rtol=1e-12, atol=1e-12)
     y, kv, z = taylor_scan(q, k, v, eps)
     torch.testing.assert_close(y, true, rtol=1e-12, atol=1e-12)

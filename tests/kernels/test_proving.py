@@ -218,7 +218,7 @@ def test_whoever_waits_for_a_proof_and_is_asked_to_end_ends(card: Path, monkeypa
     card.mkdir(parents=True)
     with (card / "lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        monkeypatch.setattr(verdicts.interrupts, "told", lambda: True)
+        monkeypatch.setattr(verdicts.interrupts, "requested", lambda: True)
         assert verdicts.verdict(OP, "right", "usual", inputs()) is None
 
 

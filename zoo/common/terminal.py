@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shutil
 import signal
 import sys
 import textwrap
@@ -119,8 +118,10 @@ def say(text: str, code: int) -> int:
 
 def _broken_between_words(line: str) -> str:
     """Break a long list between its words on a terminal; shorter lines stay whole, to be copied from."""
-    width = shutil.get_terminal_size().columns
-    if not sys.stderr.isatty() or len(line) <= 3 * width:
+    if not sys.stderr.isatty():
+        return line
+    width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    if len(line) <= 3 * width:
         return line
     return textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
 

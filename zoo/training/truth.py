@@ -6,7 +6,7 @@ The laws in tests/ show both of our own mixers; this shows them of everybody's, 
 
 import copy
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -14,14 +14,16 @@ from torch import Tensor
 from zoo.blocks.base import Block
 from zoo.kernels.choice import check_served, kernels
 from zoo.model import SequenceModel
-from zoo.training.runs import Run
+
+if TYPE_CHECKING:
+    from zoo.training.runs import Run  # Lightning: seconds, which a table of states should not cost
 
 SHORT = 64  # tokens, at most, unless a boundary of the state lies beyond
 FAR = 130  # tokens; no boundary is looked for behind them
 TOLERANCE = 1e-3  # of the largest output: an FFT rounds what comes before with what comes after
 
 
-def check_run(run: Run) -> None:
+def check_run(run: "Run") -> None:
     """Check the model of a run that is about to take its first step."""
     if run.position.step == 0:
         check_model(run.model, *run.lengths, run.cell.kernels)
