@@ -102,7 +102,7 @@ def steps(place: Path) -> int:
     saved = [
         torch.load(path, weights_only=True)["position"]["step"] for path in place.glob("results/*/last.ckpt")
     ]
-    return sum(saved)
+    return sum(saved) + sum(store.read(path.parent)["steps"] for path in place.glob("results/*/result.json"))
 
 
 def told(folder: Path) -> tuple[bytes, dict[str, Any]]:
