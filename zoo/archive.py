@@ -9,6 +9,7 @@ The same cells make the same bytes.
 Exit code: 0; 2 when nothing was written; 3 when it was, without records or files that cannot be read.
 """
 
+import os
 import zipfile
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
@@ -32,7 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, metavar="NAME.zip", help="default: RESULTS.zip")
     parser.add_argument("--weights", action="store_true", help="with weights.safetensors, for zoo.load")
     args = parser.parse_args(argv)
-    out: Path = args.out or args.results.resolve().with_suffix(".zip")
+    place = Path(os.path.abspath(args.results))  # links are not followed: one may lead to itself
+    if not args.out and not place.name:
+        return say(f"{shown(place)} has no name for an archive: give one with --out NAME.zip.", USAGE)
+    out: Path = args.out or place.with_suffix(".zip")
     try:
         count, reading = archive(args.results, out, args.weights)
     except ValueError as error:

@@ -1,5 +1,6 @@
 """Read results folders and archives: records, what failed, and what cannot be read."""
 
+import os
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -72,10 +73,10 @@ Earlier = dict[Key, list[dict[str, Any]]]
 
 def read(homes: Sequence[Path]) -> Sources:
     """Every record once.  ValueError: no such folder, or neither a record nor a failure that can be read."""
-    sources, earlier = Sources([home.resolve().name for home in homes]), Earlier()
+    sources, earlier = Sources([_absolute(home).name for home in homes]), Earlier()
     inner = [(place, outer) for outer in homes for place in _places(outer)]
     for home, outer in inner:
-        sources.names.append(home.resolve().name)
+        sources.names.append(_absolute(home).name)
         try:
             _read(home, sources, earlier)
         except (ValueError, OSError, zipfile.BadZipFile) as error:
@@ -163,9 +164,14 @@ def _scores(record: dict[str, Any]) -> Any:
     return record["status"], record["slices"]
 
 
+def _absolute(home: Path) -> Path:
+    """Return the absolute path without following links, of which one may lead to itself."""
+    return Path(os.path.abspath(home))
+
+
 def _qualified(home: Path, names: list[str]) -> str:
     """The name of a folder or archive, with that of the folder it lies in where another has the same."""
-    path = home.resolve()
+    path = _absolute(home)
     name = path.name.removesuffix(".zip")
     return name if names.count(path.name) < 2 else f"{path.parent.name}/{name}"
 

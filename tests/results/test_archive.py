@@ -72,3 +72,16 @@ def test_a_mistake_is_one_line(
     said = capsys.readouterr().err
     assert says in said and said.count("\n") == 1
     assert not list(tmp_path.glob("*.zip"))
+
+
+@pytest.mark.parametrize(
+    ("word", "says"), [("loop", "cannot be read"), ("/", "give one with --out NAME.zip")]
+)
+def test_a_link_to_itself_and_the_root_are_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: str, says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    assert archive.main([word]) == 2
+    err = capsys.readouterr().err
+    assert says in err and err.count("\n") == 1
