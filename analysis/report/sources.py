@@ -63,8 +63,8 @@ class Sources:
 
     def problem(self, run_id: str, why: str) -> None:
         """Once, however often it is met."""
-        sources = Problem(run_id, why.replace(f"{self.folders[run_id]}/", ""))
-        self.problems += [] if sources in self.problems else [sources]
+        problem = Problem(run_id, why.replace(f"{self.folders[run_id]}/", ""))
+        self.problems += [] if problem in self.problems else [problem]
 
 
 Key = tuple[Any, ...]  # of `_names`
