@@ -70,7 +70,7 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], Any], str, str]] = {
     "status --watch": (status.main, "{ours} --watch", "8 cells: "),
     "collect": (collect.main, "{ours} --out {new}/table", "table.csv"),
     "archive": (archive.main, "{ours} --out {new}.zip", "8 cells: "),
-    "mixers": (zoo.mixers.__main__.main, "", "sliding_window"),
+    "mixers": (zoo.mixers.__main__.main, "", "mixer.feature_map.num_features=16,32,64"),
     "tasks": (zoo.tasks.__main__.main, "mqar", "seq_len=32"),
     "kernels": (zoo.kernels.__main__.main, "", "taylor_scan"),
     "expected": (expected.main, "{fake} {fake}/expected.csv", "of 2 as expected"),

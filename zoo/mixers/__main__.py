@@ -128,8 +128,9 @@ def as_tables(listing: Sequence[Row]) -> list[Table]:
     for title, group in by_family(listing, lambda row: row.family).items():
         table = slim(title)
         table.add_column("mixer=", no_wrap=True)
-        for column in ("keeps", "knob", "paper"):
-            table.add_column(column, overflow="fold")
+        table.add_column("keeps", overflow="fold")
+        table.add_column("knob", no_wrap=True)  # to be copied
+        table.add_column("paper", overflow="fold")
         for row in group:
             table.add_row(*map(escape, (row.name, row.keeps, row.knob, row.paper)))
         tables.append(fitting(table, ["paper"]))
