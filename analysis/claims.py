@@ -107,7 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
     )  # fmt: skip
     parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to, or an archive of one")
     parser.add_argument("claims", type=Path, help="the CSV with what was claimed")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     try:
         table, *unread, _ = readable(options.results)
         checked = check(table, written.read(options.claims, COLUMNS))

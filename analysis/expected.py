@@ -91,7 +91,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to")
     parser.add_argument("expected", type=Path, help="the CSV with what is expected")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a row is off or missing")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     try:
         records, *unread, _ = readable(options.results)
         checked = check(records, read(options.expected))

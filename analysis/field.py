@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("field"), help="the picture, without .png")
     parser.add_argument("--state", type=int, default=STATE, help=f"scalars, at most (default: {STATE})")
     parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     studies = [gallery.Study(path, options.where) for path in options.results]
     return gallery.command(lambda: picture(studies, options.state, SCREEN), options.out)
 

@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to")
     parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     try:
         table, *unread, _ = readable(options.results)
         text = markdown(pareto(table, where=options.where), slices(table, "test"), options.results.name)

@@ -173,7 +173,7 @@ def pareto(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_intermixed_args(arguments)
     if options.axis == BITS:
         return _against_bits(options)
     try:

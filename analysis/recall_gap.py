@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name in ("text", "recall"):
         parser.add_argument(name, type=Path, help="a folder of records, or an archive of one")
     parser.add_argument("--out", type=Path, default=Path("recall_gap"), help="the picture, without .png")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     studies = gallery.Study(options.text), gallery.Study(options.recall)
     return gallery.command(lambda: picture(*studies, SCREEN), options.out)
 

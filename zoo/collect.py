@@ -54,7 +54,7 @@ NAMED = 20  # failed cells, in the report
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the table; 0, 3 where a record was left out, or 2 with a line on what is wrong."""
-    args = _parser().parse_args(argv)
+    args = _parser().parse_intermixed_args(argv)
     try:
         lines, reading = collect(args.results, _stem(args))
     except ValueError as error:

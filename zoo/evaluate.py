@@ -63,7 +63,7 @@ class Inquiry:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Ask; 0, 1 where a cell could not be asked, 2 with what is wrong with the command, or 130."""
-    args = _parser().parse_args(argv)
+    args = _parser().parse_intermixed_args(argv)
     models = [Path(word.removeprefix(HF)) for word in args.words if word.startswith(HF)]
     runs = [Path(word) for word in args.words if _is_path(word)]
     words = [word for word in args.words if not _is_path(word) and not word.startswith(HF)]

@@ -44,7 +44,7 @@ TITLES: dict[State, str] = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print how the cells stand; 0, 2 with a line on what is wrong, 3 where a record is damaged, or 130."""
-    args = _parser().parse_args(argv)
+    args = _parser().parse_intermixed_args(argv)
     try:
         if not 0 < args.every <= LONGEST_PAUSE:
             raise ValueError(f"--every (={args.every:g}) must be seconds, more than 0 and at most a day.")

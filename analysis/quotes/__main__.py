@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("file", nargs="?", type=Path, default=Path("docs/quotes.yaml"), help="the entries")
     parser.add_argument("--root", type=Path, default=Path(), help="the top of the checkout")
     parser.add_argument("--open", action="store_true", help="list the numbers that no entry covers")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     try:
         pages = read(options.root / options.file)
     except (ValueError, OSError, yaml.YAMLError) as error:

@@ -14,7 +14,7 @@ MOST = 20  # problems that are printed; the page has all
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_intermixed_args(arguments)
     path = options.out or _default_path(options.results)
     try:
         _check_plain(path)

@@ -102,7 +102,7 @@ def kinds(counted: pd.DataFrame, table: pd.DataFrame) -> dict[str, pd.DataFrame]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_intermixed_args(arguments)
     try:
         table, unread, notes, records = readable(options.results)
         table, twice = once(filtered(table, options.where))

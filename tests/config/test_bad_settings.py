@@ -1,6 +1,7 @@
 """Numbers that make no sense, yamls of one's own, places on the disk: said in one line, before any work."""
 
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -265,6 +266,13 @@ def test_the_list_of_mixers_with_a_broken_yaml(tmp_path: Path, yaml: str, says: 
     with pytest.raises(SystemExit) as end:
         list_mixers(["--config-dir", str(tmp_path)])
     assert says in str(end.value) and len(str(end.value).splitlines()) == 1
+
+
+def test_the_list_of_mixers_with_a_pipe_among_them(tmp_path: Path):
+    (tmp_path / "mixer").mkdir()
+    os.mkfifo(tmp_path / "mixer" / "mine.yaml")
+    with pytest.raises(SystemExit, match=r"mine\.yaml is no file\.$"):
+        list_mixers(["--config-dir", str(tmp_path)])
 
 
 def test_the_list_of_mixers_with_one_that_says_nothing_of_itself(

@@ -1,6 +1,7 @@
 """`python -m zoo.evaluate`: a question to trained cells, its answers beside their records, asked once."""
 
 import json
+import os
 import re
 import shutil
 import zipfile
@@ -134,8 +135,15 @@ def test_a_module_that_is_not_on_the_path_is_said_to_be_so(
 
 
 def test_a_folder_of_yamls_that_is_not_there_is_said(one: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert evaluate.main([str(one), "evaluation=scores", "--config-dir", "nope"]) == 2
+    assert evaluate.main([str(one), "--config-dir", "nope", "evaluation=scores"]) == 2
     assert capsys.readouterr().err == "--config-dir (=nope) must be a folder with yamls of your own.\n"
+
+
+def test_a_pipe_in_it_is_not_waited_for(one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "evaluation").mkdir()
+    os.mkfifo(tmp_path / "evaluation" / "mine.yaml")
+    assert evaluate.main([str(one), "evaluation=mine", "--config-dir", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.endswith("mine.yaml is no file.\n")
 
 
 def test_an_archive_carries_the_answers(home: Path, tmp_path: Path) -> None:

@@ -88,6 +88,8 @@ def names(config_dir: Path | None) -> dict[str, Path]:
 
 def settings_of(path: Path) -> dict[str, Any]:
     """Read the settings in a yaml.  ValueError, one line: it cannot be read, or holds no settings."""
+    if not path.is_file():  # a pipe would be waited for
+        raise ValueError(f"{shown(path)} is no file.")
     try:
         content: Any = OmegaConf.to_container(OmegaConf.load(path))
     except (OSError, ValueError, yaml.YAMLError, OmegaConfBaseException, RecursionError) as error:

@@ -105,6 +105,8 @@ def _row(path: Path) -> Row:
 
 
 def _loaded(path: Path) -> dict[str, Any]:
+    if not path.is_file():  # a pipe would be waited for
+        raise ValueError(f"{visible(str(path))} is no file.")
     try:
         mixer: Any = OmegaConf.to_container(OmegaConf.load(path))
     except yaml.YAMLError as error:
