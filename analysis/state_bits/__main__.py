@@ -4,6 +4,7 @@
     python -m analysis.state_bits enough results/                the fewest bits a scalar within .01 of fp32
     python -m analysis.state_bits claims results/ CLAIMS.csv     claims written before, tested seed by seed
     python -m analysis.state_bits predicted results/             accuracy and error beside theory's
+    python -m analysis.state_bits explained results/             what rounding costs, by mixer, scale, ...
     python -m analysis.state_bits arithmetic                     roundings of one matrix without a model
 
 `python -m analysis.pareto results/ --axis bits` is the first.  Exit code: 0; 1 when nothing can be read; 3
@@ -24,10 +25,11 @@ from ..records import written
 from . import arithmetic, claims
 from . import command as draw
 from .answers import answers
+from .explained import explained
 from .frontier import enough, predicted
 
 COLUMNS = ("claim", "ahead", "behind", "slice")  # of a CSV of claims
-TABLES = {"enough": enough, "predicted": predicted}
+TABLES = {"enough": enough, "predicted": predicted, "explained": explained}
 DRAWN, NOTHING = 0, 1
 
 

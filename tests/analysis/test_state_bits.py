@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from analysis import pareto
-from analysis.state_bits import arithmetic, claims, frontier
+from analysis.state_bits import arithmetic, claims, explained, frontier
 from analysis.state_bits.__main__ import main
 from analysis.state_bits.answers import answers
 from tests.analysis import study
@@ -120,3 +120,25 @@ def test_the_noise_of_stochastic_rounding_is_predicted_and_feedback_is_best() ->
         assert row["feedback"] < 0.3 * row["nearest"] and row["nearest"] < row["stochastic"]
     lost = table["lost"].to_dict()
     assert lost["sum"] > lost["decayed sum"] > lost["gated delta rule"] > 0.05
+
+
+def test_the_loss_is_explained_by_the_factors_that_make_it() -> None:
+    """The mixer makes a third of the variance, rounding with one scale for all the rest, length nothing."""
+    forms = [("fp32", "none", "nearest", 0.9)] + [
+        ("int4", scale, rounding, 0.1 * (scale != "key") * (1 if rounding == "nearest" else -1))
+        for scale in ("key", "tensor") for rounding in ("nearest", "stochastic")
+    ]  # fmt: skip
+    table = pd.DataFrame([
+        {"run_id": f"{series}-{seed}", "series": series, "seed": seed, "slice": name, "format": form,
+         "scale": scale, "rounding": rounding, "accuracy": cost if form == "fp32" else 0.9 - cost - worse}
+        for series, worse in (("Based", 0.0), ("Mamba-2", 0.1)) for seed in range(3) for name in ("a", "b")
+        for form, scale, rounding, cost in forms
+    ])  # fmt: skip
+    (row,) = explained.explained(table).to_dict("records")
+    assert row["series"] == pytest.approx(1 / 3)
+    assert row["slice"] == pytest.approx(0) and row["the rest"] == pytest.approx(0, abs=1e-9)
+    assert row["rounding"] + row["scale x rounding"] == pytest.approx(2 / 3)
+    unlearned = table.assign(accuracy=table["accuracy"] - 0.5 * (table["series"] == "Based"))
+    assert explained.explained(unlearned)["series"].item() == 0
+    with pytest.raises(ValueError, match="int4 lacks answers for some of series, scale"):
+        explained.explained(table.query("format != 'int4' or scale != 'key' or series != 'Based'"))
