@@ -219,10 +219,11 @@ class SequenceModel(nn.Module):
 
     @property
     def mixers(self) -> list[Mixer]:
-        return [block.mixer for block in self._layers]
+        return [block.mixer for block in self.layers]
 
     @property
-    def _layers(self) -> list[Block]:
+    def layers(self) -> list[Block]:
+        """The blocks, from the lowest."""
         return list(self.blocks)  # pyright: ignore[reportReturnType]
 
     @property
@@ -262,7 +263,7 @@ class SequenceModel(nn.Module):
         """Return hidden states as `forward` does, after `state` (None: the start), and the next state."""
         before = state or ModelState((None,) * len(self.blocks), 0)
         stream, after = self.start(inputs, before.offset), []
-        for block, layer in zip(self._layers, before.layers, strict=True):
+        for block, layer in zip(self.layers, before.layers, strict=True):
             stream, layer = block.extend(stream, layer)
             after.append(layer)
         return self._read(stream.sum()), ModelState(tuple(after), before.offset + inputs.shape[1])
@@ -278,11 +279,11 @@ class SequenceModel(nn.Module):
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count the memory of one sequence after `seq_len` tokens, summed over layers."""
-        return total(block.state_size(seq_len) for block in self._layers)
+        return total(block.state_size(seq_len) for block in self.layers)
 
     def visible(self, wanted: Bool[Tensor, "*R T"]) -> Bool[Tensor, "*R T"]:
         """Return the tokens that the wanted outputs can depend on, through some path down the layers."""
-        for block in reversed(self._layers):
+        for block in reversed(self.layers):
             wanted = block.visible(wanted)
         return wanted
 

@@ -1,0 +1,65 @@
+"""How much of its state a layer uses, against a Jacobian made apart and ranks known beforehand."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import zoo
+from zoo.evaluation.effective_state import EffectiveState, influence
+from zoo.mixers.base import Mixer
+from zoo.mixers.cases import WIDTH, Case, build
+
+SETTINGS: dict[str, Any] = {"cuts": [0.5], "tolerances": [0.1, 0.001], "rows": 2, "most_tokens": 64}
+
+
+def asking(**changes: Any) -> EffectiveState:
+    return EffectiveState(**SETTINGS | changes)
+
+
+def test_the_influence_is_the_derivative_of_outputs_by_inputs():
+    mixer: Mixer = build(Case("gated_deltanet")).double()
+    x = torch.randn(1, 7, WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+
+    def outputs(past: Tensor) -> Tensor:
+        return mixer(torch.cat([past, x[:, 3:]], dim=1))[:, 3:]
+
+    whole = torch.autograd.functional.jacobian(outputs, x[:, :3])
+    found = influence(mixer, x, {}, cut=3)
+    assert found.shape == (4 * WIDTH, 3 * WIDTH) and torch.allclose(
+        found, whole.reshape(found.shape), atol=1e-12
+    )
+
+
+def test_ranks_of_singular_values():
+    ranks = asking()._ranks(torch.tensor([1.0, 1.0, 0.01, 1e-12]).double())
+    assert (ranks["rank"], ranks["above_0.1"], ranks["above_0.001"]) == (3, 2, 3)
+    assert asking()._ranks(torch.ones(5).double())["entropy"] == pytest.approx(5)
+    assert asking()._ranks(torch.zeros(5).double())["rank"] == 0
+
+
+@pytest.mark.parametrize("name", ["attention", "shared"])
+def test_a_trained_cell_uses_no_more_than_it_keeps(trained: dict[str, Path], name: str):
+    held = zoo.load(trained[name])
+    table = asking(cuts=[0.25, 0.5]).table(held)
+    assert len(table) == len(held.task.segments("test")) * len(held.model.layers) * 2
+    for row in table.to_dict("records"):
+        assert 0 < row["above_0.1"] <= row["above_0.001"] <= row["rank"] <= row["resident"]
+        assert 1 <= row["entropy"] <= row["rank"] and row["rows"] == 2
+    lengths = [segment.seq_len for segment in held.task.segments("test")]
+    assert set(table["cut"]) == {round(at * length) for length in lengths for at in (0.25, 0.5)}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "says"),
+    [
+        ("attention", {"cuts": [1.0]}, r"evaluation.cuts \(=\[1.0\]\) must be numbers between 0 and 1"),
+        ("attention", {"most_tokens": 4}, "no slice has rows of at most 4 tokens"),
+        ("mixed", {"rows": 0}, r"evaluation.rows \(=0\)"),
+    ],
+)
+def test_what_cannot_be_asked(trained: dict[str, Path], name: str, changes: dict[str, Any], says: str):
+    with pytest.raises(ValueError, match=says):
+        asking(**changes).table(zoo.load(trained[name]))
