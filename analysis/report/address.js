@@ -68,6 +68,7 @@ function recallDrawn(said) {
   const places = said.getAll("point").map((name) => of.point.indexOf(name)).filter((place) => place >= 0);
   only([...places.map((place) => [place, null]), ...runs.map((cell) => [cells.point[cell], cell])]);
   shownCell = said.has("record") ? cells.run_id.indexOf(said.get("record")) : null;
+  showTables();
   const column = tables.points.columns[Math.abs(Number(said.get("sort")))];
   if (said.has("sort") && column) tables.points.order(column, said.get("sort").startsWith("-"));
   const ends = (said.get("zoom") ?? "").split(",").map(Number);

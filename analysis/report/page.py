@@ -21,8 +21,8 @@ from .sources import Problem, Sources, read
 
 SCRIPTS = (
     "texts.js", "theme.js", "statistics.js", "glyphs.js", "marks.js", "limits.js", "picture.js", "tables.js",
-    "filters.js", "selection.js", "comparison.js", "curves.js", "config_diff.js", "record.js", "exports.js",
-    "address.js", "start.js", "page.js",
+    "filters.js", "selection.js", "paired.js", "differences.js", "comparison.js", "curves.js",
+    "config_diff.js", "record.js", "exports.js", "address.js", "start.js", "page.js",
 )  # fmt: skip
 LISTED = 20  # violations that the page names, of each kind
 
@@ -34,7 +34,7 @@ def report(homes: Sequence[Path], made: str = "") -> tuple[str, Sources]:
     ValueError, one line: no such folder, no record that can be read, points that nothing tells apart.
     """
     sources = read(homes)
-    cells = table(sources.records)
+    cells = table(sources.records).copy()  # in one piece
     settings = []
     for setting in divide(cells, lambda run_id: config_of(sources, run_id)):
         whole, lacking = complete(setting)

@@ -51,7 +51,7 @@ function chooseSeries(name) {
 /** Everything that depends on the selection, drawn again. */
 async function chosenAnew(jump = false) {
   encircle(view, points);
-  for (const each of Object.values(tables)) each.colour();
+  showTables();
   remember();
   await showSelection();
   if (jump && selection.length) byId("detail").scrollIntoView({ block: "nearest" });

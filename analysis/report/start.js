@@ -49,7 +49,7 @@ function listen() {
   addEventListener("hashchange", reopen);
   for (const format of ["svg", "png"]) byId(`save-${format}`).addEventListener("click", () => savePicture(format));
   byId("save-cells").addEventListener("click", saveCells);
-  byId("cells-section").addEventListener("toggle", showTables);
+  for (const id of ["cells-section", "pairs-section"]) byId(id).addEventListener("toggle", showTables);
   byId("reset").addEventListener("click", everything);
   byId("save").addEventListener("click", savePoints);
   const all = (wanted) => () => (tick(controls.series.made, wanted), controls.series.follow(), changed());
