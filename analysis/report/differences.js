@@ -77,3 +77,26 @@ function showSeries() {
     { title: "in words", value: (row) => verdict(row, row.corrected, rows.length), wraps: true },
   ], rows, {});
 }
+
+/** Points that lie in two folders, or were run twice, with other scores: the later minus the earlier. */
+function showAgain() {
+  const section = byId("again-section"), { points: of } = view.setting;
+  section.hidden = of.again.every((earlier) => earlier === null);
+  if (section.hidden) return;
+  const rows = points.flatMap((point) => {
+    const earlier = points.find((each) => each.place === of.again[point.place]);
+    const found = earlier && compareSeeds(bySeed(point.chosen.cells), bySeed(earlier.chosen.cells));
+    return earlier ? [{ point, earlier, found, p: found && exchanged(found.differences) }] : [];
+  });
+  byId("again-count").textContent = plural(rows.length, "point");
+  tables.again = table("again", [
+    { title: "mixer", value: ({ point }) => point.series, first: true },
+    { title: "settings", value: ({ point }) => knobsOf(point) },
+    { title: "accuracy", number: true, value: ({ point }) => point.accuracy, text: ({ point }) => share(point.accuracy) },
+    { title: "of", value: ({ earlier }) => earlier.series },
+    { title: "accuracy", number: true, value: ({ earlier }) => earlier.accuracy, text: ({ earlier }) => share(earlier.accuracy) },
+    { title: "difference", number: true, value: ({ found }) => found?.difference ?? null, text: ({ found }) => differenceText(found) },
+    { title: "p", number: true, value: ({ p }) => p, text: ({ p }) => short(p) },
+    { title: "in words", value: ({ found, p }) => verdict(found, p), wraps: true },
+  ], rows, { pick: ({ point, earlier }) => (only([[earlier.place, null], [point.place, null]]), chosenAnew(true)) });
+}

@@ -56,6 +56,7 @@ function showTables() {
   const at = { title: "at step", number: true, value: (cell) => cells.diverged_step[cell], text: (cell) => count(cells.diverged_step[cell]) };
   tables.diverged = table("diverged", [...columns.slice(0, 5), at], lost, cell);
   showSeries();
+  showAgain();
 }
 
 /** A table with new rows, sorted as the one before it was. */

@@ -43,7 +43,7 @@ def report(homes: Sequence[Path], made: str = "") -> tuple[str, Sources]:
     about = details(sources)
     data = {
         "made": _made(made, sources),
-        "settings": [payload.setting(setting, sources.origin) for setting in settings],
+        "settings": [payload.setting(setting, sources) for setting in settings],
         "axes": payload.axes(),
         "per_cell": payload.PER_CELL,
         "csv": payload.CSV,
