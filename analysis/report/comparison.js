@@ -1,17 +1,5 @@
 // The panel of what is chosen: its curves together, its numbers, its slices, its configs side by side.
 
-let unpacked = null; // run_id -> details, once somebody asked
-
-/** The details of every cell; unpacked at the first call. */
-function details() {
-  unpacked ??= (async () => {
-    const bytes = Uint8Array.from(atob(byId("details").textContent.trim()), (letter) => letter.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    return new Response(stream).json();
-  })();
-  return unpacked;
-}
-
 let showing = Promise.resolve(), latest = 0;
 /** Show what is chosen by now: one after the other, and of many at once the last alone. */
 function showSelection() {

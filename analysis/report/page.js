@@ -36,6 +36,7 @@ function render() {
   byId("caption").textContent = caption();
   byId("points-count").textContent = `${count(points.length)} of ${count(view.setting.points.point.length)}`;
   remember();
+  drawEvaluation();
   return showSelection();
 }
 
@@ -110,6 +111,8 @@ function setUp() {
     origins: boxes("origins", rising(cells.origin), (place) => DATA.made.names[place], changed),
   };
   byId("origins-filter").hidden = controls.origins.size < 2;
+  view.setting = setting;
+  setUpEvaluations();
   only([]);
   byId("find").value = "";
 }

@@ -53,6 +53,7 @@ async function chosenAnew(jump = false) {
   encircle(view, points);
   showTables();
   remember();
+  drawEvaluation();
   await showSelection();
   if (jump && selection.length) byId("detail").scrollIntoView({ block: "nearest" });
 }

@@ -13,6 +13,7 @@ function start() {
   listed();
   reopen();
   listen();
+  listenToEvaluations();
   const picture = byId("picture");
   picture.on("plotly_click", ({ points: [hit], event }) => {
     const more = byId("adding").checked || event.ctrlKey || event.metaKey || event.shiftKey;
