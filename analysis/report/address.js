@@ -15,6 +15,7 @@ function remember() {
   for (const { point, cell } of selection) said.append(cell === null ? "point" : "cell", cell === null ? of.point[point] : cells.run_id[cell]);
   if (selection.length && shownCell !== null) said.set("record", cells.run_id[shownCell]);
   const { sort, falling, columns } = tables.points ?? {};
+  if (byId("evaluations-section").open) said.set("evaluation", [DATA.evaluations[byId("evaluation").value]?.name, ...ROLES.map((role) => roles[role])].join("|"));
   if (sort) said.set("sort", `${falling ? "-" : ""}${columns.indexOf(sort)}`);
   const zoom = zoomed();
   if (zoom) said.set("zoom", zoom.map((end) => Number(end.toPrecision(6))).join(","));
@@ -58,7 +59,17 @@ function recall() {
     else if (off.size) tick(made, (value) => !off.has(String(value)));
   }
   controls.series.follow();
+  recallEvaluation((said.get("evaluation") ?? "").split("|"));
   return said;
+}
+
+/** Open the evaluation that the address names, with its roles. */
+function recallEvaluation([name, ...named]) {
+  const option = [...byId("evaluation").options].find((each) => DATA.evaluations[each.value].name === name);
+  byId("evaluations-section").open = Boolean(option);
+  if (!option) return;
+  byId("evaluation").value = option.value;
+  roles = named.length === ROLES.length ? Object.fromEntries(ROLES.map((role, place) => [role, named[place]])) : {};
 }
 
 /** What the address says of what was drawn since: the selection, the order of the table, the zoom. */
@@ -68,6 +79,7 @@ function recallDrawn(said) {
   const places = said.getAll("point").map((name) => of.point.indexOf(name)).filter((place) => place >= 0);
   only([...places.map((place) => [place, null]), ...runs.map((cell) => [cells.point[cell], cell])]);
   shownCell = said.has("record") ? cells.run_id.indexOf(said.get("record")) : null;
+  showTables();
   const column = tables.points.columns[Math.abs(Number(said.get("sort")))];
   if (said.has("sort") && column) tables.points.order(column, said.get("sort").startsWith("-"));
   const ends = (said.get("zoom") ?? "").split(",").map(Number);

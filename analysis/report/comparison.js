@@ -1,17 +1,5 @@
 // The panel of what is chosen: its curves together, its numbers, its slices, its configs side by side.
 
-let unpacked = null; // run_id -> details, once somebody asked
-
-/** The details of every cell; unpacked at the first call. */
-function details() {
-  unpacked ??= (async () => {
-    const bytes = Uint8Array.from(atob(byId("details").textContent.trim()), (letter) => letter.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    return new Response(stream).json();
-  })();
-  return unpacked;
-}
-
 let showing = Promise.resolve(), latest = 0;
 /** Show what is chosen by now: one after the other, and of many at once the last alone. */
 function showSelection() {
@@ -33,7 +21,8 @@ async function fillPanel() {
     heading(items),
     element("div", { class: "plots" },
       plotHome("losses", "Training loss"), plotHome("curves", "Validation accuracy"), plotHome("profile", "Learning rates")),
-    element("div", { class: "cards" }, numbers(items), slicesTable(items), ...(items.length > 1 ? [differences(items, configs)] : [])),
+    element("div", { class: "cards" },
+      ...(items.length > 1 ? [realCard(items)] : []), numbers(items), slicesTable(items), ...(items.length > 1 ? [differences(items, configs)] : [])),
     cellChoice(items),
     record(all[view.setting.cells.run_id[shownCell]]));
   await Promise.all([...drawCurves(items, all), drawProfile(items)]);
@@ -70,9 +59,9 @@ function swatch({ colour, dash }) {
   return mark;
 }
 
-/** A table whose columns are the items.  rows: [name, texts, places to be bold]. */
-function sideBySide(id, title, items, rows) {
-  const head = items.length > 1 ? [element("thead", {}, element("tr", {}, element("th", {}), ...items.map((one) => named(one))))] : [];
+/** A table whose columns are the items.  rows: [name, texts, places to be bold].  heads: of the columns, where there are more. */
+function sideBySide(id, title, items, rows, heads = items.map((one) => named(one))) {
+  const head = items.length > 1 ? [element("thead", {}, element("tr", {}, element("th", {}), ...heads))] : [];
   const body = rows.map(([name, texts, bold = []]) => {
     const cells = texts.map((text, place) => element("td", { class: bold.includes(place) ? "number best" : "number" }, text));
     return element("tr", {}, element("th", { scope: "row" }, name), ...cells);
@@ -105,17 +94,23 @@ function numbers(items) {
   return sideBySide("numbers", "Numbers", items, rows);
 }
 
-/** Mean accuracy on each slice, with the least and the most of the seeds; the best of a row is bold. */
+/** Mean accuracy on each slice, with the least and the most of the seeds, and the difference; the best of a row is bold. */
 function slicesTable(items) {
-  const { setting, split } = view;
+  const { setting, split } = view, reference = referenceOf(items);
+  const after = (one) => (one === reference ? [] : [one]);
+  const heads = items.flatMap((one) => [named(one), ...after(one).map(() => element("th", { scope: "col", class: "number" }, "difference"))]);
   const rows = view.slices.map((slice) => {
     const scores = items.map(({ cells }) => cells.map((cell) => score(setting, split, [slice], cell)));
     const means = scores.map(mean), best = Math.max(...means);
-    const bold = items.length > 1 ? means.flatMap((value, place) => (value >= best - TIE ? [place] : [])) : [];
-    const texts = scores.map((own, place) => share(means[place]) + spread(own));
-    return [setting.slices[split][slice].replaceAll(",", ", "), texts, bold.length < items.length ? bold : []];
+    const base = bySeed(reference.cells, [slice]), bold = [];
+    const texts = items.flatMap((one, place) => {
+      const minus = after(one).map(() => differenceText(compareSeeds(bySeed(one.cells, [slice]), base)));
+      return [{ text: share(means[place]) + spread(scores[place]), best: means[place] >= best - TIE }, ...minus.map((text) => ({ text }))];
+    });
+    texts.forEach((each, place) => each.best && bold.push(place));
+    return [setting.slices[split][slice].replaceAll(",", ", "), texts.map((each) => each.text), bold.length < items.length ? bold : []];
   });
-  return sideBySide("by-slice", `${split === "test" ? "Test" : "Validation"} accuracy by slice`, items, rows);
+  return sideBySide("by-slice", `${split === "test" ? "Test" : "Validation"} accuracy by slice`, items, rows, heads);
 }
 
 function spread(scores) {

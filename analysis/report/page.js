@@ -36,6 +36,7 @@ function render() {
   byId("caption").textContent = caption();
   byId("points-count").textContent = `${count(points.length)} of ${count(view.setting.points.point.length)}`;
   remember();
+  drawEvaluation();
   return showSelection();
 }
 
@@ -44,7 +45,7 @@ function showTables() {
   const inView = points.flatMap((point) => point.grid.flatMap((entry) => entry.cells));
   const lost = inView.filter((cell) => cells.diverged[cell]);
   const columns = cellColumns(view);
-  tables.points = table("points", pointColumns(view.axis), points, {
+  tables.points = table("points", [...pointColumns(view.axis), ...differenceColumns()], points, {
     tint: (point) => (takesPart(point) ? "" : "aside"), hue: (point) => hueAt(point.place),
     pick: (point, more) => choose(point.place, { more, jump: !more }),
   });
@@ -55,12 +56,14 @@ function showTables() {
   byId("diverged-count").textContent = `${count(lost.length)} of ${count(inView.length)} cells in view`;
   const at = { title: "at step", number: true, value: (cell) => cells.diverged_step[cell], text: (cell) => count(cells.diverged_step[cell]) };
   tables.diverged = table("diverged", [...columns.slice(0, 5), at], lost, cell);
+  showSeries();
+  showAgain();
 }
 
 /** A table with new rows, sorted as the one before it was. */
 function table(id, columns, rows, about) {
   const before = tables[id];
-  const sort = before?.sort ? columns[before.columns.indexOf(before.sort)] : null;
+  const sort = (before?.sort && columns[before.columns.indexOf(before.sort)]) ?? null;
   const made = new SortedTable(id, columns, { sort, falling: before?.falling, ...about });
   made.whole = before?.whole ?? false;
   made.show(rows);
@@ -108,6 +111,8 @@ function setUp() {
     origins: boxes("origins", rising(cells.origin), (place) => DATA.made.names[place], changed),
   };
   byId("origins-filter").hidden = controls.origins.size < 2;
+  view.setting = setting;
+  setUpEvaluations();
   only([]);
   byId("find").value = "";
 }

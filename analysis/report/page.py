@@ -16,13 +16,15 @@ from zoo.results.table import table
 from ..statistics.bounds import in_words, violations
 from . import payload
 from .details import config_of, details, packed
+from .evaluations import collected, listed
 from .settings import complete, divide
 from .sources import Problem, Sources, read
 
 SCRIPTS = (
     "texts.js", "theme.js", "statistics.js", "glyphs.js", "marks.js", "limits.js", "picture.js", "tables.js",
-    "filters.js", "selection.js", "comparison.js", "curves.js", "config_diff.js", "record.js", "exports.js",
-    "address.js", "start.js", "page.js",
+    "filters.js", "selection.js", "paired.js", "differences.js", "packed.js", "comparison.js", "curves.js",
+    "config_diff.js", "record.js", "panels.js", "evaluations.js", "exports.js", "address.js", "start.js",
+    "page.js",
 )  # fmt: skip
 LISTED = 20  # violations that the page names, of each kind
 
@@ -34,27 +36,28 @@ def report(homes: Sequence[Path], made: str = "") -> tuple[str, Sources]:
     ValueError, one line: no such folder, no record that can be read, points that nothing tells apart.
     """
     sources = read(homes)
-    cells = table(sources.records)
+    cells = table(sources.records).copy()  # in one piece
     settings = []
     for setting in divide(cells, lambda run_id: config_of(sources, run_id)):
         whole, lacking = complete(setting)
         sources.problems += [Problem(run_id, why) for run_id, why in lacking]
         settings += [] if whole.table.empty else [whole]
-    about = details(sources)
+    about, questions = details(sources), collected(sources)
     data = {
         "made": _made(made, sources),
-        "settings": [payload.setting(setting, sources.origin) for setting in settings],
+        "settings": [payload.setting(setting, sources) for setting in settings],
         "axes": payload.axes(),
         "per_cell": payload.PER_CELL,
         "csv": payload.CSV,
         "real": payload.REAL,
         "resamples": payload.bootstrap(settings),
         "alarms": _alarms(in_words(violations(cells))),
+        "evaluations": listed(questions),
         "failures": payload.failures(sources.failures),
         "problems": [vars(problem) for problem in sources.problems],
         "key": _lines("key.txt"),
     }
-    return _filled(_title(sources.homes_named), data, about), sources
+    return _filled(_title(sources.homes_named), data, packed(about), packed(questions)), sources
 
 
 def _made(when: str, sources: Sources) -> dict[str, Any]:
@@ -73,14 +76,15 @@ def _title(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")
 
 
-def _filled(name: str, data: dict[str, Any], about: dict[str, Any]) -> str:
+def _filled(name: str, data: dict[str, Any], about: str, evaluations: str) -> str:
     scripts = "\n".join(_text(script) for script in SCRIPTS)
     return Template(_text("page.html")).substitute(
         title=html.escape(name),
         style=_text("page.css"),
         plotly=get_plotlyjs().replace("</script", "<\\/script"),
         data=embedded(data),
-        details=packed(about),
+        details=about,
+        evaluations=evaluations,
         script=scripts,
     )
 

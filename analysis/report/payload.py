@@ -14,7 +14,7 @@ from ..statistics.axes import AXES, BF16, FP32, PER_CELL, Axis
 from ..statistics.chance import chance, chance_in_words
 from ..statistics.seeds import resamples
 from .settings import Setting
-from .sources import Failure
+from .sources import Failure, Sources
 
 SPLITS = ("test", "valid")
 OF_THE_POINT = (
@@ -67,11 +67,8 @@ SYMBOLS = {
 STATES = 120  # places at which a bound is computed
 
 
-def setting(of: Setting, origin: dict[str, int]) -> dict[str, Any]:
-    """One setting: its points and cells in columns, cells naming their point by its place.
-
-    origin: run_id -> place of its folder or archive in the list of them.
-    """
+def setting(of: Setting, sources: Sources) -> dict[str, Any]:
+    """One setting: its points and cells in columns, cells naming their point by its place."""
     points = of.table.drop_duplicates("point").sort_values(ORDER, ignore_index=True)
     resident = points["state_resident"]
     points = points.assign(bytes_fp32=resident * FP32, bytes_bf16=resident * BF16)
@@ -82,11 +79,12 @@ def setting(of: Setting, origin: dict[str, int]) -> dict[str, Any]:
         "name": of.name,
         "slices": names,
         "series": _series(points),
-        "points": _columns(points, OF_THE_POINT),
+        "points": _columns(points, OF_THE_POINT)
+        | {"again": [place.get(sources.again.get(point, "")) for point in points["point"]]},
         "cells": _columns(cells, OF_THE_CELL)
         | {
             "point": [place[point] for point in cells["point"]],
-            "origin": [origin[run_id] for run_id in cells["run_id"]],
+            "origin": [sources.origin[run_id] for run_id in cells["run_id"]],
             "diverged": (cells["status"] == "diverged").tolist(),
             "accuracy": {s: _by_slice(of.table, cells, s, names[s], "accuracy") for s in SPLITS},
             "coverage": {s: _by_slice(of.table, cells, s, names[s], "coverage") for s in SPLITS},

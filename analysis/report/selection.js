@@ -51,8 +51,9 @@ function chooseSeries(name) {
 /** Everything that depends on the selection, drawn again. */
 async function chosenAnew(jump = false) {
   encircle(view, points);
-  for (const each of Object.values(tables)) each.colour();
+  showTables();
   remember();
+  drawEvaluation();
   await showSelection();
   if (jump && selection.length) byId("detail").scrollIntoView({ block: "nearest" });
 }

@@ -12,6 +12,7 @@ from zoo.common.checks import one_line
 from zoo.results import store
 from zoo.results.home import text
 
+from ..records.older import filled
 from ..records.readable import sound
 
 _ROOT = re.compile(r'File "[^"]*?([^/"]+/site-packages/|(?=(?:zoo|analysis|hydra_plugins)/))')
@@ -41,6 +42,7 @@ class Sources:
     homes_named: names of what was asked for.  names: of the folders and archives in it.
     folders: run_id -> where the files of a record lie.  origin: run_id -> place in names.
     twice: how many cells lie there twice, with the same scores, and count once.
+    again: point -> the point of an earlier folder, or of an earlier run, that it repeats with other scores.
     """
 
     homes_named: list[str] = field(default_factory=list)
@@ -49,6 +51,7 @@ class Sources:
     folders: dict[str, store.Home] = field(default_factory=dict)
     origin: dict[str, int] = field(default_factory=dict)
     twice: int = 0
+    again: dict[str, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
@@ -67,7 +70,9 @@ class Sources:
         self.problems += [] if problem in self.problems else [problem]
 
 
+DEPTH = 2  # levels below a folder at which results folders are looked for
 Key = tuple[Any, ...]  # of `_names`
+Cells = list[tuple[store.Home, dict[str, Any]]]
 Earlier = dict[Key, list[dict[str, Any]]]
 
 
@@ -88,16 +93,22 @@ def read(homes: Sequence[Path]) -> Sources:
     return sources
 
 
-def _places(home: Path) -> list[Path]:
-    """A results folder or an archive itself; of a folder that holds such things, these."""
-    if not home.is_dir() or any(map(_is_cell, store.folders(home))):
+def _places(home: Path, depth: int = DEPTH) -> list[Path]:
+    """A results folder or an archive itself, and those that lie in it."""
+    if not home.is_dir():
         return [home]
     inner = [
-        path
+        place
         for path in sorted(home.iterdir())
-        if path.suffix == ".zip" or (path.is_dir() and any(map(_is_cell, store.folders(path))))
+        if path.suffix == ".zip" or (depth and _may_hold_cells(path))
+        for place in _places(path, depth - 1)
     ]
-    return inner or [home]
+    inner = [place for place in inner if not place.is_dir() or any(map(_is_cell, store.folders(place)))]
+    return inner if inner and not any(map(_is_cell, store.folders(home))) else [home, *inner]
+
+
+def _may_hold_cells(path: Path) -> bool:
+    return path.is_dir() and path.name[0] != "." and not _is_cell(path)
 
 
 def _is_cell(folder: Path) -> bool:
@@ -105,13 +116,15 @@ def _is_cell(folder: Path) -> bool:
 
 
 def _read(home: Path, sources: Sources, earlier: Earlier) -> None:
-    """Add what lies in one folder or archive.
-
-    A point that earlier folders have with other scores is drawn again, under this folder's name.
-    """
-    cells = _cells(home, sources)
-    again = {record["point"] for _, record in cells if _known(record, earlier) is False}
+    """Add what lies in one folder or archive."""
     name = _qualified(home, sources.names)
+    for number, cells in enumerate(_cells(home, sources), start=1):
+        _add(cells, name if number == 1 else f"{name}, run {number}", sources, earlier)
+
+
+def _add(cells: Cells, name: str, sources: Sources, earlier: Earlier) -> None:
+    """Add some cells; a point that is there already with other scores is drawn again, under this name."""
+    again = {record["point"] for _, record in cells if _known(record, earlier) is False}
     for folder, record in cells:
         if record["point"] not in again and _known(record, earlier):
             sources.twice += 1
@@ -119,33 +132,50 @@ def _read(home: Path, sources: Sources, earlier: Earlier) -> None:
         for key in _names(record):
             earlier.setdefault(key, []).append(record)
         drawn = _renamed(record, name) if record["point"] in again else record
+        if drawn is not record:
+            sources.again[drawn["point"]] = record["point"]
         sources.records.append(drawn)
         sources.folders[drawn["run_id"]] = folder
         sources.origin[drawn["run_id"]] = len(sources.names) - 1
 
 
-def _cells(home: Path, sources: Sources) -> list[tuple[store.Home, dict[str, Any]]]:
-    """The finished cells of one folder, each once; the failed and the unreadable go into `found`."""
-    cells: list[tuple[store.Home, dict[str, Any]]] = []
-    here: dict[Key, tuple[str, dict[str, Any]]] = {}
+def _cells(home: Path, sources: Sources) -> list[Cells]:
+    """The finished cells of one folder: each once, then the second runs of those that have one, and so on.
+
+    The failed and the unreadable go into `sources`.
+    """
+    runs: list[Cells] = []
+    known: list[dict[Key, dict[str, Any]]] = []
     for folder in store.cells(home):
         try:
             if store.is_done(folder):
-                record = sound(folder)
-                known = [here[key] for key in _names(record) if key in here]
-                if any(_scores(other) != _scores(record) for _, other in known):
-                    raise ValueError(f"result.json is the same cell as {known[0][0]}, with other scores.")
-                if known:
+                record = filled(sound(folder))
+                number = _first_free(record, known)
+                if number is None:
                     sources.twice += 1
                     continue
-                here |= {key: (folder.name, record) for key in _names(record)}
-                cells.append((folder, record))
+                if number == len(runs):
+                    runs.append([])
+                    known.append({})
+                known[number] |= dict.fromkeys(_names(record), record)
+                runs[number].append((folder, record))
             elif isinstance(folder, Path) and (folder / "error.txt").is_file():
                 sources.failures.append(_failure(folder))
         except (ValueError, OSError, zipfile.BadZipFile) as error:
             why = one_line(error).replace(f"{home}/{folder.name}/", "")
             sources.problems.append(Problem(folder.name, why))
-    return cells
+    return runs
+
+
+def _first_free(record: dict[str, Any], runs: list[dict[Key, dict[str, Any]]]) -> int | None:
+    """Return which run of its cell a record is, from 0; None: one with its scores is there."""
+    for number, run in enumerate(runs):
+        same = [run[key] for key in _names(record) if key in run]
+        if not same:
+            return number
+        if any(_scores(other) == _scores(record) for other in same):
+            return None
+    return len(runs)
 
 
 def _known(record: dict[str, Any], earlier: Earlier) -> bool | None:

@@ -13,6 +13,7 @@ function start() {
   listed();
   reopen();
   listen();
+  listenToEvaluations();
   const picture = byId("picture");
   picture.on("plotly_click", ({ points: [hit], event }) => {
     const more = byId("adding").checked || event.ctrlKey || event.metaKey || event.shiftKey;
@@ -49,7 +50,7 @@ function listen() {
   addEventListener("hashchange", reopen);
   for (const format of ["svg", "png"]) byId(`save-${format}`).addEventListener("click", () => savePicture(format));
   byId("save-cells").addEventListener("click", saveCells);
-  byId("cells-section").addEventListener("toggle", showTables);
+  for (const id of ["cells-section", "pairs-section"]) byId(id).addEventListener("toggle", showTables);
   byId("reset").addEventListener("click", everything);
   byId("save").addEventListener("click", savePoints);
   const all = (wanted) => () => (tick(controls.series.made, wanted), controls.series.follow(), changed());

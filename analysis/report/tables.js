@@ -1,4 +1,4 @@
-// Sortable tables.  A column: {title, value(row), text?(row), number?: true, first?: true}; a long table shows its
+// Sortable tables.  A column: {title, value(row), text?(row), number?: true, first?: true, wraps?: true}; a long table shows its
 // first rows, in the order that it is sorted by, and a button for the rest.  Where rows can be picked, a click
 // anywhere on one picks it; for the keyboard the `first` column has a button, and a box adds it to what is picked.
 
@@ -43,10 +43,18 @@ class SortedTable {
     const body = this.drawn.values();
     this.colour();
     const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...body));
-    const top = this.home.firstChild?.scrollTop ?? 0;
+    const top = this.home.firstChild?.scrollTop ?? 0, focus = this.focused();
     this.home.replaceChildren(element("div", { class: "table", tabindex: "-1" }, table));
     this.home.firstChild.scrollTop = top;
+    if (focus) table.rows[focus.line]?.querySelector(focus.tag)?.focus({ preventScroll: true });
     if (this.rows.length > most) this.home.append(this.rest());
+  }
+
+  /** Where the keyboard is: in which line, on what. */
+  focused() {
+    const on = this.home.contains(document.activeElement) ? document.activeElement : null;
+    const line = on?.closest("tbody tr");
+    return line ? { line: line.rowIndex, tag: on.tagName } : null;
   }
 
   line(row) {
@@ -79,7 +87,7 @@ class SortedTable {
   cell(column, row) {
     const text = column.text ? column.text(row) : String(column.value(row) ?? "");
     const click = column.first && this.pick && element("button", { type: "button", click: () => this.pick(row, false) }, text);
-    return element("td", { class: column.number ? "number" : "" }, click || text);
+    return element("td", { class: `${column.number ? "number" : ""}${column.wraps ? " wraps" : ""}` }, click || text);
   }
 
   rest() {

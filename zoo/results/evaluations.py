@@ -74,7 +74,7 @@ def load_evaluations(results: Path, evaluation: str) -> pd.DataFrame:
     for folder, record in reading:
         for name in names(folder, evaluation):
             try:
-                head, table = _read(folder / FOLDER, name)
+                head, table = read(folder / FOLDER, name)
             except ValueError as error:
                 wrong.append(str(error))
                 continue
@@ -97,7 +97,7 @@ def load_of_others(results: Path, evaluation: str) -> pd.DataFrame:
     for folder in sorted(results.glob(f"{OTHERS}*")) if results.is_dir() else []:
         for name in names(folder, evaluation):
             try:
-                table = _read(folder / FOLDER, name)[1]
+                table = read(folder / FOLDER, name)[1]
             except ValueError as error:
                 wrong.append(str(error))
             else:
@@ -120,8 +120,8 @@ def names(folder: Home, evaluation: str | None = None) -> list[str]:
     return sorted(path.name for path in evaluations.iterdir() if form.fullmatch(path.name))
 
 
-def _read(folder: Home, name: str) -> tuple[Head, pd.DataFrame]:
-    """ValueError, one line: it is damaged or foreign."""
+def read(folder: Home, name: str) -> tuple[Head, pd.DataFrame]:
+    """Read one table of an evaluation.  ValueError, one line: it is damaged or foreign."""
     where = shown(folder / name)
     first, _, rest = text(folder, name).partition("\n")
     try:

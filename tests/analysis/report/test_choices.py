@@ -142,7 +142,7 @@ def test_a_mixer_called_script_is_text(odd: Any) -> None:
     assert name in odd.inner_text("#detail h2")
     lines = odd.evaluate("asCsv([['=HYPERLINK(1)', ' @x', '-', '-1e5', '+1', '-x']])")
     assert lines == "'=HYPERLINK(1),' @x,-,-1e5,+1,'-x\n"
-    assert odd.locator("body b").count() == 0 and odd.locator("script").count() == 4
+    assert odd.locator("body b").count() == 0 and odd.locator("script").count() == 5
 
 
 def test_settings_are_chosen_one_at_a_time_down_to_one_cell(odd: Any) -> None:

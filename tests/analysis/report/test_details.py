@@ -7,8 +7,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from analysis.records.cells import named, slices
+from analysis.statistics.learning_rate import choose
+from analysis.statistics.paired import at_equal_state, compare, holm
+from analysis.statistics.points import points as summarised
+from analysis.statistics.uncertainty import at_chosen
 from tests.analysis import fake
 from tests.analysis.report.chromium import MARKS, SEEDS, opened, points, rows_of, settle, untick
+from zoo.results import table as results_table
 
 pytestmark = MARKS
 
@@ -122,3 +128,31 @@ def test_what_is_taken_away_and_that_nothing_offers_an_upload(page: Any) -> None
     assert set(curves["metric"]) == {"loss", "accuracy"} and len(set(curves["run_id"])) == SEEDS
     buttons = page.locator(".modebar-btn").evaluate_all("(all) => all.map((each) => each.dataset.title)")
     assert buttons == ["Zoom", "Pan", "Box Select", "Zoom in", "Zoom out", "Reset axes"]
+
+
+def test_a_difference_is_paired_over_seeds_and_put_in_words(page: Any, home: Path) -> None:
+    """The numbers are those of `analysis.statistics.paired`, for points and for series at equal state."""
+    table = named(results_table.load(home))
+    chosen, of = choose(table), slices(table, "test")
+    shown, scores = summarised(table, chosen, split="test", slices=of), at_chosen(table, chosen, "test", of)
+    places = shown["series"].isin(["Based", "Attention"]).to_numpy().nonzero()[0][:3]
+    for place in places:
+        page.locator("#points tbody input").nth(int(place)).check()
+    page.wait_for_function("() => byId('real')?.querySelectorAll('tbody tr').length === 2")
+    by_seed = [scores.loc[scores["point"] == shown["point"][i]].set_index("seed")["accuracy"] for i in places]
+    compares = "comparisons(compared()).map(([, each, p, holm]) => ({...each, p, holm}))"
+    found = pd.DataFrame(page.evaluate(compares)).rename(columns={"least": "least_p"})
+    expected = pd.DataFrame([compare(one, by_seed[0]) for one in by_seed[1:]])
+    pd.testing.assert_frame_equal(found[list(expected)], expected)
+    assert found["holm"].tolist() == pytest.approx(holm(expected["p"].to_numpy()))
+    cannot = f"{SEEDS} seeds cannot show this at 0.05: the smallest possible p is 0.0625. 7 could."
+    assert cannot in page.inner_text("#real")
+    assert rows_of(page, "by-slice")[0][3].startswith(("+", "\u2212"))
+    page.select_option("#against", index=1)
+    page.wait_for_function("() => byId('against').selectedIndex === 1")
+    assert page.evaluate("comparisons(compared())[0][1].difference") == pytest.approx(-found["difference"][0])
+    page.click("#pairs-section summary")
+    page.wait_for_selector("#pairs tbody tr")
+    rows = pd.DataFrame(page.evaluate("tables.pairs.rows")).rename(columns={"least": "least_p"})
+    theirs = at_equal_state(shown, scores).query("pairs > 0").reset_index(drop=True)
+    pd.testing.assert_frame_equal(rows[list(theirs)], theirs, check_dtype=False)

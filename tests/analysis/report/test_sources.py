@@ -78,17 +78,40 @@ def test_several_folders_and_archives_are_one_page(tmp_path: Path, small: Path) 
         report([mine, tmp_path / "all" / "broken.zip"])
 
 
+def test_two_runs_of_one_cell_are_drawn_by_folder_and_an_older_record_is_of_todays_series(
+    tmp_path: Path,
+) -> None:
+    """A reproduction beside an archive, below the folder given; one cell was run twice in one folder."""
+    home = fake.write(tmp_path / "mine", seeds=2)
+    hyenas = sorted(home.glob("hyena-*"))
+    shutil.make_archive(str(home / "before"), "zip", fake.write(tmp_path / "old", seeds=2))
+    for folder in hyenas:
+        settings = json.loads((folder / "result.json").read_text())["mixer_settings"]
+        rewritten(folder, {"mixer_settings": settings | {"train_features": False}, "wall_seconds": 1.0})
+    scores = json.loads((hyenas[2] / "result.json").read_text())["slices"]
+    rewritten(hyenas[0], {"slices": scores})
+    shutil.copytree(hyenas[4], home / "hyena-x")
+    rewritten(home / "hyena-x", {"slices": scores})
+    page = Page(report([home])[0])
+    (setting,) = page.data["settings"]
+    assert page.data["problems"] == [] and page.data["made"]["names"] == ["mine", "before.zip"]
+    names = [series["name"] for series in setting["series"] if "Hyena" in series["name"]]
+    assert names == ["Hyena", "Hyena (before)", "Hyena (mine, run 2)"]
+    again = dict(zip(setting["points"]["series"], setting["points"]["again"], strict=True))
+    of = {name: setting["points"]["series"][place] for name, place in again.items() if place is not None}
+    assert of == {"Hyena (before)": "Hyena", "Hyena (mine, run 2)": "Hyena"}
+
+
 def test_records_that_cannot_be_used_are_listed_and_the_rest_is_drawn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake.write(tmp_path, seeds=1)
-    damaged, foreign, lacking, twin, incomplete, curveless, *rest = store.folders(tmp_path)
+    damaged, foreign, lacking, incomplete, curveless, *_ = store.folders(tmp_path)
     (damaged / "result.json").write_text('{"schema": 2, "run')
     rewritten(foreign, {"schema": 0})
     record = json.loads((lacking / "result.json").read_text())
     del record["lr"]
     (lacking / "result.json").write_text(json.dumps(record))
-    rewritten(twin, {"run_id": rest[-1].name})
     record = json.loads((incomplete / "result.json").read_text())
     record["slices"][0]["accuracy"] = None
     (incomplete / "result.json").write_text(json.dumps(record))
@@ -97,13 +120,13 @@ def test_records_that_cannot_be_used_are_listed_and_the_rest_is_drawn(
     said = capsys.readouterr().err.splitlines()
     page = Page((tmp_path / "report.html").read_text())
     problems = {problem["where"]: problem["why"] for problem in page.data["problems"]}
-    assert set(problems) == {f.name for f in (damaged, foreign, lacking, incomplete, curveless, rest[-1])}
+    assert set(problems) == {f.name for f in (damaged, foreign, lacking, incomplete, curveless)}
     assert "not complete JSON" in problems[damaged.name] and "schema 0" in problems[foreign.name]
-    assert "'lr'" in problems[lacking.name] and "same cell" in problems[rest[-1].name]
+    assert "'lr'" in problems[lacking.name]
     assert "no valid accuracy" in problems[incomplete.name] and "curve" in problems[curveless.name]
-    assert len(said) == 6 and all(line.startswith("left out: ") for line in said)
+    assert len(said) == 5 and all(line.startswith("left out: ") for line in said)
     (setting,) = page.data["settings"]
-    assert len(setting["cells"]["run_id"]) == 51 - 5
+    assert len(setting["cells"]["run_id"]) == 51 - 4
     assert str(tmp_path) not in page.texts["data"]
 
 

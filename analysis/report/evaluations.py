@@ -1,0 +1,99 @@
+"""Collect what cells were asked after training: tables beside their records, and groups within these."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from zoo.common.checks import one_line
+from zoo.common.foreign import visible
+from zoo.results import evaluations
+from zoo.results.table import flat
+
+from .sources import Sources
+
+MOST_ROWS = 4000  # of one table of one cell; a longer one is not drawn
+DIGITS = 5
+OWN_TEST = "in the cell's own test"
+Columns = dict[str, list[Any]]
+Table = tuple[str, str, dict[str, Any], Columns]  # run_id, name of the evaluation, settings, columns
+
+
+def collected(sources: Sources) -> list[dict[str, Any]]:
+    """One entry for each question: name, asked (what sets it apart from others of its name), cells, which is
+    run_id -> column -> values.  A table that cannot be read is one of `sources.problems`.
+    """
+    by_question: dict[tuple[str, str], dict[str, Any]] = {}
+    for run_id, name, settings, columns in _tables(sources):
+        key = (name, repr(sorted(settings.items())))
+        question = by_question.setdefault(key, {"name": name, "settings": settings, "cells": {}})
+        question["cells"][run_id] = columns
+    return _named(list(by_question.values()))
+
+
+def listed(questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what the page must know of them before one is drawn."""
+    return [
+        {"name": each["name"], "asked": each["asked"], "run_ids": list(each["cells"])} for each in questions
+    ]
+
+
+def _named(questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put into words in which settings questions of one name differ; the cell's own test is last."""
+    named = []
+    for each in questions:
+        alike = [other["settings"] for other in questions if other["name"] == each["name"]]
+        of = each["settings"]
+        varying = [key for key in of if len({str(settings.get(key)) for settings in alike}) > 1]
+        words = [f"{key}={visible(str(of[key]))}" for key in varying if key != OWN_TEST]
+        own = [OWN_TEST] * (OWN_TEST in varying)
+        named.append({"name": each["name"], "asked": ", ".join([*own, *words]), "cells": each["cells"]})
+    own_last = [OWN_TEST in each["settings"] for each in questions]
+    order = sorted(range(len(named)), key=lambda i: (own_last[i], named[i]["name"], named[i]["asked"]))
+    return [named[i] for i in order]
+
+
+def _tables(sources: Sources) -> Iterator[Table]:
+    for record in sources.records:
+        yield from _groups(record)
+        folder = sources.folders[record["run_id"]]
+        for name in evaluations.names(folder):
+            try:
+                head, table = evaluations.read(folder / evaluations.FOLDER, name)
+            except (ValueError, OSError) as error:
+                sources.problem(record["run_id"], one_line(error))
+                continue
+            of = (head["run_id"], head["weights"])
+            if of != (record["run_id"].partition("@")[0], record.get("weights")):
+                continue  # of weights that have gone
+            if len(table) > MOST_ROWS:
+                why = f"{name} has {len(table):,} rows, more than the {MOST_ROWS:,} that are drawn."
+                sources.problem(record["run_id"], why)
+                continue
+            settings = {
+                k: v for k, v in flat("", dict(head["settings"])) if v is not None and k != "task.seed"
+            }
+            yield record["run_id"], head["evaluation"], settings, _columns(table)
+
+
+def _groups(record: dict[str, Any]) -> Iterator[Table]:
+    """The answers that the cell's own test told apart: by distance, and by other groups."""
+    rows = pd.DataFrame(record.get("groups") or [])
+    if rows.empty:
+        return
+    rows = rows.loc[rows["answers"] > 0].assign(accuracy=rows["right"] / rows["answers"])
+    far = rows.loc[rows["group"] == "distance", ["split", "slice", "value", "accuracy"]]
+    others = rows.loc[rows["group"] != "distance", ["split", "slice", "group", "value", "accuracy"]]
+    for name, part in (("distance", far.rename(columns={"value": "distance"})), ("groups", others)):
+        if len(part):
+            yield record["run_id"], name, {OWN_TEST: True}, _columns(part)
+
+
+def _columns(table: pd.DataFrame) -> Columns:
+    return {str(name): [_plain(value) for value in table[name].tolist()] for name in table}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}") if abs(value) < float("inf") else None  # NaN too
+    return value if isinstance(value, int | bool) else str(value)

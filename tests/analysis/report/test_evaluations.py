@@ -1,0 +1,112 @@
+"""The page in Chromium: what cells were asked after training, drawn for the points that are chosen."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from analysis.report.page import report
+from tests.analysis import fake
+from tests.analysis.report.chromium import MARKS, opened, settle
+from tests.analysis.report.pages import HOSTILE, Page, rewritten
+from zoo.results import evaluations, store
+
+pytestmark = MARKS
+WEIGHTS = "0" * 64
+
+
+def answer(folder: Path, name: str, table: pd.DataFrame, weights: str = WEIGHTS, **settings: Any) -> Path:
+    place = evaluations.place(folder, name, settings, weights)
+    head = {
+        "evaluation": name,
+        "run_id": folder.name,
+        "weights": weights,
+        "settings": {"evaluation": settings},
+    }
+    evaluations.write(place, head, table)
+    return place
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Based was asked load_distance, and everybody something of a user's own; one answer is damaged."""
+    home = fake.write(tmp_path_factory.mktemp("asked"), seeds=2)
+    for place, folder in enumerate(store.folders(home)):
+        rewritten(folder, {"weights": WEIGHTS})
+        own = pd.DataFrame(
+            {"depth": [1, 2, 30], "nats": [place, 2.5, float("nan")], HOSTILE: ["a", "b", "b"]}
+        )
+        answer(folder, "mine", own)
+        if folder.name.startswith("based"):
+            grid = [(pairs, distance) for pairs in (2, 4) for distance in (8, 64)]
+            table = pd.DataFrame(grid, columns=["num_kv_pairs", "distance"])
+            table["accuracy"] = [(place % 7 + i) / 16 for i in range(len(table))]
+            answer(folder, "load_distance", table.assign(guess=1 / table["num_kv_pairs"]), rows=8)
+            answer(folder, "load_distance", table.assign(accuracy=1.0), weights="1" * 64)  # gone
+    answer(folder, "mine", own, rows=1).write_text("no table")
+    return home
+
+
+@pytest.fixture(scope="module")
+def text(asked: Path) -> str:
+    return report([asked])[0]
+
+
+@pytest.fixture(scope="module")
+def page(browser: Any, asked: Path, text: str) -> Iterator[Any]:
+    path = asked / "report.html"
+    path.write_text(text, encoding="utf-8")
+    with opened(browser, path) as page:
+        yield page
+
+
+def shown(page: Any) -> None:
+    page.evaluate("drawEvaluation()")
+    settle(page)
+
+
+def test_answers_beside_a_record_are_in_the_page_and_a_damaged_one_is_said(text: str) -> None:
+    page = Page(text)
+    assert [each["name"] for each in page.data["evaluations"]] == ["load_distance", "mine", "distance"]
+    (problem,) = page.data["problems"]
+    assert "no table of an evaluation" in problem["why"]
+
+
+def test_an_evaluation_is_drawn_for_the_points_that_are_chosen(page: Any, asked: Path, browser: Any) -> None:
+    page.locator("#points tbody tr", has_text="feature_dim=16").first.locator("input").check()
+    page.locator("#points tbody tr", has_text="feature_dim=8").first.locator("input").check()
+    page.click("#evaluations-section summary")
+    page.wait_for_selector("#evaluation-panels .trace", state="attached")
+    shown(page)
+    assert page.locator("#evaluation-panels h3").all_inner_texts() == ["num_kv_pairs 2", "num_kv_pairs 4"]
+    drawn = page.evaluate("byId('evaluation-panels').children[1].lastChild.data.map(({x, y}) => [x, y])")
+    cells = page.evaluate("compared()[0].cells.map((cell) => view.setting.cells.run_id[cell])")
+    table = evaluations.load_evaluations(asked, "load_distance").query("num_kv_pairs == 4")
+    means = table.loc[table["run_id"].isin(cells)].groupby("distance")["accuracy"].mean()
+    assert drawn[0] == [[8, 64], [0.25, 0.25]]  # what a guess scores
+    assert drawn[1] == [[8, 64], pytest.approx(means.tolist(), abs=1e-4)] and len(drawn) == 3
+    page.select_option("#evaluation-panel", "")
+    page.select_option("#evaluation-line", "num_kv_pairs")
+    shown(page)
+    assert page.locator("#evaluation-panels .trace").count() == 4 + 1
+    address = page.evaluate("location.hash")
+    with opened(browser, asked / "report.html", address) as again:
+        again.wait_for_selector("#evaluation-panels .trace", state="attached")
+        shown(again)
+        assert again.locator("#evaluation-panels .trace").count() == 4 + 1
+    page.evaluate("clear()")
+
+
+def test_a_table_of_ones_own_is_drawn_too_and_its_words_are_text(page: Any) -> None:
+    page.evaluate("byId('evaluations-section').open = true")
+    page.select_option("#evaluation", index=1)
+    shown(page)
+    chosen = page.evaluate("roles")
+    assert chosen == {"x": "depth", "y": "nats", "line": "", "panel": HOSTILE}
+    assert page.locator("#evaluation-panels h3").all_inner_texts() == [f"{HOSTILE} a", f"{HOSTILE} b"]
+    asked = page.evaluate("new Set(points.map((point) => point.series)).size")
+    assert page.locator("#evaluation-names .chip").count() == asked  # the best of each where none is chosen
+    assert json.loads(page.evaluate("JSON.stringify(levels([{a: ['nan', null, 2]}], 'a'))")) == [2]
