@@ -19,12 +19,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m analysis.loads", description="What every point recalls at each slice, as Markdown."
     )
-    parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to")
+    parser.add_argument("results", type=Path, nargs="+", help="folders that zoo.run wrote to, or archives")
     parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
     options = parser.parse_intermixed_args(arguments)
     try:
-        table, *unread, _ = readable(options.results)
-        text = markdown(pareto(table, where=options.where), slices(table, "test"), options.results.name)
+        table, *unread, _ = readable(*options.results)
+        text = markdown(pareto(table, where=options.where), slices(table, "test"), options.results[0].name)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -1,9 +1,10 @@
-"""Accuracy against state size, from a folder of records: a table, PNG, PDF and CSV.
+"""Accuracy against state size, from folders of records: a table, PNG, PDF and CSV.
 
     python -m analysis.pareto results/
     python -m analysis.pareto results/ --slice seq_len=64,num_kv_pairs=8 --where "d_model == 64"
     python -m analysis.pareto results/ --axis throughput --style paper
     python -m analysis.pareto results/ --points mine.csv
+    python -m analysis.pareto results/demo docs/results/mini_based_fig2.zip     several in one picture
 
 Without --slice the picture shows the mean of all slices, and a second one each slice in a panel of its own.
 Cells that were asked different things (another task, other slices) get a panel each, never a common mean.
@@ -177,7 +178,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.axis == BITS:
         return _against_bits(options)
     try:
-        table, unread, notes, _ = readable(options.results)
+        table, unread, notes, _ = readable(*options.results)
         shown = pareto(table, split=options.split, of=options.slice, axis=options.axis, where=options.where)
         shown = _with_extra(shown, options.points)
         paths = _write(shown, options)
@@ -195,11 +196,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _against_bits(options: argparse.Namespace) -> int:
     """Draw the answers to evaluation=state_bits, whose bits and bound are their own."""
-    if options.points or options.split != "test" or options.bounds != NEAR:
-        print("error: --axis bits takes no --points, --split or --bounds.", file=sys.stderr)
+    if options.points or options.split != "test" or options.bounds != NEAR or len(options.results) > 1:
+        print("error: --axis bits takes one folder, and no --points, --split or --bounds.", file=sys.stderr)
         return NOTHING
     return state_bits.frontier(
-        options.results, options.out, options.style, options.where, options.slice or ()
+        options.results[0], options.out, options.style, options.where, options.slice or ()
     )
 
 
@@ -262,7 +263,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m analysis.pareto", description=summary, epilog=details,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to, or an archive of it")
+    parser.add_argument(
+        "results", type=Path, nargs="+", help="folders that zoo.run wrote to, or that hold such, or archives"
+    )
     parser.add_argument("--out", type=Path, help="where pictures and CSV go (default: RESULTS/figures)")
     parser.add_argument("--split", choices=("test", "valid"), default="test")
     parser.add_argument(
@@ -292,7 +295,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _write(shown: Pareto, options: argparse.Namespace) -> list[Path]:
-    folder = page.folder(options.results, "figures", options.out)
+    folder = page.folder(options.results[0], "figures", options.out)
     words = [options.axis, options.style, options.split]
     usual = ("resident", "screen", "test")
     stem = "_".join(["pareto", *(options.slice or []), *(w for w in words if w not in usual)])

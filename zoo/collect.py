@@ -1,4 +1,4 @@
-"""Every record of a results folder as tables: `python -m zoo.collect RESULTS`, to CSV and Parquet."""
+"""Every record of results folders as tables: `python -m zoo.collect RESULTS`, to CSV and Parquet."""
 
 import csv
 import json
@@ -19,13 +19,14 @@ from zoo.results.columns import GROUP, KEYS, RECORD, SLICE
 from zoo.results.home import shown
 from zoo.results.reading import Reading, left_out
 
-HELP = """Every record of a results folder in one table, one row a cell, and in another
+HELP = """Every record of results folders in one table, one row a cell, and in another
 their scores by group.
 
   python -m zoo.collect results/demo             results/demo/collected.csv,
                                                  .parquet, .groups.csv,
                                                  .groups.parquet
   python -m zoo.collect results/demo --out all   all.csv, all.parquet, ...
+  python -m zoo.collect results/a b.zip          both, with a column `results`
 
 Columns are named as in result.json, inner keys behind a dot (versions.torch),
 lists as JSON; and
@@ -49,6 +50,7 @@ cannot be read."""
 KIND = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
 SPLITS = ("valid.", "test.")
 GROUPS = {name: column.holds for name, column in ({"run_id": RECORD["run_id"]} | GROUP).items()}
+HOME = "results"  # the column of the folder, where several are collected
 NAMED = 20  # failed cells, in the report
 
 
@@ -56,65 +58,80 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Write the table; 0, 3 where a record was left out, or 2 with a line on what is wrong."""
     args = _parser().parse_intermixed_args(argv)
     try:
-        lines, reading = collect(args.results, _stem(args))
+        lines, readings = collect(args.results, _stem(args))
     except ValueError as error:
         return say(str(error), USAGE)
     except OSError as error:
         place = error.filename or _stem(args)
         return say(f"cannot write {shown(place)} ({error.strerror}): give another place with --out.", USAGE)
     print("\n".join(lines))
-    return left_out(reading.wrong, reading.notes)
+    wrong = [line for reading in readings for line in reading.wrong]
+    notes = [line for reading in readings for line in reading.notes]
+    return left_out(wrong, notes)
 
 
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="python -m zoo.collect", description=HELP, formatter_class=RawDescriptionHelpFormatter
     )
-    parser.add_argument("results", type=Path, metavar="RESULTS", help="the folder that zoo.run wrote to")
+    parser.add_argument(
+        "results", type=Path, nargs="+", metavar="RESULTS", help="folders that zoo.run wrote to, or archives"
+    )
     parser.add_argument(
         "--out",
         type=Path,
         metavar="NAME",
-        help="of the files, without an ending (default: RESULTS/collected)",
+        help="of the files, without an ending (default: collected in the first)",
     )
     return parser
 
 
 def _stem(args: Namespace) -> Path:
     """Return the path of the two files without their endings: in the results folder, beside an archive."""
-    stem: Path = args.out or (args.results / "collected" if args.results.is_dir() else args.results)
+    first: Path = args.results[0]
+    stem: Path = args.out or (first / "collected" if first.is_dir() else first)
     return stem.with_suffix("") if stem.suffix in (".csv", ".parquet") else stem
 
 
-def collect(home: Path, stem: Path) -> tuple[list[str], Reading]:
+def collect(homes: Sequence[Path], stem: Path) -> tuple[list[str], list[Reading]]:
     """Write stem.csv and .parquet; what there is to say about it, in lines, and what was not read.
 
-    Beside them stem.groups.csv and .parquet.  Records are read once and go through a file beside the result,
-    so that memory holds one of them.
+    Beside them stem.groups.csv and .parquet.  Of several folders each row has its folder's name in front, in
+    the column `results`.  Records are read once and go through a file beside the result, so that memory holds
+    one of them.
     ValueError: no such folder, or not one record in it that can be read; nothing is written then.
     """
-    table, reading, by_group = Table(), Reading(home), 0
-    failed, unfinished = _not_done(home)
+    table, readings = Table(), [Reading(home) for home in homes]
+    failed, unfinished = _not_done(homes)
     stem.parent.mkdir(parents=True, exist_ok=True)
-    groups = stem.with_name(f"{stem.name}.groups")
-    with _new_csv(stem) as file, _new_csv(groups) as beside_it, TemporaryFile("w+", dir=stem.parent) as rows:
-        scores = csv.writer(beside_it, lineterminator="\n")
-        scores.writerow(GROUPS)
-        for _, record in reading:
-            rows.write(table.row(record))
-            scores.writerows(
-                [inert(record["run_id"]), *(inert(row[key]) for key in GROUP)] for row in record["groups"]
-            )
+    groups, columns = stem.with_name(f"{stem.name}.groups"), ({HOME: str} if len(homes) > 1 else {}) | GROUPS
+    with _new_csv(stem) as file, _new_csv(groups) as group_file, TemporaryFile("w+", dir=stem.parent) as rows:
+        scores = csv.writer(group_file, lineterminator="\n")
+        scores.writerow(columns)
+        by_group = 0
+        for home, record in _records(readings):
+            rows.write(table.row(home | flat(record)))
+            begin = [inert(value) for value in (*home.values(), record["run_id"])]
+            scores.writerows([*begin, *(inert(row[key]) for key in GROUP)] for row in record["groups"])
             by_group += len(record["groups"])
         if not table.length:
-            instead = None if reading.wrong else _instead(home, failed, unfinished)
-            raise ValueError(instead or reading.nothing())
+            damaged = next((reading for reading in readings if reading.wrong), None)
+            instead = None if damaged else _instead(homes[0], failed, unfinished)
+            raise ValueError(instead or (damaged or readings[0]).nothing())
         rows.seek(0)
         csv.writer(file, lineterminator="\n").writerows(table.laid_out(rows))
     kinds = {name: table.kind(name) for name in table.columns()}
     lines = [f"{table.length} records, {len(kinds)} columns: {_parquet(stem, kinds)}"]
-    lines += [f"{by_group} scores by group: {_parquet(groups, GROUPS)}"]
-    return lines + _absent(failed, unfinished), reading
+    lines += [f"{by_group} scores by group: {_parquet(groups, columns)}"]
+    return lines + _absent(failed, unfinished), readings
+
+
+def _records(readings: Sequence[Reading]) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
+    """Every record, with its folder in the column HOME where there are several."""
+    for reading in readings:
+        home = {HOME: str(reading.results)} if len(readings) > 1 else {}
+        for _, record in reading:
+            yield home, record
 
 
 @contextmanager
@@ -123,10 +140,10 @@ def _new_csv(stem: Path) -> Iterator[IO[str]]:
         yield file
 
 
-def _not_done(home: Path) -> tuple[list[str], int]:
+def _not_done(homes: Sequence[Path]) -> tuple[list[str], int]:
     """(a line on each cell that failed, how many others are not through)."""
     failed, unfinished = [], 0
-    for folder in store.folders(home) if home.is_dir() else ():
+    for folder in (folder for home in homes if home.is_dir() for folder in store.folders(home)):
         if store.is_done(folder):
             continue
         if (folder / "error.txt").is_file():
@@ -143,9 +160,8 @@ class Table:
         self.kinds: dict[str, set[type]] = {}
         self.length = 0
 
-    def row(self, record: dict[str, Any]) -> str:
+    def row(self, flattened: Mapping[str, Any]) -> str:
         """A line with the values of the columns met so far; those met later are missing at its end."""
-        flattened = flat(record)
         for name, value in flattened.items():
             kinds = self.kinds.setdefault(name, set())
             if value is not None:
@@ -189,6 +205,8 @@ def flat(record: dict[str, Any]) -> dict[str, Any]:
 
 def _rank(name: str) -> tuple[int, int]:
     """Sorting keeps the order in which columns of one rank were met."""
+    if name == HOME:
+        return -1, 0
     if name in KEYS:
         return 0, KEYS.index(name)
     if name.startswith(("mixer.", "task.")):

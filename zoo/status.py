@@ -48,24 +48,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if not 0 < args.every <= LONGEST_PAUSE:
             raise ValueError(f"--every (={args.every:g}) must be seconds, more than 0 and at most a day.")
-        look, most = Look(args.results), None if args.all else MOST_ROWS
+        if args.watch and len(args.results) > 1:
+            raise ValueError("--watch looks at one folder: name one.")
+        looks, most = [Look(home) for home in args.results], None if args.all else MOST_ROWS
         if args.watch:
-            report = watch(look, most, args.every)
+            reports = [watch(looks[0], most, args.every)]
         else:
-            report = Report(look, most)
-            console().print(Group(*report.parts()))
+            reports = [Report(look, most) for look in looks]
+            _print(reports)
     except ValueError as error:
         return say(str(error), USAGE)
     except KeyboardInterrupt:
         return INTERRUPTED
-    return left_out(report.unread) or (INCOMPLETE if report.counts["damaged"] else OK)
+    unread = left_out([line for report in reports for line in report.unread])
+    return unread or (INCOMPLETE if any(report.counts["damaged"] for report in reports) else OK)
+
+
+def _print(reports: Sequence["Report"]) -> None:
+    """Print one report after the other, under the names of their folders where there are several."""
+    for report in reports:
+        if len(reports) > 1:
+            console().print(Text(shown(report.home), style="bold underline"))
+        console().print(Group(*report.parts()))
 
 
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="python -m zoo.status", description=HELP, formatter_class=RawDescriptionHelpFormatter
     )
-    parser.add_argument("results", type=Path, metavar="RESULTS", help="the folder that zoo.run wrote to")
+    parser.add_argument(
+        "results", type=Path, nargs="+", metavar="RESULTS", help="folders that zoo.run wrote to"
+    )
     parser.add_argument("--watch", action="store_true", help="until every cell is through, or Ctrl-C")
     parser.add_argument("--every", type=float, default=2.0, metavar="S", help="seconds between two looks (2)")
     parser.add_argument("--all", action="store_true", help=f"all cells, not the first {MOST_ROWS} of a table")

@@ -1,4 +1,4 @@
-"""The records of a folder that can be read, and what is wrong with the others."""
+"""The records of folders and archives that can be read, and what is wrong with the others."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,6 +9,7 @@ from zoo.common.foreign import inert
 from zoo.results import store
 from zoo.results import table as results_table
 
+from . import sources
 from .where import where
 
 
@@ -24,18 +25,27 @@ class Readable(NamedTuple):
     records: list[dict[str, Any]]
 
 
-def readable(home: Path) -> Readable:
-    """Read what can be read of a results folder or archive.  ValueError: it is not there, or nothing can."""
+def readable(*homes: Path) -> Readable:
+    """Read what can be read of results folders and archives, and of those that lie in a folder without cells.
+
+    A cell that two of them have with other scores is there twice, the second time under its folder's name.
+    ValueError: one of them is not there, or nothing can be read.
+    """
+    if len(homes) == 1 and sources.places(homes[0])[:1] == [homes[0]]:
+        return _of_one(homes[0])
+    several = sources.read(homes)
+    wrong = [f"{problem.where}: {problem.why}" for problem in several.problems]
+    notes = [f"{several.twice} cells are in two of them and count once."] if several.twice else []
+    records = sorted(several.records, key=lambda record: record["run_id"])
+    return Readable(results_table.table(records), wrong, notes, records)
+
+
+def _of_one(home: Path) -> Readable:
     reading = store.Reading(home)
     records = sorted((record for _, record in reading), key=lambda record: record["run_id"])
     if not records:
         raise ValueError(reading.nothing())
     return Readable(results_table.table(records), reading.wrong, reading.notes, records)
-
-
-def sound(folder: store.Home) -> dict[str, Any]:
-    """The record of a cell, in a folder of any name.  ValueError, one line: it is damaged or foreign."""
-    return store.parsed(folder)
 
 
 def filtered(table: pd.DataFrame, condition: str) -> pd.DataFrame:

@@ -17,8 +17,8 @@ from zoo.results.home import text
 from zoo.results.table import flat
 
 from ..drawing.curves import learning_curves, training_losses
+from ..records.sources import Sources
 from .commands import command
-from .sources import Sources
 
 MOST = 120  # points of a curve; a longer one is thinned
 DIGITS = 4  # of a value in a curve

@@ -10,7 +10,7 @@ from zoo.common.foreign import visible
 from zoo.results import evaluations
 from zoo.results.table import flat
 
-from .sources import Sources
+from ..records.sources import Sources
 
 MOST_ROWS = 4000  # of one table of one cell; a longer one is not drawn
 DIGITS = 5

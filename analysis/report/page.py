@@ -13,12 +13,12 @@ from plotly.offline import get_plotlyjs
 
 from zoo.results.table import table
 
+from ..records.sources import Problem, Sources, read
 from ..statistics.bounds import in_words, violations
 from . import payload
 from .details import config_of, details, packed
 from .evaluations import collected, listed
 from .settings import complete, divide
-from .sources import Problem, Sources, read
 
 SCRIPTS = (
     "texts.js", "theme.js", "statistics.js", "glyphs.js", "marks.js", "limits.js", "picture.js", "tables.js",

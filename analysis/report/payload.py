@@ -9,12 +9,12 @@ import pandas as pd
 
 from ..drawing.style import Look, by_family, looks
 from ..records.cells import slices
+from ..records.sources import Failure, Sources
 from ..statistics import bounds
 from ..statistics.axes import AXES, BF16, FP32, PER_CELL, Axis
 from ..statistics.chance import chance, chance_in_words
 from ..statistics.seeds import resamples
 from .settings import Setting
-from .sources import Failure, Sources
 
 SPLITS = ("test", "valid")
 OF_THE_POINT = (

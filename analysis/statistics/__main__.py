@@ -104,11 +104,11 @@ def kinds(counted: pd.DataFrame, table: pd.DataFrame) -> dict[str, pd.DataFrame]
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_intermixed_args(arguments)
     try:
-        table, unread, notes, records = readable(options.results)
+        table, unread, notes, records = readable(*options.results)
         table, twice = once(filtered(table, options.where))
         tables = statistics(table, options.recall)
         tables |= kinds(store.groups(records), table)
-        paths = _write(tables, page.folder(options.results, "statistics", options.out))
+        paths = _write(tables, page.folder(options.results[0], "statistics", options.out))
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -208,7 +208,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m analysis.statistics", description=summary, epilog=details,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to, or an archive of it")
+    parser.add_argument(
+        "results", type=Path, nargs="+", help="folders that zoo.run wrote to, or that hold such, or archives"
+    )
     parser.add_argument("--out", type=Path, help="where the CSV files go (default: RESULTS/statistics)")
     parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
     parser.add_argument(

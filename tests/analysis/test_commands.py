@@ -9,7 +9,7 @@ import pytest
 
 from analysis import expected, loads, pareto
 from analysis.figures import __main__ as figures
-from analysis.records.readable import as_csv
+from analysis.records.readable import as_csv, readable
 from analysis.statistics import __main__
 from tests.analysis import fake, study
 
@@ -23,6 +23,28 @@ based,64,8,"seq_len=32,num_kv_pairs=4",{score},0.02
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fake.write(tmp_path_factory.mktemp("results"), seeds=2)
+
+
+def test_several_folders_are_read_together_and_those_that_lie_in_one(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second copy has other scores for Based, and so it is there under its folder's name."""
+    shutil.copytree(results, tmp_path / "outer" / "one", ignore=shutil.ignore_patterns("figures"))
+    shutil.copytree(tmp_path / "outer" / "one", tmp_path / "outer" / "two")
+    for path in (tmp_path / "outer" / "two").glob("based-*/result.json"):
+        path.write_text(re.sub(r'"accuracy": [0-9.]+', '"accuracy": 0.25', path.read_text()))
+    tables = []
+    for words in ([tmp_path / "outer"], [tmp_path / "outer" / name for name in ("one", "two")]):
+        table, wrong, notes, _ = readable(*words)
+        assert not wrong and "cells are in two of them and count once" in notes[0]
+        tables.append(table)
+    assert tables[0].equals(tables[1])
+    labels = set(tables[0]["label"])
+    assert {"Based", "Based (two)"} <= labels and "Attention (two)" not in labels
+    assert pareto.main([str(results), "/nowhere"]) == 1
+    assert capsys.readouterr().err == (
+        "error: results folder /nowhere does not exist: give the one that zoo.run wrote to.\n"
+    )
 
 
 def test_table_pictures_and_csv(results: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,6 +49,19 @@ def test_it_has_what_load_has(home: Path, tmp_path: Path, capsys: pytest.Capture
         assert all(same(wide[f"{name}.{metric}"], row[metric]) for metric in METRICS)
 
 
+def test_several_folders_have_a_column_of_their_own(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    fake.write(tmp_path / "other", seeds=1)
+    code, _, err = run(capsys, home, tmp_path / "other", "--out", tmp_path / "both")
+    assert (code, err) == (0, "")
+    for ending in ("", ".groups"):
+        both = pd.read_csv(tmp_path / f"both{ending}.csv")
+        assert both.columns[0] == "results" and set(both["results"]) == {str(home), str(tmp_path / "other")}
+        assert both["results"].value_counts().nunique() == 1
+    assert duckdb.sql(f"SELECT results FROM '{tmp_path / 'both.parquet'}'").fetchall()[0] == (str(home),)
+
+
 def test_parquet_has_what_the_csv_has(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     run(capsys, home, "--out", tmp_path / "all.csv")  # the ending is no part of the name
     text = pd.read_csv(tmp_path / "all.csv", dtype={"precision": str})

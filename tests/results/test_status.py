@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -145,6 +146,14 @@ def test_the_command(home: Path, capsys: pytest.CaptureFixture[str]):
     ):
         assert word in out, word
     assert "more rows" not in out
+
+
+def test_several_folders_one_after_the_other(home: Path, capsys: pytest.CaptureFixture[str]):
+    shutil.copytree(home, home.parent / "other")
+    code, out, err = said(capsys, str(home), str(home.parent / "other"))
+    assert (code, err) == (0, "") and out.count("9 cells: 1 done") == 2
+    assert out.index(str(home)) < out.index("9 cells") < out.index(str(home.parent / "other"))
+    assert said(capsys, str(home), str(home), "--watch")[2] == "--watch looks at one folder: name one.\n"
 
 
 def test_long_tables_are_cut_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

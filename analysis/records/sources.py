@@ -12,8 +12,7 @@ from zoo.common.checks import one_line
 from zoo.results import store
 from zoo.results.home import text
 
-from ..records.older import filled
-from ..records.readable import sound
+from .older import filled
 
 _ROOT = re.compile(r'File "[^"]*?([^/"]+/site-packages/|(?=(?:zoo|analysis|hydra_plugins)/))')
 
@@ -79,7 +78,7 @@ Earlier = dict[Key, list[dict[str, Any]]]
 def read(homes: Sequence[Path]) -> Sources:
     """Every record once.  ValueError: no such folder, or neither a record nor a failure that can be read."""
     sources, earlier = Sources([_absolute(home).name for home in homes]), Earlier()
-    inner = [(place, outer) for outer in homes for place in _places(outer)]
+    inner = [(place, outer) for outer in homes for place in places(outer)]
     for home, outer in inner:
         sources.names.append(_absolute(home).name)
         try:
@@ -93,7 +92,7 @@ def read(homes: Sequence[Path]) -> Sources:
     return sources
 
 
-def _places(home: Path, depth: int = DEPTH) -> list[Path]:
+def places(home: Path, depth: int = DEPTH) -> list[Path]:
     """A results folder or an archive itself, and those that lie in it."""
     if not home.is_dir():
         return [home]
@@ -101,7 +100,7 @@ def _places(home: Path, depth: int = DEPTH) -> list[Path]:
         place
         for path in sorted(home.iterdir())
         if path.suffix == ".zip" or (depth and _may_hold_cells(path))
-        for place in _places(path, depth - 1)
+        for place in places(path, depth - 1)
     ]
     inner = [place for place in inner if not place.is_dir() or any(map(_is_cell, store.folders(place)))]
     return inner if inner and not any(map(_is_cell, store.folders(home))) else [home, *inner]
@@ -149,7 +148,7 @@ def _cells(home: Path, sources: Sources) -> list[Cells]:
     for folder in store.cells(home):
         try:
             if store.is_done(folder):
-                record = filled(sound(folder))
+                record = filled(store.parsed(folder))
                 number = _first_free(record, known)
                 if number is None:
                     sources.twice += 1
