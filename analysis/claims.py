@@ -25,9 +25,10 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
-from zoo.common.terminal import command, console, print_whole, slim
+from zoo.common.terminal import command, slim
 from zoo.results.reading import left_out
 
+from .drawing.table_text import add_forms, print_table
 from .records import cells, written
 from .records.readable import readable
 from .records.where import where
@@ -107,6 +108,7 @@ def main(arguments: list[str] | None = None) -> int:
     )  # fmt: skip
     parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to, or an archive of one")
     parser.add_argument("claims", type=Path, help="the CSV with what was claimed")
+    add_forms(parser)
     options = parser.parse_intermixed_args(arguments)
     try:
         table, *unread, _ = readable(options.results)
@@ -114,8 +116,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    made = render(checked)
-    print_whole(console(), made)
+    print_table(options.form, render(checked))
     print(_test(checked))
     return left_out(*unread)
 

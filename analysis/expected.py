@@ -22,9 +22,10 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
-from zoo.common.terminal import command, console, print_whole, slim
+from zoo.common.terminal import command, console, slim
 from zoo.results.reading import left_out
 
+from .drawing.table_text import add_forms, print_table
 from .records import cells, written
 from .records.readable import readable
 from .statistics import learning_rate
@@ -91,6 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to")
     parser.add_argument("expected", type=Path, help="the CSV with what is expected")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a row is off or missing")
+    add_forms(parser)
     options = parser.parse_intermixed_args(arguments)
     try:
         records, *unread, _ = readable(options.results)
@@ -98,11 +100,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    table = render(checked)
-    screen = console()
-    print_whole(screen, table)
+    print_table(options.form, render(checked))
     off = int(np.sum(checked["mark"].to_numpy() != OK))
-    screen.print(f"{len(checked) - off} of {len(checked)} as expected.")
+    console().print(f"{len(checked) - off} of {len(checked)} as expected.")
     incomplete = left_out(*unread)
     return 1 if off and options.strict else incomplete
 

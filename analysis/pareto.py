@@ -22,10 +22,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from zoo.common.terminal import command, console, fitting, print_whole
+from zoo.common.terminal import command, console, fitting
 
 from .drawing import figure, own_points, page
 from .drawing.style import SCREEN, STYLES, Style, crowded
+from .drawing.table_text import add_forms, print_table
 from .records import cells
 from .records.readable import as_csv, filtered, listed, once, readable
 from .state_bits import command as state_bits
@@ -186,7 +187,7 @@ def main(arguments: list[str] | None = None) -> int:
         for line in error.lines if isinstance(error, own_points.Mistakes) else [error]:
             print(f"error: {line}", file=sys.stderr)
         return NOTHING
-    _report(shown, paths)
+    _report(shown, paths, options.form)
     for note in (*notes, *shown.notes):
         print(f"note: {note}", file=sys.stderr)
     for line in [*(f"not read: {each}" for each in unread), *shown.wrong]:
@@ -246,11 +247,11 @@ def _notes(shown: Pareto) -> list[str]:
     return lines
 
 
-def _report(shown: Pareto, paths: list[Path]) -> None:
+def _report(shown: Pareto, paths: list[Path], form: str) -> None:
     screen = console()
     for load in shown.loads:
         table = render(load.points, axis=shown.axis, title=_title(load, shown.axis))
-        print_whole(screen, fitting(table, SPARE))
+        print_table(form, table, fitting(table, SPARE))
     caption = figure.caption(shown.points, shown.loads[0].slices)
     screen.print(caption, style="dim", markup=False, soft_wrap=not screen.is_terminal)
     for path in paths:
@@ -286,6 +287,7 @@ def _parser() -> argparse.ArgumentParser:
         "--points", type=Path, metavar="FILE.csv",
         help="points of your own beside them: name,state_resident,accuracy (analysis/drawing/own_points.py)",
     )  # fmt: skip
+    add_forms(parser)
     parser.add_argument(
         "--where",
         default="",

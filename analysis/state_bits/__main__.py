@@ -18,9 +18,10 @@ from pathlib import Path
 import pandas as pd
 from rich.markup import escape
 
-from zoo.common.terminal import command, console, print_whole, slim
+from zoo.common.terminal import command, slim
 
 from ..drawing.style import STYLES
+from ..drawing.table_text import add_forms, print_table
 from ..records import written
 from . import arithmetic, claims
 from . import command as draw
@@ -37,26 +38,26 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         if options.what == "arithmetic":
-            return _printed(arithmetic.table())
+            return _printed(arithmetic.table(), options.form)
         if options.what == "frontier":
             return draw.frontier(options.results, options.out, options.style)
         table = answers(options.results)
         if options.what in TABLES:
-            return _printed(TABLES[options.what](table))
+            return _printed(TABLES[options.what](table), options.form)
         tested = claims.check(table, written.read(options.claims, COLUMNS))
-        return _printed(tested.drop(columns=["ahead", "behind", "slice"]))
+        return _printed(tested.drop(columns=["ahead", "behind", "slice"]), options.form)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return NOTHING
 
 
-def _printed(table: pd.DataFrame) -> int:
+def _printed(table: pd.DataFrame, form: str) -> int:
     shown = slim()
     for name in table:
         shown.add_column(str(name), justify="right" if table[name].dtype.kind in "fi" else "left")
     for row in table.itertuples(index=False):
         shown.add_row(*(f"{cell:.3g}" if isinstance(cell, float) else escape(str(cell)) for cell in row))
-    print_whole(console(), shown)
+    print_table(form, shown)
     return DRAWN
 
 
@@ -69,12 +70,14 @@ def _parser() -> argparse.ArgumentParser:
     for what in ("frontier", *TABLES, "claims"):
         part = parts.add_parser(what)
         part.add_argument("results", type=Path, help="the folder that zoo.evaluate wrote to, or an archive")
+        if what != "frontier":
+            add_forms(part)
         if what == "claims":
             part.add_argument("claims", type=Path, help="the CSV with what was claimed")
         if what == "frontier":
             part.add_argument("--out", type=Path, help="where pictures go (default: RESULTS/figures)")
             part.add_argument("--style", choices=STYLES, default="screen")
-    parts.add_parser("arithmetic")
+    add_forms(parts.add_parser("arithmetic"))
     return parser
 
 

@@ -26,10 +26,11 @@ import numpy as np
 import pandas as pd
 from rich.markup import escape
 
-from zoo.common.terminal import command, console, fitting, print_whole, slim
+from zoo.common.terminal import command, console, fitting, slim
 from zoo.results import store
 
 from ..drawing import page
+from ..drawing.table_text import add_forms, print_table
 from ..records import cells
 from ..records.readable import as_csv, filtered, once, readable
 from . import bounds, capacity, equal, groups, learning_rate, paired, scored
@@ -114,7 +115,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     for name, columns in SHOWN.items():
         if name in tables:
-            _print(tables[name], columns, name)
+            _print(tables[name], columns, name, options.form)
     for path in paths:
         print(f"wrote {path}")
     for note in (*notes, *twice):
@@ -168,16 +169,15 @@ def _write(tables: dict[str, pd.DataFrame], folder: Path) -> list[Path]:
     return [page.write(folder / f"{name}.csv", as_csv(frame).encode()) for name, frame in tables.items()]
 
 
-def _print(frame: pd.DataFrame, columns: list[str], title: str) -> None:
+def _print(frame: pd.DataFrame, columns: list[str], title: str, form: str) -> None:
     columns = [name for name in columns if name in frame and not (name == "load" and all(frame[name] == ""))]
     table = slim(title)
     for name in columns:
         table.add_column(name, no_wrap=True, justify="left" if frame[name].dtype.kind in "OUT" else "right")
     for row in frame.head(AT_MOST).to_dict("records"):
         table.add_row(*(escape(_word(row[name])) for name in columns))
-    table = fitting(table, columns[:2:-1])  # the CSV has all
+    print_table(form, table, fitting(table, columns[:2:-1]))  # the CSV has all
     screen = console()
-    print_whole(screen, table)
     if len(frame) > AT_MOST:
         screen.print(f"{len(frame) - AT_MOST} more in {title}.csv", style="dim")
     screen.print()
@@ -212,6 +212,7 @@ def _parser() -> argparse.ArgumentParser:
         "results", type=Path, nargs="+", help="folders that zoo.run wrote to, or that hold such, or archives"
     )
     parser.add_argument("--out", type=Path, help="where the CSV files go (default: RESULTS/statistics)")
+    add_forms(parser)
     parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
     parser.add_argument(
         "--recall", type=_share, default=capacity.RECALL, help="accuracy at which capacity is read off"

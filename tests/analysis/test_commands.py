@@ -10,7 +10,7 @@ import pytest
 from analysis import expected, loads, pareto
 from analysis.figures import __main__ as figures
 from analysis.records.readable import as_csv, readable
-from analysis.statistics import __main__
+from analysis.statistics import __main__ as statistics
 from tests.analysis import fake, study
 
 EXPECTED = """# made up
@@ -44,6 +44,18 @@ def test_several_folders_are_read_together_and_those_that_lie_in_one(
     assert pareto.main([str(results), "/nowhere"]) == 1
     assert capsys.readouterr().err == (
         "error: results folder /nowhere does not exist: give the one that zoo.run wrote to.\n"
+    )
+
+
+def test_tables_to_be_copied(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert statistics.main([str(results), "--out", str(tmp_path), "--markdown"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^\| Based \| 64 \| feature_dim=8 \| [0-9,]+ \|", printed, re.MULTILINE)
+    assert re.search(r"^\| series \| .*\n\| --- \| --: \| --- \| --: ", printed, re.MULTILINE)
+    assert statistics.main([str(results), "--out", str(tmp_path), "--latex"]) == 0
+    printed = capsys.readouterr().out
+    assert r"\toprule" in printed and re.search(
+        r"^Based & 64 & feature\\_dim=8 & [0-9,]+ &", printed, re.MULTILINE
     )
 
 
@@ -124,7 +136,7 @@ def test_labels_are_data(hostile: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert all(label in printed for label in HOSTILE)
     text = (tmp_path / "pareto.csv").read_text()
     assert not re.findall(r'(?:^|,)"?[=@+]', text, re.MULTILINE) and "'+1+1" in text
-    assert __main__.main([str(hostile), "--out", str(tmp_path)]) == 0
+    assert statistics.main([str(hostile), "--out", str(tmp_path)]) == 0
     assert figures.main(["losses", str(hostile), "--out", str(tmp_path)]) == 0
 
 
@@ -144,7 +156,7 @@ def test_nothing_is_written_through_a_link(
 ) -> None:
     home, other = shutil.copytree(hostile, tmp_path / "home"), tmp_path / "other"
     other.mkdir()
-    for name, command in (("figures", pareto), ("figures", figures), ("statistics", __main__)):
+    for name, command in (("figures", pareto), ("figures", figures), ("statistics", statistics)):
         (home / name).symlink_to(other)
         assert command.main(["losses"] * (command is figures) + [str(home)]) == 1
         assert_one_line(capsys, rf"{name} is a link to .*other: remove it, or name the folder with --out")

@@ -100,7 +100,7 @@ def test_claims_on_forms(home: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     ("words", "message"),
     [
         (["--slice", "seq_len=1"], "No slice 'seq_len=1': choose among seq_len=64,num_kv_pairs=8."),
-        (["--bounds", "none"], "--axis bits takes no --points, --split or --bounds"),
+        (["--bounds", "none"], "--axis bits takes one folder, and no --points, --split or --bounds"),
         (["--where", "mixer == 'gla'"], "leaves no cell"),
     ],
 )
