@@ -21,7 +21,6 @@ from zoo.bench.steps import form_of
 from zoo.config.cell import Cell
 from zoo.kernels.choice import ops
 
-SLOW = [sys.executable, "-c", "import time; time.sleep(60)"]
 QUICK = [sys.executable, "-c", ""]
 
 
@@ -118,22 +117,15 @@ def test_a_command_that_fails_costs_the_next_nothing(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("may_stop", "failures"), [(True, 0), (False, 1)])
-def test_what_takes_too_long_is_stopped(
+def test_what_takes_too_long_is_stopped_as_ctrl_c_does(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, may_stop: bool, failures: int
 ):
     monkeypatch.setattr(limited, "LEAST_S", 0.1)
-    slow = [Command("slow", SLOW, may_stop=may_stop)]
-    assert run("some", slow, tmp_path, time.monotonic() + 0.5) == failures
+    lines = "print('begun', flush=True)", "try: time.sleep(60)", "except KeyboardInterrupt: print('asked')"
+    slow = Command("slow", [sys.executable, "-c", "\n".join(["import time", *lines])], may_stop=may_stop)
+    assert run("some", [slow], tmp_path, time.monotonic() + 2) == failures
     (row,) = read_csv(tmp_path / "commands.csv")
     assert row["note"] == limited.STOPPED and float(row["seconds"]) < 30
-
-
-def test_a_command_is_first_stopped_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """At which pytest writes its report."""
-    monkeypatch.setattr(limited, "LEAST_S", 0.1)
-    lines = "print('begun', flush=True)", "try: time.sleep(60)", "except KeyboardInterrupt: print('asked')"
-    wait = [sys.executable, "-c", "\n".join(["import time", *lines])]
-    run("some", [Command("slow", wait, may_stop=True)], tmp_path, time.monotonic() + 2)
     assert (tmp_path / "some" / "slow.log").read_text().split()[:2] == ["begun", "asked"]
 
 
