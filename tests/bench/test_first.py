@@ -1,7 +1,6 @@
 """zoo.bench first on a machine without a GPU: each command at tiny sizes, time limits, and what is packed."""
 
 import json
-import os
 import sys
 import time
 import zipfile
@@ -12,7 +11,6 @@ import pytest
 import torch
 
 from tests.command import ROOT
-from tests.kernels.conftest import end_if_lost
 from zoo.bench import __main__ as bench
 from zoo.bench import first, limited, subjects
 from zoo.bench.first import PARTS, Place
@@ -158,21 +156,3 @@ def test_every_test_has_its_end_and_its_errors_beside_their_bounds(tmp_path: Pat
         ("", "", ""),
     ]
     assert rows[0]["test"] == "tests.test_a_gpu::test_x[0]"
-
-
-def test_a_worker_that_has_lost_its_gpu_ends_and_is_replaced(monkeypatch: pytest.MonkeyPatch):
-    def lost() -> None:
-        raise RuntimeError("CUDA error: an illegal memory access was encountered")
-
-    ended: list[int] = []
-    monkeypatch.setattr(os, "_exit", ended.append)
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw1")
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    end_if_lost()
-    assert not ended
-    monkeypatch.setattr(torch.cuda, "synchronize", lost)
-    end_if_lost()
-    monkeypatch.delenv("PYTEST_XDIST_WORKER")
-    end_if_lost()
-    assert ended == [1]
