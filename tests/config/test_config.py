@@ -145,36 +145,6 @@ def test_settings_of_the_chosen_mixer_stay_out_of_the_other_layers():
     assert [layer["window"] for layer in layers] == [8, 2]
 
 
-@pytest.mark.parametrize(
-    ("overrides", "says"),
-    [
-        (["mixer.windw=16"], "unknown key mixer.windw; did you mean mixer.window?"),
-        (["windw=16"], "unknown key windw; did you mean mixer.window?"),
-        (["sead=1"], "unknown key sead; did you mean seed?"),
-        (["+extra=1"], "unknown key extra"),
-        (["+mixer.windw=1"], "unknown key mixer.windw; did you mean mixer.window?"),
-        (["optm=zoology"], "unknown key optm; did you mean optim?"),
-        (["mixer=slidng_window"], "unknown mixer slidng_window; did you mean sliding_window?"),
-        (["task=mqr"], "unknown task mqr; did you mean mqar?"),
-        (["experiment=smok"], "unknown experiment smok; did you mean smoke?"),
-        (["mixer={windw: 3}"], "unknown key mixer.windw; did you mean mixer.window?"),
-        (["model.layers=[base_cnv,mixer]"], "unknown layer base_cnv; did you mean base_conv?"),
-        (["model.layers=[{mixer:{windw:3}}]"], "unknown key mixer.windw; did you mean mixer.window?"),
-        (["model.layers=[]"], "model.layers (=[]) must be a list of mixers"),
-        (["model.layers=mixer"], "model.layers (='mixer') must be a list of mixers"),
-        (["model.layers=[{a:{x:1},b:{}}]"], "must be a mixer's name or one {name: {key: value}}"),
-        (["d_model=${d_modl}"], "'d_modl'"),
-        (["lr=["], "cannot read lr=["),
-    ],
-    ids=str,
-)
-def test_a_misspelt_name_is_met_with_the_nearest(overrides: list[str], says: str):
-    with pytest.raises(ValueError) as error:
-        cell(*overrides)
-    assert says in str(error.value)
-    assert len(str(error.value).splitlines()) == 1
-
-
 def test_a_folder_of_ones_own_adds_names(tmp_path: Path):
     (tmp_path / "mixer").mkdir()
     text = (CONF / "mixer" / "sliding_window.yaml").read_text()
