@@ -1,13 +1,11 @@
 """Every record of a results folder as tables: `python -m zoo.collect RESULTS`, to CSV and Parquet."""
 
-import csv
-import json
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import Any
+
+import pandas as pd
 
 from zoo.common.checks import one_line
 from zoo.common.foreign import inert
@@ -89,38 +87,25 @@ def _stem(args: Namespace) -> Path:
 def collect(home: Path, stem: Path) -> tuple[list[str], Reading]:
     """Write stem.csv and .parquet; what there is to say about it, in lines, and what was not read.
 
-    Beside them stem.groups.csv and .parquet.  Records are read once and go through a file beside the result,
-    so that memory holds one of them.
+    Beside them stem.groups.csv and .parquet.
     ValueError: no such folder, or not one record in it that can be read; nothing is written then.
     """
-    table, reading, by_group = Table(), Reading(home), 0
+    reading = Reading(home)
     failed, unfinished = _not_done(home)
     stem.parent.mkdir(parents=True, exist_ok=True)
-    groups = stem.with_name(f"{stem.name}.groups")
-    with _new_csv(stem) as file, _new_csv(groups) as beside_it, TemporaryFile("w+", dir=stem.parent) as rows:
-        scores = csv.writer(beside_it, lineterminator="\n")
-        scores.writerow(GROUPS)
-        for _, record in reading:
-            rows.write(table.row(record))
-            scores.writerows(
-                [inert(record["run_id"]), *(inert(row[key]) for key in GROUP)] for row in record["groups"]
-            )
-            by_group += len(record["groups"])
-        if not table.length:
-            instead = None if reading.wrong else _instead(home, failed, unfinished)
-            raise ValueError(instead or reading.nothing())
-        rows.seek(0)
-        csv.writer(file, lineterminator="\n").writerows(table.laid_out(rows))
-    kinds = {name: table.kind(name) for name in table.columns()}
-    lines = [f"{table.length} records, {len(kinds)} columns: {_parquet(stem, kinds)}"]
-    lines += [f"{by_group} scores by group: {_parquet(groups, GROUPS)}"]
+    records = [record for _, record in reading]
+    if not records:
+        instead = None if reading.wrong else _instead(home, failed, unfinished)
+        raise ValueError(instead or reading.nothing())
+    cells = pd.DataFrame([flat(record) for record in records], dtype=object)
+    table = cells.reindex(columns=sorted(cells, key=_rank))
+    rows = [{"run_id": record["run_id"]} | row for record in records for row in record["groups"]]
+    groups = pd.DataFrame(rows, columns=list(GROUPS), dtype=object)
+    kinds = {name: _kind(name, [value for value in table[name] if pd.notna(value)]) for name in table}
+    lines = [f"{len(table)} records, {len(kinds)} columns: {_written(table, stem, kinds)}"]
+    beside = stem.with_name(f"{stem.name}.groups")
+    lines += [f"{len(groups)} scores by group: {_written(groups, beside, GROUPS)}"]
     return lines + _absent(failed, unfinished), reading
-
-
-@contextmanager
-def _new_csv(stem: Path) -> Iterator[IO[str]]:
-    with replaced_by(Path(f"{stem}.csv")) as part, part.open("w", newline="") as file:
-        yield file
 
 
 def _not_done(home: Path) -> tuple[list[str], int]:
@@ -136,43 +121,13 @@ def _not_done(home: Path) -> tuple[list[str], int]:
     return failed, unfinished
 
 
-class Table:
-    """Rows with columns that are met one by one; what kind of value each holds."""
-
-    def __init__(self) -> None:
-        self.kinds: dict[str, set[type]] = {}
-        self.length = 0
-
-    def row(self, record: dict[str, Any]) -> str:
-        """A line with the values of the columns met so far; those met later are missing at its end."""
-        flattened = flat(record)
-        for name, value in flattened.items():
-            kinds = self.kinds.setdefault(name, set())
-            if value is not None:
-                kinds.add(type(value))
-        self.length += 1
-        return json.dumps([flattened.get(name) for name in self.kinds]) + "\n"
-
-    def laid_out(self, lines: IO[str]) -> Iterator[list[Any]]:
-        """The header, then every row, with the columns in their final order."""
-        met = {name: place for place, name in enumerate(self.kinds)}
-        places = [met[name] for name in self.columns()]
-        yield [inert(name) for name in self.columns()]
-        for line in lines:
-            values = json.loads(line)
-            yield [inert(values[place]) if place < len(values) else None for place in places]
-
-    def columns(self) -> list[str]:
-        """Those of every table, the mixers' settings, then the rest as they were met, slices last."""
-        return sorted(self.kinds, key=_rank)
-
-    def kind(self, name: str) -> type:
-        """Return a column's type: by the schema of a record, or, for a setting, by its values."""
-        score = SLICE.get(name.rpartition(".")[2]) if name.startswith(SPLITS) else None
-        if column := RECORD.get(name, score):
-            return column.holds
-        kinds = self.kinds[name]
-        return float if kinds == {int, float} else next(iter(kinds)) if len(kinds) == 1 else str
+def _kind(name: str, values: Iterable[Any]) -> type:
+    """Return a column's type: by the schema of a record, or, for a setting, by its values."""
+    score = SLICE.get(name.rpartition(".")[2]) if name.startswith(SPLITS) else None
+    if column := RECORD.get(name, score):
+        return column.holds
+    kinds = set(map(type, values))
+    return float if kinds == {int, float} else next(iter(kinds)) if len(kinds) == 1 else str
 
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
@@ -196,8 +151,10 @@ def _rank(name: str) -> tuple[int, int]:
     return (3, 0) if name.startswith(SPLITS) else (2, 0)
 
 
-def _parquet(stem: Path, kinds: Mapping[str, type]) -> str:
-    """Write it from the CSV; return "PATH.csv and NAME.parquet", or why there is only the one."""
+def _written(table: pd.DataFrame, stem: Path, kinds: Mapping[str, type]) -> str:
+    """Write the CSV, and from it the Parquet file; return their names, or why there is only the one."""
+    with replaced_by(Path(f"{stem}.csv")) as part:
+        table.map(inert).rename(columns=inert).to_csv(part, index=False, lineterminator="\n")
     try:
         import duckdb
     except ImportError:
