@@ -184,7 +184,7 @@ def main(arguments: list[str] | None = None) -> int:
         shown = _with_extra(shown, options.points)
         paths = _write(shown, options)
     except (ValueError, OSError) as error:
-        for line in error.lines if isinstance(error, own_points.Mistakes) else [error]:
+        for line in str(error).splitlines():
             print(f"error: {line}", file=sys.stderr)
         return NOTHING
     _report(shown, paths, options.form)

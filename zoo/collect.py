@@ -1,13 +1,11 @@
 """Every record of results folders as tables: `python -m zoo.collect RESULTS`, to CSV and Parquet."""
 
-import csv
-import json
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import Any
+
+import pandas as pd
 
 from zoo.common.checks import one_line
 from zoo.common.foreign import inert
@@ -97,47 +95,35 @@ def collect(homes: Sequence[Path], stem: Path) -> tuple[list[str], list[Reading]
     """Write stem.csv and .parquet; what there is to say about it, in lines, and what was not read.
 
     Beside them stem.groups.csv and .parquet.  Of several folders each row has its folder's name in front, in
-    the column `results`.  Records are read once and go through a file beside the result, so that memory holds
-    one of them.
+    the column `results`.
     ValueError: no such folder, or not one record in it that can be read; nothing is written then.
     """
-    table, readings = Table(), [Reading(home) for home in homes]
+    readings = [Reading(home) for home in homes]
     failed, unfinished = _not_done(homes)
     stem.parent.mkdir(parents=True, exist_ok=True)
-    groups, columns = stem.with_name(f"{stem.name}.groups"), ({HOME: str} if len(homes) > 1 else {}) | GROUPS
-    with _new_csv(stem) as file, _new_csv(groups) as group_file, TemporaryFile("w+", dir=stem.parent) as rows:
-        scores = csv.writer(group_file, lineterminator="\n")
-        scores.writerow(columns)
-        by_group = 0
-        for home, record in _records(readings):
-            rows.write(table.row(home | flat(record)))
-            begin = [inert(value) for value in (*home.values(), record["run_id"])]
-            scores.writerows([*begin, *(inert(row[key]) for key in GROUP)] for row in record["groups"])
-            by_group += len(record["groups"])
-        if not table.length:
-            damaged = next((reading for reading in readings if reading.wrong), None)
-            instead = None if damaged else _instead(homes[0], failed, unfinished)
-            raise ValueError(instead or (damaged or readings[0]).nothing())
-        rows.seek(0)
-        csv.writer(file, lineterminator="\n").writerows(table.laid_out(rows))
-    kinds = {name: table.kind(name) for name in table.columns()}
-    lines = [f"{table.length} records, {len(kinds)} columns: {_parquet(stem, kinds)}"]
-    lines += [f"{by_group} scores by group: {_parquet(groups, columns)}"]
+    records = list(_records(readings))
+    if not records:
+        damaged = next((reading for reading in readings if reading.wrong), None)
+        instead = None if damaged else _instead(homes[0], failed, unfinished)
+        raise ValueError(instead or (damaged or readings[0]).nothing())
+    cells = pd.DataFrame([home | flat(record) for home, record in records], dtype=object)
+    table = cells.reindex(columns=sorted(cells, key=_rank))
+    rows = [home | {"run_id": record["run_id"]} | row for home, record in records for row in record["groups"]]
+    columns = ({HOME: str} if len(homes) > 1 else {}) | GROUPS
+    groups = pd.DataFrame(rows, columns=list(columns), dtype=object)
+    kinds = {name: _kind(name, [value for value in table[name] if pd.notna(value)]) for name in table}
+    lines = [f"{len(table)} records, {len(kinds)} columns: {_written(table, stem, kinds)}"]
+    beside = stem.with_name(f"{stem.name}.groups")
+    lines += [f"{len(groups)} scores by group: {_written(groups, beside, columns)}"]
     return lines + _absent(failed, unfinished), readings
 
 
 def _records(readings: Sequence[Reading]) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
-    """Every record, with its folder in the column HOME where there are several."""
+    """Yield every record, with its folder in the column HOME where there are several."""
     for reading in readings:
         home = {HOME: str(reading.results)} if len(readings) > 1 else {}
         for _, record in reading:
             yield home, record
-
-
-@contextmanager
-def _new_csv(stem: Path) -> Iterator[IO[str]]:
-    with replaced_by(Path(f"{stem}.csv")) as part, part.open("w", newline="") as file:
-        yield file
 
 
 def _not_done(homes: Sequence[Path]) -> tuple[list[str], int]:
@@ -153,42 +139,13 @@ def _not_done(homes: Sequence[Path]) -> tuple[list[str], int]:
     return failed, unfinished
 
 
-class Table:
-    """Rows with columns that are met one by one; what kind of value each holds."""
-
-    def __init__(self) -> None:
-        self.kinds: dict[str, set[type]] = {}
-        self.length = 0
-
-    def row(self, flattened: Mapping[str, Any]) -> str:
-        """A line with the values of the columns met so far; those met later are missing at its end."""
-        for name, value in flattened.items():
-            kinds = self.kinds.setdefault(name, set())
-            if value is not None:
-                kinds.add(type(value))
-        self.length += 1
-        return json.dumps([flattened.get(name) for name in self.kinds]) + "\n"
-
-    def laid_out(self, lines: IO[str]) -> Iterator[list[Any]]:
-        """The header, then every row, with the columns in their final order."""
-        met = {name: place for place, name in enumerate(self.kinds)}
-        places = [met[name] for name in self.columns()]
-        yield [inert(name) for name in self.columns()]
-        for line in lines:
-            values = json.loads(line)
-            yield [inert(values[place]) if place < len(values) else None for place in places]
-
-    def columns(self) -> list[str]:
-        """Those of every table, the mixers' settings, then the rest as they were met, slices last."""
-        return sorted(self.kinds, key=_rank)
-
-    def kind(self, name: str) -> type:
-        """Return a column's type: by the schema of a record, or, for a setting, by its values."""
-        score = SLICE.get(name.rpartition(".")[2]) if name.startswith(SPLITS) else None
-        if column := RECORD.get(name, score):
-            return column.holds
-        kinds = self.kinds[name]
-        return float if kinds == {int, float} else next(iter(kinds)) if len(kinds) == 1 else str
+def _kind(name: str, values: Iterable[Any]) -> type:
+    """Return a column's type: by the schema of a record, or, for a setting, by its values."""
+    score = SLICE.get(name.rpartition(".")[2]) if name.startswith(SPLITS) else None
+    if column := RECORD.get(name, score):
+        return column.holds
+    kinds = set(map(type, values))
+    return float if kinds == {int, float} else next(iter(kinds)) if len(kinds) == 1 else str
 
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
@@ -214,8 +171,10 @@ def _rank(name: str) -> tuple[int, int]:
     return (3, 0) if name.startswith(SPLITS) else (2, 0)
 
 
-def _parquet(stem: Path, kinds: Mapping[str, type]) -> str:
-    """Write it from the CSV; return "PATH.csv and NAME.parquet", or why there is only the one."""
+def _written(table: pd.DataFrame, stem: Path, kinds: Mapping[str, type]) -> str:
+    """Write the CSV, and from it the Parquet file; return their names, or why there is only the one."""
+    with replaced_by(Path(f"{stem}.csv")) as part:
+        table.map(inert).rename(columns=inert).to_csv(part, index=False, lineterminator="\n")
     try:
         import duckdb
     except ImportError:

@@ -10,7 +10,7 @@ import pytest
 
 from analysis import pareto as command
 from analysis.pareto import pareto
-from analysis.records import readable, written
+from analysis.records import written
 from analysis.statistics import __main__ as statistics
 from tests.analysis import fake
 from zoo.results import store
@@ -185,11 +185,6 @@ def test_a_point_above_what_is_possible_is_an_error_that_is_drawn(
     (line,) = captured.err.splitlines()
     assert line.startswith(f"error: {wrong.name} scores 1.000 on seq_len=64,num_kv_pairs=8, above 0.")
     assert "the most that is possible (no model: 32 bits a scalar)" in line and "Attention" in captured.out
-
-
-def test_names_are_listed_up_to_a_number() -> None:
-    assert readable.listed(["a", "b"]) == "a; b"
-    assert readable.listed(list("abcdef"), most=3) == "a; b; c and 3 more"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """The bound is never below what the best code reaches, and trained points are held against it."""
 
 from itertools import combinations, permutations, product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -24,9 +23,6 @@ from analysis.statistics.bounds import (
     violations,
 )
 from tests.analysis import fake
-from zoo.results.table import load
-
-COMMITTED = sorted((Path(__file__).parents[2] / "docs" / "results").glob("*.zip"))
 
 
 def best_code(pairs: int, values: int, states: int) -> float:
@@ -179,8 +175,3 @@ def test_recall_is_counted_in_bits_of_each_scalar() -> None:
     assert table.loc[table["status"] == "diverged", "recall_bits"].isna().all()
     assert table.loc[table["status"] == "ok", "recall_bits"].ge(0).all()
     assert recall(results().drop(columns=VOCAB_SIZE))["bits_per_scalar"].isna().all()
-
-
-@pytest.mark.parametrize("archive", COMMITTED, ids=lambda path: path.stem)
-def test_no_committed_point_is_above_what_is_possible(archive: Path) -> None:
-    assert in_words(violations(load(archive))) == []

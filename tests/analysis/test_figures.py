@@ -206,6 +206,7 @@ def test_the_same_results_give_the_same_files(one_load_each: gallery.Study, tmp_
     assert [path.name for path in paths] == [f"loads.{kind}" for kind in ("png", "pdf", "csv", "txt")]
     for path in paths:
         assert path.read_bytes() == (tmp_path / "one" / path.name).read_bytes()
+        assert b"CreationDate" not in path.read_bytes()
 
 
 def test_one_command_makes_every_picture_of_every_archive(

@@ -4,7 +4,6 @@ import io
 import re
 from itertools import combinations
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -277,17 +276,6 @@ def test_a_state_of_nothing_is_drawn_at_one(shown: Pareto) -> None:
     nothing = shown.points.assign(state_resident=0, state_touched=0)
     ax = one_panel(nothing, list(shown.by_slice)).axes[0]
     assert ax.get_xlim()[0] < 1 < ax.get_xlim()[1]
-
-
-def test_the_same_points_give_the_same_bytes_and_no_setting_of_matplotlib_moves(shown: Pareto) -> None:
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        before = dict(matplotlib.rcParams)
-        first, second = (one_panel(shown.points, list(shown.by_slice)) for _ in range(2))
-        assert page.png(first) == page.png(second)
-        assert page.pdf(first) == page.pdf(second)
-        assert b"CreationDate" not in page.pdf(first)
-        assert dict(matplotlib.rcParams) == before
 
 
 def test_csv_is_the_mean_and_each_slice_and_the_same_every_time(shown: Pareto) -> None:

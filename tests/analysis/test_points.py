@@ -1,6 +1,5 @@
 """From cells to points: means over seeds and slices, intervals, diverged seeds, and what is refused."""
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -8,7 +7,6 @@ from analysis.records import cells
 from analysis.records.cells import slices_in_words
 from analysis.statistics import learning_rate
 from analysis.statistics.points import points
-from analysis.statistics.seeds import BOOTSTRAP, NONE, RANGE, interval
 from tests.analysis import fake
 
 
@@ -121,18 +119,6 @@ def test_a_finished_cell_without_a_slice_is_refused() -> None:
     gone = (table["run_id"] == "attention-0000") & (table["slice"] == "seq_len=64,num_kv_pairs=8")
     with pytest.raises(ValueError, match="attention-0000 has no valid accuracy for slice 'seq_len=64,num_kv"):
         summary(table[~gone])
-
-
-def test_the_interval_over_seeds() -> None:
-    assert interval(np.array([0.4]))[2] == NONE
-    assert interval(np.array([0.4, 0.2])) == (0.2, 0.4, RANGE)
-    assert interval(np.array([0.1, 0.9, 0.5])) == (0.1, 0.9, RANGE)
-    scores = np.random.default_rng(3).normal(0.5, 0.1, 20)
-    low, high, how = interval(scores)
-    assert how == BOOTSTRAP
-    spread = 1.96 * scores.std() / np.sqrt(len(scores))
-    assert (low, high) == pytest.approx((scores.mean() - spread, scores.mean() + spread), abs=0.005)
-    assert interval(scores) == interval(scores[::-1])
 
 
 def test_slices_in_words() -> None:

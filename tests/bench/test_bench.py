@@ -20,7 +20,6 @@ from zoo.bench import __main__ as bench
 from zoo.bench import startup, subjects, train
 from zoo.bench.counting import flops, seconds_of_ops
 from zoo.bench.machine import Machine
-from zoo.bench.rows import Timed, compared
 from zoo.bench.steps import Form, Steps, form_of, started
 from zoo.bench.timing import peak_bytes
 from zoo.config.cell import Cell
@@ -184,27 +183,15 @@ def test_a_start_is_timed_beside_the_imports(monkeypatch: pytest.MonkeyPatch):
     assert all(command[-1] == "mixer=x" for command in asked if "import torch" not in command[-1])
 
 
-def test_medians_are_compared():
-    timed = [
-        Timed(implementation="a", times=[1.0, 2.0, 9.0], units=10),
-        Timed(implementation="b", times=[4.0], units=10),
-    ]
-    a, b = compared("w", "m", "s", "rows", timed, "b", MACHINE)
-    assert (a.seconds, a.ratio, a.units_per_second, b.ratio) == (2.0, 2.0, 5.0, 1.0)
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["train", "--forms", "zoo,plane"], "--forms (='plane') must be one of"),
-        (["train", "--forms", "zoo graf"], "--forms (='zoo graf') must be one of"),
         (["ops", "--ops", "atention"], "--ops (='atention') must be one of"),
-        (["decode", "--seq-lens", "0"], "--seq-lens (=0) must be"),
         (["decode", "--seq-lens", "9" * 30], "must be positive integers"),
         (["prefill", "--seq-lens", "64,99999999999"], "--seq-lens (=99999999999) must be at most"),
         (["data", "--rounds", "0"], "--rounds (=0) must be"),
         (["data", "--out", __file__], "is a file; give a folder for the tables."),
-        (["data", "--out", f"{__file__}/tables"], "is a file; give a folder for the tables."),
         (["train", "-m", "trainer.threads=1,2"], "one trainer and trainer.threads"),
         (["head", "task.vocb_size=3"], "task.vocb_size"),
         (["head", "--device", "cuda"], "trainer.accelerator (=gpu) needs a CUDA device"),

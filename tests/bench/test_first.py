@@ -1,7 +1,6 @@
 """zoo.bench first on a machine without a GPU: each command at tiny sizes, time limits, and what is packed."""
 
 import json
-import os
 import sys
 import time
 import zipfile
@@ -12,7 +11,6 @@ import pytest
 import torch
 
 from tests.command import ROOT
-from tests.kernels.conftest import end_if_lost
 from zoo.bench import __main__ as bench
 from zoo.bench import first, limited, subjects
 from zoo.bench.first import PARTS, Place
@@ -21,7 +19,6 @@ from zoo.bench.steps import form_of
 from zoo.config.cell import Cell
 from zoo.kernels.choice import ops
 
-SLOW = [sys.executable, "-c", "import time; time.sleep(60)"]
 QUICK = [sys.executable, "-c", ""]
 
 
@@ -118,22 +115,15 @@ def test_a_command_that_fails_costs_the_next_nothing(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("may_stop", "failures"), [(True, 0), (False, 1)])
-def test_what_takes_too_long_is_stopped(
+def test_what_takes_too_long_is_stopped_as_ctrl_c_does(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, may_stop: bool, failures: int
 ):
     monkeypatch.setattr(limited, "LEAST_S", 0.1)
-    slow = [Command("slow", SLOW, may_stop=may_stop)]
-    assert run("some", slow, tmp_path, time.monotonic() + 0.5) == failures
+    lines = "print('begun', flush=True)", "try: time.sleep(60)", "except KeyboardInterrupt: print('asked')"
+    slow = Command("slow", [sys.executable, "-c", "\n".join(["import time", *lines])], may_stop=may_stop)
+    assert run("some", [slow], tmp_path, time.monotonic() + 2) == failures
     (row,) = read_csv(tmp_path / "commands.csv")
     assert row["note"] == limited.STOPPED and float(row["seconds"]) < 30
-
-
-def test_a_command_is_first_stopped_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """At which pytest writes its report."""
-    monkeypatch.setattr(limited, "LEAST_S", 0.1)
-    lines = "print('begun', flush=True)", "try: time.sleep(60)", "except KeyboardInterrupt: print('asked')"
-    wait = [sys.executable, "-c", "\n".join(["import time", *lines])]
-    run("some", [Command("slow", wait, may_stop=True)], tmp_path, time.monotonic() + 2)
     assert (tmp_path / "some" / "slow.log").read_text().split()[:2] == ["begun", "asked"]
 
 
@@ -166,21 +156,3 @@ def test_every_test_has_its_end_and_its_errors_beside_their_bounds(tmp_path: Pat
         ("", "", ""),
     ]
     assert rows[0]["test"] == "tests.test_a_gpu::test_x[0]"
-
-
-def test_a_worker_that_has_lost_its_gpu_ends_and_is_replaced(monkeypatch: pytest.MonkeyPatch):
-    def lost() -> None:
-        raise RuntimeError("CUDA error: an illegal memory access was encountered")
-
-    ended: list[int] = []
-    monkeypatch.setattr(os, "_exit", ended.append)
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw1")
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    end_if_lost()
-    assert not ended
-    monkeypatch.setattr(torch.cuda, "synchronize", lost)
-    end_if_lost()
-    monkeypatch.delenv("PYTEST_XDIST_WORKER")
-    end_if_lost()
-    assert ended == [1]

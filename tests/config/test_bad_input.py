@@ -19,6 +19,15 @@ BAD = [
     ([WINDOW, "mixer.topk=2"], "unknown key mixer.topk; there are mixer.bias, "),
     (["mixer=basde"], "unknown mixer basde; did you mean based?"),
     (["mixr=based"], "unknown key mixr; did you mean mixer?"),
+    ([WINDOW, "windw=16"], "unknown key windw; did you mean mixer.window?"),
+    (["+extra=1"], "unknown key extra"),
+    (["optm=zoology"], "unknown key optm; did you mean optim?"),
+    (["task=mqr"], "unknown task mqr; did you mean mqar?"),
+    (["experiment=smok"], "unknown experiment smok; did you mean smoke?"),
+    ([WINDOW, "mixer={windw: 3}"], "unknown key mixer.windw; did you mean mixer.window?"),
+    ([WINDOW, "model.layers=[]"], "model.layers (=[]) must be a list of mixers"),
+    ([WINDOW, "model.layers=[{a:{x:1},b:{}}]"], "must be a mixer's name or one {name: {key: value}}"),
+    ([WINDOW, "d_model=${d_modl}"], "'d_modl'"),
     ([WINDOW, "learning_rate=0.1"], "unknown key learning_rate; there are adaptation, "),
     ([WINDOW, "model.layers=[base_cnv, mixer]"], "unknown layer base_cnv; did you mean base_conv?"),
     ([WINDOW, "d_model=abc"], "d_model (='abc') must be an integer."),
@@ -57,7 +66,6 @@ BAD = [
 
 COMMANDS = [
     ([WINDOW, "mixer.windw=16"], "unknown key mixer.windw; did you mean mixer.window?"),
-    (["mixer=basde"], "unknown mixer basde; did you mean based?"),
     (["mixr=based"], "unknown key mixr; did you mean mixer?"),
     ([WINDOW, "hydra/launcher=slurm"], "hydra/launcher=slurm is for sweeps, and one cell would run in this"),
     ([WINDOW, "hydra/launcher=lokal"], "unknown hydra/launcher lokal; did you mean local?"),
@@ -65,11 +73,9 @@ COMMANDS = [
     ([WINDOW, "lr=0"], "lr (=0) must be positive"),
     ([WINDOW, "-m", "lr=0,1"], "lr (=0) must be positive"),  # -m may stand anywhere
     ([WINDOW, "mixer.window=2,4"], "mixer.window=2,4 names several values: add -m to run a cell for each."),
-    ([WINDOW, "lr=["], "cannot read lr=["),
     (["based"], "cannot read based: a word is key=value, such as mixer=based;"),
     (["mixer=based,"], "cannot read mixer=based,: a word is key=value"),
     (["mixer="], "unknown mixer ''. (there are: "),
-    ([WINDOW, "results=/proc/zoo"], "results (=/proc/zoo) must be a folder that can be written to"),
 ]
 COMPOSER = composer(TOYS)
 

@@ -10,11 +10,10 @@ import torch
 from tests.command import ROOT
 from tests.kernels import cases
 from tests.training.tiny import scores, tiny
-from zoo.kernels.choice import Op, check_served, contradiction, kernels, lacking, ops, unserved
+from zoo.kernels.choice import Op, check_served, contradiction, kernels, unserved
 from zoo.kernels.short_conv import native
 from zoo.kernels.taylor_scan import taylor_scan
 from zoo.launch.preflight import Validator
-from zoo.launch.sweep import checked
 from zoo.training.train import train
 
 
@@ -53,25 +52,12 @@ def test_a_choice_ends_with_its_context_and_notes_only_its_own_calls():
     assert (inner.record(), outer.record()) == ({"toy": "chunked"}, {"toy": "reference"})
 
 
-def test_several_implementations_of_one_op_are_all_noted():
-    with kernels("auto") as choice:
-        OP.run("reference", X)
-        OP.run("chunked", X)
-    assert choice.record() == {"toy": "chunked+reference"}
-
-
 @pytest.mark.parametrize(("length", "forms"), [((1, 2), "chunked+reference"), ((1, 1), "reference")])
 def test_one_token_needs_no_chunk(length: tuple[int, int], forms: str):
     with kernels("auto") as choice:
         for n in length:
             taylor_scan(*cases.taylor_scan(n, True))
     assert choice.record() == {"taylor_scan": forms}
-
-
-def test_an_unknown_word_is_refused():
-    says = r"kernels \(='fast'\) must be one of auto, reference, triton, package"
-    with pytest.raises(ValueError, match=says), kernels("fast"):
-        pass
 
 
 def test_a_cell_s_record_names_what_ran_and_its_name_does_not(tmp_path: Path):
@@ -93,12 +79,6 @@ def test_a_cell_s_record_names_what_ran_and_its_name_does_not(tmp_path: Path):
         assert score["loss"] == pytest.approx(scores(reference, "test")[name]["loss"], rel=1e-3)
 
 
-@pytest.mark.parametrize("asked", ["triton", "package"])
-def test_what_no_machine_can_run_is_said_before_any_step(asked: str):
-    (wrong,) = checked(tiny(kernels=asked), Validator(), here=False)
-    assert wrong.startswith(f"kernels (={asked}) needs trainer.accelerator=gpu")
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA device")
 @pytest.mark.parametrize("word", ["kernels=triton", "trainer.accelerator=gpu"])
 def test_a_job_whose_machine_lacks_the_device_ends_before_any_step(word: str, tmp_path: Path):
@@ -107,18 +87,6 @@ def test_a_job_whose_machine_lacks_the_device_ends_before_any_step(word: str, tm
     with pytest.raises(ValueError, match=r"no CUDA device|needs a CUDA device"):
         train(tiny(**{key: value}), tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a CUDA device")
-def test_a_device_that_is_missing_is_named():
-    assert lacking("auto") is lacking("reference") is None
-    assert "no CUDA device" in (lacking("triton") or "")
-
-
-def test_every_op_has_a_reference():
-    found = ops()
-    assert len({op.name for op in found}) == len(found) >= 15
-    assert all("reference" in op.forms for op in found)
 
 
 def test_a_model_without_a_single_such_op_is_refused_before_any_step(

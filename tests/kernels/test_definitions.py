@@ -9,18 +9,16 @@ from torch import Tensor
 from tests.kernels import cases
 from tests.kernels.cases import BOTH, draw
 from zoo.kernels.block_choice import block_choice
-from zoo.kernels.choice import kernels
 from zoo.kernels.delta_rule import delta_rule_chunked, delta_rule_reference
 from zoo.kernels.dplr_delta_rule import dplr_delta_rule_reference
 from zoo.kernels.fft_conv import fft_conv, fft_conv_fft, fft_conv_reference
 from zoo.kernels.fft_conv.fft import fast_length
-from zoo.kernels.gated_linear_attention import gated_linear_attention, gated_linear_attention_reference
+from zoo.kernels.gated_linear_attention import gated_linear_attention_reference
 from zoo.kernels.gated_slot_attention import gated_slot_attention
-from zoo.kernels.linear_attention import linear_attention, linear_attention_reference
+from zoo.kernels.linear_attention import linear_attention_reference
 from zoo.kernels.log_linear_attention.chunked import CHUNK, _levels, _runs, log_linear_attention_chunked
-from zoo.kernels.masked_attention import masked_attention
 from zoo.kernels.mesa import mesa_solved
-from zoo.kernels.selective_scan import selective_scan, selective_scan_reference
+from zoo.kernels.selective_scan import selective_scan_reference
 from zoo.kernels.span_retrieval import scores as held
 from zoo.kernels.taylor_attention import taylor_attention_reference
 from zoo.kernels.taylor_scan import num_features, taylor_scan
@@ -199,48 +197,6 @@ def test_packed_features_give_the_polynomial(channels: int):
     y, kv, z = taylor_scan(q, k, v, eps)
     torch.testing.assert_close(y, true, rtol=1e-12, atol=1e-12)
     assert kv.shape == (2, 3, num_features(channels), 7) and z.shape == kv.shape[:-1]
-
-
-def test_a_hidden_key_changes_nothing():
-    q, k, v = torch.randn(3, 1, 1, 4, 2)
-    mask, other = torch.ones(4, 4, dtype=torch.bool).tril(), v.clone()
-    other[:, :, 3] += 5
-    with kernels("reference") as choice:
-        one, two = (masked_attention(q, k, values, mask)[:, :, :3] for values in (v, other))
-    torch.testing.assert_close(one, two)
-    assert choice.record() == {"masked_attention": "reference"}
-
-
-# a sequence in parts ----------------------------------------------------------------------------------------
-
-
-def in_parts(op, inputs: list[Tensor], sizes: list[int], *numbers: float | None):
-    """The op over pieces of T, each from the state of the one before."""
-    ys, state = [], ()
-    for piece in zip(*(x.split(sizes, dim=2) for x in inputs), strict=True):
-        y, *state = op(*piece, *numbers, *state)
-        ys.append(y)
-    return torch.cat(ys, dim=2), *state
-
-
-@PER
-def test_gated_linear_attention_goes_on_from_a_state(per: str):
-    inputs = cases.gated_linear_attention(150, per, 1.0, False)[:4]
-    parts = in_parts(gated_linear_attention, inputs, [1, 16, 17, 1, 64, 51])
-    torch.testing.assert_close(parts, gated_linear_attention(*inputs), rtol=1e-10, atol=1e-11)
-
-
-@EPS
-def test_linear_attention_goes_on_from_its_sums(eps: float | None):
-    inputs = cases.linear_attention(200, eps, False)[:3]
-    parts = in_parts(linear_attention, inputs, [1, 130, 1, 68], eps)
-    torch.testing.assert_close(parts, linear_attention(*inputs, eps), rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize("length", [1, 20])
-def test_no_state_of_a_scan_is_a_state_of_zeros(length: int):
-    *inputs, h = cases.selective_scan(2, length, 3, 4)
-    torch.testing.assert_close(selective_scan(*inputs), selective_scan(*inputs, torch.zeros_like(h)))
 
 
 # convolutions and choices -----------------------------------------------------------------------------------

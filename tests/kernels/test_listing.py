@@ -51,36 +51,22 @@ def test_what_a_card_has_proven_says_so(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize(
-    ("raises", "says"),
+    ("broken", "found", "says"),
     [
-        (ModuleNotFoundError("No module named 'selective_scan_cuda'"), "selective_scan_cuda"),
-        (OSError("libcudart"), "libcudart"),
+        (ModuleNotFoundError("No module named 'torch_old'"), True, "mamba_ssm cannot be imported: No module"),
+        (OSError("libcudart"), True, "mamba_ssm cannot be imported: libcudart"),
+        (ModuleNotFoundError("selective_scan_cuda"), True, "selective_scan_cuda"),  # its compiled half alone
+        (None, False, "mamba_ssm is not installed"),
     ],
 )
-def test_a_package_that_is_there_and_does_not_import_says_so(
-    monkeypatch: pytest.MonkeyPatch, raises: Exception, says: str
+def test_a_package_that_cannot_be_had_says_why(
+    monkeypatch: pytest.MonkeyPatch, broken: Exception | None, found: bool, says: str
 ):
-    def fail(name: str) -> None:
-        raise raises
+    def imported(name: str) -> None:
+        if broken and (str(broken) == name or "_cuda" not in str(broken)):
+            raise broken
 
-    monkeypatch.setattr(available.importlib.util, "find_spec", lambda name: ModuleSpec(name, None))
-    monkeypatch.setattr(available.importlib, "import_module", fail)
-    assert absent.__wrapped__("mamba_ssm") == f"mamba_ssm cannot be imported: {raises}"
-    assert says in str(raises)
-
-
-def test_mamba_ssm_without_its_compiled_half_is_absent(monkeypatch: pytest.MonkeyPatch):
-    """Its own import lets the lack of it pass."""
-
-    def found(name: str) -> None:
-        if name != "mamba_ssm":
-            raise ModuleNotFoundError(f"No module named '{name}'")
-
-    monkeypatch.setattr(available.importlib.util, "find_spec", lambda name: ModuleSpec(name, None))
-    monkeypatch.setattr(available.importlib, "import_module", found)
-    assert "selective_scan_cuda" in (absent.__wrapped__("mamba_ssm") or "")
-
-
-def test_a_package_that_is_not_there_says_so(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(available.importlib.util, "find_spec", lambda name: None)
-    assert absent.__wrapped__("flash_attn") == "flash_attn is not installed"
+    spec = ModuleSpec("mamba_ssm", None) if found else None
+    monkeypatch.setattr(available.importlib.util, "find_spec", lambda name: spec)
+    monkeypatch.setattr(available.importlib, "import_module", imported)
+    assert says in (absent.__wrapped__("mamba_ssm") or "")

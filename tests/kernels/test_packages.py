@@ -7,6 +7,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable
+from itertools import product
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tests.kernels.agreement import as_near_as_torch, members_as_alone, results
+from tests.kernels import cases
+from tests.kernels.agreement import as_near_as_torch, members_as_alone
+from tests.kernels.cases import BOTH, Form, Inputs, draw, trained
 from zoo.kernels.attention import attention_reference
 from zoo.kernels.attention.flash_attn import attention_flash_attn
 from zoo.kernels.attention.flash_attn import unfit as unfit_for_flash
@@ -35,7 +38,6 @@ from zoo.kernels.short_conv.fla import unfit as unfit_for_conv
 from zoo.kernels.taylor_attention import taylor_attention_reference
 from zoo.kernels.taylor_attention.fla import EPS, taylor_attention_fla
 from zoo.kernels.taylor_attention.fla import unfit as unfit_for_taylor
-from zoo.mixers.positions import alibi_slopes
 
 # stand-ins -------------------------------------------------------------------------------------------------
 
@@ -200,143 +202,91 @@ def test_the_installed_package_has_these_signatures(name: str):
 # what the adapters make of them ----------------------------------------------------------------------------
 
 
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape)))
+def single(inputs: Inputs) -> Inputs:
+    """The same in float32."""
+    return [
+        x.detach().float().requires_grad_() if isinstance(x, Tensor) and x.is_floating_point() else x
+        for x in inputs
+    ]
 
 
-def wanting(*tensors: Tensor | None) -> list[Any]:
-    return [x if x is None else x.detach().requires_grad_() for x in tensors]
+def scan(*inputs: Any) -> tuple[Tensor, Tensor]:
+    """mamba-ssm's, whose last state has no gradient."""
+    y, last = selective_scan_mamba_ssm(*inputs)
+    return y, last.detach()
 
 
-@pytest.mark.parametrize("slopes", [None, alibi_slopes(4)], ids=["plain", "biased"])
-@pytest.mark.parametrize(
-    ("length", "keys", "window"), [(9, 9, None), (9, 9, 3), (5, 12, 4), (1, 8, None), (6, 6, 1)]
-)
-def test_flash_attn(stand_ins: None, length: int, keys: int, window: int | None, slopes: Tensor | None):
-    q, k, v = wanting(random(2, 4, length, 8), random(2, 2, keys, 8), random(2, 2, keys, 8, seed=1))
-    as_near_as_torch(attention_flash_attn, attention_reference, [q, k, v, window, slopes])
+def scan_reference(*inputs: Any) -> tuple[Tensor, Tensor]:
+    y, last = selective_scan_reference(*inputs)
+    return y, last.detach()
 
 
-def scan_inputs(dtype: torch.dtype = torch.float32) -> list[Tensor]:
-    x, B, C = (random(2, 7, n, seed=n).to(dtype) for n in (6, 4, 4))
-    dt, A = random(2, 7, 6, seed=5).sigmoid(), -random(6, 4).exp()
-    return [x, dt.to(dtype), A, B, C]
+WINDOWS = [(9, 9, None), (9, 9, 3), (5, 12, 4), (1, 8, None), (6, 6, 1)]
+CALLS: list[tuple[Form, Form, Inputs]] = [
+    *((attention_flash_attn, attention_reference, cases.attention(*shape, biased))
+      for shape, biased in product(WINDOWS, BOTH)),
+    *((scan, scan_reference, cases.selective_scan(2, 7, 6, 4, state)) for state in BOTH),
+    *((gated_linear_attention_fla, gated_linear_attention_reference,
+       cases.gated_linear_attention(9, per, 1.0, state))
+      for per, state in product(("head", "channel"), BOTH)),
+    *((linear_attention_fla, linear_attention_reference, cases.linear_attention(9, eps, state))
+      for eps, state in product((None, 0.25), BOTH)),
+    *((short_conv_fla, short_conv_reference, cases.short_conv(length, 4, biased, state))
+      for length, biased, state in product((1, 9), BOTH, BOTH)),
+    *((taylor_attention_fla, taylor_attention_reference,
+       [*trained(*draw(*[[*lead, 9, n]] * 2, [*lead, 9, 5])), EPS])
+      for lead, n in product(((), (3,), (2, 3), (2, 1, 3)), (4, 17))),
+]  # fmt: skip
 
 
-def outputs_only(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *inputs: function(*inputs)[0]
+@pytest.mark.parametrize(("adapter", "definition", "inputs"), CALLS)
+def test_an_adapter_gives_what_the_definition_does(
+    stand_ins: None, adapter: Form, definition: Form, inputs: Inputs
+):
+    as_near_as_torch(adapter, definition, single(inputs))
 
 
-@pytest.mark.parametrize("state", [None, random(2, 6, 4)], ids=["fresh", "going on"])
-def test_mamba_ssm(stand_ins: None, state: Tensor | None):
-    inputs = [*scan_inputs(), state]
-    found, true = selective_scan_mamba_ssm(*inputs), selective_scan_reference(*inputs)
-    torch.testing.assert_close(found, true)
-    with_gradients = wanting(*inputs)
-    as_near_as_torch(
-        outputs_only(selective_scan_mamba_ssm), outputs_only(selective_scan_reference), with_gradients
-    )
+@pytest.mark.parametrize(("decayed", "state"), [*product(BOTH, BOTH)])
+def test_delta_rule_by_fla(stand_ins: None, decayed: bool, state: bool):
+    """To bfloat16, in which it makes its products."""
+    inputs = single(cases.delta_rule(9, decayed, state))
+    for ours, theirs in zip(delta_rule_fla(*inputs), delta_rule_reference(*inputs), strict=True):
+        assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
+        assert (ours - theirs).norm() < 0.02 * theirs.norm()
 
 
 def test_mamba_ssm_in_mixed_dtypes_computes_in_float32(stand_ins: None):
-    x, dt, A, B, C = scan_inputs(torch.bfloat16)
-    y, _ = selective_scan_mamba_ssm(x, dt.float(), A, B, C)
+    x, dt, A, B, C = (t.detach().float() for t in cases.selective_scan(2, 7, 6, 4, False)[:5])
+    x, B, C = (t.bfloat16() for t in (x, B, C))
+    y, _ = selective_scan_mamba_ssm(x, dt, A, B, C)
     exact, _ = selective_scan_reference(*(t.double() for t in (x, dt, A, B, C)))
     torch.testing.assert_close(y.double(), exact, rtol=1e-5, atol=1e-5)
 
 
 def test_the_gradient_that_mamba_ssm_drops_is_an_error(stand_ins: None):
-    y, last = selective_scan_mamba_ssm(*wanting(*scan_inputs()))
+    y, last = selective_scan_mamba_ssm(*single(cases.selective_scan(2, 7, 6, 4)))
     y.sum().backward(retain_graph=True)
     with pytest.raises(ValueError, match="no gradient of the last state"):
         last.sum().backward()
 
 
-@pytest.mark.parametrize("state", [None, random(2, 3, 5, 4)], ids=["fresh", "going on"])
-@pytest.mark.parametrize("each", [(), (5,)], ids=["a head", "a channel"])
-def test_gated_linear_attention_by_fla(stand_ins: None, each: tuple[int, ...], state: Tensor | None):
-    q, k, v = random(2, 3, 9, 5), random(2, 3, 9, 5, seed=1), random(2, 3, 9, 4)
-    decay = -random(2, 3, 9, *each, seed=2).exp()
-    inputs = wanting(q, k, v, decay, state)
-    as_near_as_torch(gated_linear_attention_fla, gated_linear_attention_reference, inputs)
-
-
-@pytest.mark.parametrize("state", [None, random(2, 3, 5, 4)], ids=["fresh", "going on"])
-@pytest.mark.parametrize("decayed", [False, True])
-def test_delta_rule_by_fla(stand_ins: None, decayed: bool, state: Tensor | None):
-    """To bfloat16, in which it makes its products."""
-    q, k, v = random(2, 3, 9, 5), random(2, 3, 9, 5, seed=1), random(2, 3, 9, 4)
-    k, beta = k / k.norm(dim=-1, keepdim=True), random(2, 3, 9).sigmoid()
-    inputs = [q, k, v, beta, -random(2, 3, 9, seed=2).exp() if decayed else None, state]
-    found, true = delta_rule_fla(*inputs), delta_rule_reference(*inputs)
-    for ours, theirs in zip(found, true, strict=True):
-        assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
-        assert (ours - theirs).norm() < 0.02 * theirs.norm()
-
-
-@pytest.mark.parametrize("eps", [None, 0.25])
-@pytest.mark.parametrize("with_sums", [False, True])
-def test_linear_attention_by_fla(stand_ins: None, with_sums: bool, eps: float | None):
-    phi_q, phi_k, z = random(2, 3, 9, 5).exp(), random(2, 3, 9, 5, seed=1).exp(), random(2, 3, 5).exp()
-    before = [random(2, 3, 5, 4), None if eps is None else z] if with_sums else [None, None]
-    q, k, v, kv, z = wanting(phi_q, phi_k, random(2, 3, 9, 4), *before)
-    as_near_as_torch(linear_attention_fla, linear_attention_reference, [q, k, v, eps, kv, z])
-
-
-@pytest.mark.parametrize("tail", [None, random(2, 3, 5)], ids=["fresh", "going on"])
-@pytest.mark.parametrize("bias", [None, random(5)], ids=["plain", "biased"])
-@pytest.mark.parametrize("length", [1, 9])
-def test_short_conv_by_fla(stand_ins: None, length: int, bias: Tensor | None, tail: Tensor | None):
-    inputs = wanting(random(2, length, 5), random(4, 5), bias, tail)
-    as_near_as_torch(short_conv_fla, short_conv_reference, inputs)
-
-
-@pytest.mark.parametrize("channels", [4, 16, 17])
-@pytest.mark.parametrize("lead", [(), (3,), (2, 3), (2, 1, 3)], ids=str)
-def test_taylor_attention_by_fla(stand_ins: None, channels: int, lead: tuple[int, ...]):
-    q, k, v = (random(*lead, 9, width, seed=i) for i, width in enumerate((channels, channels, 5)))
-    as_near_as_torch(taylor_attention_fla, taylor_attention_reference, [*wanting(q, k, v), EPS])
-
-
-# members of a population -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("in_dims", [(0, 0, 0, None, 0, 0), (0, 2, 0, 0, None, None)])
-def test_stacked_members_run_as_each_alone(stand_ins: None, in_dims: tuple[int | None, ...]):
-    """The scan: A has no batch dimension, so that members with an A each run one by one."""
-    inputs = [*scan_inputs(), random(2, 6, 4)]
-    moved = [x if d is None else torch.stack([x, x / 2], d) for d, x in zip(in_dims, inputs, strict=True)]
-    moved = wanting(*moved)
-    y, last = torch.vmap(selective_scan_mamba_ssm, in_dims=in_dims)(*moved)
-    upstream = torch.randn_like(y)
-    grads = torch.autograd.grad(y, moved[:3], upstream)
-    for i in range(2):
-        own = wanting(*(x if d is None else x.select(d, i) for d, x in zip(in_dims, moved, strict=True)))
-        alone = results(outputs_only(selective_scan_mamba_ssm), own, [upstream[i]])
-        torch.testing.assert_close(y[i], alone[0])
-        torch.testing.assert_close(last[i], selective_scan_mamba_ssm(*own)[1])
-        for grad, mine, dim in zip(grads, alone[1:], in_dims, strict=False):
-            if dim is not None:
-                torch.testing.assert_close(grad.select(dim, i), mine)
-
-
-def test_stacked_members_are_more_of_the_batch(stand_ins: None):
-    q, k, v = (random(3, 2, 4, 9, 8, seed=i) for i in range(3))
-    y = torch.vmap(attention_flash_attn, in_dims=(0, 0, 0, None, None))(q, k, v, 3, alibi_slopes(4))
-    for i in range(3):
-        torch.testing.assert_close(y[i], attention_reference(q[i], k[i], v[i], 3, alibi_slopes(4)))
-
-
-@pytest.mark.parametrize("in_dims", [(0, 0, 0, 0), (0, None, 1, 2), (None, 2, None, None)])
-def test_stacked_members_are_more_channels_of_a_convolution(stand_ins: None, in_dims: tuple[int | None, ...]):
-    members_as_alone(
-        short_conv_fla, wanting(random(2, 9, 5), random(4, 5), random(5), random(2, 3, 5)), in_dims
-    )
-
-
-def test_stacked_members_are_more_of_the_batch_of_linear_attention(stand_ins: None):
-    q, k, v = wanting(*(random(2, 3, 9, 5, seed=i).exp() for i in range(3)))
-    members_as_alone(linear_attention_fla, [q, k, v, 0.25, None, None], (0, 0, 1, None, None, None))
+@pytest.mark.parametrize(
+    ("adapter", "inputs", "in_dims"),
+    [
+        (attention_flash_attn, cases.attention(9, 9, 3, True), (0, 0, 0, None, None)),
+        (scan, cases.selective_scan(2, 7, 6, 4), (0, 0, 0, None, 0, 0)),  # each has its own A: one by one
+        (scan, cases.selective_scan(2, 7, 6, 4), (0, 2, None, 0, None, 0)),
+        *(
+            (short_conv_fla, cases.short_conv(9, 4, True, True), in_dims)  # more channels
+            for in_dims in ((0, 0, 0, 0), (0, None, 1, 2), (None, 2, None, None))
+        ),
+        (linear_attention_fla, cases.linear_attention(9, 0.25, False), (0, 0, 1, None, None, None)),
+    ],
+)
+def test_stacked_members_run_as_each_alone(
+    stand_ins: None, adapter: Form, inputs: Inputs, in_dims: tuple[int | None, ...]
+):
+    members_as_alone(adapter, single(inputs), in_dims)
 
 
 # refusals --------------------------------------------------------------------------------------------------

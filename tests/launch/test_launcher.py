@@ -78,15 +78,6 @@ def test_a_sweep_runs_each_distinct_cell_once_and_leaves_no_litter(zoo: Zoo, tmp
     assert (code, "4 cells: 4 done already, 0 to run" in out) == (0, True)
 
 
-def test_the_command_of_every_papers_footnote(zoo: Zoo, tmp_path: Path):
-    code, out, err = zoo("-m", "mixer=based,se_attn", "d_model=64,128,256", "experiment=smoke")
-    assert (code, err) == (0, "")
-    frame = table.load(tmp_path / "results")
-    seen = set(zip(frame.mixer, frame.d_model, strict=True))
-    assert seen == {(mixer, d) for mixer in ("based", "se_attn") for d in (64, 128, 256)}
-    assert "accuracy on the test split, by slice" in out
-
-
 def test_a_setting_of_swept_mixers_need_not_exist_in_the_default_one(zoo: Zoo, tmp_path: Path):
     code, _, err = zoo("-m", *SMALL, "mixer=faulty,faulty", "mixer.seconds=0.001")
     assert (code, err) == (0, "")

@@ -22,11 +22,6 @@ pytestmark = pytest.mark.xdist_group("every mixer composed")  # with one compose
 
 
 @pytest.fixture(autouse=True)
-def _decoding_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoo.training.conclusion.decode_tokens_per_second", lambda *given: None)
-
-
-@pytest.fixture(autouse=True)
 def _nothing_runs_member_by_member() -> Iterator[None]:
     """As vmap does with an operation that has no rule for it: right, slow, and with a warning alone."""
     switch = torch._C._functorch._set_vmap_fallback_enabled  # pyright: ignore

@@ -22,11 +22,6 @@ from zoo.training.runs import Run, stacked
 READS = ("aten._local_scalar_dense.default", "aten.nonzero.default", "aten.equal.default")
 
 
-@pytest.fixture(autouse=True)
-def _decoding_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoo.training.conclusion.decode_tokens_per_second", lambda *given: None)
-
-
 class Unread(TorchDispatchMode):
     """Inside, no operation may bring what it found to the CPU, or make a shape of it."""
 

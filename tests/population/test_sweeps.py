@@ -33,11 +33,6 @@ def _every_step_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "REPORT_EVERY", 0.0)
 
 
-@pytest.fixture(autouse=True)
-def _decoding_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoo.training.conclusion.decode_tokens_per_second", lambda *given: None)
-
-
 def cells(place: Path, **changes: Any) -> list[Cell]:
     common = {"trainer__precision": "64-true", "results": str(place), "population": 3} | changes
     return [tiny(**common, lr=lr, seed=seed) for lr, seed in ((1e-3, 0), (3e-3, 0), (1e-2, 1))]

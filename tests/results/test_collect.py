@@ -1,6 +1,5 @@
 """zoo.collect: the numbers of `zoo.results.load` and analysis, a row a record, in CSV and Parquet."""
 
-import json
 import math
 import sys
 from pathlib import Path
@@ -227,11 +226,3 @@ def test_a_record_that_cannot_be_read_is_named_and_the_others_are_rows(
     assert code == 3 and out.startswith("1 records")
     assert err.startswith(f'left out: {tmp_path}/some/a-2/result.json: lr (="fast") must be a number')
     assert err.count("\n") == 1
-
-
-def test_memory_holds_one_record_at_a_time():
-    """Columns apart, a table keeps nothing of its rows."""
-    table = collect.Table()
-    lines = [table.row(json.loads(json.dumps(record(run_id=f"a-{i}")))) for i in range(3)]
-    assert table.length == 3 and len({*map(len, map(json.loads, lines))}) == 1
-    assert not any("a-1" in str(value) for value in vars(table).values())

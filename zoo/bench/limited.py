@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-GRACE_S = 20.0  # between being asked to stop and being killed; a sweep writes its checkpoints then
+GRACE_S = 20.0  # between being asked to stop and being killed
 LEAST_S = 5.0  # with less time left nothing is started
 STOPPED = "stopped when its time was over"
 
@@ -60,27 +60,17 @@ def _run_one(command: Command, log: Path, limit: float) -> tuple[int, str]:
             command.words, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
         )
         try:
-            code, stopped = _wait(process, limit)
-        except KeyboardInterrupt:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-    if stopped:
-        return 0 if command.may_stop else code, STOPPED
-    return code, f"exit code {code}" if code else ""
-
-
-def _wait(process: subprocess.Popen[bytes], limit: float) -> tuple[int, bool]:
-    """Return its exit code, and whether it had to be stopped: by SIGINT first, at which pytest reports."""
-    try:
-        return process.wait(limit), False
-    except subprocess.TimeoutExpired:
-        pass
-    for kind in (signal.SIGINT, signal.SIGTERM):
-        process.send_signal(kind)
-        with suppress(subprocess.TimeoutExpired):
-            return process.wait(GRACE_S / 2) or 1, True
-    os.killpg(process.pid, signal.SIGKILL)
-    return process.wait() or 1, True
+            code = process.wait(limit)
+            return code, f"exit code {code}" if code else ""
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)  # at which pytest reports, and a sweep writes its checkpoints
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE_S)
+            return 0 if command.may_stop else 1, STOPPED
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:

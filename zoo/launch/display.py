@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -41,14 +40,14 @@ class Steps(ProgressColumn):
 
 
 class TimeLeft(ProgressColumn):
-    """ "about 4 min", or "-" while nothing is known.  A line's field `left` says whom to ask."""
+    """ "about 4 min", or "-" while nothing is known: by a cell's pace, or by the field `left` of a sweep."""
 
     def __init__(self) -> None:
         super().__init__(Column(justify="right", no_wrap=True, min_width=len("about 99 min")))
 
     def render(self, task: Task) -> Text:
-        seconds = task.fields["left"]()
-        if seconds == 0 and task.finished:
+        seconds = task.fields["left"]() if "left" in task.fields else task.time_remaining
+        if task.finished:
             return Text(f"in {duration(task.elapsed or 0.0)}")
         return Text("-" if seconds is None else f"about {duration(max(1.0, seconds))}")
 
@@ -86,23 +85,22 @@ def _bars(screen: Console, seen: bool = True, alone: bool = False) -> Progress:
         transient=alone,
         expand=not alone,
         refresh_per_second=2,
+        speed_estimate_period=3600,  # with the evaluations between the steps
     )
 
 
 class SweepDisplay:
     """One line for the sweep and one for each running cell; a line that stays for each that has ended.
 
-    todo: the cells that are to run, at most `workers` processes at once (None: nobody knows).
+    todo: the cells that are to run.
     """
 
-    def __init__(
-        self, *, total: int, done: int, how: str, todo: Sequence[Cell] = (), workers: int | None = None
-    ) -> None:
+    def __init__(self, *, total: int, done: int, how: str, todo: Sequence[Cell] = ()) -> None:
         self.console = console()
         self.total, self.done, self.how = total, done, how
         self.common, self.names = words_apart(todo)
         self.unusual = sorted({cell.trainer.precision for cell in todo} - {"32-true"})
-        self.remaining = Remaining(todo, workers)
+        self.remaining = Remaining(total - done)
         self.lines: dict[str, TaskID] = {}
         self.bars = _bars(self.console, seen=total > done)
 
@@ -118,7 +116,7 @@ class SweepDisplay:
         if self.unusual:
             self._print(f"in {', '.join(self.unusual)}: other cells than the same words make in 32-true")
         self.bars.start()
-        self.overall = self.bars.add_task("sweep", total=left, note="", left=self.remaining.all)
+        self.overall = self.bars.add_task("sweep", total=left, note="", left=self.remaining.seconds)
         return self
 
     def __exit__(
@@ -131,27 +129,24 @@ class SweepDisplay:
         if line:
             self._print(line)
 
-    def started(self, *cells: Cell, elsewhere: bool = False) -> None:
+    def started(self, *cells: Cell) -> None:
         """One process has begun with them."""
-        self.remaining.started(cells, elsewhere)
         for cell in cells:
             if cell.run_id in self.lines:
                 continue  # another process had it, and left it behind
-            left = partial(self.remaining.of, cell.run_id)
             name = self._name(cell).replace("mixer=", "").replace("mixer.", "")
             visible = len(self.lines) < MOST_LINES
             self.lines[cell.run_id] = self.bars.add_task(
-                escape(name), total=None, note="starting", visible=visible, left=left
+                escape(name), total=None, note="starting", visible=visible
             )
 
     def progress(self, cell: Cell, at: CellProgress) -> None:
         """Move the cell's line on."""
-        self.remaining.progress(cell.run_id, at.step, at.total_steps)
+        self.remaining.progress(cell.run_id, at.step / max(1, at.total_steps))
         self.bars.update(self.lines[cell.run_id], completed=at.step, total=at.total_steps, note=note(at))  # pyright: ignore
 
     def stopped(self, cell: Cell) -> None:
         """It waits to go on."""
-        self.remaining.stopped(cell.run_id)
         self._drop(cell)
 
     def note(self, text: str) -> None:
@@ -238,7 +233,6 @@ class CellDisplay:
     def __init__(self, cell: Cell, was_done: bool = False) -> None:
         self.cell, self.was_done = cell, was_done
         self.console = console()
-        self.remaining = Remaining([cell], 1)
         self.bars = _bars(self.console, seen=not was_done, alone=True)
 
     def __enter__(self) -> Self:
@@ -254,9 +248,7 @@ class CellDisplay:
             for key, value in description.items():
                 self.console.print(f"{key:12} {value}", markup=False, soft_wrap=True)
         self.bars.start()
-        self.remaining.started([self.cell])
-        left = partial(self.remaining.of, self.cell.run_id)
-        self.line = self.bars.add_task("training", total=None, note="starting", left=left)
+        self.line = self.bars.add_task("training", total=None, note="starting")
         return self
 
     def __exit__(
@@ -266,7 +258,6 @@ class CellDisplay:
 
     def progress(self, at: CellProgress) -> None:
         """Move the cell's line on."""
-        self.remaining.progress(self.cell.run_id, at.step, at.total_steps)
         self.bars.update(self.line, completed=at.step, total=at.total_steps, note=note(at))
 
     def report(self, record: dict[str, Any]) -> None:

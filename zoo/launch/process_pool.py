@@ -49,7 +49,7 @@ def start_forkserver() -> Any:
 class Display(Protocol):
     """Show how the cells of a pool do."""
 
-    def started(self, *cells: Cell, elsewhere: bool = False) -> None: ...
+    def started(self, *cells: Cell) -> None: ...
     def progress(self, cell: Cell, at: Progress) -> None: ...
     def finished(self, cell: Cell, record: dict[str, Any]) -> None: ...
     def failed(self, cell: Cell, reason: str) -> None: ...
@@ -155,7 +155,7 @@ class Pool:
 
     def _set_aside(self, cell: Cell) -> None:
         self.elsewhere.append(cell)
-        self.display.started(cell, elsewhere=True)
+        self.display.started(cell)
         message = f"run by {lease.holder(cell.folder) or 'another process'}"
         self.display.progress(cell, Progress(0, 1, 0, None, None, message))
 

@@ -34,7 +34,7 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int
     if todo:
         manifest.write(cell for cell in cells if not cell.rerun)
     how = ", ".join(filter(None, (f"{workers} at once", in_words(todo, workers))))
-    shown = SweepDisplay(total=len(cells), done=len(cells) - len(todo), how=how, todo=todo, workers=workers)
+    shown = SweepDisplay(total=len(cells), done=len(cells) - len(todo), how=how, todo=todo)
     with shown as display:
         display.announce(made_otherwise(cells))
         failures = _in_order(todo, lambda cells: Pool(context, workers, display).run(cells), display)

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from zoo.common.checks import one_line
@@ -28,6 +29,8 @@ ROUNDS = 5  # of both forms in turn
 REPLAY_S, MOST_CALLS = 0.002, 32  # calls in one graph: starting it then takes little of its time
 INSTANT_S = 1e-9  # no call takes less
 Run = Callable[[], object]
+End = Literal["right", "wrong", "crashes", "hangs", ""]
+Seconds = Annotated[float, Field(gt=0)]
 
 
 @dataclass(frozen=True)
@@ -58,13 +61,13 @@ class Answer:
     gradients where it is trained.
     """
 
-    end: str
+    end: End
     why: str = ""
     worst: str = ""
     error: float = 0.0
     bound: float = 0.0
-    seconds: float | None = None
-    usual_seconds: float | None = None
+    seconds: Seconds | None = None
+    usual_seconds: Seconds | None = None
 
 
 def compared_and_timed(request: Request) -> Answer:

@@ -27,9 +27,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, get_type_hints
+from typing import Any, Protocol, TypeVar
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from zoo.common import interrupts
@@ -40,7 +41,6 @@ from zoo.kernels.common.private import cache_folder, make_private, read_file
 from zoo.kernels.common.proof import Answer, Request
 
 ROOT = Path(__file__).parents[3]
-ENDS = ("right", "wrong", "crashes", "hangs")
 CHOOSING = ("zoo.kernels.choice", "zoo.kernels.common.available")  # not what is computed
 MOST_BYTES = 1 << 22  # of a file of verdicts; one takes about 700
 LIMIT_S = 300  # for one kernel: Triton may compile a minute
@@ -352,14 +352,10 @@ def read(key: Key) -> Verdict | None:
     """Return this user's verdict of that key; None: there is none that can be trusted."""
     try:
         make_private(cache_folder("verdicts"))
-        stored = _stored(key.path)
+        stored = _read(_ONE, key.path, private=True)
     except (OSError, ValueError):
         return None
     return stored if stored.key == key else None
-
-
-def _stored(path: Path) -> Verdict:
-    return _checked(Verdict, _parsed(read_file(path, MOST_BYTES, private=True)))
 
 
 def write(verdict: Verdict) -> None:
@@ -381,19 +377,20 @@ def all_stored() -> list[Verdict]:
         make_private(cache_folder("verdicts"))
         for path in cache_folder("verdicts").glob("*.json"):
             with suppress(OSError, ValueError):
-                verdicts.append(_stored(path))
+                verdicts.append(_read(_ONE, path, private=True))
     return sorted(verdicts, key=lambda one: (one.key.op, one.key.kernel, one.when))
 
 
 def read_list(path: Path) -> list[Verdict]:
     """Return the verdicts that a file from elsewhere holds; ValueError: it holds none."""
     try:
-        verdicts = all_visible(_parsed(read_file(path, MOST_BYTES)))
-        if not isinstance(verdicts, list):
-            raise ValueError("it must be a list of verdicts")
-        return [_checked(Verdict, one) for one in verdicts]
+        return [_visible(one) for one in _read(_LIST, path, private=False)]
     except (OSError, ValueError) as error:
         raise ValueError(f"--verdicts (={visible(str(path))}) cannot be read: {one_line(error)}.") from None
+
+
+def _visible(verdict: Verdict) -> Verdict:
+    return _ONE.validate_python(all_visible(asdict(verdict)))
 
 
 def write_list(path: Path, verdicts: Iterable[Verdict]) -> None:
@@ -401,26 +398,14 @@ def write_list(path: Path, verdicts: Iterable[Verdict]) -> None:
     path.write_text(json.dumps([asdict(verdict) for verdict in verdicts], indent=1) + "\n")
 
 
-def _parsed(text: bytes) -> Any:
+_ONE, _LIST = TypeAdapter(Verdict), TypeAdapter(list[Verdict])
+_Read = TypeVar("_Read")
+
+
+def _read(adapter: TypeAdapter[_Read], path: Path, private: bool) -> _Read:
+    """Read what the adapter is of from a JSON file.  ValueError, one line: it holds something else."""
     try:
-        return json.loads(text)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-
-
-def _checked(kind: type, fields: Any) -> Any:
-    """Make a dataclass of a dict that has its fields, each of its type; ValueError: it is none."""
-    hints, name = get_type_hints(kind), kind.__name__.lower()
-    if not isinstance(fields, dict) or fields.keys() != hints.keys():
-        raise ValueError(f"{name} has the fields {', '.join(hints)}")
-    values = {
-        word: _checked(hint, fields[word]) if hint in (Key, Answer) else fields[word]
-        for word, hint in hints.items()
-    }
-    for word, hint in hints.items():
-        value = values[word]
-        if not isinstance(value, hint) or (word.endswith("seconds") and value is not None and not value > 0):
-            raise ValueError(f"{word} of a verdict is {str(value)[:40]!r}")
-    if kind is Answer and values["end"] not in ENDS:
-        raise ValueError(f"a verdict ends in one of {', '.join(ENDS)}")
-    return kind(**values)
+        return adapter.validate_json(read_file(path, MOST_BYTES, private), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
