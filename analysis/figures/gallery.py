@@ -54,7 +54,7 @@ PICTURES = {
     "mini_forgetting_mqar": ("heat_map", "speed"),
     "extrapolation": ("extrapolation",),
     "mini_load_distance": ("load_distance",),
-    **dict.fromkeys(("mini_state_bits", "mini_state_bits_long"), ("frontier",)),
+    **dict.fromkeys(("mini_state_bits", "mini_state_bits_long"), ("frontier", "state_bits")),
     "ruler_lite": ("ruler", "frontier"),
     "mini_ruler_lite": ("ruler",),  # nothing is learned: no frontier
     "mini_mad": ("heat_map",),  # six tasks and three mixers

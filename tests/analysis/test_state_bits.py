@@ -6,6 +6,8 @@ import pandas as pd
 import pytest
 
 from analysis import pareto
+from analysis.drawing.style import SCREEN
+from analysis.figures import gallery
 from analysis.state_bits import arithmetic, claims, explained, frontier
 from analysis.state_bits.__main__ import main
 from analysis.state_bits.answers import answers
@@ -63,6 +65,14 @@ def test_a_point_above_what_its_bits_can_hold_is_an_error(
     assert pareto.main([str(few), "--axis", "bits", "--out", str(tmp_path / "bad")]) == 3
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 8 * 3 and "in 16 bits (int3 key nearest 1), above 0.2" in "\n".join(lines)
+
+
+def test_the_committed_picture_says_what_is_enough(home: Path) -> None:
+    drawn = gallery.draw("state_bits", gallery.Study(home), SCREEN)
+    assert set(drawn.tables) == {"enough", "explained"} and len(drawn.rows) == len(FORMS)
+    assert drawn.sentences[1:] == [
+        f"Based, {SLICE}, scale by key: 8.25 bits a scalar are within 0.01 of fp32 (0.90), 8 seeds."
+    ]
 
 
 def test_the_fewest_bits_that_are_near_need_all_wider_ones_to_be(home: Path) -> None:

@@ -1,0 +1,42 @@
+"""How many bits a state needs: accuracy against all bits that a rounded state takes, under the bound."""
+
+import numpy as np
+import pandas as pd
+
+from ..drawing.style import Style
+from ..state_bits import explained, frontier
+from ..state_bits.answers import answers
+from ..state_bits.picture import picture
+from .gallery import Picture, Study
+
+
+def figure(study: Study, style: Style) -> Picture:
+    """Draw the answers to evaluation=state_bits; beside them what is enough, what theory says, and what
+    explains the loss."""
+    given = answers(study.home, study.where)
+    points = frontier.points(given)
+    enough, theory = frontier.enough(given), frontier.predicted(given)
+    tables = {"enough": enough, "explained": explained.explained(given)}
+    if len(theory):
+        tables["predicted"] = theory
+    return Picture(picture(points, style), points, _sentences(enough, theory), tables)
+
+
+def _sentences(enough: pd.DataFrame, theory: pd.DataFrame) -> list[str]:
+    plain = enough.loc[(enough["rounding"] == "nearest") & np.isfinite(enough["bits_per_scalar"])]
+    lines = [
+        "Accuracy against the bits of one sequence's state, all that must be kept counted. Dots: every form; "
+        "lines: the best with at most so many bits. Dotted: what no state of so many bits exceeds."
+    ]
+    for row in plain.sort_values(["slice", "scale", "bits_per_scalar"]).to_dict("records"):
+        lines.append(
+            f"{row['series']}, {row['slice']}, scale by {row['scale']}: {row['bits_per_scalar']:.2f} bits a "
+            f"scalar are within {frontier.NEAR} of fp32 ({row['exact']:.2f}), {row['seeds']} seeds."
+        )
+    if len(theory):
+        apart = (theory["accuracy"] - theory["accuracy_predicted"]).abs()
+        for name, part in apart.groupby(theory["rounding"]):
+            lines.append(
+                f"{name} is predicted to {part.mean():.3f} of accuracy on average, {part.max():.3f} at most."
+            )
+    return lines
