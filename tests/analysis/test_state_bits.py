@@ -29,7 +29,8 @@ def answered(home: Path, bits_of_a_scalar: float = 1.0) -> Path:
         rows = [
             {"split": "test", "slice": SLICE, "seq_len": 64, "num_kv_pairs": 8, "format": name,
              "scale": "none" if name == "fp32" else "key", "rounding": "nearest", "every": 1,
-             "bits": round(1000 * bits * bits_of_a_scalar), "bits_per_scalar": bits, "rows": 128, "state_error": 0.1,
+             "bits": round(1000 * bits * bits_of_a_scalar), "bits_per_scalar": bits, "rows": 128,
+             "state_error": 0.1,
              "accuracy": accuracy + 0.02 * (name == "int3" and record["seed"] > 5)}
             for name, (bits, accuracy) in FORMS.items()
         ]  # fmt: skip
