@@ -32,7 +32,7 @@ function seriesLines(view, points, at) {
     return quiet({
       x: sorted.flatMap((line) => [...line.map(at), null]),
       y: sorted.flatMap((line) => [...line.map((point) => point.accuracy), null]),
-      mode: "lines", line: { color: shade(seriesOf(view).get(name).colour), width: 1.2 }, opacity: 0.55,
+      mode: "lines", line: { color: lineColour(view, name), width: 1.2 }, opacity: 0.55,
     });
   });
 }
@@ -42,7 +42,7 @@ function dumbbells(view, points) {
   if (view.axis.key !== "resident") return [];
   const apart = finishedOf(points).filter((point) => point.state_touched !== point.state_resident);
   return [...Map.groupBy(apart, (point) => point.series)].map(([name, group]) => {
-    const { symbol } = seriesOf(view).get(name), colour = shade(seriesOf(view).get(name).colour);
+    const { symbol } = seriesOf(view).get(name), colour = lineColour(view, name);
     return quiet({
       x: group.flatMap((point) => [point.state_touched, point.state_resident, null]),
       y: group.flatMap((point) => [point.accuracy, point.accuracy, null]),
@@ -63,20 +63,21 @@ function coverages(points, at) {
   });
 }
 
-/** Mean over seeds with its interval; hollow where outside the frontier. */
+/** Mean over seeds with its interval; hollow where outside the frontier.  One trace a name of the legend, in its order. */
 function markers(view, points, at) {
-  return view.setting.series.flatMap((series) => {
-    const own = finishedOf(points).filter((point) => point.series === series.name);
-    if (!own.length) return [];
-    const inside = own.map(takesPart), colour = shade(series.colour);
+  const order = new Map(view.setting.series.map((series, place) => [series.name, place]));
+  const sorted = [...finishedOf(points)].sort((a, b) => order.get(a.series) - order.get(b.series));
+  return [...Map.groupBy(sorted, (point) => lookOf(view, point).name).entries()].map(([name, own]) => {
+    const { colour, size } = lookOf(view, own[0]); // its points share a colour
+    const inside = own.map(takesPart);
     const spread = (end) => own.map((point) => (point.low === null ? 0 : Math.abs(end(point) - point.accuracy)));
-    return [{
+    return {
       type: points.length > MANY ? "scattergl" : "scatter",
-      name: plotText(series.name), x: own.map(at), y: own.map((point) => point.accuracy), mode: "markers",
+      name: plotText(name), x: own.map(at), y: own.map((point) => point.accuracy), mode: "markers",
       customdata: own.map((point) => point.place), cliponaxis: false,
       text: own.map((point) => hover(view, point)), hoverinfo: "text",
       marker: {
-        symbol: series.symbol, size: MARKER * series.size,
+        symbol: own.map((point) => lookOf(view, point).symbol), size: MARKER * size,
         color: inside.map((full) => (full ? colour : LOOK.paper)),
         line: { width: inside.map((full) => (full ? 0.6 : 1.5)), color: inside.map((full) => (full ? LOOK.paper : colour)) },
       },
@@ -84,7 +85,7 @@ function markers(view, points, at) {
         visible: view.intervals, type: "data", symmetric: false, thickness: 1.1, width: 2.5, color: colour,
         array: spread((point) => point.high), arrayminus: spread((point) => point.low),
       },
-    }];
+    };
   });
 }
 
@@ -112,7 +113,7 @@ function crosses(view, points, at) {
       symbol: "x-thin", size: 8,
       opacity: own.map((point) => (point.diverged ? 1 : 0.45)),
       line: {
-        color: own.map((point) => shade(seriesOf(view).get(point.series).colour)),
+        color: own.map((point) => lookOf(view, point).colour),
         width: own.map((point) => (point.diverged ? 2.2 : 1.2)),
       },
     },

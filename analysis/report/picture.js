@@ -24,6 +24,7 @@ function draw(view, points) {
     coverages(drawn, at),
     ...markers(view, drawn, at),
     edges(drawn, at),
+    ...labels(drawn, at),
     crosses(view, drawn, at),
   ];
   view.home = [...range.map(Math.log10), ...heights(drawn)];
@@ -110,10 +111,10 @@ function inSight(view, range) {
 }
 
 /** Powers of two where state is counted, as long as several are in view. */
-function ticks(axis, [low, high]) {
+function ticks(axis, [low, high], most = 10) {
   const octaves = Math.log2(high / low);
-  if (axis.ticks === "measured" || octaves < 2) return { tickmode: "auto", tickvals: null, ticktext: null, tickformat: "~s", nticks: 9 };
-  const stride = 1 + Math.floor(octaves / 10);
+  if (axis.ticks === "measured" || octaves < 2) return { tickmode: "auto", tickvals: null, ticktext: null, tickformat: "~s", nticks: most - 1 };
+  const stride = 1 + Math.floor(octaves / most);
   const first = Math.ceil(Math.log2(low) / stride) * stride;
   const tickvals = [];
   for (let power = first; 2 ** power <= high; power += stride) tickvals.push(2 ** power);

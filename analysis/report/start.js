@@ -14,10 +14,14 @@ function start() {
   reopen();
   listen();
   listenToEvaluations();
+  listenToKeys();
+}
+
+/** The picture answers to clicks, boxes and zooms; once it is drawn. */
+function listenToPicture() {
   const picture = byId("picture");
   picture.on("plotly_click", ({ points: [hit], event }) => {
-    const more = byId("adding").checked || event.ctrlKey || event.metaKey || event.shiftKey;
-    if (hit.customdata !== undefined) choose(hit.customdata, { more });
+    if (hit.customdata !== undefined) choose(hit.customdata, { more: wantsMore(event) });
   });
   picture.on("plotly_selected", (area) => {
     const hits = area ? area.points.map((hit) => hit.customdata) : [];
@@ -34,10 +38,18 @@ function start() {
   });
 }
 
+/** Whether a click adds to what is chosen. */
+const wantsMore = (event) => byId("adding").checked || event.ctrlKey || event.metaKey || event.shiftKey;
+
+let heard = false;
 /** Show what the address says. */
 async function reopen() {
   const said = recall();
-  await render();
+  if (asksForKeys(said)) await recallKeys(said);
+  const drawn = render();
+  if (!heard) listenToPicture();
+  heard = true;
+  await drawn;
   await recallDrawn(said);
 }
 
@@ -53,10 +65,10 @@ function listen() {
   for (const id of ["cells-section", "pairs-section"]) byId(id).addEventListener("toggle", showTables);
   byId("reset").addEventListener("click", everything);
   byId("save").addEventListener("click", savePoints);
-  const all = (wanted) => () => (tick(controls.series.made, wanted), controls.series.follow(), changed());
+  const all = (wanted) => () => (tick(controls.series.made, wanted), controls.series.follow(), (byId("find").value = ""), find(controls.series, ""), changed());
   byId("all-series").addEventListener("click", all(() => true));
   byId("no-series").addEventListener("click", all(() => false));
-  byId("find").addEventListener("input", (event) => find(controls.series, event.target.value));
+  byId("find").addEventListener("input", (event) => (find(controls.series, event.target.value), changed()));
   byId("find").addEventListener("keydown", (event) => event.key === "Enter" && all(find(controls.series, event.target.value))());
 }
 

@@ -153,7 +153,7 @@ function summarise(view) {
   const { cells, points } = setting;
   const inView = cells.run_id.map((_, cell) => cell).filter((cell) => {
     const shown = series.has(points.series[cells.point[cell]]);
-    return shown && lrs.has(cells.lr[cell]) && seeds.has(cells.seed[cell]) && origins.has(cells.origin[cell]);
+    return shown && passes(view, cells.point[cell]) && lrs.has(cells.lr[cell]) && seeds.has(cells.seed[cell]) && origins.has(cells.origin[cell]);
   });
   const grouped = Map.groupBy(inView, (cell) => cells.point[cell]);
   const found = [...grouped.keys()].sort((a, b) => a - b).map((point) => {
