@@ -23,8 +23,8 @@ from .sources import Problem, Sources, read
 SCRIPTS = (
     "texts.js", "theme.js", "statistics.js", "glyphs.js", "keys.js", "encoding.js", "marks.js", "limits.js",
     "picture.js", "tables.js", "filters.js", "selection.js", "paired.js", "differences.js", "packed.js",
-    "comparison.js", "curves.js", "config_diff.js", "record.js", "panels.js", "evaluations.js", "facets.js",
-    "parallel.js", "exports.js", "address.js", "start.js", "page.js",
+    "comparison.js", "curves.js", "config_diff.js", "record.js", "panels.js", "evaluations.js",
+    "answers.js", "facets.js", "parallel.js", "exports.js", "address.js", "start.js", "page.js",
 )  # fmt: skip
 LISTED = 20  # violations that the page names, of each kind
 

@@ -15,6 +15,7 @@ function start() {
   listen();
   listenToEvaluations();
   listenToKeys();
+  listenToAnswers();
 }
 
 /** The picture answers to clicks, boxes and zooms; once it is drawn. */
