@@ -42,7 +42,7 @@ function labels(points, at) {
   const text = (point) => (encode.label === KNOBS ? point.knobs.split(" ").map((pair) => pair.split("=").at(-1)).join("/") || `d${point.d_model}` : valueOf(encode.label, point));
   const own = finishedOf(points);
   return [quiet({
-    x: own.map(at), y: own.map((point) => point.accuracy), mode: "markers+text", marker: { size: 11, opacity: 0 }, text: own.map((point) => plotText(text(point)).slice(0, 40)),
+    x: own.map(at), y: own.map(topOf), mode: "markers+text", marker: { size: 11, opacity: 0 }, text: own.map((point) => plotText(text(point)).slice(0, 40)),
     textposition: "top center", textfont: { size: 10, color: LOOK.grey }, cliponaxis: false,
   })];
 }

@@ -19,7 +19,7 @@ async function facet(view, home, own, range) {
   markFrontier(own, view.axis, chanceOf(view) ?? -1);
   const layers = [
     ...bounds(view), ...chanceLine(view, range), frontierLine(own, at, range, view.axis), ...(view.lines ? seriesLines(view, own, at) : []),
-    ...markers(view, own, at), ...labels(own, at), crosses(view, own, at),
+    ...seedSpans(view, own, at), ...markers(view, own, at), ...labels(own, at), crosses(view, own, at),
   ];
   const frame = smallLayout(view.axis.short, "accuracy");
   Object.assign(frame.xaxis, { type: "log", range: range.map(Math.log10), ...ticks(view.axis, range, 4) });

@@ -42,6 +42,7 @@ function listenToPicture() {
 /** Whether a click adds to what is chosen. */
 const wantsMore = (event) => byId("adding").checked || event.ctrlKey || event.metaKey || event.shiftKey;
 
+const MOST_NAMED = 8; // folders and archives, above the picture
 let heard = false;
 /** Show what the address says. */
 async function reopen() {
@@ -93,7 +94,7 @@ function provenance() {
   const unknown = sum(revisions.filter(([revision]) => !revision).map(([, , cells]) => cells));
   const parts = [
     when ? `Made ${when}.` : "",
-    names.length > 1 ? `From ${names.join(", ")}${twice ? `; ${plural(twice, "record")} there twice, and counted once` : ""}.` : "",
+    names.length > 1 ? `From ${names.slice(0, MOST_NAMED).join(", ")}${names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : ""}${twice ? `; ${plural(twice, "record")} there twice, and counted once` : ""}.` : "",
     known.length ? `Run at git revision ${said.join("; ")}${more.join("")}.` : "",
     unknown ? `${plural(unknown, "cell")} without a revision on record.` : "",
   ];
