@@ -1,6 +1,19 @@
 // What is done once: fill the choices, listen, and say what is wrong with the results.
 
 function start() {
+  byId("filters").open = innerWidth > 860;
+  fill();
+  reopen();
+  listen();
+  listenToEvaluations();
+  listenToKeys();
+  listenToAnswers();
+}
+
+/** What the results say whatever is chosen: which settings there are, where they are from, what is wrong with them. */
+function fill() {
+  byId("setting").replaceChildren();
+  byId("axis").replaceChildren();
   DATA.settings.forEach((setting, place) => {
     byId("setting").append(element("option", { value: place }, `${setting.name} (${plural(setting.cells.run_id.length, "cell")})`));
   });
@@ -8,14 +21,8 @@ function start() {
   for (const axis of DATA.axes) byId("axis").append(element("option", { value: axis.key }, axis.short));
   byId("summary").textContent = summaryLine();
   byId("made").replaceChildren(...provenance());
-  byId("filters").open = innerWidth > 860;
   alarms();
   listed();
-  reopen();
-  listen();
-  listenToEvaluations();
-  listenToKeys();
-  listenToAnswers();
 }
 
 /** The picture answers to clicks, boxes and zooms; once it is drawn. */
@@ -118,6 +125,7 @@ function summaryLine() {
 
 function alarms() {
   const home = byId("alarms");
+  home.replaceChildren();
   for (const line of DATA.alarms) home.append(element("p", { class: "alarm", role: "alert" }, line));
   if (DATA.problems.length) {
     const text = `${plural(DATA.problems.length, "record")} could not be used; the rest is drawn. `;
@@ -127,6 +135,7 @@ function alarms() {
 
 /** Failures, one entry for each message, and records that were not read. */
 function listed() {
+  for (const id of ["failed", "unread", "key"]) byId(id).replaceChildren();
   byId("failed-section").hidden = !DATA.failures.length;
   const failed = DATA.failures.reduce((total, group) => total + group.run_ids.length, 0);
   byId("failed-count").textContent = plural(failed, "cell");
