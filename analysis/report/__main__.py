@@ -8,6 +8,7 @@ from pathlib import Path
 from zoo.common.terminal import command
 from zoo.results.atomic import DiskFull, replacing
 
+from .live import serve
 from .page import report
 
 MOST = 20  # problems that are printed; the page has all
@@ -15,6 +16,8 @@ MOST = 20  # problems that are printed; the page has all
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_intermixed_args(arguments)
+    if options.live:
+        return _live(options)
     path = options.out or _default_path(options.results)
     try:
         _check_plain(path)
@@ -34,6 +37,15 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def _live(options: argparse.Namespace) -> int:
+    try:
+        serve(options.results, options.port)
+    except OSError as error:
+        print(f"error: cannot serve on port {options.port} ({error.strerror}).", file=sys.stderr)
+        return 1
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m analysis.report",
@@ -50,6 +62,14 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="FILE",
         help="(default: RESULTS/report.html; beside an archive; report.html here for several RESULTS)",
+    )
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="write no file: serve the page to this machine's browsers, as results come in, until Ctrl-C",
+    )
+    parser.add_argument(
+        "--port", type=int, default=0, metavar="N", help="of --live (default: any that is free)"
     )
     return parser
 

@@ -10,6 +10,9 @@ function remember() {
   if (byId("split").value !== "test") said.set("split", byId("split").value);
   if (byId("axis").selectedIndex) said.set("axis", byId("axis").value);
   for (const id of BOXES) if (!byId(id).checked) said.append("without", id.replace("show-", ""));
+  if (byId("find").value.trim()) said.set("find", byId("find").value.trim());
+  for (const what of ENCODED) if (encode[what]) said.set(what, encode[what]);
+  for (const [key, made] of where) said.append("where", JSON.stringify([key, ...ticked(made)]));
   for (const list of LISTS) sayList(said, list, [...lists()[list]].map(([value, box]) => [String(value), box.checked]));
   const { cells, points: of } = view.setting;
   for (const { point, cell } of selection) said.append(cell === null ? "point" : "cell", cell === null ? of.point[point] : cells.run_id[cell]);
@@ -59,8 +62,33 @@ function recall() {
     else if (off.size) tick(made, (value) => !off.has(String(value)));
   }
   controls.series.follow();
+  byId("find").value = said.get("find") ?? "";
+  find(controls.series, byId("find").value);
   recallEvaluation((said.get("evaluation") ?? "").split("|"));
   return said;
+}
+
+/** Colours, shapes, panels, labels and filters by a setting; keys that are not here are passed over. */
+async function recallKeys(said) {
+  for (const what of ENCODED) encode[what] = said.get(what) ?? "";
+  byId("by-setting").open = true;
+  await setUpKeys();
+  for (const text of said.getAll("where")) {
+    const [key, ...on] = readList(text);
+    addFilter(String(key));
+    if (where.has(key)) tick(where.get(key), (level) => on.includes(level));
+  }
+  await setUpKeys();
+}
+
+const asksForKeys = (said) => [...ENCODED, "where"].some((name) => said.has(name));
+
+function readList(text) {
+  try {
+    return [].concat(JSON.parse(text));
+  } catch {
+    return [];
+  }
 }
 
 /** Open the evaluation that the address names, with its roles. */

@@ -98,5 +98,5 @@ function showAgain() {
     { title: "difference", number: true, value: ({ found }) => found?.difference ?? null, text: ({ found }) => differenceText(found) },
     { title: "p", number: true, value: ({ p }) => p, text: ({ p }) => short(p) },
     { title: "in words", value: ({ found, p }) => verdict(found, p), wraps: true },
-  ], rows, { pick: ({ point, earlier }) => (only([[earlier.place, null], [point.place, null]]), chosenAnew(true)) });
+  ], rows, { pick: ({ point, earlier }) => (only([[earlier.place, null], [point.place, null]]), chosenAnew(true)), alone: true });
 }

@@ -11,6 +11,7 @@ const PICTURES = { // of the evaluations of zoo; "@varied" is the column that th
   state_bits: { x: "bits_per_scalar", y: "accuracy", panel: "slice", line: "scale" },
   ar_hits: { x: "cutoff", y: "loss", panel: "part" },
   perplexity: { x: "slice", y: "perplexity" },
+  answers: { x: "distance", y: "right", panel: "slice" },
   scores: { x: "slice", y: "accuracy" },
   greedy: { x: "slice", y: "matched" },
 };
@@ -68,6 +69,7 @@ let evaluationTurn = 0;
 /** Draw the evaluation that is chosen, where its section is open. */
 async function drawEvaluation() {
   const section = byId("evaluations-section"), turn = ++evaluationTurn;
+  showAnswers();
   if (section.hidden || !section.open) return;
   const all = await unpacked("evaluations");
   if (turn !== evaluationTurn) return;

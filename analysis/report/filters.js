@@ -48,15 +48,17 @@ function seriesBoxes(setting, changed) {
   }
   const paint = () => labels.forEach((colour, label) => (label.style.color = shade(colour)));
   paint();
-  return { made, follow, paint, mixer: new Map(list.map((series) => [series.name, series.mixer])) };
+  return { made, follow, paint };
 }
 
-/** Hide the names that do not contain what is typed; Enter keeps these alone. */
+/** Hide the names of which no point fits what is typed; Enter keeps these alone. */
 function find(series, typed) {
-  const wanted = typed.trim().toLowerCase();
-  const fits = (name) => `${name} ${series.mixer.get(name)}`.toLowerCase().includes(wanted);
+  view.typed = typed.trim().toLowerCase().split(/\s+/).filter(Boolean);
+  const { points: of } = view.setting;
+  const names = new Set(of.series.filter((_, place) => passes(view, place)));
+  const fits = (name) => !view.typed.length || names.has(name);
   series.made.forEach((box, name) => (box.closest(".choice").hidden = !fits(name)));
-  for (const head of document.querySelectorAll(".choice.family")) head.hidden = wanted !== "";
+  for (const head of document.querySelectorAll(".choice.family")) head.hidden = view.typed.length > 0;
   return fits;
 }
 

@@ -41,13 +41,36 @@ function chanceLine(view, range) {
   return [quiet({ x: range, y: [at, at], mode: "lines", line: { color: LOOK.grey, width: 1.1, dash: "dashdot" } })];
 }
 
-/** The names of the lines, where they are in sight: along a bound, and at the right end of chance. */
-function limitLabels(view, range) {
+/** The names of the lines, where they are in sight and do not cover each other: along a bound, and at an end of chance. */
+function limitLabels(view, range, drawn) {
   const look = { showarrow: false, font: { ...font(10), color: LOOK.grey } };
-  const at = chance(view);
-  const right = { ...look, text: `${view.setting.guess} (${share(at)})`, xref: "paper", x: 1, xanchor: "right", y: at, yanchor: "top" };
+  const at = chance(view), kept = [];
   const along = boundsKnown(view) ? view.axis.bounds.map((label) => ({ ...look, ...beside(binding(view, label), range), text: SAID(label) })) : [];
-  return [...(at === null ? [] : [right]), ...along.filter((each) => "x" in each)];
+  for (const each of along.filter((label) => "x" in label)) if (kept.every((other) => !cover(each, other, range))) kept.push(each);
+  return [...(at === null ? [] : [{ ...look, ...chanceLabel(view, at, range, drawn) }]), ...kept];
+}
+
+const LETTER = 5.4, LINE = 13; // pixels of a small label
+const across = () => Math.max(200, (byId("picture").clientWidth || 900) - 72); // pixels of the picture's axis
+
+/** Whether two labels of bounds would stand on each other: turned ones by their line, level ones by their text. */
+function cover(one, other, range) {
+  const [a, b] = [one, other].map(({ x }) => (x - Math.log10(range[0])) / Math.log10(range[1] / range[0]) * across());
+  if (Boolean(one.textangle) !== Boolean(other.textangle)) return false;
+  const first = a < b ? one : other;
+  return Math.abs(a - b) < (one.textangle ? LINE : first.text.length * LETTER);
+}
+
+/** Below or above the line, at its right or its left: where fewest points are. */
+function chanceLabel(view, at, range, drawn) {
+  const text = narrow() ? `chance (${share(at)})` : `${view.setting.guess} (${share(at)})`, wide = (text.length * LETTER) / across();
+  const places = drawn.flatMap((point) => spotsOfPoint(point).map(({ y }) => [Math.log10(point[view.axis.column] / range[0]) / Math.log10(range[1] / range[0]), y]));
+  const spots = [[1, "top"], [1, "bottom"], [0, "top"], [0, "bottom"]].map(([x, yanchor]) => {
+    const near = ([px, py]) => (x ? px > 1 - wide - 0.02 : px < wide + 0.02) && (yanchor === "top" ? py < at + 0.02 && py > at - 0.07 : py > at - 0.02 && py < at + 0.07);
+    return { x, xref: "paper", xanchor: x ? "right" : "left", y: at, yanchor, text, hidden: places.filter(near).length };
+  });
+  const { hidden, ...best } = spots.reduce((a, b) => (b.hidden < a.hidden ? b : a));
+  return best;
 }
 
 const SAID = (label) => (label.startsWith("no model") ? label : "outer-product memory (a heuristic)");

@@ -4,6 +4,7 @@ const DIVERGED_AT = -0.045; // below zero, so that it is no accuracy
 const FULL_VIEW = 0.9995; // a coverage above this bounds nothing
 const MANY = 1500; // points, from which WebGL draws them
 const MARKER = 9; // pixels
+const SMALLER = Math.SQRT1_2; // a seed where each is drawn, of a mean: half its area, as in draw.py
 
 /** A trace that explains a marker and is not one. */
 const quiet = (trace) => ({ type: "scatter", hoverinfo: "skip", ...trace });
@@ -23,26 +24,32 @@ function frontierLine(points, at, range, axis) {
   });
 }
 
-/** Points of a series by rising x: one line a d_model where it turns another knob, else one over d_model. */
+/** Points of a series by rising x: one line a d_model where it turns a knob, none where it turns several; seeds agree. */
 function seriesLines(view, points, at) {
-  return [...Map.groupBy(finishedOf(points), (point) => point.series)].map(([name, group]) => {
-    const widths = Map.groupBy(group, (point) => point.d_model);
-    const lines = widths.size < group.length ? [...widths.values()] : [group];
+  return [...Map.groupBy(settled(finishedOf(points)), (point) => point.series)].flatMap(([name, group]) => {
+    const widths = Map.groupBy(group, (point) => point.d_model), turns = widths.size < group.length;
+    const lines = turns ? [...widths.values()].filter((line) => turned(line) <= 1) : [group];
     const sorted = lines.map((line) => [...line].sort((a, b) => at(a) - at(b) || a.accuracy - b.accuracy));
-    return quiet({
+    return sorted.length ? [quiet({
       x: sorted.flatMap((line) => [...line.map(at), null]),
       y: sorted.flatMap((line) => [...line.map((point) => point.accuracy), null]),
-      mode: "lines", line: { color: shade(seriesOf(view).get(name).colour), width: 1.2 }, opacity: 0.55,
-    });
+      mode: "lines", line: { color: lineColour(view, name), width: 1.2 }, opacity: 0.55,
+    })] : [];
   });
+}
+
+/** How many knobs take two values in these points. */
+function turned(points) {
+  const pairs = [...new Set(points.flatMap((point) => point.knobs.split(" ").filter(Boolean)))];
+  return [...Map.groupBy(pairs, (pair) => pair.split("=")[0]).values()].filter((values) => values.length > 1).length;
 }
 
 /** From what is kept to what one step reads, where the two differ. */
 function dumbbells(view, points) {
   if (view.axis.key !== "resident") return [];
-  const apart = finishedOf(points).filter((point) => point.state_touched !== point.state_resident);
+  const apart = settled(finishedOf(points)).filter((point) => point.state_touched !== point.state_resident);
   return [...Map.groupBy(apart, (point) => point.series)].map(([name, group]) => {
-    const { symbol } = seriesOf(view).get(name), colour = shade(seriesOf(view).get(name).colour);
+    const { symbol } = seriesOf(view).get(name), colour = lineColour(view, name);
     return quiet({
       x: group.flatMap((point) => [point.state_touched, point.state_resident, null]),
       y: group.flatMap((point) => [point.accuracy, point.accuracy, null]),
@@ -63,20 +70,26 @@ function coverages(points, at) {
   });
 }
 
-/** Mean over seeds with its interval; hollow where outside the frontier. */
+/** Where a point is marked: at its mean, or where its seeds are apart at each of them, smaller. */
+const spotsOfPoint = (point) => (point.apart.length ? point.apart : [point.accuracy]).map((y) => ({ point, y, seed: point.apart.length > 0 }));
+const topOf = (point) => Math.max(...point.apart, point.apart.length ? -1 : point.accuracy);
+const settled = (points) => points.filter((point) => !point.apart.length);
+
+/** Mean over seeds with its interval; hollow where outside the frontier.  One trace a name of the legend, in its order. */
 function markers(view, points, at) {
-  return view.setting.series.flatMap((series) => {
-    const own = finishedOf(points).filter((point) => point.series === series.name);
-    if (!own.length) return [];
-    const inside = own.map(takesPart), colour = shade(series.colour);
-    const spread = (end) => own.map((point) => (point.low === null ? 0 : Math.abs(end(point) - point.accuracy)));
-    return [{
+  const order = new Map(view.setting.series.map((series, place) => [series.name, place]));
+  const sorted = [...finishedOf(points)].sort((a, b) => order.get(a.series) - order.get(b.series));
+  return [...Map.groupBy(sorted, (point) => lookOf(view, point).name)].map(([name, group]) => {
+    const { colour, size } = lookOf(view, group[0]); // its points share a colour
+    const own = group.flatMap(spotsOfPoint), inside = own.map(({ point }) => takesPart(point));
+    const spread = (end) => own.map(({ point, seed }) => (point.low === null || seed ? 0 : Math.abs(end(point) - point.accuracy)));
+    return {
       type: points.length > MANY ? "scattergl" : "scatter",
-      name: plotText(series.name), x: own.map(at), y: own.map((point) => point.accuracy), mode: "markers",
-      customdata: own.map((point) => point.place), cliponaxis: false,
-      text: own.map((point) => hover(view, point)), hoverinfo: "text",
+      name: plotText(name), x: own.map(({ point }) => at(point)), y: own.map(({ y }) => y), mode: "markers",
+      customdata: own.map(({ point }) => point.place), cliponaxis: false,
+      text: own.map(({ point }) => hover(view, point)), hoverinfo: "text",
       marker: {
-        symbol: series.symbol, size: MARKER * series.size,
+        symbol: own.map(({ point }) => lookOf(view, point).symbol), size: own.map(({ seed }) => MARKER * size * (seed ? SMALLER : 1)),
         color: inside.map((full) => (full ? colour : LOOK.paper)),
         line: { width: inside.map((full) => (full ? 0.6 : 1.5)), color: inside.map((full) => (full ? LOOK.paper : colour)) },
       },
@@ -84,15 +97,23 @@ function markers(view, points, at) {
         visible: view.intervals, type: "data", symmetric: false, thickness: 1.1, width: 2.5, color: colour,
         array: spread((point) => point.high), arrayminus: spread((point) => point.low),
       },
-    }];
+    };
   });
+}
+
+/** A thin line through seeds that are apart. */
+function seedSpans(view, points, at) {
+  return [...Map.groupBy(finishedOf(points).filter((point) => point.apart.length), (point) => lookOf(view, point).colour)].map(([color, own]) => quiet({
+    x: own.flatMap((point) => [at(point), at(point), null]), y: own.flatMap((point) => [Math.min(...point.apart), Math.max(...point.apart), null]),
+    mode: "lines", line: { color, width: 0.8 }, opacity: 0.7,
+  }));
 }
 
 /** A small arrowhead on the side where the grid of learning rates ends. */
 function edges(points, at) {
   const flagged = finishedOf(points).filter((point) => point.lr_edge);
   return quiet({
-    x: flagged.map(at), y: flagged.map((point) => point.accuracy), mode: "text",
+    x: flagged.map(at), y: flagged.map(topOf), mode: "text",
     text: flagged.map((point) => (point.lr_edge === "high" ? "\u2002▸" : "◂\u2002")),
     textposition: flagged.map((point) => (point.lr_edge === "high" ? "middle right" : "middle left")),
     textfont: { size: 10, color: LOOK.ink },
@@ -112,7 +133,7 @@ function crosses(view, points, at) {
       symbol: "x-thin", size: 8,
       opacity: own.map((point) => (point.diverged ? 1 : 0.45)),
       line: {
-        color: own.map((point) => shade(seriesOf(view).get(point.series).colour)),
+        color: own.map((point) => lookOf(view, point).colour),
         width: own.map((point) => (point.diverged ? 2.2 : 1.2)),
       },
     },

@@ -15,6 +15,7 @@ function read() {
     setting, split, axis, slices,
     series: ticked(controls.series.made), lrs: ticked(controls.lrs), seeds: ticked(controls.seeds), origins: ticked(controls.origins),
     intervals: byId("show-intervals").checked, lines: byId("show-lines").checked, bound: byId("show-bound").checked,
+    typed: byId("find").value.trim().toLowerCase().split(/\s+/).filter(Boolean), keys: view.keysOf === setting ? view.keys : new Map(), keysOf: setting,
     zoom: `${byId("setting").value} ${axis.key}`,
   });
 }
@@ -32,6 +33,9 @@ function render() {
   points = view.slices.length ? summarise(view) : [];
   draw(view, points);
   legend(view);
+  encodedLegend();
+  showFacets(view);
+  showParallel();
   showTables();
   byId("caption").textContent = caption();
   byId("points-count").textContent = `${count(points.length)} of ${count(view.setting.points.point.length)}`;
@@ -111,7 +115,9 @@ function setUp() {
     origins: boxes("origins", rising(cells.origin), (place) => DATA.made.names[place], changed),
   };
   byId("origins-filter").hidden = controls.origins.size < 2;
-  view.setting = setting;
+  Object.assign(view, { setting, keys: new Map(), keysOf: setting });
+  plainView();
+  if (byId("by-setting").open) setUpKeys().then(changed);
   setUpEvaluations();
   only([]);
   byId("find").value = "";
@@ -128,6 +134,7 @@ function sliceText(names) {
 function everything() {
   for (const each of [controls.series.made, controls.slices, controls.lrs, controls.seeds, controls.origins]) tick(each, () => true);
   controls.series.follow();
+  plainView();
   byId("find").value = "";
   find(controls.series, "");
   changed();

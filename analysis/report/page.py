@@ -4,6 +4,7 @@ import html
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -21,16 +22,34 @@ from .evaluations import collected, listed
 from .settings import complete, divide
 
 SCRIPTS = (
-    "texts.js", "theme.js", "statistics.js", "glyphs.js", "marks.js", "limits.js", "picture.js", "tables.js",
-    "filters.js", "selection.js", "paired.js", "differences.js", "packed.js", "comparison.js", "curves.js",
-    "config_diff.js", "record.js", "panels.js", "evaluations.js", "exports.js", "address.js", "start.js",
-    "page.js",
+    "texts.js", "theme.js", "statistics.js", "glyphs.js", "keys.js", "encoding.js", "marks.js", "limits.js",
+    "picture.js", "tables.js", "filters.js", "selection.js", "paired.js", "differences.js", "packed.js",
+    "comparison.js", "curves.js", "config_diff.js", "record.js", "panels.js", "evaluations.js",
+    "answers.js", "facets.js", "parallel.js", "exports.js", "address.js", "start.js", "page.js",
 )  # fmt: skip
+LIVE = ("live.js",)
 LISTED = 20  # violations that the page names, of each kind
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What fills a page.  data: what it must know at once; details, evaluations: packed, for later."""
+
+    title: str
+    data: dict[str, Any]
+    details: str
+    evaluations: str
+    sources: Sources
+
+
 def report(homes: Sequence[Path], made: str = "") -> tuple[str, Sources]:
-    """The page, and what was found; its problems are on the page too.
+    """The page, and what was found; its problems are on the page too.  The errors of `parts`."""
+    found = parts(homes, made)
+    return filled(found), found.sources
+
+
+def parts(homes: Sequence[Path], made: str = "") -> Parts:
+    """Read what lies in some folders and archives, for a page.
 
     homes: results folders, archives, folders of them.  made: when, in words.
     ValueError, one line: no such folder, no record that can be read, points that nothing tells apart.
@@ -57,7 +76,7 @@ def report(homes: Sequence[Path], made: str = "") -> tuple[str, Sources]:
         "problems": [vars(problem) for problem in sources.problems],
         "key": _lines("key.txt"),
     }
-    return _filled(_title(sources.homes_named), data, packed(about), packed(questions)), sources
+    return Parts(_title(sources.homes_named), data, packed(about), packed(questions), sources)
 
 
 def _made(when: str, sources: Sources) -> dict[str, Any]:
@@ -76,16 +95,17 @@ def _title(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")
 
 
-def _filled(name: str, data: dict[str, Any], about: str, evaluations: str) -> str:
-    scripts = "\n".join(_text(script) for script in SCRIPTS)
+def filled(what: Parts, live: bool = False) -> str:
+    """The page as one text.  live: it may ask the server that it is from whether something changed."""
     return Template(_text("page.html")).substitute(
-        title=html.escape(name),
+        title=html.escape(what.title),
+        connect="; connect-src 'self'" if live else "",
         style=_text("page.css"),
         plotly=get_plotlyjs().replace("</script", "<\\/script"),
-        data=embedded(data),
-        details=about,
-        evaluations=evaluations,
-        script=scripts,
+        data=embedded(what.data),
+        details=what.details,
+        evaluations=what.evaluations,
+        script="\n".join(_text(script) for script in (*SCRIPTS, *(LIVE if live else ()))),
     )
 
 

@@ -22,8 +22,10 @@ function draw(view, points) {
     ...(view.lines ? seriesLines(view, drawn, at) : []),
     ...dumbbells(view, drawn),
     coverages(drawn, at),
+    ...seedSpans(view, drawn, at),
     ...markers(view, drawn, at),
     edges(drawn, at),
+    ...labels(drawn, at),
     crosses(view, drawn, at),
   ];
   view.home = [...range.map(Math.log10), ...heights(drawn)];
@@ -49,7 +51,7 @@ function rings(view, points) {
     if (point[view.axis.column] === null) return [];
     return [{
       type: "path", path: RING, xsizemode: "pixel", ysizemode: "pixel", line: { color: hueOf(item), width: 2 },
-      xanchor: point[view.axis.column], yanchor: point.diverged < point.seeds ? point.accuracy : DIVERGED_AT,
+      xanchor: point[view.axis.column], yanchor: point.diverged < point.seeds ? topOf(point) : DIVERGED_AT,
     }];
   });
 }
@@ -66,6 +68,7 @@ function hover(view, point) {
   ];
   const axis = view.axis;
   if (DATA.per_cell.includes(axis.column)) lines.push(`${axis.words}: ${quantity(point[axis.column], axis)} ${axis.unit}`);
+  if (point.apart.length) lines.push(`its seeds are apart: ${point.apart.map(share).join(", ")}`);
   if (point.coverage < FULL_VIEW) lines.push(`${share(point.coverage)} of the answers within its view`);
   if (!point.causal) lines.push("sees the future: outside the frontier");
   else if (!point.exact_decode) lines.push("not decodable exactly: outside the frontier");
@@ -75,6 +78,8 @@ function hover(view, point) {
 
 const hoverLook = () => ({ bgcolor: LOOK.paper, bordercolor: LOOK.rule, font: font(12), align: "left" });
 const narrow = () => innerWidth < 700;
+const TICK = 54; // pixels that a tick's label takes
+const ticksAcross = () => Math.max(2, Math.min(10, Math.floor(((byId("picture").clientWidth || 900) - 72) / TICK)));
 
 function layout(view, drawn, range) {
   const xaxis = {
@@ -89,7 +94,7 @@ function layout(view, drawn, range) {
     xaxis, yaxis, font: font(), showlegend: false, hovermode: "closest", dragmode: TOUCH.matches ? false : "zoom", uirevision: view.zoom,
     margin: { l: 56, r: 16, t: narrow() ? 46 : 28, b: narrow() ? 78 : 46 }, paper_bgcolor: LOOK.paper, plot_bgcolor: LOOK.paper,
     hoverlabel: hoverLook(),
-    annotations: drawn.some((point) => point.diverged < point.seeds) ? limitLabels(view, range) : [nothing(view, drawn)],
+    annotations: drawn.some((point) => point.diverged < point.seeds) ? limitLabels(view, range, drawn) : [nothing(view, drawn)],
   };
 }
 
@@ -110,10 +115,10 @@ function inSight(view, range) {
 }
 
 /** Powers of two where state is counted, as long as several are in view. */
-function ticks(axis, [low, high]) {
+function ticks(axis, [low, high], most = ticksAcross()) {
   const octaves = Math.log2(high / low);
-  if (axis.ticks === "measured" || octaves < 2) return { tickmode: "auto", tickvals: null, ticktext: null, tickformat: "~s", nticks: 9 };
-  const stride = 1 + Math.floor(octaves / 10);
+  if (axis.ticks === "measured" || octaves < 2) return { tickmode: "auto", tickvals: null, ticktext: null, tickformat: "~s", nticks: most - 1 };
+  const stride = Math.max(1, Math.ceil(octaves / most));
   const first = Math.ceil(Math.log2(low) / stride) * stride;
   const tickvals = [];
   for (let power = first; 2 ** power <= high; power += stride) tickvals.push(2 ** power);

@@ -54,6 +54,7 @@ async function chosenAnew(jump = false) {
   showTables();
   remember();
   drawEvaluation();
+  showParallel();
   await showSelection();
   if (jump && selection.length) byId("detail").scrollIntoView({ block: "nearest" });
 }

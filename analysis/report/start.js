@@ -1,6 +1,19 @@
 // What is done once: fill the choices, listen, and say what is wrong with the results.
 
 function start() {
+  byId("filters").open = innerWidth > 860;
+  fill();
+  reopen();
+  listen();
+  listenToEvaluations();
+  listenToKeys();
+  listenToAnswers();
+}
+
+/** What the results say whatever is chosen: which settings there are, where they are from, what is wrong with them. */
+function fill() {
+  byId("setting").replaceChildren();
+  byId("axis").replaceChildren();
   DATA.settings.forEach((setting, place) => {
     byId("setting").append(element("option", { value: place }, `${setting.name} (${plural(setting.cells.run_id.length, "cell")})`));
   });
@@ -8,16 +21,15 @@ function start() {
   for (const axis of DATA.axes) byId("axis").append(element("option", { value: axis.key }, axis.short));
   byId("summary").textContent = summaryLine();
   byId("made").replaceChildren(...provenance());
-  byId("filters").open = innerWidth > 860;
   alarms();
   listed();
-  reopen();
-  listen();
-  listenToEvaluations();
+}
+
+/** The picture answers to clicks, boxes and zooms; once it is drawn. */
+function listenToPicture() {
   const picture = byId("picture");
   picture.on("plotly_click", ({ points: [hit], event }) => {
-    const more = byId("adding").checked || event.ctrlKey || event.metaKey || event.shiftKey;
-    if (hit.customdata !== undefined) choose(hit.customdata, { more });
+    if (hit.customdata !== undefined) choose(hit.customdata, { more: wantsMore(event) });
   });
   picture.on("plotly_selected", (area) => {
     const hits = area ? area.points.map((hit) => hit.customdata) : [];
@@ -34,10 +46,19 @@ function start() {
   });
 }
 
+/** Whether a click adds to what is chosen. */
+const wantsMore = (event) => byId("adding").checked || event.ctrlKey || event.metaKey || event.shiftKey;
+
+const MOST_NAMED = 8; // folders and archives, above the picture
+let heard = false;
 /** Show what the address says. */
 async function reopen() {
   const said = recall();
-  await render();
+  if (asksForKeys(said)) await recallKeys(said);
+  const drawn = render();
+  if (!heard) listenToPicture();
+  heard = true;
+  await drawn;
   await recallDrawn(said);
 }
 
@@ -53,10 +74,10 @@ function listen() {
   for (const id of ["cells-section", "pairs-section"]) byId(id).addEventListener("toggle", showTables);
   byId("reset").addEventListener("click", everything);
   byId("save").addEventListener("click", savePoints);
-  const all = (wanted) => () => (tick(controls.series.made, wanted), controls.series.follow(), changed());
+  const all = (wanted) => () => (tick(controls.series.made, wanted), controls.series.follow(), (byId("find").value = ""), find(controls.series, ""), changed());
   byId("all-series").addEventListener("click", all(() => true));
   byId("no-series").addEventListener("click", all(() => false));
-  byId("find").addEventListener("input", (event) => find(controls.series, event.target.value));
+  byId("find").addEventListener("input", (event) => (find(controls.series, event.target.value), changed()));
   byId("find").addEventListener("keydown", (event) => event.key === "Enter" && all(find(controls.series, event.target.value))());
 }
 
@@ -80,7 +101,7 @@ function provenance() {
   const unknown = sum(revisions.filter(([revision]) => !revision).map(([, , cells]) => cells));
   const parts = [
     when ? `Made ${when}.` : "",
-    names.length > 1 ? `From ${names.join(", ")}${twice ? `; ${plural(twice, "record")} there twice, and counted once` : ""}.` : "",
+    names.length > 1 ? `From ${names.slice(0, MOST_NAMED).join(", ")}${names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : ""}${twice ? `; ${plural(twice, "record")} there twice, and counted once` : ""}.` : "",
     known.length ? `Run at git revision ${said.join("; ")}${more.join("")}.` : "",
     unknown ? `${plural(unknown, "cell")} without a revision on record.` : "",
   ];
@@ -104,6 +125,7 @@ function summaryLine() {
 
 function alarms() {
   const home = byId("alarms");
+  home.replaceChildren();
   for (const line of DATA.alarms) home.append(element("p", { class: "alarm", role: "alert" }, line));
   if (DATA.problems.length) {
     const text = `${plural(DATA.problems.length, "record")} could not be used; the rest is drawn. `;
@@ -113,6 +135,7 @@ function alarms() {
 
 /** Failures, one entry for each message, and records that were not read. */
 function listed() {
+  for (const id of ["failed", "unread", "key"]) byId(id).replaceChildren();
   byId("failed-section").hidden = !DATA.failures.length;
   const failed = DATA.failures.reduce((total, group) => total + group.run_ids.length, 0);
   byId("failed-count").textContent = plural(failed, "cell");

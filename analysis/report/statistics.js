@@ -4,6 +4,7 @@
 const TIE = 1e-9; // of two mean accuracies, as in learning_rate.py
 const MARGIN = 0.02; // above chance, within which a point counts as one at chance, as in chance.py
 const SOLVED = 0.99; // accuracy from which a seed counts as having solved the task
+const APART = 0.3; // seeds that differ by more have no mean that says anything, as in seeds.py
 const BOOTSTRAP = "bootstrap 95 %", RANGE = "min to max", NONE = "one seed";
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
@@ -82,6 +83,7 @@ function summary(setting, resamples, point, cells, split, slices) {
     ...own,
     place: point,
     accuracy: mean(scores),
+    apart: Math.max(...scores) - Math.min(...scores) > APART ? scores : [],
     low,
     high,
     interval: how,
@@ -153,7 +155,7 @@ function summarise(view) {
   const { cells, points } = setting;
   const inView = cells.run_id.map((_, cell) => cell).filter((cell) => {
     const shown = series.has(points.series[cells.point[cell]]);
-    return shown && lrs.has(cells.lr[cell]) && seeds.has(cells.seed[cell]) && origins.has(cells.origin[cell]);
+    return shown && passes(view, cells.point[cell]) && lrs.has(cells.lr[cell]) && seeds.has(cells.seed[cell]) && origins.has(cells.origin[cell]);
   });
   const grouped = Map.groupBy(inView, (cell) => cells.point[cell]);
   const found = [...grouped.keys()].sort((a, b) => a - b).map((point) => {

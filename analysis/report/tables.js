@@ -5,9 +5,10 @@
 const FIRST_ROWS = 50;
 
 class SortedTable {
-  /** tint: row -> class of its line.  pick(row, more): it was picked; hue(row): its colour if it is, else null. */
-  constructor(id, columns, { sort = null, falling = false, tint = () => "", pick = null, hue = () => null } = {}) {
-    Object.assign(this, { home: byId(id), columns, sort, falling, tint, pick, hue, rows: [], whole: false });
+  /** tint: row -> class of its line.  pick(row, more): it was picked; hue(row): its colour if it is, else null.
+   * alone: one row can be picked at a time, so there are no boxes. */
+  constructor(id, columns, { sort = null, falling = false, tint = () => "", pick = null, hue = () => null, alone = false } = {}) {
+    Object.assign(this, { home: byId(id), columns, sort, falling, tint, pick, hue, alone, rows: [], whole: false });
   }
 
   show(rows) {
@@ -38,7 +39,7 @@ class SortedTable {
   draw() {
     const most = this.whole ? Infinity : FIRST_ROWS;
     const together = element("th", { scope: "col", class: "box", title: "compare" }, "⇄");
-    const head = element("tr", {}, ...(this.pick ? [together] : []), ...this.columns.map((column) => this.header(column)));
+    const head = element("tr", {}, ...(this.boxed() ? [together] : []), ...this.columns.map((column) => this.header(column)));
     this.drawn = new Map(this.sorted().slice(0, most).map((row) => [row, this.line(row)]));
     const body = this.drawn.values();
     this.colour();
@@ -48,6 +49,10 @@ class SortedTable {
     this.home.firstChild.scrollTop = top;
     if (focus) table.rows[focus.line]?.querySelector(focus.tag)?.focus({ preventScroll: true });
     if (this.rows.length > most) this.home.append(this.rest());
+  }
+
+  boxed() {
+    return this.pick && !this.alone;
   }
 
   /** Where the keyboard is: in which line, on what. */
@@ -65,7 +70,7 @@ class SortedTable {
     const click = (event) => {
       if (!event.target.closest("input, button, .box") && !String(getSelection())) this.pick(row, event.ctrlKey || event.metaKey || event.shiftKey);
     };
-    return element("tr", { class: "", click }, element("td", { class: "box" }, box), ...cells);
+    return element("tr", { class: "", click }, ...(this.boxed() ? [element("td", { class: "box" }, box)] : []), ...cells);
   }
 
   /** Lines take the class that their rows have by now, and the colour and tick of those that are picked. */

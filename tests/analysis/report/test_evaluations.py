@@ -30,6 +30,16 @@ def answer(folder: Path, name: str, table: pd.DataFrame, weights: str = WEIGHTS,
     return place
 
 
+def answered(right: bool) -> pd.DataFrame:
+    """Two places of one row: key 5, value 9, then asked for it; the first is right for everybody."""
+    rows = [
+        ("a=1", 0, 3, 9, 9, 1, 0, 3, f"5 9 {HOSTILE} 5 7 5"),
+        ("a=1", 0, 5, 9, 9 if right else 7, right, 0, 5, ""),
+    ]
+    names = ("slice", "example", "place", "target", "answer", "right", "source", "distance", "tokens")
+    return pd.DataFrame(rows, columns=list(names)).astype({"right": int})
+
+
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Based was asked load_distance, and everybody something of a user's own; one answer is damaged."""
@@ -46,6 +56,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
             table["accuracy"] = [(place % 7 + i) / 16 for i in range(len(table))]
             answer(folder, "load_distance", table.assign(guess=1 / table["num_kv_pairs"]), rows=8)
             answer(folder, "load_distance", table.assign(accuracy=1.0), weights="1" * 64)  # gone
+        if folder.name.startswith(("attention", "hyena")):
+            answer(folder, "answers", answered(folder.name.startswith("attention")))
     answer(folder, "mine", own, rows=1).write_text("no table")
     return home
 
@@ -70,7 +82,12 @@ def shown(page: Any) -> None:
 
 def test_answers_beside_a_record_are_in_the_page_and_a_damaged_one_is_said(text: str) -> None:
     page = Page(text)
-    assert [each["name"] for each in page.data["evaluations"]] == ["load_distance", "mine", "distance"]
+    assert [each["name"] for each in page.data["evaluations"]] == [
+        "answers",
+        "load_distance",
+        "mine",
+        "distance",
+    ]
     (problem,) = page.data["problems"]
     assert "no table of an evaluation" in problem["why"]
 
@@ -79,7 +96,7 @@ def test_an_evaluation_is_drawn_for_the_points_that_are_chosen(page: Any, asked:
     page.locator("#points tbody tr", has_text="feature_dim=16").first.locator("input").check()
     page.locator("#points tbody tr", has_text="feature_dim=8").first.locator("input").check()
     page.click("#evaluations-section summary")
-    page.wait_for_selector("#evaluation-panels .trace", state="attached")
+    page.select_option("#evaluation", index=1)
     shown(page)
     assert page.locator("#evaluation-panels h3").all_inner_texts() == ["num_kv_pairs 2", "num_kv_pairs 4"]
     drawn = page.evaluate("byId('evaluation-panels').children[1].lastChild.data.map(({x, y}) => [x, y])")
@@ -102,7 +119,7 @@ def test_an_evaluation_is_drawn_for_the_points_that_are_chosen(page: Any, asked:
 
 def test_a_table_of_ones_own_is_drawn_too_and_its_words_are_text(page: Any) -> None:
     page.evaluate("byId('evaluations-section').open = true")
-    page.select_option("#evaluation", index=1)
+    page.select_option("#evaluation", index=2)
     shown(page)
     chosen = page.evaluate("roles")
     assert chosen == {"x": "depth", "y": "nats", "line": "", "panel": HOSTILE}
@@ -110,3 +127,30 @@ def test_a_table_of_ones_own_is_drawn_too_and_its_words_are_text(page: Any) -> N
     asked = page.evaluate("new Set(points.map((point) => point.series)).size")
     assert page.locator("#evaluation-names .chip").count() == asked  # the best of each where none is chosen
     assert json.loads(page.evaluate("JSON.stringify(levels([{a: ['nan', null, 2]}], 'a'))")) == [2]
+
+
+def test_where_one_is_right_and_another_wrong_opens_as_tokens(page: Any) -> None:
+    page.evaluate("clear(), byId('answers-section').open = true")
+    for mixer in ("Attention", "Hyena"):
+        page.locator("#points tbody tr", has_text=mixer).first.locator("input").check()
+    page.wait_for_selector("#answers tbody tr")
+    page.wait_for_function("() => answerRows.length === 4")  # two places of two seeds
+    note = "Both right 2, only the first 2, only the second 0, none 0."
+    assert note in page.inner_text("#answers-note")
+    page.select_option("#answer-verdict", "right-wrong")
+    page.wait_for_function("() => tables.answers.rows.length === 2")
+    assert page.locator("#answers tbody tr").first.locator("td").all_inner_texts() == [
+        *("a=1", "0", "0", "5", "5", "9", "9 \u2713", "7 \u2717")
+    ]
+    page.fill("#answer-to", "4")
+    page.keyboard.press("Tab")
+    page.wait_for_function("() => tables.answers.rows.length === 0")
+    page.fill("#answer-to", "")
+    page.keyboard.press("Tab")
+    page.wait_for_function("() => tables.answers.rows.length === 2")
+    page.locator("#answers tbody button").first.click()
+    tokens = page.locator("#answer-row .tokens .token")
+    assert tokens.all_inner_texts() == ["5", "9", *HOSTILE.split(), "5", "7", "5"]
+    marked = tokens.evaluate_all("(all) => all.map((each) => each.classList[1] ?? '')")
+    assert marked == ["key", "value", "", "fine", "", "asks"]
+    page.evaluate("clear()")

@@ -5,15 +5,19 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from analysis.report.page import report
 from analysis.statistics.chance import ONE_OF_N
+from analysis.statistics.seeds import apart
 from tests.analysis import crowd, fake
 from tests.analysis.report.chromium import MARKS, marks, opened, settle
 from tests.analysis.report.pages import HOSTILE
 
 pytestmark = MARKS
+BOXES = """(all) => all.map((each) => each.getBoundingClientRect())
+  .map(({x, y, width, height}) => [x, y, width, height])"""
 OPENS_WITHIN = 15  # seconds; measured and meant: benchmarks/tables/report.md
 
 
@@ -22,7 +26,8 @@ def test_limits_are_named_in_the_picture(page: Any) -> None:
     guess = sum(1 / pairs for _, pairs in fake.SLICES) / len(fake.SLICES)
     assert f"{ONE_OF_N} ({guess:.3f})" in said
     drawn = page.evaluate("layout({ ...view }, points, [1, 1e5]).annotations.map((each) => each.text)")
-    assert len(drawn) == 5 and "outer-product memory (a heuristic)" in drawn
+    assert "no model: 16 bits a scalar" not in drawn  # it would stand on that of 32
+    assert len(drawn) == 4 and "outer-product memory (a heuristic)" in drawn
     page.uncheck("#show-bound")
     settle(page)
     assert page.locator("#picture .annotation").count() == 0
@@ -76,3 +81,36 @@ def test_thousands_of_cells(browser: Any, tmp_path: Path) -> None:
         whole = marks(page)
         page.locator(".choice.family", has_text="linear").locator("input").uncheck()
         assert 200 < marks(page) < whole
+
+
+@pytest.mark.parametrize("width", [390, 800, 1400])
+def test_no_label_stands_on_another(page: Any, width: int) -> None:
+    """Ticks of the longest numbers, names of the lines, at each width; the name of chance hides no point."""
+    page.set_viewport_size({"width": width, "height": 800})
+    for axis in ("resident", "fp32", "operations"):
+        page.select_option("#axis", axis)
+        settle(page)
+        page.evaluate("Plotly.Plots.resize('picture').then(render)")
+        settle(page)
+        for what in (".xtick text", ".annotation-text"):
+            boxes = page.locator(f"#picture {what}").evaluate_all(BOXES)
+            pairs = [(a, b) for i, a in enumerate(boxes) for b in boxes[i + 1 :]]
+            assert not [pair for pair in pairs if covers(*pair)], (width, axis, what)
+    page.set_viewport_size({"width": 1280, "height": 800})
+
+
+def covers(a: list[float], b: list[float]) -> bool:
+    return all(a[i] < b[i] + b[i + 2] and b[i] < a[i] + a[i + 2] for i in (0, 1))
+
+
+def test_seeds_that_are_apart_are_drawn_each_as_in_the_png(page: Any, whole: pd.DataFrame) -> None:
+    shown = page.evaluate("points.map(({series, d_model, knobs, apart}) => [series, d_model, knobs, apart])")
+    known = zip(*(whole[name] for name in ("series", "d_model", "knobs", "seed_accuracies")), strict=True)
+    expected = {(series, d_model, knobs): apart(word) for series, d_model, knobs, word in known}
+    for series, d_model, knobs, scores in shown:
+        assert scores == pytest.approx(expected[series, d_model, knobs], abs=1e-5)
+    split = [scores for *_, scores in shown if scores]
+    assert split, "no point of the made-up results has seeds that are apart"
+    traces = page.evaluate("markers(view, points, () => 1).flatMap((trace) => trace.customdata)")
+    finished = page.evaluate("finishedOf(points).length")
+    assert len(traces) == finished + sum(len(scores) - 1 for scores in split)

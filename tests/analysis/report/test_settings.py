@@ -1,0 +1,82 @@
+"""The page in Chromium: colour, shape, panels, labels and filters by any key of a config, and the search."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.pareto import pareto
+from tests.analysis import fake
+from tests.analysis.report.chromium import MARKS, as_csv, opened, points, settle
+from zoo.results import table as results_table
+
+pytestmark = MARKS
+
+
+def test_colour_shape_panels_and_labels_by_a_key_of_the_config(
+    page: Any, browser: Any, written: Path
+) -> None:
+    page.click("#by-setting > summary")
+    page.wait_for_function("() => byId('by-colour').options.length > 3")
+    page.select_option("#by-colour", "mixer.feature_dim")
+    page.select_option("#by-shape", "d_model")
+    page.select_option("#by-facet", "family")
+    page.select_option("#by-label", "mixer.window")
+    settle(page)
+    names = page.evaluate("byId('picture').data.filter((each) => each.name).map((each) => each.name)")
+    assert {"mixer.feature_dim=16, d_model=64", "mixer.feature_dim=\u2013, d_model=32"} <= set(names)
+    looks = page.evaluate("points.map((point) => [point.series, point.knobs, lookOf(view, point).colour])")
+    colours = {knobs: colour for series, knobs, colour in looks if series == "Based"}
+    assert len(set(colours.values())) == 3  # 4, 8 and 16
+    assert {colour for series, _, colour in looks if series != "Based"} == {page.evaluate("LOOK.faint")}
+    families = page.locator("#facets h3").all_inner_texts()
+    assert families[0] == "family attention 5 points" and len(families) == 5
+    one = "byId('facets').children[2].lastChild.data.flatMap((each) => each.customdata ?? [])"
+    assert page.evaluate(f"new Set({one}.map((place) => view.setting.points.family[place])).size") == 1
+    texts = page.evaluate("labels(points, () => 1)[0].text")
+    assert {"8", "16", "32", "64"} <= set(texts)
+    assert page.evaluate("byId('parallel').data.length") == len(fake.POINTS)
+    address = page.evaluate("location.hash")
+    with opened(browser, written, address) as again:
+        again.wait_for_selector("#facets h3")
+        assert again.locator("#facets h3").all_inner_texts() == families
+        assert again.evaluate("encode") == page.evaluate("encode")
+    page.click("#reset")
+    settle(page)
+    assert page.locator("#facets h3").count() == 0
+
+
+def test_a_filter_by_a_setting_and_the_search_leave_what_python_leaves(page: Any, home: Path) -> None:
+    table = results_table.load(home)
+    page.evaluate("byId('by-setting').open = true")
+    page.wait_for_function("() => byId('by-filter').options.length > 3")
+    page.select_option("#by-filter", "mixer.window")
+    page.locator(".where label", has_text="16").locator("input").uncheck()
+    shown = points(page)
+    kept = table.loc[table["mixer.window"] != 16]
+    pd.testing.assert_frame_equal(shown, as_csv(pareto(kept).points, list(shown.columns)))
+    page.fill("#find", "sliding d_model=64 window=")
+    assert points(page)["knobs"].tolist() == ["window=8", "window=32", "window=64"]
+    assert page.locator("#series .choice:visible").all_inner_texts() == ["Sliding window"]
+    page.locator(".where legend button").click()
+    page.fill("#find", "")
+    assert len(points(page)) == len(fake.POINTS)
+    page.click("#reset")
+
+
+def test_a_line_of_the_parallel_coordinates_chooses_its_point(page: Any) -> None:
+    page.evaluate("byId('by-setting').open = true")
+    page.wait_for_function("() => byId('parallel').data?.length")
+    page.click("#by-setting details summary")
+    page.locator("#parallel-axes label", has_text="mixer.window").locator("input").check()
+    settle(page)
+    axes = page.evaluate("byId('parallel').layout.xaxis.ticktext")
+    assert "mixer<br>window" in axes and axes[-1] == "accuracy"
+    best = page.evaluate("byId('parallel').data.at(-1)")
+    assert best["y"][-1] == 1 and best["customdata"][0] == page.evaluate(
+        "points.reduce((a, b) => (b.accuracy > a.accuracy ? b : a)).place"
+    )
+    page.evaluate(
+        "byId('parallel').emit('plotly_click', {points: [{customdata: points[3].place}], event: {}})"
+    )
+    assert page.evaluate("selection.map((item) => item.point)") == [page.evaluate("points[3].place")]
