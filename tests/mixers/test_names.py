@@ -35,6 +35,7 @@ SHARED = {
     **{"SEAttnLM": "se_attn_lm", "SEAttnNoMem": "se_attn_no_mem", "SEAttnRandom": "se_attn_random"},
     **{"BaseConv": "base_conv", "BaseConvLong": "base_conv_long", "BMojo": "bmojo", "BMojoF": "bmojo_f"},
     **{"TTTLinear": "ttt_linear", "TTTMLP": "ttt_mlp"},
+    **{"StreamingLLM": "streaming_llm", "SinkLogit": "sink_logit"},
 }
 
 
