@@ -34,6 +34,7 @@ FLAWS = {
     "it sees the length": laws.a_prefix_gives_the_same_outputs_as_the_whole,
     "it counts too little": laws.reported_size_is_what_the_state_holds,
     "it keeps what it never reads": laws.every_scalar_of_the_state_reaches_a_later_output,
+    "it remembers more than it keeps": laws.the_past_acts_through_no_more_numbers_than_the_state_holds,
     "it keeps memory alive": laws.a_state_keeps_no_other_memory_alive,
     "it writes into its state": laws.a_state_can_go_on_twice,
     "it denies what it sees": laws.an_output_depends_on_what_is_visible_and_on_nothing_else,
