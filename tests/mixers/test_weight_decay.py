@@ -14,6 +14,7 @@ FREE = {  # mixer -> patterns of the parameters without decay, in a layer that i
     "bmojo": "ssm.A_log ssm.D",
     "bmojo_f": "ssm.A_log ssm.D",
     "comba": "correction feedback forget.A_log forget.dt_bias",
+    "differential_attention": "exponents",
     "gated_deltanet": "forget.A_log forget.dt_bias",
     "gated_deltanet_2": "A_log dt_bias",
     "gated_deltaproduct": "forget.A_log forget.dt_bias",

@@ -159,7 +159,7 @@ def the_past_acts_through_no_more_numbers_than_the_state_holds(subject: Subject)
         and inputs > held
         and (rank := rank_of_the_past(subject, length, held + SPARE)) > held
     ):
-        yield f"state_size({length // 2}).resident is {held}, and {rank} numbers or more of the past act later"
+        yield f"state_size({length // 2}).resident is {held}, and {rank} numbers or more act later"
 
 
 def rank_of_the_past(subject: Subject, length: int, most: int) -> int:
