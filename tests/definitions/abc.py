@@ -1,4 +1,4 @@
-"""ABC: each slot a weighted mean of the past, summed by itself, Peng et al. 2021 (arXiv 2110.02488), Sec. 3."""
+"""ABC: each slot a weighted mean of the past, summed by itself, Peng et al. 2021 (arXiv 2110.02488)."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from tests.definitions import attention
 from zoo.mixers.abc import BoundedMemoryAttention
 
 PACKAGE = "fla-core: fla.ops.abc.naive.naive_recurrent_abc"
-PACKAGE_TOLERANCE = 1e-4  # it works in float32
+PACKAGE_TOLERANCE = 1e-3  # it works in float32
 
 
 def definition(m: BoundedMemoryAttention, x: Tensor) -> Tensor:

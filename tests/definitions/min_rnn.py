@@ -1,4 +1,4 @@
-"""minGRU and minLSTM: token after token, Feng et al. 2024 (arXiv 2410.01201), Sections 3.1 and 3.2, App. B."""
+"""minGRU and minLSTM: token after token, Feng et al. 2024 (arXiv 2410.01201), Section 3."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""minGRU and minLSTM: the gated recurrent networks whose gates see the token alone, so that a scan trains them.
+"""minGRU and minLSTM: recurrent networks whose gates see the token alone, so that a scan trains them.
 
 Feng et al. 2024, "Were RNNs All We Needed?" (arXiv 2410.01201).
 

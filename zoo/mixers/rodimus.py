@@ -67,8 +67,8 @@ class Rodimus(Mixer[State]):
         log_g = torch.where(g < FAR, g, F.softplus(g.clamp(min=FAR)).log())
         k = F.normalize(k, dim=-1) * (tau * log_g).exp()
         v = self.value_up(self.value_down(u)).sigmoid() * u
-        one_head = (part[:, None] for part in (q * self.feature_dim**-0.5, k, v, -tau * log_g.exp()))
-        y, kv = gated_linear_attention(*one_head, kv)
+        q, k, v, log_decay = (p[:, None] for p in (q * self.feature_dim**-0.5, k, v, -tau * log_g.exp()))
+        y, kv = gated_linear_attention(q, k, v, log_decay, kv)
         y = self.norm((y[:, 0].to(mixed.dtype) + self.skip * mixed) * F.silu(gate))
         return self.out_proj(y.to(x.dtype)), State(kv, tail)
 
