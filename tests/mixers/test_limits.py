@@ -69,3 +69,71 @@ def test_a_gate_of_zero_weights_halves_attention(gate: str):
     other.load_state_dict(mixer.state_dict(), strict=False)
     torch.nn.init.zeros_(mixer.gate.weight)
     torch.testing.assert_close(mixer(X), other(X) / 2)
+
+
+def test_no_step_towards_an_orthogonal_matrix_is_the_memory_over_its_norm():
+    mixer, other = built("MLSTMOrthogonal", num_heads=2, steps=0), built("MLSTM", num_heads=2)
+    q, k, v = torch.randn(3, 2, 2, 30, 16, dtype=torch.float64)
+    log_i, log_f = torch.randn(2, 2, 2, 30, dtype=torch.float64)
+    (h, state), (wanted, same) = (m._cell(q, k, v, log_i, F.logsigmoid(log_f), None) for m in (mixer, other))
+    torch.testing.assert_close(F.normalize(h, dim=-1), F.normalize(wanted, dim=-1))
+    torch.testing.assert_close(state, same)
+
+
+def test_five_steps_bring_a_memory_of_low_rank_to_ones_alone():
+    mixer = built("MLSTMOrthogonal", num_heads=2)
+    S = torch.randn(64, 4, dtype=torch.float64) @ torch.randn(4, 64, dtype=torch.float64)
+    sizes = torch.linalg.svdvals(mixer._orthogonal(S))
+    assert (sizes[:4] > 0.99).all() and (sizes[4:] < 1e-9).all()
+
+
+def test_an_slstm_without_recurrence_is_a_mean_under_exponential_weights():
+    mixer = built("SLSTM", num_heads=2, kernel_size=1)
+    i, f, z, o = mixer._inputs(F.silu(mixer.conv(X)[0]), X).chunk(4, dim=-1)
+    since = F.logsigmoid(f).cumsum(2)
+    weights = (since[:, :, :, None] - since[:, :, None] + i[:, :, None]).masked_fill(
+        torch.ones(30, 30).triu(1).bool()[..., None], -torch.inf
+    )
+    y = o.sigmoid() * (weights.softmax(3) * z.tanh()[:, :, None]).sum(3)
+    y = F.layer_norm(y, (8,)).transpose(1, 2).flatten(2) * mixer.norm_weight
+    torch.testing.assert_close(mixer(X), y)
+
+
+def test_a_row_begins_by_itself_whatever_the_others_did():
+    """The public sLSTM asks of the whole batch whether this is the first step."""
+    mixer = built("SLSTM", num_heads=2)
+    _, state = mixer.extend(X)
+    zero = [part.clone() for part in state[:4]]
+    for part, first in zip(zero, (0.0, 0.0, 0.0, -torch.inf), strict=True):
+        part[0] = first
+    tail = state.tail.clone()
+    tail[0] = 0
+    y, _ = mixer.extend(X, type(state)(*zero, tail))
+    torch.testing.assert_close(y[0], mixer(X)[0])
+    torch.testing.assert_close(y[1], mixer.extend(X, state)[0][1])
+
+
+@pytest.mark.parametrize("rule", ["H2O", "TOVA"])
+def test_a_budget_that_holds_all_is_attention(rule: str):
+    mixer, other = (built(name, num_heads=4, num_kv_heads=2, bias=False) for name in (rule, "Attention"))
+    mixer.budget = 30
+    other.load_state_dict(mixer.state_dict())
+    torch.testing.assert_close(mixer(X), other(X))
+
+
+def test_recent_tokens_alone_are_a_window():
+    mixer = built("H2O", num_heads=2, budget=5, recent=5, bias=False)
+    other = built("SlidingWindow", num_heads=2, window=6, bias=False)
+    other.load_state_dict(mixer.state_dict())
+    torch.testing.assert_close(mixer(X), other(X))
+
+
+def test_what_was_evicted_is_never_seen_again_and_rows_choose_for_themselves():
+    """H2O's code hides a token, shows it again later, and adds the scores of all rows."""
+    mixer = built("H2O", num_heads=2, budget=6, recent=2)
+    q, k, _ = mixer.qkv(4 * X)
+    seen, _, _ = mixer._evict(q, k, None)
+    age = torch.ones(30, 30).tril().bool()
+    assert not ((seen[:, :, 1:] & ~seen[:, :, :-1]) & age[:-1]).any()
+    assert (seen.sum(-1) == torch.arange(1, 31).clamp(max=7)).all()
+    assert not torch.equal(seen[0], seen[1])

@@ -40,6 +40,8 @@ SHARED = {
         "SinkLogit": "sink_logit",
         "MinGRU": "min_gru",
         "MinLSTM": "min_lstm",
+        "H2O": "h2o",
+        "TOVA": "tova",
     },
 }
 
