@@ -18,7 +18,7 @@ from zoo.mixers.mlstm import FLOOR, MLSTM, State, running_max
 class MLSTMOrthogonal(MLSTM):
     """h_t = X^T q_t / (max(|n_t q_t|, exp(-m_t)) + 1e-6), X from C_t / |C_t| by X (3 I - X^T X) / 2.
 
-    steps: of it.  The cell is mLSTM's, and so is the state; n is not orthogonalised.  Five steps bring the singular values
+    steps: of that.  The cell is mLSTM's, and so is the state.  Five steps bring the leading singular values
     of a memory of low rank to 1: .9985 at rank 4, .74 at rank 16.  Every C_t is written out, and the layer
     takes that much more memory to train.
     """
