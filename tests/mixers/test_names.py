@@ -42,6 +42,8 @@ SHARED = {
         "MinLSTM": "min_lstm",
         "H2O": "h2o",
         "TOVA": "tova",
+        "TitansLinear": "titans_linear",
+        "TitansMLP": "titans_mlp",
     },
 }
 
