@@ -137,3 +137,11 @@ def test_what_was_evicted_is_never_seen_again_and_rows_choose_for_themselves():
     assert not ((seen[:, :, 1:] & ~seen[:, :, :-1]) & age[:-1]).any()
     assert (seen.sum(-1) == torch.arange(1, 31).clamp(max=7)).all()
     assert not torch.equal(seen[0], seen[1])
+
+
+def test_values_that_nothing_is_taken_from_are_attentions():
+    mixer, other = built("DeltaFormer", num_heads=2, bias=False), built("Attention", num_heads=2, bias=False)
+    other.load_state_dict(mixer.state_dict(), strict=False)
+    torch.nn.init.zeros_(mixer.beta.weight)
+    torch.nn.init.constant_(mixer.beta.bias, -1e4)
+    torch.testing.assert_close(mixer(X), other(X))
