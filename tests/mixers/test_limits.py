@@ -145,3 +145,43 @@ def test_values_that_nothing_is_taken_from_are_attentions():
     torch.nn.init.zeros_(mixer.beta.weight)
     torch.nn.init.constant_(mixer.beta.bias, -1e4)
     torch.testing.assert_close(mixer(X), other(X))
+
+
+def test_one_segment_or_segments_of_weight_one_are_linear_attention():
+    whole, parts = (
+        built("MemoryCaching", num_heads=2, segment_len=30),
+        built("MemoryCaching", num_heads=2, segment_len=4, gated=False),
+    )
+    parts.load_state_dict(whole.state_dict(), strict=False)
+    torch.testing.assert_close(whole(X), parts(X))
+
+
+def test_a_choice_of_all_segments_is_the_gated_form():
+    some, every = built("MemoryCaching", segment_len=4, top_k=7), built("MemoryCaching", segment_len=4)
+    torch.testing.assert_close(some(X), every(X))
+    some.top_k = 2
+    assert not torch.allclose(some(X), every(X))
+
+
+def test_one_memory_is_gated_deltanet():
+    mixer = built("MixtureOfMemories", num_memories=1, top_k=1, expand_v=2)
+    other = built("GatedDeltaNet", expand_v=2)
+    other.load_state_dict(mixer.state_dict())
+    torch.testing.assert_close(mixer(X), other(X))
+
+
+def test_a_memory_that_was_not_chosen_stays_as_it_is():
+    mixer = built("MixtureOfMemories", num_memories=4, top_k=2)
+    _, before = mixer.extend(X[:, :20])
+    _, after = mixer.extend(X[:, 20:21], before)
+    changed = (after.memory != before.memory).unflatten(1, (4, 2)).flatten(2).any(-1)
+    assert torch.equal(changed, mixer._shares(X[:, 20:21])[..., 0] > 0) and (changed.sum(-1) == 2).all()
+
+
+def test_the_pieces_of_a_log_linear_memory_sum_to_gated_deltanets():
+    mixer, other = built("LogLinearGatedDeltaNet"), built("GatedDeltaNet")
+    other.load_state_dict(mixer.state_dict(), strict=False)
+    for length in (1, 7, 16, 30):
+        pieces = mixer.extend(X[:, :length])[1].memory
+        assert pieces.shape[1] == length.bit_count()
+        torch.testing.assert_close(pieces.sum(1), other.extend(X[:, :length])[1].memory)
