@@ -31,8 +31,8 @@ class LogLinearGatedDeltaNet(GatedDeltaNet):
     """y_t = sum_l softplus(level_weight_l (x W)_l) S_l^T q_t / sqrt C, one S a piece of the past.
 
     Every S takes each token's transition alpha (I - beta k k^T); its beta k v^T enters level 0.  After n
-    tokens there is a piece for each digit 1 of the binary number n, as in log-linear Mamba-2; the sum of all S
-    is Gated DeltaNet's.  Steps run one after the other.  max_len: longest sequence; it sets the levels.
+    tokens there is a piece for each digit 1 of the binary number n, as in log-linear Mamba-2; all S sum to
+    Gated DeltaNet's.  Steps run one after the other.  max_len: longest sequence; it sets the levels.
     A_log, dt_bias and level_weight carry `no_weight_decay = True`, which training reads.
     """
 
