@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.common.checks import at_least
 from zoo.kernels.diagonal_scan import diagonal_scan
 from zoo.kernels.dplr_delta_rule import dplr_delta_rule
 from zoo.mixers.base import Seq
@@ -40,7 +39,8 @@ class Preconditioner(nn.Module):
 
     def __init__(self, d_model: int, num_heads: int, base: float) -> None:
         super().__init__()
-        at_least("base", base, 1)
+        if not base > 1:  # at 1 there is nothing to learn
+            raise ValueError(f"base (={base}) must be above 1.")
         self.base = base
         self.forget = Forgetting(d_model, num_heads)
         self.share = nn.Linear(d_model, num_heads, bias=False)
@@ -61,8 +61,8 @@ class Preconditioner(nn.Module):
 class PreconditionedGatedDeltaNet(GatedDeltaNet):
     """S_t = alpha_t S_{t-1} + beta_t (m_t * k_t) (v_t - alpha_t S_{t-1}^T k_t)^T,  y_t = S_t^T q_t / sqrt C.
 
-    It erases by k and writes by m * k, of which `Preconditioner` tells m; base 1 is Gated DeltaNet.
-    base: of m, stable up to 2.
+    It erases by k and writes by m * k, of which `Preconditioner` tells m; the nearer base is to 1,
+    the nearer the rule is to Gated DeltaNet's.  base: of m, stable up to 2.
     """
 
     def __init__(
@@ -101,8 +101,8 @@ class PreconditionedGatedDeltaNet(GatedDeltaNet):
 class PreconditionedKDA(KimiDeltaAttention):
     """S_t = diag(alpha_t) S_{t-1} + beta_t (m_t * k_t) (v_t - (diag(alpha_t) S_{t-1})^T k_t)^T, y as there.
 
-    base: of m, see `Preconditioner`; 1 is Kimi delta attention, whose initial decays stay (the authors' start
-    with a dt_bias of 0).
+    base: of m, see `Preconditioner`.  Kimi delta attention's initial decays stay; the authors' start with a
+    dt_bias of 0.
     """
 
     def __init__(
