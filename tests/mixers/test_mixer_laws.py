@@ -34,6 +34,7 @@ FLAWS = {
     "it sees the length": laws.a_prefix_gives_the_same_outputs_as_the_whole,
     "it counts too little": laws.reported_size_is_what_the_state_holds,
     "it keeps what it never reads": laws.every_scalar_of_the_state_reaches_a_later_output,
+    "it remembers more than it keeps": laws.the_past_acts_through_no_more_numbers_than_the_state_holds,
     "it keeps memory alive": laws.a_state_keeps_no_other_memory_alive,
     "it writes into its state": laws.a_state_can_go_on_twice,
     "it denies what it sees": laws.an_output_depends_on_what_is_visible_and_on_nothing_else,
@@ -81,11 +82,13 @@ def test_the_command_has_a_line_for_each_broken_law(folder: Path, capsys: pytest
     path.write_text(YAML.replace("flaw: none", "flaw: it counts too little"))
     assert main(["--laws", "flawed", "--config-dir", str(folder)]) == 1
     head, *lines = capsys.readouterr().out.splitlines()
-    assert head == f"flawed: keeps {len(LAWS) - 2} of {len(LAWS)} laws"
+    assert head == f"flawed: keeps {len(LAWS) - 3} of {len(LAWS)} laws"
     assert lines == [
         "    reported size is what the state holds: state_size(1).resident is 0, and the state holds 16",
         "    the formula of the state is what the state holds: about.state gives 16 after 1 tokens, "
         "and state_size 0",
+        "    the past acts through no more numbers than the state holds: state_size(24).resident is 0, and 8 "
+        "numbers or more act later",
     ]
 
 

@@ -35,6 +35,16 @@ SHARED = {
     **{"SEAttnLM": "se_attn_lm", "SEAttnNoMem": "se_attn_no_mem", "SEAttnRandom": "se_attn_random"},
     **{"BaseConv": "base_conv", "BaseConvLong": "base_conv_long", "BMojo": "bmojo", "BMojoF": "bmojo_f"},
     **{"TTTLinear": "ttt_linear", "TTTMLP": "ttt_mlp"},
+    **{
+        "StreamingLLM": "streaming_llm",
+        "SinkLogit": "sink_logit",
+        "MinGRU": "min_gru",
+        "MinLSTM": "min_lstm",
+        "H2O": "h2o",
+        "TOVA": "tova",
+        "TitansLinear": "titans_linear",
+        "TitansMLP": "titans_mlp",
+    },
 }
 
 

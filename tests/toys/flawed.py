@@ -45,6 +45,8 @@ class Flawed(Mixer[State]):
             return y * x.shape[1]
         if self.flaw == "it is another one after 64 tokens" and x.shape[1] > 64:
             return torch.cat([y[:, :64], 2 * y[:, 64:]], dim=1)
+        if self.flaw == "it remembers more than it keeps":
+            return y + x.cumsum(dim=1)
         if self.flaw == "it makes noise":
             return y + torch.rand(y.shape, generator=self.noise)
         if self.flaw == "it draws from torch's generator" and self.training:

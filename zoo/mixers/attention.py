@@ -59,9 +59,13 @@ class Attention(Mixer[State]):
         q, k, v = self.qkv(x, offset=0 if state is None else state.k.shape[2])
         if state is not None:
             k, v = append(state.k, k, dim=2), append(state.v, v, dim=2)
+        return self.out_proj(self._attend(x, q, k, v)), State(k, v)
+
+    def _attend(self, x: Seq, q: Tensor, k: Tensor, v: Tensor) -> Seq:
+        """Return the heads' answers side by side."""
+        del x
         drop = self.dropout if self.training and self.dropout.p > 0 else None
-        y = attention(q, k, v, slopes=self.qkv.slopes, drop=drop)
-        return self.out_proj(y.transpose(1, 2).flatten(2)), State(k, v)
+        return attention(q, k, v, slopes=self.qkv.slopes, drop=drop).transpose(1, 2).flatten(2)
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count keys and values of all tokens; the published count takes D for each, whatever G is."""

@@ -75,10 +75,14 @@ class BigBird(Mixer[State]):
             k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
         total = offset + x.shape[1]
         mask, index = self._places(offset, total, x.device)
-        heads = self.qkv.num_heads
-        y = masked_attention(q, per_query_head(k, heads), per_query_head(v, heads), mask)
-        y = self.out_proj(y.transpose(1, 2).flatten(2))
+        k_all, v_all = (per_query_head(part, self.qkv.num_heads) for part in (k, v))
+        y = self.out_proj(self._attend(q, k_all, v_all, mask, total).transpose(1, 2).flatten(2))
         return y, State(k.index_select(2, index), v.index_select(2, index), total)
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, total: int) -> Float[Tensor, "B H T C"]:
+        """Return the heads' answers to the last tokens of `total`."""
+        del total
+        return masked_attention(q, k, v, mask)
 
     def _places(self, offset: int, total: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """Return the mask of the tokens from `offset` on, and which keys stay after them.

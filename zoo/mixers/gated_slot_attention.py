@@ -46,14 +46,21 @@ class GatedSlotAttention(Mixer[State]):
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         """Update the slots token by token and attend to them; keep their keys and values."""
-        wide = torch.promote_types(x.dtype, torch.float32)
-        q, k, v = (self._heads(F.silu(s)) for s in self.qkv(x).to(wide).chunk(3, dim=-1))
+        q, k, v = self._activated(x)
         with torch.autocast(x.device.type, enabled=False):
-            log_decay = F.logsigmoid(self._heads(self.keep(x).to(wide))) / self.temperature
+            log_decay = self._log_decay(x)
             write = -torch.expm1(log_decay)
             y, slots = gated_slot_attention(q, k, v, write, log_decay, state)
             y = self.norm(F.silu(y.transpose(1, 2).flatten(2)))
         return self.out_proj(y.to(x.dtype)), State(*slots)
+
+    def _activated(self, x: Seq) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries, keys and values [B H T C], in float32 at least."""
+        q, k, v = (self._heads(F.silu(s)) for s in _wide(self.qkv(x)).chunk(3, dim=-1))
+        return q, k, v
+
+    def _log_decay(self, x: Seq) -> Float[Tensor, "B H T M"]:
+        return F.logsigmoid(self._heads(_wide(self.keep(x)))) / self.temperature
 
     def _heads(self, x: Float[Tensor, "B T H*X"]) -> Float[Tensor, "B H T X"]:
         return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
@@ -63,3 +70,7 @@ class GatedSlotAttention(Mixer[State]):
         del seq_len
         held = 2 * self.num_heads * self.num_slots * self.head_dim
         return StateSize.read_whole(held, paper=held)
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -63,14 +63,20 @@ class KimiDeltaAttention(Mixer[State]):
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         """Decay each key channel, then write by the delta rule; keep the matrix and the tail."""
         S, tail = (None, None) if state is None else state
-        (q, k, v), tail = self.qkv(x, tail)
-        q, k = unit(q) * self.head_dim**-0.5, unit(k)
-        log_alpha = self._log_decay(x)
+        q, k, v, log_alpha, tail = self._inputs(x, tail)
         written = torch.sigmoid(self.beta(x)).transpose(1, 2)[..., None] * k
         y, S = dplr_delta_rule(q, written, v, log_alpha.exp() * k, -written, log_alpha, S)
+        return self._output(y, x), State(S, tail)
+
+    def _inputs(self, x: Seq, tail: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Return scaled queries, keys, values and log decays [B H T C], and the convolution's tail."""
+        (q, k, v), after = self.qkv(x, tail)
+        return unit(q) * self.head_dim**-0.5, unit(k), v, self._log_decay(x), after
+
+    def _output(self, y: Float[Tensor, "B H T C"], x: Seq) -> Seq:
         gate = torch.sigmoid(self.gate_up(self.gate_down(x)))
         y = self.norm(y.to(self.norm.weight.dtype)).transpose(1, 2).flatten(2) * gate
-        return self.out_proj(y.to(x.dtype)), State(S, tail)
+        return self.out_proj(y.to(x.dtype))
 
     def _log_decay(self, x: Seq) -> Float[Tensor, "B H T C"]:
         step = F.softplus(self.decay_up(self.decay_down(x)) + self.dt_bias)

@@ -144,6 +144,38 @@ def elements(state: tuple[Any, ...]) -> int:
     return sum(part[0].numel() * (2 if part.is_complex() else 1) for part in counted)
 
 
+SPARE = 8  # directions looked at beyond those that a state may carry
+NOISE = 1e-10  # of the largest singular value: what is less is rounding
+
+
+def the_past_acts_through_no_more_numbers_than_the_state_holds(subject: Subject) -> Iterator[str]:
+    """The rank of d(outputs after a cut)/d(inputs before it) is `state_size(cut).resident` at most: the count
+    of the state, proved from the other side.  It may be less, where what is kept repeats itself.
+    """
+    mixer, length = subject.mixer, min(2 * 24, longest(subject.case))
+    held, inputs = mixer.state_size(length // 2).resident, subject.tokens(length // 2, batch=1).numel()
+    if (
+        mixer.exact_decode
+        and inputs > held
+        and (rank := rank_of_the_past(subject, length, held + SPARE)) > held
+    ):
+        yield f"state_size({length // 2}).resident is {held}, and {rank} numbers or more act later"
+
+
+def rank_of_the_past(subject: Subject, length: int, most: int) -> int:
+    """Return the rank of d(outputs)/d(inputs) across the middle of a sequence, or `most` where that is less.
+
+    Each row of a batch gives the gradient of another random sum of the outputs.
+    """
+    cut = length // 2
+    x = subject.tokens(length, batch=1).repeat(most, 1, 1).requires_grad_()
+    y = subject.mixer(x)[:, cut:]
+    sums = torch.randn(y.shape, dtype=y.dtype, generator=torch.Generator().manual_seed(0))
+    (grad,) = torch.autograd.grad((sums * y).sum(), x)
+    sizes = torch.linalg.svdvals(grad[:, :cut].flatten(1))
+    return int((sizes > NOISE * sizes[0]).sum())
+
+
 @torch.no_grad()
 def a_state_keeps_no_other_memory_alive(subject: Subject) -> Iterator[str]:
     """A block's state has storage for its elements, and a cache that grows for as many again at most."""
@@ -416,6 +448,7 @@ LAWS: tuple[Law, ...] = (
     reported_size_is_what_the_state_holds,
     the_formula_of_the_state_is_what_the_state_holds,
     every_scalar_of_the_state_reaches_a_later_output,
+    the_past_acts_through_no_more_numbers_than_the_state_holds,
     a_state_keeps_no_other_memory_alive,
     a_state_can_go_on_twice,
     an_output_depends_on_what_is_visible_and_on_nothing_else,

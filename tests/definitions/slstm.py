@@ -1,0 +1,30 @@
+"""sLSTM: every gate and sum without its stabiliser, Beck et al. 2024 (arXiv 2405.04517), Eqs. 8 to 14."""
+
+import torch
+from torch import Tensor
+
+from zoo.mixers.slstm import SLSTM
+
+
+def definition(m: SLSTM, x: Tensor) -> Tensor:
+    mixed = m.conv.bias.expand_as(x)
+    for r in range(m.conv.kernel_size):
+        mixed = mixed + m.conv.weight[r] * torch.cat([torch.zeros_like(x[:, :r]), x], dim=1)[:, : x.shape[1]]
+    mixed, P = mixed * torch.sigmoid(mixed), m.head_dim
+    bias = m.bias.reshape(m.num_heads, 4, P)
+    heads = []
+    for h in range(m.num_heads):
+        own, W, R = slice(h * P, (h + 1) * P), m.weight[h].split(P, dim=1), m.recurrent[h].split(P, dim=1)
+        y, c, n, ys = 0 * x[:, 0, own], 0, 0, []
+        for t in range(x.shape[1]):
+            sees = (mixed, mixed, x, x)
+            i, f, z, o = (sees[g][:, t, own] @ W[g] + y @ R[g] + bias[h, g] for g in range(4))
+            f = torch.sigmoid(f)
+            c, n = f * c + torch.exp(i) * torch.tanh(z), f * n + torch.exp(i)
+            y = torch.sigmoid(o) * c / n
+            ys.append(y)
+        ys = torch.stack(ys, dim=1)
+        heads.append(
+            (ys - ys.mean(-1, keepdim=True)) / torch.sqrt(ys.var(-1, unbiased=False, keepdim=True) + 1e-5)
+        )
+    return torch.cat(heads, dim=-1) * m.norm_weight

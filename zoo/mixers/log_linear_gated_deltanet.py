@@ -1,0 +1,98 @@
+"""Log-linear Gated DeltaNet: the past in pieces of powers of two, each with a memory and a weight of its own.
+
+Guo et al. 2025, "Log-Linear Attention" (arXiv 2506.04761), over Gated DeltaNet (arXiv 2412.06464).
+
+B batch, T time, D model width, H heads, C channels of a query or key, V of a value, S pieces, L levels.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.common.checks import at_least, covers
+from zoo.kernels.log_linear_attention.reference import add, ones, stacked
+from zoo.mixers.base import Seq
+from zoo.mixers.delta_heads import unit
+from zoo.mixers.gated_deltanet import GatedDeltaNet
+from zoo.mixers.undecayed import undecayed
+from zoo.state import StateSize
+
+
+class State(NamedTuple):
+    memory: Float[Tensor, "B S H C V"]  # from the smallest and newest piece
+    tail: Float[Tensor, "B K-1 H*(2C+V)"]
+    offset: int
+
+
+class LogLinearGatedDeltaNet(GatedDeltaNet):
+    """y_t = sum_l softplus(level_weight_l (x W)_l) S_l^T q_t / sqrt C, one S a piece of the past.
+
+    Every S takes each token's transition alpha (I - beta k k^T); its beta k v^T enters level 0.  After n
+    tokens there is a piece for each digit 1 of the binary number n, as in log-linear Mamba-2; all S sum to
+    Gated DeltaNet's.  Steps run one after the other.  max_len: longest sequence; it sets the levels.
+    A_log, dt_bias and level_weight carry `no_weight_decay = True`, which training reads.
+    """
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        num_heads: int,
+        expand_v: int,
+        kernel_size: int,
+        allow_neg_eigval: bool,
+        max_len: int,
+    ) -> None:
+        super().__init__(
+            d_model=d_model, num_heads=num_heads, expand_v=expand_v, kernel_size=kernel_size,
+            allow_neg_eigval=allow_neg_eigval,
+        )  # fmt: skip
+        at_least("max_len", max_len, 1)
+        self.max_len, num_levels = max_len, (max_len - 1).bit_length() + 1
+        self.levels = nn.Linear(d_model, num_heads * num_levels, bias=False)
+        self.level_weight = nn.Parameter(torch.ones(num_heads, num_levels))
+        undecayed(self.level_weight)
+
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Step through the tokens; keep a matrix a piece and a head, and the convolution's tail."""
+        memory, tail, offset = (None, None, 0) if state is None else state
+        self.check_length(offset + x.shape[1])
+        (q, k, v), tail = self.qkv(x, tail)
+        beta = self.most * self.beta(x).sigmoid().transpose(1, 2)
+        scales = F.softplus(self.level_weight * self.levels(x).unflatten(-1, (self.num_heads, -1)))
+        with torch.autocast(x.device.type, enabled=False):
+            q, k = unit(q) * self.head_dim**-0.5, unit(k)
+            tokens = (q, k, v.to(k.dtype), beta.to(k.dtype), self.forget(x).exp(), scales.transpose(1, 2))
+            y, memory = self._steps(tokens, memory, offset)
+        return self.output(y, x), State(memory, tail, offset + x.shape[1])
+
+    def _steps(
+        self, tokens: tuple[Tensor, ...], memory: Tensor | None, offset: int
+    ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B S H C V"]]:
+        live = {} if memory is None else dict(zip(ones(offset), memory.unbind(1), strict=True))
+        ys = []
+        for q, k, v, beta, alpha, scale in zip(*(each.unbind(2) for each in tokens), strict=True):
+            k_t, beta, alpha = k[..., :, None], beta[..., None, None], alpha[..., None, None]
+            if live:
+                S = stacked(live)
+                S = alpha[:, None] * (S - (beta * k_t)[:, None] * (k_t.mT[:, None] @ S))
+                live = dict(zip(sorted(live), S.unbind(1), strict=True))
+            written = beta * k_t * v[..., None, :]
+            read = scale[..., 0, None, None] * written
+            for bit, S in live.items():
+                read = read + scale[..., bit + 1, None, None] * S
+            ys.append((q[..., None, :] @ read).squeeze(-2))
+            add(live, 0, written)
+        return torch.stack(ys, dim=2), stacked(live)
+
+    def check_length(self, seq_len: int) -> None:
+        """Refuse more than max_len tokens, which would need a level without weights."""
+        covers("max_len", self.max_len, seq_len)
+
+    def state_size(self, seq_len: int) -> StateSize:
+        """Count a matrix a head for each binary digit 1 of the number of tokens, and the tail."""
+        memory = self.num_heads * self.head_dim * self.value_dim
+        return StateSize.read_whole(memory * seq_len.bit_count() + self.qkv.conv.tail_size())

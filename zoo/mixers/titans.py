@@ -1,0 +1,131 @@
+"""Titans' long-term memory: an inner model trained on the sequence, with momentum and with forgetting.
+
+Behrouz et al. 2025, "Titans: Learning to Memorize at Test Time" (arXiv 2501.00663), Section 3.1, the memory
+alone (LMM), read in a transcription.
+
+B batch, T time, D model width, H heads, C channels per head (H C == D), P scalars of an inner model.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from zoo.common.checks import at_least, multiple
+from zoo.kernels.diagonal_scan import diagonal_scan
+from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.delta_heads import HeadsOutput, unit
+from zoo.state import StateSize
+
+REMEMBERING = -4.0  # logit of the first rate of forgetting: a chunk keeps three quarters
+
+
+class State(NamedTuple):
+    model: Float[Tensor, "B H P"]  # M
+    momentum: Float[Tensor, "B H P"]  # S
+    start: Float[Tensor, "B H P"] | None  # M where the open chunk began; None: at M, or as learned
+    offset: int
+
+
+class Titans(Mixer[State]):
+    """M_t = (1 - a_t) M_{t-1} + S_t, S_t = eta_t S_{t-1} - theta_t d|M(k_t) - v_t|^2/dM,  y_t = M_t(q_t).
+
+    The gradients of a chunk are all taken at M where it began; two scans then give every S_t and M_t.
+    a, eta and theta are sigmoids of x W + b, one a head; q and k have norm 1; each head's answer passes an
+    RMSNorm and a SiLU gate.  M_0 is learned.
+
+    expand: M is a matrix for 0, else two layers with `expand` * C units and a SiLU between them.
+    chunk_size: tokens of a chunk.
+    Ours: theta is divided by chunk_size, so that a chunk of one key does not overshoot; a token's gradient of
+    two layers is at most of length 1, for no step is safe there; a starts at sigmoid(-4).
+    Left out: window attention beside the memory (MAC, MAG, MAL), and persistent tokens.
+    """
+
+    def __init__(self, *, d_model: int, num_heads: int, expand: int, chunk_size: int) -> None:
+        super().__init__()
+        multiple("d_model", d_model, "num_heads", num_heads)
+        at_least("expand", expand, 0)
+        at_least("chunk_size", chunk_size, 1)
+        self.num_heads, self.head_dim, self.chunk_size = num_heads, d_model // num_heads, chunk_size
+        sizes = [self.head_dim, *([expand * self.head_dim] if expand else []), self.head_dim]
+        self.inner = nn.ParameterList(
+            nn.Parameter(torch.randn(num_heads, n_in, n_out) * n_in**-0.5) for n_in, n_out in pairwise(sizes)
+        )
+        nn.init.zeros_(self.inner[-1])
+        self.inner_size = sum(w[0].numel() for w in self.inner)
+        self.qkv = nn.Linear(d_model, 3 * d_model, bias=False)
+        self.rates = nn.Linear(d_model, 3 * num_heads)
+        nn.init.zeros_(self.rates.bias)
+        nn.init.constant_(self.rates.bias[:num_heads], REMEMBERING)
+        self.output = HeadsOutput(d_model, num_heads, self.head_dim, gate=True)
+
+    def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
+        """Train the inner model chunk by chunk and read it; keep it, its momentum and where a chunk began."""
+        wide = torch.promote_types(x.dtype, torch.float32)
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
+        rates = self.rates(x).to(wide).sigmoid().transpose(1, 2)[..., None].chunk(3, dim=1)
+        with torch.autocast(x.device.type, enabled=False):
+            y, state = self._train((unit(q), unit(k), v.to(wide), *rates), state)
+        return self.output(y, x), state
+
+    def _train(self, tokens: tuple[Tensor, ...], state: State | None) -> tuple[Tensor, State]:
+        if state is None:
+            learned = torch.cat([w.flatten(1) for w in self.inner], dim=-1).expand(tokens[0].shape[0], -1, -1)
+            state = State(learned, torch.zeros_like(learned), learned, 0)
+        elif state.start is None:
+            learned = torch.cat([w.flatten(1) for w in self.inner], dim=-1).expand_as(state.model)
+            state = state._replace(start=learned if state.offset % self.chunk_size else state.model)
+        model, momentum, start, offset = state
+        assert start is not None
+        ys, done, length = [], 0, tokens[0].shape[2]
+        while done < length:
+            size = min(self.chunk_size - offset % self.chunk_size, length - done)
+            part = tuple(each[:, :, done : done + size] for each in tokens)
+            y, model, momentum = self._chunk(part, model, momentum, start)
+            ys.append(y)
+            done, offset = done + size, offset + size
+            start = start if offset % self.chunk_size else model
+        kept = start if offset % self.chunk_size and offset > self.chunk_size else None
+        return torch.cat(ys, dim=2), State(model, momentum, kept, offset)
+
+    def _chunk(
+        self, tokens: tuple[Tensor, ...], model: Tensor, momentum: Tensor, start: Tensor
+    ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H P"], Float[Tensor, "B H P"]]:
+        q, k, v, forget, keep, rate = tokens
+        gradients = self._gradients(k, v, self._unpacked(start))
+        steps = -rate / self.chunk_size * gradients
+        steps, momentum = diagonal_scan(keep.expand_as(steps), steps, momentum)
+        models, model = diagonal_scan((1 - forget).expand_as(steps), steps, model)
+        return self._answer(q[..., None, :], self._unpacked(models)).squeeze(-2), model, momentum
+
+    def _gradients(self, k: Tensor, v: Tensor, weights: list[Tensor]) -> Float[Tensor, "B H T P"]:
+        """Return the gradient of each token's |M(k) - v|^2 at one M."""
+        first, *second = weights
+        hidden = k @ first
+        if not second:
+            return 2 * _outer(k, hidden - v)
+        share = hidden.sigmoid()
+        error = hidden * share @ second[0] - v
+        back = (error @ second[0].mT) * share * (1 + hidden * (1 - share))
+        gradient = 2 * torch.cat([_outer(k, back), _outer(hidden * share, error)], dim=-1)
+        return gradient / torch.linalg.vector_norm(gradient, dim=-1, keepdim=True).clamp(min=1)
+
+    def _answer(self, x: Tensor, weights: list[Tensor]) -> Tensor:
+        y = x @ weights[0]
+        return F.silu(y) @ weights[1] if len(weights) > 1 else y
+
+    def _unpacked(self, rows: Float[Tensor, "*any P"]) -> list[Tensor]:
+        parts = rows.split([w[0].numel() for w in self.inner], dim=-1)
+        return [part.unflatten(-1, w.shape[1:]) for part, w in zip(parts, self.inner, strict=True)]
+
+    def state_size(self, seq_len: int) -> StateSize:
+        """Count the inner model and its momentum, and inside a chunk after the first where it began."""
+        inside = seq_len > self.chunk_size and seq_len % self.chunk_size > 0
+        return StateSize.read_whole(self.num_heads * self.inner_size * (3 if inside else 2))
+
+
+def _outer(a: Float[Tensor, "B H T N"], b: Float[Tensor, "B H T M"]) -> Float[Tensor, "B H T N*M"]:
+    return (a[..., :, None] * b[..., None, :]).flatten(-2)
