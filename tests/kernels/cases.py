@@ -209,12 +209,6 @@ def wkv6(length: int, strength: float, state: bool) -> Inputs:
     return trained(r, k, v, -strength * decay.exp(), bonus, S if state else None)
 
 
-def window_decode(past: int, window: int, biased: bool) -> Inputs:
-    q, k, v, past_k, past_v = draw([2, 4, 1, 6], *([[2, 2, 1, 6]] * 2), *([[2, 2, past, 6]] * 2))
-    kept = [past_k, past_v] if past else [None, None]
-    return [*trained(q, k, v, *kept), window, alibi_slopes(4) if biased else None]
-
-
 def linear_cross_entropy(rows: int, vocab: int) -> Inputs:
     x, weight = draw([rows, 8], [vocab, 8])
     return [*trained(x, weight), torch.randint(vocab, (rows,), generator=torch.Generator().manual_seed(0))]
@@ -269,7 +263,6 @@ OVER: Calls = {
     ttt: [(n, hidden, offset) for hidden in ([], [7], [3, 5])
           for n, offset in ((1, 0), (3, 0), (4, 0), (9, 0), (13, 2), (1, 2), (1, 3), (5, 3))],
     wkv6: [*product((1, 2, 15, 16, 17, 50), DECAYS, BOTH)],
-    window_decode: [*product((0, 1, 4), (5,), BOTH)],
     fft_conv: FILTERS,
 }  # fmt: skip
 
@@ -336,7 +329,6 @@ STACKED: list[tuple[str, Inputs, Dims]] = [
     ),
     *(("attention", attention(9, 9, window, True), (0, 0, 0, None, 0)) for window in (None, 3)),
     ("attention", attention(130, 130, 6, True), (0, 0, 0, None, 0)),
-    *(("window_decode", window_decode(past, 5, True), (0, 0, 0, 0, 0, None, None)) for past in (2, 4)),
     ("forgetting_attention", forgetting_attention(140, 3), (0,) * 5),
     ("path_attention", path_attention(70, 3), (0,) * 5),
     *(

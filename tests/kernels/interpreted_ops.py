@@ -27,9 +27,7 @@ from zoo.kernels.taylor_attention.triton import taylor_attention_triton
 from zoo.kernels.taylor_scan import taylor_scan_reference
 from zoo.kernels.taylor_scan import triton_launches as launch
 from zoo.kernels.taylor_scan.triton import taylor_scan_triton
-from zoo.kernels.window_decode import triton, window_decode_reference
-from zoo.kernels.window_decode.triton import window_decode_triton
-from zoo.mixers import SEAttn, SlidingWindow
+from zoo.mixers import SEAttn
 
 SINGLE = ("cpu", torch.float32)
 BY_OP = {kernel.op: kernel for kernel in KERNELS}
@@ -175,46 +173,6 @@ def test_a_state_alone_can_be_asked_for_its_gradients():
         torch.testing.assert_close(mine, true, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("window", [1, 2, 5])
-def test_the_first_token_of_all(window: int):
-    q, k, v, *_ = draw("window_decode", 2, 6, 2, 0, 4, window, False)
-    as_near_as_torch(window_decode_triton, window_decode_reference, [q, k, v, None, None, window])
-
-
-def test_logits_far_from_zero():
-    """Beside a running maximum that is wrong, they would overflow or vanish."""
-    q, *others = draw("window_decode", 1, 1, 1, 399, 8, 400, False)
-    as_near_as_torch(window_decode_triton, window_decode_reference, [q.detach() * 200, *others])
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("groups", [1, 8])
-def test_what_is_kept_is_copied_and_what_was_given_stays(groups: int):
-    """To the bit, from a view that is no whole tensor; a head that several programs read is written once."""
-    q, k, v, past_k, past_v, *_ = draw("window_decode", 2, 8, groups, 40, 6, 41, False)
-    for past in (0, 7, 38, 39):
-        given = [x[:, :, 1 : past + 1] for x in (past_k, past_v)]
-        before = [x.clone() for x in given]
-        _, next_k, next_v = window_decode_triton(q, k, v, *given, 40)
-        for found, old, new, unchanged in zip((next_k, next_v), before, (k, v), given, strict=True):
-            assert torch.equal(found, torch.cat([old, new], 2)[:, :, -39:]) and torch.equal(old, unchanged)
-            assert found.untyped_storage().data_ptr() != unchanged.untyped_storage().data_ptr()
-
-
-@torch.no_grad()
-def test_of_the_programs_that_share_a_head_one_writes(monkeypatch: pytest.MonkeyPatch):
-    """Eight query heads a key/value head: two programs for each, of which the second has no row to write."""
-    rows, store = [], triton.store_rows
-
-    def noted(at: Any, stride: Any, to: Any, length: Any, *others: Any) -> None:
-        rows.append(int(length.handle.data.item()))
-        store(at, stride, to, length, *others)
-
-    monkeypatch.setattr(triton, "store_rows", noted)
-    window_decode_triton(*draw("window_decode", 1, 16, 2, 5, 16, 6, False))
-    assert rows == [4, 4, 0, 0] * 2, "keys and values"
-
-
 def test_a_bias_for_a_chunk_needs_chunks_of_one_size():
     given = inputs(Call(1, 1, 1, 1, 16, 0, 0, (4, 8), 4, 1, False, True), 4)
     with kernels("triton"), pytest.raises(ValueError, match="chunks of one size"):
@@ -222,22 +180,6 @@ def test_a_bias_for_a_chunk_needs_chunks_of_one_size():
 
 
 # mixers under settings that their laws (interpreted_laws.py) leave to a card --------------------------------
-
-
-@pytest.mark.parametrize("position", ["none", "rope", "alibi"])
-def test_a_sliding_window_decodes_with_it(position: str):
-    """A sequence at once in torch, then token by token, from none and from one shorter than the window."""
-    mixer = SlidingWindow(d_model=16, num_heads=4, window=6, num_kv_heads=2, position=position)
-    x = torch.randn(2, 12, 16)
-    with torch.no_grad(), kernels("triton") as choice:
-        for prompt in (0, 3):
-            y, state = mixer.extend(x[:, :prompt]) if prompt else (x[:, :0], None)
-            parts = [y]
-            for t in range(prompt, 12):
-                y, state = mixer.extend(x[:, t : t + 1], state)
-                parts.append(y)
-            torch.testing.assert_close(torch.cat(parts, 1), mixer(x), rtol=1e-4, atol=1e-5)
-    assert choice.record() == {"attention": "sdpa", "window_decode": "triton"}
 
 
 @pytest.mark.parametrize("changes", [{"selection": "first"}, {"gate": "bias", "num_kv_heads": 1}], ids=str)

@@ -14,9 +14,7 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
 BY_OP = {kernel.op: kernel for kernel in KERNELS}
-TAYLOR, SCAN, WINDOW, SE = (
-    BY_OP[op] for op in ("taylor_scan", "selective_scan", "window_decode", "se_attention")
-)
+TAYLOR, SCAN, WINDOW, SE = (BY_OP[op] for op in ("taylor_scan", "selective_scan", "se_attention"))
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 EACH = pytest.mark.parametrize(  # of every kernel the first sizes, and long ones
     ("kernel", "size"),

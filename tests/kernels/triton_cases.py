@@ -17,7 +17,6 @@ from tests.kernels.cases import public
 from tests.kernels.spans import Call, inputs
 from zoo.kernels.common.precision import wide
 from zoo.kernels.taylor_scan import taylor_scan_chunked, taylor_scan_reference
-from zoo.mixers.positions import alibi_slopes
 
 EPS = 0.25  # large, so that leaving it out is seen
 Size = tuple[Any, ...]
@@ -134,17 +133,6 @@ def taylor_scan(
     past, values = heads(batch, count, 30, [channels, width], device, torch.float32, seed=1)
     _, kv, z = taylor_scan_reference(past, past, values, EPS)
     return [q, k, v, EPS, *leaves(kv, z)]
-
-
-def window_decode(
-    batch: int, count: int, groups: int, past: int, channels: int, window: int, biased: bool, device: str,
-    dtype: torch.dtype,
-) -> list[Any]:  # fmt: skip
-    """What is kept lies in longer tensors, as what a mixer cuts off a prompt does."""
-    q = drawn(device, dtype, batch, 1, count, channels).transpose(1, 2)
-    whole = drawn(device, dtype, 2, batch, 3 + past, groups, channels).transpose(2, 3)
-    slopes = leaves(alibi_slopes(count).to(device)) if biased else [None]
-    return [*leaves(q, *whole[..., -1:, :], *whole[..., 2:-1, :]), window, *slopes]
 
 
 def se_attention(call: Call, channels: int, device: str, dtype: torch.dtype) -> list[Any]:
@@ -293,35 +281,6 @@ KERNELS = [
             ({4: torch.zeros(2, 1, 10, 5).double(), 5: torch.zeros(2, 1, 10)}, "kv and z must be float32"),
             ({1: torch.zeros(2, 1, 3, 3)}, "same B, H and T"),
             ({4: torch.zeros(2, 1, 10, 5)}, "kv and z come together"),
-        ],
-    ),
-    Kernel(
-        op="window_decode",
-        draw=window_decode,
-        small=[(*size, biased) for size in (  # B, H, G, tokens kept, C, window
-            (1, 1, 1, 0, 4, 1), (2, 2, 1, 0, 4, 5), (2, 4, 2, 6, 5, 7), (1, 2, 2, 299, 16, 300),
-            (2, 6, 1, 19, 24, 30), (1, 16, 2, 129, 33, 130),
-        ) for biased in BOTH],
-        large=[(*size, biased) for size in (
-            (128, 16, 16, 127, 64, 128), (64, 1, 1, 63, 128, 64), (8, 16, 2, 2047, 64, 2048),
-            (3, 6, 2, 20, 33, 50), (2, 2, 1, 0, 64, 5), (2, 1, 1, 0, 16, 1),
-        ) for biased in BOTH],
-        stacked=[
-            *(((2, 2, 1, past, 4, window, True), (0, 0, 0, 0, 0, None, dim))
-              for past, window in ((4, 5), (2, 5), (0, 1)) for dim in (None, 0)),
-            ((2, 2, 1, 4, 4, 5, False), (0, None, 2, 1, None, None, None)),
-        ],
-        inside=(1, 2, 1, 4, 4, 5, False),
-        refused=[
-            (dict.fromkeys((0, 1), torch.zeros(1, 1, 3, 4)), "one token at a time, and there are 3"),
-            ({0: torch.zeros(1, 1, 1, 4, dtype=DOUBLE)}, "float64"),
-            ({4: torch.zeros(1, 1, 0, 4).bfloat16()}, "float32, torch.float32, torch.bfloat16"),
-            ({0: torch.zeros(1, 1, 1, 5)}, "same number of channels"),
-            (dict.fromkeys((1, 2), torch.zeros(1, 2, 1, 4)), r"num_heads \(=1\) must be a multiple"),
-            ({3: torch.zeros(1, 2, 0, 4)}, "the same shape"),
-            ({4: None}, "past_k and past_v come together"),
-            (dict.fromkeys((3, 4), torch.zeros(1, 1, 3, 4)), r"window - 1 \(=0\) tokens are kept, and"),
-            (dict.fromkeys(range(3), torch.zeros(1, 1, 1, 300)), r"head_dim \(=300\) must be at most 256"),
         ],
     ),
 ]  # fmt: skip

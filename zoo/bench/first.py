@@ -27,7 +27,6 @@ PYTEST = [*PYTHON, "pytest", "-m", "gpu", "-W", "default"]  # what torch warns o
 LAWS = "tests/kernels/test_laws_gpu.py"
 OPS = (
     "taylor_scan",
-    "window_decode",
     "linear_cross_entropy",
     "se_attention",
     "gated_linear_attention",

@@ -83,7 +83,6 @@ def subjects(small: bool) -> list[Subject]:
         taylor_attention(*((4, 1, 128, 8, 32), (64, 1, 256, 16, 64))[at]),
         attention(*((2, 2, 256, 16), (4, 16, 8192, 64))[at]),
         attention(*((1, 2, 512, 16), (4, 16, 8192, 64))[at], window=window),
-        window_decode(*((8, 2, 16), (128, 16, 64))[at], window=window),
         linear_attention(*gated),
         gated_linear_attention(*gated, per_channel=False),
         gated_linear_attention(*gated, per_channel=True),
@@ -110,7 +109,6 @@ def provable(small: bool = False) -> list[Subject]:
         taylor_attention(B, 2, T, 16, head),
         attention(B, 2, T, head),
         attention(B, 2, T, head, window=T // 4),
-        window_decode(B, 2, head, window=T // 4),
         linear_attention(B, 2, T, head, head),
         gated_linear_attention(B, 2, T, head, head, per_channel=False),
         gated_linear_attention(B, 2, T, head, head, per_channel=True),
@@ -212,26 +210,6 @@ def attention(B: int, H: int, T: int, C: int, window: int | None = None) -> Subj
         flops=4 * B * H * C * pairs,
         outputs=B * H * T * C,
         on_a_device={"FlexAttention": lambda q, k, v, window, slopes: flex(q, k, v, window)},
-    )
-
-
-def window_decode(B: int, H: int, C: int, window: int) -> Subject:
-    """Return the next token after a full window, and the next window, which is written."""
-
-    def joined(q: Tensor, k: Tensor, v: Tensor, past_k: Tensor, past_v: Tensor, *others: Any) -> Inputs:
-        return [q, torch.cat([past_k, k], 2), torch.cat([past_v, v], 2), *others]
-
-    lengths = (1, 1, 1, window - 1, window - 1)
-    return Subject(
-        name="window decode",
-        op="window_decode",
-        sizes={"batch": B, "num_heads": H, "seq_len": 1, "head_dim": C, "window": window},
-        inputs=lambda draw: [*(draw(B, H, n, C) for n in lengths), window, None],
-        flops=4 * B * H * C * window,
-        outputs=B * H * C * (1 + 2 * (window - 1)),
-        trained=False,
-        definition=True,
-        rivals={"attention": ("attention", joined)},
     )
 
 

@@ -3,7 +3,6 @@
 B batch, T time, S tokens kept, D model width, H query heads, G key/value heads, C channels per head.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -12,7 +11,6 @@ from torch import Tensor, nn
 
 from zoo.common.checks import at_least
 from zoo.kernels.attention import attention
-from zoo.kernels.window_decode import attend_and_keep, window_decode
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize
@@ -56,13 +54,16 @@ class SlidingWindow(Mixer[State]):
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
-        """Attend to the window, with a kernel of its own for one token; keep the last window - 1 tokens."""
+        """Attend to the window, and keep the last window - 1 tokens."""
         offset = 0 if state is None else state.offset
         q, k, v = self.qkv(x, offset=offset)
-        past_k, past_v = (None, None) if state is None else (state.k, state.v)
-        attend = window_decode if x.shape[1] == 1 else partial(attend_and_keep, attention)
-        y, k, v = attend(q, k, v, past_k, past_v, self.window, self.qkv.slopes)
-        return self.out_proj(y.transpose(1, 2).flatten(2)), State(k, v, offset + x.shape[1])
+        if state is not None:
+            k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
+        y = attention(q, k, v, self.window, self.qkv.slopes)
+        kept = slice(max(0, k.shape[2] - (self.window - 1)), None)
+        return self.out_proj(y.transpose(1, 2).flatten(2)), State(
+            k[:, :, kept], v[:, :, kept], offset + x.shape[1]
+        )
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count keys and values of window - 1 tokens; the published count takes `window`."""
