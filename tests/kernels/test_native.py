@@ -254,7 +254,7 @@ def test_what_does_not_compile_says_where(tmp_path: Path):
         (GLA, "to_decay += left * past[d]", "to_decay += left * s[d]"),
         (GLA, "y_[d] += query * s[d]", "y_[d] += key * s[d]"),
         (DELTA, "decay * p[d] + step", "p[d] + step"),
-        (DELTA, "rate * written - decay * read", "rate * written - read"),
+        (DELTA, "read[d] = decay * to_error[d]", "read[d] = to_error[d]"),
         (DELTA, "(t + 1) % n == 0", "t % n == 0"),
         (DPLR, "erased * u[d]", "key * u[d]"),
         (DPLR, "to_a += p[d] * du[d]", "to_a += g[d] * du[d]"),

@@ -42,12 +42,13 @@ BODY forward_of(long B, long H, long T, long K, long n, long Q, const long *stri
             }
 }
 
-/* owed: dLoss/d(last state), then of the first.  scratch: Q (K V + V + 1) + 2 V. */
+/* owed: dLoss/d(last state), then of the first.  scratch: Q (K V + V + 1) + 5 V. */
 BODY backward_of(long B, long H, long T, long K, long n, long Q, const long *strides, in q, in k, in v, in beta, in
                  log_decay, in dy, in starts, out owed, out dq, out dk, out dv, out dbeta, out dlog_decay, float
                  *scratch, long V) {
     const long size = K * V, blocks = (T + Q - 1) / Q;
-    float *states = scratch, *errors = states + Q * size, *decays = errors + Q * V, *to_write = decays + Q, *to_error = to_write + V;
+    float *states = scratch, *errors = states + Q * size, *decays = errors + Q * V;
+    out to_write = decays + Q, to_error = to_write + V, written = to_error + V, read = written + V, to_decay = read + V;
     for (long b = 0; b < B; b++)
         for (long h = 0; h < H; h++, owed += size, starts += blocks * size)
             for (long block = blocks - 1; block >= 0; block--) {
@@ -77,23 +78,27 @@ BODY backward_of(long B, long H, long T, long K, long n, long Q, const long *str
                     for (long c = 0; c < K; c++) add_scaled(V, to_write, k_[c], owed + c * V);
                     dbeta[at] = product(V, to_write, error);
                     SIDE_BY_SIDE
-                    for (long d = 0; d < V; d++) dv[at * V + d] = to_error[d] = rate * to_write[d];
-                    float to_decay = 0;
+                    for (long d = 0; d < V; d++) {
+                        dv[at * V + d] = to_error[d] = rate * to_write[d];
+                        written[d] = rate * error[d];
+                        read[d] = decay * to_error[d];
+                        to_decay[d] = 0;
+                    }
                     for (long c = 0; c < K; c++) { /* of S, then of P, then of the state before */
                         out g = owed + c * V;
                         const float *p = past + c * V, key = k_[c];
-                        float written = 0, read = 0;
-                        _Pragma("omp simd reduction(+ : written, read, to_decay)")
+                        float to_key = 0; /* one sum a row, for what lies side by side is dear to add up */
+                        _Pragma("omp simd reduction(+ : to_key)")
                         for (long d = 0; d < V; d++) {
-                            const float left = g[d] - key * to_error[d];
-                            written += g[d] * error[d];
-                            read += p[d] * to_error[d];
-                            to_decay += left * p[d];
-                            g[d] = decay * left;
+                            const float left = decay * (g[d] - key * to_error[d]);
+                            to_key += g[d] * written[d] - p[d] * read[d];
+                            to_decay[d] += left * p[d];
+                            g[d] = left;
                         }
-                        dk[at * K + c] = rate * written - decay * read;
+                        dk[at * K + c] = to_key;
                     }
-                    dlog_decay[at] = decay * to_decay;
+                    dlog_decay[at] = 0;
+                    for (long d = 0; d < V; d++) dlog_decay[at] += to_decay[d];
                 }
             }
 }
