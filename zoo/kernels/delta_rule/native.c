@@ -32,8 +32,9 @@ BODY forward_of(long B, long H, long T, long K, long n, long Q, const long *stri
                     memcpy(starts, state, sizeof(float) * K * V);
                     starts += K * V;
                 }
-                write_one(K, V, power_of_two(log_decay[place(strides, 4, b, h, t)] * LOG2_E), beta[place(strides, 3, b, h, t)],
-                          k + place(strides, 1, b, h, t), v + place(strides, 2, b, h, t), state, state, scratch);
+                const float decay = power_of_two(log_decay[place(strides, 4, b, h, t)] * LOG2_E);
+                write_one(K, V, decay, beta[place(strides, 3, b, h, t)], k + place(strides, 1, b, h, t),
+                          v + place(strides, 2, b, h, t), state, state, scratch);
                 if ((t + 1) % n) continue;
                 const float *q_ = q + place(strides, 0, b, h, t / n);
                 out y_ = y + ((b * (T / n) + t / n) * H + h) * V;
@@ -58,11 +59,13 @@ BODY backward_of(long B, long H, long T, long K, long n, long Q, const long *str
                     const long t = first + i;
                     decays[i] = power_of_two(log_decay[place(strides, 4, b, h, t)] * LOG2_E);
                     write_one(K, V, decays[i], beta[place(strides, 3, b, h, t)], k + place(strides, 1, b, h, t),
-                              v + place(strides, 2, b, h, t), i ? states + (i - 1) * size : start, states + i * size, errors + i * V);
+                              v + place(strides, 2, b, h, t), i ? states + (i - 1) * size : start, states + i * size,
+                              errors + i * V);
                 }
                 for (long i = steps - 1; i >= 0; i--) {
                     const long t = first + i, at = (b * T + t) * H + h;
-                    const float *past = i ? states + (i - 1) * size : start, *state = states + i * size, *k_ = k + place(strides, 1, b, h, t);
+                    const float *past = i ? states + (i - 1) * size : start, *state = states + i * size;
+                    const float *k_ = k + place(strides, 1, b, h, t);
                     const float decay = decays[i], rate = beta[place(strides, 3, b, h, t)];
                     in error = errors + i * V;
                     if ((t + 1) % n == 0) { /* the read */
@@ -109,7 +112,8 @@ void forward(long B, long H, long T, long K, long V, long n, long Q, const long 
 }
 
 void backward(long B, long H, long T, long K, long V, long n, long Q, const long *strides, in q, in k, in v, in beta,
-              in log_decay, in dy, in starts, out owed, out dq, out dk, out dv, out dbeta, out dlog_decay, float *scratch) {
-        OF_WIDTH(backward_of, V, B, H, T, K, n, Q, strides, q, k, v, beta, log_decay, dy, starts, owed, dq, dk, dv,
+              in log_decay, in dy, in starts, out owed, out dq, out dk, out dv, out dbeta, out dlog_decay,
+              float *scratch) {
+    OF_WIDTH(backward_of, V, B, H, T, K, n, Q, strides, q, k, v, beta, log_decay, dy, starts, owed, dq, dk, dv,
              dbeta, dlog_decay, scratch);
 }

@@ -39,8 +39,9 @@ BODY forward_of(long B, long H, long T, long K, long n, long Q, const long *stri
                     starts += K * V;
                 }
                 step_once(K, V, log_decay + place(strides, 5, row, h, t), q + place(strides, 0, row, h, t),
-                          k + place(strides, 1, row, h, t), v + place(strides, 2, row, h, t), a + place(strides, 3, row, h, t),
-                          b + place(strides, 4, row, h, t), state, state, scratch, scratch + K, y + ((row * T + t) * H + h) * V);
+                          k + place(strides, 1, row, h, t), v + place(strides, 2, row, h, t),
+                          a + place(strides, 3, row, h, t), b + place(strides, 4, row, h, t), state, state, scratch,
+                          scratch + K, y + ((row * T + t) * H + h) * V);
             }
 }
 
@@ -58,8 +59,9 @@ BODY backward_of(long B, long H, long T, long K, long n, long Q, const long *str
                 for (long i = 0; i < steps; i++) { /* the block once more, as forward */
                     const long t = first + i;
                     step_once(K, V, log_decay + place(strides, 5, row, h, t), 0, k + place(strides, 1, row, h, t),
-                              v + place(strides, 2, row, h, t), a + place(strides, 3, row, h, t), b + place(strides, 4, row, h, t),
-                              i ? states + (i - 1) * size : start, states + i * size, decays + i * K, us + i * V, 0);
+                              v + place(strides, 2, row, h, t), a + place(strides, 3, row, h, t),
+                              b + place(strides, 4, row, h, t), i ? states + (i - 1) * size : start, states + i * size,
+                              decays + i * K, us + i * V, 0);
                 }
                 for (long i = steps - 1; i >= 0; i--) {
                     const long t = first + i, at = (row * T + t) * H + h;
@@ -113,7 +115,8 @@ void forward(long B, long H, long T, long K, long V, long n, long Q, const long 
 }
 
 void backward(long B, long H, long T, long K, long V, long n, long Q, const long *strides, in q, in k, in v, in a, in b,
-              in log_decay, in dy, in starts, out owed, out dq, out dk, out dv, out da, out db, out dlog_decay, float *scratch) {
-        OF_WIDTH(backward_of, V, B, H, T, K, n, Q, strides, q, k, v, a, b, log_decay, dy, starts, owed, dq, dk, dv,
+              in log_decay, in dy, in starts, out owed, out dq, out dk, out dv, out da, out db, out dlog_decay,
+              float *scratch) {
+    OF_WIDTH(backward_of, V, B, H, T, K, n, Q, strides, q, k, v, a, b, log_decay, dy, starts, owed, dq, dk, dv,
              da, db, dlog_decay, scratch);
 }

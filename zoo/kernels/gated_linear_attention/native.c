@@ -93,12 +93,12 @@ BODY backward_of(long B, long H, long T, long K, long G, long Q, const long *str
 }
 
 void forward(long B, long H, long T, long K, long V, long G, long Q, const long *strides, in q, in k, in v,
-                       in log_decay, out state, out starts, out y, float *scratch) {
+             in log_decay, out state, out starts, out y, float *scratch) {
     OF_WIDTH(forward_of, V, B, H, T, K, G, Q, strides, q, k, v, log_decay, state, starts, y, scratch);
 }
 
 void backward(long B, long H, long T, long K, long V, long G, long Q, const long *strides, in q, in k, in v,
-                        in log_decay, in dy, in starts, out owed, out dq, out dk, out dv, out dlog_decay, float *scratch) {
-        OF_WIDTH(backward_of, V, B, H, T, K, G, Q, strides, q, k, v, log_decay, dy, starts, owed, dq, dk, dv,
+              in log_decay, in dy, in starts, out owed, out dq, out dk, out dv, out dlog_decay, float *scratch) {
+    OF_WIDTH(backward_of, V, B, H, T, K, G, Q, strides, q, k, v, log_decay, dy, starts, owed, dq, dk, dv,
              dlog_decay, scratch);
 }
