@@ -16,8 +16,10 @@ from torch import Tensor
 from torch.func import vmap
 
 from tests.command import ROOT
-from tests.kernels.cases import SCANS, gated_linear_attention
+from tests.kernels.cases import SCANS, delta_rule, dplr_delta_rule, gated_linear_attention
 from tests.kernels.cases import selective_scan as scanned
+from zoo.kernels import delta_rule as delta
+from zoo.kernels import dplr_delta_rule as dplr
 from zoo.kernels import gated_linear_attention as gla
 from zoo.kernels import selective_scan as scan
 from zoo.kernels import short_conv as conv
@@ -25,8 +27,9 @@ from zoo.kernels.choice import kernels
 from zoo.kernels.common.native import Missing, Native, _warn, folder, library
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-SCAN, CONV, GLA = scan.native.NATIVE, conv.native.NATIVE, gla.native.NATIVE
-NATIVES = pytest.mark.parametrize("native", [SCAN, CONV, GLA], ids=["selective_scan", "short_conv", "gla"])
+OPS = {"selective_scan": scan, "short_conv": conv, "gla": gla, "delta_rule": delta, "dplr": dplr}
+SCAN, CONV, GLA, DELTA, DPLR = (op.native.NATIVE for op in OPS.values())
+NATIVES = pytest.mark.parametrize("native", [SCAN, CONV, GLA, DELTA, DPLR], ids=OPS)
 
 
 def gated(length: int, per: str, strongest: float = 1.0) -> list[Tensor]:
@@ -40,11 +43,16 @@ def convolved(B: int, T: int, C: int, K: int) -> list[Tensor]:
 
 
 GLA_FORMS = gla.gated_linear_attention_native, gla.gated_linear_attention_reference
+DELTA_FORMS = delta.delta_rule_native, delta.delta_rule_reference
+DPLR_FORMS = dplr.dplr_delta_rule_native, dplr.dplr_delta_rule_reference
 DECAYS = [(per, strongest) for per in ("head", "channel") for strongest in (1.0, 80.0)]
 CASES = [
     *((*GLA_FORMS, gated(length, *decays)) for length in (1, 16, 37) for decays in DECAYS),
     (*GLA_FORMS, gated(20, "head")[:4]),
     (*GLA_FORMS, [s.mT.contiguous().mT for s in gated(20, "channel")]),  # as other views lie
+    *((*DELTA_FORMS, delta_rule(*case)) for case in ((1, True, True), (37, True, True), (20, False, False))),
+    *((*DELTA_FORMS, delta_rule(19, True, True, writes, 80.0)) for writes in (2, 3)),
+    *((*DPLR_FORMS, dplr_delta_rule(*case)) for case in ((1, 1.0, True), (37, 80.0, True), (20, 1.0, False))),
     *((scan.selective_scan_native, scan.selective_scan_reference, scanned(*s)) for s in SCANS),
     (scan.selective_scan_native, scan.selective_scan_reference, scanned(3, 40, 37, 5)),
     (conv.short_conv_native, conv.short_conv_reference, convolved(3, 11, 21, 4)),
@@ -65,18 +73,20 @@ def own_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 
 def forget() -> None:
-    for native in (SCAN, CONV, GLA):
+    for native in (SCAN, CONV, GLA, DELTA, DPLR):
         native.library.cache_clear()
         native.absent.cache_clear()
 
 
 def single(inputs: Sequence[Tensor]) -> list[Tensor]:
-    return [s.detach().float().requires_grad_() for s in inputs]
+    return [s if s is None else s.detach().float().requires_grad_() for s in inputs]
 
 
 def ran() -> str:
-    """The forms that gated linear attention and a scan of several tokens take, and a convolution."""
+    """The forms that recurrences and a scan of several tokens take, and a convolution."""
     with kernels("auto") as choice:
+        delta.delta_rule(*single(delta_rule(5, True, True)))
+        dplr.dplr_delta_rule(*single(dplr_delta_rule(5, 1.0, True)))
         gla.gated_linear_attention(*single(gated(5, "head")))
         scan.selective_scan(*single(scanned(2, 5, 3, 4)))
         conv.short_conv(*single(convolved(2, 5, 3, 4)))
@@ -97,18 +107,41 @@ def loss(outputs: Any) -> Tensor:
 @pytest.mark.parametrize("case", CASES)
 def test_agrees_with_the_definition_in_double(case: tuple[Callable, Callable, list[Tensor]], threads: int):
     own, definition, inputs = case
+    leaves = [s for s in inputs if s is not None]
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         fast = own(*(few := single(inputs)))
-        gradients = torch.autograd.grad(loss(fast), few)
+        gradients = torch.autograd.grad(loss(fast), [s for s in few if s is not None])
     finally:
         torch.set_num_threads(before)
     slow = definition(*inputs)
-    right = (*parts(slow), *torch.autograd.grad(loss(slow), inputs))
+    right = (*parts(slow), *torch.autograd.grad(loss(slow), leaves))
     for got, exact in zip((*parts(fast), *gradients), right, strict=True):
         scale = max(float(exact.detach().abs().max()), 1.0) if exact.numel() else 1.0
         torch.testing.assert_close(got.double(), exact, rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("width", [16, 32, 64])
+@pytest.mark.parametrize(
+    ("own", "inputs"),
+    [
+        (DELTA_FORMS[0], delta_rule(20, True, True, 2)),
+        (DPLR_FORMS[0], dplr_delta_rule(20, 1.0, True)),
+        (GLA_FORMS[0], gated(20, "head")),
+    ],
+)
+def test_a_width_that_is_compiled_by_itself_is_as_any_other(own: Callable, inputs: list[Tensor], width: int):
+    """Against one more value channel, of which nothing is wanted."""
+
+    def of(channels: int) -> list[Tensor]:
+        q, k, v, *others, S = single(inputs)
+        given = [q, k, v.repeat(1, 1, 1, channels)[..., :channels].detach().requires_grad_(), *others]
+        y, _ = own(*given, S.repeat(1, 1, 1, channels)[..., :channels].detach())
+        gradients = torch.autograd.grad(loss(y[..., :width]), given)
+        return [s[..., :width] for s in (y, *gradients)]
+
+    torch.testing.assert_close(of(width), of(width + 1), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +150,8 @@ def test_agrees_with_the_definition_in_double(case: tuple[Callable, Callable, li
         (scan.selective_scan_native, lambda: scanned(2, 20, 3, 4)),
         (conv.short_conv_native, lambda: convolved(2, 9, 5, 4)),
         (gla.gated_linear_attention_native, lambda: gated(20, "head")),
+        (delta.delta_rule_native, lambda: delta_rule(20, True, True, 2)),
+        (dplr.dplr_delta_rule_native, lambda: dplr_delta_rule(20, 1.0, True)),
     ],
 )
 def test_members_of_a_population_have_weights_of_their_own(own: Callable, draw: Callable[[], list[Tensor]]):
@@ -157,7 +192,7 @@ def test_what_is_no_number_stays_so():
 
 
 def test_is_taken_on_a_cpu_in_single_precision_and_the_record_says_so():
-    assert ran() == "native native native"
+    assert ran() == "native native native native native"
     for unfit, inputs in (
         (scan.native.unfit, scanned(2, 5, 3, 4)),
         (conv.native.unfit, convolved(2, 5, 3, 4)),
@@ -197,7 +232,7 @@ def test_without_a_library_torch_does_it_and_the_record_says_why(
         compiler = str(script)
     monkeypatch.setenv("CC", compiler)
     assert why in str(SCAN.absent())
-    assert ran() == "chunked fused_loop shifted"
+    assert ran() == "chunked chunked chunked fused_loop shifted"
     with kernels("auto") as choice:
         scan.selective_scan(*single(scanned(2, 5, 3, 4)))
     assert choice.record() == {"selective_scan": f"fused_loop (no native: {SCAN.absent()})"}
@@ -218,6 +253,11 @@ def test_what_does_not_compile_says_where(tmp_path: Path):
         (SCAN, "dA[i] += own[i]", "dA[i] += 0"),
         (GLA, "to_decay += left * past[d]", "to_decay += left * s[d]"),
         (GLA, "y_[d] += query * s[d]", "y_[d] += key * s[d]"),
+        (DELTA, "decay * p[d] + step", "p[d] + step"),
+        (DELTA, "read[d] = decay * to_error[d]", "read[d] = to_error[d]"),
+        (DELTA, "(t + 1) % n == 0", "t % n == 0"),
+        (DPLR, "erased * u[d]", "key * u[d]"),
+        (DPLR, "to_a += p[d] * du[d]", "to_a += g[d] * du[d]"),
         (CONV, "at_most(K - 1, t + lead)", "at_most(K - 2, t + lead)"),
         (CONV, "dbias[c] += own_bias[c]", "dbias[c] += 0"),
     ],
@@ -233,7 +273,7 @@ def test_a_library_that_computes_something_else_is_not_taken(
     shutil.copy(native.source.parents[1] / "common" / "native.h", tmp_path / "common")
     monkeypatch.setattr(native, "source", tmp_path / "op" / "native.c")
     assert "off the form in torch" in str(native.absent())
-    assert ran().count("native") == 2
+    assert ran().count("native") == len(OPS) - 1
 
 
 def made() -> Path:
@@ -301,7 +341,7 @@ def test_a_home_that_cannot_be_written_or_is_not_known(monkeypatch: pytest.Monke
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", nobody)
     forget()
-    assert SCAN.absent() is None and ran() == "native native native"
+    assert SCAN.absent() is None and ran() == "native native native native native"
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
     forget()
     assert "no place for a library" in str(SCAN.absent())
@@ -314,6 +354,8 @@ def test_a_home_that_cannot_be_written_or_is_not_known(monkeypatch: pytest.Monke
         (scan.selective_scan_native, lambda: scanned(2, 20, 3, 4)),
         (conv.short_conv_native, lambda: convolved(2, 9, 5, 4)),
         (gla.gated_linear_attention_native, lambda: gated(20, "head")),
+        (delta.delta_rule_native, lambda: delta_rule(20, True, True, 2)),
+        (dplr.dplr_delta_rule_native, lambda: dplr_delta_rule(20, 1.0, True)),
     ],
 )
 def test_what_c_would_misread_is_refused_or_converted(

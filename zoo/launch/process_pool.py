@@ -24,6 +24,7 @@ from zoo.results import lease, store
 from zoo.results.atomic import DiskFull, room
 from zoo.results.environment import machine
 from zoo.results.outcome import Failure, Progress
+from zoo.results.source import source
 
 OUTPUT = "output.txt"  # what a cell's process prints; gone when all went well
 PRELOADED = (
@@ -146,7 +147,8 @@ class Pool:
         mine, theirs = self.context.Pipe(duplex=False)
         taken = [self.card_of[pipe] for pipe in self.running]
         card = cards.least_used(self.cards, taken) if cards.on_gpu(group.cells[0]) else None
-        process = self.context.Process(target=_work, args=(group, theirs, machine(), card), daemon=True)
+        here = {"source": source(group.cells[0].config)} | machine()  # read here once, not in every process
+        process = self.context.Process(target=_work, args=(group, theirs, here, card), daemon=True)
         process.start()
         theirs.close()
         self.card_of[mine] = card

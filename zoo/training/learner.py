@@ -7,6 +7,7 @@ fit over the batches that remain, so nothing depends on how a Lightning version 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, Protocol
 
 import pytorch_lightning as pl
@@ -23,6 +24,7 @@ from zoo.training.conclusion import conclude
 from zoo.training.runs import Item, Run, Runs, stacked
 from zoo.training.train_state import State
 
+STEPS_AT_ONCE = 16
 DOING = {"valid": "validating", "test": "testing"}
 
 
@@ -105,9 +107,17 @@ class Learner(pl.LightningModule):
 
     # steps -------------------------------------------------------------------------------------------------
 
-    def training_step(self, item: Item, index: int) -> Tensor:
-        """Take one step on the batches of an item; return its loss."""
+    def training_step(self, items: Sequence[Item], index: int) -> Tensor:
+        """Take a step on the batches of each item; return the loss of the last."""
         del index
+        losses = [self._train_on(item) for item in items]
+        # what `trainer.global_step` reads; Lightning counts steps of optimizers that it has wrapped
+        progress = self.trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
+        progress.total.completed = self.runs.first.position.step
+        return losses[-1]
+
+    def _train_on(self, item: Item) -> Tensor:
+        """Take one step, save where it is time, and end where a signal asks for it."""
         segment, batch = item[0], stacked(item[1])
         self._stepped, step = True, self.runs.first.position.step
         seeds = [run.seed_at(step) for run in self.runs.members]
@@ -115,20 +125,19 @@ class Learner(pl.LightningModule):
         losses = self.step(batch, seeds, rates)
         self.runs.record_step(step + 1, segment, batch.answers, losses)
         self._finish_members()
-        # what `trainer.global_step` reads; Lightning counts steps of optimizers that it has wrapped
-        self.trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress.total.completed = step + 1
-        return losses
-
-    def on_train_batch_end(self, outputs: Any, batch: Item, batch_idx: int) -> None:
-        """Record losses, save where it is time, and end where a signal asks for it."""
-        del outputs, batch_idx
-        self.runs.count_step(batch[1][0].inputs.shape[0])
+        self.runs.count_step(item[1][0].inputs.shape[0])
         self._finish_members()
         self.runs.count_time(training=True)
         self.runs.report_progress("training")
         if self._due():
             self.save()
         interrupts.check()
+        return losses
+
+    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+        """Return the batch: streams make it on the trainer's device."""
+        del device, dataloader_idx
+        return batch
 
     def _due(self) -> bool:
         if interrupts.requested() or time.monotonic() - self._saved >= self.pace.checkpoint_seconds:
@@ -243,6 +252,12 @@ class Learner(pl.LightningModule):
         self.runs.report_progress(DOING[split])
 
 
+def together(items: Iterator[Item], at_once: int) -> Iterator[list[Item]]:
+    """Give Lightning so many steps at once: what it does around a step costs as much as a small step."""
+    while group := list(islice(items, at_once)):
+        yield group
+
+
 class Batches:
     """Iterate over batches for Lightning: the function makes them anew each time."""
 
@@ -260,6 +275,8 @@ def fit(learner: Learner) -> None:
     none is due.
     """
     runs, lightning = learner.runs, learner.lightning
+    at_once = 1 if runs.first.callbacks else STEPS_AT_ONCE  # a user's callbacks are called after every step
+    train = Batches(lambda: together(runs.batches(), at_once))
     valid = Batches(lambda: runs.evaluated("valid") if runs.first.position.to_validate else ())
     try:
         with _stoppable():
@@ -267,7 +284,7 @@ def fit(learner: Learner) -> None:
                 lightning.validate(learner, valid, verbose=False)
                 learner.on_train_epoch_end()
             if runs.first.steps_left:
-                lightning.fit(learner, Batches(runs.batches), valid)
+                lightning.fit(learner, train, valid)
             if lightning.should_stop:  # a callback's wish
                 runs.stop_early()
                 learner.save()

@@ -25,3 +25,31 @@ static inline float power_of_two(float x) {
     p = p * f + 1.0f;
     return p * scale.value;
 }
+
+/* Where the scalars of tensor `which` for row b, head h and step t begin; strides: three a tensor. */
+static inline long place(const long *strides, long which, long b, long h, long t) {
+    const long *s = strides + 3 * which;
+    return b * s[0] + h * s[1] + t * s[2];
+}
+
+static inline void add_scaled(long n, out sum, float factor, const float *x) {
+    SIDE_BY_SIDE
+    for (long i = 0; i < n; i++) sum[i] += factor * x[i];
+}
+
+static inline float product(long n, const float *a, const float *b) {
+    float sum = 0;
+    _Pragma("omp simd reduction(+ : sum)")
+    for (long i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+/* A body that takes V, compiled once more for each usual width: its loops over V then have no ends to look for. */
+#define BODY static inline __attribute__((always_inline)) void
+#define OF_WIDTH(body, V, ...)                                 \
+    do {                                                       \
+        if (V == 16) body(__VA_ARGS__, 16);                    \
+        else if (V == 32) body(__VA_ARGS__, 32);               \
+        else if (V == 64) body(__VA_ARGS__, 64);               \
+        else body(__VA_ARGS__, V);                             \
+    } while (0)

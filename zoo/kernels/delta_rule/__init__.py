@@ -6,12 +6,14 @@ from torch import Tensor
 
 from zoo.kernels.choice import Op
 from zoo.kernels.common.precision import wide
+from zoo.kernels.delta_rule import native
 from zoo.kernels.delta_rule.chunked import delta_rule_chunked
+from zoo.kernels.delta_rule.native import delta_rule_native
 from zoo.kernels.delta_rule.reference import delta_rule_reference
 
 OP = Op(
     "delta_rule",
-    {"reference": delta_rule_reference, "chunked": delta_rule_chunked},
+    {"reference": delta_rule_reference, "native": delta_rule_native, "chunked": delta_rule_chunked},
     others=("fla",),
     prepare=wide,
 )
@@ -34,9 +36,10 @@ def delta_rule(
     Keys should be of norm 1: I - beta k k^T then has eigenvalues in [-1, 1] for beta in [0, 2], and no
     product of them grows.
     """
-    usual = "reference" if k.shape[2] == 1 else "chunked"
+    inputs = (q, k, v, beta, log_decay, state)
+    of_many = "chunked" if native.unfit(*inputs) else "native"
     with torch.autocast(q.device.type, enabled=False):
-        return OP.run(usual, q, k, v, beta, log_decay, state)
+        return OP.run("reference" if k.shape[2] == 1 else of_many, *inputs)
 
 
-__all__ = ["OP", "delta_rule", "delta_rule_chunked", "delta_rule_reference"]
+__all__ = ["OP", "delta_rule", "delta_rule_chunked", "delta_rule_native", "delta_rule_reference"]

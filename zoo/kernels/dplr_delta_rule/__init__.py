@@ -6,12 +6,18 @@ from torch import Tensor
 
 from zoo.kernels.choice import Op
 from zoo.kernels.common.precision import wide
+from zoo.kernels.dplr_delta_rule import native
 from zoo.kernels.dplr_delta_rule.chunked import dplr_delta_rule_chunked
+from zoo.kernels.dplr_delta_rule.native import dplr_delta_rule_native
 from zoo.kernels.dplr_delta_rule.reference import dplr_delta_rule_reference
 
 OP = Op(
     "dplr_delta_rule",
-    {"reference": dplr_delta_rule_reference, "chunked": dplr_delta_rule_chunked},
+    {
+        "reference": dplr_delta_rule_reference,
+        "native": dplr_delta_rule_native,
+        "chunked": dplr_delta_rule_chunked,
+    },
     prepare=wide,
 )
 
@@ -30,9 +36,16 @@ def dplr_delta_rule(
     log_decay: at most 0.  state: S before the first token, None for zeros.
     Returns y and the last S, both computed in float32 at least, outside of any autocast.
     """
-    usual = "reference" if q.shape[-2] == 1 else "chunked"
+    inputs = (q, k, v, a, b, log_decay, state)
+    of_many = "chunked" if native.unfit(*inputs) else "native"
     with torch.autocast(q.device.type, enabled=False):
-        return OP.run(usual, q, k, v, a, b, log_decay, state)
+        return OP.run("reference" if q.shape[-2] == 1 else of_many, *inputs)
 
 
-__all__ = ["OP", "dplr_delta_rule", "dplr_delta_rule_chunked", "dplr_delta_rule_reference"]
+__all__ = [
+    "OP",
+    "dplr_delta_rule",
+    "dplr_delta_rule_chunked",
+    "dplr_delta_rule_native",
+    "dplr_delta_rule_reference",
+]

@@ -7,19 +7,14 @@
 
 #include "../common/native.h"
 
-static inline long place(const long *strides, long which, long b, long h, long t) {
-    const long *s = strides + 3 * which;
-    return b * s[0] + h * s[1] + t * s[2];
-}
-
 static inline void decays_of(long G, in log_decay, out decay) {
     SIDE_BY_SIDE
     for (long n = 0; n < G; n++) decay[n] = power_of_two(log_decay[n] * LOG2_E);
 }
 
 /* state: [B H K V], the first one, then the last.  starts: [B H n K V].  scratch: G. */
-void attention_forward(long B, long H, long T, long K, long V, long G, long Q, const long *strides, in q, in k, in v,
-                       in log_decay, out state, out starts, out y, float *scratch) {
+BODY forward_of(long B, long H, long T, long K, long G, long Q, const long *strides, in q, in k, in v, in log_decay,
+                out state, out starts, out y, float *scratch, long V) {
     for (long b = 0; b < B; b++)
         for (long h = 0; h < H; h++, state += K * V)
             for (long t = 0; t < T; t++) {
@@ -45,8 +40,8 @@ void attention_forward(long B, long H, long T, long K, long V, long G, long Q, c
 }
 
 /* owed: dLoss/d(last state), then of the first.  scratch: Q (K V + G). */
-void attention_backward(long B, long H, long T, long K, long V, long G, long Q, const long *strides, in q, in k, in v,
-                        in log_decay, in dy, in starts, out owed, out dq, out dk, out dv, out dlog_decay, float *scratch) {
+BODY backward_of(long B, long H, long T, long K, long G, long Q, const long *strides, in q, in k, in v, in log_decay,
+                 in dy, in starts, out owed, out dq, out dk, out dv, out dlog_decay, float *scratch, long V) {
     const long size = K * V, blocks = (T + Q - 1) / Q;
     float *states = scratch, *decays = states + Q * size;
     for (long b = 0; b < B; b++)
@@ -95,4 +90,15 @@ void attention_backward(long B, long H, long T, long K, long V, long G, long Q, 
                     }
                 }
             }
+}
+
+void forward(long B, long H, long T, long K, long V, long G, long Q, const long *strides, in q, in k, in v,
+             in log_decay, out state, out starts, out y, float *scratch) {
+    OF_WIDTH(forward_of, V, B, H, T, K, G, Q, strides, q, k, v, log_decay, state, starts, y, scratch);
+}
+
+void backward(long B, long H, long T, long K, long V, long G, long Q, const long *strides, in q, in k, in v,
+              in log_decay, in dy, in starts, out owed, out dq, out dk, out dv, out dlog_decay, float *scratch) {
+    OF_WIDTH(backward_of, V, B, H, T, K, G, Q, strides, q, k, v, log_decay, dy, starts, owed, dq, dk, dv,
+             dlog_decay, scratch);
 }
