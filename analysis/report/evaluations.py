@@ -78,19 +78,24 @@ def _tables(sources: Sources) -> Iterator[Table]:
 
 def _groups(record: dict[str, Any]) -> Iterator[Table]:
     """The answers that the cell's own test told apart: by distance, and by other groups."""
-    rows = pd.DataFrame(record.get("groups") or [])
-    if rows.empty:
-        return
-    rows = rows.loc[rows["answers"] > 0].assign(accuracy=rows["right"] / rows["answers"])
-    far = rows.loc[rows["group"] == "distance", ["split", "slice", "value", "accuracy"]]
-    others = rows.loc[rows["group"] != "distance", ["split", "slice", "group", "value", "accuracy"]]
-    for name, part in (("distance", far.rename(columns={"value": "distance"})), ("groups", others)):
-        if len(part):
-            yield record["run_id"], name, {OWN_TEST: True}, _columns(part)
+    rows = [row for row in record.get("groups") or [] if row["answers"]]
+    for name, own in (("distance", True), ("groups", False)):
+        part = [row for row in rows if (row["group"] == "distance") is own]
+        columns = {key: [row[key] for row in part] for key in ("split", "slice", "group", "value")}
+        columns["accuracy"] = [_plain(row["right"] / row["answers"]) for row in part]
+        if own:
+            columns["distance"] = columns.pop("value")
+            del columns["group"]
+        if part:
+            yield record["run_id"], name, {OWN_TEST: True}, columns
 
 
 def _columns(table: pd.DataFrame) -> Columns:
-    return {str(name): [_plain(value) for value in table[name].tolist()] for name in table}
+    whole = {name for name in table if table[name].dtype.kind in "iub"}
+    return {
+        str(name): values if name in whole else [_plain(value) for value in values]
+        for name, values in table.to_dict("list").items()
+    }
 
 
 def _plain(value: Any) -> Any:

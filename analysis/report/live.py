@@ -62,7 +62,7 @@ class Live:
 
 
 class Server(ThreadingHTTPServer):
-    """On a port of this machine, 0: any that is free; another machine does not reach it."""
+    """Listen on a port of this machine (0: any that is free), which no other machine reaches."""
 
     daemon_threads = True
 

@@ -33,7 +33,7 @@ LISTED = 20  # violations that the page names, of each kind
 
 @dataclass(frozen=True)
 class Parts:
-    """What fills a page.  data: what it must know at once; details, evaluations: packed, for later."""
+    """Hold what fills a page.  data: what it must know at once; details, evaluations: packed, for later."""
 
     title: str
     data: dict[str, Any]
