@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from zoo.common.terminal import command, console, fitting, print_whole
+from zoo.common.terminal import command, command_parser, console, fitting, print_whole
 
 from .drawing import figure, own_points, page
 from .drawing.style import SCREEN, STYLES, Style, crowded
@@ -258,10 +258,7 @@ def _report(shown: Pareto, paths: list[Path]) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     summary, _, details = (__doc__ or "").partition("\n")
-    parser = argparse.ArgumentParser(
-        prog="python -m analysis.pareto", description=summary, epilog=details,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    parser = command_parser("analysis.pareto", summary, details)
     parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to, or an archive of it")
     parser.add_argument("--out", type=Path, help="where pictures and CSV go (default: RESULTS/figures)")
     parser.add_argument("--split", choices=("test", "valid"), default="test")

@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 from rich.markup import escape
 
-from zoo.common.terminal import command, console, print_whole, slim
+from zoo.common.terminal import command, command_parser, console, print_whole, slim
 
 from ..drawing.style import STYLES
 from ..records import written
@@ -59,10 +59,7 @@ def _printed(table: pd.DataFrame) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m analysis.state_bits", description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    parser = command_parser("analysis.state_bits", __doc__)
     parts = parser.add_subparsers(dest="what", required=True)
     for what in ("frontier", *TABLES, "claims"):
         part = parts.add_parser(what)
