@@ -20,9 +20,6 @@ the strides they have; the last must be 1.
 # pyright: reportArgumentType=false, reportCallIssue=false, reportGeneralTypeIssues=false
 # pyright: reportAssignmentType=false, reportOperatorIssue=false
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import product
 from typing import Any, NamedTuple
 
 import torch
@@ -36,7 +33,6 @@ from zoo.kernels.common.folding import Folding
 from zoo.kernels.common.launching import launch_options, strided, unfit_here
 from zoo.kernels.common.tiles import load_rows, power_of_two, rows_last, store_rows
 
-WITHOUT_PRODUCTS = frozenset({"decode"})  # one query makes no matrix
 DTYPES = (torch.float32, torch.bfloat16)
 CHANNELS = 256  # at most
 TOGETHER = (4, 3, 2, 1)  # query heads of a program: more would spill registers
@@ -109,17 +105,6 @@ def _unfit_past(k: Tensor, past_k: Tensor | None, past_v: Tensor | None, window:
     if past_k.shape[2] >= window:
         return f"at most window - 1 (={window - 1}) tokens are kept, and there are {past_k.shape[2]}"
     return None
-
-
-def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], object]]]:
-    """Yield calls on "meta" that reach the kernel in every configuration; few: a quick choice of them."""
-    sizes = [*product((8, 16, 33, 64, 100, 128, 200, 256), (1, 2, 3, 4)), (64, 8)]
-    for (channels, shared), dtype in product([(64, 1), (33, 8)] if few else sizes, DTYPES):
-        past = torch.empty(4, 4, 63, channels, dtype=dtype, device="meta")
-        q = torch.empty(4, 4 * shared, 1, channels, dtype=dtype, device="meta")
-        slopes, new = torch.empty(4 * shared, device="meta"), past[:, :, :1]
-        call = partial(window_decode_triton, q, new, new, past, past, 64, slopes)
-        yield f"C {channels}, R {shared}", dtype, call
 
 
 class _Decode(Folding):
