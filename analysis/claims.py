@@ -16,7 +16,6 @@ holds where the mean difference is positive and the corrected p is at most .05.
 Exit code: 0; 1 when nothing can be read; 3 when some records cannot be.
 """
 
-import argparse
 import math
 import sys
 from pathlib import Path
@@ -25,7 +24,7 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
-from zoo.common.terminal import command, slim
+from zoo.common.terminal import command, command_parser, slim
 from zoo.results.reading import left_out
 
 from .drawing.table_text import add_forms, print_table
@@ -102,10 +101,7 @@ def _number(value: float, form: str) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m analysis.claims", description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    parser = command_parser("analysis.claims", __doc__)
     parser.add_argument("results", type=Path, help="the folder that zoo.run wrote to, or an archive of one")
     parser.add_argument("claims", type=Path, help="the CSV with what was claimed")
     add_forms(parser)

@@ -9,7 +9,6 @@ has a point at chance.
 There is no mean rank: what a mixer is compared with differs from task to task.
 """
 
-import argparse
 import re
 import textwrap
 from pathlib import Path
@@ -21,7 +20,7 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from zoo.common.terminal import command
+from zoo.common.terminal import command, command_parser
 
 from .drawing import page
 from .drawing.figure import tuned
@@ -39,8 +38,7 @@ COLUMNS += ["seed_accuracies", "run_ids", "chance", "rank", "of"]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m analysis.field", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser = command_parser("analysis.field", __doc__)
     parser.add_argument("results", nargs="+", type=Path, help="folders of records, or archives of them")
     parser.add_argument("--out", type=Path, default=Path("field"), help="the picture, without .png")
     parser.add_argument("--state", type=int, default=STATE, help=f"scalars, at most (default: {STATE})")

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from zoo.common.terminal import command, console, fitting
+from zoo.common.terminal import command, command_parser, console, fitting
 
 from .drawing import figure, own_points, page
 from .drawing.style import SCREEN, STYLES, Style, crowded
@@ -260,10 +260,7 @@ def _report(shown: Pareto, paths: list[Path], form: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     summary, _, details = (__doc__ or "").partition("\n")
-    parser = argparse.ArgumentParser(
-        prog="python -m analysis.pareto", description=summary, epilog=details,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    parser = command_parser("analysis.pareto", summary, details)
     parser.add_argument(
         "results", type=Path, nargs="+", help="folders that zoo.run wrote to, or that hold such, or archives"
     )

@@ -8,7 +8,6 @@ the test slices, with the range of the seeds; and the rank correlation of the tw
 others are held against, has no part in it.  Writes OUT.png, OUT.csv and OUT.txt.
 """
 
-import argparse
 from pathlib import Path
 
 import matplotlib
@@ -17,7 +16,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from zoo.common.terminal import command
+from zoo.common.terminal import command, command_parser
 
 from .drawing import page
 from .drawing.style import GREY, SCREEN, Style, looks, marker_area, rc
@@ -31,8 +30,7 @@ SAME = ["mixer", "d_model", "knobs", "stack"]  # what makes a model of text and 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m analysis.recall_gap", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser = command_parser("analysis.recall_gap", __doc__)
     for name in ("text", "recall"):
         parser.add_argument(name, type=Path, help="a folder of records, or an archive of one")
     parser.add_argument("--out", type=Path, default=Path("recall_gap"), help="the picture, without .png")

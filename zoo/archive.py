@@ -11,11 +11,10 @@ Exit code: 0; 2 when nothing was written; 3 when it was, without records or file
 
 import os
 import zipfile
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from pathlib import Path
 
-from zoo.common.terminal import USAGE, command, say
+from zoo.common.terminal import USAGE, command, command_parser, say
 from zoo.results import evaluations
 from zoo.results.atomic import replaced_by
 from zoo.results.home import FILES, WEIGHTS, Home, read_bytes, shown
@@ -26,9 +25,7 @@ WHEN = (1980, 1, 1, 0, 0, 0)  # the earliest that the format knows: no date, so 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the archive; 0, 3 where something was left out, or 2 with a line on what is wrong."""
-    parser = ArgumentParser(
-        prog="python -m zoo.archive", description=__doc__, formatter_class=RawDescriptionHelpFormatter
-    )
+    parser = command_parser("zoo.archive", __doc__)
     parser.add_argument("results", type=Path, metavar="RESULTS", help="the folder that zoo.run wrote to")
     parser.add_argument("--out", type=Path, metavar="NAME.zip", help="default: RESULTS.zip")
     parser.add_argument("--weights", action="store_true", help="with weights.safetensors, for zoo.load")

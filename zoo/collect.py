@@ -1,6 +1,6 @@
 """Every record of results folders as tables: `python -m zoo.collect RESULTS`, to CSV and Parquet."""
 
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import pandas as pd
 
 from zoo.common.checks import one_line
 from zoo.common.foreign import inert
-from zoo.common.terminal import USAGE, command, say
+from zoo.common.terminal import USAGE, command, command_parser, say
 from zoo.results import store
 from zoo.results import table as results_table
 from zoo.results.atomic import replaced_by
@@ -69,9 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> ArgumentParser:
-    parser = ArgumentParser(
-        prog="python -m zoo.collect", description=HELP, formatter_class=RawDescriptionHelpFormatter
-    )
+    parser = command_parser("zoo.collect", HELP)
     parser.add_argument(
         "results", type=Path, nargs="+", metavar="RESULTS", help="folders that zoo.run wrote to, or archives"
     )

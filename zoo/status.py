@@ -1,7 +1,7 @@
 """Show the status of a results folder: `python -m zoo.status RESULTS`."""
 
 import time
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zoo.common.foreign import visible
-from zoo.common.terminal import INTERRUPTED, OK, USAGE, command, console, say, slim
+from zoo.common.terminal import INTERRUPTED, OK, USAGE, command, command_parser, console, say, slim
 from zoo.results import manifest
 from zoo.results.cell_status import OVER, STATES, Look, Standing, State
 from zoo.results.home import empty, others_in, shown
@@ -73,9 +73,7 @@ def _print(reports: Sequence["Report"]) -> None:
 
 
 def _parser() -> ArgumentParser:
-    parser = ArgumentParser(
-        prog="python -m zoo.status", description=HELP, formatter_class=RawDescriptionHelpFormatter
-    )
+    parser = command_parser("zoo.status", HELP)
     parser.add_argument(
         "results", type=Path, nargs="+", metavar="RESULTS", help="folders that zoo.run wrote to"
     )

@@ -18,7 +18,7 @@ from pathlib import Path
 import pandas as pd
 from rich.markup import escape
 
-from zoo.common.terminal import command, console, print_whole, slim
+from zoo.common.terminal import command, command_parser, console, print_whole, slim
 from zoo.results.reading import INCOMPLETE
 
 from ..drawing import page
@@ -44,10 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m analysis.figures", description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    parser = command_parser("analysis.figures", __doc__)
     parser.add_argument("name", nargs="?", default="", help="a picture, or all of the sweep")
     parser.add_argument("results", nargs="?", type=Path, help="a folder of records, or an archive of one")
     parser.add_argument("--out", type=Path, help="where pictures go (default: RESULTS/figures)")

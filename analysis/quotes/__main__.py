@@ -37,23 +37,19 @@ A number is right where it is the computed one, rounded to the digits that the p
 Exit code: 0; 1 where a number is wrong or cannot be computed.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
 import yaml
 
-from zoo.common.terminal import command
+from zoo.common.terminal import command, command_parser
 
 from .pages import Report, check, open_numbers, read
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Check every page of the file, and print a line on each: how many numbers were computed."""
-    parser = argparse.ArgumentParser(
-        prog="python -m analysis.quotes", description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    parser = command_parser("analysis.quotes", __doc__)
     parser.add_argument("file", nargs="?", type=Path, default=Path("docs/quotes.yaml"), help="the entries")
     parser.add_argument("--root", type=Path, default=Path(), help="the top of the checkout")
     parser.add_argument("--open", action="store_true", help="list the numbers that no entry covers")

@@ -18,7 +18,7 @@ from pathlib import Path
 import pandas as pd
 from rich.markup import escape
 
-from zoo.common.terminal import command, slim
+from zoo.common.terminal import command, command_parser, slim
 
 from ..drawing.style import STYLES
 from ..drawing.table_text import add_forms, print_table
@@ -62,10 +62,7 @@ def _printed(table: pd.DataFrame, form: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m analysis.state_bits", description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    parser = command_parser("analysis.state_bits", __doc__)
     parts = parser.add_subparsers(dest="what", required=True)
     for what in ("frontier", *TABLES, "claims"):
         part = parts.add_parser(what)

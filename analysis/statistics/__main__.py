@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 from rich.markup import escape
 
-from zoo.common.terminal import command, console, fitting, slim
+from zoo.common.terminal import command, command_parser, console, fitting, slim
 from zoo.results import store
 
 from ..drawing import page
@@ -204,10 +204,7 @@ def _share(word: str) -> float:
 
 def _parser() -> argparse.ArgumentParser:
     summary, _, details = (__doc__ or "").partition("\n")
-    parser = argparse.ArgumentParser(
-        prog="python -m analysis.statistics", description=summary, epilog=details,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    parser = command_parser("analysis.statistics", summary, details)
     parser.add_argument(
         "results", type=Path, nargs="+", help="folders that zoo.run wrote to, or that hold such, or archives"
     )

@@ -15,20 +15,36 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from tests.kernels.agreement import outputs_of
+from tests.kernels.test_block_choice_gpu import Call as Choices
+from tests.kernels.test_block_choice_gpu import block_choice_triton
+from tests.kernels.test_block_choice_gpu import inputs as choices
+from tests.kernels.triton_cases import KERNELS
 from zoo.kernels.choice import TRITON, names_with
 from zoo.kernels.common.verdicts import source
 
 SHARED = {80: 163 * 1024, 90: 227 * 1024}  # bytes a block can have
 MMA = {80: "HMMA", 90: "HGMMA"}
 NOTE = Path(__file__).parent / "compiled.json"
+DTYPES = (torch.float32, torch.bfloat16)
+WITHOUT_PRODUCTS = {  # kernels that have no use for tensor cores: one token or query makes no matrix
+    **dict.fromkeys(names_with(TRITON), frozenset[str]()),
+    "block_choice": frozenset({"merged"}),
+    "diagonal_scan": frozenset({"forward", "backward"}),
+    "selective_scan": frozenset({"scan_forward", "scan_backward"}),
+    "taylor_scan": frozenset({"step", "picks"}),
+    "window_decode": frozenset({"decode"}),
+}
 
 
 @dataclass(frozen=True)
@@ -89,8 +105,8 @@ def made_of(op: str) -> str:
 
 def compiled(op: str, arch: int, few: bool) -> Iterator[Compiled]:
     """Compile every distinct kernel that the op launches, forward and backward."""
-    module, seen = import_module(f"zoo.kernels.{op}.triton"), set()
-    for case, dtype, call in module.cases(few):
+    seen = set()
+    for size, dtype, call in calls(op, few):
         with launches(arch) as launched:
             call()
         for kernel, made, options in launched:
@@ -99,8 +115,30 @@ def compiled(op: str, arch: int, few: bool) -> Iterator[Compiled]:
                 cut = ", ".join(
                     f"{k} {v}" for k, v in options.items() if isinstance(v, int) and v is not True
                 )
-                name = f"sm_{arch} {op} {kernel} ({case}, {str(dtype).removeprefix('torch.')}; {cut})"
-                yield read(name, made, arch, kernel not in module.WITHOUT_PRODUCTS)
+                name = f"sm_{arch} {op} {kernel} ({size}, {str(dtype).removeprefix('torch.')}; {cut})"
+                yield read(name, made, arch, kernel not in WITHOUT_PRODUCTS[op])
+
+
+def calls(op: str, few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
+    """Yield calls on tensors without memory that reach every kernel in every configuration, or a few."""
+    if op == "block_choice":
+        for width, top_k, dtype, rows in product((16, 128), (1, 8, 32, 64), DTYPES, (128, 65536)):
+            if not few or (width, top_k) == (128, 8):
+                given = choices(Choices(2, 4, 2, 2, rows, 2048, width, 32, 0, top_k, None), "meta", dtype)
+                yield f"{width} {top_k} {rows}", dtype, partial(both_ways, block_choice_triton, given)
+        return
+    kernel = next(kernel for kernel in KERNELS if kernel.op == op)
+    for size, dtype in product(kernel.compiled[:2] if few else kernel.compiled, DTYPES):
+        given = kernel.draw(*size, "meta", dtype)
+        if op == "se_attention" and dtype == torch.float32 and size[1] > 64:
+            continue  # refused: a head as wide would spill registers
+        yield " ".join(map(str, size)), dtype, partial(both_ways, kernel.function, given)
+
+
+def both_ways(function: Callable[..., Any], given: list[Any]) -> None:
+    outputs = [y for y in outputs_of(function, given) if y.requires_grad]
+    if outputs:
+        torch.autograd.backward([y.sum() for y in outputs])
 
 
 @contextmanager

@@ -26,7 +26,8 @@ Dims = Sequence[int | None]
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
     """draw: (*size, device, dtype) -> inputs.  small: sizes for the interpreter.  slow: with -m slow.
-    large: sizes for a card.  stacked: a size, and the dimension of the members of each input.  inside: a size
+    large: sizes for a card.  compiled: sizes that reach every configuration, the first two a quick choice.
+    stacked: a size, and the dimension of the members of each input.  inside: a size
     for gradients inside vmap.  refused: changes of the inputs by place, and why they are refused.
     """
 
@@ -35,6 +36,7 @@ class Kernel:
     small: list[Size]
     slow: Sequence[Size] = ()
     large: list[Size]
+    compiled: list[Size]
     stacked: list[tuple[Size, Dims]]
     inside: Size
     refused: list[tuple[dict[int, Any], str]]
@@ -152,6 +154,7 @@ KERNELS = [
             (1, 1, 1, 70, 2, 70),  # queries and channels in parts
         ],
         large=[(8, 4, 2, 64, 32, 32), (64, 1, 1, 128, 64, 4), (2, 2, 1, 33, 100, 12), (1, 2, 2, 16, 9, 128)],
+        compiled=[(2, 4, 2, width, 64, block) for block, width in product((32, 1, 4, 128), (64, 16, 128))],
         stacked=[((2, 2, 1, 5, 3, 4), (0, 1, 2, None)), ((2, 2, 1, 5, 3, 4), (0, 0, None, None))],
         inside=(1, 2, 1, 5, 3, 4),
         refused=[
@@ -165,6 +168,7 @@ KERNELS = [
         draw=diagonal_scan,
         small=[(1, 1, True), (2, 17, 3, True), (2, 3, 16, 5, True), (1, 35, 40, True), (2, 9, 3, False)],
         large=[(64, 256, 128, True), (8, 1023, 100, True), (2, 3, 333, 40, True), (32, 1, 128, False)],
+        compiled=[(4, length, 200, False) for length in (1024, 1000, 1)],
         stacked=[((2, 17, 3, True), (0, 0, 0)), ((2, 17, 3, True), (None, 0, 1))],
         inside=(2, 5, 3, True),
         refused=[
@@ -207,6 +211,12 @@ KERNELS = [
             ),
             (64, 24, 128),
         )],
+        compiled=[
+            (Call(2, 4, 2, 2, 8192, 0, 0, chunk, 32, 8, token, biased), width)
+            for width, token, biased, chunk in product(
+                (64, 16, 32, 128), BOTH, BOTH, (2048, (1024, 2048)))
+            if biased == token or (width == 64 and chunk == 2048)
+        ],
         stacked=[  # all members have made the same choice
             ((Call(2, 1, 1, 1, 10, 0, 0, 4, 4, 1, False, True), 4), (0, 1, 2, None, None, None, None)),
             ((Call(2, 1, 1, 1, 10, 0, 0, (4, 8), 4, 1, True, True), 4), (0, 1, 2, None, 1, None, None)),
@@ -228,6 +238,8 @@ KERNELS = [
         ],
         large=[(64, 256, 128, 16, True), (16, 64, 256, 24, True), (4, 333, 100, 9, True),
                (2, 1023, 64, 256, True), (32, 1, 128, 8, True)],
+        compiled=[*((4, 1024, 200, n, False) for n in (9, 16, 1, 8, 24, 30, 64, 128, 250, 256)),
+                  (4, 1, 200, 16, False)],
         stacked=[((2, length, 3, 4, True), dims) for length in (1, 9)
                  for dims in ((0,) * 6, (None, 0, None, 1, 0, None))],  # each has its own A, or all have one
         inside=(2, 2, 3, 4, True),
@@ -248,6 +260,7 @@ KERNELS = [
         ],
         large=[(64, 1, 256, 16, 64), (64, 1, 64, 24, 128), (8, 4, 333, 9, 33), (2, 2, 1024, 32, 128),
                (2, 2, 1023, 16, 200), (3, 1, 1, 8, 16)],
+        compiled=[(4, 16, 512, *size) for size in ((16, 64), (9, 33), *product((16, 32), (16, 32, 64, 128)))],
         stacked=[((2, 2, 35, 4, 8), dims) for dims in ((0, 0, 0, None), (0, None, 2, None))],
         inside=(1, 2, 20, 4, 8),
         refused=[
@@ -270,6 +283,11 @@ KERNELS = [
             (4, 16, 2048, 16, 64), (64, 1, 256, 16, 64), (2, 3, 1333, 9, 33), (1, 2, 1023, 32, 128),
             (1, 1, 3000, 24, 200), (2, 2, 77, 8, 16), (128, 16, 1, 16, 64), (3, 1, 1, 32, 200),
         ) for state in BOTH],
+        compiled=[
+            (4, *of, *size, False)
+            for size in ((16, 64), *product((16, 32), (16, 32, 128)), (32, 64))
+            for of in ((1, 1024), (16, 1), (1, 1023))
+        ],
         stacked=[
             ((2, 1, 1, 2, 3, True), (0, 0, 0, None, 0, 0)),
             ((1, 1, 66, 2, 3, True), (0, None, 2, None, None, 0)),

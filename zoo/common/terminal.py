@@ -6,6 +6,7 @@ import signal
 import sys
 import textwrap
 import threading
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn, TypeVar
 
@@ -108,6 +109,16 @@ def by_family(things: Iterable[T], family: Callable[[T], str]) -> dict[str, list
 
 
 OK, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
+
+
+def command_parser(name: str, description: str | None, epilog: str | None = None) -> ArgumentParser:
+    """Return a parser for `python -m NAME` whose help shows these texts as they are written."""
+    return ArgumentParser(
+        prog=f"python -m {name}",
+        description=description,
+        epilog=epilog,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
 
 
 def say(text: str, code: int) -> int:

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from zoo.common.checks import unknown
 from zoo.common.foreign import visible
-from zoo.common.terminal import command
+from zoo.common.terminal import command, command_parser
 from zoo.config.bounds import out_of_bounds
 from zoo.config.paths import CONF, check_config_dir
 from zoo.config.words import first_line
@@ -196,10 +196,7 @@ def export(task: Task, split: Split, out: Path) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     summary, _, details = (__doc__ or "").partition("\n")
-    parser = argparse.ArgumentParser(
-        prog="python -m zoo.tasks", description=summary, epilog=details,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    parser = command_parser("zoo.tasks", summary, details)
     parser.add_argument("task", nargs="?", help="a yaml of conf/task, e.g. mqar")
     parser.add_argument("settings", nargs="*", help="settings of the task, e.g. filler=random")
     parser.add_argument("--show", type=int, default=1, help="rows of each segment (default 1)")

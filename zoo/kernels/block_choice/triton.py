@@ -16,9 +16,6 @@ B batch, H query heads, G heads of summaries, I index sets, R rows, U blocks, C 
 # pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false, reportOperatorIssue=false
 # pyright: reportAttributeAccessIssue=false
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import product
 from typing import Any, NamedTuple
 
 import torch
@@ -30,7 +27,6 @@ from zoo.kernels.common.folding import Folding
 from zoo.kernels.common.launching import Blocks, launch_options, strided, unfit_here
 from zoo.kernels.common.tiles import dot, hopper, power_of_two, rows_last
 
-WITHOUT_PRODUCTS: frozenset[str] = frozenset({"merged"})  # kernels that have no use for tensor cores
 DTYPES = (torch.float32, torch.bfloat16)  # of queries
 PIECE = 32  # channels of a head at a time
 LARGEST = 64  # blocks that a row keeps
@@ -104,21 +100,6 @@ def unfit(
     if min(top_k, summaries.shape[2]) > LARGEST:
         return f"top_k (={top_k}) must be at most {LARGEST}"
     return unfit_here(queries)
-
-
-def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
-    """Yield calls on "meta" that reach every kernel in every configuration; few: a quick choice of them."""
-    sizes = [(64, 8)] if few else product((16, 128), (1, 8, 32, 64))
-    for (width, top_k), dtype, rows in product(sizes, DTYPES, (128, 65536)):
-        queries = torch.empty(2, rows, 4, width, dtype=dtype, device="meta").transpose(1, 2)
-        summaries = torch.empty(2, 2, 2048, width, device="meta")
-        starts = torch.empty(rows, dtype=torch.int64, device="meta")
-        inputs = queries, summaries, starts, 2, 32, 0, top_k, None
-        yield f"C {width}, top {top_k}, {rows} rows", dtype, partial(_forward, *inputs)
-
-
-def _forward(*inputs: Any) -> None:
-    block_choice_triton(*inputs)
 
 
 class _Choice(Folding):

@@ -10,9 +10,6 @@ B batch, H query heads, G key/value heads, T time, U blocks, C channels per head
 
 # pyright: reportArgumentType=false, reportCallIssue=false
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import product
 from typing import Any, NamedTuple
 
 import torch
@@ -25,7 +22,6 @@ from zoo.kernels.common.folding import Folding, Gradients
 from zoo.kernels.common.launching import launch_options, mixed, strided, unfit_here
 from zoo.kernels.common.tiles import dot, hopper, load_block, power_of_two, rows_last, store_block
 
-WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
 TILES = (64, 128)  # tokens of a program
 LARGEST = 128  # channels of a head
 DTYPES = (torch.float32, torch.bfloat16)
@@ -46,18 +42,6 @@ def unfit(q: Tensor, k: Tensor, v: Tensor, block_size: int) -> str | None:
     if block_size > TILES[-1]:
         return f"block_size (={block_size}) must be at most {TILES[-1]}"
     return unfit_here(q)
-
-
-def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
-    """Yield calls on "meta" that reach the kernel in every configuration; few: a quick choice of them."""
-    sizes = [(32, 64)] if few else product((1, 4, 32, 128), (16, 64, 128))
-    for (block, width), dtype in product(sizes, DTYPES):
-        whole = torch.empty(2, 8192, 8, width, dtype=dtype, device="meta").transpose(1, 2)
-        yield f"C {width}, block {block}", dtype, partial(_forward, whole, block)
-
-
-def _forward(whole: Tensor, block_size: int) -> None:
-    block_summaries_triton(*whole.split([4, 2, 2], 1), block_size)
 
 
 class Cut(NamedTuple):

@@ -18,8 +18,6 @@ be 1.  decay and x are both float32 or both bfloat16, and so is h; what goes fro
 # pyright: reportArgumentType=false, reportCallIssue=false, reportGeneralTypeIssues=false
 # pyright: reportAssignmentType=false, reportOperatorIssue=false, reportIndexIssue=false
 
-from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import torch
@@ -31,7 +29,6 @@ from zoo.kernels.common.folding import Folding, Gradients
 from zoo.kernels.common.launching import launch_options, strided, unfit_here
 from zoo.kernels.common.tiles import rows_last
 
-WITHOUT_PRODUCTS = frozenset({"forward", "backward"})  # kernels that have no use for tensor cores
 DTYPES = (torch.float32, torch.bfloat16)
 BLOCK, CHUNK = 32, 16  # channels of a program, a thread each; steps
 
@@ -54,18 +51,6 @@ def unfit(decay: Tensor, x: Tensor, state: Tensor | None = None) -> str | None:
     if state is not None and state.dtype not in DTYPES:
         return f"the state must be float32 or bfloat16, and is {state.dtype}"
     return unfit_here(x)
-
-
-def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
-    """Yield calls on "meta" that reach every kernel in every configuration; few: a quick choice of them."""
-    for length in (1024,) if few else (1024, 1000, 1):
-        for dtype in DTYPES:
-            decay, x = torch.empty(2, 4, length, 200, dtype=dtype, device="meta")
-            yield f"T {length}", dtype, partial(_both_ways, decay.requires_grad_(), x.requires_grad_())
-
-
-def _both_ways(decay: Tensor, x: Tensor) -> None:
-    diagonal_scan_triton(decay, x)[0].sum().backward()
 
 
 class _Scan(Folding):

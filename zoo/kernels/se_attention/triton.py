@@ -17,9 +17,6 @@ B batch, H query heads, G key/value heads, I index sets (1 or G), T queries, S k
 choose, N blocks.  Tensors come with the strides they have; the last must be 1.
 """
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import product
 from typing import Any
 
 import torch
@@ -31,9 +28,8 @@ from zoo.kernels.common.folding import Folding, Gradients
 from zoo.kernels.common.launching import mixed, unfit_here
 from zoo.kernels.common.tiles import rows_last
 from zoo.kernels.se_attention.triton_launches import Inputs, Shape, attend, gradients
-from zoo.kernels.span_retrieval import Chunks, fixed_chunks
+from zoo.kernels.span_retrieval import Chunks
 
-WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
 LARGEST = {torch.float32: 64, torch.bfloat16: 128}  # channels of a head: more would spill registers
 MOST_CHOICES = 32 * 65_535  # of a row each: the second dimension of a grid, and programs of 32 choices
 TABLES = (5, 6)  # inputs that have no batch
@@ -86,27 +82,6 @@ def unfit(
     if blocks is not None and blocks[0, 0].numel() > MOST_CHOICES:
         return f"choices of all rows (={blocks[0, 0].numel()}) must be at most {MOST_CHOICES}"
     return unfit_here(q)
-
-
-def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
-    """Yield calls on "meta" that reach every kernel in every configuration; few: a quick choice of them."""
-    sizes = product((64,) if few else (16, 32, 64, 128), (False, True), (False, True), (False, True), LARGEST)
-    for width, per_token, biased, drawn, dtype in sizes:
-        if width > LARGEST[dtype] or (biased != per_token and (few or drawn or width != 64)):
-            continue
-        whole = torch.empty(2, 8192, 8, width, dtype=dtype, device="meta").transpose(1, 2)
-        q, k, v = (part.requires_grad_() for part in whole.split([4, 2, 2], 1))
-        chunks = fixed_chunks(2048, 0, 8192, torch.device("meta"))
-        chunks = chunks._replace(size=None) if drawn else chunks
-        ids = torch.empty(2, 2, 8192 if per_token else 4, 8, dtype=torch.int64, device="meta")
-        bias = torch.empty(ids.shape, device="meta").requires_grad_() if biased else None
-        words = f"C {width}, a {'token' if per_token else 'chunk'}"
-        words += f"{', bias' if biased else ''}{', drawn' if drawn else ''}"
-        yield words, dtype, partial(_both_ways, [q, k, v, ids, bias, chunks, 32])
-
-
-def _both_ways(inputs: list[Any]) -> None:
-    se_attention_triton(*inputs).sum().backward()
 
 
 class _Attention(Folding):

@@ -25,9 +25,6 @@ strides they have; the last must be 1.  Each may be float32 or bfloat16; states 
 
 # pyright: reportArgumentType=false, reportCallIssue=false
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import product
 from typing import Any, NamedTuple
 
 import torch
@@ -40,7 +37,6 @@ from zoo.kernels.common.tiles import rows_last
 from zoo.kernels.selective_scan.triton_backward import scan_backward
 from zoo.kernels.selective_scan.triton_forward import scan_forward
 
-WITHOUT_PRODUCTS = frozenset({"scan_forward", "scan_backward"})  # kernels that have no use for tensor cores
 D_STATE = 256  # at most, filled up with zeros to a power of two
 DTYPES = (torch.float32, torch.bfloat16)
 BLOCK = {"forward": 8, "backward": 16}  # channels of a program: few make many programs, many make few shares
@@ -87,22 +83,6 @@ def unfit(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor 
     if wrong := [dtype for dtype in given if dtype not in DTYPES]:
         return f"all inputs must be float32 or bfloat16, and one is {wrong[0]}"
     return unfit_here(x)
-
-
-def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
-    """Yield calls on "meta" that reach every kernel in every configuration; few: a quick choice of them."""
-    sizes = (9, 16) if few else (1, 8, 9, 16, 24, 30, 64, 128, 250, 256)
-    for d_state, length, dtype in [*product(sizes, (1024,), DTYPES), (16, 1, torch.float32)]:
-        x, dt = torch.empty(2, 4, length, 200, dtype=dtype, device="meta")
-        maps = torch.empty(4, length, 13 + 2 * d_state, dtype=dtype, device="meta")  # one projection
-        inputs = x, dt, torch.empty(200, d_state, device="meta"), *maps[..., 13:].chunk(2, -1)
-        call = partial(_both_ways, *(s.requires_grad_() for s in inputs))
-        yield f"T {length}, N {d_state}", dtype, call
-
-
-def _both_ways(*inputs: Tensor) -> None:
-    y, last = selective_scan_triton(*inputs)
-    (y.sum() + last.sum()).backward()
 
 
 class _Scan(Folding):

@@ -12,9 +12,6 @@ have; the last must be 1.
 
 # pyright: reportArgumentType=false, reportCallIssue=false
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import product
 from typing import Any
 
 import torch
@@ -26,7 +23,6 @@ from zoo.kernels.common.folding import Folding, Gradients
 from zoo.kernels.common.launching import Blocks, by_time, launch_options, mixed, strided, unfit_here
 from zoo.kernels.common.tiles import dot, hopper, load_rows, power_of_two, rows_last, store_rows
 
-WITHOUT_PRODUCTS: frozenset[str] = frozenset()  # kernels that have no use for tensor cores
 CHANNELS = (16, 32)  # of q and k, filled up with zeros
 WIDTH = {torch.float32: 64, torch.bfloat16: 128}  # columns of a value at once: more would spill registers
 
@@ -71,19 +67,6 @@ def _four(x: Tensor) -> Tensor:
     """Return [B H T C], a view where one can be had."""
     x = x.flatten(0, -4) if x.ndim > 4 else x[(None,) * (4 - x.ndim)]
     return rows_last(x)
-
-
-def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
-    """Yield calls on "meta" that reach every kernel in every configuration; few: a quick choice of them."""
-    sizes = [(16, 64), (9, 33), *([] if few else product((16, 32), (16, 32, 64, 128)))]
-    for (channels, width), dtype in product(sizes, WIDTH):
-        whole = torch.empty(4, 8192, 16, 2 * channels + width, dtype=dtype, device="meta").transpose(1, 2)
-        inputs = [x.requires_grad_() for x in whole.split([channels, channels, width], -1)]
-        yield f"C {channels}, V {width}", dtype, partial(_both_ways, *inputs)
-
-
-def _both_ways(q: Tensor, k: Tensor, v: Tensor) -> None:
-    taylor_attention_triton(q, k, v, 1e-6).sum().backward()
 
 
 class _Attention(Folding):

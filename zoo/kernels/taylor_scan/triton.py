@@ -22,9 +22,6 @@ B batch, H heads, T time, C channels of q and k, V channels of a value, F featur
 with the strides they have; the last must be 1.
 """
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import product
 from typing import Any
 
 import torch
@@ -35,7 +32,6 @@ from zoo.kernels.common.launching import mixed, unfit_here
 from zoo.kernels.common.tiles import rows_last
 from zoo.kernels.taylor_scan import triton_launches as launch
 
-WITHOUT_PRODUCTS = frozenset({"step", "picks"})  # one token has no matrices to multiply
 CHANNELS = 32  # of q and k, at most
 DTYPES = (torch.float32, torch.bfloat16)
 
@@ -75,21 +71,6 @@ def unfit(
     if q.shape[-1] > CHANNELS:
         return f"feature_dim (={q.shape[-1]}) must be at most {CHANNELS}"
     return unfit_here(q)
-
-
-def cases(few: bool) -> Iterator[tuple[str, torch.dtype, Callable[[], None]]]:
-    """Yield calls on "meta" that reach every kernel in every configuration; few: a quick choice of them."""
-    sizes = [(16, 64)] if few else product((16, 32), (16, 32, 64, 128))
-    for (channels, width), dtype in product(sizes, DTYPES):
-        for heads, length in ((1, 8192), (1, 8191), (16, 1)):
-            shape = (4, length, heads, 2 * channels + width)
-            whole = torch.empty(shape, dtype=dtype, device="meta").transpose(1, 2)
-            inputs = [x.requires_grad_() for x in whole.split([channels, channels, width], -1)]
-            yield f"C {channels}, V {width}", dtype, partial(_both_ways, *inputs)
-
-
-def _both_ways(q: Tensor, k: Tensor, v: Tensor) -> None:
-    taylor_scan_triton(q, k, v, 1e-6)[0].sum().backward()
 
 
 class _Scan(Folding):
