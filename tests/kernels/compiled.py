@@ -43,7 +43,6 @@ WITHOUT_PRODUCTS = {  # kernels that have no use for tensor cores: one token or 
     "diagonal_scan": frozenset({"forward", "backward"}),
     "selective_scan": frozenset({"scan_forward", "scan_backward"}),
     "taylor_scan": frozenset({"step", "picks"}),
-    "window_decode": frozenset({"decode"}),
 }
 
 
