@@ -16,6 +16,7 @@ from ..statistics.points import points
 from ..statistics.uncertainty import at_chosen
 
 FIGURES = ("field", "recall_gap")  # tables of several studies
+OF_ANSWERS = "mini_state_bits"  # studies whose claims are on answers to an evaluation: docs/bits.md has them
 
 
 def between(root: Path, study: str, cells: str, ahead: str, behind: str, name: str) -> pd.DataFrame:
@@ -52,7 +53,11 @@ def table(root: Path, of: str, cells: str) -> pd.DataFrame:
 
 def _all_claims(root: Path) -> pd.DataFrame:
     written_down = sorted(path.name.partition(".")[0] for path in (root / "sweeps").glob("*.claims.csv"))
-    studies = [study for study in written_down if (root / "docs" / "results" / f"{study}.zip").exists()]
+    studies = [
+        study
+        for study in written_down
+        if (root / "docs" / "results" / f"{study}.zip").exists() and not study.startswith(OF_ANSWERS)
+    ]
     return pd.concat([table(root, f"{study} claims", "") for study in studies], ignore_index=True)
 
 
