@@ -46,6 +46,17 @@ def test_one_seed_has_no_spread_and_its_number(capsys: pytest.CaptureFixture[str
     )
 
 
+def test_chance_stands_below_where_records_have_it(capsys: pytest.CaptureFixture[str]):
+    one = record(0, 0.5)
+    assert "chance" not in " ".join(shown(160, result_table([one]), slice_table(one), capsys=capsys))
+    for entry, chance in zip(one["slices"], (0.25, 0.03125), strict=True):
+        entry["chance"] = chance
+    lines = [" ".join(line.split()) for line in shown(160, result_table([one]), capsys=capsys)]
+    assert "chance 25.0% 3.1%" in lines
+    lines = [" ".join(line.split()) for line in shown(160, slice_table(one), capsys=capsys)]
+    assert "test 32 4 50.0% 25.0% 1.000 8 2 50.0%" in lines
+
+
 @pytest.mark.parametrize("width", [20, 60, 80])
 def test_nothing_is_cut_away(capsys: pytest.CaptureFixture[str], width: int):
     found = [record(0, 0.5), record(1, 0.7), record(0, 0.25, lr=0.1)]

@@ -74,6 +74,9 @@ def result_table(
         )
     for i, group in enumerate(rows):
         table.add_row(*(texts[column][i] for column in shown), *(_score(group, s, gap) for s in slices))
+    chances = [_chance(chosen, slice_) for slice_ in slices]
+    if any(chances):
+        table.add_row("chance", *[""] * (len(shown) - 1), *chances, style="dim")
     if more > 0:
         table.caption = f"and {more} more: python -m zoo.collect writes them all"
     return table
@@ -85,13 +88,16 @@ def slice_table(record: Record) -> Table:
     keys = list(dict.fromkeys(key for entry in entries for key in entry["slice"]))
     bounded = any(entry["coverage"] < 1 for entry in entries)
     table = slim("accuracy by slice")
-    for column in ["split", *keys, "accuracy", "loss", "answers", "rows"] + ["coverage"] * bounded:
+    known = any(entry.get("chance") is not None for entry in entries)
+    columns = ["accuracy", *["chance"] * known, "loss", "answers", "rows", *["coverage"] * bounded]
+    for column in ["split", *keys, *columns]:
         table.add_column(column, justify="left" if column == "split" else "right", no_wrap=True)
     for entry in entries:
         which = (str(entry["slice"].get(key, "")) for key in keys)
         loss = "-" if entry["loss"] is None else f"{entry['loss']:.3f}"
-        counts = percent(entry["accuracy"]), loss, str(entry["answers"]), str(entry["rows"])
-        table.add_row(entry["split"], *which, *counts, *[percent(entry["coverage"])] * bounded)
+        scores = percent(entry["accuracy"]), *[percent(entry.get("chance"))] * known
+        counts = loss, str(entry["answers"]), str(entry["rows"])
+        table.add_row(entry["split"], *which, *scores, *counts, *[percent(entry["coverage"])] * bounded)
     return table
 
 
@@ -174,6 +180,13 @@ def _values(slice_: Slice) -> str:
 def _seeds(group: Sequence[Record]) -> str:
     diverged = sum(record["status"] == "diverged" for record in group)
     return f"{len(group)}" + (f", {diverged} diverged" if diverged else "")
+
+
+def _chance(records: Iterable[Record], slice_: Slice) -> str:
+    """Return the accuracy of guessing at a slice; "" where no record has it, as older ones do not."""
+    entries = (entry for record in records for entry in _tests(record) if _slice(entry) == slice_)
+    known = [chance for entry in entries if (chance := entry.get("chance")) is not None]
+    return percent(known[0]) if known else ""
 
 
 def _score(group: Sequence[Record], slice_: Slice, gap: str) -> str:
