@@ -26,3 +26,9 @@ def test_a_stack_that_ends_on_its_convolution_says_so() -> None:
 @pytest.mark.parametrize("words", WHOLE)
 def test_other_stacks_say_nothing(words: str) -> None:
     assert note(words) is None
+
+
+def test_another_precision_is_named_for_it_makes_another_cell() -> None:
+    gpu = describe(composer().cell(["trainer=gpu"]))
+    assert gpu["precision"] == "bf16-mixed, of trainer=gpu; in 32-true it is another cell"
+    assert "precision" not in describe(composer().cell([]))

@@ -85,3 +85,13 @@ def test_a_link_to_itself_and_the_root_are_a_line(
     assert archive.main([word]) == 2
     err = capsys.readouterr().err
     assert says in err and err.count("\n") == 1
+
+
+def test_an_interrupted_one_leaves_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(archive, "read_bytes", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        archive.main([str(home)])
+    assert [path.name for path in home.parent.iterdir()] == [home.name]
