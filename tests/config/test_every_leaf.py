@@ -93,7 +93,7 @@ def _differs(case: Case, path: str) -> Iterator[bool]:
 
     valid = (value for value in others(here[path], complaint) if not complaint(value))
     for value in islice(valid, 3):
-        yield _mixer_prints(changed(value)) != before
+        yield _mixer_prints(changed(value)) != before or _gradients(changed(value)) != _gradients(case)
 
 
 def _built(case: Case) -> Mixer:
@@ -111,6 +111,15 @@ def _mixer_prints(case: Case) -> list[Any]:
         torch.default_generator.manual_seed(0)
         prints += [_bytes(mixer.train()(x)) for _ in range(3)]
     return [*prints, mixer.state_size(48), mixer.state_size(300)]
+
+
+@cache
+def _gradients(case: Case) -> list[bytes]:
+    """What a mixer learns from: a loss of its own may reach its weights alone, and no output."""
+    mixer = _built(case).train()
+    draw = torch.Generator().manual_seed(1)
+    mixer(torch.randn(2, 48, WIDTH, dtype=torch.float64, generator=draw)).square().sum().backward()
+    return [_bytes(p.grad) for p in mixer.parameters() if p.grad is not None]
 
 
 def _bytes(x: torch.Tensor) -> bytes:

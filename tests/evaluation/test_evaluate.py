@@ -234,7 +234,7 @@ def test_a_cell_that_cannot_be_asked_does_not_stop_the_others(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("{one}", "evaluation=NAME must be given: one of ar_hits, distance, "),
+        ("{one}", "evaluation=NAME must be given: one of answers, ar_hits, distance, "),
         ("evaluation=scores", "name the runs: a results folder, or folders in it."),
         ("{one} evaluation=score", "unknown evaluation score; did you mean scores? (there are: "),
         ("{one} evaluation=longst --config-dir {own}", "unknown evaluation longst; did you mean longest?"),

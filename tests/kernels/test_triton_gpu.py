@@ -14,7 +14,7 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
 BY_OP = {kernel.op: kernel for kernel in KERNELS}
-TAYLOR, SCAN, WINDOW, SE = (BY_OP[op] for op in ("taylor_scan", "selective_scan", "se_attention"))
+TAYLOR, SCAN, SE = (BY_OP[op] for op in ("taylor_scan", "selective_scan", "se_attention"))
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 EACH = pytest.mark.parametrize(  # of every kernel the first sizes, and long ones
     ("kernel", "size"),
@@ -61,16 +61,6 @@ def test_members_with_an_A_of_their_own():
     together = torch.vmap(SCAN.function)(*stacked)
     for i, member in enumerate(members):
         torch.testing.assert_close(tuple(s[i] for s in together), SCAN.function(*member))
-
-
-@DTYPES
-@torch.no_grad()
-@pytest.mark.parametrize(("past", "window"), [(0, 200), (128, 200), (199, 200), (0, 1)])
-def test_what_is_kept_is_copied_to_the_bit(past: int, window: int, dtype: torch.dtype, poisoned: None):
-    """Eight query heads a key/value head are two programs, of which one writes."""
-    given = WINDOW.draw(5, 16, 2, past, 64, window, False, "cuda", dtype)
-    found, true = WINDOW.function(*given), WINDOW.definition(*given)
-    assert all(torch.equal(mine, other) for mine, other in zip(found[1:], true[1:], strict=True))
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def cases_of(name: str, folder: Path = CONF) -> list[Case]:
     with each variant.
     """
     config = mixer_yaml(name, folder)
-    highest = {"layer": config["n_layers"] - 1} if "layer" in config else {}
+    highest = {"layer": DEPTH - 1} if "layer" in config else {}
     variants = (config.get("about") or {}).get("variants") or []
     return [Case(name, {}, folder), *(Case(name, variant | highest, folder) for variant in variants)]
 

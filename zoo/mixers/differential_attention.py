@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from zoo.common.checks import at_least
+from zoo.common.checks import at_least, multiple
 from zoo.kernels.attention import attention
 from zoo.mixers.attention import Attention
 from zoo.mixers.base import Seq
@@ -22,7 +22,7 @@ class DifferentialAttention(Attention):
 
     lambda = exp(l_1 l_2) - exp(l_3 l_4) + first, learned vectors that all heads share;
     first = .8 - .6 exp(-.3 layer), and one RMSNorm of a head's 2 C channels.
-    layer: 0 is the lowest of n_layers.  Other settings as in `zoo.mixers.attention`; heads count pairs here.
+    layer: 0 is the lowest.  Other settings as in `zoo.mixers.attention`; heads count pairs here.
     The l carry `no_weight_decay = True`, which training reads.
     """
 
@@ -37,15 +37,14 @@ class DifferentialAttention(Attention):
         rope_fraction: float,
         bias: bool,
         layer: int,
-        n_layers: int,
     ) -> None:
+        multiple("d_model", d_model, f"num_heads (={num_heads}), of two softmaxes each", 2 * num_heads)
         super().__init__(
             d_model=d_model, num_heads=2 * num_heads,
             num_kv_heads=None if num_kv_heads is None else 2 * num_kv_heads, position=position,
             rope_base=rope_base, rope_fraction=rope_fraction, bias=bias, dropout=0.0,
         )  # fmt: skip
         at_least("layer", layer, 0)
-        at_least("n_layers", n_layers, layer + 1)
         self.first = 0.8 - 0.6 * math.exp(-0.3 * layer)
         self.exponents = nn.Parameter(torch.randn(4, self.qkv.head_dim) * 0.1)
         self.norm = nn.RMSNorm(2 * self.qkv.head_dim, eps=1e-5)

@@ -35,7 +35,8 @@ class EvictingAttention(Mixer[State]):
 
     rule: h2o, least is the sum of the weights that a key had from all queries since it came, in the heads
         that share it; the `recent` newest stay.  tova, least is the last query's weight, the mean over all
-        heads, which therefore keep the same tokens; the new one may leave at once, and recent must be 0.
+        heads, which therefore keep the same tokens; with recent=0, as published, the new one may leave at
+        once.
     Ties go to the oldest.  Scores are in float32 at least and pass no gradient.  Keys keep their positions.
     Not as published: H2O's code takes its budgets as shares of the first call's length, sums over the batch,
     frees nothing, and shows a token again that it had hidden, which no cache can; TOVA's evicts a prompt at
@@ -60,8 +61,6 @@ class EvictingAttention(Mixer[State]):
         one_of("rule", rule, ("h2o", "tova"))
         at_least("recent", recent, 0)
         at_least("budget", budget, max(recent, 1))
-        if rule == "tova":
-            at_least("-recent", -recent, 0)
         self.budget, self.rule, self.recent = budget, rule, recent
         self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)

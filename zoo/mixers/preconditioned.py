@@ -39,8 +39,8 @@ class Preconditioner(nn.Module):
 
     def __init__(self, d_model: int, num_heads: int, base: float) -> None:
         super().__init__()
-        if not base > 1:  # at 1 there is nothing to learn
-            raise ValueError(f"base (={base}) must be above 1.")
+        if not 1 < base <= 2:  # at 1 there is nothing to learn
+            raise ValueError(f"base (={base}) must be above 1 and at most 2, up to which the rule is stable.")
         self.base = base
         self.forget = Forgetting(d_model, num_heads)
         self.share = nn.Linear(d_model, num_heads, bias=False)
