@@ -47,6 +47,7 @@ Exit code: 0; 1 when a cell could not be asked; 2 when the command cannot be run
 record is damaged, and all others were asked; 130."""
 HF = "hf="
 WEIGHTLESS = "train them with keep_weights=true rerun=true, or name the runs that have weights"
+MOST_ROWS = 60  # of the answers that are printed
 
 
 @dataclass(frozen=True)
@@ -252,7 +253,7 @@ def _check_vocabulary(folder: Path, cell: Cell, task: dict[str, Any]) -> None:
 
 
 def _answer(inquiries: Sequence[Inquiry], asking: Question) -> int:
-    """Answer one by one, in the order of the folders; a line each, and the table where there is one alone."""
+    """Answer one by one, in the order of the folders; a line each, and at the end the tables of all."""
     failed = done = 0
     for one in inquiries:
         if one.path.exists():
@@ -270,11 +271,27 @@ def _answer(inquiries: Sequence[Inquiry], asking: Question) -> int:
             continue
         evaluations.write(one.path, one.head | {"made_from": made_from}, table)
         print(f"{shown(one.path)}  {len(table)} rows in {time.perf_counter() - began:.1f} s", flush=True)
-        if len(inquiries) == 1:
-            print("\n".join(map(visible, table.to_string(index=False).splitlines())))
+    _print_tables(inquiries, asking.name)
     answered = len(inquiries) - done - failed
     print(f"{asking.name}: {answered} answered, {done} were there already, {failed} failed")
     return FAILED if failed else OK
+
+
+def _print_tables(inquiries: Sequence[Inquiry], name: str) -> None:
+    """Print the answers of all cells below each other where a screen holds them, else how to read them."""
+    import pandas as pd
+
+    answered = [one for one in inquiries if one.path.exists()]
+    tables = [evaluations.read(one.path.parent, one.path.name)[1] for one in answered]
+    if not tables:
+        return
+    names = [one.record["run_id"] for one in answered]
+    table = pd.concat(tables, keys=names, names=["run_id"]).reset_index(level=0)
+    if len(table) > MOST_ROWS:
+        print(f"{len(table)} rows: zoo.results.load_evaluations(RESULTS, {name!r}) reads them as one table")
+    else:
+        alone = table.drop(columns="run_id") if len(inquiries) == 1 else table
+        print("\n".join(map(visible, alone.to_string(index=False).splitlines())))
 
 
 def _table(one: Inquiry, asking: Question) -> tuple[Any, dict[str, str]]:

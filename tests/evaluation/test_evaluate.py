@@ -58,7 +58,9 @@ def test_answers_lie_beside_the_records_and_are_asked_for_once(
     assert set(found["evaluation.split"]) == {"test"} and "task.test" not in found
 
     assert evaluate.main([str(home), "evaluation=scores"]) == 0
-    assert capsys.readouterr().out == "scores: 0 answered, 2 were there already, 0 failed\n"
+    head, *rows, last = capsys.readouterr().out.splitlines()
+    assert last == "scores: 0 answered, 2 were there already, 0 failed"
+    assert head.split()[:3] == ["run_id", "split", "slice"] and len(rows) == len(found)
     assert {path: path.read_bytes() for path in home.glob("*/evaluations/*")} == answers
 
     assert evaluate.main([str(home), "evaluation=scores", OTHER, "task.filler=blank"]) == 0
