@@ -14,6 +14,7 @@ import torch
 from tests.command import DONE, SMALL, TOYS, Zoo, finish, start
 from zoo.config.cell import Cell
 from zoo.config.compose import composer
+from zoo.launch import process_pool
 from zoo.launch.process_pool import Pool
 from zoo.results import lease, store, table
 
@@ -239,3 +240,9 @@ def test_an_interrupt_ends_in_one_line_with_nothing_half_written(
     assert not files(folder) & {"result.json", "error.txt", "claim.json"}
     saved = torch.load(folder / "last.ckpt", weights_only=True)["position"]["step"]
     assert saved % 5, "it is the step at hand that is saved, not the last that was due"
+
+
+def test_the_source_of_a_part_of_ones_own_is_read_where_its_cell_starts():
+    """It may change while a sweep runs; zoo's own parts were imported when the sweep began."""
+    assert "source" in process_pool._known(COMPOSER.cell(["mixer=attention"]))
+    assert "source" not in process_pool._known(COMPOSER.cell(["mixer=faulty"]))

@@ -147,8 +147,9 @@ class Pool:
         mine, theirs = self.context.Pipe(duplex=False)
         taken = [self.card_of[pipe] for pipe in self.running]
         card = cards.least_used(self.cards, taken) if cards.on_gpu(group.cells[0]) else None
-        here = {"source": source(group.cells[0].config)} | machine()  # read here once, not in every process
-        process = self.context.Process(target=_work, args=(group, theirs, here, card), daemon=True)
+        process = self.context.Process(
+            target=_work, args=(group, theirs, _known(group.cells[0]), card), daemon=True
+        )
         process.start()
         theirs.close()
         self.card_of[mine] = card
@@ -240,6 +241,16 @@ def _death(code: int) -> str:
 def _output(folder: Path) -> str:
     path = folder / OUTPUT
     return path.read_text(errors="replace")[-4000:] if path.exists() else ""
+
+
+def _known(cell: Cell) -> dict[str, Any]:
+    """Return what a cell's process need not find out again: the machine, and the source of zoo's own parts.
+
+    Those were imported when the sweep began; a module of one's own is when its cell starts, and its source is
+    read there.
+    """
+    parts = source(cell.config)
+    return machine() | ({"source": parts} if all(name.startswith("zoo.") for name in parts) else {})
 
 
 def _work(group: Group, pipe: Connection, here: dict[str, Any], card: str | None = None) -> None:

@@ -28,7 +28,7 @@ def run_cell(
 ) -> dict[str, Any]:
     """Train and evaluate `cell`, going on from its checkpoint if there is one, and record it.
 
-    here: `source` of the cell and `machine()`, from a process that knows them already.
+    here: `machine()`, and maybe the `source` of the cell, from a process that knows them already.
     A done cell is only read.  CellFailed: the cell raised or left by sys.exit; error.txt says where.
     KeyboardInterrupt (Ctrl-C, SIGTERM) and DiskFull leave the last checkpoint for the next attempt.
     """
@@ -40,7 +40,8 @@ def run_cell(
     with room(folder), lease.held(folder):
         if store.is_done(folder):
             return store.read(folder)
-        environment = cell.words | (here or {"source": source(cell.config)} | machine())
+        known = here or machine()
+        environment = cell.words | known | {"source": known.get("source") or source(cell.config)}
         store.begin(folder, as_yaml(cell.config), environment)
         try:
             outcome = train(cell, folder, report)
