@@ -186,7 +186,7 @@ def _written(table: pd.DataFrame, stem: Path, kinds: Mapping[str, type]) -> str:
         with replaced_by(path) as part, duckdb.connect(config={"threads": 1}) as connection:
             connection.execute(f"COPY ({rows}) TO {_quoted(str(part))} {kind}")
     except duckdb.Error as error:
-        raise ValueError(f"{stem}.csv is written, {path} cannot be: {one_line(error)}") from None
+        raise ValueError(f"{stem}.csv is written, {path} cannot be: {one_line(error)[:200]}") from None
     return f"{shown(stem)}.csv and {path.name}"
 
 
