@@ -44,9 +44,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return left_out(reading.wrong, reading.notes)
 
 
-MOST_NAME = 250  # letters of a run id; a file system takes no more, and an archive could not be unpacked
-
-
 def archive(home: Path, out: Path, weights: bool = False) -> tuple[int, Reading]:
     """Write the finished cells of a folder to `out`, in one move; how many they are, and what was not read.
 
@@ -56,7 +53,7 @@ def archive(home: Path, out: Path, weights: bool = False) -> tuple[int, Reading]
     if out.suffix != ".zip":
         raise ValueError(f"--out (={shown(out)}) must end in .zip.")
     reading = Reading(home)
-    folders = {record["run_id"]: folder for folder, record in reading if len(record["run_id"]) <= MOST_NAME}
+    folders = {record["run_id"]: folder for folder, record in reading}
     if not folders:
         raise ValueError(reading.nothing())
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -348,6 +348,8 @@ ONCE = {  # what went wrong once -> the command that did
     "task_settings.vocab_size:escapes": "analysis.loads",  # was computed with
     "label:escapes": "analysis.loads",
     "label:tex": "analysis.pareto",
+    "run_id:long": "zoo.archive",  # no name in an archive is so long
+    "mixer_settings.num_heads:huge": "zoo.collect",  # a complaint of 2,900 letters
 }
 
 

@@ -53,7 +53,9 @@ Amount = Annotated[float, Field(ge=0, le=1e100)]
 Rate = Annotated[float, Field(gt=0, le=1e100)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Name = Annotated[str, Field(max_length=LONGEST)]
-RunId = Annotated[str, _fits(r"\w[\w.=+-]*", "letters, digits and . _ = + - alone")]  # a folder: no path
+RunId = Annotated[  # a folder: no path, and no name that a file system would refuse
+    str, _fits(r"\w[\w.=+-]{0,249}", "letters, digits and . _ = + - alone, at most 250")
+]
 Word = Annotated[str, _fits(r"\w[\w.+-]{0,39}", "a plain word")]
 Key = Annotated[str, _fits(r"\w{1,40}", "a plain word")]
 MadeFrom = dict[Name, Name]
