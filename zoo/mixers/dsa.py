@@ -16,6 +16,7 @@ from zoo.common.checks import at_least
 from zoo.kernels.common.heads import per_query_head
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.cache import append
+from zoo.mixers.largest import largest
 from zoo.mixers.projections import QueryKeyValue
 from zoo.state import StateSize
 
@@ -103,9 +104,8 @@ class DeepSeekSparseAttention(Mixer[State]):
         """Mark the top_k tokens of each row, the latest of equal ones."""
         length, total = scores.shape[1:]
         seen = torch.ones(length, total, dtype=torch.bool, device=scores.device).tril(total - length)
-        order = scores.masked_fill(~seen, -torch.inf).flip(-1).sort(dim=-1, descending=True, stable=True)
-        best = total - 1 - order.indices[..., : self.top_k]
-        return torch.zeros_like(scores).scatter(-1, best, 1.0).bool() & seen
+        newest_first = scores.masked_fill(~seen, -torch.inf).flip(-1)
+        return largest(newest_first, self.top_k).flip(-1) & seen
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count all keys, values and index keys; a step reads the index and top_k keys and values."""

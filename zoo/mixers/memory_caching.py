@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from zoo.common.checks import at_least, multiple
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import HeadsOutput, unit
+from zoo.mixers.largest import largest
 from zoo.state import StateSize
 
 
@@ -83,9 +84,8 @@ class MemoryCaching(Mixer[State]):
         logits, age = sums / length, place[:, None] // self.segment_len - segments
         seen = (age >= 0).expand_as(logits)
         if self.top_k is not None:
-            ended = logits.masked_fill(age <= 0, -torch.inf).sort(dim=-1, descending=True, stable=True)
-            best = torch.zeros_like(logits).scatter(-1, ended.indices[..., : self.top_k], 1.0).bool()
-            seen = seen & (best | (age == 0))
+            ended = logits.masked_fill(age <= 0, -torch.inf)
+            seen = seen & (largest(ended, self.top_k) | (age == 0))
         return logits.masked_fill(~seen, -torch.inf).softmax(-1)
 
     def _count(self, seq_len: int) -> int:

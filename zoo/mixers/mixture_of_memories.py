@@ -16,6 +16,7 @@ from zoo.common.checks import at_least, multiple
 from zoo.kernels.delta_rule import delta_rule
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import ConvolvedHeads, Forgetting, HeadsOutput, unit
+from zoo.mixers.largest import largest
 from zoo.state import StateSize
 
 
@@ -86,8 +87,7 @@ class MixtureOfMemories(Mixer[State]):
             return torch.ones_like(x[:, None, :, 0])
         wide = torch.promote_types(x.dtype, torch.float32)
         logits = self.router(x).to(wide)
-        best = logits.sort(dim=-1, descending=True, stable=True).indices[..., : self.top_k]
-        chosen = torch.zeros_like(logits).scatter(-1, best, 1.0).bool()
+        chosen = largest(logits, self.top_k)
         shares = logits.masked_fill(~chosen, -torch.inf).softmax(-1).clamp(min=torch.finfo(wide).tiny)
         return (shares * chosen).mT
 

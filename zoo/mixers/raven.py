@@ -6,7 +6,6 @@ the norms and initial values of the authors' code.
 B batch, T time, D model width, H heads, C channels per head (H C == D), M slots per head.
 """
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -14,6 +13,7 @@ from zoo.common.checks import at_least
 from zoo.mixers.base import Seq
 from zoo.mixers.delta_heads import Forgetting
 from zoo.mixers.gated_slot_attention import GatedSlotAttention
+from zoo.mixers.largest import largest
 
 EPS = 1e-9  # of the sum of the chosen scores
 
@@ -49,7 +49,6 @@ class Raven(GatedSlotAttention):
 
     def _log_decay(self, x: Seq) -> Float[Tensor, "B H T M"]:
         scores = self._heads(self.keep(x)).sigmoid()
-        chosen = scores.sort(dim=-1, descending=True, stable=True).indices[..., : self.num_chosen]
-        scores = scores * torch.zeros_like(scores).scatter(-1, chosen, 1.0)
+        scores = scores * largest(scores, self.num_chosen)
         share = scores / (self.scale * (scores.sum(-1, keepdim=True) + EPS))
         return self.forget(x)[..., None] * share
