@@ -12,7 +12,7 @@ from zoo.results.atomic import is_full, room
 from zoo.results.environment import machine
 from zoo.results.outcome import Progress, reason
 from zoo.results.record import Outcome, TaskSettings, Who
-from zoo.results.source import source
+from zoo.results.source import with_source
 
 
 class CellFailed(Exception):
@@ -40,8 +40,7 @@ def run_cell(
     with room(folder), lease.held(folder):
         if store.is_done(folder):
             return store.read(folder)
-        known = here or machine()
-        environment = cell.words | known | {"source": known.get("source") or source(cell.config)}
+        environment = cell.words | with_source(here or machine(), cell.config)
         store.begin(folder, as_yaml(cell.config), environment)
         try:
             outcome = train(cell, folder, report)

@@ -18,7 +18,7 @@ from zoo.results.atomic import is_full, room
 from zoo.results.environment import machine
 from zoo.results.outcome import Progress, reason
 from zoo.results.record import Outcome
-from zoo.results.source import source
+from zoo.results.source import with_source
 
 Send = Callable[[tuple[int, Progress] | Together], None]
 Report = Callable[[Progress], None]
@@ -132,8 +132,7 @@ def _noted_cell(like: Cell, run_id: str) -> Cell | None:
 def _environment(cells: Sequence[Cell], member: int, here: dict[str, Any]) -> dict[str, Any]:
     others = [cell.run_id for i, cell in enumerate(cells) if i != member]
     population = {"size": len(cells), "member": member, "with": others}
-    made_of = {"source": source(cells[member].config)}
-    return cells[member].words | made_of | here | {"population": population}
+    return cells[member].words | with_source(here, cells[member].config) | {"population": population}
 
 
 def _uneven(members: Sequence[Any]) -> Apart | None:

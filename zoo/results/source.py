@@ -25,6 +25,11 @@ def source(config: Mapping[str, Any]) -> dict[str, str]:
     return {name: digest(name) for name in names}
 
 
+def with_source(known: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is known of a process and its cell, with the cell's source: read where it is not known."""
+    return dict(known) if "source" in known else {"source": source(config), **known}
+
+
 def changed(record: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
     """The parts of a done cell that other source made; none where the record is older than this note."""
     noted = record.get("source")
