@@ -31,7 +31,7 @@ def readable(*homes: Path) -> Readable:
     A cell that two of them have with other scores is there twice, the second time under its folder's name.
     ValueError: one of them is not there, or nothing can be read.
     """
-    if len(homes) == 1 and sources.places(homes[0])[:1] == [homes[0]]:
+    if len(homes) == 1 and (sources.holds_cells(homes[0]) or sources.places(homes[0]) == [*homes]):
         return _of_one(homes[0])
     several = sources.read(homes)
     wrong = [f"{problem.where}: {problem.why}" for problem in several.problems]

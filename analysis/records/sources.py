@@ -102,8 +102,13 @@ def places(home: Path, depth: int = DEPTH) -> list[Path]:
         if path.suffix == ".zip" or (depth and _may_hold_cells(path))
         for place in places(path, depth - 1)
     ]
-    inner = [place for place in inner if not place.is_dir() or any(map(_is_cell, store.folders(place)))]
-    return inner if inner and not any(map(_is_cell, store.folders(home))) else [home, *inner]
+    inner = [place for place in inner if holds_cells(place)]
+    return inner if inner and not holds_cells(home) else [home, *inner]
+
+
+def holds_cells(home: Path) -> bool:
+    """Return whether a folder is a results folder itself; an archive counts as one."""
+    return not home.is_dir() or any(map(_is_cell, store.folders(home)))
 
 
 def _may_hold_cells(path: Path) -> bool:

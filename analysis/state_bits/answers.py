@@ -45,6 +45,15 @@ def answers(results: Path, where: str = "", slices: Sequence[str] = ()) -> pd.Da
     return rows.loc[rows["slice"].isin(slices or known_slices)]
 
 
+def lost(answers: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of forms that round, with accuracy_exact, that of the same cell and rows in EXACT, and
+    lost, how much less the form has."""
+    exact = answers.loc[answers["format"] == EXACT, ["run_id", "slice", "rows", "accuracy"]]
+    rounded = answers.loc[(answers["scale"] != "none") & ~answers["rounding"].isin(list(PREDICTED))]
+    both = rounded.merge(exact, on=["run_id", "slice", "rows"], suffixes=("", "_exact"))
+    return both.assign(lost=both["accuracy_exact"] - both["accuracy"])
+
+
 def _vocabulary(joined: pd.DataFrame) -> list[float]:
     if VOCAB_SIZE not in joined or TASK_CLASS not in joined:
         return [float("nan")] * len(joined)

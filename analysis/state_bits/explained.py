@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from .answers import EXACT, PREDICTED
+from .answers import EXACT, lost
 
 FACTORS = ("series", "scale", "rounding", "slice")
 LEARNED = 0.5  # accuracy in fp32 at the easiest slice; a cell below has not learned, and cannot lose
@@ -19,23 +19,20 @@ def explained(answers: pd.DataFrame) -> pd.DataFrame:
     1; "the rest" is what three and four factors do together).  Cells that did not learn are left out, and so
     is a mixer without any other.  ValueError: some combinations were not asked for.
     """
-    loss = lost(answers)
+    means = _means(answers)
     rows = [
         {"format": name, "largest": part["lost"].max(), "mean": part["lost"].mean()} | _shares(part)
-        for name, part in loss.groupby("format", sort=False)
+        for name, part in means.groupby("format", sort=False)
     ]
     return pd.DataFrame(rows)
 
 
-def lost(answers: pd.DataFrame) -> pd.DataFrame:
+def _means(answers: pd.DataFrame) -> pd.DataFrame:
     """Return the mean loss over seeds of every format and combination of FACTORS, of cells that learned."""
-    rounded = answers.loc[~answers["rounding"].isin(list(PREDICTED))]
-    exact = rounded.loc[rounded["format"] == EXACT, ["run_id", "slice", "accuracy"]]
-    learned = exact.groupby("run_id")["accuracy"].max()
-    both = rounded.merge(exact, on=["run_id", "slice"], suffixes=("", "_exact"))
-    both = both.loc[(both["scale"] != "none") & both["run_id"].isin(learned.index[learned >= LEARNED])]
-    both = both.assign(lost=both["accuracy_exact"] - both["accuracy"])
-    return both.groupby(["format", *FACTORS], as_index=False, sort=False)["lost"].mean()
+    best = answers.loc[answers["format"] == EXACT].groupby("run_id")["accuracy"].max()
+    losses = lost(answers)
+    losses = losses.loc[losses["run_id"].isin(best.index[best >= LEARNED])]
+    return losses.groupby(["format", *FACTORS], as_index=False, sort=False)["lost"].mean()
 
 
 def _shares(part: pd.DataFrame) -> dict[str, float]:

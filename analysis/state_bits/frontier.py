@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from ..statistics import bounds
-from .answers import ABOUT, FORM, PREDICTED
+from .answers import ABOUT, FORM, PREDICTED, lost
 
 GRID = np.geomspace(1, 2.0**27, 600)  # bits, where the bound is drawn
 NEAR = 0.01  # of the accuracy in fp32: that is as good
@@ -63,18 +63,14 @@ def enough(answers: pd.DataFrame) -> pd.DataFrame:
     Near: the mean over seeds of a seed's accuracy less its accuracy in fp32 is above -NEAR, at this width and
     at every larger one that was asked for.  inf: at none.  exact: the accuracy in fp32.
     """
-    exact = answers.loc[answers["format"] == "fp32", ["run_id", "slice", "rows", "accuracy"]]
-    both = answers.merge(exact, on=["run_id", "slice", "rows"], suffixes=("", "_exact"))
-    both = both.assign(lost=both["accuracy_exact"] - both["accuracy"])
     by = ["slice", "family", "series", "knobs", "scale", "rounding"]
-    rounded = both.loc[(both["scale"] != "none") & ~both["rounding"].isin(list(PREDICTED))]
     rows = []
-    for key, group in rounded.groupby(by):
+    for _, group in lost(answers).groupby(by):
         widths = group.groupby("format").agg(bits=("bits_per_scalar", "max"), lost=("lost", "mean"))
         widths = widths.sort_values("bits", ascending=False)
         near = widths["bits"].loc[(widths["lost"] <= NEAR).cummin()]
         fewest = near.min() if len(near) else np.inf
-        about = dict(zip(by, key, strict=True))
+        about = group[by].iloc[0].to_dict()
         exact = group["accuracy_exact"].mean()
         rows.append(about | {"bits_per_scalar": fewest, "exact": exact, "seeds": group["run_id"].nunique()})
     return pd.DataFrame(rows)
