@@ -111,8 +111,8 @@ def collect(homes: Sequence[Path], stem: Path) -> tuple[list[str], list[Reading]
     groups = pd.DataFrame(rows, columns=list(columns), dtype=object)
     kinds = {name: _kind(name, [value for value in table[name] if pd.notna(value)]) for name in table}
     lines = [f"{len(table)} records, {len(kinds)} columns: {_written(table, stem, kinds)}"]
-    beside = stem.with_name(f"{stem.name}.groups")
-    lines += [f"{len(groups)} scores by group: {_written(groups, beside, columns)}"]
+    groups_stem = stem.with_name(f"{stem.name}.groups")
+    lines += [f"{len(groups)} scores by group: {_written(groups, groups_stem, columns)}"]
     return lines + _absent(failed, unfinished), readings
 
 

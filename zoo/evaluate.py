@@ -281,15 +281,14 @@ def _print_tables(inquiries: Sequence[Inquiry], name: str) -> None:
     """Print the answers of all cells below each other where a screen holds them, else how to read them."""
     import pandas as pd
 
-    answered = [one for one in inquiries if one.path.exists()]
-    tables = [evaluations.read(one.path.parent, one.path.name)[1] for one in answered]
-    if not tables:
-        return
-    names = [one.record["run_id"] for one in answered]
-    table = pd.concat(tables, keys=names, names=["run_id"]).reset_index(level=0)
-    if len(table) > MOST_ROWS:
-        print(f"{len(table)} rows: zoo.results.load_evaluations(RESULTS, {name!r}) reads them as one table")
-    else:
+    tables: dict[str, pd.DataFrame] = {}
+    for one in (one for one in inquiries if one.path.exists()):
+        tables[one.record["run_id"]] = evaluations.read(one.path.parent, one.path.name)[1]
+        if sum(map(len, tables.values())) > MOST_ROWS:
+            print(f"zoo.results.load_evaluations(RESULTS, {name!r}) reads all answers as one table")
+            return
+    if tables:
+        table = pd.concat(tables, names=["run_id"]).reset_index(level=0)
         alone = table.drop(columns="run_id") if len(inquiries) == 1 else table
         print("\n".join(map(visible, alone.to_string(index=False).splitlines())))
 

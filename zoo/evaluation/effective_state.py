@@ -80,12 +80,12 @@ class EffectiveState(Evaluation):
 
     def _used(self, mixer: Mixer, x: Seq, links: Links, cut: int) -> dict[str, float]:
         """Return the mean ranks over the rows of x."""
-        found = []
+        ranks = []
         for i in range(len(x)):
             row = slice(i, i + 1)
             sizes = influence(mixer, x[row], {name: each[row] for name, each in links.items()}, cut)
-            found.append(self._ranks(torch.linalg.svdvals(sizes)))
-        return {name: sum(each[name] for each in found) / len(found) for name in found[0]}
+            ranks.append(self._ranks(torch.linalg.svdvals(sizes)))
+        return {name: sum(each[name] for each in ranks) / len(ranks) for name in ranks[0]}
 
     def _ranks(self, sizes: Float[Tensor, " S"]) -> dict[str, float]:
         above = {"rank": ROUNDING} | {f"above_{each:g}": each for each in self.tolerances}
