@@ -24,7 +24,7 @@ from zoo.kernels import gated_linear_attention as gla
 from zoo.kernels import selective_scan as scan
 from zoo.kernels import short_conv as conv
 from zoo.kernels.choice import kernels
-from zoo.kernels.common.native import Missing, Native, _warn, folder, library
+from zoo.kernels.common.native import FLAGS, Missing, Native, _warn, folder, library
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 OPS = {"selective_scan": scan, "short_conv": conv, "gla": gla, "delta_rule": delta, "dplr": dplr}
@@ -63,13 +63,26 @@ CASES = [
 ]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One for all: each library is compiled once, but where a test asks for a home of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("native")))
+        patch.delenv("CC", raising=False)
+        forget()
+        yield
+    forget()
+
+
+@pytest.fixture
 def own_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.delenv("CC", raising=False)
     forget()
     yield
     forget()
+
+
+OWN_HOME = pytest.mark.usefixtures("own_home")
 
 
 def forget() -> None:
@@ -209,6 +222,7 @@ def test_the_check_of_a_process_is_not_that_of_its_caller(native: Native):
         assert native.absent() is None
 
 
+@OWN_HOME
 @pytest.mark.parametrize(
     ("compiler", "why"),
     [
@@ -272,8 +286,11 @@ def test_a_library_that_computes_something_else_is_not_taken(
     (tmp_path / "op" / "native.c").write_text(text.replace(right, wrong))
     shutil.copy(native.source.parents[1] / "common" / "native.h", tmp_path / "common")
     monkeypatch.setattr(native, "source", tmp_path / "op" / "native.c")
+    monkeypatch.setattr("zoo.kernels.common.native.FLAGS", tuple(f.replace("-O3", "-O0") for f in FLAGS))
+    forget()
     assert "off the form in torch" in str(native.absent())
     assert ran().count("native") == len(OPS) - 1
+    forget()
 
 
 def made() -> Path:
@@ -281,6 +298,7 @@ def made() -> Path:
     return path
 
 
+@OWN_HOME
 @NATIVES
 def test_it_is_compiled_once(native: Native):
     assert native.absent() is None
@@ -293,6 +311,7 @@ def test_it_is_compiled_once(native: Native):
 SCANNED_ANEW = "from zoo.kernels.selective_scan.native import absent; print(absent())"
 
 
+@OWN_HOME
 @pytest.mark.parametrize("harm", ["cut", "changed", "no checksum", "no library"])
 def test_a_library_that_is_not_as_it_was_written_is_made_anew(harm: str):
     """In another process: a truncated library ends the one that loads it by SIGBUS."""
@@ -310,6 +329,7 @@ def test_a_library_that_is_not_as_it_was_written_is_made_anew(harm: str):
     assert path.read_bytes() not in (whole[:4096], whole + b"x")
 
 
+@OWN_HOME
 @pytest.mark.parametrize("loose", ["folder", "library", "owner"])
 def test_a_library_that_another_user_could_have_written_is_not_loaded(
     loose: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -330,6 +350,7 @@ def test_a_library_that_another_user_could_have_written_is_not_loaded(
     assert said.count("\n") == 1 and "this process makes its own" in said
 
 
+@OWN_HOME
 def test_a_home_that_cannot_be_written_or_is_not_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
