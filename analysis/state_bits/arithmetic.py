@@ -20,8 +20,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from zoo.evaluation.codecs.codec import ROUNDINGS, Codec, Form
-from zoo.evaluation.codecs.formats import FORMATS
+from zoo.model.codecs.codec import ROUNDINGS, Codec, Form
+from zoo.model.codecs.formats import FORMATS
 
 WRITES, CHANNELS, DRAWS = 1000, 32, 8
 

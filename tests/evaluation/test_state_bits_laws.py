@@ -8,14 +8,14 @@ from torch import Tensor
 
 from tests.registry import Case, block_yaml, cases
 from zoo.blocks.base import Block
-from zoo.evaluation.codecs.codec import SCALES, Codec, Form
-from zoo.evaluation.codecs.formats import FORMATS as KINDS
-from zoo.evaluation.codecs.formats import PLAIN
 from zoo.evaluation.coded_state import Remembered, StateCoder
-from zoo.evaluation.written_once import BATCH, added, tensors, written_once
 from zoo.mixers.cases import build
 from zoo.model import ModelState, SequenceModel
+from zoo.model.codecs.codec import SCALES, Codec, Form
+from zoo.model.codecs.formats import FORMATS as KINDS
+from zoo.model.codecs.formats import PLAIN
 from zoo.model.instantiate import make
+from zoo.model.written_once import BATCH, added, tensors, written_once
 
 LENGTH, ROWS, VOCAB = 21, 2, 24
 ALL = [case for case in cases() if build(case).exact_decode]
@@ -46,7 +46,7 @@ def tokens(length: int = LENGTH) -> Tensor:
 
 @cache
 def coder_of(case: Case) -> StateCoder:
-    return StateCoder(FORMS, written_once(model_of(case), tokens()), seed=0)
+    return StateCoder(FORMS, written_once(model_of(case).extend, tokens()), seed=0)
 
 
 @torch.no_grad()

@@ -20,7 +20,7 @@ MACHINE_ONLY_TRAINER = ("accelerator", "step", "threads", "checkpoint_every", "c
 USUAL: dict[str, dict[str, Any]] = {  # by group, "cell" for top keys, or by _target_ of a mixer
     "cell": {"loss": "answers"},
     "trainer": {"callbacks": []},
-    "model": {"redraw": False},
+    "model": {"redraw": False, "state_codec": None},
     "optim": {"check_val_every_n_epoch": 1, "_target_": ADAMW},
     "zoo.mixers.attention.Attention": {"dropout": 0.0},
     "zoo.mixers.hyena.Hyena": {"train_features": False},

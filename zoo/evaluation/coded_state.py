@@ -14,14 +14,13 @@ from torch.utils._pytree import keystr, tree_flatten_with_path, tree_unflatten
 
 from zoo.common.checks import multiple
 from zoo.counter_rng import stream
-from zoo.evaluation.codecs.codec import Codec, Form
-from zoo.evaluation.codecs.formats import FORMATS
-from zoo.evaluation.codecs.grids import Floating
-from zoo.evaluation.written_once import BATCH, tensors, written_once
 from zoo.model import ModelState, SequenceModel
+from zoo.model.codecs.codec import BATCH, Codec, Form, as_rows, coded_part
+from zoo.model.codecs.formats import FORMATS
+from zoo.model.codecs.grids import Floating
+from zoo.model.written_once import random_tokens, tensors, written_once
 
 INTEGER_BITS = 32  # as docs/bounds.md counts them
-PROBED = 40  # tokens that tell caches from sums, where the caller has no rows of its own
 
 
 class Remembered(NamedTuple):
@@ -88,7 +87,7 @@ class StateCoder:
             return leaf[0].numel() * INTEGER_BITS
         if leaf.numel() == 0:
             return 0
-        shape = tuple(_as_rows(leaf[:1], self.entries.get(name, BATCH)).shape)
+        shape = tuple(as_rows(leaf[:1], self.entries.get(name, BATCH)).shape)
         again = codec.residual if name not in self.entries else None
         return codec.bits(shape) + (again.bits(shape) if again else 0)
 
@@ -132,7 +131,7 @@ class StateCoder:
             part = self._part(leaf, i, axis, new)
             exact = self._part(leaf, 0, axis, new)
             place = part if axis == BATCH else part.movedim(axis, 1)
-            place.copy_(_coded(self.codecs[i], part, axis, draws.get(i), (None, exact, None)))
+            place.copy_(coded_part(self.codecs[i], part, axis, draws.get(i), (None, exact, None)))
         return leaf
 
     def _part(self, leaf: Tensor, i: int, axis: int, new: int) -> Tensor:
@@ -159,10 +158,10 @@ class StateCoder:
             if residual is not None and residual.shape == exact.shape:
                 exact = exact + residual
             codec = self.codecs[i]
-            parts[i] = coded = _coded(codec, exact, BATCH, draws.get(i), (old, parts[0], olds[0]))
+            parts[i] = coded = coded_part(codec, exact, BATCH, draws.get(i), (old, parts[0], olds[0]))
             olds[i] = coded
             if codec.residual is not None:
-                residuals[i] = _coded(codec.residual, exact - coded, BATCH, None, (None, None, None))
+                residuals[i] = coded_part(codec.residual, exact - coded, BATCH, None, (None, None, None))
         if self._is_exact(0, leaf):
             olds[0] = parts[0]
         return torch.cat(parts)
@@ -171,41 +170,12 @@ class StateCoder:
         return self.forms[i].format == "fp32" and leaf.dtype == torch.float32
 
 
-def _coded(
-    codec: Codec,
-    part: Tensor,
-    axis: int,
-    draw: torch.Generator | None,
-    history: tuple[Tensor | None, Tensor | None, Tensor | None],
-) -> Tensor:
-    """Return the part as it is read back, its entries behind the batch.
-
-    history: what it was before, what the exact state is and was; None: nothing.
-    """
-    rows = _as_rows(part, axis)
-    if codec.form.predicts:
-        before, exact, exact_before = (
-            torch.zeros_like(rows) if each is None or each.shape != part.shape else _as_rows(each, axis)
-            for each in history
-        )
-        coded = codec.predicted(rows, before, exact, exact_before, draw)
-    else:
-        coded = codec.code(rows, draw)
-    return coded.reshape((part if axis == BATCH else part.movedim(axis, 1)).shape)
-
-
-def _as_rows(part: Tensor, axis: int) -> Tensor:
-    """Return rows to round one by one: a sequence's, or each of its entries."""
-    rows = part if axis == BATCH else part.movedim(axis, 1).flatten(0, 1)
-    return rows if rows.ndim > 1 else rows[:, None]
-
-
 def coder_for(
     model: SequenceModel, forms: Sequence[Form], seed: int, inputs: Int[Tensor, "B T *two"] | None = None
 ) -> StateCoder:
     """Return what decodes with these forms side by side.
 
-    inputs: rows to tell caches from sums by; None: PROBED random tokens, or as many as the model takes.
+    inputs: rows to tell caches from sums by; None: random tokens.
     ValueError, one line: the model has no exact decoding, or answers through a decoder of its own; the device
     has no such format.
     """
@@ -216,25 +186,8 @@ def coder_for(
         raise ValueError("the answers pass through a decoder, which reads no state: no form can be tried.")
     check_device(forms, device)
     if inputs is None:
-        inputs = _random_tokens(model)
-    return StateCoder(tuple(forms), written_once(model, inputs.to(device)), seed)
-
-
-def _random_tokens(model: SequenceModel) -> Int[Tensor, "B T *two"]:
-    shape = (1, _most_tokens(model)) + ((2,) if model.stacked is not None else ())
-    return torch.randint(len(model.head_weight), shape, generator=torch.Generator().manual_seed(0))
-
-
-def _most_tokens(model: SequenceModel) -> int:
-    length = PROBED
-    while length > 2:
-        try:
-            model.check_length(length)
-        except ValueError:
-            length //= 2
-        else:
-            break
-    return length
+        inputs = random_tokens(model)
+    return StateCoder(tuple(forms), written_once(model.extend, inputs.to(device)), seed)
 
 
 def check_device(forms: Sequence[Form], device: torch.device) -> None:

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from zoo.common.checks import at_least, one_of
 from zoo.evaluation.base import Evaluation, named
-from zoo.evaluation.codecs.codec import NO_SCALE, Form
-from zoo.evaluation.codecs.formats import FORMATS
 from zoo.evaluation.coded_state import StateCoder, coder_for
 from zoo.evaluation.trained import Trained
-from zoo.evaluation.written_once import tensors
 from zoo.kernels.linear_cross_entropy import answer_scores
 from zoo.model import ModelState
+from zoo.model.codecs.codec import NO_SCALE, Form
+from zoo.model.codecs.formats import FORMATS
+from zoo.model.written_once import tensors
 from zoo.tasks.around import inmost
 from zoo.tasks.base import IGNORED, Batch, Task
 from zoo.tasks.mqar import MQAR, Pairs

@@ -14,12 +14,12 @@ from torch import Tensor
 from zoo.common.checks import at_least, nearest
 from zoo.common.foreign import visible
 from zoo.config.cell import Cell, as_named_today
-from zoo.evaluation.codecs.codec import Form
 from zoo.evaluation.coded_state import CodedState, StateCoder, coder_for
 from zoo.evaluation.scores import Tally
 from zoo.kernels.choice import kernels
 from zoo.kernels.linear_cross_entropy import answer_scores
 from zoo.model import ModelState, SequenceModel, build_model, outline, picked
+from zoo.model.codecs.codec import Form
 from zoo.model.instantiate import check_trusted, task_of
 from zoo.results import weights
 from zoo.results.home import WEIGHTS, Home, cells, opened, shown, text
@@ -96,7 +96,7 @@ class Trained:
         """Return the same cell with its state rounded as it is kept: `greedy`, `score` and every evaluation
         of it then read token by token.
 
-        The settings are those of `zoo.evaluation.codecs.codec.Form`.  seed: of stochastic rounding.
+        The settings are those of `zoo.model.codecs.codec.Form`.  seed: of stochastic rounding.
         ValueError: the model has no exact decoding, or there is no such form.
         """
         self._check_decodes()

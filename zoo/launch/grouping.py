@@ -178,8 +178,8 @@ def likeness(cell: Cell) -> str:
 
     The seed is free in the config's own `seed` and in the task's: a mixer that is given one of its own is
     another mixer.  Where the order of the training segments is drawn, the task's seed must be equal, because
-    in one step all members see sequences of one length.  Callbacks, adapters, and loggers other than csv
-    follow one cell a process.
+    in one step all members see sequences of one length.  Callbacks, adapters, rounded states, and loggers
+    other than csv follow one cell a process.
     """
     config: dict[str, Any] = {
         k: v for k, v in cell.config.items() if k not in ("lr", "seed", "results", "start")
@@ -188,6 +188,7 @@ def likeness(cell: Cell) -> str:
     if config["task"].get("order") != "shuffled":
         config["task"].pop("seed", None)
     config["optim"].pop("weight_decay")
-    if config["logger"].get("_target_") is not None or config["trainer"].get("callbacks") or cell.adaptation:
+    other_logger, rounded = config["logger"].get("_target_"), config["model"].get("state_codec")
+    if other_logger is not None or config["trainer"].get("callbacks") or cell.adaptation or rounded:
         config["run_id"] = cell.run_id
     return json.dumps(config, sort_keys=True)

@@ -12,9 +12,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.common.checks import at_least, one_of
-from zoo.evaluation.codecs.formats import BY_MEAN, E4M3, FORMATS, PLAIN, POWER_OF_TWO, TWO_LEVELS
-from zoo.evaluation.codecs.rotation import rotated
+from zoo.model.codecs.formats import BY_MEAN, E4M3, FORMATS, PLAIN, POWER_OF_TWO, TWO_LEVELS
+from zoo.model.codecs.rotation import rotated
 
+BATCH = 0  # as an axis of entries: the whole tensor is one entry
 NO_SCALE = "none"
 SCALES = ("tensor", "head", "key", "value", "block", NO_SCALE)
 ROUNDINGS = ("nearest", "stochastic", "feedback")
@@ -218,3 +219,32 @@ class Codec:
 
 def _as_bf16(x: Tensor) -> Tensor:
     return x.bfloat16().float()
+
+
+def coded_part(
+    codec: Codec,
+    part: Tensor,
+    axis: int,
+    draw: torch.Generator | None,
+    history: tuple[Tensor | None, Tensor | None, Tensor | None],
+) -> Tensor:
+    """Return the part as it is read back, its entries behind the batch.
+
+    history: what it was before, what the exact state is and was; None: nothing.
+    """
+    rows = as_rows(part, axis)
+    if codec.form.predicts:
+        before, exact, exact_before = (
+            torch.zeros_like(rows) if each is None or each.shape != part.shape else as_rows(each, axis)
+            for each in history
+        )
+        coded = codec.predicted(rows, before, exact, exact_before, draw)
+    else:
+        coded = codec.code(rows, draw)
+    return coded.reshape((part if axis == BATCH else part.movedim(axis, 1)).shape)
+
+
+def as_rows(part: Tensor, axis: int) -> Tensor:
+    """Return rows to round one by one: a sequence's, or each of its entries."""
+    rows = part if axis == BATCH else part.movedim(axis, 1).flatten(0, 1)
+    return rows if rows.ndim > 1 else rows[:, None]

@@ -1,6 +1,6 @@
 """Tell which tensors of a state are caches, whose entries are written once, and which are sums."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -8,9 +8,11 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_map_only
 
-from zoo.model import ModelState, SequenceModel
+from zoo.model.codecs.codec import BATCH
+from zoo.model.sequence_model import ModelState, SequenceModel
 
-BATCH = 0  # as an axis of entries: the whole tensor is one entry
+PROBED = 40  # tokens that tell caches from sums, where the caller has no rows of its own
+Extend = Callable[[Tensor, ModelState | None], tuple[Tensor, ModelState]]  # as SequenceModel.extend
 
 
 def tensors(state: ModelState) -> Iterator[tuple[str, Tensor]]:
@@ -21,7 +23,7 @@ def tensors(state: ModelState) -> Iterator[tuple[str, Tensor]]:
 
 
 @torch.no_grad()
-def written_once(model: SequenceModel, inputs: Int[Tensor, "B T *two"]) -> dict[str, int]:
+def written_once(extend: Extend, inputs: Int[Tensor, "B T *two"]) -> dict[str, int]:
     """Return the tensors of the state whose entries are written once, each with the axis of its entries.
 
     Found by decoding `inputs` and looking at what a token changes: nothing but that the oldest entries leave
@@ -31,7 +33,7 @@ def written_once(model: SequenceModel, inputs: Int[Tensor, "B T *two"]) -> dict[
     grown: set[tuple[str, int]] = set()
     state, before = None, {}
     for token in inputs[:, :-1].split(1, dim=1):
-        _, state = model.extend(token, state)
+        _, state = extend(token, state)
         now = dict(tensors(state))
         for name, leaf in now.items():
             possible = axes.setdefault(name, set(range(1, leaf.ndim)))
@@ -44,7 +46,7 @@ def written_once(model: SequenceModel, inputs: Int[Tensor, "B T *two"]) -> dict[
     for name, axis in sorted(grown, reverse=True):  # the first axis is the last to be put there
         if axis in axes[name]:
             entries[name] = axis
-    replaced = {} if state is None else _replaced(model, inputs[:, -1:], state, entries)
+    replaced = {} if state is None else _replaced(extend, inputs[:, -1:], state, entries)
     return entries | replaced
 
 
@@ -62,17 +64,15 @@ def added(before: Tensor, now: Tensor, axis: int) -> int | None:
     return None
 
 
-def _replaced(
-    model: SequenceModel, token: Tensor, state: ModelState, entries: Mapping[str, int]
-) -> dict[str, int]:
+def _replaced(extend: Extend, token: Tensor, state: ModelState, entries: Mapping[str, int]) -> dict[str, int]:
     """Return the other tensors whose next value is the same whatever they hold now."""
-    expected = dict(tensors(model.extend(token, state)[1]))
+    expected = dict(tensors(extend(token, state)[1]))
     replaced = {}
     for name, leaf in tensors(state):
         if name in entries or not leaf.is_floating_point():
             continue
         moved = ModelState(_with(state.layers, leaf, leaf * 1.5 + 1), state.offset)
-        after = dict(tensors(model.extend(token, moved)[1]))
+        after = dict(tensors(extend(token, moved)[1]))
         if name in expected and torch.equal(after[name], expected[name]):
             replaced[name] = BATCH
     return replaced
@@ -80,3 +80,21 @@ def _replaced(
 
 def _with(layers: Any, leaf: Tensor, other: Tensor) -> Any:
     return tree_map_only(Tensor, lambda each: other if each is leaf else each, layers)
+
+
+def random_tokens(model: SequenceModel) -> Int[Tensor, "B T *two"]:
+    """Return a row of PROBED tokens of the model's vocabulary, or of as many as it takes."""
+    shape = (1, _most_tokens(model)) + ((2,) if model.stacked is not None else ())
+    return torch.randint(len(model.head_weight), shape, generator=torch.Generator().manual_seed(0))
+
+
+def _most_tokens(model: SequenceModel) -> int:
+    length = PROBED
+    while length > 2:
+        try:
+            model.check_length(length)
+        except ValueError:
+            length //= 2
+        else:
+            break
+    return length

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from zoo.evaluation.codecs.grids import Floating, Grid, Signs, Whole
+from zoo.model.codecs.grids import Floating, Grid, Signs, Whole
 
 PLAIN, BY_MOST, BY_MEAN, POWER_OF_TWO, TWO_LEVELS = (
     "plain",

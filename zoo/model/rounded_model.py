@@ -1,0 +1,95 @@
+"""A model whose state is rounded as it goes, in training as in use.
+
+B batch, T time, D model width.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.utils._pytree import keystr, tree_flatten_with_path, tree_unflatten
+
+from zoo.blocks.base import Block
+from zoo.common.checks import one_of
+from zoo.model.codecs.codec import BATCH, Codec, Form, coded_part
+from zoo.model.sequence_model import ModelState, SequenceModel, picked
+from zoo.model.written_once import random_tokens, tensors, written_once
+
+ROUNDINGS = ("nearest", "threshold")
+
+
+class RoundedModel(SequenceModel):
+    """A SequenceModel whose state is rounded after every `every` tokens, counted from a sequence's start.
+
+    Rounding `nearest`: sums are rounded as a whole,
+    entries of a cache once, when they are new.  `threshold`: nothing is rounded, and an entry of a sum that a
+    token moves by less than half a step stays what it was; caches are left alone.
+
+    A sequence is read in parts of `every` tokens, through `extend`.  Gradients pass a rounding as if nothing
+    was rounded (the straight-through estimator of arXiv 1308.3432).
+    ValueError, one line: another rounding; the model has no exact decoding or answers by a decoder.
+    """
+
+    def __init__(self, blocks: list[Block], *, state_codec: Form, **settings: Any) -> None:
+        super().__init__(blocks, **settings)
+        one_of("model.state_codec.rounding", state_codec.rounding, ROUNDINGS)
+        if not self.exact_decode or self.decoder is not None:
+            raise ValueError("model.state_codec needs a model that decodes exactly, and no decoder.")
+        self.form = state_codec
+
+    def forward(
+        self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"] | None = None
+    ) -> Float[Tensor, "B T D"] | Float[Tensor, "B A D"]:
+        hidden = self.extend(inputs)[0]
+        return hidden if positions is None else picked(hidden, positions)
+
+    def extend(
+        self, inputs: Int[Tensor, "B T"], state: ModelState | None = None
+    ) -> tuple[Float[Tensor, "B T D"], ModelState]:
+        state, every, hidden = state or ModelState((None,) * len(self.blocks), 0), self.form.every, []
+        first = every - state.offset % every
+        for part in (inputs[:, :first], *inputs[:, first:].split(every, dim=1)):
+            if part.shape[1]:
+                step, after = super().extend(part, state)
+                due = after.offset % every == 0 and self.form.format != "fp32"
+                state = self._rounded(after, dict(tensors(state))) if due else after
+                hidden.append(step)
+        return torch.cat(hidden, dim=1), state
+
+    @cached_property
+    def entries(self) -> Mapping[str, int]:
+        """The tensors of the state that are written once, each with the axis of its entries."""
+        training = self.training
+        self.eval()
+        found = written_once(super().extend, random_tokens(self).to(self.embedding.device))
+        self.train(training)
+        return found
+
+    def _rounded(self, state: ModelState, before: Mapping[str, Tensor]) -> ModelState:
+        paths, structure = tree_flatten_with_path(state.layers)
+        leaves = []
+        for path, leaf in paths:
+            name = keystr(path)
+            if isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.numel():
+                if name not in self.entries:
+                    leaf = self._coded(leaf, BATCH, before.get(name))
+                elif self.form.rounding == "nearest":
+                    leaf = self._with_new_entries(leaf, self.entries[name])
+            leaves.append(leaf)
+        return ModelState(tree_unflatten(leaves, structure), state.offset)
+
+    def _with_new_entries(self, leaf: Tensor, axis: int) -> Tensor:
+        if axis == BATCH:
+            return self._coded(leaf, axis, None)
+        old = max(leaf.shape[axis] - self.form.every, 0)
+        new = self._coded(leaf.narrow(axis, old, leaf.shape[axis] - old), axis, None)
+        return torch.cat([leaf.narrow(axis, 0, old), new], dim=axis)
+
+    def _coded(self, part: Tensor, axis: int, before: Tensor | None) -> Tensor:
+        with torch.no_grad():
+            coded = coded_part(Codec(self.form), part, axis, None, (before, part, None))
+            coded = coded if axis == BATCH else coded.movedim(1, axis)
+        return coded + (part - part.detach())
