@@ -81,7 +81,7 @@ def _print_plan(args: Namespace) -> None:
     batch, hydras = command_line.spanned(composer, args)
     cells = checked_cells(composer, batch, here=False)
     for part in forecast(cells, settings(cells), hydras.launcher):
-        console().print(part, soft_wrap=isinstance(part, str))
+        console().print(part, soft_wrap=isinstance(part, str), markup=False)  # it may hold a record's words
 
 
 def _print_state_table(args: Namespace, options: Namespace, argv: Sequence[str]) -> None:

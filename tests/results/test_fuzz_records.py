@@ -350,6 +350,7 @@ ONCE = {  # what went wrong once -> the command that did
     "label:tex": "analysis.pareto",
     "run_id:long": "zoo.archive",  # no name in an archive is so long
     "mixer_settings.num_heads:huge": "zoo.collect",  # a complaint of 2,900 letters
+    "adaptation:markup": "zoo.plan",  # was taken for markup of the screen
 }
 
 
