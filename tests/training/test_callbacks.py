@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import pytorch_lightning as pl
 import torch
+from safetensors.torch import load_file
 
 from tests.training.tiny import STEPS, scores, tiny
 from zoo.config.cell import Cell
@@ -61,6 +62,17 @@ def test_a_callback_sees_the_training_and_changes_no_number(tmp_path: Path):
     assert (plain / "metrics.csv").read_bytes() == (watched / "metrics.csv").read_bytes()
 
 
+def test_weights_of_each_epoch_can_be_kept(tmp_path: Path):
+    cell = called("{_target_: pytorch_lightning.callbacks.ModelCheckpoint, save_top_k: -1}")
+    epochs = train(cell, tmp_path)["epochs"]
+    files = sorted((tmp_path / "checkpoints").iterdir())
+    first, last = (torch.load(file, weights_only=False)["state_dict"] for file in (files[0], files[-1]))
+    assert len(files) == epochs > 1
+    final = load_file(tmp_path / "weights.safetensors")
+    assert all(torch.equal(last[f"model.{name}"], tensor) for name, tensor in final.items())
+    assert not all(torch.equal(first[f"model.{name}"], tensor) for name, tensor in final.items())
+
+
 def test_callbacks_name_another_cell_and_no_callbacks_the_one_of_before():
     cell = tiny()
     before = {k: v for k, v in cell.config["trainer"].items() if k != "callbacks"}
@@ -89,7 +101,6 @@ def test_a_callback_that_stops_training_early_ends_it_for_good(tmp_path: Path):
         (f"{{_target_: {HERE}.Watch, evry: 2}}", "did you mean trainer.callbacks[0].every"),
         (f"{{_target_: {HERE}.Watch, every: x}}", "trainer.callbacks[0].every (='x') must be an integer"),
         (f"{{_target_: {HERE}.Watch, every: 0}}", "every (=0) must be at least 1"),
-        ("{_target_: pytorch_lightning.callbacks.ModelCheckpoint}", "zoo writes its own checkpoints"),
         ("{_target_: pytorch_lightning.callbacks.RichProgressBar}", "zoo has its own display"),
         ("3", "trainer.callbacks[0] (=3) must be a {key: value} of settings"),
     ],

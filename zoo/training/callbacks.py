@@ -3,14 +3,14 @@
 from typing import Any
 
 from pytorch_lightning import Callback
-from pytorch_lightning.callbacks import Checkpoint, ProgressBar
+from pytorch_lightning.callbacks import ProgressBar
 
 from zoo.config.arguments import mistakes
 from zoo.config.cell import Cell
 from zoo.model.instantiate import check, make, target
 from zoo.results.outcome import reason
 
-REFUSED = {Checkpoint: "writes its own checkpoints", ProgressBar: "has its own display"}
+REFUSED = {ProgressBar: "has its own display"}
 
 
 def make_callbacks(cell: Cell) -> list[Callback]:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import pytorch_lightning as pl
 import torch
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+from pytorch_lightning.callbacks import Checkpoint
 from torch import Tensor
 
 from zoo.common import interrupts
@@ -303,7 +304,10 @@ def test(learner: Learner) -> None:
 
 
 def _lightning(run: Run) -> pl.Trainer:
-    """Make Lightning's trainer for the epochs that are left, without its checkpoints and displays."""
+    """Make Lightning's trainer for the epochs that are left, without displays.
+
+    It writes no checkpoints of its own, but those of a callback of the user's.
+    """
     trainer = run.cell.trainer
     return pl.Trainer(
         accelerator=trainer.accelerator,
@@ -315,7 +319,7 @@ def _lightning(run: Run) -> pl.Trainer:
         default_root_dir=run.folder,
         plugins=[LightningEnvironment()],  # one library requeues on a cluster, and it is not this one
         num_sanity_val_steps=0,
-        enable_checkpointing=False,
+        enable_checkpointing=any(isinstance(each, Checkpoint) for each in run.callbacks),
         enable_model_summary=False,
         enable_progress_bar=False,
         inference_mode=False,  # a mixer may keep what it made in evaluation for training
