@@ -10,6 +10,8 @@ such an edge.  Here an answer is the only right one: asked is where a state has 
 which an earlier string of the row began and went on.  That is what a tree of the row's strings knows; that
 two beginnings lead to one state is there to be found, and not needed.  Rows are of one length, and may cut
 the last string; the automaton is not minimised, which changes no language.
+Most of it is recall of n-grams: in rows of 128 tokens of conf/task/regbench.yaml what last followed the same
+letter is right for .82 of the answers, what last followed the same two for .92.
 """
 
 from dataclasses import dataclass
