@@ -196,3 +196,66 @@ def fuzzy_recall(row: list[int], keys: int, pad: int, shortest_key: int) -> Aske
 def compression(row: list[int], vocab_size: int) -> list[int]:
     assert row[-1] == vocab_size - 1 and max(row[:-1]) < vocab_size - 1
     return list(row)
+
+
+def palindrome(row: list[int], vocab_size: int) -> Asked:
+    mark = row.index(vocab_size - 1)
+    letters, after = row[:mark], row[mark + 1 :]
+    assert mark == len(row) // 2 and after == letters[:0:-1]
+    places = [*reversed(range(mark - 1))]
+    return {mark + 1 + i: (letters[at], {"distance": mark + 1 + i - at}) for i, at in enumerate(places)}
+
+
+def stack(row: list[int], stacks: int) -> Asked:
+    asked: Asked = {}
+    piles: dict[int, list[int]] = {which: [] for which in range(2, 2 + stacks)}  # places of letters
+    for at in range(0, len(row), 3):
+        act, which, letter = row[at : at + 3]
+        if act == 0:
+            piles[which].append(at + 2)
+        else:
+            assert act == 1
+            place = piles[which].pop()
+            assert letter == row[place] >= 2 + stacks
+            asked[at + 1] = (letter, {"distance": at + 1 - place})
+    assert row[-6] == 0 and row[-3] == 1
+    return asked
+
+
+def depo(row: list[int], names: int, hops: int, nodes: int) -> Asked:
+    edges, questions = row[: 2 * nodes], row[2 * nodes :]
+    after = dict(zip(edges[::2], edges[1::2], strict=True))
+    cycle = [edges[0]]
+    while after[cycle[-1]] != cycle[0]:
+        cycle.append(after[cycle[-1]])
+    assert len(cycle) == len(after) == nodes and max(cycle) < names
+    assert len({*questions[1::4]}) == len(questions) / 4, "no name begins two questions"
+    asked: Asked = {}
+    for i in range(0, len(questions), 4):
+        far, name, mark, answer = questions[i : i + 4]
+        assert mark == names + hops and answer == cycle[(cycle.index(name) + far - names + 1) % nodes]
+        asked[2 * nodes + i + 2] = (answer, {"hops": far - names + 1})
+    return asked
+
+
+def mano(row: list[int], modulus: int) -> Asked:
+    *tokens, mark = row
+    assert mark == modulus + 5
+
+    def written(place: int) -> tuple[str, int]:
+        if tokens[place] < modulus:
+            return str(tokens[place]), place + 1
+        left, place_of_right = written(place + 1)
+        right, end = written(place_of_right)
+        return f"({left}{'+-*'[tokens[place] - modulus]}{right})", end
+
+    text, end = written(0)
+    assert end == len(tokens)
+    return {end: (eval(text) % modulus, {})}
+
+
+def brackets(row: list[int], modulus: int) -> Asked:
+    *tokens, mark = row
+    assert mark == modulus + 5
+    text = "".join(str(token) if token < modulus else "+-*()"[token - modulus] for token in tokens)
+    return {len(tokens): (eval(text) % modulus, {})}

@@ -14,11 +14,14 @@ from tests.tasks.made import task
 from zoo.tasks.base import IGNORED, Task
 from zoo.tasks.circuits import CumMajority, Majority, Parity, VocabMajority
 from zoo.tasks.copying import Copy, SelectiveCopy
+from zoo.tasks.depo import Depo
+from zoo.tasks.expressions import Brackets, Mano
 from zoo.tasks.flip_flop import FlipFlop, Undo
 from zoo.tasks.induction import Induction
 from zoo.tasks.mad_memory import Compression, Memorisation, SelectiveCopying
 from zoo.tasks.mad_recall import FuzzyRecall, InContextRecall
 from zoo.tasks.permutations import table
+from zoo.tasks.stacks import Palindrome, Stack
 from zoo.tasks.state_tracking import WordProblem
 
 
@@ -92,6 +95,32 @@ CASES = [
         SelectiveCopying,
         {"seq_len": 64, "num_tokens": 16},
         vocab_size=16,
+    ),
+    *(
+        case(partial(restated.palindrome, vocab_size=9), Palindrome, {"length": length}, vocab_size=9)
+        for length in (2, 9)
+    ),
+    *(
+        case(partial(restated.stack, stacks=stacks), Stack, {"num_operations": n}, stacks=stacks, letters=6)
+        for stacks, n in ((1, 12), (5, 30), (9, 2))
+    ),
+    *(
+        case(
+            partial(restated.depo, names=9, hops=hops, nodes=n),
+            Depo,
+            {"num_nodes": n, "num_queries": queries},
+            names=9,
+            hops=hops,
+        )
+        for n, queries, hops in ((2, 2, 1), (5, 3, 12), (9, 9, 4))
+    ),
+    *(
+        case(partial(restated.mano, modulus=m), Mano, {"num_operations": n}, modulus=m, times=times)
+        for m, n, times in ((23, 9, True), (4, 1, True), (5, 6, False))
+    ),
+    *(
+        case(partial(restated.brackets, modulus=m), Brackets, {"seq_len": time}, modulus=m, times=times)
+        for m, time, times in ((5, 42, False), (4, 31, True), *((5, short, False) for short in range(2, 9)))
     ),
 ]
 
@@ -172,6 +201,26 @@ GOLDEN = {  # crc32 of the first eight rows
     "FuzzyRecall-16-12-2": 95095301,
     "FuzzyRecall-16-13-1": 1446940658,
     "SelectiveCopying-16-64-16": 892316751,
+    "Stack-1-6-12": 3989384617,
+    "Stack-5-6-30": 4044430507,
+    "Stack-9-6-2": 1365831110,
+    "Palindrome-9-2": 3387536274,
+    "Palindrome-9-9": 1161924879,
+    "Depo-9-1-2-2": 2514442761,
+    "Depo-9-12-5-3": 1725362322,
+    "Depo-9-4-9-9": 844129339,
+    "Mano-23-True-9": 717794357,
+    "Mano-4-True-1": 838123463,
+    "Mano-5-False-6": 3166439105,
+    "Brackets-5-False-42": 1937809936,
+    "Brackets-4-True-31": 1030408745,
+    "Brackets-5-False-2": 3046890279,
+    "Brackets-5-False-3": 2143782118,
+    "Brackets-5-False-4": 1683018737,
+    "Brackets-5-False-5": 4167145882,
+    "Brackets-5-False-6": 1064713699,
+    "Brackets-5-False-7": 2731010627,
+    "Brackets-5-False-8": 3446506990,
 }
 
 

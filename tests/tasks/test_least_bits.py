@@ -14,6 +14,8 @@ from zoo.tasks.base import Batch, Task
 from zoo.tasks.circuits import CumMajority, Majority, Parity
 from zoo.tasks.copying import Copy, SelectiveCopy
 from zoo.tasks.counting import Goes, continuations, enough_states
+from zoo.tasks.depo import Depo
+from zoo.tasks.expressions import Brackets, Mano
 from zoo.tasks.flip_flop import FlipFlop, Undo
 from zoo.tasks.induction import Induction
 from zoo.tasks.mad_memory import Compression, Memorisation, SelectiveCopying
@@ -26,6 +28,7 @@ from zoo.tasks.mqar_update import UpdatedMQAR
 from zoo.tasks.ngram_ar import NgramRecall
 from zoo.tasks.noisy_ar import NoisyMQAR
 from zoo.tasks.set_disjoint import SetDisjoint
+from zoo.tasks.stacks import Palindrome, Stack
 from zoo.tasks.state_tracking import WordProblem
 
 ROWS, STARTS = 6000, 8  # rows: many times what there are
@@ -73,6 +76,12 @@ CASES: list[tuple[Callable[..., Task], dict[str, int], dict[str, Any]]] = [
     (InContextRecall, {"seq_len": 8, "noise_percent": 0}, {"vocab_size": 5, "noise_tokens": 0}),
     (InContextRecall, {"seq_len": 6, "noise_percent": 100}, {"vocab_size": 6, "noise_tokens": 2}),
     (SetDisjoint, {"first_set": 2, "second_set": 2}, {"vocab_size": 8, "num_passes": 1}),
+    (Palindrome, {"length": 3}, {"vocab_size": 4}),
+    *((Stack, {"num_operations": n}, {"stacks": 1, "letters": 3}) for n in (2, 4)),
+    (Depo, {"num_nodes": 3, "num_queries": 1}, {"names": 3, "hops": 2}),
+    (Depo, {"num_nodes": 4, "num_queries": 1}, {"names": 4, "hops": 1}),
+    (Brackets, bits(6), {"modulus": 3, "times": False}),
+    (Brackets, bits(4), {"modulus": 3, "times": False}),
     (SetDisjoint, {"first_set": 2, "second_set": 1}, {"vocab_size": 8, "num_passes": 1}),
 ]
 MORE = [  # what is stated is less than what can be told apart
@@ -80,6 +89,8 @@ MORE = [  # what is stated is less than what can be told apart
      {"vocab_size": 7, "form": form, "ngram": 1, "answer_length": None}) for form in ("suffix", "prefix")
 ]  # fmt: skip
 MORE += [(Undo, {"seq_len": 12, "ignore_percent": 5, "depth": 1}, {})]
+MORE += [(Stack, {"num_operations": 4}, {"stacks": 2, "letters": 2})]
+MORE += [(Mano, {"num_operations": n}, {"modulus": 3, "times": True}) for n in (1, 2)]
 MORE += [(FuzzyRecall, {"seq_len": 12, "shortest_key": 3}, {"vocab_size": 7})]
 
 

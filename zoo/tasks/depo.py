@@ -1,0 +1,90 @@
+"""Depo: so many hops on along a cycle that is shown as shuffled edges.
+
+Allen-Zhu 2025, "Physics of Language Models: Part 4.1" (arXiv 2512.17351), and its code,
+facebookresearch/PhysicsLM4: n names in a cycle, each beside the next one, in any order; then questions
+`hops name mark answer` of different names, asked at the mark.  Any number of hops up to the most.
+Not as published: a name is one token (there 1 or 2 of 50, or 5 to 7 of 3); a segment has one n (there 3 to N,
+n weighted by 1 / (n + sqrt N)); tests have all numbers of hops, told apart by `hops` (there powers of two).
+"""
+
+from dataclasses import dataclass
+from itertools import takewhile
+from math import lgamma, log
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from zoo.common.checks import at_least
+from zoo.counter_rng import below, bits, stream
+from zoo.tasks.base import Batch, Segment
+from zoo.tasks.groups import Number
+from zoo.tasks.mixture import Load, OwnVocabulary
+from zoo.tasks.sampling import distinct, permutation
+
+NAMES, EDGES, ASKED, HOPS = range(4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cycles(Load):
+    """A segment of rows with a cycle of so many names and so many questions."""
+
+    seq_len: int = 0
+    num_nodes: int
+    num_queries: int
+
+
+class Depo(OwnVocabulary):
+    """Args, beside those of a mixture:
+
+    names: how many there are.
+    hops: the most that are asked for.  Tokens: the names, 1 to `hops`, the mark.
+    """
+
+    kind, load_kind, load = "computation", Cycles, "num_nodes"
+
+    def __init__(self, *, names: int, hops: int, **mixture: Any):
+        at_least("task.hops", hops, 1)
+        self.names, self.hops, self.tokens = names, hops, names + hops + 1
+        super().__init__(**mixture)
+        self.groups = {"hops": Number(hops + 1)}
+
+    def _fits(self, where: str, load: Cycles) -> None:
+        at_least(f"{where}.num_nodes", load.num_nodes, 2)
+        at_least("task.names", self.names, load.num_nodes)
+        at_least(f"{where}.num_queries", load.num_queries, 1)
+        at_least(f"{where}.num_nodes", load.num_nodes, load.num_queries)
+
+    def _length(self, load: Cycles) -> int:
+        return 2 * load.num_nodes + 4 * load.num_queries
+
+    def chance(self, segment: Segment) -> float:
+        """One name, whichever."""
+        del segment
+        return 1 / self.names
+
+    def least_bits(self, segment: Segment) -> float | None:
+        """The cycle, of those that some names can form (which names is not counted); or the next answer."""
+        return max(lgamma(segment.count("num_nodes")), log(self.names)) / log(2)
+
+    def _next(self, past: list[int]) -> int:
+        edges = list(takewhile(lambda token: token < self.names, past))
+        after = dict(zip(edges[::2], edges[1::2], strict=True))
+        name = past[-2]
+        for _ in range(past[-3] - self.names + 1):
+            name = after[name]
+        return name
+
+    def _rows(self, load: Cycles, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
+        n, queries = load.num_nodes, load.num_queries
+        name = distinct(stream(*path, NAMES), examples, n, self.names)
+        order = permutation(stream(*path, EDGES), examples, n)
+        edges = torch.stack([name.gather(1, order), name.gather(1, (order + 1) % n)], 2).flatten(1)
+        start = permutation(stream(*path, ASKED), examples, n)[:, :queries]
+        hops = below(bits(stream(*path, HOPS), examples, queries), self.hops) + 1
+        answers = name.gather(1, (start + hops) % n)
+        mark = torch.full_like(hops, self.tokens - 1)
+        asked = torch.stack([self.names + hops - 1, name.gather(1, start), mark, answers], 2).flatten(1)
+        places = 2 * n + 2 + 4 * torch.arange(queries, device=examples.device).expand_as(hops)
+        return Batch(torch.cat([edges, asked], dim=1), places, answers, {"hops": hops})
