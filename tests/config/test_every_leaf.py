@@ -130,11 +130,11 @@ def _bytes(x: torch.Tensor) -> bytes:
 
 
 CORPORA = {"text": ("corpus.files", "corpus.packages", "corpus.source")}  # shown in tests/tasks/corpora
-SAID = {
+SAID = {  # values that no refusal names and no usual number is
     "group": ["Z4"],
     "noise_percent": [60],
     "state_codec": ["{format: int3}"],
-}  # values that no refusal names and no usual number is
+}
 
 
 @pytest.mark.parametrize("name", COMPOSER.options("task"))
@@ -176,9 +176,9 @@ def _with_room(given: dict[str, Any], path: str) -> dict[str, Any]:
     if path == "num_passes":  # more passes need room: one pair a row
         for leaf in [leaf for leaf, _ in leaves(given) if leaf.endswith("num_kv_pairs")]:
             given = with_leaf(given, leaf, 1)
-    if path.endswith("longest") and path.replace("longest", "shortest") in dict(leaves(given)):
-        # of one length, which is then the shortest as well
-        given = with_leaf(given, path.replace("longest", "shortest"), 4)
+    shortest = path.replace("longest", "shortest")
+    if shortest != path and shortest in dict(leaves(given)):  # of one length, which is then the shortest too
+        given = with_leaf(given, shortest, 4)
     if path.endswith("noise_percent"):  # noise is made of tokens of its own
         given = with_leaf(given, "noise_tokens", 8)
     return given

@@ -171,7 +171,7 @@ class Cell:
     def science(self) -> dict[str, Any]:
         """Return what of the config decides the numbers: no folders, logger, machine or legend texts."""
         left_out = (*MACHINE_ONLY, *USUAL["cell"])
-        config = {key: value for key, value in self.config.items() if key not in left_out} | self.said
+        config = {key: value for key, value in self.config.items() if key not in left_out} | self.unusual
         if isinstance(start := config.pop("start", None), str):
             config["start"] = Path(start).name  # wherever it lies
         elif start is not None:
@@ -187,7 +187,7 @@ class Cell:
         return config | {"mixer_name": self.mixer, "schema": SCHEMA}
 
     @property
-    def said(self) -> dict[str, Any]:
+    def unusual(self) -> dict[str, Any]:
         """Top keys that are not as usual, and decide what a task asks."""
         return _unusual({key: self.config[key] for key in USUAL["cell"] if key in self.config}, "cell")
 

@@ -103,7 +103,6 @@ def _settings(cell: Cell) -> list[str]:
 
 def _sections(cell: Cell) -> list[str]:
     from zoo.model import SequenceModel
-    from zoo.model.codecs.codec import Form
 
     config = cell.config
     errors = [line for group in ("task", "block", "mixer") for line in section(group, config[group])]
@@ -111,13 +110,6 @@ def _sections(cell: Cell) -> list[str]:
     model = {k: v for k, v in config["model"].items() if k not in ("layers", "state_codec")}
     supplied = ("blocks", "vocab_size", "seed", "decoder", "stacked")
     errors += arguments.mistakes("model", model, SequenceModel, supplied)
-    if (codec := config["model"].get("state_codec")) is not None:
-        if not isinstance(codec, Mapping):
-            return [
-                *errors,
-                f"model.state_codec (={codec}) must be settings, like {{format: int4, every: 16}}.",
-            ]
-        errors += arguments.mistakes("model.state_codec", codec, Form)
     return errors
 
 

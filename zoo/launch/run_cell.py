@@ -74,7 +74,7 @@ def who(cell: Cell) -> Who:
         "task": cell.choices["task"],
         "task_settings": cast(
             TaskSettings,
-            {k: v for k, v in config["task"].items() if not isinstance(v, list | dict)} | cell.said,
+            {k: v for k, v in config["task"].items() if not isinstance(v, list | dict)} | cell.unusual,
         ),
         "d_model": cell.d_model,
         "n_layers": config["n_layers"],

@@ -103,9 +103,9 @@ class DeepSeekSparseAttention(Mixer[State]):
     def _chosen(self, scores: Float[Tensor, "B T S"]) -> Bool[Tensor, "B T S"]:
         """Mark the top_k tokens of each row, the latest of equal ones."""
         length, total = scores.shape[1:]
-        seen = torch.ones(length, total, dtype=torch.bool, device=scores.device).tril(total - length)
-        newest_first = scores.masked_fill(~seen, -torch.inf).flip(-1)
-        return largest(newest_first, self.top_k).flip(-1) & seen
+        visible = torch.ones(length, total, dtype=torch.bool, device=scores.device).tril(total - length)
+        newest_first = scores.masked_fill(~visible, -torch.inf).flip(-1)
+        return largest(newest_first, self.top_k).flip(-1) & visible
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count all keys, values and index keys; a step reads the index and top_k keys and values."""

@@ -64,16 +64,16 @@ class MemoryCaching(Mixer[State]):
             memory = _joined(memory, torch.einsum("tn,bhtc,bhtd->bnhcd", member, k, v))
             gates = member.new_ones(x.shape[0], *member.shape)
             if self.seek is not None:
-                u, own = self.seek(x).to(wide), x.to(wide)
-                sums = (u @ own.mT).tril() @ member
+                u, wide_x = self.seek(x).to(wide), x.to(wide)
+                sums = (u @ wide_x.mT).tril() @ member
                 if inputs is not None:
                     sums = sums + F.pad(u @ inputs.mT, (0, len(segments) - inputs.shape[1]))
-                inputs = _joined(inputs, torch.einsum("tn,btd->bnd", member, own))
+                inputs = _joined(inputs, torch.einsum("tn,btd->bnd", member, wide_x))
                 gates = self._gates(sums, place, segments)
             y = ((q @ k.mT).tril() * (gates @ member.mT)[:, None]) @ v
             if state is not None:
-                kept = state.memory
-                y = y + torch.einsum("btn,bhtc,bnhcd->bhtd", gates[..., : kept.shape[1]], q, kept)
+                past = state.memory
+                y = y + torch.einsum("btn,bhtc,bnhcd->bhtd", gates[..., : past.shape[1]], q, past)
         return self.output(y, x), State(memory, inputs, offset + x.shape[1])
 
     def _gates(
@@ -82,11 +82,11 @@ class MemoryCaching(Mixer[State]):
         """Return the weights of the segments, given each sum of inputs so far times what a token seeks."""
         length = (place[:, None] + 1 - segments * self.segment_len).clamp(1, self.segment_len)
         logits, age = sums / length, place[:, None] // self.segment_len - segments
-        seen = (age >= 0).expand_as(logits)
+        visible = (age >= 0).expand_as(logits)
         if self.top_k is not None:
             ended = logits.masked_fill(age <= 0, -torch.inf)
-            seen = seen & (largest(ended, self.top_k) | (age == 0))
-        return logits.masked_fill(~seen, -torch.inf).softmax(-1)
+            visible = visible & (largest(ended, self.top_k) | (age == 0))
+        return logits.masked_fill(~visible, -torch.inf).softmax(-1)
 
     def _count(self, seq_len: int) -> int:
         return -(-seq_len // self.segment_len)
@@ -101,8 +101,8 @@ class MemoryCaching(Mixer[State]):
         return StateSize(paper=None, resident=count * memory + inputs, touched=read * memory + inputs)
 
 
-def _joined(kept: Tensor | None, new: Tensor) -> Tensor:
-    """Return the sums of all segments: the kept ones are the first."""
-    if kept is None:
+def _joined(past: Tensor | None, new: Tensor) -> Tensor:
+    """Return the sums of all segments: the past ones are the first."""
+    if past is None:
         return new
-    return torch.cat([kept + new[:, : kept.shape[1]], new[:, kept.shape[1] :]], dim=1)
+    return torch.cat([past + new[:, : past.shape[1]], new[:, past.shape[1] :]], dim=1)

@@ -8,7 +8,7 @@ import torch
 
 from zoo.blocks.base import Block
 from zoo.config.cell import Cell
-from zoo.config.settings import TrainerConfig
+from zoo.config.settings import TrainerConfig, settings
 from zoo.mixers.base import EMBEDDING, Mixer, Shared
 from zoo.mixers.projections import stretch
 from zoo.model.codecs.codec import Form
@@ -78,7 +78,12 @@ def model_from_config(
     share(mixers)
     ends = {"vocab_size": vocab_size, "decoder": decoder, "stacked": stacked}
     if (codec := model.pop("state_codec", None)) is not None:
-        return RoundedModel(blocks, state_codec=Form(**codec), seed=seed, **ends, **model)
+        if not isinstance(codec, Mapping):
+            raise ValueError(
+                f"model.state_codec (={codec}) must be null, or like {{format: int4, every: 16}}."
+            )
+        form = settings("model.state_codec", Form, codec)
+        return RoundedModel(blocks, state_codec=form, seed=seed, **ends, **model)
     return SequenceModel(blocks, seed=seed, **ends, **model)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.utils._pytree import keystr, tree_flatten_with_path, tree_unflatten
+from torch.utils._pytree import KeyPath, keystr, tree_map_with_path
 
 from zoo.blocks.base import Block
 from zoo.common.checks import one_of
@@ -64,22 +64,22 @@ class RoundedModel(SequenceModel):
         """The tensors of the state that are written once, each with the axis of its entries."""
         training = self.training
         self.eval()
-        found = written_once(super().extend, random_tokens(self).to(self.embedding.device))
+        entries = written_once(super().extend, random_tokens(self).to(self.embedding.device))
         self.train(training)
-        return found
+        return entries
 
     def _rounded(self, state: ModelState, before: Mapping[str, Tensor]) -> ModelState:
-        paths, structure = tree_flatten_with_path(state.layers)
-        leaves = []
-        for path, leaf in paths:
+        def rounded(path: KeyPath, leaf: Any) -> Any:
+            if not isinstance(leaf, Tensor) or not leaf.is_floating_point() or not leaf.numel():
+                return leaf
             name = keystr(path)
-            if isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.numel():
-                if name not in self.entries:
-                    leaf = self._coded(leaf, BATCH, before.get(name))
-                elif self.form.rounding == "nearest":
-                    leaf = self._with_new_entries(leaf, self.entries[name])
-            leaves.append(leaf)
-        return ModelState(tree_unflatten(leaves, structure), state.offset)
+            if name not in self.entries:
+                return self._coded(leaf, BATCH, before.get(name))
+            return (
+                self._with_new_entries(leaf, self.entries[name]) if self.form.rounding == "nearest" else leaf
+            )
+
+        return state._replace(layers=tree_map_with_path(rounded, state.layers))
 
     def _with_new_entries(self, leaf: Tensor, axis: int) -> Tensor:
         if axis == BATCH:

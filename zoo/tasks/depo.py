@@ -23,14 +23,14 @@ from zoo.tasks.groups import Number
 from zoo.tasks.mixture import Load, OwnVocabulary
 from zoo.tasks.sampling import distinct, permutation
 
-NAMES, EDGES, ASKED, HOPS = range(4)
+NAMES, EDGES, STARTS, HOPS = range(4)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cycles(Load):
     """A segment of rows with a cycle of so many names and so many questions."""
 
-    seq_len: int = 0
+    seq_len: int = 0  # follows: 2 * num_nodes + 4 * num_queries
     num_nodes: int
     num_queries: int
 
@@ -81,10 +81,10 @@ class Depo(OwnVocabulary):
         name = distinct(stream(*path, NAMES), examples, n, self.names)
         order = permutation(stream(*path, EDGES), examples, n)
         edges = torch.stack([name.gather(1, order), name.gather(1, (order + 1) % n)], 2).flatten(1)
-        start = permutation(stream(*path, ASKED), examples, n)[:, :queries]
+        start = permutation(stream(*path, STARTS), examples, n)[:, :queries]
         hops = below(bits(stream(*path, HOPS), examples, queries), self.hops) + 1
         answers = name.gather(1, (start + hops) % n)
         mark = torch.full_like(hops, self.tokens - 1)
-        asked = torch.stack([self.names + hops - 1, name.gather(1, start), mark, answers], 2).flatten(1)
+        questions = torch.stack([self.names + hops - 1, name.gather(1, start), mark, answers], 2).flatten(1)
         places = 2 * n + 2 + 4 * torch.arange(queries, device=examples.device).expand_as(hops)
-        return Batch(torch.cat([edges, asked], dim=1), places, answers, {"hops": hops})
+        return Batch(torch.cat([edges, questions], dim=1), places, answers, {"hops": hops})

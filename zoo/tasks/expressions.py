@@ -48,7 +48,7 @@ class Expressions(OwnVocabulary):
 
     @abstractmethod
     def _size(self, load: Any) -> int:
-        """What the whole expression is made from."""
+        """Return the size of the whole expression."""
 
     @staticmethod
     @abstractmethod
@@ -112,7 +112,7 @@ def values(splits: Splits, size: int, modulus: int, signs: int) -> Float[Tensor,
 class Prefixed(Load):
     """A segment of expressions with so many operations."""
 
-    seq_len: int = 0
+    seq_len: int = 0  # follows: 2 * num_operations + 2
     num_operations: int
 
 

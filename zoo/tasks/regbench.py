@@ -109,25 +109,24 @@ class RegBench(OwnVocabulary):
         walk = bits(stream(*path, WALK), examples, load.seq_len)
         state = node = examples.new_zeros(len(examples), 1)
         left = lengths[:, :1]
-        seen = examples.new_zeros(len(examples), load.seq_len * self.letters)  # tree: node, letter -> place
-        first = torch.zeros_like(seen)  # and where it first stood, which names the node behind it
+        latest = examples.new_zeros(len(examples), load.seq_len * self.letters)  # tree: node, letter -> place
+        first = torch.zeros_like(latest)  # and where it first stood, which names the node behind it
         tokens, answers, sources = [], [], []
         for t in range(load.seq_len):
             ends, out = left == 0, edges.gather(1, state)
             edge = state * self.ways + below(walk[:, [t]], out)
             symbol = letter.gather(1, edge)
             branch = node * self.letters + symbol
-            before = seen.gather(1, branch)
+            before = latest.gather(1, branch)
             tokens.append(symbol.masked_fill(ends, self.letters))
             answers.append(symbol.where(~ends & (out == 1) & (before > 0), IGNORED))
             sources.append(t - before)
-            seen.scatter_(1, branch, before.where(ends, t + 1))
+            latest.scatter_(1, branch, before.where(ends, t + 1))
             first.scatter_(1, branch, first.gather(1, branch).where(ends | (before > 0), t + 1))
             state = target.gather(1, edge).masked_fill(ends, 0)
             node = first.gather(1, branch).masked_fill(ends, 0)
             left = (left - 1).where(~ends, lengths[:, [t]])
-        parts = (torch.cat(tokens, 1), torch.cat(answers[1:], 1), torch.cat(sources[1:], 1).clamp(min=1))
-        return parts
+        return torch.cat(tokens, 1), torch.cat(answers[1:], 1), torch.cat(sources[1:], 1).clamp(min=1)
 
 
 def _first(

@@ -33,7 +33,7 @@ PUSH, POP = range(2)
 class Reversed(Load):
     """A segment of rows with so many letters, twice."""
 
-    seq_len: int = 0
+    seq_len: int = 0  # follows: 2 * length
     length: int
 
 
@@ -77,7 +77,7 @@ class Palindrome(Mixture):
 class Operations(Load):
     """A segment of rows with so many operations, three tokens each."""
 
-    seq_len: int = 0
+    seq_len: int = 0  # follows: 3 * num_operations
     num_operations: int
 
 
