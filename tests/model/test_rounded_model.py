@@ -74,3 +74,8 @@ def test_a_threshold_leaves_small_writes_out_and_keeps_large_ones_exact(mixer: s
 def _step(x: Tensor) -> Tensor:
     """Of int3 with a scale a key channel: the largest is code 3."""
     return (x.abs().amax(-1, keepdim=True) / 3).bfloat16().float()
+
+
+def test_a_wrong_codec_is_refused_by_its_place_in_the_config() -> None:
+    with pytest.raises(ValueError, match=r"^model.state_codec: format \(='int5'\) must be one of"):
+        model_of("based", {"format": "int5"})

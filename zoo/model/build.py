@@ -82,7 +82,10 @@ def model_from_config(
             raise ValueError(
                 f"model.state_codec (={codec}) must be null, or like {{format: int4, every: 16}}."
             )
-        form = settings("model.state_codec", Form, codec)
+        try:
+            form = settings("model.state_codec", Form, codec)
+        except ValueError as error:
+            raise ValueError(f"model.state_codec: {error}") from None
         return RoundedModel(blocks, state_codec=form, seed=seed, **ends, **model)
     return SequenceModel(blocks, seed=seed, **ends, **model)
 
