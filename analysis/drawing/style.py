@@ -27,7 +27,7 @@ MARKER_OF = {
         "o": "attention all_poly gla base_conv bmojo",
         "s": "sliding_window cosformer gated_deltanet retnet rwkv4 long_conv landmark",
         "^": "based bmojo_f s4d moba",
-        "D": "nystromformer deltanet hedgehog h3 se_attn_no_mem",
+        "D": "nystromformer deltanet hedgehog h3 se_attn_no_mem yoco",
         "v": "forgetting_attention rebased mamba bigbird",
         "p": "llama_xl linear_identity gated_deltaproduct rwkv7 mamba2 base_conv_long scatterbrain",
         "d": "mla linear_relu mesanet mlstm rg_lru hyena se_attn_lm",

@@ -48,7 +48,9 @@ def test_zamba_calls_one_attention_after_every_sixth_layer():
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", ["mamba2_hybrid", "se_attn_hybrid", "griffin", "zamba", "jamba"])
+@pytest.mark.parametrize(
+    "name", ["mamba2_hybrid", "se_attn_hybrid", "griffin", "zamba", "jamba", "samba", "yoco"]
+)
 def test_every_pattern_decodes_as_it_trains_and_holds_what_it_says(name: str):
     model = build_model(compose([f"model={name}", "d_model=8", "task=mqar"])).double().eval()
     inputs = torch.randint(20, (1, 30))

@@ -3,6 +3,8 @@
 B batch, T time, D model width, H query heads, G key/value heads, C channels per head (H * C == D).
 """
 
+from typing import Self
+
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -60,6 +62,32 @@ class QueryKeyValue(nn.Module):
         if self.position == "rope":
             q, k = self.turned(q, offset), self.turned(k, offset)
         return q, k, v
+
+    def check_same(self, first: Self) -> None:
+        """Raise ValueError where this has other settings than `first`, with which its layer shares."""
+        names = ("num_heads", "num_kv_heads", "head_dim", "position", "rope_base", "rope_fraction")
+        mine, others = (
+            {"bias": each.proj.bias is not None} | {name: getattr(each, name) for name in names}
+            for each in (self, first)
+        )
+        if mine != others:
+            raise ValueError(
+                f"layers that share weights must have the same settings: {mine} is not the first's {others}; "
+                f"change them in all of these layers."
+            )
+
+    def keep_queries_alone(self) -> None:
+        """Drop the projection of keys and values, so that `queries` is all that it computes."""
+        rows, full = self.num_heads * self.head_dim, self.proj
+        self.proj = nn.Linear(full.in_features, rows, bias=full.bias is not None, device="meta")
+        self.proj.weight = nn.Parameter(full.weight[:rows].detach().clone())
+        if full.bias is not None:
+            self.proj.bias = nn.Parameter(full.bias[:rows].detach().clone())
+
+    def queries(self, x: Seq, offset: int) -> Float[Tensor, "B H T C"]:
+        """Return the queries of tokens that stand at `offset`, ..., after `keep_queries_alone`."""
+        q = self.proj(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+        return self.turned(q, offset) if self.position == "rope" else q
 
     def turned(self, x: Float[Tensor, "B H T C"], offset: int) -> Float[Tensor, "B H T C"]:
         """Turn queries or keys to the positions `offset`, `offset` + 1, ..."""

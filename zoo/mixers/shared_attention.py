@@ -57,12 +57,7 @@ class SharedAttention(Shared[State], Linked[State]):
 
     def share(self, first: Self) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """ValueError where the two were not given the same settings."""
-        mine, others = _settings(self), _settings(first)
-        if mine != others:
-            raise ValueError(
-                f"layers that share weights must have the same settings: {mine} is not the first's {others}; "
-                f"change them in all of these layers."
-            )
+        self.qkv.check_same(first.qkv)
         self.norm, self.qkv, self.attn_proj = first.norm, first.qkv, first.attn_proj
 
     def extend_linked(self, x: Seq, state: State | None, read: Links) -> tuple[Seq, State, Links]:
@@ -77,8 +72,3 @@ class SharedAttention(Shared[State], Linked[State]):
     def state_size(self, seq_len: int) -> StateSize:
         """Count this call's keys and values of all tokens, twice as wide as the model."""
         return StateSize.read_whole(2 * self.qkv.kv_dim * seq_len)
-
-
-def _settings(mixer: SharedAttention) -> dict[str, object]:
-    names = ("num_heads", "num_kv_heads", "head_dim", "position", "rope_base", "rope_fraction")
-    return {"bias": mixer.qkv.proj.bias is not None, **{name: getattr(mixer.qkv, name) for name in names}}
