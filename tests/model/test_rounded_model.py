@@ -71,6 +71,14 @@ def test_a_threshold_leaves_small_writes_out_and_keeps_large_ones_exact(mixer: s
         assert (expected == old).any() and (expected == x).any(), name
 
 
+@pytest.mark.parametrize("format", ["fp32", "int3"])
+def test_the_evaluation_asks_for_forms_in_place_of_the_models_own(format: str) -> None:
+    inputs, form = ids(LENGTH), Form(format, NO_SCALE if format == "fp32" else "key", every=2)
+    plain, rounded = model_of("based", None), model_of("based", INT3)
+    one, other = (coder_for(m, [form], 0).extend(m, inputs, None)[0] for m in (plain, rounded))
+    assert torch.equal(one, other) and not torch.equal(one, rounded(inputs))
+
+
 def _step(x: Tensor) -> Tensor:
     """Of int3 with a scale a key channel: the largest is code 3."""
     return (x.abs().amax(-1, keepdim=True) / 3).bfloat16().float()

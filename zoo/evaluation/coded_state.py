@@ -63,14 +63,17 @@ class StateCoder:
     def extend(
         self, model: SequenceModel, inputs: Int[Tensor, "B T *two"], before: CodedState | None
     ) -> tuple[Float[Tensor, "B T D"], CodedState]:
-        """Return what `model.extend` does, read token by token, the state rounded after each."""
+        """Return what `model.extend` does, read token by token, the state rounded as the forms say.
+
+        They stand in the place of the model's own `state_codec`.
+        """
         multiple("the rows of a batch", inputs.shape[0], "forms", len(self.forms))
         state, remembered = before or CodedState(
             ModelState((None,) * len(model.blocks), 0), Remembered({}, {})
         )
         hidden = []
         for token in inputs.split(1, dim=1):
-            step, state = model.extend(token, state)
+            step, state = model.extend_unrounded(token, state)
             state, remembered = self.rounded(state, remembered)
             hidden.append(step)
         assert state is not None
@@ -187,7 +190,7 @@ def coder_for(
     check_device(forms, device)
     if inputs is None:
         inputs = random_tokens(model)
-    return StateCoder(tuple(forms), written_once(model.extend, inputs.to(device)), seed)
+    return StateCoder(tuple(forms), written_once(model.extend_unrounded, inputs.to(device)), seed)
 
 
 def check_device(forms: Sequence[Form], device: torch.device) -> None:

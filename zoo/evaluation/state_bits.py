@@ -47,7 +47,8 @@ class StateBits(Evaluation):
     integers); bits_per_scalar: over as many scalars.  accuracy; error: its standard error, from row to row.
     loss: nats an answer.  agreement: answers that are those of the exact state.  state_error: how far the
     state is from the exact one when the row has been read, relative to its norm, mean over rows.  The exact
-    state is format fp32, which is always among the forms.
+    state is format fp32, which is always among the forms.  The forms stand in the place of a
+    `model.state_codec` that the cell was trained with.
 
     distances: null asks the cell's own test slices; else rows of mqar_probe with each of `loads` pairs (null:
     the most of the training) and so many tokens from key to query.

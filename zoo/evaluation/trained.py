@@ -94,7 +94,7 @@ class Trained:
         seed: int = 0,
     ) -> "Trained":
         """Return the same cell with its state rounded as it is kept: `greedy`, `score` and every evaluation
-        of it then read token by token.
+        of it then read token by token.  This takes the place of the cell's own `model.state_codec`.
 
         The settings are those of `zoo.model.codecs.codec.Form`.  seed: of stochastic rounding.
         ValueError: the model has no exact decoding, or there is no such form.

@@ -53,7 +53,7 @@ class RoundedModel(SequenceModel):
         first = every - state.offset % every
         for part in (inputs[:, :first], *inputs[:, first:].split(every, dim=1)):
             if part.shape[1]:
-                step, after = super().extend(part, state)
+                step, after = self.extend_unrounded(part, state)
                 due = after.offset % every == 0 and self.form.format != "fp32"
                 state = self._rounded(after, dict(tensors(state))) if due else after
                 hidden.append(step)
@@ -64,7 +64,7 @@ class RoundedModel(SequenceModel):
         """The tensors of the state that are written once, each with the axis of its entries."""
         training = self.training
         self.eval()
-        entries = written_once(super().extend, random_tokens(self).to(self.embedding.device))
+        entries = written_once(self.extend_unrounded, random_tokens(self).to(self.embedding.device))
         self.train(training)
         return entries
 

@@ -162,6 +162,12 @@ class SequenceModel(nn.Module):
         self, inputs: Int[Tensor, "B T"], state: ModelState | None = None
     ) -> tuple[Float[Tensor, "B T D"], ModelState]:
         """Return hidden states as `forward` does, after `state` (None: the start), and the next state."""
+        return self.extend_unrounded(inputs, state)
+
+    def extend_unrounded(
+        self, inputs: Int[Tensor, "B T"], state: ModelState | None = None
+    ) -> tuple[Float[Tensor, "B T D"], ModelState]:
+        """Return what `extend` does, the state kept exactly, whatever `model.state_codec` says."""
         before = state or ModelState((None,) * len(self.blocks), 0)
         stream, after = self.start(inputs, before.offset), []
         for block, layer in zip(self.layers, before.layers, strict=True):
