@@ -69,11 +69,11 @@ def load_axis(table: pd.DataFrame) -> str:
 
 
 def settings(table: pd.DataFrame) -> list[str]:
-    """The columns that hold settings of the mixer, or of the recipe that adapted it.
+    """The columns that hold settings of the mixer, of its rounded state, or of the recipe that adapted it.
 
     One that takes two values within one point (`retrieval_seed: ${seed}`) follows the seed and is left out.
     """
-    columns = [str(name) for name in table if str(name).startswith(("mixer.", "adaptation."))]
+    columns = [str(name) for name in table if str(name).startswith(("mixer.", "state_codec.", "adaptation."))]
     columns = [name for name in columns if name not in (*COUNTED, "mixer.d_model")]  # a column of its own
     most = table.groupby("point")[columns].nunique().max().to_dict()
     return [name for name in columns if most[name] <= 1]

@@ -21,8 +21,8 @@ PREDICTED = {"noise": "stochastic", "threshold": "nearest"}  # by which form tha
 
 
 def answers(results: Path, where: str = "", slices: Sequence[str] = ()) -> pd.DataFrame:
-    """Return one row for each cell, slice and form: the columns of the evaluation, ABOUT, and vocab_size (NaN
-    where the task is not MQAR or its probe).
+    """Return one row for each cell, slice and form: the columns of the evaluation, ABOUT, those of the cell's
+    own state_codec, and vocab_size (NaN where the task is not MQAR or its probe).
 
     where: a condition of `analysis.records.where` on these columns.  slices: those to show; none: all.
 
@@ -31,9 +31,9 @@ def answers(results: Path, where: str = "", slices: Sequence[str] = ()) -> pd.Da
     """
     given = load_evaluations(results, EVALUATION)
     table = cells.named(readable(results).table).drop_duplicates("run_id")
-    joined = given.drop(columns="mixer").merge(
-        table[[*ABOUT, "mixer", *(name for name in (VOCAB_SIZE, TASK_CLASS) if name in table)]], on="run_id"
-    )
+    codec = [name for name in table if str(name).startswith("state_codec.")]
+    more = [name for name in (VOCAB_SIZE, TASK_CLASS) if name in table]
+    joined = given.drop(columns="mixer").merge(table[[*ABOUT, "mixer", *codec, *more]], on="run_id")
     known = [name for name in (f"evaluation.{each}" for each in WIDER) if name in joined]
     key = joined[["run_id", "slice", "rows", *FORM, *known]].astype(str)
     key.loc[joined["format"] == EXACT, known] = ""  # the exact state has none of these settings

@@ -63,7 +63,8 @@ def record(cell: Cell, outcome: Outcome) -> dict[str, Any]:
 def who(cell: Cell) -> Who:
     """Return what the record says of which cell it is."""
     config = cell.config
-    return {
+    codec = config["model"].get("state_codec")
+    return cast(Who, {"state_codec": codec} if codec else {}) | {
         "run_id": cell.run_id,
         "point": cell.point,
         "mixer": cell.mixer,

@@ -107,6 +107,9 @@ class Who(TypedDict, total=False):
     family: Required[Annotated[Name, Doc("the mixer's colour in pictures")]]
     knob: Annotated[dict[str, Any] | None, Doc("the setting that joins points to a line")]
     mixer_settings: Required[Annotated[dict[str, Any], Doc("columns mixer.<key>")]]
+    state_codec: Annotated[
+        dict[str, Any], Doc("columns state_codec.<key>: model.state_codec, where there is one")
+    ]
     task: Required[Annotated[Name, Doc("stem of the task's yaml")]]
     task_settings: Required[
         Annotated[

@@ -18,7 +18,7 @@ def load(results: Path) -> pd.DataFrame:
     The columns of `zoo.results.columns.KEYS`, then split and slice, then a column for each setting of any
     mixer (mixer.<key>, dotted as on the command line; NaN where a mixer has no such setting) and task
     (task.<key>, but for its segments; task.class: as its yaml names it), for `start`, its mixer
-    (adaptation.start) and each key of `adaptation` (adaptation.<key>) where some cells have them, for each
+    (adaptation.start) and each key of `adaptation` and of `state_codec` where some cells have them, for each
     key of a slice, and for its scores.
     What each means: docs/numbers.md.  What a record has none of is NaN.
 
@@ -41,7 +41,8 @@ def _rows(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
     settings = dict(flat("mixer", record["mixer_settings"])) | dict(flat("task", record["task_settings"]))
     if start := record.get("start"):
         settings |= {"start": start, "adaptation.start": start.rpartition("-")[0]}
-    settings |= flat("adaptation", record.get("adaptation", {}))
+    for section in ("adaptation", "state_codec"):
+        settings |= flat(section, record.get(section, {}))
     cell = {key: record[key] for key in KEYS} | settings | {"load_axis": _load_axis(record)}
     cell["task.class"] = record["task_settings"].get("_target_")
     for entry in record["slices"]:
