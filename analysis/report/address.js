@@ -13,6 +13,7 @@ function remember() {
   if (byId("find").value.trim()) said.set("find", byId("find").value.trim());
   for (const what of ENCODED) if (encode[what]) said.set(what, encode[what]);
   for (const [key, made] of where) said.append("where", JSON.stringify([key, ...ticked(made)]));
+  for (const [name, held] of brushes) said.append("brush", JSON.stringify([name, ...held]));
   for (const list of LISTS) sayList(said, list, [...lists()[list]].map(([value, box]) => [String(value), box.checked]));
   const { cells, points: of } = view.setting;
   for (const { point, cell } of selection) said.append(cell === null ? "point" : "cell", cell === null ? of.point[point] : cells.run_id[cell]);
@@ -78,10 +79,14 @@ async function recallKeys(said) {
     addFilter(String(key));
     if (where.has(key)) tick(where.get(key), (level) => on.includes(level));
   }
+  for (const text of said.getAll("brush")) {
+    const [name, ...held] = readList(text);
+    if (held.length) brushes.set(name, held);
+  }
   await setUpKeys();
 }
 
-const asksForKeys = (said) => [...ENCODED, "where"].some((name) => said.has(name));
+const asksForKeys = (said) => [...ENCODED, "where", "brush"].some((name) => said.has(name));
 
 function readList(text) {
   try {

@@ -67,8 +67,8 @@ function showSeries() {
     ? `Each series read as the best it reaches with at most so much, at the middle of where two overlap (${view.axis.short}).`
     : "No two series in view overlap on this axis, or they share no seed.";
   tables.pairs = table("pairs", [
-    { title: "mixer", value: (row) => row.a },
-    { title: "minus", value: (row) => row.b },
+    { title: "mixer", value: (row) => row.a, words: true },
+    { title: "minus", value: (row) => row.b, words: true },
     { title: `at ${view.axis.short}`, number: true, value: (row) => row.state, text: (row) => quantity(row.state, view.axis) },
     { title: "difference", number: true, value: (row) => row.difference, text: differenceText },
     { title: "seeds", number: true, value: (row) => row.pairs },
@@ -90,8 +90,8 @@ function showAgain() {
   });
   byId("again-count").textContent = plural(rows.length, "point");
   tables.again = table("again", [
-    { title: "mixer", value: ({ point }) => point.series, first: true },
-    { title: "settings", value: ({ point }) => knobsOf(point) },
+    { title: "mixer", value: ({ point }) => point.series, first: true, words: true },
+    { title: "settings", value: ({ point }) => knobsOf(point), words: true },
     { title: "accuracy", number: true, value: ({ point }) => point.accuracy, text: ({ point }) => share(point.accuracy) },
     { title: "of", value: ({ earlier }) => earlier.series },
     { title: "accuracy", number: true, value: ({ earlier }) => earlier.accuracy, text: ({ earlier }) => share(earlier.accuracy) },

@@ -37,7 +37,7 @@ function render() {
   showFacets(view);
   showParallel();
   showTables();
-  byId("caption").textContent = caption();
+  showCaption();
   byId("points-count").textContent = `${count(points.length)} of ${count(view.setting.points.point.length)}`;
   remember();
   drawEvaluation();
@@ -73,6 +73,8 @@ function table(id, columns, rows, about) {
   made.show(rows);
   return made;
 }
+
+const showCaption = () => (byId("caption").textContent = caption());
 
 /** How the numbers in view were made. */
 function caption() {

@@ -1,19 +1,24 @@
 """The page in Chromium: what is behind a point, points side by side, the address, what is taken away."""
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import permutation_test
 
 from analysis.records.cells import named, slices
+from analysis.report.page import report
 from analysis.statistics.learning_rate import choose
-from analysis.statistics.paired import at_equal_state, compare, holm
+from analysis.statistics.paired import EXACT, at_equal_state, compare, holm
 from analysis.statistics.points import points as summarised
 from analysis.statistics.uncertainty import at_chosen
 from tests.analysis import fake
 from tests.analysis.report.chromium import MARKS, SEEDS, opened, points, rows_of, settle, untick
+from tests.analysis.report.pages import rewritten
 from zoo.results import table as results_table
 
 pytestmark = MARKS
@@ -156,3 +161,43 @@ def test_a_difference_is_paired_over_seeds_and_put_in_words(page: Any, home: Pat
     rows = pd.DataFrame(page.evaluate("tables.pairs.rows")).rename(columns={"least": "least_p"})
     theirs = at_equal_state(shown, scores).query("pairs > 0").reset_index(drop=True)
     pd.testing.assert_frame_equal(rows[list(theirs)], theirs, check_dtype=False)
+
+
+@pytest.mark.parametrize("seeds", [8, EXACT, EXACT + 1, 18])
+def test_p_is_that_of_scipy_exact_or_drawn(page: Any, seeds: int) -> None:
+    """Beyond EXACT pairs the exchanges are drawn: within four of their standard errors of all 2^seeds."""
+    drawn = np.random.default_rng(seeds).normal(0.5, 1.0, (4, seeds))
+    for differences in [*drawn, -drawn[0], drawn[1] - drawn[1].mean()]:
+        p = page.evaluate("(all) => exchanged(all)", differences.tolist())
+        known = permutation_test((differences,), np.mean, permutation_type="samples", n_resamples=2**seeds)
+        error = 4 * np.sqrt(known.pvalue * (1 - known.pvalue) / 2**EXACT) if seeds > EXACT else 1e-9
+        assert abs(p - known.pvalue) <= error + 2.0**-EXACT * (seeds > EXACT)
+    p, least = page.evaluate(f"[exchanged(Array({seeds}).fill(1)), leastP({seeds})]")
+    assert p == least or (seeds > EXACT and p > least)
+
+
+def test_run_again_is_the_later_minus_the_earlier_and_a_click_shows_both(
+    browser: Any, tmp_path: Path
+) -> None:
+    """Hyena scores an eighth more on every row of the other folder; all else is the same there."""
+    mine, again = (fake.write(tmp_path / name, seeds=2) for name in ("mine", "again"))
+    for folder in again.glob("hyena-*"):
+        slices = json.loads((folder / "result.json").read_text())["slices"]
+        more = [each | {"accuracy": each["accuracy"] and each["accuracy"] + 0.125} for each in slices]
+        rewritten(folder, {"slices": more})
+    path = tmp_path / "report.html"
+    path.write_text(report([mine, again])[0], encoding="utf-8")
+    with opened(browser, path) as page:
+        assert page.inner_text("#again-count") == "1 point"
+        ((later, _, high, earlier, low, difference, p, words),) = rows_of(page, "again")
+        assert (later, earlier) == ("Hyena (again)", "Hyena")
+        assert float(high) - float(low) == pytest.approx(0.125, abs=2e-3)
+        assert difference == "+0.125 (+0.125 to +0.125)" and p == "0.5"
+        assert words.startswith("2 seeds cannot show this at 0.05")
+        page.locator("#again tbody button").click()
+        page.wait_for_function("() => byId('detail').innerText.includes('Comparing 2')")
+        chosen = page.evaluate("compared().map(({ point }) => point.series)")
+        assert chosen == ["Hyena", "Hyena (again)"] and "+0.125" in page.inner_text("#real")
+        page.locator("#series label", has_text="Hyena (again)").locator("input").uncheck()
+        settle(page)
+        assert page.locator("#again tbody tr").count() == 0

@@ -30,14 +30,16 @@ def answer(folder: Path, name: str, table: pd.DataFrame, weights: str = WEIGHTS,
     return place
 
 
-def answered(right: bool) -> pd.DataFrame:
-    """Two places of one row: key 5, value 9, then asked for it; the first is right for everybody."""
-    rows = [
-        ("a=1", 0, 3, 9, 9, 1, 0, 3, f"5 9 {HOSTILE} 5 7 5"),
-        ("a=1", 0, 5, 9, 9 if right else 7, right, 0, 5, ""),
-    ]
-    names = ("slice", "example", "place", "target", "answer", "right", "source", "distance", "tokens")
-    return pd.DataFrame(rows, columns=list(names)).astype({"right": int})
+def answered(first: bool) -> pd.DataFrame:
+    """Four places: key 5, value 9, then asked for it; right for all, for the first, the second, none."""
+    rights = (True, first, not first, False)
+    table = pd.DataFrame({"slice": ["a=1", "a=1", "a=2", "a=2"], "example": 0, "place": [3, 5, 3, 5]})
+    answers = table.assign(target=9, answer=[9 if right else 7 for right in rights])
+    answers["right"] = (answers["answer"] == 9).astype(int)
+    row = f"5 9 {HOSTILE} 5 7 5"
+    return answers.assign(
+        kind=["old", "new"] * 2, source=0, distance=answers["place"], tokens=[row, "", row, ""]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -134,20 +136,38 @@ def test_where_one_is_right_and_another_wrong_opens_as_tokens(page: Any) -> None
     for mixer in ("Attention", "Hyena"):
         page.locator("#points tbody tr", has_text=mixer).first.locator("input").check()
     page.wait_for_selector("#answers tbody tr")
-    page.wait_for_function("() => answerRows.length === 4")  # two places of two seeds
-    note = "Both right 2, only the first 2, only the second 0, none 0."
+    page.wait_for_function("() => answerRows.length === 8")  # four places of two seeds
+    note = "Both right 2, only the first 2, only the second 2, none 2."
     assert note in page.inner_text("#answers-note")
-    page.select_option("#answer-verdict", "right-wrong")
-    page.wait_for_function("() => tables.answers.rows.length === 2")
-    assert page.locator("#answers tbody tr").first.locator("td").all_inner_texts() == [
-        *("a=1", "0", "0", "5", "5", "9", "9 \u2713", "7 \u2717")
-    ]
-    page.fill("#answer-to", "4")
-    page.keyboard.press("Tab")
-    page.wait_for_function("() => tables.answers.rows.length === 0")
-    page.fill("#answer-to", "")
-    page.keyboard.press("Tab")
-    page.wait_for_function("() => tables.answers.rows.length === 2")
+    everything = {"verdict": "all", "slice": "", "group": "", "from": "", "to": ""}
+
+    def asks(**choices: str) -> list[list[str]]:
+        """[slice, place, kind, first, second] of the rows of seed 0 that are left."""
+        for name, value in (everything | choices).items():
+            home = page.locator(f"#answer-{name}")
+            home.fill(value) if name in ("from", "to") else home.select_option(value)
+        page.keyboard.press("Tab")
+        settle(page)
+        rows = page.locator("#answers tbody tr").evaluate_all(
+            "(all) => all.map((row) => [...row.cells].map((cell) => cell.innerText))"
+        )
+        assert page.evaluate("tables.answers.rows.length") == len(rows)
+        return [[row[i] for i in (0, 3, 5, 7, 8)] for row in rows if row[1] == "0"]
+
+    yes, no = "9 \u2713", "7 \u2717"
+    all_right, first, second, none = places = [
+        ["a=1", "3", "old", yes, yes], ["a=1", "5", "new", yes, no],
+        ["a=2", "3", "old", no, yes], ["a=2", "5", "new", no, no],
+    ]  # fmt: skip
+    assert asks() == places
+    assert asks(verdict="right-wrong") == [first] and asks(verdict="wrong-right") == [second]
+    assert asks(verdict="both-right") == [all_right] and asks(verdict="both-wrong") == [none]
+    assert asks(**{"from": "4"}) == [first, none] and asks(to="4") == [all_right, second]
+    assert asks(**{"from": "4", "to": "4"}) == [] and asks(**{"from": "3", "to": "5"}) == places
+    assert asks(slice="a=2") == [second, none] and asks(slice="a=1", group='["kind","new"]') == [first]
+    assert asks(group='["kind","old"]') == [all_right, second]
+    assert asks(verdict="right-wrong", group='["kind","old"]') == []
+    asks(verdict="right-wrong")
     page.locator("#answers tbody button").first.click()
     tokens = page.locator("#answer-row .tokens .token")
     assert tokens.all_inner_texts() == ["5", "9", *HOSTILE.split(), "5", "7", "5"]

@@ -34,6 +34,36 @@ def test_limits_are_named_in_the_picture(page: Any) -> None:
     page.check("#show-bound")
 
 
+def test_the_caption_lists_the_bounds_that_are_in_sight_and_no_others(page: Any) -> None:
+    """All of them bind left of the first point of `fake`; a reader who zooms out meets them one by one."""
+    seen = """view.axis.bounds.map((label) => {
+      const ends = byId("picture").layout.xaxis.range.map((power) => 10 ** power);
+      return [SAID(label), binding(view, label).x.some((x) => x > ends[0] && x < ends[1])];
+    })"""
+    lists = set()
+    for zoom in (None, [2.3, 4, 0, 1], [1.5, 4, 0, 1], [0.8, 4, 0, 1], [0.8, 4, -0.1, -0.05]):
+        if zoom:
+            page.evaluate("(zoom) => zoomTo(zoom)", zoom)
+            settle(page)
+        caption, high = page.inner_text("#caption"), not zoom or zoom[-1] > 0
+        in_sight = [name for name, is_seen in page.evaluate(seen) if is_seen and high]
+        assert [name for name in page.evaluate("view.axis.bounds.map(SAID)") if name in caption] == in_sight
+        assert in_sight or "No bound is in sight." in caption
+        lists.add(tuple(in_sight))
+    assert {len(names) for names in lists} == {0, 1, 2, 3}
+
+
+def test_accuracy_and_state_of_a_point_are_on_a_narrow_screen(page: Any) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    settle(page)
+    for title in ("mixer", "settings", "resident state", "accuracy"):
+        x, _, width, _ = page.locator("#points th", has_text=title).first.evaluate_all(BOXES)[0]
+        assert x >= 0 and x + width <= 390, title
+    assert page.locator("#points th", has_text="coverage").get_attribute("title")
+    assert page.locator("#theme-choice").inner_text().startswith("Colours")
+    page.set_viewport_size({"width": 1280, "height": 800})
+
+
 def test_what_diverged_or_failed_is_shown(page: Any) -> None:
     diverged = page.evaluate("DATA.settings[0].cells.diverged.filter(Boolean).length")
     assert page.locator("#diverged tbody tr").count() == diverged > 0

@@ -7,7 +7,7 @@ import pandas as pd
 
 from analysis.pareto import pareto
 from tests.analysis import fake
-from tests.analysis.report.chromium import MARKS, as_csv, opened, points, settle
+from tests.analysis.report.chromium import MARKS, as_csv, marks, opened, points, settle
 from zoo.results import table as results_table
 
 pytestmark = MARKS
@@ -76,7 +76,49 @@ def test_a_line_of_the_parallel_coordinates_chooses_its_point(page: Any) -> None
     assert best["y"][-1] == 1 and best["customdata"][0] == page.evaluate(
         "points.reduce((a, b) => (b.accuracy > a.accuracy ? b : a)).place"
     )
-    page.evaluate(
-        "byId('parallel').emit('plotly_click', {points: [{customdata: points[3].place}], event: {}})"
+    page.evaluate("byId('parallel').scrollIntoView({block: 'center'})")
+    page.mouse.click(*spot(page, axes.index("accuracy"), "points[3].accuracy"))
+    page.wait_for_function("() => selection.length === 1")
+    assert page.evaluate("selection[0].point === points[3].place")
+    page.evaluate("clear()")
+
+
+def test_a_box_over_an_axis_of_the_parallel_coordinates_is_a_filter(
+    page: Any, browser: Any, written: Path, whole: pd.DataFrame
+) -> None:
+    page.evaluate("byId('by-setting').open = true")
+    page.wait_for_function("() => byId('parallel').data?.length")
+    page.evaluate("byId('parallel').scrollIntoView({block: 'center'})")
+    axes = page.evaluate("parallelShown.map(([name]) => name)")
+    for name, low, high in (("accuracy", "0.5", "1"), ("family", "'linear'", "'linear'")):
+        settle(page)
+        (left, bottom), (right, top) = spot(page, axes.index(name), low), spot(page, axes.index(name), high)
+        page.mouse.move(left - 12, bottom + 6)
+        page.mouse.down()
+        page.mouse.move(right + 12, top - 6, steps=4)
+        page.mouse.up()
+        page.wait_for_function("(name) => byId('brushes').innerText.includes(name)", arg=name)
+    shown = points(page)
+    kept = whole.loc[(whole["accuracy"] >= 0.5) & (whole["family"] == "linear")]
+    assert shown["point"].tolist() == kept["point"].tolist() and len(kept) > 1
+    assert marks(page) == page.evaluate("markers(view, points, () => 1).flatMap(({x}) => x).length")
+    address = page.evaluate("location.hash")
+    with opened(browser, written, address) as again:
+        again.wait_for_function(f"() => points.length === {len(kept)}")
+        assert again.locator("#brushes .chip").count() == 2
+    page.get_by_label("any accuracy").click()
+    assert set(points(page)["family"]) == {"linear"} and len(points(page)) > len(kept)
+    page.click("#reset")
+    assert len(points(page)) == len(fake.POINTS)
+
+
+def spot(page: Any, axis: int, value: str) -> tuple[float, float]:
+    """Where a value stands on the screen, on an axis of the parallel coordinates."""
+    return page.evaluate(
+        f"""() => {{
+          const {{ xaxis, yaxis }} = byId("parallel")._fullLayout;
+          const box = byId("parallel").getBoundingClientRect();
+          const y = scaleOf(points.map(parallelShown[{axis}][1])).at({value});
+          return [box.x + xaxis._offset + xaxis.l2p({axis}), box.y + yaxis._offset + yaxis.l2p(y)];
+        }}"""
     )
-    assert page.evaluate("selection.map((item) => item.point)") == [page.evaluate("points[3].place")]
