@@ -152,6 +152,11 @@ def test_a_difference_is_paired_over_seeds_and_put_in_words(page: Any, home: Pat
     assert found["holm"].tolist() == pytest.approx(holm(expected["p"].to_numpy()))
     cannot = f"{SEEDS} seeds cannot show this at 0.05: the smallest possible p is 0.0625. 7 could."
     assert cannot in page.inner_text("#real")
+    minus = [row[-1].split(",")[0] for row in rows_of(page, "points")]
+    assert [minus[int(place)] for place in places] == [
+        "-",
+        *(f"{d:+.3f}".replace("-", "\u2212") for d in expected["difference"]),
+    ]
     assert rows_of(page, "by-slice")[0][3].startswith(("+", "\u2212"))
     page.select_option("#against", index=1)
     page.wait_for_function("() => byId('against').selectedIndex === 1")
@@ -172,6 +177,10 @@ def test_p_is_that_of_scipy_exact_or_drawn(page: Any, seeds: int) -> None:
         known = permutation_test((differences,), np.mean, permutation_type="samples", n_resamples=2**seeds)
         error = 4 * np.sqrt(known.pvalue * (1 - known.pvalue) / 2**EXACT) if seeds > EXACT else 1e-9
         assert abs(p - known.pvalue) <= error + 2.0**-EXACT * (seeds > EXACT)
+    ps = [0.03, 0.5, 0.001, 0.02]
+    assert page.evaluate("(ps) => holm(ps)", ps) == pytest.approx(holm(np.array(ps)))
+    words = [page.evaluate(f"verdict({{pairs: 8, least: 0.01}}, {p})") for p in (0.02, 0.2)]
+    assert [each.split(" by ")[0] for each in words] == ["Shown at 0.05", "Not shown at 0.05"]
     p, least = page.evaluate(f"[exchanged(Array({seeds}).fill(1)), leastP({seeds})]")
     assert p == least or (seeds > EXACT and p > least)
 

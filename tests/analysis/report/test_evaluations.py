@@ -16,6 +16,17 @@ from zoo.results import evaluations, store
 
 pytestmark = MARKS
 WEIGHTS = "0" * 64
+ARCHIVES = Path(__file__).parents[3] / "docs" / "results"
+PANELS = """[...byId("evaluation-panels").querySelectorAll(".js-plotly-plot")].map(({ data, layout }) =>
+  [layout.xaxis.title.text, layout.yaxis.title.text, isNumber(data.flatMap(({ x }) => x))])"""
+DRAWN = {  # of each evaluation in these archives: what x is, what y is, and how many panels
+    "extrapolation": ({"seq_len", "num_kv_pairs"}, "accuracy", 2),
+    "forgetting_curve": ({"length"}, "accuracy", 1),
+    "perplexity": ({"slice"}, "perplexity", 1),
+    "ar_hits": ({"cutoff"}, "loss", 3),
+    "speed": ({"seq_len"}, "tokens_per_second", 2),
+    "distance": ({"distance"}, "accuracy", 3),
+}
 
 
 def answer(folder: Path, name: str, table: pd.DataFrame, weights: str = WEIGHTS, **settings: Any) -> Path:
@@ -31,15 +42,19 @@ def answer(folder: Path, name: str, table: pd.DataFrame, weights: str = WEIGHTS,
 
 
 def answered(first: bool) -> pd.DataFrame:
-    """Four places: key 5, value 9, then asked for it; right for all, for the first, the second, none."""
+    """Four places: key 5, value 9, then asked for it; right for all, for the first, the second, none.
+
+    The source is the key, and in the other slice the value.  The first was asked for a place more.
+    """
     rights = (True, first, not first, False)
     table = pd.DataFrame({"slice": ["a=1", "a=1", "a=2", "a=2"], "example": 0, "place": [3, 5, 3, 5]})
     answers = table.assign(target=9, answer=[9 if right else 7 for right in rights])
     answers["right"] = (answers["answer"] == 9).astype(int)
     row = f"5 9 {HOSTILE} 5 7 5"
-    return answers.assign(
-        kind=["old", "new"] * 2, source=0, distance=answers["place"], tokens=[row, "", row, ""]
+    whole = answers.assign(
+        kind=["old", "new"] * 2, source=[0, 0, 1, 1], distance=answers["place"], tokens=[row, "", row, ""]
     )
+    return pd.concat([whole, whole.tail(1).assign(place=2)]) if first else whole
 
 
 @pytest.fixture(scope="module")
@@ -167,10 +182,36 @@ def test_where_one_is_right_and_another_wrong_opens_as_tokens(page: Any) -> None
     assert asks(slice="a=2") == [second, none] and asks(slice="a=1", group='["kind","new"]') == [first]
     assert asks(group='["kind","old"]') == [all_right, second]
     assert asks(verdict="right-wrong", group='["kind","old"]') == []
-    asks(verdict="right-wrong")
-    page.locator("#answers tbody button").first.click()
     tokens = page.locator("#answer-row .tokens .token")
-    assert tokens.all_inner_texts() == ["5", "9", *HOSTILE.split(), "5", "7", "5"]
-    marked = tokens.evaluate_all("(all) => all.map((each) => each.classList[1] ?? '')")
-    assert marked == ["key", "value", "", "fine", "", "asks"]
+    for verdict, other in (("right-wrong", "fine"), ("both-wrong", "wrong")):
+        asks(verdict=verdict)
+        page.locator("#answers tbody button").first.click()
+        assert tokens.all_inner_texts() == ["5", "9", *HOSTILE.split(), "5", "7", "5"]
+        marked = tokens.evaluate_all("(all) => all.map((each) => each.classList[1] ?? '')")
+        assert marked == ["key", "value", "", other, "", "asks"]
     page.evaluate("clear()")
+
+
+def test_what_zoo_asked_of_the_archives_is_drawn_as_what_it_is(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    archives = [ARCHIVES / f"mini_{name}.zip" for name in ("extrapolation", "forgetting", "forgetting_mqar")]
+    path.write_text(report(archives)[0], encoding="utf-8")
+    seen = {}
+    with opened(browser, path) as page:
+        for setting in range(page.locator("#setting option").count()):
+            page.select_option("#setting", index=setting)
+            settle(page)
+            page.evaluate("byId('evaluations-section').open = true")
+            for value in page.locator("#evaluation option").evaluate_all(
+                "(all) => all.map(({value}) => value)"
+            ):
+                page.select_option("#evaluation", value)
+                page.evaluate("drawEvaluation()")
+                page.wait_for_function("() => byId('evaluation-panels').querySelector('.xtitle')")
+                plots = page.evaluate(PANELS)
+                assert all(numbers == (x != "slice") for x, _, numbers in plots)
+                xs, (y, *others) = {x for x, *_ in plots}, {y for _, y, _ in plots}
+                name = page.evaluate("DATA.evaluations[byId('evaluation').value].name")
+                seen[name] = (xs, y, len(plots))
+                assert not others
+    assert seen == DRAWN
