@@ -96,7 +96,7 @@ function answersNote(items, shown) {
   if (!answerRows.length) return "They were not asked the same rows: their seeds or their tasks differ.";
   const [first, second] = ["answer-first", "answer-second"].map((id) => Number(byId(id).value));
   const counted = (verdict) => count(answerRows.filter(({ answers }) => VERDICTS[verdict][1](answers[first].right === 1, answers[second].right === 1)).length);
-  const pair = items.length > 1 ? ` Both right ${counted("both-right")}, only the first ${counted("right-wrong")}, only the second ${counted("wrong-right")}, none ${counted("both-wrong")}.` : "";
+  const pair = items.length > 1 ? ` Both right ${counted("both-right")}, only the first ${counted("right-wrong")}, only the second ${counted("wrong-right")}, neither ${counted("both-wrong")}.` : "";
   return `${count(shown.length)} of ${plural(answerRows.length, "place")} that all of them were asked (at the learning rate that is drawn, each seed on its own rows).${pair}`;
 }
 
@@ -104,11 +104,11 @@ function answerColumns(items) {
   const number = (title, name) => ({ title, number: true, value: ({ at }) => at[name] ?? null, text: ({ at }) => (typeof at[name] === "number" ? String(at[name]) : "-") });
   const groups = answerRows.length ? groupsOf(answerRows[0]) : [];
   return [
-    { title: "slice", value: ({ at }) => at.slice, first: true, text: ({ at }) => at.slice.replaceAll(",", ", ") },
-    number("seed", "seed"), number("row", "example"), number("place", "place"), number("distance", "distance"),
-    ...groups.map((name) => ({ title: name, value: ({ at }) => at[name] ?? null })),
+    { title: "slice", value: ({ at }) => at.slice, first: true, words: true, text: ({ at }) => at.slice.replaceAll(",", ", ") },
     number("right token", "target"),
     ...items.map((one, place) => ({ title: one.name, number: true, value: ({ answers }) => answers[place].right, text: ({ answers }) => `${answers[place].answer} ${answers[place].right === 1 ? "\u2713" : "\u2717"}` })),
+    number("distance", "distance"), ...groups.map((name) => ({ title: name, value: ({ at }) => at[name] ?? null })),
+    number("seed", "seed"), number("row", "example"), number("place", "place"),
   ];
 }
 

@@ -49,7 +49,7 @@ function showTables() {
   const inView = points.flatMap((point) => point.grid.flatMap((entry) => entry.cells));
   const lost = inView.filter((cell) => cells.diverged[cell]);
   const columns = cellColumns(view);
-  tables.points = table("points", [...pointColumns(view.axis), ...differenceColumns()], points, {
+  tables.points = table("points", pointColumns(view.axis, differenceColumns()), points, {
     tint: (point) => (takesPart(point) ? "" : "aside"), hue: (point) => hueAt(point.place),
     pick: (point, more) => choose(point.place, { more, jump: !more }),
   });

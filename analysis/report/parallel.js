@@ -1,7 +1,7 @@
 // Parallel coordinates: a line a point across its settings and its scores, so that what goes with what can be seen.
 
 const MOST_LINES = 300; // points, the best ones
-const MOST_AXES = 7; // settings that are drawn until others are ticked
+const mostAxes = () => (narrow() ? 1 : 7); // settings that are drawn until others are ticked
 let parallelBoxes = null, parallelOf = null; // of which keys there is an axis, and for which setting
 const brushes = new Map(); // name of an axis -> what a box over it held: [least, most] of numbers, or the words
 
@@ -52,14 +52,14 @@ function showParallel() {
   if (parallelOf !== view.setting) {
     parallelOf = view.setting;
     parallelBoxes = boxes("parallel-axes", all.map(([name]) => name), (name) => name, showParallel);
-    tick(parallelBoxes, (name) => all.findIndex(([each]) => each === name) < MOST_AXES || ["learning rate", view.axis.short, "accuracy"].includes(name));
+    tick(parallelBoxes, (name) => all.findIndex(([each]) => each === name) < mostAxes() || ["learning rate", view.axis.short, "accuracy"].includes(name));
   }
   const wanted = ticked(parallelBoxes), shown = parallelShown = all.filter(([name]) => wanted.has(name));
   const lines = [...points].sort((a, b) => b.accuracy - a.accuracy).slice(0, MOST_LINES);
   const scales = shown.map(([, value]) => scaleOf(lines.map(value)));
   const traces = lines.reverse().map((point) => parallelLine(point, shown, scales));
   const more = points.length - lines.length;
-  byId("parallel-note").textContent = `A line a point, darker with more accuracy; a click chooses it, a box over an axis keeps what it holds alone.${more > 0 ? ` The best ${MOST_LINES}; ${count(more)} are not drawn.` : ""}`;
+  byId("parallel-note").textContent = `A line a point, stronger with more accuracy; a click chooses it, a box over an axis keeps what it holds alone.${more > 0 ? ` The best ${MOST_LINES}; ${count(more)} are not drawn.` : ""}`;
   byId("parallel").style.minWidth = `${80 * shown.length}px`;
   const fresh = !byId("parallel").on;
   const drawn = Plotly.react("parallel", traces, parallelFrame(shown, scales), small());

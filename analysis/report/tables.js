@@ -92,8 +92,9 @@ class SortedTable {
 
   cell(column, row) {
     const text = column.text ? column.text(row) : String(column.value(row) ?? "");
-    const click = column.first && this.pick && element("button", { type: "button", click: () => this.pick(row, false) }, text);
-    return element("td", { class: ["number", "wraps", "words"].filter((each) => column[each]).join(" ") }, click || text);
+    const written = column.words ? breakable(text) : [text];
+    const click = column.first && this.pick && element("button", { type: "button", click: () => this.pick(row, false) }, ...written);
+    return element("td", { class: ["number", "wraps", "words"].filter((each) => column[each]).join(" ") }, ...(click ? [click] : written));
   }
 
   rest() {
@@ -102,13 +103,17 @@ class SortedTable {
   }
 }
 
-/** The columns of the table of points for an axis. */
-function pointColumns(axis) {
+/** A text whose long words may be broken after "=". */
+const breakable = (text) => text.replace(/\S{15,}/g, (word) => word.replaceAll("=", "=\u200b")).split("\u200b").flatMap((part) => [part, element("wbr")]);
+
+/** The columns of the table of points for an axis; some of them beside accuracy. */
+function pointColumns(axis, beside) {
   return [
     { title: "mixer", value: (point) => point.series, first: true, words: true },
     { title: "settings", value: knobsOf, words: true },
     { title: axis.short, number: true, value: (point) => point[axis.column], text: (point) => quantity(point[axis.column], axis) },
     { title: "accuracy", number: true, value: (point) => point.accuracy, text: (point) => share(point.accuracy) },
+    ...beside,
     { title: "interval", value: (point) => point.low, text: (point) => (point.low === null ? "-" : `${share(point.low)} to ${share(point.high)}`) },
     { title: "frontier", value: (point) => (point.on_frontier ? 0 : 1), text: standing },
     { title: "seeds", number: true, value: (point) => point.seeds, text: (point) => String(point.seeds) },

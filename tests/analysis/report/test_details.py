@@ -143,7 +143,7 @@ def test_a_difference_is_paired_over_seeds_and_put_in_words(page: Any, home: Pat
     places = shown["series"].isin(["Based", "Attention"]).to_numpy().nonzero()[0][:3]
     for place in places:
         page.locator("#points tbody input").nth(int(place)).check()
-    page.wait_for_function("() => byId('real')?.querySelectorAll('tbody tr').length === 2")
+    page.wait_for_function("() => byId('real')?.querySelectorAll('tbody th').length === 2")
     by_seed = [scores.loc[scores["point"] == shown["point"][i]].set_index("seed")["accuracy"] for i in places]
     compares = "comparisons(compared()).map(([, each, p, holm]) => ({...each, p, holm}))"
     found = pd.DataFrame(page.evaluate(compares)).rename(columns={"least": "least_p"})
@@ -152,7 +152,7 @@ def test_a_difference_is_paired_over_seeds_and_put_in_words(page: Any, home: Pat
     assert found["holm"].tolist() == pytest.approx(holm(expected["p"].to_numpy()))
     cannot = f"{SEEDS} seeds cannot show this at 0.05: the smallest possible p is 0.0625. 7 could."
     assert cannot in page.inner_text("#real")
-    minus = [row[-1].split(",")[0] for row in rows_of(page, "points")]
+    minus = [row[5].split(",")[0] for row in rows_of(page, "points")]
     assert [minus[int(place)] for place in places] == [
         "-",
         *(f"{d:+.3f}".replace("-", "\u2212") for d in expected["difference"]),
@@ -198,7 +198,7 @@ def test_run_again_is_the_later_minus_the_earlier_and_a_click_shows_both(
     path.write_text(report([mine, again])[0], encoding="utf-8")
     with opened(browser, path) as page:
         assert page.inner_text("#again-count") == "1 point"
-        ((later, _, high, earlier, low, difference, p, words),) = rows_of(page, "again")
+        ((later, earlier, _, difference, p, high, low, words),) = rows_of(page, "again")
         assert (later, earlier) == ("Hyena (again)", "Hyena")
         assert float(high) - float(low) == pytest.approx(0.125, abs=2e-3)
         assert difference == "+0.125 (+0.125 to +0.125)" and p == "0.5"

@@ -152,7 +152,7 @@ def test_where_one_is_right_and_another_wrong_opens_as_tokens(page: Any) -> None
         page.locator("#points tbody tr", has_text=mixer).first.locator("input").check()
     page.wait_for_selector("#answers tbody tr")
     page.wait_for_function("() => answerRows.length === 8")  # four places of two seeds
-    note = "Both right 2, only the first 2, only the second 2, none 2."
+    note = "Both right 2, only the first 2, only the second 2, neither 2."
     assert note in page.inner_text("#answers-note")
     everything = {"verdict": "all", "slice": "", "group": "", "from": "", "to": ""}
 
@@ -167,7 +167,7 @@ def test_where_one_is_right_and_another_wrong_opens_as_tokens(page: Any) -> None
             "(all) => all.map((row) => [...row.cells].map((cell) => cell.innerText))"
         )
         assert page.evaluate("tables.answers.rows.length") == len(rows)
-        return [[row[i] for i in (0, 3, 5, 7, 8)] for row in rows if row[1] == "0"]
+        return [[row[i] for i in (0, 8, 5, 2, 3)] for row in rows if row[6] == "0"]
 
     yes, no = "9 \u2713", "7 \u2717"
     all_right, first, second, none = places = [
