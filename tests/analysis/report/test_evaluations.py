@@ -19,6 +19,7 @@ WEIGHTS = "0" * 64
 ARCHIVES = Path(__file__).parents[3] / "docs" / "results"
 PANELS = """[...byId("evaluation-panels").querySelectorAll(".js-plotly-plot")].map(({ data, layout }) =>
   [layout.xaxis.title.text, layout.yaxis.title.text, isNumber(data.flatMap(({ x }) => x))])"""
+ASKED = ("extrapolation", "forgetting", "forgetting_mqar", "state_bits")
 DRAWN = {  # of each evaluation in these archives: what x is, what y is, and how many panels
     "extrapolation": ({"seq_len", "num_kv_pairs"}, "accuracy", 2),
     "forgetting_curve": ({"length"}, "accuracy", 1),
@@ -26,6 +27,7 @@ DRAWN = {  # of each evaluation in these archives: what x is, what y is, and how
     "ar_hits": ({"cutoff"}, "loss", 3),
     "speed": ({"seq_len"}, "tokens_per_second", 2),
     "distance": ({"distance"}, "accuracy", 3),
+    "state_bits": ({"bits_per_scalar"}, "accuracy", 2),
 }
 
 
@@ -112,6 +114,7 @@ def test_answers_beside_a_record_are_in_the_page_and_a_damaged_one_is_said(text:
 def test_an_evaluation_is_drawn_for_the_points_that_are_chosen(page: Any, asked: Path, browser: Any) -> None:
     page.locator("#points tbody tr", has_text="feature_dim=16").first.locator("input").check()
     page.locator("#points tbody tr", has_text="feature_dim=8").first.locator("input").check()
+    page.locator("#points tbody tr", has_text="Mamba").first.locator("input").check()  # was not asked
     page.click("#evaluations-section summary")
     page.select_option("#evaluation", index=1)
     shown(page)
@@ -122,6 +125,7 @@ def test_an_evaluation_is_drawn_for_the_points_that_are_chosen(page: Any, asked:
     means = table.loc[table["run_id"].isin(cells)].groupby("distance")["accuracy"].mean()
     assert drawn[0] == [[8, 64], [0.25, 0.25]]  # what a guess scores
     assert drawn[1] == [[8, 64], pytest.approx(means.tolist(), abs=1e-4)] and len(drawn) == 3
+    assert page.locator("#evaluation-names .chip").count() == 2
     page.select_option("#evaluation-panel", "")
     page.select_option("#evaluation-line", "num_kv_pairs")
     shown(page)
@@ -142,7 +146,10 @@ def test_a_table_of_ones_own_is_drawn_too_and_its_words_are_text(page: Any) -> N
     assert chosen == {"x": "depth", "y": "nats", "line": "", "panel": HOSTILE}
     assert page.locator("#evaluation-panels h3").all_inner_texts() == [f"{HOSTILE} a", f"{HOSTILE} b"]
     asked = page.evaluate("new Set(points.map((point) => point.series)).size")
-    assert page.locator("#evaluation-names .chip").count() == asked  # the best of each where none is chosen
+    names = page.locator("#evaluation-names .chip").all_inner_texts()
+    assert (
+        len(names) == asked and "Based d_model=64 feature_dim=16" in names
+    )  # the best of each: none is chosen
     assert json.loads(page.evaluate("JSON.stringify(levels([{a: ['nan', null, 2]}], 'a'))")) == [2]
 
 
@@ -194,7 +201,7 @@ def test_where_one_is_right_and_another_wrong_opens_as_tokens(page: Any) -> None
 
 def test_what_zoo_asked_of_the_archives_is_drawn_as_what_it_is(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    archives = [ARCHIVES / f"mini_{name}.zip" for name in ("extrapolation", "forgetting", "forgetting_mqar")]
+    archives = [ARCHIVES / f"mini_{name}.zip" for name in ASKED]
     path.write_text(report(archives)[0], encoding="utf-8")
     seen = {}
     with opened(browser, path) as page:

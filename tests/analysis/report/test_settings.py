@@ -27,7 +27,9 @@ def test_colour_shape_panels_and_labels_by_a_key_of_the_config(
     assert {"mixer.feature_dim=16, d_model=64", "mixer.feature_dim=\u2013, d_model=32"} <= set(names)
     looks = page.evaluate("points.map((point) => [point.series, point.knobs, lookOf(view, point).colour])")
     colours = {knobs: colour for series, knobs, colour in looks if series == "Based"}
-    assert len(set(colours.values())) == 3  # 4, 8 and 16
+    assert page.evaluate("levelsOf('mixer.feature_dim')") == ["4", "8", "16", "\u2013"]
+    ends = page.evaluate("[shade(RISING[0]), shade(RISING.at(-1))]")
+    assert [colours["feature_dim=4"], colours["feature_dim=16"]] == ends and len(set(colours.values())) == 3
     assert {colour for series, _, colour in looks if series != "Based"} == {page.evaluate("LOOK.faint")}
     families = page.locator("#facets h3").all_inner_texts()
     assert families[0] == "family attention 5 points" and len(families) == 5
