@@ -107,6 +107,8 @@ function recallEvaluation([name, ...named]) {
 
 /** What the address says of what was drawn since: the selection, the order of the table, the zoom. */
 function recallDrawn(said) {
+  shownCell = null;
+  if (!["cell", "point", "sort", "zoom"].some((key) => said.has(key))) return showing; // all stands as it should
   const { cells, points: of } = view.setting;
   const runs = said.getAll("cell").map((name) => cells.run_id.indexOf(name)).filter((cell) => cell >= 0);
   const places = said.getAll("point").map((name) => of.point.indexOf(name)).filter((place) => place >= 0);

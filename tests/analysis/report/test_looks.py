@@ -10,7 +10,7 @@ import pytest
 
 from analysis.report.page import report
 from analysis.statistics.chance import ONE_OF_N
-from analysis.statistics.seeds import apart
+from analysis.statistics.seeds import APART, apart
 from tests.analysis import crowd, fake
 from tests.analysis.report.chromium import MARKS, marks, opened, settle
 from tests.analysis.report.pages import HOSTILE
@@ -126,6 +126,8 @@ def test_no_label_stands_on_another(page: Any, width: int) -> None:
             boxes = page.locator(f"#picture {what}").evaluate_all(BOXES)
             pairs = [(a, b) for i, a in enumerate(boxes) for b in boxes[i + 1 :]]
             assert not [pair for pair in pairs if covers(*pair)], (width, axis, what)
+    names = page.locator("#picture .annotation-text").all_text_contents()
+    assert any(name.startswith("chance (") for name in names) == (width < 700)  # the short name
     page.set_viewport_size({"width": 1280, "height": 800})
 
 
@@ -139,6 +141,7 @@ def test_seeds_that_are_apart_are_drawn_each_as_in_the_png(page: Any, whole: pd.
     expected = {(series, d_model, knobs): apart(word) for series, d_model, knobs, word in known}
     for series, d_model, knobs, scores in shown:
         assert scores == pytest.approx(expected[series, d_model, knobs], abs=1e-5)
+    assert page.evaluate("APART") == APART
     split = [scores for *_, scores in shown if scores]
     assert split, "no point of the made-up results has seeds that are apart"
     traces = page.evaluate("markers(view, points, () => 1).flatMap((trace) => trace.customdata)")

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.pareto import pareto
+from analysis.statistics.frontier import frontier
 from tests.analysis import fake
 from tests.analysis.report.chromium import MARKS, as_csv, marks, opened, points, settle
 from zoo.results import table as results_table
@@ -14,7 +15,7 @@ pytestmark = MARKS
 
 
 def test_colour_shape_panels_and_labels_by_a_key_of_the_config(
-    page: Any, browser: Any, written: Path
+    page: Any, browser: Any, written: Path, whole: pd.DataFrame
 ) -> None:
     page.click("#by-setting > summary")
     page.wait_for_function("() => byId('by-colour').options.length > 3")
@@ -24,6 +25,8 @@ def test_colour_shape_panels_and_labels_by_a_key_of_the_config(
     page.select_option("#by-label", "mixer.window")
     settle(page)
     names = page.evaluate("byId('picture').data.filter((each) => each.name).map((each) => each.name)")
+    shapes = page.evaluate("points.map((point) => [point.d_model, lookOf(view, point).symbol])")
+    assert dict(shapes) == {32: "circle", 64: "square"}
     assert {"mixer.feature_dim=16, d_model=64", "mixer.feature_dim=\u2013, d_model=32"} <= set(names)
     looks = page.evaluate("points.map((point) => [point.series, point.knobs, lookOf(view, point).colour])")
     colours = {knobs: colour for series, knobs, colour in looks if series == "Based"}
@@ -35,6 +38,15 @@ def test_colour_shape_panels_and_labels_by_a_key_of_the_config(
     assert families[0] == "family attention 5 points" and len(families) == 5
     one = "byId('facets').children[2].lastChild.data.flatMap((each) => each.customdata ?? [])"
     assert page.evaluate(f"new Set({one}.map((place) => view.setting.points.family[place])).size") == 1
+    fronts = page.evaluate(
+        """[...byId("facets").children].map((each) => each.lastChild.data)
+          .map((traces) => traces.find((trace) => trace.line?.width === 6).x.length)"""
+    )
+    own = whole.groupby("family", sort=False)
+    expected = {
+        family: frontier(part.assign(cost=part["state_resident"]), "cost").sum() + 1 for family, part in own
+    }
+    assert fronts == [expected[family.split()[1]] for family in families]
     texts = page.evaluate("labels(points, () => 1)[0].text")
     assert {"8", "16", "32", "64"} <= set(texts)
     assert page.evaluate("byId('parallel').data.length") == len(fake.POINTS)
