@@ -17,7 +17,7 @@ from analysis.statistics.paired import EXACT, at_equal_state, compare, holm
 from analysis.statistics.points import points as summarised
 from analysis.statistics.uncertainty import at_chosen
 from tests.analysis import fake
-from tests.analysis.report.chromium import MARKS, SEEDS, opened, points, rows_of, settle, untick
+from tests.analysis.report.chromium import MARKS, SEEDS, opened, points, rows_of, settle, spot, untick
 from tests.analysis.report.pages import rewritten
 from zoo.results import table as results_table
 
@@ -25,21 +25,14 @@ pytestmark = MARKS
 
 
 def test_a_click_on_a_point_shows_all_that_is_behind_it(page: Any) -> None:
-    spot = page.evaluate(
-        """() => {
-          const point = points.find((each) => each.series === "Attention");
-          const { xaxis, yaxis } = byId("picture")._fullLayout;
-          const box = byId("picture").getBoundingClientRect();
-          const x = xaxis.l2p(Math.log10(point.state_resident)), y = yaxis.l2p(point.accuracy);
-          return [box.x + xaxis._offset + x, box.y + yaxis._offset + y];
-        }"""
-    )
-    page.mouse.move(*spot)
+    attention = "points.find((each) => each.series === 'Attention')"
+    at = spot(page, "picture", f"[Math.log10({attention}.state_resident), {attention}.accuracy]")
+    page.mouse.move(*at)
     hover = page.wait_for_selector("#picture .hoverlayer .hovertext")
     assert (
         "resident 16,512" in hover.text_content() and f"{SEEDS} seeds, {SEEDS} solved" in hover.text_content()
     )
-    page.mouse.click(*spot)
+    page.mouse.click(*at)
     page.wait_for_selector("#curves .scatterlayer .trace")
     assert page.locator("#curves .scatterlayer .trace").count() == 3 * SEEDS  # at three learning rates
     assert page.locator("#profile .scatterlayer .trace").last.locator(".point").count() == 3

@@ -147,9 +147,7 @@ def test_a_table_of_ones_own_is_drawn_too_and_its_words_are_text(page: Any) -> N
     assert page.locator("#evaluation-panels h3").all_inner_texts() == [f"{HOSTILE} a", f"{HOSTILE} b"]
     asked = page.evaluate("new Set(points.map((point) => point.series)).size")
     names = page.locator("#evaluation-names .chip").all_inner_texts()
-    assert (
-        len(names) == asked and "Based d_model=64 feature_dim=16" in names
-    )  # the best of each: none is chosen
+    assert len(names) == asked and "Based d_model=64 feature_dim=16" in names  # the best of each
     assert json.loads(page.evaluate("JSON.stringify(levels([{a: ['nan', null, 2]}], 'a'))")) == [2]
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 from analysis.pareto import pareto
 from analysis.statistics.frontier import frontier
 from tests.analysis import fake
-from tests.analysis.report.chromium import MARKS, as_csv, marks, opened, points, settle
+from tests.analysis.report.chromium import MARKS, as_csv, marks, opened, points, settle, spot
 from zoo.results import table as results_table
 
 pytestmark = MARKS
@@ -91,7 +91,7 @@ def test_a_line_of_the_parallel_coordinates_chooses_its_point(page: Any) -> None
         "points.reduce((a, b) => (b.accuracy > a.accuracy ? b : a)).place"
     )
     page.evaluate("byId('parallel').scrollIntoView({block: 'center'})")
-    page.mouse.click(*spot(page, axes.index("accuracy"), "points[3].accuracy"))
+    page.mouse.click(*on_axis(page, axes.index("accuracy"), "points[3].accuracy"))
     page.wait_for_function("() => selection.length === 1")
     assert page.evaluate("selection[0].point === points[3].place")
     page.evaluate("clear()")
@@ -106,7 +106,7 @@ def test_a_box_over_an_axis_of_the_parallel_coordinates_is_a_filter(
     axes = page.evaluate("parallelShown.map(([name]) => name)")
     for name, low, high in (("accuracy", "0.5", "1"), ("family", "'linear'", "'linear'")):
         settle(page)
-        (left, bottom), (right, top) = spot(page, axes.index(name), low), spot(page, axes.index(name), high)
+        (left, bottom), (right, top) = (on_axis(page, axes.index(name), end) for end in (low, high))
         page.mouse.move(left - 12, bottom + 6)
         page.mouse.down()
         page.mouse.move(right + 12, top - 6, steps=4)
@@ -126,13 +126,7 @@ def test_a_box_over_an_axis_of_the_parallel_coordinates_is_a_filter(
     assert len(points(page)) == len(fake.POINTS)
 
 
-def spot(page: Any, axis: int, value: str) -> tuple[float, float]:
+def on_axis(page: Any, axis: int, value: str) -> list[float]:
     """Where a value stands on the screen, on an axis of the parallel coordinates."""
-    return page.evaluate(
-        f"""() => {{
-          const {{ xaxis, yaxis }} = byId("parallel")._fullLayout;
-          const box = byId("parallel").getBoundingClientRect();
-          const y = scaleOf(points.map(parallelShown[{axis}][1])).at({value});
-          return [box.x + xaxis._offset + xaxis.l2p({axis}), box.y + yaxis._offset + yaxis.l2p(y)];
-        }}"""
-    )
+    y = f"scaleOf(points.map(parallelShown[{axis}][1])).at({value})"
+    return spot(page, "parallel", f"[{axis}, {y}]")
