@@ -13,6 +13,7 @@ function remember() {
   if (byId("find").value.trim()) said.set("find", byId("find").value.trim());
   for (const what of ENCODED) if (encode[what]) said.set(what, encode[what]);
   for (const [key, made] of where) said.append("where", JSON.stringify([key, ...ticked(made)]));
+  for (const [name, held] of brushes) said.append("brush", JSON.stringify([name, ...held]));
   for (const list of LISTS) sayList(said, list, [...lists()[list]].map(([value, box]) => [String(value), box.checked]));
   const { cells, points: of } = view.setting;
   for (const { point, cell } of selection) said.append(cell === null ? "point" : "cell", cell === null ? of.point[point] : cells.run_id[cell]);
@@ -78,10 +79,14 @@ async function recallKeys(said) {
     addFilter(String(key));
     if (where.has(key)) tick(where.get(key), (level) => on.includes(level));
   }
+  for (const text of said.getAll("brush")) {
+    const [name, ...held] = readList(text);
+    if (held.length) brushes.set(name, held);
+  }
   await setUpKeys();
 }
 
-const asksForKeys = (said) => [...ENCODED, "where"].some((name) => said.has(name));
+const asksForKeys = (said) => [...ENCODED, "where", "brush"].some((name) => said.has(name));
 
 function readList(text) {
   try {
@@ -102,6 +107,8 @@ function recallEvaluation([name, ...named]) {
 
 /** What the address says of what was drawn since: the selection, the order of the table, the zoom. */
 function recallDrawn(said) {
+  shownCell = null;
+  if (!["cell", "point", "sort", "zoom"].some((key) => said.has(key))) return showing; // all stands as it should
   const { cells, points: of } = view.setting;
   const runs = said.getAll("cell").map((name) => cells.run_id.indexOf(name)).filter((cell) => cell >= 0);
   const places = said.getAll("point").map((name) => of.point.indexOf(name)).filter((place) => place >= 0);

@@ -63,14 +63,32 @@ function fillAnswerChoices(items) {
   const slices = [...new Set(answerRows.map(({ at }) => at.slice))], chosen = byId("answer-slice").value;
   byId("answer-slice").replaceChildren(element("option", { value: "" }, "all slices"), ...slices.map((name) => element("option", { value: name }, name.replaceAll(",", ", "))));
   byId("answer-slice").value = slices.includes(chosen) ? chosen : "";
+  fillGroups();
+}
+
+const NO_GROUP = new Set(["split", "seed", "tokens", "source", "distance", "answer", "right", ...NEEDED]);
+/** The columns by which answers are told apart, beside slice and distance. */
+function groupsOf({ at }) {
+  return Object.keys(at).filter((name) => !NO_GROUP.has(name) && !`,${at.slice}`.includes(`,${name}=`));
+}
+
+/** A choice for each group and value of it. */
+function fillGroups() {
+  const home = byId("answer-group"), before = home.value, groups = answerRows.length ? groupsOf(answerRows[0]) : [];
+  const options = groups.flatMap((name) => [...new Set(answerRows.map(({ at }) => at[name]))].sort().map((value) => {
+    return element("option", { value: JSON.stringify([name, value]) }, `${name} ${value}`);
+  }));
+  home.hidden = !options.length;
+  home.replaceChildren(element("option", { value: "" }, "all groups"), ...options);
+  home.value = options.some(({ value }) => value === before) ? before : "";
 }
 
 function rowFits({ at, answers }) {
   const [first, second] = ["answer-first", "answer-second"].map((id) => answers[Number(byId(id).value)]?.right === 1);
   const ends = ["answer-from", "answer-to"].map((id) => byId(id).value).map((text) => (text === "" ? null : Number(text)));
   const far = ends.every((end) => end === null) || (typeof at.distance === "number" && at.distance >= (ends[0] ?? 0) && at.distance <= (ends[1] ?? Infinity));
-  const slice = byId("answer-slice").value;
-  return VERDICTS[byId("answer-verdict").value][1](first, second) && far && (!slice || at.slice === slice);
+  const slice = byId("answer-slice").value, [group, value] = JSON.parse(byId("answer-group").value || "[]");
+  return VERDICTS[byId("answer-verdict").value][1](first, second) && far && (!slice || at.slice === slice) && (!group || at[group] === value);
 }
 
 function answersNote(items, shown) {
@@ -78,20 +96,19 @@ function answersNote(items, shown) {
   if (!answerRows.length) return "They were not asked the same rows: their seeds or their tasks differ.";
   const [first, second] = ["answer-first", "answer-second"].map((id) => Number(byId(id).value));
   const counted = (verdict) => count(answerRows.filter(({ answers }) => VERDICTS[verdict][1](answers[first].right === 1, answers[second].right === 1)).length);
-  const pair = items.length > 1 ? ` Both right ${counted("both-right")}, only the first ${counted("right-wrong")}, only the second ${counted("wrong-right")}, none ${counted("both-wrong")}.` : "";
+  const pair = items.length > 1 ? ` Both right ${counted("both-right")}, only the first ${counted("right-wrong")}, only the second ${counted("wrong-right")}, neither ${counted("both-wrong")}.` : "";
   return `${count(shown.length)} of ${plural(answerRows.length, "place")} that all of them were asked (at the learning rate that is drawn, each seed on its own rows).${pair}`;
 }
 
 function answerColumns(items) {
   const number = (title, name) => ({ title, number: true, value: ({ at }) => at[name] ?? null, text: ({ at }) => (typeof at[name] === "number" ? String(at[name]) : "-") });
-  const known = new Set(["split", "seed", "tokens", "source", "distance", "answer", "right", ...NEEDED]);
-  const groups = Object.keys(answerRows[0]?.at ?? {}).filter((name) => !known.has(name) && !`,${answerRows[0].at.slice}`.includes(`,${name}=`));
+  const groups = answerRows.length ? groupsOf(answerRows[0]) : [];
   return [
-    { title: "slice", value: ({ at }) => at.slice, first: true, text: ({ at }) => at.slice.replaceAll(",", ", ") },
-    number("seed", "seed"), number("row", "example"), number("place", "place"), number("distance", "distance"),
-    ...groups.map((name) => ({ title: name, value: ({ at }) => at[name] ?? null })),
+    { title: "slice", value: ({ at }) => at.slice, first: true, words: true, text: ({ at }) => at.slice.replaceAll(",", ", ") },
     number("right token", "target"),
     ...items.map((one, place) => ({ title: one.name, number: true, value: ({ answers }) => answers[place].right, text: ({ answers }) => `${answers[place].answer} ${answers[place].right === 1 ? "\u2713" : "\u2717"}` })),
+    number("distance", "distance"), ...groups.map((name) => ({ title: name, value: ({ at }) => at[name] ?? null })),
+    number("seed", "seed"), number("row", "example"), number("place", "place"),
   ];
 }
 
@@ -122,5 +139,5 @@ const valuePlace = (tokens, { source, target }) => [source, source + 1].find((pl
 function listenToAnswers() {
   for (const [value, [text]] of Object.entries(VERDICTS)) byId("answer-verdict").append(element("option", { value }, text));
   byId("answers-section").addEventListener("toggle", showAnswers);
-  for (const id of ["answer-first", "answer-second", "answer-verdict", "answer-slice", "answer-from", "answer-to"]) byId(id).addEventListener("change", showAnswers);
+  for (const id of ["answer-first", "answer-second", "answer-verdict", "answer-slice", "answer-group", "answer-from", "answer-to"]) byId(id).addEventListener("change", showAnswers);
 }

@@ -89,7 +89,7 @@ function numbers(items) {
     ["parameters", of((point) => count(point.parameters))],
     ["layers", of((point) => point.n_layers)],
     ...DATA.axes.filter((axis) => DATA.per_cell.includes(axis.column)).map((axis) => [axis.short, of((point) => `${quantity(point[axis.column], axis)} ${axis.short_unit}`.trim())]),
-    ["answers in view", of((point) => share(point.coverage))],
+    ["coverage", of((point) => share(point.coverage))],
   ];
   return sideBySide("numbers", "Numbers", items, rows);
 }

@@ -29,11 +29,12 @@ function realCard(items) {
   const select = element("select", { id: "against", change: pick, "aria-label": "compared with" },
     ...items.map((one, place) => element("option", { value: place, selected: one === reference }, one.name)));
   const titles = ["", "difference", "seeds", "p", ...(several ? [`p of ${rows.length} (Holm)`] : []), "least p"];
-  const lines = rows.map(([one, found, p, corrected]) => {
+  const lines = rows.flatMap(([one, found, p, corrected]) => {
     const numbers = [differenceText(found), found?.pairs ?? 0, short(p), ...(several ? [short(corrected)] : []), found ? short(found.least) : "-"];
-    return element("tr", {},
-      element("th", { scope: "row" }, swatch(one), one.name, element("p", { class: "verdict" }, verdict(found, corrected, rows.length))),
-      ...numbers.map((text) => element("td", { class: "number" }, String(text))));
+    return [
+      element("tr", {}, element("th", { scope: "row" }, swatch(one), one.name), ...numbers.map((text) => element("td", { class: "number" }, String(text)))),
+      element("tr", {}, element("td", { class: "verdict", colspan: titles.length }, element("p", {}, verdict(found, corrected, rows.length)))),
+    ];
   });
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...titles.map((text, place) => element("th", { scope: "col", class: place && text ? "number" : "" }, text)))), element("tbody", {}, ...lines));
   return element("div", { class: "card wide", id: "real" },
@@ -67,10 +68,10 @@ function showSeries() {
     ? `Each series read as the best it reaches with at most so much, at the middle of where two overlap (${view.axis.short}).`
     : "No two series in view overlap on this axis, or they share no seed.";
   tables.pairs = table("pairs", [
-    { title: "mixer", value: (row) => row.a },
-    { title: "minus", value: (row) => row.b },
+    { title: "mixer", value: (row) => row.a, words: true },
+    { title: "minus", value: (row) => row.b, words: true },
     { title: `at ${view.axis.short}`, number: true, value: (row) => row.state, text: (row) => quantity(row.state, view.axis) },
-    { title: "difference", number: true, value: (row) => row.difference, text: differenceText },
+    { title: "difference", number: true, words: true, value: (row) => row.difference, text: differenceText },
     { title: "seeds", number: true, value: (row) => row.pairs },
     { title: "p", number: true, value: (row) => row.p, text: (row) => short(row.p) },
     { title: "p of all (Holm)", number: true, value: (row) => row.corrected, text: (row) => short(row.corrected) },
@@ -90,13 +91,13 @@ function showAgain() {
   });
   byId("again-count").textContent = plural(rows.length, "point");
   tables.again = table("again", [
-    { title: "mixer", value: ({ point }) => point.series, first: true },
-    { title: "settings", value: ({ point }) => knobsOf(point) },
-    { title: "accuracy", number: true, value: ({ point }) => point.accuracy, text: ({ point }) => share(point.accuracy) },
-    { title: "of", value: ({ earlier }) => earlier.series },
-    { title: "accuracy", number: true, value: ({ earlier }) => earlier.accuracy, text: ({ earlier }) => share(earlier.accuracy) },
-    { title: "difference", number: true, value: ({ found }) => found?.difference ?? null, text: ({ found }) => differenceText(found) },
+    { title: "mixer", value: ({ point }) => point.series, first: true, words: true },
+    { title: "minus", value: ({ earlier }) => earlier.series, words: true },
+    { title: "settings", value: ({ point }) => knobsOf(point), words: true },
+    { title: "difference", number: true, words: true, value: ({ found }) => found?.difference ?? null, text: ({ found }) => differenceText(found) },
     { title: "p", number: true, value: ({ p }) => p, text: ({ p }) => short(p) },
+    { title: "accuracy", number: true, value: ({ point }) => point.accuracy, text: ({ point }) => share(point.accuracy) },
+    { title: "of the earlier", number: true, value: ({ earlier }) => earlier.accuracy, text: ({ earlier }) => share(earlier.accuracy) },
     { title: "in words", value: ({ found, p }) => verdict(found, p), wraps: true },
   ], rows, { pick: ({ point, earlier }) => (only([[earlier.place, null], [point.place, null]]), chosenAnew(true)), alone: true });
 }

@@ -96,6 +96,7 @@ function addFilter(key) {
 /** As the page opens: no filter by a setting, colours and shapes by mixer. */
 function plainView() {
   where.clear();
+  brushes.clear();
   byId("where").replaceChildren();
   for (const what of ENCODED) byId(`by-${what}`).value = encode[what] = "";
 }

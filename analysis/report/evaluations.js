@@ -10,6 +10,7 @@ const PICTURES = { // of the evaluations of zoo; "@varied" is the column that th
   speed: { x: "seq_len", y: "tokens_per_second", panel: "what", line: "batch" },
   state_bits: { x: "bits_per_scalar", y: "accuracy", panel: "slice", line: "scale" },
   ar_hits: { x: "cutoff", y: "loss", panel: "part" },
+  effective_state: { x: "cut", y: "rank", panel: "layer", line: "slice" },
   perplexity: { x: "slice", y: "perplexity" },
   answers: { x: "distance", y: "right", panel: "slice" },
   scores: { x: "slice", y: "accuracy" },

@@ -77,20 +77,22 @@ const SAID = (label) => (label.startsWith("no model") ? label : "outer-product m
 
 /** Left of a line where it climbs, and turned as it is; above the picture where it is all but level; {} out of sight. */
 function beside({ x, y }, [low, high]) {
-  const seen = x.map((_, place) => place).filter((place) => x[place] > low && x[place] < high);
+  const seen = inside(x, low, high);
   if (!seen.length) return {};
   const middle = seen.reduce((best, each) => (Math.abs(y[each] - 0.5) < Math.abs(y[best] - 0.5) ? each : best));
   if (y[middle] < 0.75) return { x: Math.log10(x[middle]), y: Math.max(y[middle], 0.35), xanchor: "right", textangle: -90 };
   return { x: Math.log10(x[seen[0]]), yref: "paper", y: 1, xanchor: "left", yanchor: "bottom" };
 }
 
-/** Up to where the bounds bind; the hard one mostly lies left of every trained model. */
+const inside = (values, low, high) => values.map((_, place) => place).filter((place) => values[place] > low && values[place] < high);
+
+/** The lines that are in sight, and up to where each binds; the hard one mostly lies left of every trained model. */
 function boundsInWords(view) {
   if (!boundsKnown(view)) return "";
-  const { states } = view.setting.bounds;
-  const ends = view.axis.bounds.map((label) => {
-    const full = states[boundOf(view, label).findIndex((at) => at >= FULL)] ?? states.at(-1);
-    return `${label}, up to ${quantity(Math.ceil(full) * view.axis.per_scalar, view.axis)}`;
+  const { xaxis, yaxis } = byId("picture").layout, range = xaxis.range.map((power) => 10 ** power);
+  const ends = view.axis.bounds.flatMap((label) => {
+    const { x, y } = binding(view, label), seen = inside(x, ...range).some((place) => inside([y[place]], ...yaxis.range).length);
+    return seen ? [`${SAID(label)}, ${quantity(Math.ceil(x.at(-1)), view.axis)}`] : [];
   });
-  return `Shaded and dashed, where in sight: ${ends.join("; ")} (the last is a heuristic).`;
+  return ends.length ? `Bounds in sight, and up to where each binds: ${ends.join("; ")}.` : "No bound is in sight.";
 }

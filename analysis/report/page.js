@@ -37,7 +37,7 @@ function render() {
   showFacets(view);
   showParallel();
   showTables();
-  byId("caption").textContent = caption();
+  showCaption();
   byId("points-count").textContent = `${count(points.length)} of ${count(view.setting.points.point.length)}`;
   remember();
   drawEvaluation();
@@ -49,7 +49,7 @@ function showTables() {
   const inView = points.flatMap((point) => point.grid.flatMap((entry) => entry.cells));
   const lost = inView.filter((cell) => cells.diverged[cell]);
   const columns = cellColumns(view);
-  tables.points = table("points", [...pointColumns(view.axis), ...differenceColumns()], points, {
+  tables.points = table("points", pointColumns(view.axis, differenceColumns()), points, {
     tint: (point) => (takesPart(point) ? "" : "aside"), hue: (point) => hueAt(point.place),
     pick: (point, more) => choose(point.place, { more, jump: !more }),
   });
@@ -73,6 +73,8 @@ function table(id, columns, rows, about) {
   made.show(rows);
   return made;
 }
+
+const showCaption = () => (byId("caption").textContent = caption());
 
 /** How the numbers in view were made. */
 function caption() {

@@ -12,7 +12,7 @@ function drawPanels(home, items) {
   const panels = titles.map((title) => [title, items.flatMap((one) => lines.map((line) => ({ one, line, spots: spots(one, title, line) }))).filter(({ spots: own }) => own.length)]);
   const spotsOf = (drawn) => drawn.flatMap(({ spots: own }) => own), all = panels.flatMap(([, drawn]) => spotsOf(drawn));
   const shown = panels.filter(([, drawn]) => drawn.length);
-  home.replaceChildren(...shown.map(([title]) => element("div", {}, element("h3", {}, title === null ? "" : `${roles.panel} ${String(title).replaceAll(",", ", ")}`), element("div", {}))));
+  home.replaceChildren(...shown.map(([title]) => element("div", {}, element("h3", {}, title === null ? "" : roles.panel === "varied" ? `more ${title}` : `${roles.panel} ${String(title).replaceAll(",", ", ")}`), element("div", {}))));
   return Promise.all(shown.map(([title, drawn], place) => {
     const traces = [...guesses(tables, title), ...drawn.map((each) => panelLine(each, lines))];
     const across = roles.x === "@varied" ? spotsOf(drawn) : all; // what is varied has no common axis

@@ -1,8 +1,9 @@
 // Parallel coordinates: a line a point across its settings and its scores, so that what goes with what can be seen.
 
 const MOST_LINES = 300; // points, the best ones
-const MOST_AXES = 7; // settings that are drawn until others are ticked
+const mostAxes = () => (narrow() ? 1 : 7); // settings that are drawn until others are ticked
 let parallelBoxes = null, parallelOf = null; // of which keys there is an axis, and for which setting
+const brushes = new Map(); // name of an axis -> what a box over it held: [least, most] of numbers, or the words
 
 /** The axes that can be drawn: [name, value(point) -> number or text or null]. */
 function dimensions() {
@@ -13,24 +14,57 @@ function dimensions() {
   return [...keys, ["learning rate", (point) => point.lr], [axis.short, (point) => point[axis.column]], ["accuracy", (point) => point.accuracy]];
 }
 
+/** point -> whether it lies within what was boxed on each axis. */
+function brushed() {
+  const axes = new Map(brushes.size ? dimensions() : []), known = [...brushes].filter(([name]) => axes.has(name));
+  return (point) => known.every(([name, held]) => {
+    const value = axes.get(name)(point) ?? LACKING;
+    return typeof held[0] === "number" ? Number(value) >= held[0] && Number(value) <= held[1] : held.includes(String(value));
+  });
+}
+
+/** A box over axes: what its points have there is all that stays in view. */
+function brush(area) {
+  if (!area?.points.length) return; // the box that is taken away below
+  for (const [place, hits] of Map.groupBy(area.points, (hit) => hit.x)) {
+    const [name, value] = parallelShown[place], held = hits.map((hit) => value(points.find((point) => point.place === hit.customdata)) ?? LACKING);
+    brushes.set(name, isNumeric(held.map(String)) ? [Math.min(...held), Math.max(...held)] : [...new Set(held.map(String))]);
+  }
+  Plotly.relayout("parallel", { selections: [] });
+  changed();
+}
+
+/** What is boxed, each with a button that takes it away. */
+function brushChips() {
+  byId("brushes").replaceChildren(...[...brushes].map(([name, held]) => {
+    const away = element("button", { type: "button", click: () => (brushes.delete(name), changed()), "aria-label": `any ${name}` }, "\u00d7");
+    const text = typeof held[0] === "number" ? [...new Set(held)].map(short).join(" to ") : held.join(", ");
+    return element("span", { class: "chip" }, `${name}: ${text}`, away);
+  }));
+}
+
+let parallelShown = []; // the axes that are drawn
 function showParallel() {
   if (!byId("by-setting").open || !view.keys.size || !view.axis) return null; // not yet drawn
   const all = dimensions();
+  for (const name of brushes.keys()) if (!all.some(([each]) => each === name)) brushes.delete(name);
+  brushChips();
   if (parallelOf !== view.setting) {
     parallelOf = view.setting;
     parallelBoxes = boxes("parallel-axes", all.map(([name]) => name), (name) => name, showParallel);
-    tick(parallelBoxes, (name) => all.findIndex(([each]) => each === name) < MOST_AXES || ["learning rate", view.axis.short, "accuracy"].includes(name));
+    tick(parallelBoxes, (name) => all.findIndex(([each]) => each === name) < mostAxes() || ["learning rate", view.axis.short, "accuracy"].includes(name));
   }
-  const wanted = ticked(parallelBoxes), shown = all.filter(([name]) => wanted.has(name));
+  const wanted = ticked(parallelBoxes), shown = parallelShown = all.filter(([name]) => wanted.has(name));
   const lines = [...points].sort((a, b) => b.accuracy - a.accuracy).slice(0, MOST_LINES);
   const scales = shown.map(([, value]) => scaleOf(lines.map(value)));
   const traces = lines.reverse().map((point) => parallelLine(point, shown, scales));
   const more = points.length - lines.length;
-  byId("parallel-note").textContent = `A line a point, darker with more accuracy; a click chooses it.${more > 0 ? ` The best ${MOST_LINES}; ${count(more)} are not drawn.` : ""}`;
+  byId("parallel-note").textContent = `A line a point, stronger with more accuracy; a click chooses it, a box over an axis keeps what it holds alone.${more > 0 ? ` The best ${MOST_LINES}; ${count(more)} are not drawn.` : ""}`;
   byId("parallel").style.minWidth = `${80 * shown.length}px`;
   const fresh = !byId("parallel").on;
   const drawn = Plotly.react("parallel", traces, parallelFrame(shown, scales), small());
   if (fresh) byId("parallel").on("plotly_click", ({ points: [hit], event }) => choose(hit.customdata, { more: wantsMore(event) }));
+  if (fresh) byId("parallel").on("plotly_selected", brush);
   return drawn;
 }
 
@@ -63,7 +97,7 @@ function parallelFrame(shown, scales) {
   const frame = smallLayout("", ""), words = (name) => name.replace(" ", ". ").split(".").slice(-2).map(plotText).join("<br>");
   Object.assign(frame.xaxis, { title: { text: "" }, tickmode: "array", tickvals: shown.map((_, place) => place), ticktext: shown.map(([name]) => words(name)), range: [-0.3, shown.length - 0.4], showgrid: true, gridcolor: LOOK.rule, showline: false, ticks: "", side: "top", tickangle: 0 });
   Object.assign(frame.yaxis, { title: { text: "" }, range: [-0.18, 1.08], showgrid: false, showticklabels: false });
-  frame.margin = { l: 30, r: 30, t: 44, b: 10 };
+  Object.assign(frame, { margin: { l: 30, r: 30, t: 44, b: 10 }, dragmode: TOUCH.matches ? false : "select" });
   frame.annotations = scales.flatMap(({ ticks: own }, x) => own.map(([y, text]) => ({ x, y, text: plotText(text), showarrow: false, xanchor: "left", xshift: 4, font: { ...font(9), color: LOOK.grey }, bgcolor: LOOK.paper })));
   return frame;
 }

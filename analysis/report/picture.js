@@ -29,7 +29,8 @@ function draw(view, points) {
     crosses(view, drawn, at),
   ];
   view.home = [...range.map(Math.log10), ...heights(drawn)];
-  return Plotly.react("picture", layers, { ...layout(view, drawn, range), shapes: rings(view, points) }, config());
+  const standing = Plotly.react("picture", layers, { ...layout(view, drawn, range), shapes: rings(view, points) }, config());
+  return standing.then(() => performance.mark("picture"));
 }
 
 /** Another selection: the rings alone are drawn anew. */

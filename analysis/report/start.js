@@ -42,7 +42,7 @@ function listenToPicture() {
   });
   picture.on("plotly_relayout", (change) => {
     if ("xaxis.range[0]" in change) retick([change["xaxis.range[0]"], change["xaxis.range[1]"]]);
-    if (Object.keys(change).some((key) => key.includes("range"))) remember();
+    if (Object.keys(change).some((key) => key.includes("range"))) (remember(), showCaption());
   });
 }
 

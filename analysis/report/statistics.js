@@ -160,7 +160,7 @@ function summarise(view) {
   const grouped = Map.groupBy(inView, (cell) => cells.point[cell]);
   const found = [...grouped.keys()].sort((a, b) => a - b).map((point) => {
     return summary(setting, DATA.resamples, point, grouped.get(point), split, slices);
-  });
+  }).filter(brushed());
   markFrontier(found, axis, chanceOf(view) ?? -1);
   return found;
 }

@@ -1,6 +1,7 @@
-// Sortable tables.  A column: {title, value(row), text?(row), number?: true, first?: true, wraps?: true}; a long table shows its
-// first rows, in the order that it is sorted by, and a button for the rest.  Where rows can be picked, a click
-// anywhere on one picks it; for the keyboard the `first` column has a button, and a box adds it to what is picked.
+// Sortable tables.  A column: {title, value(row), text?(row), about?}, and true or not: number, first, wraps, words (which
+// wrap on a narrow screen); a long table shows its first rows, in the order that it is sorted by, and a button for the
+// rest.  Where rows can be picked, a click anywhere on one picks it; for the keyboard the `first` column has a button,
+// and a box adds it to what is picked.
 
 const FIRST_ROWS = 50;
 
@@ -86,13 +87,14 @@ class SortedTable {
   header(column) {
     const sorted = this.sort === column ? { "aria-sort": this.falling ? "descending" : "ascending" } : {};
     const button = element("button", { type: "button", click: () => this.by(column) }, column.title);
-    return element("th", { scope: "col", class: column.number ? "number" : "", ...sorted }, button);
+    return element("th", { scope: "col", class: column.number ? "number" : "", title: column.about ?? "", ...sorted }, button);
   }
 
   cell(column, row) {
     const text = column.text ? column.text(row) : String(column.value(row) ?? "");
-    const click = column.first && this.pick && element("button", { type: "button", click: () => this.pick(row, false) }, text);
-    return element("td", { class: `${column.number ? "number" : ""}${column.wraps ? " wraps" : ""}` }, click || text);
+    const written = column.words ? breakable(text) : [text];
+    const click = column.first && this.pick && element("button", { type: "button", click: () => this.pick(row, false) }, ...written);
+    return element("td", { class: ["number", "wraps", "words"].filter((each) => column[each]).join(" ") }, ...(click ? [click] : written));
   }
 
   rest() {
@@ -101,20 +103,24 @@ class SortedTable {
   }
 }
 
-/** The columns of the table of points for an axis. */
-function pointColumns(axis) {
+/** A text whose long words may be broken after "=". */
+const breakable = (text) => text.replace(/\S{15,}/g, (word) => word.replaceAll("=", "=\u200b")).split("\u200b").flatMap((part) => [part, element("wbr")]);
+
+/** The columns of the table of points for an axis; some of them beside accuracy. */
+function pointColumns(axis, beside) {
   return [
-    { title: "mixer", value: (point) => point.series, first: true },
-    { title: "settings", value: knobsOf },
+    { title: "mixer", value: (point) => point.series, first: true, words: true },
+    { title: "settings", value: knobsOf, words: true },
     { title: axis.short, number: true, value: (point) => point[axis.column], text: (point) => quantity(point[axis.column], axis) },
     { title: "accuracy", number: true, value: (point) => point.accuracy, text: (point) => share(point.accuracy) },
+    ...beside,
     { title: "interval", value: (point) => point.low, text: (point) => (point.low === null ? "-" : `${share(point.low)} to ${share(point.high)}`) },
     { title: "frontier", value: (point) => (point.on_frontier ? 0 : 1), text: standing },
     { title: "seeds", number: true, value: (point) => point.seeds, text: (point) => String(point.seeds) },
     { title: "solved", number: true, value: (point) => point.solved },
     { title: "diverged", number: true, value: (point) => point.diverged_in_grid, text: divergedText },
     { title: "lr", number: true, value: (point) => point.lr, text: lrMarked },
-    { title: "in view", number: true, value: (point) => point.coverage, text: (point) => share(point.coverage) },
+    { title: "coverage", about: "the share of the answers that lie within its view", number: true, value: (point) => point.coverage, text: (point) => share(point.coverage) },
   ];
 }
 
@@ -136,8 +142,8 @@ function cellColumns(view) {
   const scored = (cell) => (cells.diverged[cell] ? null : score(view.setting, view.split, view.slices, cell));
   return [
     { title: "cell", value: (cell) => cells.run_id[cell], first: true },
-    { title: "mixer", value: (cell) => of(cell, "series") },
-    { title: "settings", value: (cell) => `d_model=${of(cell, "d_model")} ${of(cell, "knobs")}`.trim() },
+    { title: "mixer", value: (cell) => of(cell, "series"), words: true },
+    { title: "settings", value: (cell) => `d_model=${of(cell, "d_model")} ${of(cell, "knobs")}`.trim(), words: true },
     { title: "lr", number: true, value: (cell) => cells.lr[cell], text: (cell) => short(cells.lr[cell]) },
     { title: "seed", number: true, value: (cell) => cells.seed[cell] },
     { title: "accuracy", number: true, value: scored, text: (cell) => (cells.diverged[cell] ? "diverged" : share(scored(cell))) },

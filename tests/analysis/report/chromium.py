@@ -55,6 +55,17 @@ def as_csv(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
 
 
+def spot(page: Any, plot: str, at: str) -> list[float]:
+    """Where [x, y] of a plot's axes stands on the screen."""
+    return page.evaluate(
+        f"""() => {{
+          const {{ xaxis, yaxis }} = byId("{plot}")._fullLayout, [x, y] = {at};
+          const box = byId("{plot}").getBoundingClientRect();
+          return [box.x + xaxis._offset + xaxis.l2p(x), box.y + yaxis._offset + yaxis.l2p(y)];
+        }}"""
+    )
+
+
 def marks(page: Any) -> int:
     """Points that stand in the picture."""
     settle(page)

@@ -1,10 +1,11 @@
-"""Screenshots of the report, wide and light, narrow and dark.
+"""Screenshots of the report at three widths, light and dark.
 
 python -m tests.analysis.report.screenshots docs/results/mini_based_fig2.zip docs/figures/report
 """
 
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
@@ -12,7 +13,7 @@ from playwright.sync_api import sync_playwright
 from analysis.report.page import report
 from tests.analysis.report.chromium import CHROMIUM, opened, settle
 
-SIZES = {"1400-light": (1400, 1250), "390-dark": (390, 1250)}
+WIDTHS, SCHEMES, HEIGHT = (390, 800, 1400), ("light", "dark"), 1250
 
 
 def shoot(archive: Path, out: Path) -> None:
@@ -22,16 +23,16 @@ def shoot(archive: Path, out: Path) -> None:
         path = Path(place) / "report.html"
         path.write_text(report([archive])[0], encoding="utf-8")
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        for name, (width, height) in SIZES.items():
-            with opened(browser, path, color_scheme=name.split("-")[1]) as page:
-                page.set_viewport_size({"width": width, "height": height})
+        for width, scheme in product(WIDTHS, SCHEMES):
+            with opened(browser, path, color_scheme=scheme) as page:
+                page.set_viewport_size({"width": width, "height": HEIGHT})
                 page.reload()  # as a screen of that size meets it
                 for mixer in ("Based", "Mamba-2", "Sliding window"):
                     page.locator("#points tbody tr", has_text=mixer).first.locator("input").check()
                 page.evaluate("scrollTo(0, 0)")
                 settle(page)
                 page.wait_for_timeout(1000)  # pictures move into their places
-                page.screenshot(path=out / f"{name}.png")
+                page.screenshot(path=out / f"{width}-{scheme}.png")
         browser.close()
 
 

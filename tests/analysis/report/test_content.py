@@ -130,22 +130,6 @@ def test_names_from_results_are_text(small: Path, parsed: Page, tmp_path: Path) 
     assert "<" not in embedded({"</script><!--": "<"})
 
 
-@pytest.mark.parametrize("status", ["ok", "diverged"])
-def test_one_cell_alone_finished_or_diverged(tmp_path: Path, status: str) -> None:
-    fake.write(tmp_path, seeds=1)
-    for folder in list(store.folders(tmp_path))[1:]:
-        (folder / "result.json").unlink()
-    folder = next(store.folders(tmp_path))
-    record = json.loads((folder / "result.json").read_text())
-    if status == "diverged":
-        scores = ("accuracy", "row_accuracy", "exact_rows", "loss")
-        empty = [entry | dict.fromkeys(scores) for entry in record["slices"]]
-        rewritten(folder, {"status": status, "slices": empty})
-    (setting,) = Page(report([tmp_path])[0]).data["settings"]
-    assert setting["cells"]["run_id"] == [folder.name]
-    assert setting["cells"]["diverged"] == [status == "diverged"]
-
-
 def test_every_axis_and_marker_has_a_name_in_the_page() -> None:
     assert [axis["key"] for axis in payload.axes()] == list(AXES)
     markers = {*style.MARKERS, *style.FAMILY_MARKERS.values(), *style.OTHER_MARKERS}

@@ -1,40 +1,38 @@
 """The page in Chromium: what is behind a point, points side by side, the address, what is taken away."""
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import permutation_test
 
 from analysis.records.cells import named, slices
+from analysis.report.page import report
 from analysis.statistics.learning_rate import choose
-from analysis.statistics.paired import at_equal_state, compare, holm
+from analysis.statistics.paired import EXACT, at_equal_state, compare, holm
 from analysis.statistics.points import points as summarised
 from analysis.statistics.uncertainty import at_chosen
 from tests.analysis import fake
-from tests.analysis.report.chromium import MARKS, SEEDS, opened, points, rows_of, settle, untick
+from tests.analysis.report.chromium import MARKS, SEEDS, opened, points, rows_of, settle, spot, untick
+from tests.analysis.report.pages import rewritten
 from zoo.results import table as results_table
 
 pytestmark = MARKS
 
 
 def test_a_click_on_a_point_shows_all_that_is_behind_it(page: Any) -> None:
-    spot = page.evaluate(
-        """() => {
-          const point = points.find((each) => each.series === "Attention");
-          const { xaxis, yaxis } = byId("picture")._fullLayout;
-          const box = byId("picture").getBoundingClientRect();
-          const x = xaxis.l2p(Math.log10(point.state_resident)), y = yaxis.l2p(point.accuracy);
-          return [box.x + xaxis._offset + x, box.y + yaxis._offset + y];
-        }"""
-    )
-    page.mouse.move(*spot)
+    attention = "points.find((each) => each.series === 'Attention')"
+    at = spot(page, "picture", f"[Math.log10({attention}.state_resident), {attention}.accuracy]")
+    page.mouse.move(*at)
     hover = page.wait_for_selector("#picture .hoverlayer .hovertext")
     assert (
         "resident 16,512" in hover.text_content() and f"{SEEDS} seeds, {SEEDS} solved" in hover.text_content()
     )
-    page.mouse.click(*spot)
+    page.mouse.click(*at)
     page.wait_for_selector("#curves .scatterlayer .trace")
     assert page.locator("#curves .scatterlayer .trace").count() == 3 * SEEDS  # at three learning rates
     assert page.locator("#profile .scatterlayer .trace").last.locator(".point").count() == 3
@@ -138,7 +136,7 @@ def test_a_difference_is_paired_over_seeds_and_put_in_words(page: Any, home: Pat
     places = shown["series"].isin(["Based", "Attention"]).to_numpy().nonzero()[0][:3]
     for place in places:
         page.locator("#points tbody input").nth(int(place)).check()
-    page.wait_for_function("() => byId('real')?.querySelectorAll('tbody tr').length === 2")
+    page.wait_for_function("() => byId('real')?.querySelectorAll('tbody th').length === 2")
     by_seed = [scores.loc[scores["point"] == shown["point"][i]].set_index("seed")["accuracy"] for i in places]
     compares = "comparisons(compared()).map(([, each, p, holm]) => ({...each, p, holm}))"
     found = pd.DataFrame(page.evaluate(compares)).rename(columns={"least": "least_p"})
@@ -147,6 +145,11 @@ def test_a_difference_is_paired_over_seeds_and_put_in_words(page: Any, home: Pat
     assert found["holm"].tolist() == pytest.approx(holm(expected["p"].to_numpy()))
     cannot = f"{SEEDS} seeds cannot show this at 0.05: the smallest possible p is 0.0625. 7 could."
     assert cannot in page.inner_text("#real")
+    minus = [row[5].split(",")[0] for row in rows_of(page, "points")]
+    assert [minus[int(place)] for place in places] == [
+        "-",
+        *(f"{d:+.3f}".replace("-", "\u2212") for d in expected["difference"]),
+    ]
     assert rows_of(page, "by-slice")[0][3].startswith(("+", "\u2212"))
     page.select_option("#against", index=1)
     page.wait_for_function("() => byId('against').selectedIndex === 1")
@@ -156,3 +159,47 @@ def test_a_difference_is_paired_over_seeds_and_put_in_words(page: Any, home: Pat
     rows = pd.DataFrame(page.evaluate("tables.pairs.rows")).rename(columns={"least": "least_p"})
     theirs = at_equal_state(shown, scores).query("pairs > 0").reset_index(drop=True)
     pd.testing.assert_frame_equal(rows[list(theirs)], theirs, check_dtype=False)
+
+
+@pytest.mark.parametrize("seeds", [8, EXACT, EXACT + 1, 18])
+def test_p_is_that_of_scipy_exact_or_drawn(page: Any, seeds: int) -> None:
+    """Beyond EXACT pairs the exchanges are drawn: within four of their standard errors of all 2^seeds."""
+    drawn = np.random.default_rng(seeds).normal(0.5, 1.0, (4, seeds))
+    for differences in [*drawn, -drawn[0], drawn[1] - drawn[1].mean()]:
+        p = page.evaluate("(all) => exchanged(all)", differences.tolist())
+        known = permutation_test((differences,), np.mean, permutation_type="samples", n_resamples=2**seeds)
+        error = 4 * np.sqrt(known.pvalue * (1 - known.pvalue) / 2**EXACT) if seeds > EXACT else 1e-9
+        assert abs(p - known.pvalue) <= error + 2.0**-EXACT * (seeds > EXACT)
+    ps = [0.03, 0.5, 0.001, 0.02]
+    assert page.evaluate("(ps) => holm(ps)", ps) == pytest.approx(holm(np.array(ps)))
+    words = [page.evaluate(f"verdict({{pairs: 8, least: 0.01}}, {p})") for p in (0.02, 0.2)]
+    assert [each.split(" by ")[0] for each in words] == ["Shown at 0.05", "Not shown at 0.05"]
+    p, least = page.evaluate(f"[exchanged(Array({seeds}).fill(1)), leastP({seeds})]")
+    assert p == least or (seeds > EXACT and p > least)
+
+
+def test_run_again_is_the_later_minus_the_earlier_and_a_click_shows_both(
+    browser: Any, tmp_path: Path
+) -> None:
+    """Hyena scores an eighth more on every row of the other folder; all else is the same there."""
+    mine, again = (fake.write(tmp_path / name, seeds=2) for name in ("mine", "again"))
+    for folder in again.glob("hyena-*"):
+        slices = json.loads((folder / "result.json").read_text())["slices"]
+        more = [each | {"accuracy": each["accuracy"] and each["accuracy"] + 0.125} for each in slices]
+        rewritten(folder, {"slices": more})
+    path = tmp_path / "report.html"
+    path.write_text(report([mine, again])[0], encoding="utf-8")
+    with opened(browser, path) as page:
+        assert page.inner_text("#again-count") == "1 point"
+        ((later, earlier, _, difference, p, high, low, words),) = rows_of(page, "again")
+        assert (later, earlier) == ("Hyena (again)", "Hyena")
+        assert float(high) - float(low) == pytest.approx(0.125, abs=2e-3)
+        assert difference == "+0.125 (+0.125 to +0.125)" and p == "0.5"
+        assert words.startswith("2 seeds cannot show this at 0.05")
+        page.locator("#again tbody button").click()
+        page.wait_for_function("() => byId('detail').innerText.includes('Comparing 2')")
+        chosen = page.evaluate("compared().map(({ point }) => point.series)")
+        assert chosen == ["Hyena", "Hyena (again)"] and "+0.125" in page.inner_text("#real")
+        page.locator("#series label", has_text="Hyena (again)").locator("input").uncheck()
+        settle(page)
+        assert page.locator("#again tbody tr").count() == 0

@@ -16,6 +16,19 @@ from zoo.results import evaluations, store
 
 pytestmark = MARKS
 WEIGHTS = "0" * 64
+ARCHIVES = Path(__file__).parents[3] / "docs" / "results"
+PANELS = """[...byId("evaluation-panels").querySelectorAll(".js-plotly-plot")].map(({ data, layout }) =>
+  [layout.xaxis.title.text, layout.yaxis.title.text, isNumber(data.flatMap(({ x }) => x))])"""
+ASKED = ("extrapolation", "forgetting", "forgetting_mqar", "state_bits")
+DRAWN = {  # of each evaluation in these archives: what x is, what y is, and how many panels
+    "extrapolation": ({"seq_len", "num_kv_pairs"}, "accuracy", 2),
+    "forgetting_curve": ({"length"}, "accuracy", 1),
+    "perplexity": ({"slice"}, "perplexity", 1),
+    "ar_hits": ({"cutoff"}, "loss", 3),
+    "speed": ({"seq_len"}, "tokens_per_second", 2),
+    "distance": ({"distance"}, "accuracy", 3),
+    "state_bits": ({"bits_per_scalar"}, "accuracy", 2),
+}
 
 
 def answer(folder: Path, name: str, table: pd.DataFrame, weights: str = WEIGHTS, **settings: Any) -> Path:
@@ -30,14 +43,20 @@ def answer(folder: Path, name: str, table: pd.DataFrame, weights: str = WEIGHTS,
     return place
 
 
-def answered(right: bool) -> pd.DataFrame:
-    """Two places of one row: key 5, value 9, then asked for it; the first is right for everybody."""
-    rows = [
-        ("a=1", 0, 3, 9, 9, 1, 0, 3, f"5 9 {HOSTILE} 5 7 5"),
-        ("a=1", 0, 5, 9, 9 if right else 7, right, 0, 5, ""),
-    ]
-    names = ("slice", "example", "place", "target", "answer", "right", "source", "distance", "tokens")
-    return pd.DataFrame(rows, columns=list(names)).astype({"right": int})
+def answered(first: bool) -> pd.DataFrame:
+    """Four places: key 5, value 9, then asked for it; right for all, for the first, the second, none.
+
+    The source is the key, and in the other slice the value.  The first was asked for a place more.
+    """
+    rights = (True, first, not first, False)
+    table = pd.DataFrame({"slice": ["a=1", "a=1", "a=2", "a=2"], "example": 0, "place": [3, 5, 3, 5]})
+    answers = table.assign(target=9, answer=[9 if right else 7 for right in rights])
+    answers["right"] = (answers["answer"] == 9).astype(int)
+    row = f"5 9 {HOSTILE} 5 7 5"
+    whole = answers.assign(
+        kind=["old", "new"] * 2, source=[0, 0, 1, 1], distance=answers["place"], tokens=[row, "", row, ""]
+    )
+    return pd.concat([whole, whole.tail(1).assign(place=2)]) if first else whole
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +114,7 @@ def test_answers_beside_a_record_are_in_the_page_and_a_damaged_one_is_said(text:
 def test_an_evaluation_is_drawn_for_the_points_that_are_chosen(page: Any, asked: Path, browser: Any) -> None:
     page.locator("#points tbody tr", has_text="feature_dim=16").first.locator("input").check()
     page.locator("#points tbody tr", has_text="feature_dim=8").first.locator("input").check()
+    page.locator("#points tbody tr", has_text="Mamba").first.locator("input").check()  # was not asked
     page.click("#evaluations-section summary")
     page.select_option("#evaluation", index=1)
     shown(page)
@@ -105,6 +125,7 @@ def test_an_evaluation_is_drawn_for_the_points_that_are_chosen(page: Any, asked:
     means = table.loc[table["run_id"].isin(cells)].groupby("distance")["accuracy"].mean()
     assert drawn[0] == [[8, 64], [0.25, 0.25]]  # what a guess scores
     assert drawn[1] == [[8, 64], pytest.approx(means.tolist(), abs=1e-4)] and len(drawn) == 3
+    assert page.locator("#evaluation-names .chip").count() == 2
     page.select_option("#evaluation-panel", "")
     page.select_option("#evaluation-line", "num_kv_pairs")
     shown(page)
@@ -125,7 +146,8 @@ def test_a_table_of_ones_own_is_drawn_too_and_its_words_are_text(page: Any) -> N
     assert chosen == {"x": "depth", "y": "nats", "line": "", "panel": HOSTILE}
     assert page.locator("#evaluation-panels h3").all_inner_texts() == [f"{HOSTILE} a", f"{HOSTILE} b"]
     asked = page.evaluate("new Set(points.map((point) => point.series)).size")
-    assert page.locator("#evaluation-names .chip").count() == asked  # the best of each where none is chosen
+    names = page.locator("#evaluation-names .chip").all_inner_texts()
+    assert len(names) == asked and "Based d_model=64 feature_dim=16" in names  # the best of each
     assert json.loads(page.evaluate("JSON.stringify(levels([{a: ['nan', null, 2]}], 'a'))")) == [2]
 
 
@@ -134,23 +156,67 @@ def test_where_one_is_right_and_another_wrong_opens_as_tokens(page: Any) -> None
     for mixer in ("Attention", "Hyena"):
         page.locator("#points tbody tr", has_text=mixer).first.locator("input").check()
     page.wait_for_selector("#answers tbody tr")
-    page.wait_for_function("() => answerRows.length === 4")  # two places of two seeds
-    note = "Both right 2, only the first 2, only the second 0, none 0."
+    page.wait_for_function("() => answerRows.length === 8")  # four places of two seeds
+    note = "Both right 2, only the first 2, only the second 2, neither 2."
     assert note in page.inner_text("#answers-note")
-    page.select_option("#answer-verdict", "right-wrong")
-    page.wait_for_function("() => tables.answers.rows.length === 2")
-    assert page.locator("#answers tbody tr").first.locator("td").all_inner_texts() == [
-        *("a=1", "0", "0", "5", "5", "9", "9 \u2713", "7 \u2717")
-    ]
-    page.fill("#answer-to", "4")
-    page.keyboard.press("Tab")
-    page.wait_for_function("() => tables.answers.rows.length === 0")
-    page.fill("#answer-to", "")
-    page.keyboard.press("Tab")
-    page.wait_for_function("() => tables.answers.rows.length === 2")
-    page.locator("#answers tbody button").first.click()
+    everything = {"verdict": "all", "slice": "", "group": "", "from": "", "to": ""}
+
+    def asks(**choices: str) -> list[list[str]]:
+        """[slice, place, kind, first, second] of the rows of seed 0 that are left."""
+        for name, value in (everything | choices).items():
+            home = page.locator(f"#answer-{name}")
+            home.fill(value) if name in ("from", "to") else home.select_option(value)
+        page.keyboard.press("Tab")
+        settle(page)
+        rows = page.locator("#answers tbody tr").evaluate_all(
+            "(all) => all.map((row) => [...row.cells].map((cell) => cell.innerText))"
+        )
+        assert page.evaluate("tables.answers.rows.length") == len(rows)
+        return [[row[i] for i in (0, 8, 5, 2, 3)] for row in rows if row[6] == "0"]
+
+    yes, no = "9 \u2713", "7 \u2717"
+    all_right, first, second, none = places = [
+        ["a=1", "3", "old", yes, yes], ["a=1", "5", "new", yes, no],
+        ["a=2", "3", "old", no, yes], ["a=2", "5", "new", no, no],
+    ]  # fmt: skip
+    assert asks() == places
+    assert asks(verdict="right-wrong") == [first] and asks(verdict="wrong-right") == [second]
+    assert asks(verdict="both-right") == [all_right] and asks(verdict="both-wrong") == [none]
+    assert asks(**{"from": "4"}) == [first, none] and asks(to="4") == [all_right, second]
+    assert asks(**{"from": "4", "to": "4"}) == [] and asks(**{"from": "3", "to": "5"}) == places
+    assert asks(slice="a=2") == [second, none] and asks(slice="a=1", group='["kind","new"]') == [first]
+    assert asks(group='["kind","old"]') == [all_right, second]
+    assert asks(verdict="right-wrong", group='["kind","old"]') == []
     tokens = page.locator("#answer-row .tokens .token")
-    assert tokens.all_inner_texts() == ["5", "9", *HOSTILE.split(), "5", "7", "5"]
-    marked = tokens.evaluate_all("(all) => all.map((each) => each.classList[1] ?? '')")
-    assert marked == ["key", "value", "", "fine", "", "asks"]
+    for verdict, other in (("right-wrong", "fine"), ("both-wrong", "wrong")):
+        asks(verdict=verdict)
+        page.locator("#answers tbody button").first.click()
+        assert tokens.all_inner_texts() == ["5", "9", *HOSTILE.split(), "5", "7", "5"]
+        marked = tokens.evaluate_all("(all) => all.map((each) => each.classList[1] ?? '')")
+        assert marked == ["key", "value", "", other, "", "asks"]
     page.evaluate("clear()")
+
+
+def test_what_zoo_asked_of_the_archives_is_drawn_as_what_it_is(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    archives = [ARCHIVES / f"mini_{name}.zip" for name in ASKED]
+    path.write_text(report(archives)[0], encoding="utf-8")
+    seen = {}
+    with opened(browser, path) as page:
+        for setting in range(page.locator("#setting option").count()):
+            page.select_option("#setting", index=setting)
+            settle(page)
+            page.evaluate("byId('evaluations-section').open = true")
+            for value in page.locator("#evaluation option").evaluate_all(
+                "(all) => all.map(({value}) => value)"
+            ):
+                page.select_option("#evaluation", value)
+                page.evaluate("drawEvaluation()")
+                page.wait_for_function("() => byId('evaluation-panels').querySelector('.xtitle')")
+                plots = page.evaluate(PANELS)
+                assert all(numbers == (x != "slice") for x, _, numbers in plots)
+                xs, (y, *others) = {x for x, *_ in plots}, {y for _, y, _ in plots}
+                name = page.evaluate("DATA.evaluations[byId('evaluation').value].name")
+                seen[name] = (xs, y, len(plots))
+                assert not others
+    assert seen == DRAWN

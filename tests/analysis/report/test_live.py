@@ -109,6 +109,9 @@ class TestInChromium:
         page.wait_for_selector("#command")
         assert page.locator("#points tr.chosen").count() == 1 and page.evaluate("view.slices.length") == 3
         assert page.inner_text("#live").startswith("Live: as of ")
+        assert page.evaluate("shownStamp === DATA.stamp")  # it is asked for once
+        page.locator("#points tbody tr", has_text="Hyena").locator("input").check()  # its details came too
+        page.wait_for_function("() => byId('detail').innerText.includes('Comparing 2')", timeout=60_000)
         server.shutdown()
         server.server_close()
         page.wait_for_function("() => byId('live').textContent.startsWith('No longer')", timeout=60_000)

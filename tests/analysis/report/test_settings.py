@@ -6,15 +6,16 @@ from typing import Any
 import pandas as pd
 
 from analysis.pareto import pareto
+from analysis.statistics.frontier import frontier
 from tests.analysis import fake
-from tests.analysis.report.chromium import MARKS, as_csv, opened, points, settle
+from tests.analysis.report.chromium import MARKS, as_csv, marks, opened, points, settle, spot
 from zoo.results import table as results_table
 
 pytestmark = MARKS
 
 
 def test_colour_shape_panels_and_labels_by_a_key_of_the_config(
-    page: Any, browser: Any, written: Path
+    page: Any, browser: Any, written: Path, whole: pd.DataFrame
 ) -> None:
     page.click("#by-setting > summary")
     page.wait_for_function("() => byId('by-colour').options.length > 3")
@@ -24,15 +25,28 @@ def test_colour_shape_panels_and_labels_by_a_key_of_the_config(
     page.select_option("#by-label", "mixer.window")
     settle(page)
     names = page.evaluate("byId('picture').data.filter((each) => each.name).map((each) => each.name)")
+    shapes = page.evaluate("points.map((point) => [point.d_model, lookOf(view, point).symbol])")
+    assert dict(shapes) == {32: "circle", 64: "square"}
     assert {"mixer.feature_dim=16, d_model=64", "mixer.feature_dim=\u2013, d_model=32"} <= set(names)
     looks = page.evaluate("points.map((point) => [point.series, point.knobs, lookOf(view, point).colour])")
     colours = {knobs: colour for series, knobs, colour in looks if series == "Based"}
-    assert len(set(colours.values())) == 3  # 4, 8 and 16
+    assert page.evaluate("levelsOf('mixer.feature_dim')") == ["4", "8", "16", "\u2013"]
+    ends = page.evaluate("[shade(RISING[0]), shade(RISING.at(-1))]")
+    assert [colours["feature_dim=4"], colours["feature_dim=16"]] == ends and len(set(colours.values())) == 3
     assert {colour for series, _, colour in looks if series != "Based"} == {page.evaluate("LOOK.faint")}
     families = page.locator("#facets h3").all_inner_texts()
     assert families[0] == "family attention 5 points" and len(families) == 5
     one = "byId('facets').children[2].lastChild.data.flatMap((each) => each.customdata ?? [])"
     assert page.evaluate(f"new Set({one}.map((place) => view.setting.points.family[place])).size") == 1
+    fronts = page.evaluate(
+        """[...byId("facets").children].map((each) => each.lastChild.data)
+          .map((traces) => traces.find((trace) => trace.line?.width === 6).x.length)"""
+    )
+    own = whole.groupby("family", sort=False)
+    expected = {
+        family: frontier(part.assign(cost=part["state_resident"]), "cost").sum() + 1 for family, part in own
+    }
+    assert fronts == [expected[family.split()[1]] for family in families]
     texts = page.evaluate("labels(points, () => 1)[0].text")
     assert {"8", "16", "32", "64"} <= set(texts)
     assert page.evaluate("byId('parallel').data.length") == len(fake.POINTS)
@@ -76,7 +90,43 @@ def test_a_line_of_the_parallel_coordinates_chooses_its_point(page: Any) -> None
     assert best["y"][-1] == 1 and best["customdata"][0] == page.evaluate(
         "points.reduce((a, b) => (b.accuracy > a.accuracy ? b : a)).place"
     )
-    page.evaluate(
-        "byId('parallel').emit('plotly_click', {points: [{customdata: points[3].place}], event: {}})"
-    )
-    assert page.evaluate("selection.map((item) => item.point)") == [page.evaluate("points[3].place")]
+    page.evaluate("byId('parallel').scrollIntoView({block: 'center'})")
+    page.mouse.click(*on_axis(page, axes.index("accuracy"), "points[3].accuracy"))
+    page.wait_for_function("() => selection.length === 1")
+    assert page.evaluate("selection[0].point === points[3].place")
+    page.evaluate("clear()")
+
+
+def test_a_box_over_an_axis_of_the_parallel_coordinates_is_a_filter(
+    page: Any, browser: Any, written: Path, whole: pd.DataFrame
+) -> None:
+    page.evaluate("byId('by-setting').open = true")
+    page.wait_for_function("() => byId('parallel').data?.length")
+    page.evaluate("byId('parallel').scrollIntoView({block: 'center'})")
+    axes = page.evaluate("parallelShown.map(([name]) => name)")
+    for name, low, high in (("accuracy", "0.5", "1"), ("family", "'linear'", "'linear'")):
+        settle(page)
+        (left, bottom), (right, top) = (on_axis(page, axes.index(name), end) for end in (low, high))
+        page.mouse.move(left - 12, bottom + 6)
+        page.mouse.down()
+        page.mouse.move(right + 12, top - 6, steps=4)
+        page.mouse.up()
+        page.wait_for_function("(name) => byId('brushes').innerText.includes(name)", arg=name)
+    shown = points(page)
+    kept = whole.loc[(whole["accuracy"] >= 0.5) & (whole["family"] == "linear")]
+    assert shown["point"].tolist() == kept["point"].tolist() and len(kept) > 1
+    assert marks(page) == page.evaluate("markers(view, points, () => 1).flatMap(({x}) => x).length")
+    address = page.evaluate("location.hash")
+    with opened(browser, written, address) as again:
+        again.wait_for_function(f"() => points.length === {len(kept)}")
+        assert again.locator("#brushes .chip").count() == 2
+    page.get_by_label("any accuracy").click()
+    assert set(points(page)["family"]) == {"linear"} and len(points(page)) > len(kept)
+    page.click("#reset")
+    assert len(points(page)) == len(fake.POINTS)
+
+
+def on_axis(page: Any, axis: int, value: str) -> list[float]:
+    """Where a value stands on the screen, on an axis of the parallel coordinates."""
+    y = f"scaleOf(points.map(parallelShown[{axis}][1])).at({value})"
+    return spot(page, "parallel", f"[{axis}, {y}]")
