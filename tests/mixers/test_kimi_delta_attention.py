@@ -1,4 +1,4 @@
-"""Kimi delta attention: what it holds, its initial decays, and what it refuses."""
+"""Kimi delta attention's initial decays; its definition: tests/definitions."""
 
 import math
 
@@ -20,15 +20,3 @@ def test_initial_decays_are_the_published_ones():
     assert 0.999e-3 < dt.min() < 1.1e-3
     assert 0.09 < dt.max() < 0.1001
     assert dt.log().mean().item() == pytest.approx(math.log(1e-2), rel=0.03)
-
-
-def test_each_channel_forgets_at_its_own_rate():
-    """With nothing written, a memory fades by the channels' own decays: the rows of S, not whole heads."""
-    mixer = KimiDeltaAttention(d_model=8, num_heads=1, head_dim=4, kernel_size=1).double()
-    torch.nn.init.constant_(mixer.beta.weight, -1e3)
-    x = torch.rand(1, 1, 8, dtype=torch.float64)
-    _, state = mixer.extend(x)
-    _, new = mixer.extend(x, state._replace(S=torch.ones_like(state.S)))
-    decay = mixer._log_decay(x).exp()[0, 0, 0]
-    assert decay.unique().numel() == 4
-    torch.testing.assert_close(new.S[0, 0], decay[:, None].expand(4, 4))

@@ -1,4 +1,4 @@
-"""Mamba-3's initial values, limits and numerics; its definition: tests/definitions."""
+"""Mamba-3's initial values and numerics; its definition: tests/definitions."""
 
 import math
 
@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 
 from zoo.mixers import Mamba3
-from zoo.mixers.mamba3 import turned
 
 
 def test_initial_values_are_the_authors():
@@ -18,12 +17,6 @@ def test_initial_values_are_the_authors():
     for ones in (mixer.B_bias, mixer.C_bias, mixer.B_norm.weight, mixer.C_norm.weight, mixer.D):
         assert (ones == 1).all()
     assert mixer.out_proj.weight.std().item() == pytest.approx(1024**-0.5 / math.sqrt(3) / 2, rel=0.05)
-
-
-def test_a_turn_by_a_right_angle():
-    x = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0])[None, None, None]
-    angle = torch.tensor([math.pi / 2, math.pi])[None, None, None]
-    torch.testing.assert_close(turned(x, angle)[0, 0, 0], torch.tensor([-2.0, 1.0, -3.0, -4.0, 5.0]))
 
 
 def test_angles_do_not_round_as_they_add_up():
