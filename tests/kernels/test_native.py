@@ -61,6 +61,16 @@ CASES = [
     (conv.short_conv_native, conv.short_conv_reference, convolved(2, 7, 5, 3)[:3]),
     (conv.short_conv_native, conv.short_conv_reference, convolved(2, 7, 5, 3)[:2]),
 ]
+EACH = pytest.mark.parametrize(
+    ("own", "draw"),
+    [
+        (scan.selective_scan_native, lambda: scanned(2, 20, 3, 4)),
+        (conv.short_conv_native, lambda: convolved(2, 9, 5, 4)),
+        (gla.gated_linear_attention_native, lambda: gated(20, "head")),
+        (delta.delta_rule_native, lambda: delta_rule(20, True, True, 2)),
+        (dplr.dplr_delta_rule_native, lambda: dplr_delta_rule(20, 1.0, True)),
+    ],
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -157,16 +167,7 @@ def test_a_width_that_is_compiled_by_itself_is_as_any_other(own: Callable, input
     torch.testing.assert_close(of(width), of(width + 1), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("own", "draw"),
-    [
-        (scan.selective_scan_native, lambda: scanned(2, 20, 3, 4)),
-        (conv.short_conv_native, lambda: convolved(2, 9, 5, 4)),
-        (gla.gated_linear_attention_native, lambda: gated(20, "head")),
-        (delta.delta_rule_native, lambda: delta_rule(20, True, True, 2)),
-        (dplr.dplr_delta_rule_native, lambda: dplr_delta_rule(20, 1.0, True)),
-    ],
-)
+@EACH
 def test_members_of_a_population_have_weights_of_their_own(own: Callable, draw: Callable[[], list[Tensor]]):
     members = [single(draw()) for _ in range(3)]
     stacks = [torch.stack(of).detach().requires_grad_() for of in zip(*members, strict=True)]
@@ -308,25 +309,37 @@ def test_it_is_compiled_once(native: Native):
     assert sorted(folder().iterdir()) == [made(), made().with_name(f"{made().name}.sha256")]
 
 
-SCANNED_ANEW = "from zoo.kernels.selective_scan.native import absent; print(absent())"
+LOADED_FROM = """
+import os, sys
+from zoo.kernels.selective_scan.native import NATIVE
+for os.environ["XDG_CACHE_HOME"] in sys.argv[1:]:
+    NATIVE.library.cache_clear()
+    NATIVE.absent.cache_clear()
+    print(NATIVE.absent())
+"""
+HARMS = "cut", "changed", "no checksum", "no library"
 
 
 @OWN_HOME
-@pytest.mark.parametrize("harm", ["cut", "changed", "no checksum", "no library"])
-def test_a_library_that_is_not_as_it_was_written_is_made_anew(harm: str):
+def test_a_library_that_is_not_as_it_was_written_is_made_anew(tmp_path: Path):
     """In another process: a truncated library ends the one that loads it by SIGBUS."""
     assert SCAN.absent() is None
-    path, whole = made(), made().read_bytes()
-    replaced = path.with_name("replaced")  # this process has the file open
-    replaced.write_bytes(whole[:4096] if harm == "cut" else whole + b"x")
-    replaced.chmod(0o700)
-    replaced.replace(path)
-    if harm.startswith("no"):
-        (path if harm == "no library" else path.with_name(f"{path.name}.sha256")).unlink()
-    done = subprocess.run([sys.executable, "-c", SCANNED_ANEW], cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr
-    assert hashlib.sha256(path.read_bytes()).hexdigest() == path.with_name(f"{path.name}.sha256").read_text()
-    assert path.read_bytes() not in (whole[:4096], whole + b"x")
+    path, homes = made(), [tmp_path / harm for harm in HARMS]
+    whole = path.read_bytes()
+    for harm, home in zip(HARMS, homes, strict=True):
+        shutil.copytree(path.parent, home / "zoo" / "native")
+        copy = home / "zoo" / "native" / path.name
+        copy.write_bytes(whole[:4096] if harm == "cut" else whole + b"x")
+        if harm.startswith("no"):
+            (copy if harm == "no library" else copy.with_name(f"{path.name}.sha256")).unlink()
+    words = [sys.executable, "-c", LOADED_FROM, *map(str, homes)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, len(HARMS) * "None\n"), done.stderr
+    for home in homes:
+        copy = home / "zoo" / "native" / path.name
+        sums = copy.with_name(f"{path.name}.sha256").read_text()
+        assert hashlib.sha256(copy.read_bytes()).hexdigest() == sums
+        assert copy.read_bytes() not in (whole[:4096], whole + b"x")
 
 
 @OWN_HOME
@@ -369,16 +382,7 @@ def test_a_home_that_cannot_be_written_or_is_not_known(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-@pytest.mark.parametrize(
-    ("own", "draw"),
-    [
-        (scan.selective_scan_native, lambda: scanned(2, 20, 3, 4)),
-        (conv.short_conv_native, lambda: convolved(2, 9, 5, 4)),
-        (gla.gated_linear_attention_native, lambda: gated(20, "head")),
-        (delta.delta_rule_native, lambda: delta_rule(20, True, True, 2)),
-        (dplr.dplr_delta_rule_native, lambda: dplr_delta_rule(20, 1.0, True)),
-    ],
-)
+@EACH
 def test_what_c_would_misread_is_refused_or_converted(
     own: Callable, draw: Callable[[], list[Tensor]], dtype: torch.dtype
 ):

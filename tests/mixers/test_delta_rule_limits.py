@@ -1,16 +1,28 @@
-"""Q-Delta's error, which public code pairs wrongly; definitions: tests/definitions."""
+"""How much a delta rule may take away, and the error of Q-Delta; definitions: tests/definitions."""
 
+from inspect import signature
+
+import pytest
 import torch
 
 from zoo import mixers
 from zoo.mixers.base import Mixer
+from zoo.mixers.named import stems
 
+MAY_TURN = [name for name in stems() if "allow_neg_eigval" in signature(getattr(mixers, name)).parameters]
 X = torch.randn(2, 40, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
 def built(name: str, **settings: object) -> Mixer:
     torch.manual_seed(0)
     return getattr(mixers, name)(d_model=16, num_heads=2, **settings).double()
+
+
+@pytest.mark.parametrize("name", MAY_TURN)
+def test_a_write_turns_an_old_answer_around_only_where_it_may(name: str):
+    """The definitions read this factor of beta off the mixer."""
+    assert built(name, allow_neg_eigval=False).most == 1.0
+    assert built(name, allow_neg_eigval=True).most == 2.0
 
 
 def test_the_error_of_a_token_pairs_its_own_e_with_earlier_keys():
