@@ -15,7 +15,7 @@ import torch
 from tests.command import DONE, SMALL, TOYS, Zoo, finish, start
 from zoo.config.compose import composer
 from zoo.launch import process_pool
-from zoo.results import lease, store, table
+from zoo.results import lease, manifest, store, table
 
 COMPOSER = composer(TOYS)
 WINDOW = "mixer=sliding_window"
@@ -66,14 +66,18 @@ def test_cells_that_die_take_nothing_with_them(zoo: Zoo, tmp_path: Path):
 
 
 def test_a_sweep_runs_each_distinct_cell_once_and_leaves_no_litter(zoo: Zoo, tmp_path: Path):
-    grid = ("-m", *SMALL, "mixer=attention,sliding_window", "d_model=16,16.0,8", "trainer.threads=1,2")
-    grid = tuple(word.replace("16,16.0,8", "16,8") for word in grid)
+    grid = ("-m", *SMALL, "mixer=attention,sliding_window", "d_model=16,8", "trainer.threads=1,2")
     code, out, err = zoo(*grid)
     assert (code, err) == (0, "")
     assert "4 cells: 0 done already, 4 to run" in out
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
     assert len(folders(tmp_path)) == 4
     assert all(files(folder) == DONE for folder in folders(tmp_path))
+    (sweep,) = manifest.read_all(tmp_path / "results", []).values()
+    assert {*sweep.cells} == {folder.name for folder in folders(tmp_path)} and len(
+        sweep.git_revision or ""
+    ) == 40
+    assert sweep.command.startswith("python -m zoo.run ") and "d_model=16,8" in sweep.command
     code, out, _ = zoo(*grid)
     assert (code, "4 cells: 4 done already, 0 to run" in out) == (0, True)
 
