@@ -8,9 +8,9 @@ from torch import Tensor
 
 from tests.kernels import cases
 from zoo.kernels.block_choice import block_choice
-from zoo.kernels.linear_attention import linear_attention_reference
+from zoo.kernels.linear_attention.reference import linear_attention_reference
 from zoo.kernels.span_retrieval import scores as held
-from zoo.kernels.taylor_attention import taylor_attention_reference
+from zoo.kernels.taylor_attention.reference import taylor_attention_reference
 from zoo.kernels.taylor_scan import num_features, taylor_scan
 from zoo.mixers.feature_maps import Taylor2
 

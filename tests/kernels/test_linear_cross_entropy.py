@@ -5,13 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zoo.kernels.linear_cross_entropy import (
-    answer_scores,
-    chunked,
-    linear_cross_entropy,
-    linear_cross_entropy_reference,
-)
-from zoo.kernels.linear_cross_entropy.reference import IGNORED
+from zoo.kernels.linear_cross_entropy import answer_scores, chunked, linear_cross_entropy
+from zoo.kernels.linear_cross_entropy.reference import IGNORED, linear_cross_entropy_reference
 
 
 def problem(rows: int, vocab: int, width: int = 8, scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
