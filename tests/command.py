@@ -1,6 +1,7 @@
 """`python -m zoo.run ...` for tests: in this process, or as a user would start it."""
 
 import os
+import runpy
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -32,6 +33,20 @@ class Zoo:
         self.capfd.readouterr()
         code = run.main()
         return code, *self.capfd.readouterr()
+
+
+def as_module(monkeypatch: pytest.MonkeyPatch, module: str, *words: str) -> int:
+    """Run `python -m module words` in this process, which has imported torch, and return its exit code."""
+    found = find_spec(module)
+    assert found is not None
+    module += ".__main__" if found.submodule_search_locations else ""
+    monkeypatch.delitem(sys.modules, module, raising=False)  # it would be warned of
+    monkeypatch.setattr(sys, "argv", [module, *words])
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
 
 
 def start(*words: str, cwd: Path, python_path: str = "") -> subprocess.Popen[str]:

@@ -16,18 +16,13 @@ from tests.command import Zoo
 
 gc.disable()  # until all is collected: to look through what is imported and stays takes a quarter of the time
 
-# groups that take long, which begin first: no worker is left alone with one at the end
+# groups that take long, the longest first: no worker is left alone with one at the end
 LONGEST = (
-    *("triton one", "tests/mixers/test_mixer_laws.py", "triton two", "kills"),
-    "every mixer composed",
-    *("tests/launch/test_launcher.py", "tests/analysis/test_notebook.py", "tests/bench/test_first.py"),
-    *(
-        "terminal",
-        "browser",
-        "tests/test_interrupts.py",
-        "tests/test_readme.py",
-        "tests/config/test_every_leaf.py",
-    ),
+    *("tests/mixers/test_mixer_laws.py", "tests/analysis/test_committed.py", "kills", "triton two"),
+    *("tests/launch/test_launcher.py", "every mixer composed", "tests/analysis/test_notebook.py"),
+    *("triton one", "terminal", "tests/mixers/test_independence.py", "tests/test_interrupts.py", "browser"),
+    *("tests/mixers/test_mixer_numerics.py", "tests/test_readme.py", "tests/config/test_every_leaf.py"),
+    *("tests/analysis/test_figures.py", "tests/training/test_resuming.py", "tests/kernels/test_native.py"),
 )
 
 

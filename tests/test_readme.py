@@ -1,17 +1,14 @@
 """Every command in README runs: cut down by experiment=smoke, or in the test that is named here."""
 
 import re
-import runpy
 import shlex
 import shutil
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.analysis import fake
-from tests.command import ROOT, Zoo
+from tests.command import ROOT, Zoo, as_module
 from zoo.config.paths import CONF
 
 README = (ROOT / "README.md").read_text()
@@ -75,16 +72,8 @@ def test_runs_as_it_stands(
     shutil.copytree(results, tmp_path / "results")
     python, dash, module, *words = shlex.split(command)
     assert (python, dash) == ("python", "-m")
-    found = find_spec(module)
-    assert found is not None
-    module += ".__main__" if found.submodule_search_locations else ""
-    monkeypatch.delitem(sys.modules, module, raising=False)  # it would be warned of
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [module, *words])
-    try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
-    except SystemExit as end:
-        assert end.code in (None, 0), capfd.readouterr().err
+    assert as_module(monkeypatch, module, *words) == 0, capfd.readouterr().err
     assert capfd.readouterr().out
 
 

@@ -11,7 +11,7 @@ from zoo.bench import ops as bench
 from zoo.bench.counting import flops
 from zoo.bench.machine import Machine
 from zoo.bench.op_subjects import Subject, attention, subjects, taylor_attention
-from zoo.kernels.attention import attention_reference
+from zoo.kernels.attention.reference import attention_reference
 from zoo.kernels.choice import Op, ops
 
 HERE = [subject for subject in subjects(small=True) if subject.op in [op.name for op in ops()]]

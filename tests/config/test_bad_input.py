@@ -143,14 +143,6 @@ def test_a_gpu_that_is_not_there(zoo: Zoo, tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_sweep_over_an_unknown_mixer_starts_none(zoo: Zoo, tmp_path: Path):
-    code, _, err = zoo("-m", *SMALL, "mixer=sliding_window,basde")
-    assert code == 2
-    assert err.startswith("unknown mixer basde; did you mean based?")
-    assert len(err.splitlines()) == 1
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("workers", ["0", "many", "1.5"])
 def test_a_number_of_workers_that_is_none(zoo: Zoo, tmp_path: Path, workers: str):
     code, _, err = zoo("-m", *SMALL, WINDOW, f"hydra.launcher.n_workers={workers}")

@@ -11,8 +11,9 @@ from torch.func import vmap
 from tests.kernels import test_block_choice_gpu as on_a_card
 from tests.kernels.spans import mixer_runs
 from tests.kernels.test_block_choice_gpu import Call, exactly, inputs
-from zoo.kernels.block_choice import block_choice, block_choice_reference
+from zoo.kernels.block_choice import block_choice
 from zoo.kernels.block_choice import triton as ours
+from zoo.kernels.block_choice.reference import block_choice_reference
 from zoo.kernels.block_choice.triton import block_choice_triton
 from zoo.kernels.choice import kernels
 

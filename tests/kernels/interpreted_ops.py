@@ -17,15 +17,15 @@ from tests.kernels.spans import Call, inputs, mixer_runs
 from tests.kernels.triton_cases import EPS, KERNELS, Dims, Kernel, Size, of_each, refuse
 from zoo.kernels.block_summaries import triton as summaries
 from zoo.kernels.choice import kernels
-from zoo.kernels.diagonal_scan import diagonal_scan_reference
+from zoo.kernels.diagonal_scan.reference import diagonal_scan_reference
 from zoo.kernels.diagonal_scan.triton import diagonal_scan_triton
 from zoo.kernels.se_attention import se_attention
-from zoo.kernels.selective_scan import selective_scan_reference
+from zoo.kernels.selective_scan.reference import selective_scan_reference
 from zoo.kernels.selective_scan.triton import selective_scan_triton, unfit
-from zoo.kernels.taylor_attention import taylor_attention_reference
+from zoo.kernels.taylor_attention.reference import taylor_attention_reference
 from zoo.kernels.taylor_attention.triton import taylor_attention_triton
-from zoo.kernels.taylor_scan import taylor_scan_reference
 from zoo.kernels.taylor_scan import triton_launches as launch
+from zoo.kernels.taylor_scan.reference import taylor_scan_reference
 from zoo.kernels.taylor_scan.triton import taylor_scan_triton
 from zoo.mixers import SEAttn
 

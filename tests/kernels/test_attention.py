@@ -7,9 +7,10 @@ from torch import Tensor
 
 from tests.kernels.cases import BANDED
 from tests.kernels.cases import attention as inputs_of
-from zoo.kernels.attention import attention, attention_reference, dense
+from zoo.kernels.attention import attention, dense
 from zoo.kernels.attention import sdpa as fused
 from zoo.kernels.attention.dense import attention_dense
+from zoo.kernels.attention.reference import attention_reference
 from zoo.mixers.positions import alibi_slopes
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tests.kernels.agreement import captured_as_called
-from zoo.kernels.block_choice import block_choice_reference
+from zoo.kernels.block_choice.reference import block_choice_reference
 from zoo.kernels.span_retrieval import admissible_blocks, relevance
 
 pytest.importorskip("triton")

@@ -42,9 +42,9 @@ def convolved(B: int, T: int, C: int, K: int) -> list[Tensor]:
     return [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
 
 
-GLA_FORMS = gla.gated_linear_attention_native, gla.gated_linear_attention_reference
-DELTA_FORMS = delta.delta_rule_native, delta.delta_rule_reference
-DPLR_FORMS = dplr.dplr_delta_rule_native, dplr.dplr_delta_rule_reference
+GLA_FORMS = gla.OP.forms["native"], gla.OP.forms["reference"]
+DELTA_FORMS = delta.OP.forms["native"], delta.OP.forms["reference"]
+DPLR_FORMS = dplr.OP.forms["native"], dplr.OP.forms["reference"]
 DECAYS = [(per, strongest) for per in ("head", "channel") for strongest in (1.0, 80.0)]
 CASES = [
     *((*GLA_FORMS, gated(length, *decays)) for length in (1, 16, 37) for decays in DECAYS),
@@ -53,14 +53,24 @@ CASES = [
     *((*DELTA_FORMS, delta_rule(*case)) for case in ((1, True, True), (37, True, True), (20, False, False))),
     *((*DELTA_FORMS, delta_rule(19, True, True, writes, 80.0)) for writes in (2, 3)),
     *((*DPLR_FORMS, dplr_delta_rule(*case)) for case in ((1, 1.0, True), (37, 80.0, True), (20, 1.0, False))),
-    *((scan.selective_scan_native, scan.selective_scan_reference, scanned(*s)) for s in SCANS),
-    (scan.selective_scan_native, scan.selective_scan_reference, scanned(3, 40, 37, 5)),
+    *((scan.OP.forms["native"], scan.OP.forms["reference"], scanned(*s)) for s in SCANS),
+    (scan.OP.forms["native"], scan.OP.forms["reference"], scanned(3, 40, 37, 5)),
     (conv.short_conv_native, conv.short_conv_reference, convolved(3, 11, 21, 4)),
     (conv.short_conv_native, conv.short_conv_reference, convolved(2, 2, 5, 6)),
     (conv.short_conv_native, conv.short_conv_reference, convolved(2, 1, 4, 1)),
     (conv.short_conv_native, conv.short_conv_reference, convolved(2, 7, 5, 3)[:3]),
     (conv.short_conv_native, conv.short_conv_reference, convolved(2, 7, 5, 3)[:2]),
 ]
+EACH = pytest.mark.parametrize(
+    ("own", "draw"),
+    [
+        (scan.OP.forms["native"], lambda: scanned(2, 20, 3, 4)),
+        (conv.short_conv_native, lambda: convolved(2, 9, 5, 4)),
+        (gla.OP.forms["native"], lambda: gated(20, "head")),
+        (delta.OP.forms["native"], lambda: delta_rule(20, True, True, 2)),
+        (dplr.OP.forms["native"], lambda: dplr_delta_rule(20, 1.0, True)),
+    ],
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -157,16 +167,7 @@ def test_a_width_that_is_compiled_by_itself_is_as_any_other(own: Callable, input
     torch.testing.assert_close(of(width), of(width + 1), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("own", "draw"),
-    [
-        (scan.selective_scan_native, lambda: scanned(2, 20, 3, 4)),
-        (conv.short_conv_native, lambda: convolved(2, 9, 5, 4)),
-        (gla.gated_linear_attention_native, lambda: gated(20, "head")),
-        (delta.delta_rule_native, lambda: delta_rule(20, True, True, 2)),
-        (dplr.dplr_delta_rule_native, lambda: dplr_delta_rule(20, 1.0, True)),
-    ],
-)
+@EACH
 def test_members_of_a_population_have_weights_of_their_own(own: Callable, draw: Callable[[], list[Tensor]]):
     members = [single(draw()) for _ in range(3)]
     stacks = [torch.stack(of).detach().requires_grad_() for of in zip(*members, strict=True)]
@@ -182,7 +183,7 @@ def test_members_of_a_population_have_weights_of_their_own(own: Callable, draw: 
 @pytest.mark.parametrize(("exponent", "kept"), [(-1e4, 0.0), (-100.0, 0.0), (0.0, 1.0), (1e4, torch.inf)])
 def test_a_decay_of_any_size(exponent: float, kept: float):
     one, nothing, A = torch.ones(1, 2, 3), torch.zeros(1, 2, 2), torch.full((3, 2), exponent)
-    _, last = scan.selective_scan_native(0 * one, one, A, nothing, nothing, torch.ones(1, 3, 2))
+    _, last = scan.OP.forms["native"](0 * one, one, A, nothing, nothing, torch.ones(1, 3, 2))
     assert (last == kept).all()
 
 
@@ -190,7 +191,7 @@ def test_a_decay_of_any_size(exponent: float, kept: float):
 def test_a_head_that_forgets_everything(per: str):
     *inputs, log_decay, _ = single(gated(20, per))
     gone = torch.full_like(log_decay, -torch.inf).requires_grad_()
-    got = gla.gated_linear_attention_native(*inputs, gone)
+    got = gla.OP.forms["native"](*inputs, gone)
     torch.testing.assert_close(got[0], (inputs[0] * inputs[1]).sum(-1, keepdim=True) * inputs[2])
     assert all(g.isfinite().all() for g in torch.autograd.grad(loss(got), [*inputs, gone]))
 
@@ -199,7 +200,7 @@ def test_what_is_no_number_stays_so():
     x, *others = single(scanned(2, 20, 3, 4))
     with torch.no_grad():
         x[0, 7, 1] = torch.nan
-    y, last = scan.selective_scan_native(x, *others)
+    y, last = scan.OP.forms["native"](x, *others)
     assert y[0, 7:, 1].isnan().all() and last[0, 1].isnan().all()
     assert not y[0, :7].isnan().any() and not y[0, :, 0].isnan().any() and not y[1].isnan().any()
 
@@ -308,25 +309,37 @@ def test_it_is_compiled_once(native: Native):
     assert sorted(folder().iterdir()) == [made(), made().with_name(f"{made().name}.sha256")]
 
 
-SCANNED_ANEW = "from zoo.kernels.selective_scan.native import absent; print(absent())"
+LOADED_FROM = """
+import os, sys
+from zoo.kernels.selective_scan.native import NATIVE
+for os.environ["XDG_CACHE_HOME"] in sys.argv[1:]:
+    NATIVE.library.cache_clear()
+    NATIVE.absent.cache_clear()
+    print(NATIVE.absent())
+"""
+HARMS = "cut", "changed", "no checksum", "no library"
 
 
 @OWN_HOME
-@pytest.mark.parametrize("harm", ["cut", "changed", "no checksum", "no library"])
-def test_a_library_that_is_not_as_it_was_written_is_made_anew(harm: str):
+def test_a_library_that_is_not_as_it_was_written_is_made_anew(tmp_path: Path):
     """In another process: a truncated library ends the one that loads it by SIGBUS."""
     assert SCAN.absent() is None
-    path, whole = made(), made().read_bytes()
-    replaced = path.with_name("replaced")  # this process has the file open
-    replaced.write_bytes(whole[:4096] if harm == "cut" else whole + b"x")
-    replaced.chmod(0o700)
-    replaced.replace(path)
-    if harm.startswith("no"):
-        (path if harm == "no library" else path.with_name(f"{path.name}.sha256")).unlink()
-    done = subprocess.run([sys.executable, "-c", SCANNED_ANEW], cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr
-    assert hashlib.sha256(path.read_bytes()).hexdigest() == path.with_name(f"{path.name}.sha256").read_text()
-    assert path.read_bytes() not in (whole[:4096], whole + b"x")
+    path, homes = made(), [tmp_path / harm for harm in HARMS]
+    whole = path.read_bytes()
+    for harm, home in zip(HARMS, homes, strict=True):
+        shutil.copytree(path.parent, home / "zoo" / "native")
+        copy = home / "zoo" / "native" / path.name
+        copy.write_bytes(whole[:4096] if harm == "cut" else whole + b"x")
+        if harm.startswith("no"):
+            (copy if harm == "no library" else copy.with_name(f"{path.name}.sha256")).unlink()
+    words = [sys.executable, "-c", LOADED_FROM, *map(str, homes)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, len(HARMS) * "None\n"), done.stderr
+    for home in homes:
+        copy = home / "zoo" / "native" / path.name
+        sums = copy.with_name(f"{path.name}.sha256").read_text()
+        assert hashlib.sha256(copy.read_bytes()).hexdigest() == sums
+        assert copy.read_bytes() not in (whole[:4096], whole + b"x")
 
 
 @OWN_HOME
@@ -369,22 +382,13 @@ def test_a_home_that_cannot_be_written_or_is_not_known(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-@pytest.mark.parametrize(
-    ("own", "draw"),
-    [
-        (scan.selective_scan_native, lambda: scanned(2, 20, 3, 4)),
-        (conv.short_conv_native, lambda: convolved(2, 9, 5, 4)),
-        (gla.gated_linear_attention_native, lambda: gated(20, "head")),
-        (delta.delta_rule_native, lambda: delta_rule(20, True, True, 2)),
-        (dplr.dplr_delta_rule_native, lambda: dplr_delta_rule(20, 1.0, True)),
-    ],
-)
+@EACH
 def test_what_c_would_misread_is_refused_or_converted(
     own: Callable, draw: Callable[[], list[Tensor]], dtype: torch.dtype
 ):
     inputs = [s.detach().to(dtype) for s in draw()]
-    if own is scan.selective_scan_native and dtype == torch.bfloat16:  # in its own passes
-        right = scan.selective_scan_reference(*(s.float() for s in inputs))
+    if own is scan.OP.forms["native"] and dtype == torch.bfloat16:  # in its own passes
+        right = scan.OP.forms["reference"](*(s.float() for s in inputs))
         torch.testing.assert_close([s.float() for s in own(*inputs)], list(right), rtol=2e-2, atol=2e-2)
         return
     with pytest.raises(ValueError, match="native computes in float32 on a CPU, and a tensor is"):

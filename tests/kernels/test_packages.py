@@ -19,25 +19,25 @@ from torch import Tensor
 from tests.kernels import cases
 from tests.kernels.agreement import as_near_as_torch, members_as_alone
 from tests.kernels.cases import BOTH, Form, Inputs, draw, trained
-from zoo.kernels.attention import attention_reference
 from zoo.kernels.attention.flash_attn import attention_flash_attn
 from zoo.kernels.attention.flash_attn import unfit as unfit_for_flash
-from zoo.kernels.delta_rule import delta_rule_reference
+from zoo.kernels.attention.reference import attention_reference
 from zoo.kernels.delta_rule.fla import delta_rule_fla
 from zoo.kernels.delta_rule.fla import unfit as unfit_for_delta
-from zoo.kernels.gated_linear_attention import gated_linear_attention_reference
+from zoo.kernels.delta_rule.reference import delta_rule_reference
 from zoo.kernels.gated_linear_attention.fla import gated_linear_attention_fla
-from zoo.kernels.linear_attention import linear_attention_reference
+from zoo.kernels.gated_linear_attention.reference import gated_linear_attention_reference
 from zoo.kernels.linear_attention.fla import linear_attention_fla
 from zoo.kernels.linear_attention.fla import unfit as unfit_for_linear
-from zoo.kernels.selective_scan import selective_scan_reference
+from zoo.kernels.linear_attention.reference import linear_attention_reference
 from zoo.kernels.selective_scan.mamba_ssm import selective_scan_mamba_ssm
+from zoo.kernels.selective_scan.reference import selective_scan_reference
 from zoo.kernels.short_conv import short_conv_reference
 from zoo.kernels.short_conv.fla import short_conv_fla
 from zoo.kernels.short_conv.fla import unfit as unfit_for_conv
-from zoo.kernels.taylor_attention import taylor_attention_reference
 from zoo.kernels.taylor_attention.fla import EPS, taylor_attention_fla
 from zoo.kernels.taylor_attention.fla import unfit as unfit_for_taylor
+from zoo.kernels.taylor_attention.reference import taylor_attention_reference
 
 # stand-ins -------------------------------------------------------------------------------------------------
 

@@ -9,21 +9,21 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.kernels.agreement import near_in_norm
-from zoo.kernels.attention import attention_reference
 from zoo.kernels.attention.flash_attn import attention_flash_attn
+from zoo.kernels.attention.reference import attention_reference
 from zoo.kernels.common.available import absent
-from zoo.kernels.delta_rule import delta_rule_reference
 from zoo.kernels.delta_rule.fla import delta_rule_fla
-from zoo.kernels.gated_linear_attention import gated_linear_attention_reference
+from zoo.kernels.delta_rule.reference import delta_rule_reference
 from zoo.kernels.gated_linear_attention.fla import gated_linear_attention_fla
-from zoo.kernels.linear_attention import linear_attention_reference
+from zoo.kernels.gated_linear_attention.reference import gated_linear_attention_reference
 from zoo.kernels.linear_attention.fla import linear_attention_fla
-from zoo.kernels.selective_scan import selective_scan_reference
+from zoo.kernels.linear_attention.reference import linear_attention_reference
 from zoo.kernels.selective_scan.mamba_ssm import selective_scan_mamba_ssm
+from zoo.kernels.selective_scan.reference import selective_scan_reference
 from zoo.kernels.short_conv import short_conv_reference
 from zoo.kernels.short_conv.fla import short_conv_fla
-from zoo.kernels.taylor_attention import taylor_attention_reference
 from zoo.kernels.taylor_attention.fla import EPS, taylor_attention_fla
+from zoo.kernels.taylor_attention.reference import taylor_attention_reference
 from zoo.mixers.positions import alibi_slopes
 
 pytestmark = [

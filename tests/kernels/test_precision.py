@@ -13,11 +13,16 @@ from tests.kernels import cases
 from tests.kernels.cases import Inputs, public
 from zoo.kernels.choice import kernels
 from zoo.kernels.common.precision import narrowest, wide
-from zoo.kernels.delta_rule import delta_rule_chunked, delta_rule_reference
-from zoo.kernels.fft_conv import fft_conv, fft_conv_reference
-from zoo.kernels.forgetting_attention import forgetting_attention, forgetting_attention_reference
-from zoo.kernels.gated_linear_attention import OP, gated_linear_attention, gated_linear_attention_reference
-from zoo.kernels.mesa import mesa_reference, mesa_solved
+from zoo.kernels.delta_rule.chunked import delta_rule_chunked
+from zoo.kernels.delta_rule.reference import delta_rule_reference
+from zoo.kernels.fft_conv import fft_conv
+from zoo.kernels.fft_conv.reference import fft_conv_reference
+from zoo.kernels.forgetting_attention import forgetting_attention
+from zoo.kernels.forgetting_attention.reference import forgetting_attention_reference
+from zoo.kernels.gated_linear_attention import OP, gated_linear_attention
+from zoo.kernels.gated_linear_attention.reference import gated_linear_attention_reference
+from zoo.kernels.mesa.reference import mesa_reference
+from zoo.kernels.mesa.solved import mesa_solved
 from zoo.kernels.selective_scan import selective_scan
 from zoo.mixers import HGRN2, MLSTM, GatedLinearAttention, LightningAttention, RetNet
 from zoo.mixers.base import Mixer

@@ -5,7 +5,8 @@ import torch
 
 from tests.kernels.spans import Call, inputs
 from zoo.kernels.choice import kernels
-from zoo.kernels.se_attention import se_attention, se_attention_gathered
+from zoo.kernels.se_attention import se_attention
+from zoo.kernels.se_attention.gathered import se_attention_gathered
 from zoo.kernels.span_retrieval import drawn_chunks
 
 

@@ -5,7 +5,9 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.kernels.cases import selective_scan
-from zoo.kernels.selective_scan import fused_loop, selective_scan_fused_loop, selective_scan_reference
+from zoo.kernels.selective_scan import fused_loop
+from zoo.kernels.selective_scan.fused_loop import selective_scan_fused_loop
+from zoo.kernels.selective_scan.reference import selective_scan_reference
 
 
 class Largest(TorchDispatchMode):

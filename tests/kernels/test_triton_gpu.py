@@ -6,7 +6,7 @@ import torch
 from tests.kernels.agreement import captured_as_called, near_in_norm, same_bits_twice
 from tests.kernels.spans import Call, inputs
 from tests.kernels.triton_cases import KERNELS, Kernel, Size, of_each
-from zoo.kernels.se_attention import se_attention_gathered
+from zoo.kernels.se_attention.gathered import se_attention_gathered
 
 pytest.importorskip("triton")
 pytestmark = [

@@ -16,7 +16,8 @@ from torch import Tensor
 from tests.kernels.cases import public
 from tests.kernels.spans import Call, inputs
 from zoo.kernels.common.precision import wide
-from zoo.kernels.taylor_scan import taylor_scan_chunked, taylor_scan_reference
+from zoo.kernels.taylor_scan.chunked import taylor_scan_chunked
+from zoo.kernels.taylor_scan.reference import taylor_scan_reference
 
 EPS = 0.25  # large, so that leaving it out is seen
 Size = tuple[Any, ...]
@@ -50,7 +51,7 @@ class Kernel:
 
     @property
     def definition(self) -> Callable[..., Any]:
-        return getattr(import_module(f"zoo.kernels.{self.op}"), f"{self.op}_reference")
+        return import_module(f"zoo.kernels.{self.op}").OP.forms["reference"]
 
     @property
     def on_a_card(self) -> Callable[..., Any]:

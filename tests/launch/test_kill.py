@@ -117,9 +117,9 @@ def kill_now(sweep: Sweep, process: subprocess.Popen[str], who: str, chance: ran
 
 
 def test_kills_at_random_moments(tmp_path: Path, undisturbed: Sweep):
-    """Of all processes; of a worker.  Of the driver alone: tests/launch/test_launcher.py."""
+    """Of all processes; of the driver alone, whose workers go with it; of a worker."""
     sweep, chance = Sweep(tmp_path, FEW), random.Random(0)
-    kill_at(sweep, ("all",), chance)
+    kill_at(sweep, ("all", "driver"), chance)
     with ThreadPoolExecutor(1) as pool:
         killed = pool.submit(kill_a_worker, sweep)
         code, _ = sweep.run()

@@ -1,4 +1,4 @@
-"""BaseConv: what its filters are not, what it keeps and refuses; its definition: tests/definitions."""
+"""BaseConv: what its filters are not, and what it keeps; its definition: tests/definitions."""
 
 import pytest
 import torch
@@ -6,13 +6,6 @@ import torch
 from zoo.mixers import BaseConv
 from zoo.mixers.long_filter import ImplicitFilter, LongFilter
 from zoo.state import StateSize
-
-KERNELS = [
-    {"kernel_size": 3},
-    {"kernel_size": 11},
-    {"kernel_size": -1, "max_len": 100},
-    {"kernel_size": -1, "max_len": 9, "filter": "explicit"},
-]
 
 
 def test_the_implicit_filter_is_more_than_a_line():

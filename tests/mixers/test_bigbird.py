@@ -1,4 +1,4 @@
-"""BigBird's pattern: fixed, bounded, causal; its definition: tests/definitions."""
+"""BigBird's pattern is fixed and drawn evenly; its definition: tests/definitions."""
 
 import pytest
 import torch
@@ -21,26 +21,12 @@ def test_the_pattern_is_a_function_of_seed_and_position_alone():
 
 def test_every_position_is_drawn_equally_often():
     make = {"d_model": 8, "num_heads": 1, "window": 1, "num_global": 1, "num_random": 2, "max_len": 11}
-    drawn = torch.tensor([BigBird(**make, seed=seed).columns for seed in range(500)])
+    with torch.device("meta"):  # no weights
+        columns = [BigBird(**make, seed=seed).columns for seed in range(500)]
+    drawn = torch.tensor(columns)
     counts = drawn.flatten().bincount(minlength=11)
     assert counts[0] == 0
     assert counts[1:].min() > 60 and counts[1:].max() < 145  # 100 expected, 9 a standard deviation
-
-
-def test_a_token_is_kept_once_though_three_reasons_apply():
-    mixer = BigBird(
-        d_model=8, num_heads=1, window=6, num_global=2, num_random=3, max_len=5
-    )  # columns 2, 3, 4
-    assert [mixer.state_size(n).resident // 16 for n in (0, 1, 2, 7, 8, 9, 10, 30)] == [
-        0,
-        1,
-        2,
-        7,
-        8,
-        9,
-        10,
-        10,
-    ]
 
 
 @pytest.mark.parametrize(("block", "paper"), [(4, 2 * 7 * 4 * 64), (128, 2 * 7 * 128 * 64)])

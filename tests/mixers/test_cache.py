@@ -24,16 +24,6 @@ def test_appending_is_concatenation_and_copies_each_entry_a_bounded_number_of_ti
 
 
 @torch.no_grad()
-def test_two_continuations_of_one_state_do_not_meet():
-    state = append(entries(5, 0), entries(1, 1), dim=2)
-    before = state.clone()
-    one, other = append(state, entries(1, 2), dim=2), append(state, entries(1, 3), dim=2)
-    assert torch.equal(one, torch.cat([before, entries(1, 2)], dim=2))
-    assert torch.equal(other, torch.cat([before, entries(1, 3)], dim=2))
-    assert torch.equal(state, before)
-
-
-@torch.no_grad()
 @pytest.mark.parametrize("view", [lambda x: x[:, :, 1:], lambda x: x[:, :, :3], lambda x: x[1:]])
 def test_a_part_of_a_cache_is_not_taken_for_the_whole(view):
     whole = append(entries(5, 0), entries(1, 1), dim=2)
@@ -41,12 +31,6 @@ def test_a_part_of_a_cache_is_not_taken_for_the_whole(view):
     new = torch.zeros_like(part[:, :, :1])
     assert torch.equal(append(part, new, dim=2), torch.cat([view(kept), new], dim=2))
     assert torch.equal(whole, kept)
-
-
-def test_gradients_go_through_a_cache():
-    held, new = entries(5, 0).requires_grad_(), entries(1, 1).requires_grad_()
-    append(held, new, dim=2).sum().backward()
-    assert held.grad is not None and new.grad is not None
 
 
 def test_a_view_of_an_activation_becomes_a_copy_and_a_whole_tensor_stays():

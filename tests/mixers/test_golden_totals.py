@@ -3,8 +3,9 @@
 import pytest
 from hydra.utils import instantiate
 
-from tests.mixers.golden import two_layers
+from tests.mixers.golden import from_yaml, two_layers
 from tests.registry import compose
+from zoo.mixers import Mamba2
 from zoo.state import StateSize, total
 
 
@@ -106,3 +107,13 @@ def test_the_language_models_layers():
     assert [i for i, kind in enumerate(kinds) if kind == "SlidingWindow"] == [2, 7, 12, 17, 22]
     assert layers[0]["expand"] == 4
     assert layers[2]["position"] == "rope"
+
+
+def test_a_landmark_keeps_a_key_and_no_value():
+    size = from_yaml("landmark", 64, block_size=50, num_heads=8, top_k=3).state_size(1024)
+    assert size == StateSize(None, 2 * 64 * 1024 + 64 * 20, 2 * 64 * (24 + 3 * 50) + 64 * 20)
+
+
+def test_heads_of_mamba_2_are_64_wide_where_they_can_be():
+    made = [Mamba2(d_model=width, d_state=4) for width in (16, 64, 128)]
+    assert [(mixer.num_heads, mixer.head_dim) for mixer in made] == [(1, 32), (2, 64), (4, 64)]

@@ -92,31 +92,6 @@ def test_the_selected_branch_reads_whole_blocks_the_fixed_ones_always(shape: dic
     assert len(free) >= 3, "importance chooses nothing"
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_a_compressed_block_is_read_from_its_last_token_on(shape: dict[str, Any]):
-    mixer = make("compressed", **shape)
-    size, stride = mixer.compress_block_size, mixer.compress_stride
-    for t, row in enumerate(reads(mixer, tokens())):
-        starts = range(0, t + 2 - size, stride)
-        seen = {s for start in starts for s in range(start, start + size)}
-        if len(starts) == 1:  # a softmax of one: no gradient reaches queries or keys, the values' own does
-            seen = set(range(size))
-        assert set(row.nonzero().flatten().tolist()) - {t} == seen - {t}
-
-
-def test_with_all_blocks_selected_the_branch_is_full_attention():
-    mixer, x = make("selected", top_k=99, num_heads=2, num_kv_heads=1), tokens()
-    assert reads(mixer, x).equal(torch.ones(LENGTH, LENGTH).tril().bool())
-
-
-def test_importance_is_the_weight_that_lies_on_a_block():
-    """Eq. 9: the weights .1 .2 .3 .4 lie two strides long each: .1 .3 .5 .7 .4 in all."""
-    weights = torch.tensor([0.1, 0.2, 0.3, 0.4]).view(1, 1, 1, 4)
-    for block_size, expected in ((4, [0.4, 1.2, 0.4]), (2, [0.1, 0.3, 0.5, 0.7, 0.4]), (6, [0.9, 1.1])):
-        importance = block_importance(weights, 4, 2, block_size, 10)
-        torch.testing.assert_close(importance.flatten(), torch.tensor(expected))
-
-
 def test_equal_importance_selects_the_lowest_blocks():
     chosen = selected_blocks(torch.zeros(1, 1, 60, 20), 0, 3, 5, 0, 1)[0, 0, 59]
     assert chosen.nonzero().flatten().tolist() == [0, 1, 2, 3, 19]

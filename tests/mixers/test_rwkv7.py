@@ -58,11 +58,6 @@ def test_a_value_from_below_changes_what_comes_out_at_any_cut():
     torch.testing.assert_close(torch.cat([head, tail], dim=1), whole)
 
 
-def test_the_lowest_layer_has_no_value_residual():
-    assert RWKV7(d_model=8).share is None
-    assert RWKV7(d_model=8, layer=1).share is not None
-
-
 @pytest.mark.parametrize(("layer", "n_layers"), [(0, 3), (1, 3), (2, 3), (0, 1)])
 def test_initial_values_are_the_published_ones(layer, n_layers):
     width, size = 12, 4

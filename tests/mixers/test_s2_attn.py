@@ -1,4 +1,4 @@
-"""S^2-Attn: the leak of the published shift, and what it refuses; its definition: tests/definitions."""
+"""S^2-Attn: the leak of the published shift; its definition: tests/definitions."""
 
 import torch
 
@@ -12,10 +12,3 @@ def test_the_first_tokens_do_not_see_the_last():
     x = torch.randn(1, 32, 8, dtype=torch.float64)
     moved = torch.cat([x[:, :28], torch.randn(1, 4, 8, dtype=torch.float64)], dim=1)
     torch.testing.assert_close(mixer(moved)[:, :28], mixer(x)[:, :28], rtol=0, atol=1e-12)
-
-
-def test_a_token_sees_its_group_and_its_shifted_group():
-    seen = S2Attn(d_model=8, num_heads=2, group_size=8).visible(torch.eye(24, dtype=torch.bool))
-    assert [row.nonzero().flatten().tolist()[0] for row in seen] == [0] * 8 + [4] * 4 + [8] * 4 + [12] * 4 + [
-        16
-    ] * 4

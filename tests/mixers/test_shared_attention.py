@@ -68,16 +68,6 @@ def test_what_it_reads_beside_the_stream_is_the_models_input(monkeypatch):
         torch.testing.assert_close(y, definition(mixer, x, embedding), rtol=1e-9, atol=1e-10)
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("position", ["none", "rope"])
-def test_a_model_with_it_can_be_cut_anywhere(position: str):
-    model, inputs = built(f"mixer.position={position}"), torch.randint(20, (2, 11))
-    for cut in (1, 4, 10):
-        head, state = model.extend(inputs[:, :cut])
-        tail, _ = model.extend(inputs[:, cut:], state)
-        torch.testing.assert_close(torch.cat([head, tail], 1), model(inputs), rtol=1e-9, atol=1e-10)
-
-
 def test_calls_with_different_settings_cannot_share():
     with pytest.raises(ValueError, match="same settings"):
         built("model.layers=[mixer,{mixer: {num_heads: 2}}]")

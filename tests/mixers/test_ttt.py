@@ -1,4 +1,4 @@
-"""TTT: what must be kept inside a mini-batch, what its inner model starts from, and the published sizes."""
+"""TTT: what must be kept inside a mini-batch, initial values, sizes; its definition: tests/definitions."""
 
 import pytest
 import torch
@@ -29,24 +29,6 @@ def test_a_state_without_its_sums_would_forget_the_open_mini_batch(expand: int):
     torch.testing.assert_close(whole, mixer(x)[:, 6:])
     without, _ = mixer.extend(x[:, 6:], state._replace(sums=torch.zeros_like(state.sums)))
     assert (without - whole).abs().max() > 1e-5
-
-
-def test_keys_are_turned_by_their_place_in_the_mini_batch_and_values_are_not():
-    """Two mini-batches of the same tokens, with weights that do not move, give the same outputs."""
-    mixer = TTTLinear(d_model=8, num_heads=2, mini_batch=4, base_lr=0.0).double()
-    x = torch.randn(1, 4, 8, dtype=torch.float64)
-    y = mixer(torch.cat([x, x], dim=1))
-    torch.testing.assert_close(y[:, :4], y[:, 4:])
-    same = mixer(x[:, :1].expand(1, 4, 8))  # one token four times: only its place differs
-    assert (same[:, 0] - same[:, 1]).abs().max() > 1e-3
-    with torch.no_grad():
-        mixer.qkv.weight[:16] = 0  # without q and k places cannot be told apart, unless v is turned
-        mixer.base_lr = 30.0
-        mixer.norm_bias.fill_(0.5)
-        mixer.token_scale.copy_(1 - 1 / torch.arange(1.0, 5))  # one scale for all
-        mixer.rate.weight.zero_()
-    first, second = (mixer.extend(x[:, :1])[1], mixer.extend(x[:, :1].expand(1, 2, 8))[1])
-    torch.testing.assert_close(2 * first.sums, second.sums)
 
 
 def test_initial_values_are_the_published_ones():

@@ -7,7 +7,6 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from zoo.blocks.channel_mix import ChannelMix, ChannelMix7
 from zoo.mixers.cases import awake
-from zoo.mixers.laws import elements
 
 KINDS = [ChannelMix, ChannelMix7]
 each = pytest.mark.parametrize("kind", KINDS)
@@ -41,27 +40,6 @@ def test_it_is_its_equation(kind, settings):
     ours, theirs = (torch.autograd.grad(y.sin().sum(), inputs) for y in (mix(x), wanted))
     torch.testing.assert_close(ours, theirs)
     assert all(g.any() for g in ours)
-
-
-@each
-def test_it_goes_on_from_its_state_which_is_one_vector(kind):
-    mix, x = made(kind), torch.randn(2, 9, 6, dtype=torch.float64)
-    for cut in range(1, 9):
-        head, state = mix.extend(x[:, :cut])
-        tail, last = mix.extend(x[:, cut:], state)
-        torch.testing.assert_close(torch.cat([head, tail], dim=1), mix(x))
-        assert elements(state) == elements(last) == mix.state_size(cut).resident == 6
-    assert mix.state_size(9).paper == 0
-
-
-@each
-def test_it_sees_a_token_and_the_one_before(kind):
-    mix, x = made(kind), torch.randn(1, 5, 6, dtype=torch.float64, requires_grad=True)
-    y = mix(x)
-    seen = torch.stack(
-        [torch.autograd.grad(y[0, t].sum(), x, retain_graph=True)[0][0].any(-1) for t in range(5)]
-    )
-    assert seen.equal(mix.visible(torch.eye(5, dtype=torch.bool)))
 
 
 @each

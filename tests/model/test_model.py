@@ -11,10 +11,10 @@ from hydra.utils import instantiate
 from torch import Tensor, nn
 
 from tests.registry import block_yaml, cases
-from zoo.blocks.base import Block, Stream
+from zoo.blocks.base import Block
 from zoo.mixers.base import Linked, Links, Mixer, Seq
 from zoo.mixers.cases import WIDTH, Case, mixer_yaml, settings
-from zoo.mixers.laws import elements, storage
+from zoo.mixers.laws import elements
 from zoo.model import SequenceModel, model_from_config, placed, seeded
 from zoo.model.instantiate import make
 from zoo.state import StateSize, peak
@@ -98,38 +98,6 @@ def test_the_models_state_is_what_its_layers_hold(name: str):
         size = model.state_size(length)
         assert sum(elements(layer) for layer in state.layers) == size.resident
         assert size.resident == sum(mixer.state_size(length).resident for mixer in model.mixers)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("name", NAMES)
-def test_a_state_keeps_no_more_memory_alive_than_it_holds(name: str):
-    """After a prefill and one more token; a cache that grows in place may have room for as much again."""
-    _, state = model_of(name).extend(ids(20))
-    alive, needed = storage(state.layers)
-    assert alive <= needed
-    alive, needed = storage(model_of(name).extend(ids(1), state)[1].layers)
-    assert alive <= 2 * needed
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_an_output_sees_exactly_the_tokens_that_visible_says(name: str):
-    model, length = model_of(name), 16
-    visible = model.visible(torch.eye(length, dtype=torch.bool))
-    embedded = torch.nn.functional.embedding(ids(length)[:1], model.embedding).detach().requires_grad_()
-    reached = torch.zeros_like(visible)
-    hidden = _from_embedding(model, embedded)
-    for t in range(length):
-        (grad,) = torch.autograd.grad(hidden[0, t].square().sum(), embedded, retain_graph=True)
-        reached[t] = (grad[0] != 0).any(-1)
-    assert not (reached & ~visible).any()
-    assert reached.diagonal().all()
-
-
-def _from_embedding(model: SequenceModel, embedded: Tensor) -> Tensor:
-    stream = Stream(embedded, None, {"embedding": embedded})
-    for block in model.blocks:
-        stream = block(stream)
-    return model.final_norm(stream.sum())
 
 
 def test_visible_composes_the_layers_views():

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.analysis import fake
-from tests.command import SMALL, TOYS, start
+from tests.command import SMALL, TOYS
+from tests.results.test_claim import holding
 from zoo import status
 from zoo.config.compose import composer
 from zoo.results import cell_status, lease, manifest, store
@@ -21,7 +22,6 @@ from zoo.results.reading import Reading
 COMPOSER = composer(TOYS)
 HOME = ".sweeps/abcd1234.json"
 ELSEWHERE = Holder("t", "node7", "node7 boot pid", 41, 5, "12_3", 0.0)
-SLOW = ("mixer=faulty", "mixer.seconds=0.02", "max_examples=64", "trainer.checkpoint_every=2")
 
 
 def wants(home: Path, *run_ids: str) -> None:
@@ -239,24 +239,17 @@ def states(home: Path) -> dict[str, int]:
 
 
 def test_a_killed_sweep_is_stale_then_pending(tmp_path: Path):
-    home = tmp_path / "results"
-    words = ("-m", *SMALL, *SLOW, "seed=0,1,2", "hydra.launcher.n_workers=1")
-    process = start(*words, cwd=tmp_path)
-    while not [*tmp_path.glob("results/*/env.json")]:
-        time.sleep(0.01)
-    assert states(home) == {"running": 1, "pending": 2}
+    """The process of its first cell is there, then killed, then forgotten."""
+    words = [*SMALL, "mixer=sliding_window", f"results={tmp_path}"]
+    cells = [COMPOSER.cell([*words, f"seed={seed}"]) for seed in range(3)]
+    manifest.write(cells)
+    process = holding(cells[0].folder)
+    assert states(tmp_path) == {"running": 1, "pending": 2}
     process.kill()
     process.communicate()
-    end = time.monotonic() + 20
-    while states(home) != {"stale": 1, "pending": 2}:
-        assert time.monotonic() < end, states(home)
-        time.sleep(0.05)
-    (sweep,) = manifest.read_all(home, []).values()
-    assert sweep.command.startswith("python -m zoo.run ") and "seed=0,1,2" in sweep.command
-    assert len(sweep.git_revision or "") == 40 and len(sweep.cells) == 3
-    (begun,) = home.glob("*/claim.json")
-    lease.forget(begun.parent)  # as whoever ends in order does, and whoever goes on with the cell
-    assert states(home) == {"pending": 3}
+    assert states(tmp_path) == {"stale": 1, "pending": 2}
+    lease.forget(cells[0].folder)  # as whoever ends in order does, and whoever goes on with the cell
+    assert states(tmp_path) == {"pending": 3}
 
 
 def test_the_same_cells_are_the_same_sweep(tmp_path: Path):

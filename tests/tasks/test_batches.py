@@ -1,15 +1,13 @@
-"""What training iterates over: orders, freshness, resuming, and blocks that change nothing."""
+"""What training iterates over: orders, freshness, resuming, and blocks that change nothing.
+
+That a training goes on in the middle of an epoch: tests/training/test_resuming.py.
+"""
 
 from collections import Counter
 from itertools import islice
-from pathlib import Path
 
 import pytest
-import pytorch_lightning as pl
-import torch
-from torch import Tensor, nn
 
-from zoo.tasks.base import Batch
 from zoo.tasks.batches import BatchStream
 from zoo.tasks.mqar import MQAR, Pairs
 
@@ -135,57 +133,3 @@ def test_set_epoch_starts_another_epoch_and_stays_in_this_one():
 def test_a_batch_size_of_zero_is_refused():
     with pytest.raises(ValueError, match=r"batch_size \(=0\) must be at least 1"):
         BatchStream(task(), "train", 0)
-
-
-class Recorder(pl.LightningModule):
-    """Trains one number, writes down what it was trained on, and saves wherever it is told to."""
-
-    def __init__(self, folder: Path | None = None):
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(()))
-        self.seen: list[list[int]] = []
-        self.folder = folder
-
-    def on_train_epoch_start(self) -> None:
-        self.trainer.train_dataloader.set_epoch(self.current_epoch)
-
-    def training_step(self, batch: tuple[int, Batch]) -> Tensor:
-        self.seen.append(batch[1].inputs[0].tolist())
-        return self.weight.square()
-
-    def on_train_batch_end(self, *_: object) -> None:
-        self._save("batch")
-
-    def on_train_epoch_end(self) -> None:
-        self._save("epoch")
-
-    def _save(self, when: str) -> None:
-        if self.folder:
-            self.trainer.save_checkpoint(self.folder / f"{when}{len(self.seen)}.ckpt")
-
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.SGD(self.parameters(), 0.1)
-
-
-def fit(module: Recorder, resume: Path | None = None) -> list[list[int]]:
-    trainer = pl.Trainer(
-        max_epochs=3,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
-    trainer.fit(module, BatchStream(task(), "train", 16), ckpt_path=resume)
-    return module.seen
-
-
-@pytest.mark.filterwarnings("ignore:The `srun` command is available")  # where SLURM is installed
-@pytest.mark.filterwarnings("ignore:The 'train_dataloader' does not have many workers")
-@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")  # inside Lightning 2.6 with torch 2.13
-def test_lightning_resumes_in_the_middle_of_an_epoch_and_between_two(tmp_path: Path):
-    straight = fit(Recorder(tmp_path))
-    assert len(straight) == len({str(row) for row in straight}) == 3 * 6
-    for name, cut in [("batch", 2), ("batch", 6), ("epoch", 6), ("batch", 7), ("batch", 12), ("batch", 17)]:
-        rest = fit(Recorder(), resume=tmp_path / f"{name}{cut}.ckpt")
-        assert rest == straight[cut:], f"resumed from {name} {cut}"

@@ -103,13 +103,16 @@ def test_what_a_mixer_draws_in_training_goes_on_where_it_was(tmp_path: Path, cas
     assert_same_end(cell, undisturbed, folder)
 
 
-def test_a_cell_killed_at_every_step_still_gets_there(tmp_path: Path):
-    cell, undisturbed = tiny(trainer__checkpoint_every=1), fresh(tmp_path / "undisturbed")
+@pytest.mark.parametrize(
+    ("every", "how"), [(1, raise_stop), (100, kill(signal.SIGINT))], ids=["killed", "told"]
+)
+def test_a_cell_stopped_at_every_step_still_gets_there(tmp_path: Path, every: int, how: Callable[[], None]):
+    cell, undisturbed = tiny(trainer__checkpoint_every=every), fresh(tmp_path / "undisturbed")
     train(cell, undisturbed)
     folder = fresh(tmp_path / "hunted")
     for step in range(1, STEPS + 1):
-        with pytest.raises(Stop):
-            train(cell, folder, stop_at(step, "training", raise_stop))
+        with pytest.raises((Stop, KeyboardInterrupt)):
+            train(cell, folder, stop_at(step, "training", how))
     train(cell, folder)
     assert_same_end(cell, undisturbed, folder)
 
@@ -157,17 +160,6 @@ def test_a_signal_saves_that_very_step_wherever_it_comes(tmp_path: Path, number:
         assert position(folder)["to_validate"] == (step % 7 == 0 and message != "testing")
         assert told(train(cell, folder)) == told(whole)
         assert_same_end(cell, undisturbed, folder)
-
-
-def test_a_cell_told_to_end_at_every_step_still_gets_there(tmp_path: Path):
-    cell, undisturbed = tiny(trainer__checkpoint_every=100), fresh(tmp_path / "undisturbed")
-    train(cell, undisturbed)
-    folder = fresh(tmp_path / "hunted")
-    for step in range(1, STEPS + 1):
-        with pytest.raises(KeyboardInterrupt):
-            train(cell, folder, stop_at(step, "training", kill(signal.SIGINT)))
-    train(cell, folder)
-    assert_same_end(cell, undisturbed, folder)
 
 
 def test_a_second_interrupt_during_the_save_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -187,27 +187,6 @@ def test_a_real_divergence_is_seen(tmp_path: Path):
     assert outcome["diverged_lr"] == pytest.approx(1e38, rel=0.05)
 
 
-def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path):
-    if torch.cuda.is_available():
-        pytest.skip("there is one")
-    with pytest.raises(ValueError, match=r"trainer\.accelerator \(=gpu\)"):
-        train(tiny(trainer="gpu"), tmp_path)
-
-
-WEIGHTS_CHANGE = {
-    "_target_": "torch.optim.NAdam",
-    "batch_size": 3,
-    "max_epochs": 3,
-    "betas": [0.5, 0.9],
-    "weight_decay": 5.0,
-    "decay_all": True,
-    "grad_clip": 0.01,
-    "schedule": "constant",
-    "schedule_every": "epoch",
-    "warmup": 0.5,
-}
-
-
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
     return trained(tiny(), tmp_path_factory.mktemp("plain"))
@@ -216,24 +195,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
 def trained(cell: Cell, folder: Path) -> dict[str, torch.Tensor]:
     train(cell, folder)
     return torch.load(folder / "last.ckpt", weights_only=True)["model"]
-
-
-@pytest.mark.parametrize("leaf", WEIGHTS_CHANGE)
-def test_each_leaf_of_optim_changes_the_weights(tmp_path: Path, leaf: str, plain: dict[str, torch.Tensor]):
-    other = trained(tiny(**{f"optim__{leaf}": str(WEIGHTS_CHANGE[leaf])}), tmp_path)
-    assert any(not torch.equal(other[name], value) for name, value in plain.items())
-
-
-def test_the_leaves_of_optim_and_trainer_are_all_accounted_for():
-    config = tiny().config
-    elsewhere = {
-        "eval_batch_size",
-        "early_stop",
-        "check_val_every_n_epoch",
-    }  # the next test; test_resuming.py
-    assert set(config["optim"]) == set(WEIGHTS_CHANGE) | elsewhere
-    pace = {"checkpoint_every", "checkpoint_seconds"}
-    assert set(config["trainer"]) == {"accelerator", "precision", "step", "threads", "callbacks"} | pace
 
 
 def test_eval_batch_size_cuts_the_evaluation_and_not_its_numbers(

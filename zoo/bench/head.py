@@ -11,7 +11,8 @@ from zoo.bench.machine import Machine
 from zoo.bench.rows import Floor, Row, compared, larger, timed
 from zoo.bench.timing import in_turn
 from zoo.config.cell import Cell
-from zoo.kernels.linear_cross_entropy import linear_cross_entropy, linear_cross_entropy_reference
+from zoo.kernels.linear_cross_entropy import linear_cross_entropy
+from zoo.kernels.linear_cross_entropy.reference import linear_cross_entropy_reference
 from zoo.model.instantiate import task_of
 
 EVERYWHERE = "all positions"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from multiprocessing.context import BaseContext
 from typing import Any
 
 import torch
@@ -166,15 +167,20 @@ def ask(method: str, *args: Any) -> Any:
     return getattr(_STEPS, method)(*args)
 
 
+def forkserver() -> BaseContext:
+    """Return what the processes come from: one has imported torch for all of them."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
+
+
 @contextmanager
 def processes(cell: Cell, forms: Iterable[str], kind: str, threads: int) -> Iterator[dict[str, Call]]:
     """Start a process for each form, all from the same weights; name -> a function that calls its Steps."""
     with ExitStack() as stack:
         pools = {
             name: stack.enter_context(
-                ProcessPoolExecutor(
-                    1, multiprocessing.get_context("spawn"), begin, (cell, form_of(name), kind, threads)
-                )
+                ProcessPoolExecutor(1, forkserver(), begin, (cell, form_of(name), kind, threads))
             )
             for name in forms
         }

@@ -166,6 +166,15 @@ class Op:
         return absent(name) or too_large or self.module(name).unfit(*inputs)
 
 
+def op(
+    package: str, *forms: str, others: Sequence[str] = (), prepare: Callable[[Any], Any] | None = None
+) -> Op:
+    """Return the op of a package: each form is a file in it, with the function OP_FORM."""
+    name = package.rpartition(".")[2]
+    functions = {form: getattr(import_module(f"{package}.{form}"), f"{name}_{form}") for form in forms}
+    return Op(name, functions, others, prepare)
+
+
 def _too_large(inputs: Sequence[Any]) -> str | None:
     """Return why our kernels cannot reach all elements of a tensor; None: they can."""
     for x in inputs:

@@ -7,11 +7,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.attention.reference import attention_reference
-from zoo.kernels.attention.sdpa import attention_sdpa, scaled_dot_product
-from zoo.kernels.choice import Op
+from zoo.kernels.attention.sdpa import scaled_dot_product
+from zoo.kernels.choice import op
 from zoo.kernels.common.precision import wide
 
-OP = Op("attention", {"reference": attention_reference, "sdpa": attention_sdpa}, others=("flash_attn",))
+OP = op(__name__, "reference", "sdpa", others=("flash_attn",))
 
 
 def attention(
@@ -34,4 +34,4 @@ def attention(
     return OP.run("sdpa", q, k, v, window, slopes)
 
 
-__all__ = ["OP", "attention", "attention_reference", "attention_sdpa", "scaled_dot_product"]
+__all__ = ["OP", "attention", "scaled_dot_product"]

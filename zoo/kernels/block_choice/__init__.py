@@ -3,10 +3,9 @@
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zoo.kernels.block_choice.reference import block_choice_reference
-from zoo.kernels.choice import Op
+from zoo.kernels.choice import op
 
-OP = Op("block_choice", {"reference": block_choice_reference}, others=("triton",))
+OP = op(__name__, "reference", others=("triton",))
 
 
 def block_choice(
@@ -29,6 +28,3 @@ def block_choice(
     return OP.run(
         "reference", queries, summaries, starts, index_sets, block_size, first_block, top_k, max_blocks
     )
-
-
-__all__ = ["OP", "block_choice", "block_choice_reference"]

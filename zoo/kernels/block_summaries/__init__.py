@@ -3,10 +3,9 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.block_summaries.reference import block_summaries_reference
-from zoo.kernels.choice import Op
+from zoo.kernels.choice import op
 
-OP = Op("block_summaries", {"reference": block_summaries_reference}, others=("triton",))
+OP = op(__name__, "reference", others=("triton",))
 
 
 def block_summaries(
@@ -18,6 +17,3 @@ def block_summaries(
     (Expansion Span, arXiv 2412.13328, section 3.)
     """
     return OP.run("reference", q, k, v, block_size)
-
-
-__all__ = ["OP", "block_summaries", "block_summaries_reference"]

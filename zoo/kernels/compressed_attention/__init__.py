@@ -3,15 +3,10 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.choice import Op
-from zoo.kernels.compressed_attention.reference import (
-    block_importance,
-    causal_tokens,
-    compressed_attention_reference,
-    selected_blocks,
-)
+from zoo.kernels.choice import op
+from zoo.kernels.compressed_attention.reference import block_importance, causal_tokens, selected_blocks
 
-OP = Op("compressed_attention", {"reference": compressed_attention_reference})
+OP = op(__name__, "reference")
 
 
 def compressed_attention(
@@ -28,11 +23,4 @@ def compressed_attention(
     return OP.run("reference", q, k, v, first, size, stride)
 
 
-__all__ = [
-    "OP",
-    "block_importance",
-    "causal_tokens",
-    "compressed_attention",
-    "compressed_attention_reference",
-    "selected_blocks",
-]
+__all__ = ["OP", "block_importance", "causal_tokens", "compressed_attention", "selected_blocks"]

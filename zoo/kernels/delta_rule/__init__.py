@@ -4,19 +4,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.choice import Op
+from zoo.kernels.choice import op
 from zoo.kernels.common.precision import wide
 from zoo.kernels.delta_rule import native
-from zoo.kernels.delta_rule.chunked import delta_rule_chunked
-from zoo.kernels.delta_rule.native import delta_rule_native
-from zoo.kernels.delta_rule.reference import delta_rule_reference
 
-OP = Op(
-    "delta_rule",
-    {"reference": delta_rule_reference, "native": delta_rule_native, "chunked": delta_rule_chunked},
-    others=("fla",),
-    prepare=wide,
-)
+OP = op(__name__, "reference", "native", "chunked", others=("fla",), prepare=wide)
 
 
 def delta_rule(
@@ -40,6 +32,3 @@ def delta_rule(
     of_many = "chunked" if native.unfit(*inputs) else "native"
     with torch.autocast(q.device.type, enabled=False):
         return OP.run("reference" if k.shape[2] == 1 else of_many, *inputs)
-
-
-__all__ = ["OP", "delta_rule", "delta_rule_chunked", "delta_rule_native", "delta_rule_reference"]

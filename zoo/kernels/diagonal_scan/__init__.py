@@ -3,15 +3,9 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.choice import Op
-from zoo.kernels.diagonal_scan.in_place import diagonal_scan_in_place
-from zoo.kernels.diagonal_scan.reference import diagonal_scan_reference
+from zoo.kernels.choice import op
 
-OP = Op(
-    "diagonal_scan",
-    {"reference": diagonal_scan_reference, "in_place": diagonal_scan_in_place},
-    others=("triton",),
-)
+OP = op(__name__, "reference", "in_place", others=("triton",))
 
 
 def diagonal_scan(
@@ -20,6 +14,3 @@ def diagonal_scan(
     """Compute h_t = decay_t h_{t-1} + x_t; return all h and the last.  state: h before the first; None: 0."""
     usual = "reference" if x.shape[-2] == 1 else "in_place"
     return OP.run(usual, decay, x, state)
-
-
-__all__ = ["OP", "diagonal_scan", "diagonal_scan_in_place", "diagonal_scan_reference"]

@@ -4,22 +4,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.choice import Op
+from zoo.kernels.choice import op
 from zoo.kernels.common.precision import wide
 from zoo.kernels.dplr_delta_rule import native
-from zoo.kernels.dplr_delta_rule.chunked import dplr_delta_rule_chunked
-from zoo.kernels.dplr_delta_rule.native import dplr_delta_rule_native
-from zoo.kernels.dplr_delta_rule.reference import dplr_delta_rule_reference
 
-OP = Op(
-    "dplr_delta_rule",
-    {
-        "reference": dplr_delta_rule_reference,
-        "native": dplr_delta_rule_native,
-        "chunked": dplr_delta_rule_chunked,
-    },
-    prepare=wide,
-)
+OP = op(__name__, "reference", "native", "chunked", prepare=wide)
 
 
 def dplr_delta_rule(
@@ -40,12 +29,3 @@ def dplr_delta_rule(
     of_many = "chunked" if native.unfit(*inputs) else "native"
     with torch.autocast(q.device.type, enabled=False):
         return OP.run("reference" if q.shape[-2] == 1 else of_many, *inputs)
-
-
-__all__ = [
-    "OP",
-    "dplr_delta_rule",
-    "dplr_delta_rule_chunked",
-    "dplr_delta_rule_native",
-    "dplr_delta_rule_reference",
-]

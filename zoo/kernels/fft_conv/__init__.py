@@ -4,11 +4,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.choice import Op
-from zoo.kernels.fft_conv.fft import fft_conv_fft
-from zoo.kernels.fft_conv.reference import fft_conv_reference
+from zoo.kernels.choice import op
 
-OP = Op("fft_conv", {"reference": fft_conv_reference, "fft": fft_conv_fft})
+OP = op(__name__, "reference", "fft")
 
 SHORT = 64  # up to here the matrices are as quick as the transforms, and exactly causal
 
@@ -32,6 +30,3 @@ def fft_conv(
 
 def _whole(u: Tensor, k: Tensor) -> Tensor:
     return OP.run("reference" if u.shape[1] <= SHORT else "fft", u, k)
-
-
-__all__ = ["OP", "fft_conv", "fft_conv_fft", "fft_conv_reference"]

@@ -3,14 +3,9 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.choice import Op
-from zoo.kernels.forgetting_attention.chunked import forgetting_attention_chunked
-from zoo.kernels.forgetting_attention.reference import forgetting_attention_reference
+from zoo.kernels.choice import op
 
-OP = Op(
-    "forgetting_attention",
-    {"reference": forgetting_attention_reference, "chunked": forgetting_attention_chunked},
-)
+OP = op(__name__, "reference", "chunked")
 
 
 def forgetting_attention(
@@ -27,6 +22,3 @@ def forgetting_attention(
     returned is the same for all keys after the last query.  Lin et al. 2025 (arXiv 2503.02130), Eq. 6.
     """
     return OP.run("chunked", q, k, v, log_gate, decay)
-
-
-__all__ = ["OP", "forgetting_attention", "forgetting_attention_chunked", "forgetting_attention_reference"]

@@ -3,23 +3,11 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.choice import Op
+from zoo.kernels.choice import op
 from zoo.kernels.common.precision import wide
 from zoo.kernels.gated_linear_attention import native
-from zoo.kernels.gated_linear_attention.chunked import gated_linear_attention_chunked
-from zoo.kernels.gated_linear_attention.native import gated_linear_attention_native
-from zoo.kernels.gated_linear_attention.reference import gated_linear_attention_reference
 
-OP = Op(
-    "gated_linear_attention",
-    {
-        "reference": gated_linear_attention_reference,
-        "native": gated_linear_attention_native,
-        "chunked": gated_linear_attention_chunked,
-    },
-    others=("fla",),
-    prepare=wide,
-)
+OP = op(__name__, "reference", "native", "chunked", others=("fla",), prepare=wide)
 FEW = 32  # key channels: up to here steps in C beat chunks in torch where a head has one decay; else always
 
 
@@ -41,12 +29,3 @@ def gated_linear_attention(
         return OP.run("reference", *inputs)
     in_steps = (log_decay.ndim == k.ndim or k.shape[-1] <= FEW) and not native.unfit(*inputs)
     return OP.run("native" if in_steps else "chunked", *inputs)
-
-
-__all__ = [
-    "OP",
-    "gated_linear_attention",
-    "gated_linear_attention_chunked",
-    "gated_linear_attention_native",
-    "gated_linear_attention_reference",
-]

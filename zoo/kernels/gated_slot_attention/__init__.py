@@ -3,14 +3,10 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.choice import Op
-from zoo.kernels.gated_slot_attention.chunked import gated_slot_attention_chunked
-from zoo.kernels.gated_slot_attention.reference import Slots, gated_slot_attention_reference
+from zoo.kernels.choice import op
+from zoo.kernels.gated_slot_attention.reference import Slots
 
-OP = Op(
-    "gated_slot_attention",
-    {"reference": gated_slot_attention_reference, "chunked": gated_slot_attention_chunked},
-)
+OP = op(__name__, "reference", "chunked")
 
 
 def gated_slot_attention(
@@ -30,10 +26,4 @@ def gated_slot_attention(
     return OP.run(usual, q, k, v, write, log_decay, state)
 
 
-__all__ = [
-    "OP",
-    "Slots",
-    "gated_slot_attention",
-    "gated_slot_attention_chunked",
-    "gated_slot_attention_reference",
-]
+__all__ = ["OP", "Slots", "gated_slot_attention"]

@@ -3,10 +3,9 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.choice import Op
-from zoo.kernels.grouped_attention.reference import grouped_attention_reference
+from zoo.kernels.choice import op
 
-OP = Op("grouped_attention", {"reference": grouped_attention_reference})
+OP = op(__name__, "reference")
 
 
 def grouped_attention(
@@ -23,6 +22,3 @@ def grouped_attention(
     top_k: only so many landmarks, the best of each query and head, take part (ties: the first); None: all.
     """
     return OP.run("reference", q, k, v, landmarks, block_size, top_k)
-
-
-__all__ = ["OP", "grouped_attention", "grouped_attention_reference"]

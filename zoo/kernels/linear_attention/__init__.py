@@ -3,17 +3,10 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.choice import Op
+from zoo.kernels.choice import op
 from zoo.kernels.common.precision import wide
-from zoo.kernels.linear_attention.chunked import linear_attention_chunked
-from zoo.kernels.linear_attention.reference import linear_attention_reference
 
-OP = Op(
-    "linear_attention",
-    {"reference": linear_attention_reference, "chunked": linear_attention_chunked},
-    others=("fla",),
-    prepare=wide,
-)
+OP = op(__name__, "reference", "chunked", others=("fla",), prepare=wide)
 
 
 def linear_attention(
@@ -32,6 +25,3 @@ def linear_attention(
     """
     usual = "reference" if phi_q.shape[-2] == 1 else "chunked"
     return OP.run(usual, phi_q, phi_k, v, eps, kv, z)
-
-
-__all__ = ["OP", "linear_attention", "linear_attention_chunked", "linear_attention_reference"]

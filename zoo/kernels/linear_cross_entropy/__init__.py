@@ -3,14 +3,11 @@
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zoo.kernels.choice import Op
-from zoo.kernels.linear_cross_entropy.chunked import answer_scores, linear_cross_entropy_chunked
-from zoo.kernels.linear_cross_entropy.reference import IGNORED, linear_cross_entropy_reference
+from zoo.kernels.choice import op
+from zoo.kernels.linear_cross_entropy.chunked import answer_scores
+from zoo.kernels.linear_cross_entropy.reference import IGNORED
 
-OP = Op(
-    "linear_cross_entropy",
-    {"reference": linear_cross_entropy_reference, "chunked": linear_cross_entropy_chunked},
-)
+OP = op(__name__, "reference", "chunked")
 
 
 def linear_cross_entropy(
@@ -23,11 +20,4 @@ def linear_cross_entropy(
     return OP.run("chunked", x, weight, target)
 
 
-__all__ = [
-    "IGNORED",
-    "OP",
-    "answer_scores",
-    "linear_cross_entropy",
-    "linear_cross_entropy_chunked",
-    "linear_cross_entropy_reference",
-]
+__all__ = ["IGNORED", "OP", "answer_scores", "linear_cross_entropy"]

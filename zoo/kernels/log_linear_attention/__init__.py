@@ -4,16 +4,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.choice import Op
+from zoo.kernels.choice import op
 from zoo.kernels.common.precision import wide
-from zoo.kernels.log_linear_attention.chunked import log_linear_attention_chunked
-from zoo.kernels.log_linear_attention.reference import log_linear_attention_reference
 
-OP = Op(
-    "log_linear_attention",
-    {"reference": log_linear_attention_reference, "chunked": log_linear_attention_chunked},
-    prepare=wide,
-)
+OP = op(__name__, "reference", "chunked", prepare=wide)
 
 
 def log_linear_attention(
@@ -36,6 +30,3 @@ def log_linear_attention(
     usual = "reference" if q.shape[2] == 1 else "chunked"
     with torch.autocast(q.device.type, enabled=False):
         return OP.run(usual, q, k, v, log_decay, scales, state, offset)
-
-
-__all__ = ["OP", "log_linear_attention", "log_linear_attention_chunked", "log_linear_attention_reference"]

@@ -4,12 +4,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.choice import Op
+from zoo.kernels.choice import op
 from zoo.kernels.common.precision import wide
-from zoo.kernels.mesa.reference import State, mesa_reference
-from zoo.kernels.mesa.solved import mesa_solved
+from zoo.kernels.mesa.reference import State
 
-OP = Op("mesa", {"reference": mesa_reference, "solved": mesa_solved}, prepare=wide)
+OP = op(__name__, "reference", "solved", prepare=wide)
 
 
 def mesa(
@@ -32,4 +31,4 @@ def mesa(
         return OP.run(usual, q, k, v, beta, log_decay, ridge, state)
 
 
-__all__ = ["OP", "State", "mesa", "mesa_reference", "mesa_solved"]
+__all__ = ["OP", "State", "mesa"]

@@ -3,11 +3,9 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.choice import Op
-from zoo.kernels.path_attention.chunked import path_attention_chunked
-from zoo.kernels.path_attention.reference import path_attention_reference
+from zoo.kernels.choice import op
 
-OP = Op("path_attention", {"reference": path_attention_reference, "chunked": path_attention_chunked})
+OP = op(__name__, "reference", "chunked")
 
 
 def path_attention(
@@ -23,6 +21,3 @@ def path_attention(
     Yang et al. 2025 (arXiv 2505.16381), Eq. 2 and 3, with the products of matrices carried by the keys.
     """
     return OP.run("chunked", q, k, v, w, beta)
-
-
-__all__ = ["OP", "path_attention", "path_attention_chunked", "path_attention_reference"]

@@ -3,16 +3,10 @@
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zoo.kernels.choice import Op
-from zoo.kernels.se_attention.gathered import se_attention_gathered
-from zoo.kernels.se_attention.reference import se_attention_reference
+from zoo.kernels.choice import op
 from zoo.kernels.span_retrieval import Chunks
 
-OP = Op(
-    "se_attention",
-    {"reference": se_attention_reference, "gathered": se_attention_gathered},
-    others=("triton",),
-)
+OP = op(__name__, "reference", "gathered", others=("triton",))
 GATHERED_FROM = 256  # keys: fewer are quicker under one mask
 DENSER = 2.5  # a masked product costs so much less than one with gathered keys,
 ONE = 4  # for one token so much less,
@@ -46,6 +40,3 @@ def _usual(q: Tensor, k: Tensor, blocks: Tensor | None, chunks: Chunks, block_si
         alone = ALONE if blocks.shape[2] == q.shape[2] > 1 else 1
         shown += alone * blocks.shape[3] * block_size
     return "gathered" if k.shape[2] >= (DENSER if q.shape[2] > 1 else ONE) * shown else "reference"
-
-
-__all__ = ["OP", "se_attention", "se_attention_gathered", "se_attention_reference"]

@@ -3,21 +3,10 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.choice import Op
+from zoo.kernels.choice import op
 from zoo.kernels.selective_scan import native
-from zoo.kernels.selective_scan.fused_loop import selective_scan_fused_loop
-from zoo.kernels.selective_scan.native import selective_scan_native
-from zoo.kernels.selective_scan.reference import selective_scan_reference
 
-OP = Op(
-    "selective_scan",
-    {
-        "reference": selective_scan_reference,
-        "native": selective_scan_native,
-        "fused_loop": selective_scan_fused_loop,
-    },
-    others=("triton", "mamba_ssm"),
-)
+OP = op(__name__, "reference", "native", "fused_loop", others=("triton", "mamba_ssm"))
 
 
 def selective_scan(
@@ -32,12 +21,3 @@ def selective_scan(
     inputs = (x, dt, A, B, C, state)
     usual = "reference" if x.shape[1] == 1 else "fused_loop" if native.unfit(*inputs) else "native"
     return OP.run(usual, *inputs)
-
-
-__all__ = [
-    "OP",
-    "selective_scan",
-    "selective_scan_fused_loop",
-    "selective_scan_native",
-    "selective_scan_reference",
-]

@@ -3,17 +3,11 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.choice import Op
+from zoo.kernels.choice import op
 from zoo.kernels.common.precision import wide
-from zoo.kernels.taylor_attention.fused import taylor_attention_fused, taylor_weights
-from zoo.kernels.taylor_attention.reference import taylor_attention_reference
+from zoo.kernels.taylor_attention.fused import taylor_weights
 
-OP = Op(
-    "taylor_attention",
-    {"reference": taylor_attention_reference, "fused": taylor_attention_fused},
-    others=("triton", "fla"),
-    prepare=wide,
-)
+OP = op(__name__, "reference", "fused", others=("triton", "fla"), prepare=wide)
 
 
 def taylor_attention(
@@ -27,10 +21,4 @@ def taylor_attention(
     return OP.run("fused", q, k, v, eps)
 
 
-__all__ = [
-    "OP",
-    "taylor_attention",
-    "taylor_attention_fused",
-    "taylor_attention_reference",
-    "taylor_weights",
-]
+__all__ = ["OP", "taylor_attention", "taylor_weights"]

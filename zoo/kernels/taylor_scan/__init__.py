@@ -3,18 +3,11 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.choice import Op
+from zoo.kernels.choice import op
 from zoo.kernels.common.precision import wide
-from zoo.kernels.taylor_scan.chunked import taylor_scan_chunked
 from zoo.kernels.taylor_scan.features import num_features, pair_index, taylor_features
-from zoo.kernels.taylor_scan.reference import taylor_scan_reference
 
-OP = Op(
-    "taylor_scan",
-    {"reference": taylor_scan_reference, "chunked": taylor_scan_chunked},
-    others=("triton",),
-    prepare=wide,
-)
+OP = op(__name__, "reference", "chunked", others=("triton",), prepare=wide)
 
 
 def taylor_scan(
@@ -36,12 +29,4 @@ def taylor_scan(
     return OP.run(usual, q, k, v, eps, kv, z)
 
 
-__all__ = [
-    "OP",
-    "num_features",
-    "pair_index",
-    "taylor_features",
-    "taylor_scan",
-    "taylor_scan_chunked",
-    "taylor_scan_reference",
-]
+__all__ = ["OP", "num_features", "pair_index", "taylor_features", "taylor_scan"]

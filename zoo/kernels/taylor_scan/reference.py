@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from zoo.kernels.linear_attention import linear_attention_reference
+from zoo.kernels.linear_attention.reference import linear_attention_reference
 from zoo.kernels.taylor_scan.features import pair_index, taylor_features
 
 

@@ -4,11 +4,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.choice import Op
-from zoo.kernels.ttt.dual import ttt_dual
-from zoo.kernels.ttt.reference import Weights, ttt_reference
+from zoo.kernels.choice import op
+from zoo.kernels.ttt.reference import Weights
 
-OP = Op("ttt", {"reference": ttt_reference, "dual": ttt_dual})
+OP = op(__name__, "reference", "dual")
 
 
 def ttt(
@@ -38,4 +37,4 @@ def ttt(
         return OP.run("dual", q, k, v, lr, scale, norm, weights, sums, offset)
 
 
-__all__ = ["OP", "Weights", "ttt", "ttt_dual", "ttt_reference"]
+__all__ = ["OP", "Weights", "ttt"]

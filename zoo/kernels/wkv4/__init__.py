@@ -3,11 +3,10 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.choice import Op
-from zoo.kernels.wkv4.fused_loop import wkv4_fused_loop
-from zoo.kernels.wkv4.reference import Averages, wkv4_reference
+from zoo.kernels.choice import op
+from zoo.kernels.wkv4.reference import Averages
 
-OP = Op("wkv4", {"reference": wkv4_reference, "fused_loop": wkv4_fused_loop})
+OP = op(__name__, "reference", "fused_loop")
 
 
 def wkv4(
@@ -26,4 +25,4 @@ def wkv4(
     return OP.run(usual, k, v, log_decay, bonus, state)
 
 
-__all__ = ["OP", "Averages", "wkv4", "wkv4_fused_loop", "wkv4_reference"]
+__all__ = ["OP", "Averages", "wkv4"]

@@ -4,12 +4,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from zoo.kernels.choice import Op
+from zoo.kernels.choice import op
 from zoo.kernels.common.precision import wide
-from zoo.kernels.wkv6.chunked import wkv6_chunked
-from zoo.kernels.wkv6.reference import wkv6_reference
 
-OP = Op("wkv6", {"reference": wkv6_reference, "chunked": wkv6_chunked}, prepare=wide)
+OP = op(__name__, "reference", "chunked", prepare=wide)
 
 
 def wkv6(
@@ -29,6 +27,3 @@ def wkv6(
     usual = "reference" if r.shape[-2] == 1 else "chunked"
     with torch.autocast(r.device.type, enabled=False):
         return OP.run(usual, r, k, v, log_decay, bonus, state)
-
-
-__all__ = ["OP", "wkv6", "wkv6_chunked", "wkv6_reference"]

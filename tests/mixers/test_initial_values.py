@@ -1,0 +1,141 @@
+"""What fresh mixers are, where paper or code says so; that of RWKV, TTT and Hyena is in their own files.
+
+docs/initial_weights.md says which revision of whose code.
+"""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from zoo import mixers
+from zoo.mixers.base import Mixer
+from zoo.mixers.mesanet import RIDGE_LEAST
+
+
+def fresh(name: str, **settings: object) -> Mixer:
+    torch.manual_seed(3)
+    return getattr(mixers, name)(**settings)
+
+
+def check_spread(x: Tensor, std: float, rel: float = 0.05) -> None:
+    assert x.std().item() == pytest.approx(std, rel=rel)
+
+
+def check_log_uniform(dt: Tensor, low: float = 1e-3, high: float = 1e-1, near: float = 0.2) -> None:
+    """Mean in the middle, spread of a box; step sizes of thousands of heads reach both ends."""
+    assert dt.min() >= 0.999 * low and dt.max() <= 1.001 * high
+    assert dt.log().mean().item() == pytest.approx((math.log(low) + math.log(high)) / 2, abs=near)
+    check_spread(dt.log(), math.log(high / low) / math.sqrt(12), 0.2)
+    assert dt.numel() < 1000 or (dt.min() < 1.1 * low and dt.max() > 0.9 * high)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "low"),
+    [
+        ("GatedDeltaNet", {"d_model": 4096, "num_heads": 2048}, 0.0),
+        ("KimiDeltaAttention", {"d_model": 8, "num_heads": 2048, "head_dim": 2}, 1.0),
+    ],
+)
+def test_decays_of_the_gated_delta_rules(name: str, settings: dict[str, int], low: float):
+    """A uniform on (0, 16) or (1, 16), step sizes log-uniform; neither drawn to 0 by weight decay."""
+    mixer = fresh(name, **settings)
+    own = getattr(mixer, "forget", mixer)
+    A = own.A_log.exp()
+    assert A.min() >= 0.999 * low and A.min() > 0 and A.max() <= 16.001
+    assert A.mean().item() == pytest.approx((16 + low) / 2, rel=0.05)
+    check_spread(A, (16 - low) / math.sqrt(12))
+    check_log_uniform(F.softplus(own.dt_bias), near=0.15)
+
+
+def test_comba():
+    mixer = fresh("Comba", d_model=8, num_heads=2, correction=0.5)
+    assert (mixer.feedback.sigmoid() == 1 / (1 + math.exp(-1))).all()
+    assert (mixer.correction == 0.5).all()
+
+
+def test_forgetting_attention_s_gates_start_where_they_are_told():
+    assert fresh("ForgettingAttention", d_model=16, num_heads=4).gate.bias.eq(0).all()
+    assert fresh("ForgettingAttention", d_model=16, num_heads=4, gate_bias=2.0).gate.bias.eq(2).all()
+
+
+def test_gla():
+    mixer = fresh("GatedLinearAttention", d_model=64, num_heads=2)
+    for proj in (mixer.q, mixer.v, mixer.gate, mixer.decay_in, mixer.decay_out, mixer.out_proj):
+        check_spread(proj.weight, 2**-2.5 * (2 / sum(proj.weight.shape)) ** 0.5, 0.08)
+    assert (mixer.decay_out.bias == 0).all()
+
+
+def test_retnet():
+    mixer = fresh("RetNet", d_model=64, num_heads=2)
+    for proj, fan in ((mixer.q, 128), (mixer.k, 128), (mixer.v, 192), (mixer.gate, 192)):
+        check_spread(proj.weight, 2**-2.5 * (2 / fan) ** 0.5)
+    check_spread(mixer.out_proj.weight, (2 / 192) ** 0.5)
+
+
+def test_h3_is_s4d_lin():
+    keep = fresh("H3", d_model=128, d_state=32).keep
+    torch.testing.assert_close(-keep.A_log_real.exp(), torch.full((64, 16), -0.5))
+    torch.testing.assert_close(keep.A_imag, math.pi * torch.arange(16.0).expand(64, 16))
+    check_log_uniform(keep.log_dt.exp(), near=0.4)
+    assert torch.view_as_complex(keep.C).abs().square().mean().item() == pytest.approx(1, rel=0.1)
+
+
+def test_h3_s_shift_is_its_own_filter_and_everything_is_drawn():
+    shift = fresh("H3", d_model=64, d_state=16).shift
+    w = shift.taps()
+    torch.testing.assert_close(w[:, 1:], shift.C[:, 1:])
+    torch.testing.assert_close(w[:, 0], shift.C[:, 0] + shift.D)
+    assert shift.C.abs().max() <= 0.25
+    check_spread(shift.C, 0.25 / math.sqrt(3), 0.1)
+
+
+def test_mamba():
+    mixer = fresh("Mamba", d_model=64, d_state=8, n_layers=4)
+    check_log_uniform(F.softplus(mixer.dt_proj.bias), near=0.4)
+    assert mixer.dt_rank == 4 and mixer.dt_proj.weight.abs().max() <= 4**-0.5
+    check_spread(mixer.dt_proj.weight, 4**-0.5 / math.sqrt(3), 0.1)
+    torch.testing.assert_close(-mixer.A_log.exp(), -torch.arange(1.0, 9.0).expand(128, 8))
+    assert (mixer.D == 1).all()
+    check_spread(mixer.out_proj.weight, 128**-0.5 / math.sqrt(3) / 2)
+
+
+@pytest.mark.parametrize("name", ["Mamba2", "Mamba3"])
+def test_mamba_2_and_3(name: str):
+    mixer = fresh(name, d_model=512, d_state=8, head_dim=4, n_layers=4)
+    check_log_uniform(F.softplus(mixer.dt_bias))
+    if name == "Mamba2":
+        A, ones = mixer.A_log.exp(), (mixer.D, mixer.norm_weight)
+        assert A.min() >= 1 and A.max() <= 16 and A.mean().item() == pytest.approx(8.5, abs=0.9)
+    else:
+        ones = mixer.B_bias, mixer.C_bias, mixer.B_norm.weight, mixer.C_norm.weight, mixer.D
+    assert all((part == 1).all() for part in ones)
+    check_spread(mixer.out_proj.weight, 1024**-0.5 / math.sqrt(3) / 2)
+
+
+def test_mesanet_s_first_ridge_is_one():
+    mixer = fresh("MesaNet", d_model=8, num_heads=2)
+    torch.testing.assert_close(F.softplus(mixer.ridge) + RIDGE_LEAST, torch.ones(2, 4))
+
+
+def test_mlstm():
+    mixer = fresh("MLSTM", d_model=64, num_heads=4, n_layers=2)
+    write, keep = mixer.gates.bias.chunk(2)
+    torch.testing.assert_close(keep, torch.tensor([3.0, 4.0, 5.0, 6.0]))
+    assert write.abs().max() < 0.5 and (write != 0).all()
+    assert (mixer.gates.weight == 0).all() and (mixer.skip == 1).all() and (mixer.norm_weight == 1).all()
+    for weight, std in ((mixer.in_proj.weight, (2 / 320) ** 0.5), (mixer.qkv, (2 / 320) ** 0.5)):
+        check_spread(weight, std)
+    check_spread(mixer.out_proj.weight, 2 / 2 / 8)
+
+
+def test_rg_lru():
+    mixer = fresh("RGLRU", d_model=64, num_heads=4, d_inner=512)
+    kept = torch.sigmoid(mixer.Lambda) ** 8
+    assert kept.min() >= 0.9 - 1e-4 and kept.max() <= 0.999 + 1e-4
+    assert kept.mean().item() == pytest.approx(0.9495, abs=0.005)
+    check_spread(kept, 0.099 / 12**0.5, 0.1)
+    check_spread(mixer.gate_weight, 128**-0.5)
+    assert (mixer.gate_bias == 0).all() and mixer.Lambda.no_weight_decay
