@@ -1,8 +1,9 @@
-"""Attention sinks where public code has them wrong; definitions: tests/definitions."""
+"""Attention sinks: what they become in the limit, and where public code has them wrong."""
 
+import pytest
 import torch
 
-from zoo.mixers import SinkLogit, SlidingWindow
+from zoo.mixers import Attention, BigBird, SinkLogit, SlidingWindow, StreamingLLM
 from zoo.mixers.base import Mixer
 
 HEADS = {"d_model": 16, "num_heads": 4, "num_kv_heads": 2, "bias": False}
@@ -12,6 +13,31 @@ X = torch.randn(2, 30, 16, generator=torch.Generator().manual_seed(0), dtype=tor
 def agree(one: Mixer, other: Mixer) -> None:
     one.load_state_dict(other.state_dict(), strict=False)
     torch.testing.assert_close(one.double()(X), other.double()(X))
+
+
+@pytest.mark.parametrize("position", ["none", "rope"])
+def test_without_sinks_it_is_the_window(position: str):
+    agree(
+        StreamingLLM(**HEADS, num_sinks=0, window=6, position=position),
+        SlidingWindow(**HEADS, window=6, position=position),
+    )
+
+
+def test_where_all_tokens_fit_it_is_attention():
+    agree(StreamingLLM(**HEADS, num_sinks=4, window=26, position="rope"), Attention(**HEADS, position="rope"))
+
+
+def test_without_positions_it_is_bigbird_without_random_tokens():
+    agree(
+        StreamingLLM(**HEADS, num_sinks=3, window=5), BigBird(**HEADS, num_global=3, window=5, num_random=0)
+    )
+
+
+def test_a_sink_is_no_further_away_however_long_the_sequence_is():
+    """The same tokens in the cache give the same answer: how many were evicted between them is not seen."""
+    mixer = StreamingLLM(**HEADS, num_sinks=2, window=4, position="rope").double()
+    shorter = torch.cat([X[:, :2], X[:, -8:]], dim=1)
+    torch.testing.assert_close(mixer(shorter)[:, -1], mixer(X)[:, -1])
 
 
 def test_a_sink_logit_far_below_is_none_and_far_above_takes_all():

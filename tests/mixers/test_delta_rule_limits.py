@@ -1,4 +1,4 @@
-"""How much a delta rule may take away, and the error of Q-Delta; definitions: tests/definitions."""
+"""Delta rules: what they are in the limit, how much they may take away, and public mistakes."""
 
 from inspect import signature
 
@@ -23,6 +23,39 @@ def test_a_write_turns_an_old_answer_around_only_where_it_may(name: str):
     """The definitions read this factor of beta off the mixer."""
     assert built(name, allow_neg_eigval=False).most == 1.0
     assert built(name, allow_neg_eigval=True).most == 2.0
+
+
+def test_one_gate_for_both_is_kimi_delta_attention():
+    mixer = built("GatedDeltaNet2")
+    other = built("KimiDeltaAttention")
+    with torch.no_grad():
+        rows = torch.randn(2, 1, 16, dtype=torch.float64)
+        mixer.beta.weight.copy_(rows.expand(2, 8, 16).flatten(0, 1).repeat(2, 1))
+        other.beta.weight.copy_(rows[:, 0])
+    own = {key: value for key, value in mixer.state_dict().items() if key != "beta.weight"}
+    other.load_state_dict(own, strict=False)
+    torch.testing.assert_close(mixer(X), other(X))
+
+
+def test_a_query_without_a_share_is_gated_deltanet():
+    mixer, other = built("QDelta"), built("GatedDeltaNet")
+    other.load_state_dict(mixer.state_dict(), strict=False)
+    assert not torch.allclose(mixer(X), other(X))
+    positive = X.abs()
+    torch.nn.init.constant_(mixer.share.weight, -1e3)
+    torch.testing.assert_close(mixer(positive), other(positive))
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [("PreconditionedGatedDeltaNet", "GatedDeltaNet"), ("PreconditionedKDA", "KimiDeltaAttention")],
+)
+def test_base_one_preconditions_nothing(name: str, base: str):
+    mixer, other = built(name), built(base)
+    mixer.preconditioner.base = 1.0
+    other.load_state_dict(mixer.state_dict(), strict=False)
+    torch.testing.assert_close(mixer(X), other(X))
+    assert not torch.allclose(built(name, base=2.0)(X), built(base)(X))
 
 
 def test_the_error_of_a_token_pairs_its_own_e_with_earlier_keys():

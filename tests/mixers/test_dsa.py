@@ -1,11 +1,17 @@
-"""DeepSeek sparse attention: its ties, and what trains its indexer; its definition: tests/definitions."""
+"""DeepSeek sparse attention: what it becomes in the limit, its ties, and what trains its indexer."""
 
 import torch
 
-from zoo.mixers import DeepSeekSparseAttention
+from zoo.mixers import Attention, DeepSeekSparseAttention
 
 X = torch.randn(2, 30, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 HEADS = {"d_model": 16, "num_heads": 4, "num_kv_heads": 2, "bias": False}
+
+
+def test_a_choice_of_all_is_attention():
+    mixer, other = DeepSeekSparseAttention(**HEADS, top_k=30).double(), Attention(**HEADS).double()
+    other.load_state_dict(mixer.state_dict(), strict=False)
+    torch.testing.assert_close(mixer(X), other(X))
 
 
 def test_of_equal_scores_the_latest_is_chosen():

@@ -1,8 +1,11 @@
-"""Mistakes of public code in mixers that have no other test of their own; definitions: tests/definitions."""
+"""Mixers that lead back to others: the limit in which each does, by tests of their own."""
 
+import pytest
 import torch
+import torch.nn.functional as F
 
 from zoo import mixers
+from zoo.kernels.diagonal_scan import diagonal_scan
 
 X = torch.randn(2, 30, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
@@ -10,6 +13,14 @@ X = torch.randn(2, 30, 16, generator=torch.Generator().manual_seed(0), dtype=tor
 def built(name: str, **settings: object):
     torch.manual_seed(0)
     return getattr(mixers, name)(d_model=16, **settings).double()
+
+
+def test_slots_of_equal_weights_hold_the_mean_of_all_values():
+    mixer = built("BoundedMemoryAttention", num_heads=2, bias=False)
+    torch.nn.init.zeros_(mixer.control.weight)
+    values = mixer.qkv(X)[2].transpose(1, 2).flatten(2)
+    mean = values.cumsum(1) / torch.arange(1, 31)[:, None]
+    torch.testing.assert_close(mixer(X), mixer.out_proj(mean))
 
 
 def test_slots_without_their_weights_would_go_on_wrong():
@@ -20,6 +31,14 @@ def test_slots_without_their_weights_would_go_on_wrong():
     assert (forgotten - mixer(X)[:, 15:]).abs().max() > 0.1
 
 
+def test_a_mingru_is_a_scan():
+    mixer = built("MinGRU")
+    u, z = mixer.in_proj(X).chunk(2, dim=-1)
+    z = z.sigmoid()
+    y, _ = diagonal_scan(1 - z, z * torch.where(u >= 0, u + 0.5, u.sigmoid()))
+    torch.testing.assert_close(mixer(X), mixer.out_proj(y))
+
+
 def test_a_minlstm_goes_on_from_h_itself():
     """The public one resumes from log g(h), another number."""
     mixer = built("MinLSTM")
@@ -27,6 +46,57 @@ def test_a_minlstm_goes_on_from_h_itself():
     torch.testing.assert_close(mixer.extend(X[:, 15:], state)[0], mixer(X)[:, 15:])
     other = state._replace(h=torch.where(state.h >= 0, state.h + 0.5, state.h.sigmoid()))
     assert not torch.allclose(mixer.extend(X[:, 15:], other)[0], mixer(X)[:, 15:])
+
+
+def test_without_the_second_softmax_differential_attention_is_attention():
+    mixer = built("DifferentialAttention", num_heads=2, bias=False)
+    with torch.no_grad():  # exp(0) - exp(log 1.2) + .2 = 0
+        mixer.exponents.zero_()
+        mixer.exponents[2:, 0] = (1 + X.new_tensor(mixer.first)).log().sqrt()
+    q, k, v = mixer.qkv(X)
+    wide = v.unflatten(1, (2, 2)).transpose(2, 3).flatten(3)
+    y = F.scaled_dot_product_attention(q[:, ::2], k[:, ::2], wide, is_causal=True)
+    y = (1 - mixer.first) * F.rms_norm(y, (8,), eps=1e-5).transpose(1, 2).flatten(2)
+    torch.testing.assert_close(mixer(X), mixer.out_proj(y))
+
+
+@pytest.mark.parametrize("gate", ["elementwise", "headwise"])
+def test_a_gate_of_zero_weights_halves_attention(gate: str):
+    mixer, other = (
+        built("GatedAttention", num_heads=2, gate=gate, bias=False),
+        built("Attention", num_heads=2, bias=False),
+    )
+    other.load_state_dict(mixer.state_dict(), strict=False)
+    torch.nn.init.zeros_(mixer.gate.weight)
+    torch.testing.assert_close(mixer(X), other(X) / 2)
+
+
+def test_no_step_towards_an_orthogonal_matrix_is_the_memory_over_its_norm():
+    mixer, other = built("MLSTMOrthogonal", num_heads=2, steps=0), built("MLSTM", num_heads=2)
+    q, k, v = torch.randn(3, 2, 2, 30, 16, dtype=torch.float64)
+    log_i, log_f = torch.randn(2, 2, 2, 30, dtype=torch.float64)
+    (h, state), (wanted, same) = (m._cell(q, k, v, log_i, F.logsigmoid(log_f), None) for m in (mixer, other))
+    torch.testing.assert_close(F.normalize(h, dim=-1), F.normalize(wanted, dim=-1))
+    torch.testing.assert_close(state, same)
+
+
+def test_five_steps_bring_a_memory_of_low_rank_to_ones_alone():
+    mixer = built("MLSTMOrthogonal", num_heads=2)
+    S = torch.randn(64, 4, dtype=torch.float64) @ torch.randn(4, 64, dtype=torch.float64)
+    sizes = torch.linalg.svdvals(mixer._orthogonal(S))
+    assert (sizes[:4] > 0.99).all() and (sizes[4:] < 1e-9).all()
+
+
+def test_an_slstm_without_recurrence_is_a_mean_under_exponential_weights():
+    mixer = built("SLSTM", num_heads=2, kernel_size=1)
+    i, f, z, o = mixer._inputs(F.silu(mixer.conv(X)[0]), X).chunk(4, dim=-1)
+    since = F.logsigmoid(f).cumsum(2)
+    weights = (since[:, :, :, None] - since[:, :, None] + i[:, :, None]).masked_fill(
+        torch.ones(30, 30).triu(1).bool()[..., None], -torch.inf
+    )
+    y = o.sigmoid() * (weights.softmax(3) * z.tanh()[:, :, None]).sum(3)
+    y = F.layer_norm(y, (8,)).transpose(1, 2).flatten(2) * mixer.norm_weight
+    torch.testing.assert_close(mixer(X), y)
 
 
 def test_a_row_begins_by_itself_whatever_the_others_did():
@@ -43,6 +113,21 @@ def test_a_row_begins_by_itself_whatever_the_others_did():
     torch.testing.assert_close(y[1], mixer.extend(X, state)[0][1])
 
 
+@pytest.mark.parametrize("rule", ["H2O", "TOVA"])
+def test_a_budget_that_holds_all_is_attention(rule: str):
+    mixer, other = (built(name, num_heads=4, num_kv_heads=2, bias=False) for name in (rule, "Attention"))
+    mixer.budget = 30
+    other.load_state_dict(mixer.state_dict())
+    torch.testing.assert_close(mixer(X), other(X))
+
+
+def test_recent_tokens_alone_are_a_window():
+    mixer = built("H2O", num_heads=2, budget=5, recent=5, bias=False)
+    other = built("SlidingWindow", num_heads=2, window=6, bias=False)
+    other.load_state_dict(mixer.state_dict())
+    torch.testing.assert_close(mixer(X), other(X))
+
+
 def test_what_was_evicted_is_never_seen_again_and_rows_choose_for_themselves():
     """H2O's code hides a token, shows it again later, and adds the scores of all rows."""
     mixer = built("H2O", num_heads=2, budget=6, recent=2)
@@ -52,3 +137,51 @@ def test_what_was_evicted_is_never_seen_again_and_rows_choose_for_themselves():
     assert not ((seen[:, :, 1:] & ~seen[:, :, :-1]) & age[:-1]).any()
     assert (seen.sum(-1) == torch.arange(1, 31).clamp(max=7)).all()
     assert not torch.equal(seen[0], seen[1])
+
+
+def test_values_that_nothing_is_taken_from_are_attentions():
+    mixer, other = built("DeltaFormer", num_heads=2, bias=False), built("Attention", num_heads=2, bias=False)
+    other.load_state_dict(mixer.state_dict(), strict=False)
+    torch.nn.init.zeros_(mixer.beta.weight)
+    torch.nn.init.constant_(mixer.beta.bias, -1e4)
+    torch.testing.assert_close(mixer(X), other(X))
+
+
+def test_one_segment_or_segments_of_weight_one_are_linear_attention():
+    whole, parts = (
+        built("MemoryCaching", num_heads=2, segment_len=30),
+        built("MemoryCaching", num_heads=2, segment_len=4, gated=False),
+    )
+    parts.load_state_dict(whole.state_dict(), strict=False)
+    torch.testing.assert_close(whole(X), parts(X))
+
+
+def test_a_choice_of_all_segments_is_the_gated_form():
+    some, every = built("MemoryCaching", segment_len=4, top_k=7), built("MemoryCaching", segment_len=4)
+    torch.testing.assert_close(some(X), every(X))
+    some.top_k = 2
+    assert not torch.allclose(some(X), every(X))
+
+
+def test_one_memory_is_gated_deltanet():
+    mixer = built("MixtureOfMemories", num_memories=1, top_k=1, expand_v=2)
+    other = built("GatedDeltaNet", expand_v=2)
+    other.load_state_dict(mixer.state_dict())
+    torch.testing.assert_close(mixer(X), other(X))
+
+
+def test_a_memory_that_was_not_chosen_stays_as_it_is():
+    mixer = built("MixtureOfMemories", num_memories=4, top_k=2)
+    _, before = mixer.extend(X[:, :20])
+    _, after = mixer.extend(X[:, 20:21], before)
+    changed = (after.memory != before.memory).unflatten(1, (4, 2)).flatten(2).any(-1)
+    assert torch.equal(changed, mixer._shares(X[:, 20:21])[..., 0] > 0) and (changed.sum(-1) == 2).all()
+
+
+def test_the_pieces_of_a_log_linear_memory_sum_to_gated_deltanets():
+    mixer, other = built("LogLinearGatedDeltaNet"), built("GatedDeltaNet")
+    other.load_state_dict(mixer.state_dict(), strict=False)
+    for length in (1, 7, 16, 30):
+        pieces = mixer.extend(X[:, :length])[1].memory
+        assert pieces.shape[1] == length.bit_count()
+        torch.testing.assert_close(pieces.sum(1), other.extend(X[:, :length])[1].memory)

@@ -4,12 +4,20 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from tests.definitions.se_attn import definition
-from tests.mixers.spans import CAUSAL, LENGTH, D, each_selection, each_shape, make, tokens
+from tests.definitions.attention import positioned
+from tests.definitions.se_attn import definition, stacked
+from tests.mixers.spans import CAUSAL, LENGTH, SELECTIONS, D, each_selection, each_shape, make, tokens
 from zoo.kernels import span_retrieval as spans
 from zoo.mixers.se_attn import SEAttn
+
+
+def full_attention(mixer: SEAttn, x: Tensor) -> Tensor:
+    q, k, v = (part.transpose(1, 2) for part in stacked(*positioned(mixer.qkv, x)))
+    y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return mixer.out_proj(y.transpose(1, 2).flatten(2))
 
 
 def gradients(mixer: SEAttn, x: Tensor, y: Tensor) -> list[Tensor]:
@@ -30,6 +38,45 @@ def test_chunks_of_several_sizes_follow_the_definition(selection: str):
     chunks = spans.drawn_chunks([4, 8, 12], True, 0, mixer.chunks.passes, LENGTH, x.device)
     assert len(set(chunks.starts.diff().tolist())) > 1
     assert_same_function(mixer, x, y, definition(mixer, x, chunks.starts.tolist()))
+
+
+@each_shape
+@pytest.mark.parametrize("selection", [s for s in SELECTIONS if s != "none"])
+def test_retrieving_every_block_is_full_attention(selection: str, shape: dict[str, Any]):
+    mixer, x = make(selection, top_k=99, **shape), tokens().requires_grad_()
+    assert_same_function(mixer, x, mixer(x), full_attention(mixer, x))
+
+
+@each_selection
+@pytest.mark.parametrize("length", [1, 31, 32])
+def test_a_chunk_as_long_as_the_sequence_is_full_attention(selection: str, length: int):
+    mixer, x = make(selection, 32, num_heads=2), tokens(length)
+    torch.testing.assert_close(mixer(x), full_attention(mixer, x), rtol=1e-10, atol=1e-12)
+
+
+@each_selection
+def test_retrieving_nothing_is_attention_inside_the_chunk_and_keeps_no_more(selection: str):
+    nothing, no_memory, x = make(selection, top_k=0), make("none"), tokens()
+    assert torch.equal(nothing(x), no_memory(x))
+    assert nothing.causal
+    assert all(nothing.state_size(n) == no_memory.state_size(n) for n in range(30))
+
+
+def test_with_chunks_of_one_token_four_selections_are_one():
+    x = tokens()
+    token, *others = (make(s, 1, block_size=1)(x) for s in ("token", "first", "prefix", "chunk"))
+    assert not torch.allclose(token, make("prev", 1, block_size=1)(x))
+    for other in others:
+        torch.testing.assert_close(other, token, rtol=1e-10, atol=1e-12)
+
+
+def test_at_the_first_token_of_a_chunk_three_selections_are_one():
+    x = tokens()
+    token, first, prefix = (make(s, top_k=1)(x) for s in ("token", "first", "prefix"))
+    torch.testing.assert_close(token[:, ::8], first[:, ::8], rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(token[:, ::8], prefix[:, ::8], rtol=1e-10, atol=1e-12)
+    assert not torch.allclose(token, first)
+    assert not torch.allclose(token, prefix)
 
 
 @torch.no_grad()
@@ -65,6 +112,17 @@ def test_the_first_chunk_and_short_sequences_are_finite(selection: str, length: 
     mixer, x = make(selection).train(), tokens(length).requires_grad_()
     y = mixer(x)
     assert all(part.isfinite().all() for part in [y, *gradients(mixer, x, y)])
+
+
+@each_selection
+def test_attention_weights_sum_to_one(selection: str):
+    mixer = make(selection, num_heads=2, bias=True)
+    with torch.no_grad():
+        mixer.qkv.proj.weight[2 * D :].zero_()
+        mixer.qkv.proj.bias[2 * D :].fill_(1.0)
+        mixer.out_proj.weight.copy_(torch.eye(D))
+        mixer.out_proj.bias.zero_()
+    torch.testing.assert_close(mixer(tokens()), torch.ones(2, LENGTH, D, dtype=torch.float64))
 
 
 @each_shape

@@ -1,8 +1,9 @@
-"""What public code of Titans gets wrong; its definition: tests/definitions."""
+"""Titans: the delta rule that it contains, and what public code gets wrong."""
 
 import torch
 
-from zoo.mixers import TitansLinear
+from zoo.kernels.dplr_delta_rule import dplr_delta_rule
+from zoo.mixers import TitansLinear, TitansMLP
 from zoo.mixers.base import Mixer
 from zoo.mixers.delta_heads import unit
 
@@ -13,6 +14,26 @@ FORGET, KEEP, RATE = (slice(2 * i, 2 * i + 2) for i in range(3))
 def without(mixer: Mixer, rows: slice) -> None:
     with torch.no_grad():
         mixer.rates.weight[rows], mixer.rates.bias[rows] = 0, -1e4
+
+
+def test_a_matrix_without_momentum_is_a_delta_rule():
+    mixer = TitansLinear(d_model=16, num_heads=2, chunk_size=1).double()
+    without(mixer, KEEP)
+    q, k, v = mixer.qkv(X).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4)
+    q, k = unit(q), unit(k)
+    forget, _, rate = mixer.rates(X).sigmoid().mT[..., None].chunk(3, dim=1)
+    written = 2 * rate * k
+    y, _ = dplr_delta_rule(q, written, v, k, -written, (1 - forget).log().expand_as(k))
+    torch.testing.assert_close(mixer(X), mixer.output(y, X))
+
+
+def test_without_a_rate_the_first_model_fades():
+    mixer = TitansMLP(d_model=16, num_heads=2, chunk_size=4).double()
+    torch.nn.init.normal_(mixer.inner[1])
+    without(mixer, RATE)
+    left = (1 - mixer.rates(X)[..., :2].sigmoid()).prod(1)
+    learned = torch.cat([w.flatten(1) for w in mixer.inner], dim=-1)
+    torch.testing.assert_close(mixer.extend(X)[1].model, left[..., None] * learned)
 
 
 def test_a_later_chunk_takes_its_gradients_at_what_was_learned():
