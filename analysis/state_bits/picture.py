@@ -21,8 +21,9 @@ def picture(points: pd.DataFrame, style: Style) -> Figure:
     colours = {series: matplotlib.colormaps["tab20"](i) for i, series in enumerate(look)}
     with matplotlib.rc_context(rc(style)):
         figure, axes, _ = page.multiples(len(names), style, most=2)
+        bounded = False
         for ax, name in zip(axes, names, strict=True):
-            _panel(ax, points.loc[points["slice"] == name], look, colours)
+            bounded |= _panel(ax, points.loc[points["slice"] == name], look, colours)
             ax.set_title(slices_in_words([name]), fontsize=small())
         handles = [
             Line2D([], [], color=colours[name], marker=each.marker, label=name) for name, each in look.items()
@@ -32,11 +33,11 @@ def picture(points: pd.DataFrame, style: Style) -> Figure:
         caption = (
             f"Mean over {seeds} seeds, against the bits of one sequence's state: codes, scales, zero points, "
             "residuals and integers, the most at any token. Dots: every form that was asked for; lines: the "
-            "best with at most so many bits. Dotted: no state of so many bits recalls more."
+            "best with at most so many bits." + " Dotted: no state of so many bits recalls more." * bounded
         )
         page.finish(
             figure,
-            [*handles, bound],
+            [*handles, *[bound] * bounded],
             caption,
             style,
             x_label="Bits of state per sequence",
@@ -45,7 +46,8 @@ def picture(points: pd.DataFrame, style: Style) -> Figure:
     return figure
 
 
-def _panel(ax: Axes, points: pd.DataFrame, look: dict[str, Look], colours: dict) -> None:
+def _panel(ax: Axes, points: pd.DataFrame, look: dict[str, Look], colours: dict) -> bool:
+    """Draw one slice, and return whether it has a bound."""
     for name, rows in points.sort_values("bits").groupby("series"):
         colour, marker = colours[name], look[str(name)].marker
         bits, accuracy = rows["bits"].to_numpy(float), rows["accuracy"].to_numpy(float)
@@ -63,3 +65,4 @@ def _panel(ax: Axes, points: pd.DataFrame, look: dict[str, Look], colours: dict)
     ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     ax.minorticks_off()
     ax.set_ylim(-0.02, 1.05)
+    return curve is not None
