@@ -2,14 +2,17 @@
 
 import os
 import runpy
+import signal
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from zoo import run
+from zoo.common import interrupts
 
 ROOT = Path(__file__).resolve().parent.parent
 TOYS = Path(__file__).resolve().parent / "toys"
@@ -36,16 +39,25 @@ class Zoo:
 
 
 def as_module(monkeypatch: pytest.MonkeyPatch, module: str, *words: str) -> int:
-    """Run `python -m module words` in this process, which has imported torch, and return its exit code."""
+    """Run `python -m module words` in this process, which has imported torch, and return its exit code.
+
+    A command listens to signals, its own way, until its process ends; this process is given back as it was.
+    """
     found = find_spec(module)
     assert found is not None
     module += ".__main__" if found.submodule_search_locations else ""
     monkeypatch.delitem(sys.modules, module, raising=False)  # it would be warned of
     monkeypatch.setattr(sys, "argv", [module, *words])
+    handlers = {kind: signal.getsignal(kind) for kind in (*interrupts.KINDS, signal.SIGPIPE)}
+    heard, dropped = replace(interrupts._signals), sys.unraisablehook
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as end:
         return int(end.code or 0)
+    finally:
+        interrupts._signals, sys.unraisablehook = heard, dropped
+        for kind, handler in handlers.items():
+            signal.signal(kind, handler)
     return 0
 
 

@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import sys
 import threading
 import time
 import weakref
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.command import SMALL, Zoo, finish, start
+from tests.command import SMALL, Zoo, as_module, finish, start
 from tests.disturbed import litter
 from tests.population.together import MEASURED
 from zoo.common import interrupts
@@ -72,6 +73,17 @@ def test_what_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch):
             assert not interrupts.requested()
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_command_in_this_process_gives_back_its_signals(monkeypatch: pytest.MonkeyPatch):
+    """It had left a hook behind that answers an exception in a `__del__` of any later test with Ctrl-C."""
+
+    def held() -> list[object]:
+        return [sys.unraisablehook, interrupts._signals, *map(signal.getsignal, (*CODES, signal.SIGPIPE))]
+
+    before = held()
+    assert as_module(monkeypatch, "zoo.mixers", "--help") == 0
+    assert held() == before
 
 
 # Any moment.  One command again and again in one place, each time told to end a little later.
