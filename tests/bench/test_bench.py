@@ -16,11 +16,12 @@ import torch.nn.functional as F
 
 from tests.training.tiny import tiny
 from zoo.bench import __main__ as bench
-from zoo.bench import startup, subjects, train
+from zoo.bench import startup, steps, subjects, train
 from zoo.bench.counting import flops, seconds_of_ops
 from zoo.bench.machine import Machine
-from zoo.bench.steps import Form, Steps, forkserver, form_of, started
+from zoo.bench.steps import Form, Steps, form_of, started
 from zoo.bench.timing import peak_bytes
+from zoo.common import forkserver
 from zoo.config.cell import Cell
 from zoo.training.loss import answers_loss
 
@@ -209,7 +210,7 @@ def test_a_mistake_is_one_line_before_anything_is_measured(
 
 
 def test_a_process_for_steps_leaves_ctrl_c_to_the_bench():
-    with ProcessPoolExecutor(1, forkserver()) as pool:
+    with ProcessPoolExecutor(1, forkserver.start([steps.__name__])) as pool:
         started([pool])
         assert signal.SIGINT in pool.submit(signal.pthread_sigmask, signal.SIG_BLOCK, ()).result()
         assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())

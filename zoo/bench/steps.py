@@ -7,13 +7,11 @@ the definition of an op is a recurrence, its reference is a loop in Python, and 
 alternative: that head and that optimizer under the ops of `kernels=auto`.
 """
 
-import multiprocessing
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing.context import BaseContext
 from typing import Any
 
 import torch
@@ -22,7 +20,7 @@ from torch import Tensor
 
 from zoo.bench.counting import flops, seconds_of_ops
 from zoo.bench.machine import most_resident, now
-from zoo.common import interrupts
+from zoo.common import forkserver, interrupts
 from zoo.config.cell import Cell
 from zoo.config.settings import OptimConfig
 from zoo.kernels.choice import kernels
@@ -167,20 +165,14 @@ def ask(method: str, *args: Any) -> Any:
     return getattr(_STEPS, method)(*args)
 
 
-def forkserver() -> BaseContext:
-    """Return what the processes come from: one has imported torch for all of them."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    return context
-
-
 @contextmanager
 def processes(cell: Cell, forms: Iterable[str], kind: str, threads: int) -> Iterator[dict[str, Call]]:
     """Start a process for each form, all from the same weights; name -> a function that calls its Steps."""
+    context = forkserver.start([__name__])
     with ExitStack() as stack:
         pools = {
             name: stack.enter_context(
-                ProcessPoolExecutor(1, forkserver(), begin, (cell, form_of(name), kind, threads))
+                ProcessPoolExecutor(1, context, begin, (cell, form_of(name), kind, threads))
             )
             for name in forms
         }

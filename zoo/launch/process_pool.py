@@ -1,6 +1,5 @@
 """Cells in processes of their own, or of a population; so many at once; a death takes nothing with it."""
 
-import multiprocessing
 import os
 import signal
 import sys
@@ -8,13 +7,12 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkServerProcess
+from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any, Protocol
 
-from zoo.common import interrupts
+from zoo.common import forkserver, interrupts
 from zoo.common.interrupts import Terminated
 from zoo.config.cell import Cell
 from zoo.launch import cards
@@ -37,14 +35,10 @@ LOOK_EVERY_S = 2.0  # at the cells that other processes run
 SAVE_S = 60.0  # for the step at hand and its checkpoint, when all is to end
 
 
-def start_forkserver() -> Any:
+def start_forkserver() -> ForkServerContext:
     """Start what a Pool's processes come from: torch and Lightning are imported once, not once a cell."""
-    context = multiprocessing.get_context("forkserver")
     # each process runs the main module again, so what zoo.run imports is there; itself it must not be
-    context.set_forkserver_preload([*PRELOADED])
-    with interrupts.unheard(signal.SIGINT):  # it would end with a traceback while it imports
-        forkserver.ensure_running()
-    return context
+    return forkserver.start(PRELOADED)
 
 
 class Display(Protocol):
