@@ -16,10 +16,8 @@ from ..statistics.points import points
 from ..statistics.uncertainty import at_chosen
 
 FIGURES = ("field", "recall_gap")  # tables of several studies
-OF_ANSWERS = (
-    "mini_state_bits",
-    "mini_state_codec",
-)  # studies whose claims are on answers to an evaluation: docs/bits.md has them
+# studies, by how their names begin, whose claims are on answers to an evaluation: docs/bits.md has them
+OF_ANSWERS = ("mini_state_bits", "mini_state_codec")
 
 
 def between(root: Path, study: str, cells: str, ahead: str, behind: str, name: str) -> pd.DataFrame:

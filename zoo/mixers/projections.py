@@ -78,11 +78,11 @@ class QueryKeyValue(nn.Module):
 
     def keep_queries_alone(self) -> None:
         """Drop the projection of keys and values, so that `queries` is all that it computes."""
-        rows, full = self.num_heads * self.head_dim, self.proj
-        self.proj = nn.Linear(full.in_features, rows, bias=full.bias is not None, device="meta")
-        self.proj.weight = nn.Parameter(full.weight[:rows].detach().clone())
-        if full.bias is not None:
-            self.proj.bias = nn.Parameter(full.bias[:rows].detach().clone())
+        rows, proj = self.num_heads * self.head_dim, self.proj
+        proj.out_features = rows
+        proj.weight = nn.Parameter(proj.weight[:rows].detach().clone())
+        if proj.bias is not None:
+            proj.bias = nn.Parameter(proj.bias[:rows].detach().clone())
 
     def queries(self, x: Seq, offset: int) -> Float[Tensor, "B H T C"]:
         """Return the queries of tokens that stand at `offset`, ..., after `keep_queries_alone`."""
