@@ -74,9 +74,8 @@ def test_a_sweep_runs_each_distinct_cell_once_and_leaves_no_litter(zoo: Zoo, tmp
     assert len(folders(tmp_path)) == 4
     assert all(files(folder) == DONE for folder in folders(tmp_path))
     (sweep,) = manifest.read_all(tmp_path / "results", []).values()
-    assert {*sweep.cells} == {folder.name for folder in folders(tmp_path)} and len(
-        sweep.git_revision or ""
-    ) == 40
+    assert {*sweep.cells} == {folder.name for folder in folders(tmp_path)}
+    assert len(sweep.git_revision or "") == 40
     assert sweep.command.startswith("python -m zoo.run ") and "d_model=16,8" in sweep.command
     code, out, _ = zoo(*grid)
     assert (code, "4 cells: 4 done already, 0 to run" in out) == (0, True)
@@ -191,15 +190,20 @@ def wait_for(marker: str, process: subprocess.Popen[str], place: Path) -> None:
         time.sleep(0.01)
 
 
-def test_an_interrupt_ends_in_one_line_with_nothing_half_written(tmp_path: Path):
-    """Ctrl-C reaches the workers too.  Of one cell, and SIGTERM: tests/test_interrupts.py, in process."""
+@pytest.mark.parametrize(
+    ("mode", "number", "expected"), [(("-m",), signal.SIGINT, 130), ((), signal.SIGTERM, 143)]
+)
+def test_an_interrupt_ends_in_one_line_with_nothing_half_written(
+    tmp_path: Path, number: signal.Signals, expected: int, mode: tuple[str, ...]
+):
+    """Ctrl-C reaches the workers of a sweep too."""
     slow = (*SLOW, "mixer.seconds=0.1", "max_examples=512", "trainer.checkpoint_every=5")
-    process = start("-m", *SMALL, *slow, cwd=tmp_path)
+    process = start(*mode, *SMALL, *slow, cwd=tmp_path)
     wait_for("last.ckpt", process, tmp_path)
     time.sleep(0.3)  # into the next step or the one after it
-    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(process.pid, number)
     code, _, err = finish(process)
-    assert (code, err) == (130, "interrupted; the same command goes on where this one stopped\n")
+    assert (code, err) == (expected, "interrupted; the same command goes on where this one stopped\n")
     (folder,) = folders(tmp_path)
     assert not files(folder) & {"result.json", "error.txt", "claim.json"}
     saved = torch.load(folder / "last.ckpt", weights_only=True)["position"]["step"]
