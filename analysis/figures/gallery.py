@@ -58,6 +58,7 @@ PICTURES = {
     **dict.fromkeys(("mini_state_codec", "mini_state_bits_text"), ("state_bits",)),
     "ruler_lite": ("ruler", "frontier"),
     "mini_ruler_lite": ("ruler",),  # nothing is learned: no frontier
+    "mini_palindrome": ("frontier", "heat_map"),
     "mini_mad": ("heat_map",),  # six tasks and three mixers
     **dict.fromkeys(
         ("circuits", "copying", "jrt_disjoint", "mad", "state_tracking"), ("frontier", "heat_map")

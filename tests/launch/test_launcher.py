@@ -6,15 +6,16 @@ import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.command import DONE, SMALL, TOYS, Zoo, finish, start
+from zoo.config.cell import Cell
 from zoo.config.compose import composer
 from zoo.launch import process_pool
+from zoo.launch.process_pool import Pool
 from zoo.results import lease, manifest, store, table
 
 COMPOSER = composer(TOYS)
@@ -142,33 +143,46 @@ def test_a_cell_is_not_run_by_two_processes_at_once(zoo: Zoo, tmp_path: Path):
     assert files(folder) == set()
 
 
-def test_two_drivers_share_a_sweep_and_what_one_leaves_behind_the_other_runs(zoo: Zoo, tmp_path: Path):
-    """The other is killed once it has finished a cell and holds a second one."""
+def test_two_drivers_of_one_sweep_share_it(zoo: Zoo, tmp_path: Path):
     sweep = ("-m", *SMALL, *SLOW, "mixer.seconds=0.05", "seed=0,1,2,3", "hydra.launcher.n_workers=1")
-    other, ended = start(*sweep, cwd=tmp_path), threading.Event()
-    holders, theirs = dict[str, set[int]](), set[int]()
+    other, ended, holders = start(*sweep, cwd=tmp_path), threading.Event(), dict[str, set[int]]()
 
     def watch() -> None:
-        while not ended.wait(0.01):
+        while not ended.wait(0.05):
             for path in tmp_path.glob("results/*/claim.json"):
                 if found := lease.holder(path.parent):
                     holders.setdefault(path.parent.name, set()).add(found.pid)
-                    with suppress(ProcessLookupError):
-                        theirs.update({found.pid} if os.getsid(found.pid) == other.pid else ())
-            if len(theirs) == 2:
-                other.kill()
 
     with ThreadPoolExecutor(1) as pool:
         watched = pool.submit(watch)
         wait_for("claim.json", other, tmp_path)
-        code, out, err = zoo(*sweep)
-        other.communicate()
+        ends = [zoo(*sweep), finish(other)]
         ended.set()
         watched.result()
-    assert (code, err) == (0, "") and out.count(": ok  test") == 4
+    assert [code for code, _, _ in ends] == [0, 0], ends
+    assert {name: len(pids) for name, pids in holders.items()} == {f.name: 1 for f in folders(tmp_path)}
     assert all(files(folder) == DONE for folder in folders(tmp_path))
-    assert {*holders} == {folder.name for folder in folders(tmp_path)}
-    assert sorted(map(len, holders.values())) == [1, 1, 1, 2], "but for what was left, each was held once"
+    assert all(out.count(": ok  test") == 4 for _, out, _ in ends)
+
+
+def test_a_cell_that_another_left_behind_is_run_here(
+    zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    sweep = ("-m", *SMALL, *SLOW, "mixer.seconds=0.2", "hydra.launcher.n_workers=1")
+    first = start(*sweep, cwd=tmp_path)
+    wait_for("claim.json", first, tmp_path)
+    set_aside, held_by = Pool._set_aside, []
+
+    def then_kill(pool: Pool, cell: Cell) -> None:
+        set_aside(pool, cell)
+        held_by.append(lease.holder(cell.folder))
+        first.kill()
+        first.communicate()
+
+    monkeypatch.setattr(Pool, "_set_aside", then_kill)
+    code, out, err = zoo(*sweep)
+    assert (code, err) == (0, "") and out.count(": ok  test") == 1
+    assert len(held_by) == 1 and held_by[0], "the second did not wait for the first"
 
 
 def test_help_and_cfg_read_well(zoo: Zoo, monkeypatch: pytest.MonkeyPatch):
