@@ -112,6 +112,13 @@ def test_the_rotation_undoes_itself(size: int) -> None:
     assert torch.allclose(hadamard(size) @ hadamard(size), torch.eye(size), atol=1e-6)
 
 
+def test_the_rotation_is_of_the_key_axis() -> None:
+    """One key's row of signs spreads over 16 keys as plus and minus 1 / 4, and two bits hold it."""
+    x = torch.zeros(2, 1, 16, 32)
+    x[:, :, 3] = torch.randint(2, (32,), generator=torch.Generator().manual_seed(0)) * 2.0 - 1
+    assert torch.equal(Codec(Form("int2", "tensor", rotate=True)).code(x), x)
+
+
 def test_nearest_loses_small_writes_and_feedback_does_not() -> None:
     """A sum of 400 writes, each .02 of a step beside a large entry."""
     sums = {}
