@@ -125,6 +125,16 @@ def test_caches_and_tails_are_not_sums(mixer: str) -> None:
     assert {name.rpartition(".")[2]: axis for name, axis in entries.items()} == EXAMPLES[mixer]
 
 
+@pytest.mark.parametrize("mixer", ["attention", "linear_attention", "mamba2"])
+def test_feedback_costs_sixteen_bits_more_for_each_scalar_of_a_sum(mixer: str) -> None:
+    """And nothing for what is written once."""
+    forms, entries = (Form("int4"), Form("int4", rounding="feedback")), coder_of(Case(mixer)).entries
+    _, state = plain(model_of(Case(mixer)), tokens())
+    nearest, feedback = StateCoder(forms, entries, 0).bits(state)
+    sums = [leaf[0].numel() for name, leaf in tensors(state) if name not in entries]
+    assert feedback - nearest == 16 * sum(sums)
+
+
 def test_a_codec_returns_what_it_returned() -> None:
     """Code numbers of all sizes, with rows of zeros, of one value and of one sign."""
     x = torch.randn(4, 3, 8, 32, generator=torch.Generator().manual_seed(1)) * torch.logspace(-6, 6, 32)
