@@ -135,6 +135,17 @@ def test_feedback_costs_sixteen_bits_more_for_each_scalar_of_a_sum(mixer: str) -
     assert feedback - nearest == 16 * sum(sums)
 
 
+def test_stochastic_rounding_draws_anew_for_each_form_and_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    noises: list[Tensor] = []
+    code = Codec.code
+    monkeypatch.setattr(
+        Codec, "code", lambda it, x, draw: noises.append(torch.rand(4, generator=draw)) or code(it, x, draw)
+    )
+    coder = StateCoder((Form("int4", rounding="stochastic"), Form("int3", rounding="stochastic")), {}, 0)
+    coder.extend(model_of(Case("linear_attention")), tokens(6).repeat(2, 1), None)
+    assert len(noises) == len(torch.stack(noises).unique(dim=0)) >= 12
+
+
 def test_a_codec_returns_what_it_returned() -> None:
     """Code numbers of all sizes, with rows of zeros, of one value and of one sign."""
     x = torch.randn(4, 3, 8, 32, generator=torch.Generator().manual_seed(1)) * torch.logspace(-6, 6, 32)
