@@ -10,6 +10,7 @@ import torch
 
 import zoo
 from zoo import evaluate
+from zoo.evaluation.coded_state import StateCoder
 from zoo.evaluation.load_distance import LoadDistance
 from zoo.evaluation.state_bits import StateBits
 from zoo.evaluation.trained import Trained
@@ -62,6 +63,11 @@ def test_rows_in_small_parts_are_the_rows_in_one(held: Trained, monkeypatch: pyt
     parts = state_bits(roundings=["nearest", "feedback"]).table(held)
     for name in ("accuracy", "loss", "state_error", "bits", "agreement"):
         assert whole[name].to_numpy() == pytest.approx(parts[name].to_numpy(), rel=1e-4, abs=1e-6), name
+
+
+def test_bits_are_the_most_at_any_token(held: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StateCoder, "bits", lambda it, state: [99 - state.offset] * len(it.forms))
+    assert set(state_bits().table(held)["bits"]) == {98}
 
 
 def test_from_python_a_rounded_cell_scores_and_writes_like_any_other(held: Trained) -> None:
