@@ -55,7 +55,7 @@ PICTURES = {
     "extrapolation": ("extrapolation",),
     "mini_load_distance": ("load_distance",),
     **dict.fromkeys(("mini_state_bits", "mini_state_bits_long"), ("frontier", "state_bits")),
-    **dict.fromkeys(("mini_state_codec", "mini_state_bits_text"), ("state_bits",)),
+    **dict.fromkeys(("mini_state_codec", "mini_state_threshold", "mini_state_bits_text"), ("state_bits",)),
     "ruler_lite": ("ruler", "frontier"),
     "mini_ruler_lite": ("ruler",),  # nothing is learned: no frontier
     "mini_palindrome": ("frontier", "heat_map"),

@@ -17,7 +17,7 @@ from ..statistics.uncertainty import at_chosen
 
 FIGURES = ("field", "recall_gap")  # tables of several studies
 # studies, by how their names begin, whose claims are on answers to an evaluation: docs/bits.md has them
-OF_ANSWERS = ("mini_state_bits", "mini_state_codec")
+OF_ANSWERS = ("mini_state_bits", "mini_state_codec", "mini_state_threshold")
 
 
 def between(root: Path, study: str, cells: str, ahead: str, behind: str, name: str) -> pd.DataFrame:
