@@ -6,7 +6,7 @@
   const seen = (node) => node.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && box(node).width > 0;
   const scrolls = (node) => node && node !== document.body && (/auto|scroll/.test(getComputedStyle(node).overflowX) || scrolls(node.parentElement));
   const nodes = [part, ...part.querySelectorAll("*")].filter(seen);
-  if (document.documentElement.scrollWidth > wide) said.push(`the page is ${document.documentElement.scrollWidth} wide`);
+  if (part.matches("header") && document.documentElement.scrollWidth > wide) said.push(`the page is ${document.documentElement.scrollWidth} wide`);
   for (const node of nodes)
     if ((box(node).right > wide + 0.5 || box(node).left < -0.5) && !scrolls(node) && !node.closest("svg defs, .main-svg > :not(g)"))
       if (!node.closest(".main-svg") || node.tagName === "text") said.push(`off the screen: ${words(node)}`);

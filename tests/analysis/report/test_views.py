@@ -16,7 +16,6 @@ VIEWS = {  # name -> where it stands
     **{name: f"#{name}-section" for name in ("evaluations", "answers", "again", "pairs", "cells", "failed")},
     **{"diverged": "#diverged-section", "unread": "#unread-section", "points": "#points", "key": "#key"},
 }
-ASKED = ("load_distance", "mine", "distance")
 LOOKS = list(product((390, 800, 1400), ("light", "dark")))
 Faults = dict[tuple[str, int, str], list[str]]
 
