@@ -211,9 +211,8 @@ def test_an_archive_and_cells_below_a_folder_are_asked(
     said = capsys.readouterr()
     assert said.out.endswith("scores: 3 answered, 0 were there already, 0 failed\n")
     assert f"{packed} is unpacked: the answers lie in {home}\n" in said.err
-    assert (kept / "env.json").read_text() == "mine" and set(load_evaluations(home, "scores").run_id) == {
-        gone.name, kept.name
-    }  # fmt: skip
+    assert (kept / "env.json").read_text() == "mine"
+    assert set(load_evaluations(home, "scores").run_id) == {gone.name, kept.name}
     assert evaluate.main([str(tmp_path / "bare.zip"), "evaluation=scores"]) == 2
     assert "bare.zip holds no weights: make it with" in capsys.readouterr().err
     assert not (tmp_path / "bare").exists()

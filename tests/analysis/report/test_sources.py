@@ -103,9 +103,8 @@ def test_a_setting_that_older_records_lack_is_filled_in_and_one_that_is_written_
     hyenas = sorted(tmp_path.glob("hyena-*"))
     for folder, value in zip(hyenas, [False, True, None, True, False, True], strict=True):
         record = json.loads((folder / "result.json").read_text())
-        new = {} if value is None else {"train_features": value}
-        point = f"{record['point']}{'-new' if value else ''}"
-        rewritten(folder, {"mixer_settings": record["mixer_settings"] | new, "point": point})
+        new = record["mixer_settings"] | ({} if value is None else {"train_features": value})
+        rewritten(folder, {"mixer_settings": new, "point": f"{record['point']}{'-new' * bool(value)}"})
     names = {"Hyena, train_features=False", "Hyena, train_features=True"}
     (setting,) = Page(report([tmp_path])[0]).data["settings"]
     assert {each["name"] for each in setting["series"] if "Hyena" in each["name"]} == names

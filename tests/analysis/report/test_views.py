@@ -7,25 +7,23 @@ from typing import Any
 import pytest
 
 from analysis.report.page import report
-from tests.analysis.report.chromium import MARKS, opened, settle
+from tests.analysis.report.chromium import FAULTS, MARKS, opened, settle
 
 pytestmark = MARKS
-FAULTS = Path(__file__).with_name("faults.js").read_text()
 VIEWS = {  # name -> where it stands
     **{"filters": "aside", "head": "header", "picture": "#app main > section", "chosen": "#detail"},
     **{name: f"#{name}-section" for name in ("evaluations", "answers", "again", "pairs", "cells", "failed")},
     **{"diverged": "#diverged-section", "unread": "#unread-section", "points": "#points", "key": "#key"},
 }
 LOOKS = list(product((390, 800, 1400), ("light", "dark")))
-Faults = dict[tuple[str, int, str], list[str]]
 
 
 @pytest.fixture(scope="module")
-def faults(browser: Any, asked: Path, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Faults:
+def faults(browser: Any, asked: Path, home: Path) -> dict[Any, list[str]]:
     """All views open at once, on one page of two folders that have the same cells with other scores."""
-    path = tmp_path_factory.mktemp("views") / "report.html"
+    path = asked / "views.html"
     path.write_text(report([asked, home])[0], encoding="utf-8")
-    found: Faults = {}
+    found = {}
     with opened(browser, path, bypass_csp=True) as page:
         page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
         page.wait_for_function(
@@ -47,5 +45,5 @@ def faults(browser: Any, asked: Path, home: Path, tmp_path_factory: pytest.TempP
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_nothing_lies_on_another_off_the_screen_or_too_pale(faults: Faults, view: str) -> None:
+def test_nothing_lies_on_another_off_the_screen_or_too_pale(faults: Any, view: str) -> None:
     assert {look: found for look in LOOKS if (found := faults[view, *look])} == {}
