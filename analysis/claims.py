@@ -24,10 +24,10 @@ import pandas as pd
 from rich.markup import escape
 from rich.table import Table
 
+from zoo.common.table_text import add_forms, print_table
 from zoo.common.terminal import command, command_parser, slim
 from zoo.results.reading import left_out
 
-from .drawing.table_text import add_forms, print_table
 from .records import cells, written
 from .records.readable import readable
 from .records.where import where

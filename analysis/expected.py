@@ -22,10 +22,10 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
+from zoo.common.table_text import add_forms, print_table
 from zoo.common.terminal import command, console, slim
 from zoo.results.reading import left_out
 
-from .drawing.table_text import add_forms, print_table
 from .records import cells, written
 from .records.readable import readable
 from .statistics import learning_rate

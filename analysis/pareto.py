@@ -22,11 +22,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from zoo.common.table_text import add_forms, print_table
 from zoo.common.terminal import command, command_parser, console, fitting
 
 from .drawing import figure, own_points, page
 from .drawing.style import SCREEN, STYLES, Style, crowded
-from .drawing.table_text import add_forms, print_table
 from .records import cells
 from .records.readable import as_csv, filtered, listed, once, readable
 from .state_bits import command as state_bits

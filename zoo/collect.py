@@ -14,7 +14,7 @@ from zoo.results import store
 from zoo.results import table as results_table
 from zoo.results.atomic import replaced_by
 from zoo.results.columns import GROUP, KEYS, RECORD, SLICE
-from zoo.results.home import shown
+from zoo.results.home import meant, shown
 from zoo.results.reading import Reading, left_out
 
 HELP = """Every record of results folders in one table, one row a cell, and in another
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Write the table; 0, 3 where a record was left out, or 2 with a line on what is wrong."""
     args = _parser().parse_intermixed_args(argv)
     try:
-        lines, readings = collect(args.results, _stem(args))
+        lines, readings = collect(meant(args.results), _stem(args))
     except ValueError as error:
         return say(str(error), USAGE)
     except OSError as error:
@@ -71,7 +71,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> ArgumentParser:
     parser = command_parser("zoo.collect", HELP)
     parser.add_argument(
-        "results", type=Path, nargs="+", metavar="RESULTS", help="folders that zoo.run wrote to, or archives"
+        "results",
+        type=Path,
+        nargs="+",
+        metavar="RESULTS",
+        help="folders that zoo.run wrote to, or that hold such, or archives",
     )
     parser.add_argument(
         "--out",

@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
+from zipfile import Path as ZipPath
 
 import yaml
 from hydra.errors import HydraException
 
 from zoo.common.checks import one_line
 from zoo.common.foreign import visible
+from zoo.common.table_text import TERMINAL, add_forms, as_text, of_frame
 from zoo.common.terminal import FAILED, INTERRUPTED, OK, USAGE, command, say
 from zoo.config.cell import Cell
 from zoo.config.paths import check_config_dir
@@ -23,7 +25,7 @@ from zoo.launch.question import Question, names, question
 from zoo.results import evaluations, store
 from zoo.results.atomic import DiskFull
 from zoo.results.environment import machine
-from zoo.results.home import WEIGHTS, shown
+from zoo.results.home import WEIGHTS, meant, opened, shown
 from zoo.results.outcome import reason
 from zoo.results.reading import INCOMPLETE, left_out
 from zoo.results.source import targets
@@ -41,6 +43,8 @@ hf=FOLDER              in place of RUNS: a Hugging Face causal language model (e
 task=NAME              ask about conf/task/NAME.yaml, with the cell's seed; else: about its own task
 task.KEY=VALUE         a setting of that task
 
+RUNS are single runs, results folders, folders that hold such, or archives with weights, each of which is
+unpacked into the folder of its name first.
 The answers lie beside each record, in evaluations/; zoo.results.load_evaluations reads them.  What is there
 is not asked again.  Cells that diverged or are not finished are passed over.
 Exit code: 0; 1 when a cell could not be asked; 2 when the command cannot be run, and nothing was; 3 when a
@@ -75,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _of_hugging_face(models, runs[0] if runs else Path("results"), asking)
         records, damaged = _records(runs)
         inquiries = _inquiries(records, asking, [*args.trust, *_named(args.config_dir)])
-        return _answer(inquiries, asking) or (INCOMPLETE if damaged else OK)
+        return _answer(inquiries, asking, args.form) or (INCOMPLETE if damaged else OK)
     except HydraException as error:
         return say(first_line(error), USAGE)
     except (ValueError, yaml.YAMLError) as error:
@@ -93,8 +97,9 @@ def _parser() -> ArgumentParser:
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "words", nargs="+", metavar="RUNS or KEY=VALUE", help="results folders, or single runs"
+        "words", nargs="+", metavar="RUNS or KEY=VALUE", help="results folders, single runs, archives"
     )
+    add_forms(parser)
     parser.add_argument(
         "--config-dir", type=Path, metavar="DIR", help="with evaluation/ and task/ of your own"
     )
@@ -193,12 +198,27 @@ def _inquiries(
 
 
 def _cells(path: Path) -> Iterator[Path]:
-    """The folder itself where it is a cell's, else those in it that are."""
+    """The folder itself where it is a cell's, else those in it that are, or in results folders below it."""
     if (path / "config.yaml").is_file() or store.is_done(path):
         return iter([path])
-    if path.is_file():
-        raise ValueError(f"{shown(path)} is a file: answers lie beside records, in a results folder.")
-    return (folder for folder in store.folders(path) if (folder / "config.yaml").is_file())
+    homes = (_unpacked(home) if home.is_file() else home for home in meant([path]))
+    return (f for home in homes for f in store.folders(home) if (f / "config.yaml").is_file())
+
+
+def _unpacked(archive: Path) -> Path:
+    """Return the folder of an archive's name beside it, with the cells that it lacked: answers lie there."""
+    file, home = opened(archive), archive.with_suffix("")
+    assert isinstance(file, ZipPath)
+    if not any((folder / WEIGHTS).is_file() for folder in file.iterdir()):
+        raise ValueError(f"{shown(archive)} holds no weights: make it with `zoo.archive --weights`.")
+    known = {folder.name for folder in store.folders(home)} if home.is_dir() else set()
+    new = [name for name in file.root.namelist() if name.partition("/")[0] not in known]
+    try:
+        file.root.extractall(home, new)
+    except OSError as error:
+        raise ValueError(f"{shown(archive)} cannot be unpacked beside it ({error.strerror}).") from None
+    print(f"{shown(archive)} is unpacked: the answers lie in {shown(home)}", file=sys.stderr)
+    return home
 
 
 def _has_weights(folder: Path, record: dict[str, Any]) -> bool:
@@ -252,7 +272,7 @@ def _check_vocabulary(folder: Path, cell: Cell, task: dict[str, Any]) -> None:
         )
 
 
-def _answer(inquiries: Sequence[Inquiry], asking: Question) -> int:
+def _answer(inquiries: Sequence[Inquiry], asking: Question, form: str) -> int:
     """Answer one by one, in the order of the folders; a line each, and at the end the tables of all."""
     failed = done = 0
     for one in inquiries:
@@ -271,26 +291,27 @@ def _answer(inquiries: Sequence[Inquiry], asking: Question) -> int:
             continue
         evaluations.write(one.path, one.head | {"made_from": made_from}, table)
         print(f"{shown(one.path)}  {len(table)} rows in {time.perf_counter() - began:.1f} s", flush=True)
-    _print_tables(inquiries, asking.name)
+    _print_tables(inquiries, asking.name, form)
     answered = len(inquiries) - done - failed
     print(f"{asking.name}: {answered} answered, {done} were there already, {failed} failed")
     return FAILED if failed else OK
 
 
-def _print_tables(inquiries: Sequence[Inquiry], name: str) -> None:
-    """Print the answers of all cells below each other where a screen holds them, else how to read them."""
+def _print_tables(inquiries: Sequence[Inquiry], name: str, form: str) -> None:
+    """Print the answers of all cells below each other; on a screen that cannot hold them how to read them."""
     import pandas as pd
 
     tables: dict[str, pd.DataFrame] = {}
     for one in (one for one in inquiries if one.path.exists()):
         tables[one.record["run_id"]] = evaluations.read(one.path.parent, one.path.name)[1]
-        if sum(map(len, tables.values())) > MOST_ROWS:
+        if form == TERMINAL and sum(map(len, tables.values())) > MOST_ROWS:
             print(f"zoo.results.load_evaluations(RESULTS, {name!r}) reads all answers as one table")
             return
     if tables:
         table = pd.concat(tables, names=["run_id"]).reset_index(level=0)
         alone = table.drop(columns="run_id") if len(inquiries) == 1 else table
-        print("\n".join(map(visible, alone.to_string(index=False).splitlines())))
+        text = alone.to_string(index=False) if form == TERMINAL else as_text(of_frame(alone), form)
+        print("\n".join(map(visible, text.splitlines())))
 
 
 def _table(one: Inquiry, asking: Question) -> tuple[Any, dict[str, str]]:

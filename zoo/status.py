@@ -15,7 +15,7 @@ from zoo.common.foreign import visible
 from zoo.common.terminal import INTERRUPTED, OK, USAGE, command, command_parser, console, say, slim
 from zoo.results import manifest
 from zoo.results.cell_status import OVER, STATES, Look, Standing, State
-from zoo.results.home import empty, others_in, shown
+from zoo.results.home import empty, meant, others_in, shown
 from zoo.results.reading import INCOMPLETE, left_out
 
 HELP = """How a results folder stands, read from its files alone: nothing is written, no scheduler is asked.
@@ -48,9 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if not 0 < args.every <= LONGEST_PAUSE:
             raise ValueError(f"--every (={args.every:g}) must be seconds, more than 0 and at most a day.")
-        if args.watch and len(args.results) > 1:
+        looks, most = [Look(home) for home in meant(args.results)], None if args.all else MOST_ROWS
+        if args.watch and len(looks) > 1:
             raise ValueError("--watch looks at one folder: name one.")
-        looks, most = [Look(home) for home in args.results], None if args.all else MOST_ROWS
         if args.watch:
             reports = [watch(looks[0], most, args.every)]
         else:
@@ -75,7 +75,11 @@ def _print(reports: Sequence["Report"]) -> None:
 def _parser() -> ArgumentParser:
     parser = command_parser("zoo.status", HELP)
     parser.add_argument(
-        "results", type=Path, nargs="+", metavar="RESULTS", help="folders that zoo.run wrote to"
+        "results",
+        type=Path,
+        nargs="+",
+        metavar="RESULTS",
+        help="folders that zoo.run wrote to, or that hold such, or archives",
     )
     parser.add_argument("--watch", action="store_true", help="until every cell is through, or Ctrl-C")
     parser.add_argument("--every", type=float, default=2.0, metavar="S", help="seconds between two looks (2)")

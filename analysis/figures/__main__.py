@@ -18,7 +18,8 @@ from pathlib import Path
 import pandas as pd
 from rich.markup import escape
 
-from zoo.common.terminal import command, command_parser, console, print_whole, slim
+from zoo.common.table_text import TERMINAL, add_forms, print_table
+from zoo.common.terminal import command, command_parser, console, slim
 from zoo.results.reading import INCOMPLETE
 
 from ..drawing import page
@@ -51,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--style", choices=tuple(STYLES), default=SCREEN.name, help="for which page")
     parser.add_argument("--committed", type=Path, metavar="FOLDER", help="every picture of its archives")
     parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')
+    add_forms(parser)
     parser.add_argument("--list", action="store_true", help="say which pictures there are")
     return parser
 
@@ -73,7 +75,7 @@ def _show(options: argparse.Namespace, style: Style) -> int:
     study = gallery.Study(options.results, options.where)
     names = gallery.pictures_of(study.name) if options.name == ALL else (options.name,)
     out = page.folder(options.results, "figures", options.out)
-    return _make(names, study, out, style)
+    return _make(names, study, out, style, form=options.form)
 
 
 def _committed(folder: Path, out: Path, style: Style) -> int:
@@ -87,7 +89,13 @@ def _committed(folder: Path, out: Path, style: Style) -> int:
 
 
 def _make(
-    names: tuple[str, ...], study: gallery.Study, out: Path, style: Style, *, print_too: bool = True
+    names: tuple[str, ...],
+    study: gallery.Study,
+    out: Path,
+    style: Style,
+    *,
+    print_too: bool = True,
+    form: str = TERMINAL,
 ) -> int:
     """Make them all; what one cannot show does not keep the others away, and is the exit code."""
     code = 0
@@ -101,15 +109,15 @@ def _make(
             print(f"error: {name} of {study.name}: {error}", file=sys.stderr)
             code = 1
         else:
-            _print(picture, paths)
+            _print(picture, paths, form)
     for line in study.unread[len(before) :]:
         print(f"warning: {line}", file=sys.stderr)
     return code or (INCOMPLETE if study.unread else 0)
 
 
-def _print(picture: gallery.Picture, paths: list[Path]) -> None:
+def _print(picture: gallery.Picture, paths: list[Path], form: str) -> None:
     for table in picture.tables.values():
-        _table(table)
+        _table(table, form)
     screen = console()
     for line in picture.sentences:
         screen.print(line, markup=False, soft_wrap=not screen.is_terminal)
@@ -117,14 +125,14 @@ def _print(picture: gallery.Picture, paths: list[Path]) -> None:
         screen.print(f"wrote {path}", soft_wrap=True, markup=False)
 
 
-def _table(rows: pd.DataFrame) -> None:
+def _table(rows: pd.DataFrame, form: str) -> None:
     shown = slim()
     columns = [str(name) for name in rows.columns if name not in ("source", "note")]
     for column in columns:
         shown.add_column(column, no_wrap=True)
     for row in rows.to_dict("records"):
         shown.add_row(*(_field(row[name]) for name in columns))
-    print_whole(console(), shown)
+    print_table(form, shown)
 
 
 def _field(value: object) -> str:

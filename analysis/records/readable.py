@@ -8,8 +8,10 @@ import pandas as pd
 from zoo.common.foreign import inert
 from zoo.results import store
 from zoo.results import table as results_table
+from zoo.results.home import meant
 
 from . import sources
+from .older import filled
 from .where import where
 
 
@@ -31,7 +33,7 @@ def readable(*homes: Path) -> Readable:
     A cell that two of them have with other scores is there twice, the second time under its folder's name.
     ValueError: one of them is not there, or nothing can be read.
     """
-    if len(homes) == 1 and (sources.holds_cells(homes[0]) or sources.places(homes[0]) == [*homes]):
+    if len(homes) == 1 and meant(homes) == [*homes]:
         return _of_one(homes[0])
     several = sources.read(homes)
     wrong = [f"{problem.where}: {problem.why}" for problem in several.problems]
@@ -42,7 +44,7 @@ def readable(*homes: Path) -> Readable:
 
 def _of_one(home: Path) -> Readable:
     reading = store.Reading(home)
-    records = sorted((record for _, record in reading), key=lambda record: record["run_id"])
+    records = sorted((filled(record) for _, record in reading), key=lambda record: record["run_id"])
     if not records:
         raise ValueError(reading.nothing())
     return Readable(results_table.table(records), reading.wrong, reading.notes, records)

@@ -10,7 +10,7 @@ from typing import Any
 
 from zoo.common.checks import one_line
 from zoo.results import store
-from zoo.results.home import text
+from zoo.results.home import places, text
 
 from .older import filled
 
@@ -69,7 +69,6 @@ class Sources:
         self.problems += [] if problem in self.problems else [problem]
 
 
-DEPTH = 2  # levels below a folder at which results folders are looked for
 Key = tuple[Any, ...]  # of `_names`
 Cells = list[tuple[store.Home, dict[str, Any]]]
 Earlier = dict[Key, list[dict[str, Any]]]
@@ -90,33 +89,6 @@ def read(homes: Sequence[Path]) -> Sources:
     if not sources.records:
         raise ValueError(_nothing(" and ".join(map(str, homes)), sources))
     return sources
-
-
-def places(home: Path, depth: int = DEPTH) -> list[Path]:
-    """A results folder or an archive itself, and those that lie in it."""
-    if not home.is_dir():
-        return [home]
-    inner = [
-        place
-        for path in sorted(home.iterdir())
-        if path.suffix == ".zip" or (depth and _may_hold_cells(path))
-        for place in places(path, depth - 1)
-    ]
-    inner = [place for place in inner if holds_cells(place)]
-    return inner if inner and not holds_cells(home) else [home, *inner]
-
-
-def holds_cells(home: Path) -> bool:
-    """Return whether a folder is a results folder itself; an archive counts as one."""
-    return not home.is_dir() or any(map(_is_cell, store.folders(home)))
-
-
-def _may_hold_cells(path: Path) -> bool:
-    return path.is_dir() and path.name[0] != "." and not _is_cell(path)
-
-
-def _is_cell(folder: Path) -> bool:
-    return store.is_done(folder) or (folder / "error.txt").is_file()
 
 
 def _read(home: Path, sources: Sources, earlier: Earlier) -> None:

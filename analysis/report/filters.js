@@ -22,7 +22,7 @@ function seriesBoxes(setting, changed) {
   const list = setting.series;
   const made = boxes("series", list.map((series) => series.name), (name) => name, () => (follow(), changed()), (place) => glyph(list[place]));
   const families = Map.groupBy(list, (series) => series.family);
-  const heads = new Map(), labels = new Map();
+  const heads = new Map();
   for (const [family, members] of families) {
     const names = new Set(members.map((series) => series.name));
     const box = element("input", {
@@ -30,9 +30,7 @@ function seriesBoxes(setting, changed) {
       change: () => (names.forEach((name) => (made.get(name).checked = box.checked)), changed()),
     });
     heads.set(family, [box, names]);
-    const label = element("label", {}, box, family);
-    labels.set(label, members[0].colour);
-    made.get(members[0].name).closest(".choice").before(element("div", { class: "choice family" }, label));
+    made.get(members[0].name).closest(".choice").before(element("div", { class: "choice family" }, element("label", {}, box, family)));
   }
   function follow() {
     for (const [box, names] of heads.values()) {
@@ -46,9 +44,7 @@ function seriesBoxes(setting, changed) {
     together.setAttribute("aria-label", `compare the points of ${name}`);
     box.closest(".choice").querySelector(".actions").prepend(together);
   }
-  const paint = () => labels.forEach((colour, label) => (label.style.color = shade(colour)));
-  paint();
-  return { made, follow, paint };
+  return { made, follow };
 }
 
 /** Hide the names of which no point fits what is typed; Enter keeps these alone. */

@@ -60,7 +60,7 @@ function showParallel() {
   const traces = lines.reverse().map((point) => parallelLine(point, shown, scales));
   const more = points.length - lines.length;
   byId("parallel-note").textContent = `A line a point, stronger with more accuracy; a click chooses it, a box over an axis keeps what it holds alone.${more > 0 ? ` The best ${MOST_LINES}; ${count(more)} are not drawn.` : ""}`;
-  byId("parallel").style.minWidth = `${80 * shown.length}px`;
+  byId("parallel").style.minWidth = `${60 + 84 * shown.length}px`;
   const fresh = !byId("parallel").on;
   const drawn = Plotly.react("parallel", traces, parallelFrame(shown, scales), small());
   if (fresh) byId("parallel").on("plotly_click", ({ points: [hit], event }) => choose(hit.customdata, { more: wantsMore(event) }));
@@ -80,7 +80,7 @@ function scaleOf(values) {
   }
   const levels = [...new Set(values.map(String))].sort(), at = (value) => (levels.length === 1 ? 0.5 : levels.indexOf(String(value)) / (levels.length - 1));
   const stride = Math.ceil(levels.length / 12);
-  return { at, ticks: levels.filter((_, place) => place % stride === 0).map((level) => [at(level), level.split(".").at(-1).slice(0, 18)]) };
+  return { at, ticks: levels.filter((_, place) => place % stride === 0).map((level) => [at(level), level.split(".").at(-1).slice(0, 14)]) };
 }
 
 function parallelLine(point, shown, scales) {

@@ -88,7 +88,6 @@ function redress() {
     const series = view.setting.series.find((each) => each.name === name);
     box.parentElement.querySelector("svg").replaceWith(glyph(series));
   }
-  controls.series.paint();
   changed();
 }
 

@@ -18,10 +18,10 @@ from pathlib import Path
 import pandas as pd
 from rich.markup import escape
 
+from zoo.common.table_text import add_forms, print_table
 from zoo.common.terminal import command, command_parser, slim
 
 from ..drawing.style import STYLES
-from ..drawing.table_text import add_forms, print_table
 from ..records import written
 from . import arithmetic, claims
 from . import command as draw

@@ -26,11 +26,11 @@ import numpy as np
 import pandas as pd
 from rich.markup import escape
 
+from zoo.common.table_text import add_forms, print_table
 from zoo.common.terminal import command, command_parser, console, fitting, slim
 from zoo.results import store
 
 from ..drawing import page
-from ..drawing.table_text import add_forms, print_table
 from ..records import cells
 from ..records.readable import as_csv, filtered, once, readable
 from . import bounds, capacity, equal, groups, learning_rate, paired, scored

@@ -60,6 +60,10 @@ def test_answers_lie_beside_the_records_and_are_asked_for_once(
     assert evaluate.main([str(home), "evaluation=scores"]) == 0
     head, *rows, last = capsys.readouterr().out.splitlines()
     assert last == "scores: 0 answered, 2 were there already, 0 failed"
+    for form, is_row in (("--markdown", "| "), ("--latex", r" \\")):
+        assert evaluate.main([str(home), "evaluation=scores", form]) == 0
+        said = [line for line in capsys.readouterr().out.splitlines() if is_row in line]
+        assert len(said) == len(rows) + (2 if form == "--markdown" else 1) and "accuracy" in said[0]
     assert head.split()[:3] == ["run_id", "split", "slice"] and len(rows) == len(found)
     assert {path: path.read_bytes() for path in home.glob("*/evaluations/*")} == answers
 
@@ -192,6 +196,28 @@ def test_another_task_by_name_has_the_cells_seed(one: Path) -> None:
     assert settings["task"]["seed"] == 0 and list(pd.read_csv(answer, skiprows=1).rows) == [5]
 
 
+def test_an_archive_and_cells_below_a_folder_are_asked(
+    home: Path, one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of an archive that lies beside its folder unpacked are only the cells that the folder lacks."""
+    packed, outer = home.with_suffix(".zip"), tmp_path / "outer"
+    archive.archive(home, packed, weights=True)
+    archive.archive(home, tmp_path / "bare.zip")
+    gone, kept = (next(home.glob(f"{name}-*")) for name in ("attention", "hyena"))
+    shutil.rmtree(gone)
+    (kept / "env.json").write_text("mine")
+    shutil.copytree(one, outer / "deep" / "r" / one.name)
+    assert evaluate.main([str(packed), str(outer), "evaluation=scores"]) == 0
+    said = capsys.readouterr()
+    assert said.out.endswith("scores: 3 answered, 0 were there already, 0 failed\n")
+    assert f"{packed} is unpacked: the answers lie in {home}\n" in said.err
+    assert (kept / "env.json").read_text() == "mine"
+    assert set(load_evaluations(home, "scores").run_id) == {gone.name, kept.name}
+    assert evaluate.main([str(tmp_path / "bare.zip"), "evaluation=scores"]) == 2
+    assert "bare.zip holds no weights: make it with" in capsys.readouterr().err
+    assert not (tmp_path / "bare").exists()
+
+
 def test_the_code_of_the_page_runs(home: Path) -> None:
     page = (ROOT / "docs" / "evaluation.md").read_text()
     load_it, read_it, own = re.findall(r"```python\n(.*?)```", page, re.S)
@@ -257,7 +283,7 @@ def test_a_cell_that_cannot_be_asked_does_not_stop_the_others(
         ("{one} evaluation=scores task=mqar_stacked", "task (=StackedMQAR) must have inputs as"),
         ("{one} evaluation=scores task.test=[{seq_len:9}]", "a segment of task.test must be {seq_len, "),
         ("{one} evaluation=scores task.test=[{", "cannot read task.test=[{"),
-        ("{one}/config.yaml evaluation=scores", "is a file: answers lie beside records"),
+        ("{one}/config.yaml evaluation=scores", "is a file, and no whole archive"),
         ("{one}/none evaluation=scores", "does not exist: give the one that zoo.run wrote to."),
         ("{one} {bare} evaluation=scores", "1 of 2 runs have no weights, such as "),
         ("{empty} evaluation=scores", "holds no trained cell: run `python -m zoo.run` first."),

@@ -51,12 +51,13 @@ def test_it_has_what_load_has(home: Path, tmp_path: Path, capsys: pytest.Capture
 def test_several_folders_have_a_column_of_their_own(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    fake.write(tmp_path / "other", seeds=1)
-    code, _, err = run(capsys, home, tmp_path / "other", "--out", tmp_path / "both")
+    outer = tmp_path / "outer"  # itself without cells
+    fake.write(outer / "other", seeds=1)
+    code, _, err = run(capsys, home, outer, "--out", tmp_path / "both")
     assert (code, err) == (0, "")
     for ending in ("", ".groups"):
         both = pd.read_csv(tmp_path / f"both{ending}.csv")
-        assert both.columns[0] == "results" and set(both["results"]) == {str(home), str(tmp_path / "other")}
+        assert both.columns[0] == "results" and set(both["results"]) == {str(home), str(outer / "other")}
         assert both["results"].value_counts().nunique() == 1
     assert duckdb.sql(f"SELECT results FROM '{tmp_path / 'both.parquet'}'").fetchall()[0] == (str(home),)
 

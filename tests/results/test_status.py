@@ -114,11 +114,15 @@ def test_a_claim_given_back_between_two_looks(home: Path, monkeypatch: pytest.Mo
     assert cell_status.stand(home / "b-running") == Standing("b-running", "done")
 
 
-def test_a_folder_of_results_folders_names_them(home: Path, capsys: pytest.CaptureFixture[str]):
+def test_what_lies_below_a_folder_without_cells_is_read_archives_too(
+    home: Path, capsys: pytest.CaptureFixture[str]
+):
     (home.parent / "outer").mkdir()
     outer = home.rename(home.parent / "outer" / "demo").parent
-    code, _, err = said(capsys, str(outer))
-    assert code == 2 and err == f"results folder {outer} holds no cell: give {outer}/demo, which hold some.\n"
+    shutil.make_archive(str(outer / "packed"), "zip", fake.write(home.parent / "whole", seeds=1))
+    code, out, err = said(capsys, str(outer))
+    assert (code, err) == (0, "") and "9 cells: 1 done" in out and "51 cells: 46 done" in out
+    assert f"{outer}/demo" in out and f"{outer}/packed.zip" in out
     reading = Reading(outer)
     assert [*reading] == [] and reading.nothing().endswith(f"give {outer}/demo, which hold some.")
     cell(outer, "a-done", result_json=record("a-done", "ok"))
@@ -168,7 +172,7 @@ def test_long_tables_are_cut_short(tmp_path: Path, capsys: pytest.CaptureFixture
 
 BAD = [
     ("{}/nowhere", "results folder {}/nowhere does not exist"),
-    ("{}/file", "results folder {}/file is a file: give the one that zoo.run wrote to."),
+    ("{}/file", "results folder {}/file is a file, and no whole archive"),
     ("{}/empty", "results folder {}/empty holds no cell: run `python -m zoo.run` first."),
 ]
 

@@ -1,4 +1,4 @@
-"""Read the status of each cell of a results folder from its files alone.
+"""Read the status of each cell of a results folder or archive from its files alone.
 
 done, diverged   it has a record; diverged: its loss was not finite
 running          a living process has claimed it
@@ -34,7 +34,7 @@ class Standing:
 
 
 class Look:
-    """Read a results folder again and again; a record that was read once is not read a second time."""
+    """Read a results folder or archive again and again; a record that was read is not read a second time."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -43,13 +43,13 @@ class Look:
     def __call__(self, wanted: Iterable[str] = ()) -> list[Standing]:
         """Every cell that has a folder here, and all others that are wanted (run ids), by run id.
 
-        ValueError, one line with the fix: no such folder.
+        ValueError, one line with the fix: neither a folder nor an archive is there.
         """
-        cells = {cell.run_id: cell for folder in store.folders(self.home) if (cell := self._at(folder))}
+        cells = {cell.run_id: cell for folder in store.cells(self.home) if (cell := self._at(folder))}
         cells |= {run_id: Standing(run_id, "pending") for run_id in wanted if run_id not in cells}
         return [cells[run_id] for run_id in sorted(cells)]
 
-    def _at(self, folder: Path) -> Standing | None:
+    def _at(self, folder: store.Home) -> Standing | None:
         name = folder.name
         if name in self.over and store.is_done(folder):
             return self.over[name]
@@ -65,8 +65,10 @@ class Look:
         return standing
 
 
-def stand(folder: Path) -> Standing | None:
+def stand(folder: store.Home) -> Standing | None:
     """Return the status of the cell of this folder; None: it is no cell's folder."""
+    if not isinstance(folder, Path):
+        return _ended(folder)  # an archive holds finished cells
     names = set(os.listdir(folder))
     if "result.json" in names:
         return _ended(folder)
@@ -84,7 +86,7 @@ def stand(folder: Path) -> Standing | None:
     return Standing(folder.name, "pending", f"interrupted{_progress(folder)}")
 
 
-def _ended(folder: Path) -> Standing:
+def _ended(folder: store.Home) -> Standing:
     try:
         diverged = store.read(folder)["status"] == "diverged"
     except ValueError as error:

@@ -8,7 +8,7 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISREG
@@ -24,6 +24,7 @@ LARGE = 4 * MIB  # of any other
 WHOLE = 16 * 2**30  # of what an archive holds in all
 MOST_INFLATED = 50  # times, of an archive that unpacks to more than the largest file; real ones have 10
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, IndexError)
+DEPTH = 2  # levels below a folder at which results folders are looked for
 _PLAIN = re.compile(r"(?!\.\.?/)[^/\\]+(/(?!\.\.?(/|$))[^/\\]+)*/?")  # neither absolute nor with .. in it
 FILES = ("config.yaml", "env.json", "metrics.csv", "result.json")
 
@@ -88,6 +89,34 @@ def folders(results: Path) -> Iterator[Path]:
     except OSError as error:
         raise ValueError(f"results folder {shown(results)} cannot be read ({error.strerror}).") from None
     return (results / name for name in names)
+
+
+def meant(homes: Sequence[Path]) -> list[Path]:
+    """Name the results folders and archives that are asked for: those below a folder that holds no cell."""
+    return [place for home in homes for place in ([home] if _holds_cells(home) else places(home))]
+
+
+def places(home: Path, depth: int = DEPTH) -> list[Path]:
+    """A results folder or an archive itself, and those that lie in it."""
+    if not home.is_dir():
+        return [home]
+    inner = [
+        place
+        for path in sorted(home.iterdir())
+        if path.suffix == ".zip" or (depth and path.is_dir() and path.name[0] != "." and not _is_cell(path))
+        for place in places(path, depth - 1)
+    ]
+    inner = [place for place in inner if _holds_cells(place)]
+    return inner if inner and not _holds_cells(home) else [home, *inner]
+
+
+def _holds_cells(home: Path) -> bool:
+    """Return whether a folder is a results folder itself; an archive counts as one."""
+    return not home.is_dir() or any(map(_is_cell, folders(home)))
+
+
+def _is_cell(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in ("result.json", "error.txt", "config.yaml"))
 
 
 def others_in(results: Path) -> list[str]:

@@ -16,6 +16,7 @@ MARKS = [
     pytest.mark.xdist_group("browser"),
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path (.ci/chromium installs it)"),
 ]
+FAULTS = Path(__file__).with_name("faults.js").read_text()  # of an element, in words: [] is none
 SEEDS = 5  # of each point, so many that intervals are bootstrapped
 
 

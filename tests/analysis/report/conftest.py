@@ -12,6 +12,7 @@ import pytest
 from analysis.pareto import pareto
 from analysis.report.page import report
 from tests.analysis import fake
+from tests.analysis.report import questions
 from tests.analysis.report.chromium import CHROMIUM, SEEDS, opened
 from tests.analysis.report.pages import HOSTILE, Page, rewritten
 from zoo.results import store
@@ -67,6 +68,11 @@ def learned(folder: Path) -> None:
     settings = "".join(f"  {key}: {value}\n" for key, value in record["mixer_settings"].items())
     loads = f"task:\n  train:\n  - seq_len: {record['d_model']}\n    pairs: 4\n  note: one\n    two\n"
     (folder / "config.yaml").write_text(f"mixer:\n{settings}{loads}lr: {record['lr']}\nblock: none\n")
+
+
+@pytest.fixture(scope="package")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return questions.write(tmp_path_factory.mktemp("asked"))
 
 
 @pytest.fixture(scope="package")

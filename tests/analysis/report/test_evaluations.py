@@ -5,17 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from analysis.report.page import report
-from tests.analysis import fake
 from tests.analysis.report.chromium import MARKS, opened, settle
-from tests.analysis.report.pages import HOSTILE, Page, rewritten
-from zoo.results import evaluations, store
+from tests.analysis.report.pages import HOSTILE, Page
+from zoo.results import evaluations
 
 pytestmark = MARKS
-WEIGHTS = "0" * 64
 ARCHIVES = Path(__file__).parents[3] / "docs" / "results"
 PANELS = """[...byId("evaluation-panels").querySelectorAll(".js-plotly-plot")].map(({ data, layout }) =>
   [layout.xaxis.title.text, layout.yaxis.title.text, isNumber(data.flatMap(({ x }) => x))])"""
@@ -29,56 +26,6 @@ DRAWN = {  # of each evaluation in these archives: what x is, what y is, and how
     "distance": ({"distance"}, "accuracy", 3),
     "state_bits": ({"bits_per_scalar"}, "accuracy", 2),
 }
-
-
-def answer(folder: Path, name: str, table: pd.DataFrame, weights: str = WEIGHTS, **settings: Any) -> Path:
-    place = evaluations.place(folder, name, settings, weights)
-    head = {
-        "evaluation": name,
-        "run_id": folder.name,
-        "weights": weights,
-        "settings": {"evaluation": settings},
-    }
-    evaluations.write(place, head, table)
-    return place
-
-
-def answered(first: bool) -> pd.DataFrame:
-    """Four places: key 5, value 9, then asked for it; right for all, for the first, the second, none.
-
-    The source is the key, and in the other slice the value.  The first was asked for a place more.
-    """
-    rights = (True, first, not first, False)
-    table = pd.DataFrame({"slice": ["a=1", "a=1", "a=2", "a=2"], "example": 0, "place": [3, 5, 3, 5]})
-    answers = table.assign(target=9, answer=[9 if right else 7 for right in rights])
-    answers["right"] = (answers["answer"] == 9).astype(int)
-    row = f"5 9 {HOSTILE} 5 7 5"
-    whole = answers.assign(
-        kind=["old", "new"] * 2, source=[0, 0, 1, 1], distance=answers["place"], tokens=[row, "", row, ""]
-    )
-    return pd.concat([whole, whole.tail(1).assign(place=2)]) if first else whole
-
-
-@pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Based was asked load_distance, and everybody something of a user's own; one answer is damaged."""
-    home = fake.write(tmp_path_factory.mktemp("asked"), seeds=2)
-    for place, folder in enumerate(store.folders(home)):
-        rewritten(folder, {"weights": WEIGHTS})
-        own = pd.DataFrame(
-            {"depth": [1, 2, 30], "nats": [place, 2.5, float("nan")], HOSTILE: ["a", "b", "b"]}
-        )
-        answer(folder, "mine", own)
-        if folder.name.startswith("based"):
-            grid = [(pairs, distance) for pairs in (2, 4) for distance in (8, 64)]
-            table = pd.DataFrame(grid, columns=["num_kv_pairs", "distance"])
-            table["accuracy"] = [(place % 7 + i) / 16 for i in range(len(table))]
-            answer(folder, "load_distance", table.assign(guess=1 / table["num_kv_pairs"]), rows=8)
-            answer(folder, "load_distance", table.assign(accuracy=1.0), weights="1" * 64)  # gone
-        if folder.name.startswith(("attention", "hyena")):
-            answer(folder, "answers", answered(folder.name.startswith("attention")))
-    answer(folder, "mine", own, rows=1).write_text("no table")
-    return home
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from analysis.statistics.chance import ONE_OF_N
 from analysis.statistics.seeds import APART, apart
 from tests.analysis import fake
-from tests.analysis.report.chromium import MARKS, settle
+from tests.analysis.report.chromium import FAULTS, MARKS, settle
 from tests.analysis.report.measure import measured
 from tests.analysis.report.pages import HOSTILE
 
@@ -70,17 +70,10 @@ def test_what_diverged_or_failed_is_shown(page: Any) -> None:
     assert HOSTILE in page.inner_text("#failed pre")
 
 
-def test_three_widths_light_and_dark(page: Any) -> None:
-    page.locator("#points tbody button").first.click()
-    page.locator("#points tbody input").nth(3).check()
-    page.wait_for_selector("#differences")
+def test_light_and_dark(page: Any) -> None:
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        for width in (360, 390, 800, 1400):
-            page.set_viewport_size({"width": width, "height": 800})
-            settle(page)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-            assert page.locator("#legend").is_visible() == (width < 860)
+        settle(page)
         paper, ink = page.evaluate(
             "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
         )
@@ -93,7 +86,6 @@ def test_three_widths_light_and_dark(page: Any) -> None:
     )
     assert min(dark) >= 4.4
     page.emulate_media(color_scheme="light")
-    page.set_viewport_size({"width": 1280, "height": 800})
 
 
 @pytest.mark.parametrize("cells", [400, pytest.param(5000, marks=pytest.mark.slow)])
@@ -101,7 +93,7 @@ def test_the_page_stays_small_and_opens(browser: Any, tmp_path: Path, cells: int
     assert measured(browser, tmp_path / "results", cells)[0] < 8
 
 
-@pytest.mark.parametrize("width", [390, 800, 1400])
+@pytest.mark.parametrize("width", [360, 800, 1400])
 def test_no_label_stands_on_another(page: Any, width: int) -> None:
     """Ticks of the longest numbers, names of the lines, at each width; the name of chance hides no point."""
     page.set_viewport_size({"width": width, "height": 800})
@@ -110,17 +102,11 @@ def test_no_label_stands_on_another(page: Any, width: int) -> None:
         settle(page)
         page.evaluate("Plotly.Plots.resize('picture').then(render)")
         settle(page)
-        for what in (".xtick text", ".annotation-text"):
-            boxes = page.locator(f"#picture {what}").evaluate_all(BOXES)
-            pairs = [(a, b) for i, a in enumerate(boxes) for b in boxes[i + 1 :]]
-            assert not [pair for pair in pairs if covers(*pair)], (width, axis, what)
+        assert page.locator("#picture").evaluate(FAULTS) == [], axis
     names = page.locator("#picture .annotation-text").all_text_contents()
     assert any(name.startswith("chance (") for name in names) == (width < 700)  # the short name
+    assert page.locator("#legend").is_visible() == (width < 860)
     page.set_viewport_size({"width": 1280, "height": 800})
-
-
-def covers(a: list[float], b: list[float]) -> bool:
-    return all(a[i] < b[i] + b[i + 2] and b[i] < a[i] + a[i + 2] for i in (0, 1))
 
 
 def test_seeds_that_are_apart_are_drawn_each_as_in_the_png(page: Any, whole: pd.DataFrame) -> None:

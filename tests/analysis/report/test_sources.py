@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from analysis.records import cells
+from analysis.records.readable import readable
 from analysis.report import __main__ as command_line
 from analysis.report.page import report
 from tests.analysis import fake
@@ -93,6 +95,21 @@ def test_two_runs_of_one_cell_are_drawn_by_folder_and_an_older_record_is_of_toda
     again = dict(zip(setting["points"]["series"], setting["points"]["again"], strict=True))
     of = {name: setting["points"]["series"][place] for name, place in again.items() if place is not None}
     assert of == {"Hyena (before)": "Hyena", "Hyena (mine, run 2)": "Hyena"}
+
+
+def test_a_setting_that_older_records_lack_is_filled_in_and_one_that_is_written_stays(tmp_path: Path) -> None:
+    """In the page and, of one folder, in pareto and statistics: one series of before, one of what is new."""
+    fake.write(tmp_path, seeds=2)
+    hyenas = sorted(tmp_path.glob("hyena-*"))
+    for folder, value in zip(hyenas, [False, True, None, True, False, True], strict=True):
+        record = json.loads((folder / "result.json").read_text())
+        new = record["mixer_settings"] | ({} if value is None else {"train_features": value})
+        rewritten(folder, {"mixer_settings": new, "point": f"{record['point']}{'-new' * bool(value)}"})
+    names = {"Hyena, train_features=False", "Hyena, train_features=True"}
+    (setting,) = Page(report([tmp_path])[0]).data["settings"]
+    assert {each["name"] for each in setting["series"] if "Hyena" in each["name"]} == names
+    series = cells.named(readable(tmp_path).table)["series"]
+    assert set(series[series.str.contains("Hyena")]) == names
 
 
 def test_records_that_cannot_be_used_are_listed_and_the_rest_is_drawn(

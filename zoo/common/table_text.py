@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zoo.common.terminal import console, print_whole
+from zoo.common.terminal import console, print_whole, slim
 
 TERMINAL, MARKDOWN, LATEX = "terminal", "markdown", "latex"
 
@@ -27,6 +27,16 @@ def print_table(form: str, table: Table, narrower: Table | None = None) -> None:
         print_whole(console(), *([table] if narrower is None else [narrower]))
     else:
         print(as_text(table, form))
+
+
+def of_frame(frame: pd.DataFrame) -> Table:
+    """Return the table of a frame; numbers with four digits, to the right."""
+    made = slim()
+    for name in frame:
+        made.add_column(Text(str(name)), justify="left" if frame[name].dtype.kind in "OUT" else "right")
+    for row in frame.itertuples(index=False):
+        made.add_row(*(Text(f"{value:.4g}" if isinstance(value, float) else str(value)) for value in row))
+    return made
 
 
 def as_text(table: Table, form: str) -> str:
