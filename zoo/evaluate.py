@@ -7,7 +7,7 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 from zipfile import Path as ZipPath
 
@@ -214,7 +214,11 @@ def _unpacked(archive: Path) -> Path:
     known = {folder.name for folder in store.folders(home)} if home.is_dir() else set()
     new = [name for name in file.root.namelist() if name.partition("/")[0] not in known]
     try:
-        file.root.extractall(home, new)
+        with TemporaryDirectory(dir=home.parent, prefix=f".{home.name}.") as part:
+            file.root.extractall(part, new)
+            home.mkdir(exist_ok=True)
+            for folder in Path(part).iterdir():
+                folder.rename(home / folder.name)  # a cell is there as a whole or not at all
     except OSError as error:
         raise ValueError(f"{shown(archive)} cannot be unpacked beside it ({error.strerror}).") from None
     print(f"{shown(archive)} is unpacked: the answers lie in {shown(home)}", file=sys.stderr)
