@@ -16,8 +16,7 @@ from ..statistics.points import points
 from ..statistics.uncertainty import at_chosen
 
 FIGURES = ("field", "recall_gap")  # tables of several studies
-# studies, by how their names begin, whose claims are on answers to an evaluation: docs/bits.md has them
-OF_ANSWERS = ("mini_state_bits", "mini_state_codec", "mini_state_threshold")
+ADAPTED = ("mini_adapt", "mini_se_attn")  # how studies of adaptation and selection begin: claimed together
 
 
 def between(root: Path, study: str, cells: str, ahead: str, behind: str, name: str) -> pd.DataFrame:
@@ -54,11 +53,7 @@ def table(root: Path, of: str, cells: str) -> pd.DataFrame:
 
 def _all_claims(root: Path) -> pd.DataFrame:
     written_down = sorted(path.name.partition(".")[0] for path in (root / "sweeps").glob("*.claims.csv"))
-    studies = [
-        study
-        for study in written_down
-        if (root / "docs" / "results" / f"{study}.zip").exists() and not study.startswith(OF_ANSWERS)
-    ]
+    studies = [study for study in written_down if study.startswith(ADAPTED)]
     return pd.concat([table(root, f"{study} claims", "") for study in studies], ignore_index=True)
 
 
