@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 
 import zoo.mixers
 from tests.registry import composer
+from zoo.config.arguments import parameters as accepted
 from zoo.config.paths import CONF
 from zoo.mixers import DPFP, Attention, Based, Mamba2, MoBA
 from zoo.mixers.base import Mixer
@@ -125,7 +126,7 @@ def test_a_default_stands_in_the_yaml_or_in_the_class_never_in_both(group: str):
     twice = [
         f"{target}({key}={parameter.default!r})"
         for target, keys in stated.items()
-        for key, parameter in signature(get_object(target)).parameters.items()
+        for key, parameter in accepted(get_object(target))[0].items()
         if key in set.intersection(*keys) and parameter.default is not Parameter.empty
     ]
     assert not twice and stated
