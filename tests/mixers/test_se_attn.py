@@ -10,7 +10,7 @@ from torch import Tensor
 from tests.definitions.attention import positioned
 from tests.definitions.se_attn import definition, stacked
 from tests.mixers.spans import CAUSAL, LENGTH, SELECTIONS, D, each_selection, each_shape, make, tokens
-from zoo.kernels import span_retrieval as spans
+from zoo.kernels.span_retrieval.chunks import drawn_chunks
 from zoo.mixers.se_attn import SEAttn
 
 
@@ -35,7 +35,7 @@ def test_chunks_of_several_sizes_follow_the_definition(selection: str):
     sizes = {"chunk_sampling": "per_chunk", "eval_chunk_size": 8, "num_heads": 2}
     mixer, x = make(selection, [4, 8, 12], **sizes).train(), tokens().requires_grad_()
     y = mixer(x)
-    chunks = spans.drawn_chunks([4, 8, 12], True, 0, mixer.chunks.passes, LENGTH, x.device)
+    chunks = drawn_chunks([4, 8, 12], True, 0, mixer.chunks.passes, LENGTH, x.device)
     assert len(set(chunks.starts.diff().tolist())) > 1
     assert_same_function(mixer, x, y, definition(mixer, x, chunks.starts.tolist()))
 
