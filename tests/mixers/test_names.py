@@ -151,8 +151,8 @@ def test_a_mistake_is_one_line(call: Callable[[], Any], line: str):
     assert str(error.value) == line
 
 
-def test_the_package_itself_loads_nothing():
-    heavy = "{'torch', 'yaml', 'hydra', 'omegaconf'} & sys.modules.keys()"
+def test_the_package_itself_and_zoo_load_nothing():
+    heavy = "{'torch', 'yaml', 'hydra', 'omegaconf', 'pandas'} & sys.modules.keys()"
     code = f"import sys, zoo.mixers; hasattr(zoo.mixers, 'mamba2'); sys.exit(str({heavy} or ''))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert not ran.stderr.strip()
