@@ -86,7 +86,9 @@ class BigBird(AttentionHeads[State]):
         if (total, device) in self._whole and not offset:
             return self._whole[total, device]
         stands = [*self._stored(offset), *range(offset, total)]  # where each key does
-        mask = self._mask(torch.arange(offset, total), torch.tensor(stands, dtype=torch.long))
+        s = torch.tensor(stands, dtype=torch.long)
+        age = torch.arange(offset, total)[:, None] - s
+        mask = (age >= 0) & ((age < self.window) | self._always(s))
         keep = set(self._stored(total))
         index = torch.tensor([i for i, s in enumerate(stands) if s in keep], dtype=torch.long)
         places = mask.to(device), index.to(device)
@@ -99,10 +101,6 @@ class BigBird(AttentionHeads[State]):
         newest = max(self.num_global, offset - self.window + 1)
         columns = (column for column in self.columns if column < offset - self.window + 1)
         return [*range(min(self.num_global, offset)), *columns, *range(newest, offset)]
-
-    def _mask(self, t: Int[Tensor, "T"], s: Int[Tensor, "S"]) -> Bool[Tensor, "T S"]:
-        age = t[:, None] - s
-        return (age >= 0) & ((age < self.window) | self._always(s))
 
     def _always(self, s: Int[Tensor, "S"]) -> Bool[Tensor, "S"]:
         return (s < self.num_global) | torch.isin(s, torch.tensor(self.columns, dtype=s.dtype))
