@@ -52,7 +52,7 @@ def read(path: Path, axis: str) -> pd.DataFrame:
 def _mistakes(row: Mapping[str, str], x: str) -> Iterator[str]:
     """Say what is wrong with the numbers of a point."""
     interval = [name for name in INTERVAL if row.get(name)]
-    values = {name: float(pd.to_numeric(row[name], errors="coerce")) for name in (x, "accuracy", *interval)}
+    values = {name: _number(row[name]) for name in (x, "accuracy", *interval)}
     if not row["name"]:
         yield "the name is empty"
     if len(interval) == 1:
@@ -64,3 +64,10 @@ def _mistakes(row: Mapping[str, str], x: str) -> Iterator[str]:
             yield f"{name} (={row[name]}) must lie between 0 and 1 (per cent: divide by 100)"
     if len(interval) == 2 and not values["low"] <= values["accuracy"] <= values["high"]:
         yield f"accuracy (={row['accuracy']}) must lie between low and high"
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from zoo.common.checks import one_line
 from zoo.evaluation.forgetting.curve import Predict, most_likely
 
 MISSING = "transformers is not installed: pip install 'zoo-recall[hf]'."
