@@ -32,16 +32,14 @@ from .records import cells, written
 from .records.readable import readable
 from .records.where import where
 from .statistics import learning_rate
-from .statistics.paired import EXACT, compare, holm, least_p
+from .statistics.paired import EXACT, HOLDS, compare, least_p, tested
 
 COLUMNS = ("claim", "ahead", "behind", "slice")
 MEAN = "mean"
-LEVEL = 0.05
-HOLDS, OPEN, REVERSED = "holds", "not shown", "the other way round"
 
 
 def check(table: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
-    """`claims` with the columns of `paired.compare`, p_holm and verdict.
+    """`claims` with the columns of `paired.tested`.
 
     table: of `zoo.results.load`.  ValueError, one line: a condition that leaves no point or several.
     """
@@ -49,10 +47,7 @@ def check(table: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
     compared = [
         compare(*(scores(table, row[side], row["slice"]) for side in ("ahead", "behind"))) for row in rows
     ]
-    tested = pd.DataFrame(compared)
-    tested["p_holm"] = holm(tested["p"].to_numpy(float))
-    tested["verdict"] = [_verdict(row) for row in tested.to_dict("records")]
-    return pd.concat([claims, tested], axis=1)
+    return tested(claims, compared)
 
 
 def scores(table: pd.DataFrame, condition: str, name: str) -> pd.Series:
@@ -115,12 +110,6 @@ def main(arguments: list[str] | None = None) -> int:
     print_table(options.form, render(checked))
     print(_test(checked))
     return left_out(*unread)
-
-
-def _verdict(row: dict) -> str:
-    if not row["p_holm"] <= LEVEL:
-        return OPEN
-    return HOLDS if row["difference"] > 0 else REVERSED
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ A setting's kind is that of its value in the yaml, and of the constructor's anno
 The words that a text may be come from the constructor: it names them when it refuses another.
 """
 
-import inspect
 import re
 from functools import cache
 from typing import Any
@@ -13,6 +12,7 @@ from hydra.utils import get_class
 from hypothesis import strategies as st
 
 from tests.registry import FOLDER
+from zoo.config.arguments import parameters
 from zoo.mixers.base import Mixer
 from zoo.mixers.cases import Case, build, mixer_yaml, settings
 
@@ -71,8 +71,8 @@ def _other(key: str, value: Any) -> list[Any]:
 
 
 def annotation(name: str, key: str) -> Any:
-    parameters = inspect.signature(get_class(mixer_yaml(name, FOLDER)["_target_"])).parameters
-    return parameters[key].annotation
+    accepted, _ = parameters(get_class(mixer_yaml(name, FOLDER)["_target_"]))
+    return accepted[key].annotation
 
 
 @cache

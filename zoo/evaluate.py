@@ -190,7 +190,8 @@ def _inquiries(
 
     ValueError, one line: cells without weights, a task that is not theirs, no place for the answers.
     """
-    without = [folder for folder, record in records.items() if not _has_weights(folder, record)]
+    kept = {folder for folder, record in records.items() if record.get("weights") is not None}
+    without = [folder for folder in records if folder not in kept or not (folder / WEIGHTS).is_file()]
     if without:
         count = f"{len(without)} of {len(records)} runs have no weights"
         raise ValueError(f"{count}, such as {shown(without[0])}: {WEIGHTLESS}.")
@@ -223,10 +224,6 @@ def _unpacked(archive: Path) -> Path:
         raise ValueError(f"{shown(archive)} cannot be unpacked beside it ({error.strerror}).") from None
     print(f"{shown(archive)} is unpacked: the answers lie in {shown(home)}", file=sys.stderr)
     return home
-
-
-def _has_weights(folder: Path, record: dict[str, Any]) -> bool:
-    return record.get("weights") is not None and (folder / WEIGHTS).is_file()
 
 
 def _one(folder: Path, record: dict[str, Any], asking: Question, trusted: Sequence[str]) -> Inquiry:

@@ -24,20 +24,13 @@ def scale(ax: Axes, axis: Axis, low: float, high: float, inches: float) -> None:
 def bytes_on_top(ax: Axes, inches: float) -> None:
     """Repeat an axis in scalars on top of the picture, in fp32 bytes."""
     low, high = (x * FP32 for x in ax.get_xlim())
-    top = ax.secondary_xaxis("top", functions=(_to_bytes, _from_bytes))
+    ways: Any = (lambda scalars: scalars * FP32, lambda count: count / FP32)
+    top = ax.secondary_xaxis("top", functions=ways)
     top.set_xscale("log", base=2)
     _powers_of_two(top, low, high, in_bytes, _places(inches))
     top.tick_params(labelsize=small(), colors=GREY)
     top.set_xlabel("the same in bytes, kept in fp32", fontsize=small(), color=GREY)
     top.spines["top"].set_visible(False)
-
-
-def _to_bytes(scalars: Any) -> Any:
-    return scalars * FP32
-
-
-def _from_bytes(count: Any) -> Any:
-    return count / FP32
 
 
 def in_bytes(count: float) -> str:

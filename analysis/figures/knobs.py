@@ -65,7 +65,8 @@ def draw(of_setting: dict[str, list[Ladder]], points: pd.DataFrame, caption: str
 
 def _panel(ax: Axes, group: list[Ladder], style_of: dict[str, Look]) -> None:
     counts = all(ladder.counts for ladder in group)
-    places = _numbers(group) if counts else _words(group)
+    values = [value for ladder in group for value in ladder.values]
+    places = {value: float(value) for value in values} if counts else _words(group)
     for number, ladder in enumerate(group):
         look = style_of[ladder.rows["series"].tolist()[-1]]
         aside = 0.0 if counts else DODGE * (number - (len(group) - 1) / 2)
@@ -92,10 +93,6 @@ def _names(ax: Axes, group: list[Ladder], style_of: dict[str, Look], places: dic
         heights.append(top(ladder.rows.to_dict("records")[last]))
         colours.append(style_of[ladder.rows["series"].tolist()[last]].colour)
     ends.write(ax, texts, heights, colours)
-
-
-def _numbers(group: list[Ladder]) -> dict[str, float]:
-    return {value: float(value) for ladder in group for value in ladder.values}
 
 
 def _words(group: list[Ladder]) -> dict[str, float]:

@@ -131,20 +131,18 @@ def load_names(table: pd.DataFrame) -> list[str]:
     """Return for each row what varies here of that which makes a load: "task=mqar, filler=safe"."""
     tests_of = _tests_of(table)
     parts = {column: [word(value) for value in table[column]] for column in _load_columns(table)}
-    parts = {name: values for name, values in parts.items() if _varies(values, parts["task"], name)}
+
+    def within(name: str) -> list[str]:
+        """A setting of a task must take two values under one task."""
+        return parts["task"] if name.startswith("task.") else [""] * len(table)
+
+    parts = {name: values for name, values in parts.items() if _vary(values, within(name))}
     tests = [tests_of.get(run_id, MISSING) for run_id in table["run_id"]]
     if len(set(tests)) > 1:
         parts.pop("state_seq_len", None)  # the slices say it
     named = [[f"{name.removeprefix('task.')}={value}" for value in parts[name]] for name in parts]
     named += [tests] if len(set(tests)) > 1 else []
     return [", ".join(each) for each in zip(*named, strict=True)] if named else [""] * len(table)
-
-
-def _varies(values: list[str], tasks: list[str], name: str) -> bool:
-    """Return whether a setting takes two values; one of a task must under one task."""
-    if not name.startswith("task."):
-        return len(set(values)) > 1
-    return len(set(zip(values, tasks, strict=True))) > len(set(tasks))
 
 
 def _load_columns(table: pd.DataFrame) -> list[str]:
@@ -206,7 +204,7 @@ def _name(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _vary(values: list[str], load: list[str]) -> bool:
-    """Return whether a setting takes two values under one load; what only follows the load is no knob."""
+    """Return whether a setting takes two values under one load (or task), and so does not only follow it."""
     return len(set(zip(values, load, strict=True))) > len(set(load))
 
 

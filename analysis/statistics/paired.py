@@ -11,6 +11,8 @@ from .frontier import takes_part
 from .seeds import interval
 
 EXACT = 14  # pairs up to which every exchange of signs is tried
+LEVEL = 0.05
+HOLDS, OPEN, REVERSED = "holds", "not shown", "the other way round"
 ROUNDING = 1e-12  # of the sum of sizes: two exchanges that differ by less are one
 
 
@@ -86,3 +88,12 @@ def at_equal_state(points: pd.DataFrame, scores: pd.DataFrame, x: str = "state_r
             rows.append({"a": a, "b": b, "state": state} | compare(*scored))
     columns = ["a", "b", "state", "difference", "low", "high", "interval", "p", "least_p", "pairs"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def tested(claims: pd.DataFrame, compared: list[dict[str, float | int | str]]) -> pd.DataFrame:
+    """Return `claims` with the columns of `compare`, p_holm and verdict."""
+    found = pd.DataFrame(compared)
+    found["p_holm"] = holm(found["p"].to_numpy(float))
+    shown, ahead = found["p_holm"] <= LEVEL, found["difference"] > 0
+    found["verdict"] = np.select([~shown, ahead], [OPEN, HOLDS], REVERSED)
+    return pd.concat([claims, found], axis=1)

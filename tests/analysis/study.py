@@ -3,10 +3,14 @@
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import matplotlib
 import pandas as pd
 
+from analysis.drawing.style import SCREEN, rc
+from analysis.figures.gallery import Picture
 from zoo.results import store
 from zoo.results import table as results_table
 
@@ -37,6 +41,11 @@ class Asked:
     def evaluations(self, name: str) -> pd.DataFrame:
         assert name == self.name
         return self.found
+
+    def drawn(self, picture: ModuleType) -> Picture:
+        """What a picture's module makes of it."""
+        with matplotlib.rc_context(rc(SCREEN)):
+            return picture.figure(self, SCREEN)
 
 
 def record(

@@ -1,10 +1,8 @@
 """The picture of what a model loses to attention at tokens that it could look up."""
 
-import matplotlib
 import pandas as pd
 import pytest
 
-from analysis.drawing.style import SCREEN, rc
 from analysis.figures import ar_gap as picture
 from tests.analysis import study
 
@@ -31,8 +29,7 @@ def asked() -> study.Asked:
 
 
 def test_each_seed_is_held_against_attentions_of_that_seed(asked: study.Asked) -> None:
-    with matplotlib.rc_context(rc(SCREEN)):
-        found = picture.figure(asked, SCREEN)  # type: ignore[arg-type]
+    found = asked.drawn(picture)
     rows = found.rows.set_index("mixer")
     assert rows.loc["window", ["gap", "low", "high"]].tolist() == [0.75, 0.5, 1.0]
     assert rows.loc["window", "share"] == pytest.approx(1) and pd.isna(rows.loc["attention", "share"])
@@ -42,4 +39,4 @@ def test_each_seed_is_held_against_attentions_of_that_seed(asked: study.Asked) -
 def test_what_has_no_attention_has_no_gap(asked: study.Asked) -> None:
     asked.table = asked.table.query("mixer != 'attention'")
     with pytest.raises(ValueError, match="needs one point of mixer=attention, and there are 0"):
-        picture.figure(asked, SCREEN)  # type: ignore[arg-type]
+        asked.drawn(picture)

@@ -3,7 +3,6 @@
 from functools import cache
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from analysis.drawing.style import SCREEN
@@ -61,14 +60,6 @@ def test_the_pictures_numbers_are_made_from_the_results(sweep: str, name: str) -
     """Byte by byte.  After a change that is meant: make figures."""
     for ending, text in gallery.texts(gallery.draw(name, study(sweep), SCREEN)).items():
         assert (FIGURES / sweep / f"{name}{ending}").read_text() == text, f"{name}{ending}: make figures"
-
-
-@pytest.mark.parametrize(("sweep", "name"), PICTURES)
-def test_every_point_of_a_picture_names_cells_that_are_in_the_archive(sweep: str, name: str) -> None:
-    rows = pd.read_csv(FIGURES / sweep / f"{name}.csv")
-    named = rows["run_ids" if "run_ids" in rows else "run_id"]
-    assert named.notna().all()
-    assert {cell for words in named for cell in words.split()} <= set(study(sweep).table["run_id"])
 
 
 def test_no_picture_is_left_over_and_none_is_there_twice() -> None:

@@ -1,10 +1,8 @@
 """The picture of forgetting curves: seeds pooled, both lengths marked, a panel a setting."""
 
-import matplotlib
 import pandas as pd
 import pytest
 
-from analysis.drawing.style import SCREEN, rc
 from analysis.figures import forgetting_curve as picture
 from tests.analysis import study
 
@@ -33,8 +31,7 @@ def asked() -> study.Asked:
 
 
 def test_a_panel_a_setting_with_both_lengths(asked: study.Asked) -> None:
-    with matplotlib.rc_context(rc(SCREEN)):
-        found = picture.figure(asked, SCREEN)  # type: ignore[arg-type]
+    found = asked.drawn(picture)
     lengths = found.tables["lengths"].set_index("mixer")
     assert lengths["fine"].to_dict() == {"fades": "16", "keeps": ">64"}
     assert lengths["coarse"].to_dict() == {"fades": "32", "keeps": ">64"}  # one of two seeds still copies
@@ -47,12 +44,11 @@ def test_a_panel_a_setting_with_both_lengths(asked: study.Asked) -> None:
 
 def test_a_model_of_another_house_stands_beside_ours_and_alone(asked: study.Asked) -> None:
     asked.others = pd.DataFrame(curve("hf-book_llama", 32))
-    with matplotlib.rc_context(rc(SCREEN)):
-        found = picture.figure(asked, SCREEN)  # type: ignore[arg-type]
-        assert found.figure.axes[-1].get_title() == "book_llama\nfine 32, coarse 32"
-        assert len(found.figure.axes) == 3
-        asked.table = asked.table[:0]
-        [alone] = picture.figure(asked, SCREEN).figure.axes  # type: ignore[arg-type]
+    found = asked.drawn(picture)
+    assert found.figure.axes[-1].get_title() == "book_llama\nfine 32, coarse 32"
+    assert len(found.figure.axes) == 3
+    asked.table = asked.table[:0]
+    [alone] = asked.drawn(picture).figure.axes
     assert alone.get_title().startswith("book_llama")
 
 
@@ -62,8 +58,7 @@ def test_points_of_one_name_are_told_apart_by_their_layers(asked: study.Asked) -
     asked.found = pd.concat([asked.found, pd.DataFrame(curve(other["run_id"], 8))])
     keeps = sorted(run for run in set(asked.found["run_id"]) if run.startswith("keeps"))
     asked.layers = dict(zip(keeps, ("Mamba2, Attention", "BaseConv, Mamba2"), strict=True))
-    with matplotlib.rc_context(rc(SCREEN)):
-        found = picture.figure(asked, SCREEN)  # type: ignore[arg-type]
+    found = asked.drawn(picture)
     titles = [ax.get_title().split("\n")[0] for ax in found.figure.axes]
     assert {"Keeps d_model=32 (Mamba2, Attention)", "Keeps d_model=64 (BaseConv, Mamba2)"} < set(titles)
 
@@ -71,4 +66,4 @@ def test_points_of_one_name_are_told_apart_by_their_layers(asked: study.Asked) -
 def test_two_questions_are_no_curve(asked: study.Asked) -> None:
     asked.found = pd.concat([asked.found] * 2)
     with pytest.raises(ValueError, match="asked in several ways"):
-        picture.figure(asked, SCREEN)  # type: ignore[arg-type]
+        asked.drawn(picture)

@@ -1,12 +1,10 @@
 """Capacity and half-life, read off surfaces whose answers are known, and their picture."""
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
-from analysis.drawing.style import SCREEN, rc
 from analysis.figures import load_distance as picture
 from analysis.statistics import learning_rate, load_distance
 from tests.analysis import study
@@ -85,8 +83,7 @@ def asked(*accuracies) -> study.Asked:  # type: ignore[no-untyped-def]
 
 def test_the_picture_shows_the_boundary_what_was_not_asked_and_what_is_a_guess() -> None:
     shown = asked(lambda n, d: 1.0 if n <= 4 else 0.5, lambda n, d: 0.1)
-    with matplotlib.rc_context(rc(SCREEN)):
-        found = picture.figure(shown, SCREEN)  # type: ignore[arg-type]
+    found = shown.drawn(picture)
     first, second = found.figure.axes[:2]
     image = first.images[0].get_array()
     assert image.shape == (4, 6) and np.ma.getmaskarray(image).sum() == 6  # where 2 n tokens do not fit

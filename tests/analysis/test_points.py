@@ -4,7 +4,6 @@ import pandas as pd
 import pytest
 
 from analysis.records import cells
-from analysis.records.cells import slices_in_words
 from analysis.statistics import learning_rate
 from analysis.statistics.points import points
 from tests.analysis import fake
@@ -93,11 +92,6 @@ def test_the_frontier_uses_the_state_that_is_asked_for() -> None:
     assert not only(touched, series="SE-Attn, selection=chunk")["on_frontier"]
 
 
-def test_points_do_not_depend_on_the_order_of_the_rows() -> None:
-    table = fake.table()
-    pd.testing.assert_frame_equal(summary(table), summary(table.sample(frac=1, random_state=0)))
-
-
 @pytest.mark.parametrize("column", ["task", "n_layers", "state_seq_len"])
 def test_a_mix_that_no_picture_can_show_is_refused_with_the_way_out(column: str) -> None:
     table = fake.table()
@@ -119,9 +113,3 @@ def test_a_finished_cell_without_a_slice_is_refused() -> None:
     gone = (table["run_id"] == "attention-0000") & (table["slice"] == "seq_len=64,num_kv_pairs=8")
     with pytest.raises(ValueError, match="attention-0000 has no valid accuracy for slice 'seq_len=64,num_kv"):
         summary(table[~gone])
-
-
-def test_slices_in_words() -> None:
-    one, other = "seq_len=64,num_kv_pairs=8", "seq_len=128,num_kv_pairs=32"
-    assert slices_in_words([one]) == "seq_len, num_kv_pairs = 64, 8"
-    assert slices_in_words([one, other]) == "mean of 2 slices: (seq_len, num_kv_pairs) = (64, 8), (128, 32)"

@@ -1,10 +1,8 @@
 """The picture of speeds: the median of the seeds, a line a batch, accuracy at the longest texts."""
 
-import matplotlib
 import pandas as pd
 import pytest
 
-from analysis.drawing.style import SCREEN, rc
 from analysis.figures import speed as picture
 from tests.analysis import study
 
@@ -27,8 +25,7 @@ def asked() -> study.Asked:
 
 
 def test_speed_against_length_and_accuracy_against_speed(asked: study.Asked) -> None:
-    with matplotlib.rc_context(rc(SCREEN)):
-        found = picture.figure(asked, SCREEN)  # type: ignore[arg-type]
+    found = asked.drawn(picture)
     at = found.rows.set_index(["mixer", "what", "seq_len", "batch"])
     assert at.loc[
         ("fast", "decode", 64, 8), ["slowest", "tokens_per_second", "fastest", "cells"]
@@ -50,7 +47,7 @@ def test_speed_against_length_and_accuracy_against_speed(asked: study.Asked) -> 
 def test_one_answer_a_cell(asked: study.Asked) -> None:
     asked.found = pd.concat([asked.found] * 2)
     with pytest.raises(ValueError, match="asked more than once"):
-        picture.figure(asked, SCREEN)  # type: ignore[arg-type]
+        asked.drawn(picture)
 
 
 def test_stacks_of_a_mixer_look_apart() -> None:
@@ -63,7 +60,6 @@ def test_stacks_of_a_mixer_look_apart() -> None:
         for what in ("prefill", "decode")
     ]
     asked = study.Asked(study.table(cells), pd.DataFrame(rows), "speed", layers=layers)
-    with matplotlib.rc_context(rc(SCREEN)):
-        found = picture.figure(asked, SCREEN)  # type: ignore[arg-type]
+    found = asked.drawn(picture)
     assert set(found.rows["series"]) == {"Fast (Fast)", "Fast (Fast, Attention)"}
     assert len({line.get_marker() for line in found.figure.axes[4].lines}) == 2

@@ -8,9 +8,10 @@ import pytest
 from analysis import pareto
 from analysis.drawing.style import SCREEN
 from analysis.figures import gallery
-from analysis.state_bits import arithmetic, claims, explained, frontier
+from analysis.state_bits import arithmetic, explained, frontier
 from analysis.state_bits.__main__ import main
 from analysis.state_bits.answers import answers
+from analysis.statistics import paired
 from tests.analysis import study
 from zoo.results import evaluations
 
@@ -100,8 +101,8 @@ def test_claims_on_forms(home: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     path.write_text("\n".join(["claim,ahead,behind,slice", *(f'{row},"{SLICE}"' for row in rows)]))
     assert main(["claims", str(home), str(path)]) == 0
     lost, even = (line for line in capsys.readouterr().out.splitlines() if line[1:5] in ("lost", "even"))
-    assert "0.00781" in lost and "0.0156" in lost and lost.rstrip().endswith(claims.HOLDS)
-    assert even.rstrip().endswith(claims.OPEN)
+    assert "0.00781" in lost and "0.0156" in lost and lost.rstrip().endswith(paired.HOLDS)
+    assert even.rstrip().endswith(paired.OPEN)
     path.write_text(f"claim,ahead,behind,slice\nx,format == 'fp32',rounding == 'nearest',\"{SLICE}\"")
     assert main(["claims", str(home), str(path)]) == 1
     assert "leaves 4 forms" in capsys.readouterr().err

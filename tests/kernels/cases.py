@@ -59,6 +59,11 @@ def trained(*inputs: Any) -> Inputs:
     return [x.detach().requires_grad_() if want else x for x, want in zip(inputs, wanted, strict=True)]
 
 
+def single(inputs: Sequence[Any]) -> Inputs:
+    """The same in float32: leaves that require a gradient."""
+    return trained(*(x.float() if isinstance(x, Tensor) and x.is_floating_point() else x for x in inputs))
+
+
 def heads(length: int, *channels: int) -> list[list[int]]:
     return [[2, 3, length, n] for n in channels]
 

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import torch
 
 from zoo.kernels.choice import kernels
-from zoo.kernels.span_retrieval import Chunks, best_ids, drawn_chunks, fixed_chunks
+from zoo.kernels.span_retrieval.chunks import Chunks, drawn_chunks, fixed_chunks
+from zoo.kernels.span_retrieval.selection import best_ids
 from zoo.mixers import SEAttn
 
 

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from tests.kernels.agreement import captured_as_called
 from zoo.kernels.block_choice.reference import block_choice_reference
-from zoo.kernels.span_retrieval import admissible_blocks, relevance
+from zoo.kernels.span_retrieval.scores import relevance
+from zoo.kernels.span_retrieval.selection import admissible_blocks
 
 pytest.importorskip("triton")
 from zoo.kernels.block_choice.triton import block_choice_triton

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from tests.command import ROOT
-from tests.kernels.cases import SCANS, delta_rule, dplr_delta_rule, gated_linear_attention
+from tests.kernels.cases import SCANS, delta_rule, dplr_delta_rule, gated_linear_attention, single
 from tests.kernels.cases import selective_scan as scanned
 from zoo.kernels import delta_rule as delta
 from zoo.kernels import dplr_delta_rule as dplr
@@ -99,10 +99,6 @@ def forget() -> None:
     for native in (SCAN, CONV, GLA, DELTA, DPLR):
         native.library.cache_clear()
         native.absent.cache_clear()
-
-
-def single(inputs: Sequence[Tensor]) -> list[Tensor]:
-    return [s if s is None else s.detach().float().requires_grad_() for s in inputs]
 
 
 def ran() -> str:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from tests.kernels import cases
 from tests.kernels.agreement import as_near_as_torch, members_as_alone
-from tests.kernels.cases import BOTH, Form, Inputs, draw, trained
+from tests.kernels.cases import BOTH, Form, Inputs, draw, single, trained
 from zoo.kernels.attention.flash_attn import attention_flash_attn
 from zoo.kernels.attention.flash_attn import unfit as unfit_for_flash
 from zoo.kernels.attention.reference import attention_reference
@@ -200,14 +200,6 @@ def test_the_installed_package_has_these_signatures(name: str):
 
 
 # what the adapters make of them ----------------------------------------------------------------------------
-
-
-def single(inputs: Inputs) -> Inputs:
-    """The same in float32."""
-    return [
-        x.detach().float().requires_grad_() if isinstance(x, Tensor) and x.is_floating_point() else x
-        for x in inputs
-    ]
 
 
 def scan(*inputs: Any) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from tests.kernels import cases
-from tests.kernels.cases import Inputs, public
+from tests.kernels.cases import Inputs, public, single
 from zoo.kernels.choice import kernels
 from zoo.kernels.common.precision import narrowest, wide
 from zoo.kernels.delta_rule.chunked import delta_rule_chunked
@@ -31,10 +31,6 @@ from zoo.mixers.base import Mixer
 def cast(inputs: Inputs, dtype: torch.dtype) -> Inputs:
     """The same numbers in another dtype, nested ones too."""
     return tree_map(lambda x: x.detach().to(dtype) if isinstance(x, Tensor) else x, inputs)
-
-
-def single(inputs: Inputs) -> Inputs:
-    return [x.requires_grad_() if isinstance(x, Tensor) else x for x in cast(inputs, torch.float32)]
 
 
 def finite(op: Callable[..., Any], inputs: Inputs) -> list[Tensor]:

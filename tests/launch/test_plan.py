@@ -256,10 +256,3 @@ def test_a_sweep_that_is_done_asks_for_nothing(planned: Planned):
 )
 def test_durations(seconds: float, said: str):
     assert duration(seconds) == said
-
-
-def test_without_m_a_mistake_is_said_in_one_line(capsys: pytest.CaptureFixture[str]):
-    assert plan.main(["mixer=mmba"]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("unknown mixer mmba; did you mean mamba?")

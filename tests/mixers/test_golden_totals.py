@@ -91,6 +91,9 @@ PURE = [  # two layers of the mixer, nothing before them; published counts leave
     ("rwkv7", 128, {}, 16384, 16640),
     ("rwkv7", 256, {}, 32768, 33280),
     ("s4d", 64, {"d_state": 64}, 8192, 8192),
+    ("long_conv", 64, {"max_len": 256}, 2 * 1024 * 64, 2 * 255 * 64),
+    ("nystromformer", 128, {"num_heads": 1, "num_landmarks": 16}, 8192, 262144),
+    ("scatterbrain", 64, {"num_heads": 2, "window": 16, "num_features": 32}, 8320, 8064),  # 2 sums of 2112
 ]
 
 

@@ -47,15 +47,5 @@ def test_the_window_falls_where_it_says():
     assert mixer.filter.window[500, 0].item() == pytest.approx(0.01, rel=1e-3)
 
 
-def test_a_sequence_that_is_too_long_is_refused_with_the_fix():
-    mixer, x = Hyena(d_model=4, max_len=32), torch.randn(1, 33, 4)
-    message = r"max_len \(=32\) must cover the sequences: raise it to 33"
-    with pytest.raises(ValueError, match=message):
-        mixer(x)
-    _, state = mixer.extend(x[:, :32])
-    with pytest.raises(ValueError, match=message):
-        mixer.extend(x[:, :1], state)
-
-
 def test_the_yaml_reaches_the_longest_sequence_of_the_figures():
     assert from_yaml("hyena", 16).max_len >= 1024

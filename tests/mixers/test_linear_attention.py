@@ -111,15 +111,6 @@ def test_cosformer_does_not_look_at_the_length():
     torch.testing.assert_close(mixer(x[:, :9]), mixer(x)[:, :9])
 
 
-def test_cosformer_refuses_to_go_beyond_its_length():
-    mixer = LinearAttention(d_model=8, num_heads=1, feature_dim=4, feature_map=partial(CosFormer, max_len=10))
-    _, state = mixer.extend(torch.randn(1, 10, 8))
-    with pytest.raises(ValueError, match="max_len"):
-        mixer.extend(torch.randn(1, 1, 8), state)
-    with pytest.raises(ValueError, match="max_len"):
-        mixer(torch.randn(1, 11, 8))
-
-
 @torch.no_grad()
 @pytest.mark.parametrize("case", [case for case in cases(CONF) if "feature_map" in settings(case)], ids=str)
 def test_only_weights_of_one_sign_are_divided_by_their_sum(case: Case):
@@ -229,29 +220,6 @@ def test_state_counts():
         .paper
         == 256 * 65
     )
-
-
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"num_heads": 3}, "num_heads"),
-        ({"feature_dim": 0}, "feature_dim"),
-        ({"denominator": "softmax"}, "denominator"),
-        ({"eps": -1.0}, "eps"),
-        ({"feature_map": partial(CosFormer, max_len=0)}, "max_len"),
-        ({"feature_map": partial(Performer, num_features=0, seed=0)}, "num_features"),
-        ({"feature_map": partial(AllPoly, num_features=0)}, "num_features"),
-        ({"feature_map": partial(DPFP, nu=0)}, "nu"),
-        ({"feature_map": partial(DPFP, nu=8)}, "nu"),
-        ({"feature_map": Hedgehog, "feature_dim": 1}, "feature_dim"),
-        ({"decay": "fixed"}, "decay"),
-    ],
-)
-def test_refuses_settings_that_do_not_fit(settings: dict, named: str):
-    with pytest.raises(ValueError, match=named):
-        LinearAttention(
-            **({"d_model": 8, "num_heads": 1, "feature_dim": 4, "feature_map": Taylor2} | settings)
-        )
 
 
 @pytest.mark.parametrize("scale", [1, 30, 1000])

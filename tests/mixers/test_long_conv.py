@@ -58,9 +58,3 @@ def test_double_exponential_weights_fade_at_a_rate_for_each_channel():
     flat = LongConv(d_model=64, max_len=4096, init="normal", squash=0.0).conv.taps
     assert flat.std().item() == pytest.approx(0.002, rel=0.05)
     assert math.isclose(flat[:, :100].std().item(), flat[:, -100:].std().item(), rel_tol=0.1)
-
-
-def test_state_counts():
-    mixer = LongConv(d_model=64, max_len=256, squash=0.0)
-    assert [mixer.state_size(n).resident for n in (10, 255, 256, 1024)] == [640, 255 * 64, 255 * 64, 255 * 64]
-    assert mixer.state_size(1024).paper == 1024 * 64

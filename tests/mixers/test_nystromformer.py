@@ -3,7 +3,6 @@
 import torch
 
 from zoo.mixers import Nystromformer
-from zoo.state import StateSize
 
 
 def test_it_says_that_it_is_no_decoder():
@@ -21,9 +20,3 @@ def test_heads_are_split():
     mixer.qkv.proj.weight[:4] += torch.randn(4, 8)
     moved = (mixer(x) - y).abs().amax((0, 1))
     assert (moved[:4] > 1e-6).all() and (moved[4:] == 0).all()
-
-
-def test_state_counts():
-    assert Nystromformer(d_model=128, num_heads=1, num_landmarks=16).state_size(1024) == StateSize(
-        4096, 131072, 131072
-    )

@@ -1,9 +1,9 @@
-"""RoPE's precision, ALiBi's slopes, and what both refuse; definitions: tests/definitions/attention.py."""
+"""RoPE's precision and ALiBi's slopes; definitions: tests/definitions/attention.py."""
 
 import pytest
 import torch
 
-from zoo.mixers.positions import alibi_slopes, check_position, rotate
+from zoo.mixers.positions import alibi_slopes, rotate
 
 F64 = torch.float64
 
@@ -21,16 +21,3 @@ def test_rope_keeps_its_precision_and_its_dtype_far_out():
 )
 def test_alibi_slopes(num_heads: int, exponents: list[int]):
     assert alibi_slopes(num_heads).tolist() == [2.0**-e for e in exponents]
-
-
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        (("sinus", 8, 1.0, 1e4), "position"),
-        (("rope", 3, 1.0, 1e4), "num_heads"),
-        (("rope", 8, 0.1, 1e4), "rope"),
-    ],
-)
-def test_refuses_what_cannot_be_turned(settings: tuple, named: str):
-    with pytest.raises(ValueError, match=named):
-        check_position(*settings)

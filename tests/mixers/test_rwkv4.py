@@ -1,4 +1,4 @@
-"""RWKV-4: what a fresh layer is, and what it refuses."""
+"""RWKV-4: what a fresh layer is."""
 
 import math
 

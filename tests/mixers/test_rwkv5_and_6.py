@@ -1,4 +1,4 @@
-"""RWKV-5 and 6: what fresh layers are, and what they refuse."""
+"""RWKV-5 and 6: what fresh layers are."""
 
 import pytest
 import torch
@@ -60,20 +60,3 @@ def test_heads_are_64_wide_where_the_model_is(kind, d_model):
         mixer = kind(d_model=d_model)
     assert mixer.head_dim == min(64, d_model)
     assert mixer.state_size(1000).resident == d_model * min(64, d_model) + d_model
-
-
-@pytest.mark.parametrize(
-    ("kind", "wrong", "message"),
-    [
-        (RWKV5, {"head_dim": 5}, r"d_model \(=8\) must be a positive multiple of head_dim \(=5\)"),
-        (RWKV5, {"head_dim": 0}, r"head_dim \(=0\) must be at least 1"),
-        (RWKV5, {"head_dim": 1}, r"head_dim \(=1\) must be at least 2"),
-        (RWKV6, {"head_dim": 1}, r"head_dim \(=1\) must be at least 2"),
-        (RWKV5, {"layer": 2}, r"layer \(=2\) must be at least 0 and below n_layers \(=2\)"),
-        (RWKV6, {"shift_rank": 0}, r"shift_rank \(=0\) must be at least 1"),
-        (RWKV6, {"decay_rank": 0}, r"decay_rank \(=0\) must be at least 1"),
-    ],
-)
-def test_impossible_settings_are_refused(kind, wrong, message):
-    with pytest.raises(ValueError, match=message):
-        kind(d_model=8, **wrong)

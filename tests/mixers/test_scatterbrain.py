@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from zoo.mixers import ScatterBrain
-from zoo.state import StateSize
 
 
 @torch.no_grad()
@@ -33,9 +32,3 @@ def test_features_that_vanish_leave_the_window_alone():
     y.square().mean().backward()
     assert y.isfinite().all() and x.grad.isfinite().all()
     assert (y[0, 10:].abs().amax(-1) > 1).all()
-
-
-def test_state_counts():
-    mixer = ScatterBrain(d_model=64, num_heads=2, window=16, num_features=32)
-    sums = 64 * 32 + 2 * 32
-    assert mixer.state_size(1024) == StateSize(2 * 64 * 16 + sums, 2 * 64 * 15 + sums, 2 * 64 * 15 + sums)

@@ -10,7 +10,7 @@ from torch import Tensor
 from tests.definitions.attention import positioned
 from tests.definitions.se_attn import definition, stacked
 from tests.mixers.spans import CAUSAL, LENGTH, SELECTIONS, D, each_selection, each_shape, make, tokens
-from zoo.kernels import span_retrieval as spans
+from zoo.kernels.span_retrieval.chunks import drawn_chunks
 from zoo.mixers.se_attn import SEAttn
 
 
@@ -35,7 +35,7 @@ def test_chunks_of_several_sizes_follow_the_definition(selection: str):
     sizes = {"chunk_sampling": "per_chunk", "eval_chunk_size": 8, "num_heads": 2}
     mixer, x = make(selection, [4, 8, 12], **sizes).train(), tokens().requires_grad_()
     y = mixer(x)
-    chunks = spans.drawn_chunks([4, 8, 12], True, 0, mixer.chunks.passes, LENGTH, x.device)
+    chunks = drawn_chunks([4, 8, 12], True, 0, mixer.chunks.passes, LENGTH, x.device)
     assert len(set(chunks.starts.diff().tolist())) > 1
     assert_same_function(mixer, x, y, definition(mixer, x, chunks.starts.tolist()))
 
@@ -147,36 +147,3 @@ def test_the_sizes_are_the_published_formulas(selection: str, shape: dict[str, A
         _, state = mixer.extend(tokens(n))
         assert frozen == (0 if state.memory.blocks is None else state.memory.blocks[0].numel())
     assert mixer.state_size(0).resident == mixer.state_size(0).touched == 0
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"chunk_size": 10}, r"chunk_size \(=10\) must be a positive multiple of block_size \(=4\)"),
-        ({"chunk_size": [8, 10]}, r"chunk_size \(=10\) must be a positive multiple of block_size \(=4\)"),
-        ({"eval_chunk_size": 6}, r"eval_chunk_size \(=6\) must be a positive multiple of block_size \(=4\)"),
-        ({"eval_chunk_size": 0}, r"eval_chunk_size \(=0\)"),
-        ({"block_size": 0}, r"block_size \(=0\)"),
-        ({"chunk_size": []}, r"number of sizes in chunk_size \(=0\) must be at least 1"),
-        ({"chunk_size": [4, 8]}, "set chunk_sampling to per_forward or per_chunk"),
-        ({"chunk_size": [4, 8], "chunk_sampling": "per_chunk"}, "eval_chunk_size"),
-        ({"num_heads": 3}, r"d_model \(=16\) must be a positive multiple of num_heads \(=3\)"),
-        (
-            {"num_heads": 4, "num_kv_heads": 3},
-            r"num_heads \(=4\) must be a positive multiple of num_kv_heads",
-        ),
-        ({"selection": "best"}, "selection .* must be one of token, first"),
-        ({"retrieval": "per_head"}, "retrieval .* must be one of shared, per_group"),
-        ({"position": "alibi"}, "position .* must be one of none, rope"),
-        ({"chunk_sampling": "often"}, "chunk_sampling .* must be one of fixed"),
-        ({"summary": "last"}, "summary .* must be one of attn_value"),
-        ({"score_rope": "both"}, "score_rope .* must be one of rotated, unrotated"),
-        ({"gate": "sigmoid"}, "gate .* must be one of none, bias"),
-        ({"gate": "bias", "selection": "first"}, r"gate \(='bias'\) needs selection token or prefix"),
-        ({"max_blocks": 0}, r"max_blocks \(=0\) must be at least 1"),
-        ({"top_k": -1}, r"top_k \(=-1\) must be at least 0"),
-    ],
-)
-def test_errors_name_the_rule_the_value_and_the_fix(changes: dict[str, Any], words: str):
-    with pytest.raises(ValueError, match=words):
-        make(**changes)

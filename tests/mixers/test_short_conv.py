@@ -38,8 +38,3 @@ def test_shifted_sums_have_the_reference_s_values_and_gradients(cached, length, 
     gradients = [torch.autograd.grad(y.sin().sum(), inputs) for y in (together, alone, slow)]
     torch.testing.assert_close((together, gradients[0]), (slow, gradients[2]))
     torch.testing.assert_close((alone, gradients[1]), (slow, gradients[2]))
-
-
-def test_refuses_an_empty_kernel():
-    with pytest.raises(ValueError, match="kernel_size"):
-        ShortConv(5, 0)

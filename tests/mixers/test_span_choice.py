@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from tests.mixers.spans import LENGTH, D, make, tokens
-from zoo.kernels import span_retrieval as spans
+from zoo.kernels.span_retrieval.scores import random_scores
+from zoo.kernels.span_retrieval.selection import admissible_blocks, best_blocks
 from zoo.mixers.se_attn import SEAttn, State
 
 
@@ -28,8 +29,8 @@ def test_ties_go_to_the_lowest_blocks_in_both_paths(selection: str):
 
 def test_equal_scores_choose_the_lowest_of_many():
     scores = torch.tensor([1.0, 2.0] * 40).expand(1, 1, 3, 80)
-    admissible = spans.admissible_blocks(torch.tensor([0, 12, 320]), 4, 0, 80)
-    chosen = spans.best_blocks(scores, admissible, 3)[0, 0]
+    admissible = admissible_blocks(torch.tensor([0, 12, 320]), 4, 0, 80)
+    chosen = best_blocks(scores, admissible, 3)[0, 0]
     assert [row.nonzero().flatten().tolist() for row in chosen] == [[], [0, 1, 2], [1, 3, 5]]
 
 
@@ -110,8 +111,8 @@ def test_the_frozen_choice_is_followed(selection: str):
 
 def test_random_blocks_are_a_uniform_draw_of_seed_and_chunk():
     def draw(seed: int) -> Tensor:
-        scores = spans.random_scores(seed, 2, torch.arange(4000), 16)
-        return spans.best_blocks(scores, torch.arange(16) < 9, 3)[0]
+        scores = random_scores(seed, 2, torch.arange(4000), 16)
+        return best_blocks(scores, torch.arange(16) < 9, 3)[0]
 
     chosen = draw(seed=5)
     assert (chosen.sum(-1) == 3).all()

@@ -35,9 +35,11 @@ TOKENS = torch.randn(1, 37, WIDTH, dtype=torch.float64, generator=torch.Generato
 def adaptable() -> list[Case]:
     """Every mixer whose module knows queries, keys and values; a law below sees that each has adapters."""
     modules = {case: sys.modules[get_class(settings(case)["_target_"]).__module__] for case in cases()}
+    heads = ("QueryKeyValue", "AttentionHeads")
     return [
-        case for case, module in modules.items() if hasattr(module, "QueryKeyValue") or case.name == "mla"
-    ]
+        case for case, module in modules.items()
+        if any(hasattr(module, name) for name in heads) or case.name == "mla"
+    ]  # fmt: skip
 
 
 def adapted(mixer: Mixer) -> Mixer:

@@ -11,12 +11,10 @@ from hydra.utils import instantiate
 from torch import Tensor, nn
 
 from tests.registry import block_yaml, cases
-from zoo.blocks.base import Block
 from zoo.mixers.base import Linked, Links, Mixer, Seq
 from zoo.mixers.cases import WIDTH, Case, mixer_yaml, settings
 from zoo.mixers.laws import elements
 from zoo.model import SequenceModel, model_from_config, placed, seeded
-from zoo.model.instantiate import make
 from zoo.state import StateSize, peak
 
 VOCAB = 24
@@ -285,12 +283,6 @@ def test_a_sequence_longer_than_the_learned_positions_is_refused():
     _, state = model.extend(ids(7))
     with pytest.raises(ValueError, match="learned_positions"):
         model.extend(ids(1), state)
-
-
-def test_a_constructors_own_error_comes_through_in_one_line():
-    with pytest.raises(ValueError, match="must be one of") as error:
-        make(PRE_NORM | {"norm": "batch"}, Block, mixer=Counter(WIDTH))
-    assert "\n" not in str(error.value)
 
 
 def test_flags_are_those_of_all_layers():

@@ -11,8 +11,9 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
+from tests.model.test_blocks import layer_norm
 from tests.registry import composer
 from zoo.config import command_line
 from zoo.mixers.attention import Attention
@@ -71,11 +72,6 @@ def in_plain_blocks(model: SequenceModel, inputs: Tensor) -> Tensor:
         scale = (residual.square().mean(-1, keepdim=True) + 1e-5).rsqrt()
         residual = residual + mixed(block.mixer, residual * scale * block.norm.weight)
     return layer_norm(residual, model.final_norm) @ model.embedding.T
-
-
-def layer_norm(x: Tensor, norm: nn.Module) -> Tensor:
-    centred = x - x.mean(-1, keepdim=True)
-    return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * norm.weight + norm.bias
 
 
 def mixed(mixer: Mixer, x: Tensor) -> Tensor:

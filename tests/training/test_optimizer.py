@@ -80,7 +80,8 @@ def test_arguments_groups_and_rate_arrive():
         0.9,
         0.999,
     )
-    assert make_optimizer(model, optim(eps=1e-3), 1.0).param_groups[0]["eps"] == 1e-3
+    (group, _) = make_optimizer(model, optim(eps=1e-3, betas=[0.5, 0.75]), 1.0).param_groups
+    assert (group["eps"], group["betas"], group["fused"]) == (1e-3, (0.5, 0.75), True)
     groups = make_optimizer(model, optim(_target_="torch.optim.Rprop", weight_decay=0.0), 1.0).param_groups
     assert len(groups) == 2 and "weight_decay" not in groups[0]
 

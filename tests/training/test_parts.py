@@ -54,11 +54,6 @@ def test_decay_falls_on_matrices_that_are_not_flagged():
     assert set(decays(model, optim(decay_all=True)).values()) == {0.1}
 
 
-def test_the_optimizers_settings_arrive():
-    group = make_optimizer(nn.Linear(2, 2), optim(betas=[0.5, 0.75]), 0.125).param_groups[0]
-    assert group["lr"] == 0.125 and group["betas"] == (0.5, 0.75) and group["fused"]
-
-
 # the schedule
 
 

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.training.recording import checkpoint, same
+from tests.training.recording import checkpoint
 from tests.training.test_resuming import Stop, fresh, raise_stop, stop_at
+from tests.training.test_step import assert_same
 from tests.training.tiny import tiny
 from zoo.training import runs
 from zoo.training.step import Stepper
@@ -25,11 +26,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "bf16-head": {"trainer__precision": "bf16-head", "optim__grad_clip": None},
     "a short last batch": {"task__data": "fixed", "task__order": "shuffled"},
 }
-
-
-def assert_same(a: Path, b: Path) -> None:
-    assert (a / "metrics.csv").read_bytes() == (b / "metrics.csv").read_bytes()
-    assert same(checkpoint(a), checkpoint(b))
 
 
 @pytest.mark.parametrize("name", SETTINGS)

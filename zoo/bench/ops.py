@@ -7,6 +7,7 @@ its inputs, outputs and their gradients, each moved once, at the speed of a copy
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -61,7 +62,7 @@ def _through(run: Callable[..., Any], taken: Callable[..., Sequence[Any]]) -> Ca
 def _running(subject: Subject, inputs: Sequence[Any], backward: bool) -> Iterator[tuple[str, Run]]:
     """Yield each implementation that runs; one that fails is reported, and costs no other its times."""
     for name, function in implementations(subject, inputs).items():
-        run = trained(function, inputs) if backward else _forward(function, inputs)
+        run = trained(function, inputs) if backward else torch.no_grad()(partial(function, *inputs))
         try:
             run()
         except Exception as error:
@@ -69,14 +70,6 @@ def _running(subject: Subject, inputs: Sequence[Any], backward: bool) -> Iterato
             print(f"not timed: {subject.name}, {name}: {type(error).__name__}: {reason}", file=sys.stderr)
             continue
         yield name, run
-
-
-def _forward(function: Callable[..., Any], inputs: Sequence[Any]) -> Run:
-    def run() -> object:
-        with torch.no_grad():
-            return function(*inputs)
-
-    return run
 
 
 def trained(function: Callable[..., Any], inputs: Sequence[Any]) -> Run:

@@ -44,9 +44,9 @@ def mistakes(
     argument.  What names a `_target_` is for `zoo.model.instantiate` to judge.
     """
     given = {key: value for key, value in given.items() if key != "about"}
-    parameters, hints = _parameters(target)
-    wanted = [name for name in parameters if name not in supplied]
-    needed = [] if partial else [n for n in wanted if parameters[n].default is inspect.Parameter.empty]
+    accepted, hints = parameters(target)
+    wanted = [name for name in accepted if name not in supplied]
+    needed = [] if partial else [n for n in wanted if accepted[n].default is inspect.Parameter.empty]
     missing = [name for name in needed if name not in given]
     name = getattr(target, "__qualname__", str(target))
     errors = [
@@ -60,15 +60,15 @@ def mistakes(
 
 
 @cache
-def _parameters(target: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], dict[str, Any]]:
+def parameters(target: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], dict[str, Any]]:
     """Return the parameters of `target` and their types; a class's `**rest` is what the class above takes."""
-    parameters = dict(inspect.signature(target).parameters)
+    own = dict(inspect.signature(target).parameters)
     hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)
-    rest = [name for name, parameter in parameters.items() if parameter.kind is inspect.Parameter.VAR_KEYWORD]
+    rest = [name for name, parameter in own.items() if parameter.kind is inspect.Parameter.VAR_KEYWORD]
     if not rest or not inspect.isclass(target):
-        return parameters, hints
-    above, theirs = _parameters(target.__mro__[1])
-    return above | {name: parameters[name] for name in parameters if name not in rest}, theirs | hints
+        return own, hints
+    above, theirs = parameters(target.__mro__[1])
+    return above | {name: own[name] for name in own if name not in rest}, theirs | hints
 
 
 def ill_typed(path: str, value: Any, hint: Any) -> list[str]:

@@ -69,7 +69,8 @@ def continued(trained: Trained, batch: Batch, budget: int | None, name: str) -> 
         steps = budget or max(map(len, answers))
         tokens = trained.greedy(batch.inputs[first == place, : place + 1], steps, trained.task.stop).tolist()
         for answer, row in zip(answers, tokens, strict=True):
-            yield Written(answer, _until(row, trained.task.stop))
+            stop = trained.task.stop
+            yield Written(answer, row[: row.index(stop) + 1] if stop in row else row)
 
 
 def _check_written(task: Task, batch: Batch, name: str) -> None:
@@ -91,10 +92,6 @@ def _judged(one: Written, separator: int | None, stop: int | None) -> dict[str, 
     stand = [_stands(part, one.said) for part in parts]
     exact = float(one.said[: len(one.answer)] == one.answer)
     return {"exact": exact, "matched": sum(stand) / len(stand), "tokens": float(len(one.said))}
-
-
-def _until(tokens: list[int], stop: int | None) -> list[int]:
-    return tokens[: tokens.index(stop) + 1] if stop in tokens else tokens
 
 
 def _parts(tokens: list[int], separator: int | None) -> list[list[int]]:

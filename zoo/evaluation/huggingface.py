@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from zoo.common.checks import one_line
 from zoo.evaluation.forgetting.curve import Predict, most_likely
 
 MISSING = "transformers is not installed: pip install 'zoo-recall[hf]'."
@@ -53,7 +54,7 @@ def load(folder: str | Path) -> HuggingFace:
         model = AutoModelForCausalLM.from_pretrained(path, use_safetensors=True, **here).eval()
         tokenizer = AutoTokenizer.from_pretrained(path, **here)
     except Exception as error:  # whatever a broken download makes of it
-        raise ValueError(f"hf names {path}, which cannot be loaded ({_first_line(error)}).") from error
+        raise ValueError(f"hf names {path}, which cannot be loaded ({one_line(error)[:300]}).") from error
     eos = tokenizer.eos_token_id
     bos = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else eos
     if bos is None:
@@ -74,7 +75,3 @@ def predictor(held: HuggingFace) -> Predict:
         return most_likely(head, hidden)
 
     return predict
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

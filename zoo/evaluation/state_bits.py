@@ -14,7 +14,6 @@ from zoo.evaluation.base import Evaluation, named
 from zoo.evaluation.coded_state import StateCoder, coder_for
 from zoo.evaluation.trained import Trained
 from zoo.kernels.linear_cross_entropy import answer_scores
-from zoo.model import ModelState
 from zoo.model.codecs.codec import NO_SCALE, Form
 from zoo.model.codecs.formats import FORMATS
 from zoo.model.written_once import tensors
@@ -157,7 +156,8 @@ def decoded(trained: Trained, batch: Batch, coder: StateCoder) -> Part:
         row, column = (positions == place).nonzero(as_tuple=True)
         hidden[row, column] = step[row, 0].to(hidden.dtype)
         bits = [max(pair) for pair in zip(bits, coder.bits(state.state), strict=True)]
-        scalars = max(scalars, _scalars(state.state))
+        numbers = (leaf for _, leaf in tensors(state.state) if leaf.is_floating_point())
+        scalars = max(scalars, sum(leaf[0].numel() for leaf in numbers))
     losses, best = answer_scores(hidden.flatten(0, 1), model.head_weight, answers.repeat(forms, 1).flatten())
     shape = (forms, *answers.shape)
     losses, best, scored = losses.view(shape), best.view(shape), answers != IGNORED
@@ -176,10 +176,6 @@ def decoded(trained: Trained, batch: Batch, coder: StateCoder) -> Part:
 def _share(values: Tensor, scored: Tensor) -> Float[Tensor, "F N"]:
     """Return the mean over the answers of each row that count."""
     return (values * scored).double().sum(-1).cpu() / scored.sum(-1).cpu()
-
-
-def _scalars(state: ModelState) -> int:
-    return sum(leaf[0].numel() for _, leaf in tensors(state) if leaf.is_floating_point())
 
 
 def _apart(leaves: Sequence[Tensor], forms: int) -> Float[Tensor, "F N"]:

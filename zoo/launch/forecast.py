@@ -72,7 +72,8 @@ def forecast(
     points = _points(cells, settings, clocks)
     yield _summary(points)
     yield fitting(table(points), SPARE)
-    yield from _notes(points)
+    used = {source for p in points for source in p.sources.values()}
+    yield from (f"times: {words}" for source, words in SOURCES.items() if source in used)
     yield from _unread(clocks)
     yield _total(points)
     yield from _populations(launcher, points)
@@ -172,12 +173,6 @@ def _range(values: Sequence[float], shown: Callable[[float], str] = "{:,}".forma
         return "-"
     low, high = shown(min(values)), shown(max(values))
     return low if low == high else f"{low} to {high}"
-
-
-def _notes(points: Sequence[Point]) -> Iterator[str]:
-    """Yield a line on each source that the times come from."""
-    used = {source for p in points for source in p.sources.values()}
-    yield from (f"times: {words}" for source, words in SOURCES.items() if source in used)
 
 
 def _unread(clocks: Mapping[Path, Clock]) -> Iterator[str]:

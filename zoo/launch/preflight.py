@@ -35,7 +35,8 @@ class Validator:
         if errors:
             return errors
         if cell.point not in self._built:
-            self._built[cell.point] = _sections(cell) or _given(cell) or _about(cell) or _built(cell)
+            said = _sections(cell) or _given(cell) or about.mistakes(cell.mixer, cell.config["mixer"])
+            self._built[cell.point] = said or _built(cell)
         return list(
             dict.fromkeys(self._built[cell.point] or _kernels(cell) or _weights(cell) or _decay(cell))
         )
@@ -111,10 +112,6 @@ def _sections(cell: Cell) -> list[str]:
     supplied = ("blocks", "vocab_size", "seed", "decoder", "stacked")
     errors += arguments.mistakes("model", model, SequenceModel, supplied)
     return errors
-
-
-def _about(cell: Cell) -> list[str]:
-    return about.mistakes(cell.mixer, cell.config["mixer"])
 
 
 def _given(cell: Cell) -> list[str]:

@@ -3,15 +3,15 @@
 B batch, T time, S tokens so far, D model width, H query heads, G key/value heads, C channels per head.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.kernels.attention import attention
-from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.base import Seq
 from zoo.mixers.cache import append
-from zoo.mixers.projections import QueryKeyValue
+from zoo.mixers.projections import AttentionHeads
 from zoo.state import StateSize
 
 
@@ -20,7 +20,7 @@ class State(NamedTuple):
     v: Float[Tensor, "B G S C"]
 
 
-class Attention(Mixer[State]):
+class Attention(AttentionHeads[State]):
     """Multi-head attention (Vaswani et al. 2017, arXiv 1706.03762); num_kv_heads < num_heads is grouped-query
     attention (Ainslie et al. 2023, arXiv 2305.13245), num_kv_heads = 1 multi-query (Shazeer 2019, arXiv
     1911.02150).
@@ -31,27 +31,13 @@ class Attention(Mixer[State]):
     """
 
     small_out = True
+    alibi = True
 
-    def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        num_kv_heads: int | None,
-        position: str,
-        rope_base: float,
-        rope_fraction: float,
-        bias: bool,
-        dropout: float,
-    ) -> None:
-        super().__init__()
+    def __init__(self, *, dropout: float, **heads: Any) -> None:
+        super().__init__(**heads)
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout (={dropout}) must be at least 0 and below 1.")
-        self.d_model = d_model
-        self.qkv = QueryKeyValue(
-            d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias, alibi=True
-        )
-        self.out_proj = nn.Linear(d_model, d_model, bias=bias)
+        self.out_proj = self.last_projection()
         self.dropout = nn.Dropout(dropout)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:

@@ -27,7 +27,7 @@ State = TypeVar("State", bound=tuple)
 
 
 class Mixer(nn.Module, ABC, Generic[State]):
-    """Subclasses are final, take explicit keyword arguments and make their own initial weights.
+    """Subclasses take keyword arguments (`**rest`: of the class above) and make their own initial weights.
 
     `State` is a NamedTuple of tensors whose first dimension is the batch, or None where there is nothing
     to keep yet; a plain Python int in it is a counter and no memory.

@@ -5,17 +5,17 @@ Zaheer et al. 2020 (arXiv 2007.14062), Section 2.
 B batch, T time, S tokens kept, D model width, H query heads, G key/value heads, C channels per head.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from zoo.common.checks import at_least
 from zoo.kernels.common.heads import per_query_head
 from zoo.kernels.masked_attention import masked_attention
-from zoo.mixers.base import Mixer, Seq
-from zoo.mixers.projections import QueryKeyValue
+from zoo.mixers.base import Seq
+from zoo.mixers.projections import AttentionHeads
 from zoo.state import StateSize
 
 
@@ -25,7 +25,7 @@ class State(NamedTuple):
     offset: int
 
 
-class BigBird(Mixer[State]):
+class BigBird(AttentionHeads[State]):
     """Token t sees the tokens up to itself that are among the `window` newest (itself included), the first
     `num_global`, or the `num_random` columns.
 
@@ -41,31 +41,24 @@ class BigBird(Mixer[State]):
     def __init__(
         self,
         *,
-        d_model: int,
-        num_heads: int,
         window: int,
         num_global: int,
         num_random: int,
         max_len: int,
         seed: int,
-        num_kv_heads: int | None,
-        position: str,
-        rope_base: float,
-        rope_fraction: float,
-        bias: bool,
+        **heads: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(**heads)
         at_least("window", window, 1)
         at_least("num_global", num_global, 0)
         at_least("num_random", num_random, 0)
         at_least("max_len", max_len, num_global + num_random)
-        self.d_model, self.window, self.num_global, self.num_random = d_model, window, num_global, num_random
+        self.window, self.num_global, self.num_random = window, num_global, num_random
         generator = torch.Generator().manual_seed(seed)
         draw = torch.randperm(max_len - num_global, generator=generator, device="cpu")  # even on "meta"
         self._whole: dict[tuple[int, torch.device], tuple[Tensor, Tensor]] = {}
         self.columns = sorted(num_global + int(i) for i in draw[:num_random])
-        self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
-        self.out_proj = nn.Linear(d_model, d_model, bias=bias)
+        self.out_proj = self.last_projection()
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         """Attend under the mask of the pattern; keep the keys and values that a later token may see."""
@@ -93,7 +86,9 @@ class BigBird(Mixer[State]):
         if (total, device) in self._whole and not offset:
             return self._whole[total, device]
         stands = [*self._stored(offset), *range(offset, total)]  # where each key does
-        mask = self._mask(torch.arange(offset, total), torch.tensor(stands, dtype=torch.long))
+        s = torch.tensor(stands, dtype=torch.long)
+        age = torch.arange(offset, total)[:, None] - s
+        mask = (age >= 0) & ((age < self.window) | self._always(s))
         keep = set(self._stored(total))
         index = torch.tensor([i for i, s in enumerate(stands) if s in keep], dtype=torch.long)
         places = mask.to(device), index.to(device)
@@ -106,10 +101,6 @@ class BigBird(Mixer[State]):
         newest = max(self.num_global, offset - self.window + 1)
         columns = (column for column in self.columns if column < offset - self.window + 1)
         return [*range(min(self.num_global, offset)), *columns, *range(newest, offset)]
-
-    def _mask(self, t: Int[Tensor, "T"], s: Int[Tensor, "S"]) -> Bool[Tensor, "T S"]:
-        age = t[:, None] - s
-        return (age >= 0) & ((age < self.window) | self._always(s))
 
     def _always(self, s: Int[Tensor, "S"]) -> Bool[Tensor, "S"]:
         return (s < self.num_global) | torch.isin(s, torch.tensor(self.columns, dtype=s.dtype))

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from zoo.common.checks import at_least
 from zoo.kernels.common.heads import per_query_head
-from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.base import Seq
 from zoo.mixers.cache import append
 from zoo.mixers.largest import largest
-from zoo.mixers.projections import QueryKeyValue
+from zoo.mixers.projections import AttentionHeads
 from zoo.state import StateSize
 
 
@@ -32,7 +32,7 @@ class State(NamedTuple):
         return ("index_k",)
 
 
-class DeepSeekSparseAttention(Mixer[State]):
+class DeepSeekSparseAttention(AttentionHeads[State]):
     """Token t attends to the top_k tokens s <= t of the largest sum_j w_tj ReLU(q_tj . k_s).
 
     Index queries and keys are projections of the token, the keys behind a LayerNorm and one for all J heads;
@@ -49,28 +49,22 @@ class DeepSeekSparseAttention(Mixer[State]):
         self,
         *,
         d_model: int,
-        num_heads: int,
         top_k: int,
         index_heads: int,
         index_dim: int,
         aux_weight: float,
-        num_kv_heads: int | None,
-        position: str,
-        rope_base: float,
-        rope_fraction: float,
-        bias: bool,
+        **heads: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(d_model=d_model, **heads)
         at_least("top_k", top_k, 2)  # attention to one token reads no key
         for name, value in (("index_heads", index_heads), ("index_dim", index_dim)):
             at_least(name, value, 1)
         at_least("aux_weight", aux_weight, 0)
         self.top_k, self.index_heads, self.index_dim = top_k, index_heads, index_dim
         self.aux_weight = aux_weight
-        self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
         self.index_proj = nn.Linear(d_model, index_heads * (index_dim + 1) + index_dim, bias=False)
         self.index_norm = nn.LayerNorm(index_dim)
-        self.out_proj = nn.Linear(d_model, d_model, bias=bias)
+        self.out_proj = self.last_projection()
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         """Choose tokens, attend to them; keep keys and values, and the index keys, of all."""

@@ -4,17 +4,17 @@ The rules of H2O (Zhang et al. 2023, arXiv 2306.14048) and TOVA (Oren et al. 202
 token.  B batch, T time, S tokens kept or new, D model width, H query heads, G key/value heads, C channels.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from zoo.common.checks import at_least, one_of
 from zoo.kernels.common.heads import per_query_head
 from zoo.kernels.masked_attention import masked_attention
-from zoo.mixers.base import Mixer, Seq
-from zoo.mixers.projections import QueryKeyValue
+from zoo.mixers.base import Seq
+from zoo.mixers.projections import AttentionHeads
 from zoo.state import StateSize
 
 
@@ -30,7 +30,7 @@ class State(NamedTuple):
         return ("scores",)
 
 
-class EvictingAttention(Mixer[State]):
+class EvictingAttention(AttentionHeads[State]):
     """A token sees the cache and itself; then it joins, and over `budget` tokens the least of them leaves.
 
     rule: h2o, least is the sum of the weights that a key had from all queries since it came, in the heads
@@ -43,27 +43,13 @@ class EvictingAttention(Mixer[State]):
     once, so that it depends on where a call ends.  A sum favours old tokens; nothing here divides by the age.
     """
 
-    def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        budget: int,
-        rule: str,
-        recent: int,
-        num_kv_heads: int | None,
-        position: str,
-        rope_base: float,
-        rope_fraction: float,
-        bias: bool,
-    ) -> None:
-        super().__init__()
+    def __init__(self, *, budget: int, rule: str, recent: int, **heads: Any) -> None:
+        super().__init__(**heads)
         one_of("rule", rule, ("h2o", "tova"))
         at_least("recent", recent, 0)
         at_least("budget", budget, max(recent, 1))
         self.budget, self.rule, self.recent = budget, rule, recent
-        self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
-        self.out_proj = nn.Linear(d_model, d_model, bias=bias)
+        self.out_proj = self.last_projection()
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         """Find what each token sees, attend, and keep what no token evicted."""

@@ -5,7 +5,7 @@ Lin et al. 2025, "Forgetting Transformer" (arXiv 2503.02130), Section 3.
 B batch, T time, S tokens so far, D model width, H query heads, G key/value heads, C channels per head.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -13,9 +13,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.kernels.forgetting_attention import forgetting_attention
-from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.base import Seq
 from zoo.mixers.cache import append
-from zoo.mixers.projections import QueryKeyValue
+from zoo.mixers.projections import AttentionHeads
 from zoo.state import StateSize
 
 
@@ -25,7 +25,7 @@ class State(NamedTuple):
     decay: Float[Tensor, "B H S"]  # sum of the log gates of the tokens after this one
 
 
-class ForgettingAttention(Mixer[State]):
+class ForgettingAttention(AttentionHeads[State]):
     """The logit of key s for query t is q_t k_s / sqrt C + sum over j = s+1 .. t of log f_j, with a gate
     f_j = sigmoid(w x_j + b) for each query head.
 
@@ -34,24 +34,11 @@ class ForgettingAttention(Mixer[State]):
     position: none (the paper) | rope.  Gates and logits are computed in float32 at least.
     """
 
-    def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        num_kv_heads: int | None,
-        gate_bias: float,
-        position: str,
-        rope_base: float,
-        rope_fraction: float,
-        bias: bool,
-    ) -> None:
-        super().__init__()
-        self.num_heads = num_heads
-        self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
+    def __init__(self, *, d_model: int, num_heads: int, gate_bias: float, **heads: Any) -> None:
+        super().__init__(d_model=d_model, num_heads=num_heads, **heads)
         self.gate = nn.Linear(d_model, num_heads)
         nn.init.constant_(self.gate.bias, gate_bias)
-        self.out_proj = nn.Linear(d_model, d_model, bias=bias)
+        self.out_proj = self.last_projection()
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         """Attend with the sum of log gates on each logit; keep keys, values and those sums up to now."""

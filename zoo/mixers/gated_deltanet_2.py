@@ -7,6 +7,8 @@ authors' own code was not read.
 B batch, T time, D model width, H heads, C channels of a head.
 """
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -23,10 +25,8 @@ class GatedDeltaNet2(KimiDeltaAttention):
     allow_neg_eigval: b in (0, 2) instead of (0, 1); w stays.
     """
 
-    def __init__(
-        self, *, d_model: int, num_heads: int, head_dim: int | None, kernel_size: int, allow_neg_eigval: bool
-    ) -> None:
-        super().__init__(d_model=d_model, num_heads=num_heads, head_dim=head_dim, kernel_size=kernel_size)
+    def __init__(self, *, d_model: int, num_heads: int, allow_neg_eigval: bool, **rest: Any) -> None:
+        super().__init__(d_model=d_model, num_heads=num_heads, **rest)
         self.most = 2.0 if allow_neg_eigval else 1.0
         self.beta = nn.Linear(d_model, 2 * num_heads * self.head_dim, bias=False)  # b, then w
 

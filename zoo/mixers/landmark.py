@@ -4,7 +4,7 @@ B batch, T time, S tokens so far, D model width, H query heads, G key/value head
 complete blocks.
 """
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from zoo.common.checks import at_least
 from zoo.kernels.common.heads import per_query_head
 from zoo.kernels.grouped_attention import grouped_attention
-from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.base import Seq
 from zoo.mixers.cache import append
-from zoo.mixers.projections import QueryKeyValue
+from zoo.mixers.projections import AttentionHeads
 from zoo.state import StateSize
 
 
@@ -26,7 +26,7 @@ class State(NamedTuple):
     landmarks: Float[Tensor, "B G U C"]  # keys; a landmark has no value
 
 
-class Landmark(Mixer[State]):
+class Landmark(AttentionHeads[State]):
     """Attention with the grouped softmax (Mohtashami and Jaggi 2023, arXiv 2305.16300, section 3).
 
     block_size: tokens between two landmarks (50 in the paper).
@@ -43,28 +43,15 @@ class Landmark(Mixer[State]):
     in texts longer than those trained on.
     """
 
-    def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        num_kv_heads: int | None,
-        block_size: int,
-        top_k: int | None,
-        position: str,
-        rope_base: float,
-        rope_fraction: float,
-        bias: bool,
-    ) -> None:
-        super().__init__()
+    def __init__(self, *, block_size: int, top_k: int | None, **heads: Any) -> None:
+        super().__init__(**heads)
         at_least("block_size", block_size, 2)  # inside a block of one there is nothing to weigh
         if top_k is not None:
             at_least("top_k", top_k, 1)
         self.block_size, self.top_k = block_size, top_k
-        self.qkv = QueryKeyValue(d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias)
         self.kv_dim = self.qkv.kv_dim
-        self.out_proj = nn.Linear(d_model, d_model, bias=bias)
-        self.landmark = nn.Parameter(torch.randn(d_model))
+        self.out_proj = self.last_projection()
+        self.landmark = nn.Parameter(torch.randn(self.d_model))
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         """Attend by way of the landmarks of complete blocks; keep keys, values and landmarks."""

@@ -21,6 +21,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_unflatten
 
 from zoo.common.checks import one_line
+from zoo.config.arguments import parameters
 from zoo.config.paths import CONF
 from zoo.mixers.base import Linked, Mixer
 from zoo.mixers.cache import owned
@@ -431,12 +432,12 @@ def the_formula_of_the_state_is_what_the_state_holds(subject: Subject) -> Iterat
 
 
 def settings_are_the_constructors_own_names(subject: Subject) -> Iterator[str]:
-    """Each setting in the yaml is an argument, and none vanishes in **kwargs."""
+    """Each setting in the yaml is an argument, here or in a class above, and none vanishes in **kwargs."""
     given = settings(subject.case)
-    parameters = inspect.signature(get_class(given.pop("_target_"))).parameters
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
+    accepted, _ = parameters(get_class(given.pop("_target_")))
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in accepted.values()):
         yield "**kwargs would take a misspelt setting in silence"
-    if unknown := sorted(set(given) - set(parameters)):
+    if unknown := sorted(set(given) - set(accepted)):
         yield f"{unknown[0]} is no argument of the constructor"
     _ = subject.mixer  # the constructor's own error is a reason too
 

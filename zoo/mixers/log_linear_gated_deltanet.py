@@ -5,7 +5,7 @@ Guo et al. 2025, "Log-Linear Attention" (arXiv 2506.04761), over Gated DeltaNet 
 B batch, T time, D model width, H heads, C channels of a query or key, V of a value, S pieces, L levels.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -36,20 +36,8 @@ class LogLinearGatedDeltaNet(GatedDeltaNet):
     A_log, dt_bias and level_weight carry `no_weight_decay = True`, which training reads.
     """
 
-    def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        expand_v: int,
-        kernel_size: int,
-        allow_neg_eigval: bool,
-        max_len: int,
-    ) -> None:
-        super().__init__(
-            d_model=d_model, num_heads=num_heads, expand_v=expand_v, kernel_size=kernel_size,
-            allow_neg_eigval=allow_neg_eigval,
-        )  # fmt: skip
+    def __init__(self, *, d_model: int, num_heads: int, max_len: int, **rest: Any) -> None:
+        super().__init__(d_model=d_model, num_heads=num_heads, **rest)
         at_least("max_len", max_len, 1)
         self.max_len, num_levels = max_len, (max_len - 1).bit_length() + 1
         self.levels = nn.Linear(d_model, num_heads * num_levels, bias=False)

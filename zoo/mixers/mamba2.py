@@ -94,14 +94,11 @@ class Mamba2(Mixer[State]):
         maps = self.num_groups * self.d_state
         u, B, C = u.split([self.d_inner, maps, maps], dim=-1)
         u = u.to(dt.dtype).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-        B, C = (self._each_head(s) for s in (B, C))
+        groups = (s.unflatten(-1, (self.num_groups, -1)).transpose(1, 2) for s in (B, C))
+        B, C = (per_query_head(s, self.num_heads) for s in groups)
         dt = F.softplus(dt + self.dt_bias).mT
         y, h = gated_linear_attention(C, B, dt[..., None] * u, -self.A_log.exp()[:, None] * dt, h)
         return (y + self.D[:, None, None] * u).transpose(1, 2).flatten(2), h
-
-    def _each_head(self, maps: Float[Tensor, "B T G*N"]) -> Float[Tensor, "B H T N"]:
-        groups = maps.unflatten(-1, (self.num_groups, -1)).transpose(1, 2)
-        return per_query_head(groups, self.num_heads)
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count a matrix a head, and the tail; the published count has expand = 2 and no convolution."""

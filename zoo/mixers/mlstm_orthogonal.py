@@ -6,6 +6,8 @@ seen, so that the variant is ours.
 B batch, T time, H heads, P channels of a head.
 """
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -23,21 +25,8 @@ class MLSTMOrthogonal(MLSTM):
     takes that much more memory to train.
     """
 
-    def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        expand: int,
-        kernel_size: int,
-        block_size: int,
-        n_layers: int,
-        steps: int,
-    ) -> None:
-        super().__init__(
-            d_model=d_model, num_heads=num_heads, expand=expand, kernel_size=kernel_size,
-            block_size=block_size, n_layers=n_layers,
-        )  # fmt: skip
+    def __init__(self, *, steps: int, **rest: Any) -> None:
+        super().__init__(**rest)
         at_least("steps", steps, 0)
         self.steps = steps
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from inspect import Parameter, Signature, getdoc, signature
+from inspect import Parameter, Signature, getdoc
 from typing import Any, TypeAlias
 
 import yaml
@@ -11,6 +11,7 @@ from hydra.utils import get_class, instantiate
 from omegaconf import OmegaConf
 
 from zoo.common.checks import unknown
+from zoo.config.arguments import parameters
 from zoo.config.compose import compose
 from zoo.config.paths import CONF
 from zoo.mixers.base import Mixer
@@ -65,15 +66,15 @@ def _signature(stem: str) -> Signature:
     """Return a signature by keyword alone: the yaml's settings, then the other arguments of the class."""
     settings = _settings(stem, {})
     kind = get_class(settings["_target_"])
-    taken = signature(kind).parameters
+    taken, _ = parameters(kind)
     defaults = settings | {key: p.default for key, p in taken.items() if key not in settings}
     del defaults["_target_"]
     defaults["d_model"] = Parameter.empty  # the yaml's is the cell's
-    parameters = [
+    taking = [
         Parameter(key, Parameter.KEYWORD_ONLY, default=default, annotation=taken[key].annotation)
         for key, default in defaults.items()
     ]
-    return Signature(parameters, return_annotation=kind)
+    return Signature(taking, return_annotation=kind)
 
 
 def _settings(stem: str, given: Mapping[str, Any]) -> dict[str, Any]:

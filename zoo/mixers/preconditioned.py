@@ -6,7 +6,7 @@ Tumma et al. 2026, "Preconditioned DeltaNet: Curvature-aware Sequence Modeling f
 B batch, T time, D model width, H heads, C channels of a query or key, V of a value, K taps.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -65,20 +65,8 @@ class PreconditionedGatedDeltaNet(GatedDeltaNet):
     the nearer the rule is to Gated DeltaNet's.  base: of m, stable up to 2.
     """
 
-    def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        expand_v: int,
-        kernel_size: int,
-        allow_neg_eigval: bool,
-        base: float,
-    ) -> None:
-        super().__init__(
-            d_model=d_model, num_heads=num_heads, expand_v=expand_v, kernel_size=kernel_size,
-            allow_neg_eigval=allow_neg_eigval,
-        )  # fmt: skip
+    def __init__(self, *, d_model: int, num_heads: int, base: float, **rest: Any) -> None:
+        super().__init__(d_model=d_model, num_heads=num_heads, **rest)
         self.preconditioner = Preconditioner(d_model, num_heads, base)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -105,10 +93,8 @@ class PreconditionedKDA(KimiDeltaAttention):
     dt_bias of 0.
     """
 
-    def __init__(
-        self, *, d_model: int, num_heads: int, head_dim: int | None, kernel_size: int, base: float
-    ) -> None:
-        super().__init__(d_model=d_model, num_heads=num_heads, head_dim=head_dim, kernel_size=kernel_size)
+    def __init__(self, *, d_model: int, num_heads: int, base: float, **rest: Any) -> None:
+        super().__init__(d_model=d_model, num_heads=num_heads, **rest)
         self.preconditioner = Preconditioner(d_model, num_heads, base)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:  # pyright: ignore[reportIncompatibleMethodOverride]

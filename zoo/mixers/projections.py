@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.common.checks import multiple
-from zoo.mixers.base import Seq
+from zoo.mixers.base import Mixer, Seq, State
 from zoo.mixers.positions import alibi_slopes, check_position, rotate
 
 
@@ -105,6 +105,36 @@ class QueryKeyValue(nn.Module):
             return x
         last = offset + x.shape[2] - 1
         return self.turned(x.flip(2), -last).flip(2)
+
+
+class AttentionHeads(Mixer[State]):
+    """A mixer that makes queries, keys and values by `qkv`, with the settings of QueryKeyValue.
+
+    It makes its `out_proj` itself, by `last_projection`: weights are drawn in the order of their making.
+    """
+
+    alibi: bool = False  # true: it reads qkv.slopes
+
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        num_heads: int,
+        num_kv_heads: int | None,
+        position: str,
+        rope_base: float,
+        rope_fraction: float,
+        bias: bool,
+    ) -> None:
+        super().__init__()
+        self.d_model, self.num_heads = d_model, num_heads
+        self.qkv = QueryKeyValue(
+            d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias, self.alibi
+        )
+
+    def last_projection(self) -> nn.Linear:
+        """Make the projection of all heads' answers."""
+        return nn.Linear(self.d_model, self.d_model, bias=self.qkv.proj.bias is not None)
 
 
 def stretch(model: nn.Module, scale: float) -> None:

@@ -6,6 +6,8 @@ equations: the public chunk kernel computes another recurrence, whose result dep
 B batch, T time, D model width, H heads, C channels of a query or key, V of a value.
 """
 
+from typing import Any
+
 from torch import nn
 
 from zoo.kernels.dplr_delta_rule import dplr_delta_rule
@@ -24,13 +26,8 @@ class QDelta(GatedDeltaNet):
     allow_neg_eigval: beta and lambda in (0, 2) instead of (0, 1).
     """
 
-    def __init__(
-        self, *, d_model: int, num_heads: int, expand_v: int, kernel_size: int, allow_neg_eigval: bool
-    ) -> None:
-        super().__init__(
-            d_model=d_model, num_heads=num_heads, expand_v=expand_v, kernel_size=kernel_size,
-            allow_neg_eigval=allow_neg_eigval,
-        )  # fmt: skip
+    def __init__(self, *, d_model: int, num_heads: int, **rest: Any) -> None:
+        super().__init__(d_model=d_model, num_heads=num_heads, **rest)
         self.share = nn.Linear(d_model, num_heads, bias=False)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:

@@ -6,17 +6,17 @@ B batch, T time, S and R keys of the open groups, D model width, H query heads, 
 per head.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from zoo.common.checks import multiple
 from zoo.kernels.attention import attention
-from zoo.mixers.base import Mixer, Seq
-from zoo.mixers.projections import QueryKeyValue
+from zoo.mixers.base import Seq
+from zoo.mixers.projections import AttentionHeads
 from zoo.state import StateSize
 
 
@@ -28,7 +28,7 @@ class State(NamedTuple):
     offset: int
 
 
-class S2Attn(Mixer[State]):
+class S2Attn(AttentionHeads[State]):
     """Causal attention inside groups: [0, g), [g, 2g), ... for the first half of the heads and
     [0, g/2), [g/2, 3g/2), ... for the second, g = group_size.
 
@@ -38,26 +38,14 @@ class S2Attn(Mixer[State]):
     num_heads and num_kv_heads are even.  Other settings as in `zoo.mixers.attention`.
     """
 
-    def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        group_size: int,
-        num_kv_heads: int | None,
-        position: str,
-        rope_base: float,
-        rope_fraction: float,
-        bias: bool,
-    ) -> None:
-        super().__init__()
+    alibi = True
+
+    def __init__(self, *, num_heads: int, group_size: int, num_kv_heads: int | None, **heads: Any) -> None:
+        super().__init__(num_heads=num_heads, num_kv_heads=num_kv_heads, **heads)
         multiple("group_size", group_size, "2, for the shift by half a group", 2)
         multiple("num_kv_heads", num_kv_heads or num_heads, "2, one half of the heads is shifted", 2)
         self.group_size = group_size
-        self.qkv = QueryKeyValue(
-            d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias, alibi=True
-        )
-        self.out_proj = nn.Linear(d_model, d_model, bias=bias)
+        self.out_proj = self.last_projection()
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         """Attend inside the groups of both halves of the heads; keep the open groups."""

@@ -27,8 +27,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from zoo.common.checks import one_of
-from zoo.kernels import span_retrieval as spans
 from zoo.kernels.se_attention import se_attention
+from zoo.kernels.span_retrieval.chunks import Chunks, fixed_chunks
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.cache import append
 from zoo.mixers.chunk_sizes import ChunkSizes
@@ -101,9 +101,9 @@ class SEAttn(Mixer[State]):
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         """Attend inside chunks of the one evaluation size; keep what later chunks may retrieve."""
         first = 0 if state is None else state.offset
-        return self._mix(x, state, spans.fixed_chunks(self.eval_chunk_size, first, x.shape[1], x.device))
+        return self._mix(x, state, fixed_chunks(self.eval_chunk_size, first, x.shape[1], x.device))
 
-    def _mix(self, x: Seq, state: State | None, chunks: spans.Chunks) -> tuple[Seq, State]:
+    def _mix(self, x: Seq, state: State | None, chunks: Chunks) -> tuple[Seq, State]:
         first = 0 if state is None else state.offset
         q, k, v = self.qkv(x, first)  # a key keeps the turn of its own position
         if state is not None:
@@ -151,7 +151,7 @@ class SEAttn(Mixer[State]):
         near, length, size = super().visible(wanted), wanted.shape[-1], self.eval_chunk_size
         if not self.rule.retrieves or self.rule.scores:
             return near
-        chunks = spans.fixed_chunks(size, 0, length, torch.device("cpu"))
+        chunks = fixed_chunks(size, 0, length, torch.device("cpu"))
         wants = F.pad(wanted, (0, -length % size)).unflatten(-1, (-1, size)).any(-1)
         some = wants.reshape(-1, len(chunks.starts)).any(0)
         drawn = self.choice.drawn(chunks._replace(numbers=chunks.numbers[some], starts=chunks.starts[some]))

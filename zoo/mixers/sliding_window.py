@@ -3,16 +3,16 @@
 B batch, T time, S tokens kept, D model width, H query heads, G key/value heads, C channels per head.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from zoo.common.checks import at_least
 from zoo.kernels.attention import attention
-from zoo.mixers.base import Mixer, Seq
-from zoo.mixers.projections import QueryKeyValue
+from zoo.mixers.base import Seq
+from zoo.mixers.projections import AttentionHeads
 from zoo.state import StateSize
 
 
@@ -22,7 +22,7 @@ class State(NamedTuple):
     offset: int  # tokens so far: with RoPE, where the next one stands
 
 
-class SlidingWindow(Mixer[State]):
+class SlidingWindow(AttentionHeads[State]):
     """Local attention (Beltagy et al. 2020, arXiv 2004.05150), a layer of Based (arXiv 2402.18668).
 
     window: keys in view, the token itself included.  The same view elsewhere: block_size = window - 1 in
@@ -32,26 +32,13 @@ class SlidingWindow(Mixer[State]):
     """
 
     small_out = True
+    alibi = True
 
-    def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        window: int,
-        num_kv_heads: int | None,
-        position: str,
-        rope_base: float,
-        rope_fraction: float,
-        bias: bool,
-    ) -> None:
-        super().__init__()
+    def __init__(self, *, window: int, **heads: Any) -> None:
+        super().__init__(**heads)
         at_least("window", window, 1)
-        self.d_model, self.window = d_model, window
-        self.qkv = QueryKeyValue(
-            d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias, alibi=True
-        )
-        self.out_proj = nn.Linear(d_model, d_model, bias=bias)
+        self.window = window
+        self.out_proj = self.last_projection()
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
         """Attend to the window, and keep the last window - 1 tokens."""

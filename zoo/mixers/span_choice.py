@@ -11,9 +11,17 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from zoo.kernels import span_retrieval as spans
 from zoo.kernels.block_choice import block_choice
 from zoo.kernels.common.heads import per_query_head
+from zoo.kernels.span_retrieval.chunks import Chunks
+from zoo.kernels.span_retrieval.scores import (
+    gate_bias,
+    parts_of_rows,
+    random_scores,
+    relevance,
+    scoring_queries,
+)
+from zoo.kernels.span_retrieval.selection import admissible_blocks, best_ids, from_ids
 from zoo.mixers.block_summaries import BlockSummaries
 from zoo.mixers.cache import append
 from zoo.mixers.projections import QueryKeyValue
@@ -53,7 +61,7 @@ class Scoring(NamedTuple):
 
 
 class View(NamedTuple):
-    chunks: spans.Chunks
+    chunks: Chunks
     first_block: int  # that is kept
     num_blocks: int  # kept and complete
 
@@ -76,7 +84,7 @@ class SpanChoice(nn.Module):
         k: Float[Tensor, "B G S C"],
         v: Float[Tensor, "B G S C"],
         past: Memory,
-        chunks: spans.Chunks,
+        chunks: Chunks,
     ) -> tuple[Choice, Memory]:
         """Return the choice and the next memory.  k, v: of all tokens kept, new ones included."""
         if not self.rule.retrieves:
@@ -90,15 +98,14 @@ class SpanChoice(nn.Module):
         ):
             if not self.rule.scores:
                 return Choice(self._drawn(view), None), Memory()
-            q, k, v = (self._constant(part) for part in (q, k[:, :, summarised:], v[:, :, summarised:]))
+            q, k, v = q, k[:, :, summarised:], v[:, :, summarised:]
+            if not self.rule.gated:  # under no_grad even a view would keep its gradient
+                q, k, v = q.detach(), k.detach(), v.detach()
             scoring, memory = self._scoring(qkv, q, k, v, past, chunks)
             return self._chosen(scoring, view, memory, past.blocks)
 
-    def _constant(self, x: Tensor) -> Tensor:
-        return x if self.rule.gated else x.detach()  # under no_grad even a view would keep its gradient
-
     def _scoring(
-        self, qkv: QueryKeyValue, q: Tensor, k: Tensor, v: Tensor, past: Memory, chunks: spans.Chunks
+        self, qkv: QueryKeyValue, q: Tensor, k: Tensor, v: Tensor, past: Memory, chunks: Chunks
     ) -> tuple[Scoring, Memory]:
         """Return what scores the blocks.  k, v: from the first token of the block that was incomplete."""
         if self.rule.score_rope == "unrotated":
@@ -108,7 +115,7 @@ class SpanChoice(nn.Module):
         summaries, queries = self.summaries(qkv, q, k, v, past.queries)
         if past.summaries is not None:
             summaries = append(past.summaries, summaries, dim=2)
-        asking, query_sum = spans.scoring_queries(self.rule.selection, q, past.query_sum, chunks)
+        asking, query_sum = scoring_queries(self.rule.selection, q, past.query_sum, chunks)
         return Scoring(asking, summaries), Memory(summaries, queries, query_sum)
 
     def _chosen(
@@ -133,10 +140,10 @@ class SpanChoice(nn.Module):
 
     def _drawn(self, view: View) -> Int[Tensor, "1 I R N"]:
         last, ids, (numbers, starts, *_) = view.first_block + view.num_blocks, [], view.chunks
-        for rows in spans.parts_of_rows(len(starts), view.num_blocks):
-            drawn = spans.random_scores(self.rule.seed, self.index_sets, numbers[rows], last)
+        for rows in parts_of_rows(len(starts), view.num_blocks):
+            drawn = random_scores(self.rule.seed, self.index_sets, numbers[rows], last)
             admissible = self._admissible(starts[rows], view)
-            ids.append(spans.best_ids(drawn[..., view.first_block :], admissible, self.rule.top_k))
+            ids.append(best_ids(drawn[..., view.first_block :], admissible, self.rule.top_k))
         return torch.cat(ids, dim=2)
 
     def _gated(
@@ -146,22 +153,22 @@ class SpanChoice(nn.Module):
         queries, by_head = _precise(scoring.queries), per_query_head(scoring.summaries, self.num_heads)
         summed = view.chunks.tokens - starts + 1 if self.rule.sums else torch.ones_like(starts)
         ids, biases = [], []
-        for rows in spans.parts_of_rows(len(starts), view.num_blocks):
-            scores = spans.relevance(queries[:, :, rows], by_head, self.index_sets)
+        for rows in parts_of_rows(len(starts), view.num_blocks):
+            scores = relevance(queries[:, :, rows], by_head, self.index_sets)
             admissible = self._admissible(starts[rows], view)
-            ids.append(spans.best_ids(scores.detach(), admissible, self.rule.top_k))
-            bias = spans.gate_bias(scores, admissible, summed[rows], self.d_model // self.index_sets)
+            ids.append(best_ids(scores.detach(), admissible, self.rule.top_k))
+            bias = gate_bias(scores, admissible, summed[rows], self.d_model // self.index_sets)
             biases.append(bias.gather(-1, ids[-1].clamp(min=0)))
         return torch.cat(ids, dim=2), torch.cat(biases, dim=2)
 
     def _admissible(self, starts: Int[Tensor, "R"], view: View) -> Bool[Tensor, "R U"]:
         rule, (_, first_block, num_blocks) = self.rule, view
-        return spans.admissible_blocks(starts, rule.block_size, first_block, num_blocks, rule.max_blocks)
+        return admissible_blocks(starts, rule.block_size, first_block, num_blocks, rule.max_blocks)
 
-    def drawn(self, chunks: spans.Chunks) -> Bool[Tensor, "R U"]:
+    def drawn(self, chunks: Chunks) -> Bool[Tensor, "R U"]:
         """Return the blocks of a whole sequence that each of these chunks draws, in any index set."""
         view = View(chunks, 0, len(chunks.tokens) // self.rule.block_size)
-        return spans.from_ids(self._drawn(view), view.num_blocks).flatten(0, 1).any(0)
+        return from_ids(self._drawn(view), view.num_blocks).flatten(0, 1).any(0)
 
 
 def _precise(x: Tensor) -> Tensor:

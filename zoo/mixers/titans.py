@@ -99,7 +99,9 @@ class Titans(Mixer[State]):
         steps = -rate / self.chunk_size * gradients
         steps, momentum = diagonal_scan(keep.expand_as(steps), steps, momentum)
         models, model = diagonal_scan((1 - forget).expand_as(steps), steps, model)
-        return self._answer(q[..., None, :], self._unpacked(models)).squeeze(-2), model, momentum
+        first, *second = self._unpacked(models)
+        y = q[..., None, :] @ first
+        return (F.silu(y) @ second[0] if second else y).squeeze(-2), model, momentum
 
     def _gradients(self, k: Tensor, v: Tensor, weights: list[Tensor]) -> Float[Tensor, "B H T P"]:
         """Return the gradient of each token's |M(k) - v|^2 at one M."""
@@ -112,10 +114,6 @@ class Titans(Mixer[State]):
         back = (error @ second[0].mT) * share * (1 + hidden * (1 - share))
         gradient = 2 * torch.cat([_outer(k, back), _outer(hidden * share, error)], dim=-1)
         return gradient / torch.linalg.vector_norm(gradient, dim=-1, keepdim=True).clamp(min=1)
-
-    def _answer(self, x: Tensor, weights: list[Tensor]) -> Tensor:
-        y = x @ weights[0]
-        return F.silu(y) @ weights[1] if len(weights) > 1 else y
 
     def _unpacked(self, rows: Float[Tensor, "*any P"]) -> list[Tensor]:
         parts = rows.split([w[0].numel() for w in self.inner], dim=-1)

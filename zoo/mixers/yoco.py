@@ -7,15 +7,15 @@ B batch, T time, S tokens so far, D model width, H query heads, G key/value head
 (H * C == D).
 """
 
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from zoo.kernels.attention import attention
 from zoo.mixers.base import Linked, Links, Seq, Shared
 from zoo.mixers.cache import append
-from zoo.mixers.projections import QueryKeyValue
+from zoo.mixers.projections import AttentionHeads
 from zoo.state import StateSize
 
 KEYS, VALUES = "yoco_keys", "yoco_values"
@@ -29,7 +29,7 @@ class State(NamedTuple):
 Nothing = tuple[()]  # what a layer above the lowest keeps
 
 
-class Yoco(Shared[State | Nothing], Linked[State | Nothing]):
+class Yoco(AttentionHeads[State | Nothing], Shared[State | Nothing], Linked[State | Nothing]):
     """y_t = W_o softmax(q_t K^T / sqrt C) V, with K and V of the lowest such layer's input, for all of them.
 
     The lowest layer keeps keys and values of all tokens and leaves them to those above, which have a query
@@ -39,25 +39,13 @@ class Yoco(Shared[State | Nothing], Linked[State | Nothing]):
     """
 
     share_group = "yoco"
+    alibi = True
     reads = leaves = (KEYS, VALUES)
 
-    def __init__(
-        self,
-        *,
-        d_model: int,
-        num_heads: int,
-        num_kv_heads: int | None,
-        position: str,
-        rope_base: float,
-        rope_fraction: float,
-        bias: bool,
-    ) -> None:
-        super().__init__()
+    def __init__(self, **heads: Any) -> None:
+        super().__init__(**heads)
         self.lowest = True
-        self.qkv = QueryKeyValue(
-            d_model, num_heads, num_kv_heads, position, rope_base, rope_fraction, bias, alibi=True
-        )
-        self.out_proj = nn.Linear(d_model, d_model, bias=bias)
+        self.out_proj = self.last_projection()
 
     def share(self, first: Self) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Read the cache of `first`, and keep no projection of keys and values.

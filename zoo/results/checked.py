@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError, with_config
@@ -13,6 +12,7 @@ from typing_extensions import TypedDict
 
 from zoo.common.foreign import all_visible, visible
 from zoo.config.arguments import missed
+from zoo.results.environment import installed
 from zoo.results.record import COLUMNS, LONGEST, SCHEMA, STRICT, Count, Name, Positive, Record, Split
 
 ASIDE = "move its folder away, and the same command makes the cell again"
@@ -108,15 +108,8 @@ def _of_another_schema(schema: Any, record: Any, where: object) -> str:
     named = f"zoo-recall {visible(writer[:20])}" if isinstance(writer, str) else "the version that wrote it"
     revision = record.get("git_revision")
     named += f" (revision {visible(revision[:12])})" if isinstance(revision, str) else ""
-    then = f" or later (this is {_version()})" if schema > SCHEMA else ""
+    then = f" or later (this is {installed('zoo-recall') or 'a checkout'})" if schema > SCHEMA else ""
     return f"{message}: keep it, and read it with {named}{then}."
-
-
-def _version() -> str:
-    try:
-        return version("zoo-recall")
-    except PackageNotFoundError:
-        return "a checkout"
 
 
 def _contradictions(record: dict[str, Any]) -> Iterator[str]:

@@ -18,7 +18,7 @@ def machine() -> dict[str, Any]:
     """Versions, git revision and machine, as this process found them: with a cell's words, to repeat it."""
     revision, clean = _git()
     return {
-        "versions": {"python": platform.python_version()} | {p: _version(p) for p in PACKAGES},
+        "versions": {"python": platform.python_version()} | {p: installed(p) for p in PACKAGES},
         "git_revision": revision,
         "git_clean": clean,
         "platform": platform.platform(),
@@ -26,7 +26,8 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _version(package: str) -> str | None:
+def installed(package: str) -> str | None:
+    """Return the version of a package; None: it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

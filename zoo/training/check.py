@@ -21,7 +21,10 @@ def check(cell: Cell) -> None:
     """ValueError, in one line, for a cell that cannot train.  No weight is made: the model is on "meta"."""
     _ = cell.lr, cell.optim, cell.trainer  # each says what is wrong with it
     check_logger(cell)
-    _check_callbacks(cell)
+    if cell.trainer.callbacks:
+        from zoo.training.callbacks import make_callbacks  # Lightning: for those who name one
+
+        make_callbacks(cell)
     task = task_of(cell)
     _check_slices(task)
     model = outline(cell)
@@ -61,13 +64,6 @@ def _check_wandb(choice: str) -> None:
             f"logger={choice} needs a W&B key: run `wandb login`, or give logger.offline=true "
             "(`wandb sync` uploads such runs later)."
         )
-
-
-def _check_callbacks(cell: Cell) -> None:
-    if cell.trainer.callbacks:
-        from zoo.training.callbacks import make_callbacks  # Lightning: for those who name one
-
-        make_callbacks(cell)
 
 
 def _check_slices(task: Task) -> None:

@@ -118,7 +118,8 @@ class Restorable:
     @contextmanager
     def undone(self):
         """Undo everything that happens inside.  Unrecordable: the model counts outside of tensors."""
-        before = [(x, x.detach().clone()) for x in self._tensors()]
+        tensors = (*self.model.parameters(), *self.model.buffers(), *self.others())
+        before = [(x, x.detach().clone()) for x in tensors]
         counts = _counts(self.model)
         try:
             yield
@@ -129,9 +130,6 @@ class Restorable:
                 self.model.get_submodule(name).set_extra_state(count)
         if counted:
             raise Unrecordable(f"{counted[0]} counts its steps outside of tensors")
-
-    def _tensors(self) -> list[Tensor]:
-        return [*self.model.parameters(), *self.model.buffers(), *self.others()]
 
     @torch.no_grad()
     def _put_back(self, before: list[tuple[Tensor, Tensor]]) -> None:

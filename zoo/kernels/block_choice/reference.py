@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from zoo.kernels.common.heads import per_query_head
-from zoo.kernels.span_retrieval import admissible_blocks, best_ids, parts_of_rows, relevance
+from zoo.kernels.span_retrieval.scores import parts_of_rows, relevance
+from zoo.kernels.span_retrieval.selection import admissible_blocks, best_ids
 
 
 def block_choice_reference(

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -108,12 +108,8 @@ def drawn(*sizes: tuple[int, ...]) -> list[Tensor]:
 def _outputs_and_gradients(form: Form, inputs: Sequence[Tensor]) -> list[Tensor]:
     outputs = form(*inputs)
     outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    gradients = torch.autograd.grad(_total(outputs), inputs)
+    gradients = torch.autograd.grad([y.sin().sum() for y in outputs], inputs)
     return [*(y.detach() for y in outputs), *gradients]
-
-
-def _total(outputs: Iterable[Tensor]) -> Tensor:
-    return torch.stack([y.sin().sum() for y in outputs]).sum()
 
 
 def library(source: Path) -> Library:

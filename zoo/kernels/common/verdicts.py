@@ -117,7 +117,8 @@ def verdict(op: Proved, kernel: str, usual: str, inputs: Sequence[Any]) -> Verdi
     plain = [_first_member(x) for x in inputs]
     key = key_of(op, kernel, usual, plain)
     if key not in _known:
-        if _recording():
+        capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+        if capturing or torch.compiler.is_compiling():  # then nothing may be copied
             return None
         _known[key] = read(key) or _prove_once(op, key, plain)
     return _known[key]
@@ -154,12 +155,6 @@ def _first_member(x: Any) -> Any:
         place, inner = functorch.maybe_get_bdim(x), functorch.get_unwrapped(x)
         x = inner.select(place, 0) if place >= 0 else inner
     return x
-
-
-def _recording() -> bool:
-    """Return whether this call is traced or recorded: then nothing may be copied."""
-    capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
-    return torch.compiler.is_compiling() or capturing
 
 
 def _described(inputs: Sequence[Any]) -> str:
@@ -384,13 +379,9 @@ def all_stored() -> list[Verdict]:
 def read_list(path: Path) -> list[Verdict]:
     """Return the verdicts that a file from elsewhere holds; ValueError: it holds none."""
     try:
-        return [_visible(one) for one in _read(_LIST, path, private=False)]
+        return [_ONE.validate_python(all_visible(asdict(one))) for one in _read(_LIST, path, private=False)]
     except (OSError, ValueError) as error:
         raise ValueError(f"--verdicts (={visible(str(path))}) cannot be read: {one_line(error)}.") from None
-
-
-def _visible(verdict: Verdict) -> Verdict:
-    return _ONE.validate_python(all_visible(asdict(verdict)))
 
 
 def write_list(path: Path, verdicts: Iterable[Verdict]) -> None:

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from zoo.kernels.common.heads import per_query_head
-from zoo.kernels.span_retrieval import best_blocks
+from zoo.kernels.span_retrieval.selection import best_blocks
 
 HIDDEN = -1e30  # finite, so that a query that sees no block yet has no NaN, nor has its gradient
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from zoo.kernels.common.heads import per_query_head
-from zoo.kernels.span_retrieval import best_blocks
+from zoo.kernels.span_retrieval.selection import best_blocks
 
 
 def grouped_attention_reference(

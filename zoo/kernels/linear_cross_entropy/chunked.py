@@ -25,12 +25,9 @@ IN_TURN = ("cpu",)  # where stacked members take turns: the cache holds the logi
 def linear_cross_entropy_chunked(x: Tensor, weight: Tensor, target: Tensor) -> Tensor:
     """Return the mean cross-entropy, in nats, of the rows not IGNORED; first derivatives only."""
     mean = _LinearCrossEntropy.apply(x, weight, target)[0]
-    return mean if x.device.type in IN_TURN else mean * rows_to_targets(target, mean.dtype)
-
-
-def rows_to_targets(target: Int[Tensor, " N"], dtype: torch.dtype) -> Float[Tensor, ""]:
-    """Return the number of rows for each that is not IGNORED; 1 exactly where none is."""
-    return target.shape[0] / (target != IGNORED).sum(dtype=dtype)
+    if x.device.type in IN_TURN:
+        return mean
+    return mean * (target.shape[0] / (target != IGNORED).sum(dtype=mean.dtype))  # by 1 exactly where none is
 
 
 def answer_scores(

@@ -4,7 +4,8 @@ from torch import Tensor
 
 from zoo.kernels.attention import scaled_dot_product
 from zoo.kernels.common.heads import per_query_head
-from zoo.kernels.span_retrieval import Chunks, from_ids, span_bias, span_mask, spread_ids
+from zoo.kernels.span_retrieval.chunks import Chunks
+from zoo.kernels.span_retrieval.selection import from_ids, span_bias, span_mask, spread_ids
 
 
 def se_attention_reference(

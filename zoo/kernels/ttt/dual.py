@@ -42,7 +42,8 @@ def ttt_dual(
         if first == 0:
             weights = tuple(w - scale[-1] * s for w, s in zip(weights, sums, strict=True))
             sums = None
-    return q + _normed(torch.cat(ys, dim=2), norm), weights, sums
+    y = F.layer_norm(torch.cat(ys, dim=2), q.shape[-1:], eps=EPS) * norm[0] + norm[1]
+    return q + y, weights, sums
 
 
 def _pieces(first: int, length: int, size: int) -> list[int]:
@@ -100,7 +101,3 @@ def _loss_gradient(z: Tensor, target: Tensor, norm: tuple[Tensor, Tensor]) -> Te
     unit = centred * rate
     g = (norm[0] * unit + norm[1] - target) * norm[0]
     return rate * (g - g.mean(-1, keepdim=True) - unit * (g * unit).mean(-1, keepdim=True))
-
-
-def _normed(z: Tensor, norm: tuple[Tensor, Tensor]) -> Tensor:
-    return F.layer_norm(z, z.shape[-1:], eps=EPS) * norm[0] + norm[1]

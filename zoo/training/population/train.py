@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from zoo.config.settings import TrainerConfig
 from zoo.kernels.choice import Choice
 from zoo.model import weights_dtype
 from zoo.training.learner import Learner, fit, test
@@ -25,7 +24,8 @@ def train_population(members: Sequence[Run], choice: Choice, live: Sequence[int]
     ghosts = set(range(len(members))) - set(live)
     for ghost in ghosts:
         copy_extra_state(members[live[0]].model, members[ghost].model)
-    stack = stack_of(members, trainer)
+    dtype = weights_dtype(trainer)
+    stack = Stack([run.model.to(trainer.device, dtype) for run in members])
     optimizer = PopulationAdamW(stack, [run.cell.optim for run in members])
     optimizer.load([run.optimizer_state if i in live else None for i, run in enumerate(members)])
     for ghost in ghosts:
@@ -35,11 +35,6 @@ def train_population(members: Sequence[Run], choice: Choice, live: Sequence[int]
     fit(learner)
     test(learner)
     learner.conclude()
-
-
-def stack_of(members: Sequence[Run], trainer: TrainerConfig) -> Stack:
-    """Stack their models, on the device and in the dtype of training."""
-    return Stack([run.model.to(trainer.device, weights_dtype(trainer)) for run in members])
 
 
 def share_streams(members: Sequence[Run]) -> None:
