@@ -42,6 +42,7 @@ SHARED = {
         "MinLSTM": "min_lstm",
         "H2O": "h2o",
         "TOVA": "tova",
+        "SnapKV": "snapkv",
         "TitansLinear": "titans_linear",
         "TitansMLP": "titans_mlp",
     },

@@ -45,6 +45,7 @@ REFUSED = {  # mixer -> setting -> values, each of which is refused by its name
     "S2Attn": {"group_size": 5, "num_kv_heads": 1},
     "S4D": {"d_state": 5, "discretization": "euler"},
     "ScatterBrain": {"window": 0, "num_features": 0, "position": "alibi"},
+    "SnapKV": {"budget": 8, "recent": 0},
     "SlidingWindow": {"position": "learned", "window": 0},
     "TTTLinear": {"mini_batch": 0, "expand": -1},
 }
