@@ -45,6 +45,8 @@ SHARED = {
         "SnapKV": "snapkv",
         "TitansLinear": "titans_linear",
         "TitansMLP": "titans_mlp",
+        "Yaad": "yaad",
+        "Moneta": "moneta",
     },
 }
 

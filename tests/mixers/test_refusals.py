@@ -48,6 +48,8 @@ REFUSED = {  # mixer -> setting -> values, each of which is refused by its name
     "SnapKV": {"budget": 8, "recent": 0},
     "SlidingWindow": {"position": "learned", "window": 0},
     "TTTLinear": {"mini_batch": 0, "expand": -1},
+    "Yaad": {"delta": (0.0, -1.0), "power": 3.0},
+    "Moneta": {"power": 1.5},
 }
 OTHERS = [  # mixer, settings, and what the refusal names
     ("Attention", {"num_kv_heads": 3}, "num_heads (=1)"),
