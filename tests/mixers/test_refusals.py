@@ -25,6 +25,7 @@ REFUSED = {  # mixer -> setting -> values, each of which is refused by its name
     "H3": {"d_state": (5, 0)},
     "HGRN2": {"feature_dim": 0, "layer": 2},
     "KimiDeltaAttention": {"head_dim": 0, "kernel_size": 0},
+    "LaCT": {"expand": 0, "chunk_size": 0, "window": 0, "position": "alibi"},
     "Landmark": {"block_size": 1, "top_k": 0, "position": "alibi"},
     "LightningAttention": {"num_heads": 0, "head_dim": 0, "layer": 2},
     "LlamaXL": {"segment_len": 0},
