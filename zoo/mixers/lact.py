@@ -89,7 +89,8 @@ class LaCT(Mixer[State]):
         empty = x.new_zeros(len(x), self.num_heads, 0, self.head_dim)
         state = State(empty, empty, None, None, None, None, 0) if state is None else state
         q, k, v = self.qkv(x).chunk(3, dim=-1)
-        q, k = (norm(each) for norm, each in zip(self.norms, (q, k), strict=True))
+        held = self.norm.weight.dtype
+        q, k = (norm(each.to(held)).to(v.dtype) for norm, each in zip(self.norms, (q, k), strict=True))
         wide = torch.promote_types(x.dtype, torch.float32)
         fast = [self._heads(a * each + b) for a, b, each in zip(self.slope, self.shift, (q, k), strict=True)]
         fast_q, fast_k = (self._turned(unit(F.silu(each)), state.offset) for each in fast)
