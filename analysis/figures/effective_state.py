@@ -25,13 +25,15 @@ ABOUT = (
 def figure(study: Study, style: Style) -> Picture:
     """Draw the answers to evaluation=effective_state, a panel a slice and cut, most used first."""
     rows = bars(study)
-    panels = list(rows.groupby(["slice", "cut"], sort=False))
-    names = rows.groupby("series")["used"].mean().sort_values().index.tolist()
-    made = page.new(style.width * len(panels), 1.2 + LINE * len(names))
-    for ax, ((name, cut), part) in zip(made.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        _panel(ax, part.set_index("series").reindex(names))
-        ax.set_title(f"{cells.slices_in_words([str(name)])}, after {cut} tokens", fontsize=small())
-    handles = [Patch(color=colour, label=kind) for kind, colour in BARS.items()]
+    panels = rows.drop_duplicates(["slice", "cut"]).to_dict("records")
+    order = rows.groupby("series", as_index=False).agg(used=("used", "mean")).sort_values("used")
+    made = page.new(style.width * len(panels), 1.2 + LINE * len(order))
+    for ax, of in zip(made.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        part = rows.loc[(rows["slice"] == of["slice"]) & (rows["cut"] == of["cut"])]
+        _panel(ax, part.set_index("series").reindex(order["series"].tolist()))
+        title = f"{cells.slices_in_words([of['slice']])}, after {of['cut']} tokens"
+        ax.set_title(title, fontsize=small())
+    handles: page.Handles = [Patch(color=colour, label=kind) for kind, colour in BARS.items()]
     page.finish(made, handles, ABOUT, style, x_label="Scalars", y_label="")
     return Picture(made, rows, [ABOUT, *_sentences(rows)], {})
 
@@ -44,16 +46,17 @@ def bars(study: Study) -> pd.DataFrame:
     given = study.evaluations("effective_state").drop(columns="mixer")
     if ABOVE not in given:
         raise ValueError("evaluation.tolerances must hold 0.01: ask again with it.")
-    summed = given.rename(columns={"resident": "kept", ABOVE: "used"}).groupby(["run_id", "slice", "cut"])
-    whole = summed[["kept", "touched", "used", "entropy"]].sum().reset_index()
+    sums = {"kept": "resident", "touched": "touched", "used": ABOVE, "entropy": "entropy"}
+    named = {name: (column, "sum") for name, column in sums.items()}
+    whole = given.groupby(["run_id", "slice", "cut"], as_index=False).agg(**named)
     table = cells.named(study.table).drop_duplicates("run_id")
     sizes = [bounds.VOCAB_SIZE] if bounds.VOCAB_SIZE in table else []
     joined = whole.merge(table[["run_id", "series", "seed", *sizes]], on="run_id")
     vocabulary = joined[sizes[0]] if sizes else [None] * len(joined)
     joined["needed"] = [_needed(name, size) for name, size in zip(joined["slice"], vocabulary, strict=True)]
+    means = {name: (name, "mean") for name in (*sums, "needed")}
     grouped = joined.groupby(["slice", "cut", "series"], as_index=False)
-    means = grouped[["kept", "touched", "used", "entropy", "needed"]].mean()
-    return means.merge(grouped.agg(seeds=("seed", "nunique"), run_ids=("run_id", " ".join)))
+    return grouped.agg(**means, seeds=("seed", "nunique"), run_ids=("run_id", " ".join))
 
 
 def _needed(name: str, vocab_size: float | None) -> float:
