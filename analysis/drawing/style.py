@@ -33,7 +33,7 @@ MARKER_OF = {
         "d": "mla linear_relu mesanet mlstm rg_lru hyena se_attn_lm",
         "h": "path_attention linear_square kimi_delta_attention mamba3 se_attn",
         "P": "shared_attention performer comba lightning_attention log_linear_mamba2 se_attn_random",
-        "8": "gated_slot_attention",
+        "8": "gated_slot_attention snapkv",
         "H": "based_decay hgrn2 se_attn_capped",
         "<": "stickbreaking_attention linear_attention ttt_linear rwkv5 nsa",
         ">": "dpfp ttt_mlp rwkv6 s2_attn",

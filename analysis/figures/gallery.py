@@ -54,7 +54,8 @@ PICTURES = {
     "mini_forgetting_mqar": ("heat_map", "speed"),
     "extrapolation": ("extrapolation",),
     "mini_load_distance": ("load_distance",),
-    **dict.fromkeys(("mini_state_bits", "mini_state_bits_long"), ("frontier", "state_bits")),
+    "mini_state_bits": ("frontier", "state_bits", "effective_state"),
+    "mini_state_bits_long": ("frontier", "state_bits"),
     **dict.fromkeys(("mini_state_codec", "mini_state_threshold", "mini_state_bits_text"), ("state_bits",)),
     "ruler_lite": ("ruler", "frontier"),
     "mini_ruler_lite": ("ruler",),  # nothing is learned: no frontier

@@ -8,9 +8,14 @@ import torch
 from torch import Tensor
 
 import zoo
+from analysis.drawing.style import SCREEN
+from analysis.figures.effective_state import bars
+from analysis.figures.gallery import Study, draw
+from tests.command import ROOT
 from zoo.evaluation.effective_state import EffectiveState, influence
 from zoo.mixers.base import Mixer
 from zoo.mixers.cases import WIDTH, Case, build
+from zoo.tasks.context import bits_of_different
 
 SETTINGS: dict[str, Any] = {"cuts": [0.5], "tolerances": [0.1, 0.001], "rows": 2, "most_tokens": 64}
 
@@ -63,3 +68,23 @@ def test_a_trained_cell_uses_no_more_than_it_keeps(trained: dict[str, Path], nam
 def test_what_cannot_be_asked(trained: dict[str, Path], name: str, changes: dict[str, Any], says: str):
     with pytest.raises(ValueError, match=says):
         asking(**changes).table(zoo.load(trained[name]))
+
+
+def test_four_bars_are_sums_over_layers_and_means_over_seeds():
+    study = Study(ROOT / "docs" / "results" / "mini_state_bits.zip")
+    rows, given = bars(study), study.evaluations("effective_state")
+    assert (rows["needed"] < rows["entropy"]).all() and (rows["entropy"] < rows["used"]).all()
+    assert (rows["used"] < rows["kept"]).all() and (rows["touched"] <= rows["kept"]).all()
+    of = given.loc[given["run_id"].str.startswith("based-")]
+    row = rows.set_index("series").loc["Based"]
+    assert row["used"] == pytest.approx(of["above_0.01"].sum() / row["seeds"])
+    assert row["seeds"] == of["run_id"].nunique() == len(row["run_ids"].split())
+    values, pairs = 36, 8  # as many more as the filler leaves open
+    assert 0 < row["needed"] * 32 <= bits_of_different(pairs, values)
+    assert len(draw("effective_state", study, SCREEN).figure.axes) == 1
+
+
+def test_answers_are_read_beside_the_cells_own_mixer(trained: dict[str, Path]):
+    """A column of the same name once kept all answers from being read."""
+    table = asking().table(zoo.load(trained["attention"]))
+    assert not {"run_id", "mixer"} & set(table) and "layer_class" in table

@@ -113,7 +113,7 @@ def test_a_row_begins_by_itself_whatever_the_others_did():
     torch.testing.assert_close(y[1], mixer.extend(X, state)[0][1])
 
 
-@pytest.mark.parametrize("rule", ["H2O", "TOVA"])
+@pytest.mark.parametrize("rule", ["H2O", "TOVA", "SnapKV"])
 def test_a_budget_that_holds_all_is_attention(rule: str):
     mixer, other = (built(name, num_heads=4, num_kv_heads=2, bias=False) for name in (rule, "Attention"))
     mixer.budget = 30
@@ -132,11 +132,35 @@ def test_what_was_evicted_is_never_seen_again_and_rows_choose_for_themselves():
     """H2O's code hides a token, shows it again later, and adds the scores of all rows."""
     mixer = built("H2O", num_heads=2, budget=6, recent=2)
     q, k, _ = mixer.qkv(4 * X)
-    seen, _, _ = mixer._evict(q, k, None)
+    seen, _, _ = mixer._evict(q, k, None, 0)
     age = torch.ones(30, 30).tril().bool()
     assert not ((seen[:, :, 1:] & ~seen[:, :, :-1]) & age[:-1]).any()
     assert (seen.sum(-1) == torch.arange(1, 31).clamp(max=7)).all()
     assert not torch.equal(seen[0], seen[1])
+
+
+def test_a_call_that_ends_anywhere_leaves_snapkv_one_way_to_go_on():
+    """SnapKV's code compresses where the prompt ends, and never again: the cache grows."""
+    mixer = built("SnapKV", num_heads=2, budget=6, recent=3)
+    counts = [mixer.extend(X[:, :n])[1].k.shape[2] for n in range(1, 31)]
+    assert counts[:12] == [1, 2, 3, 4, 5, 6, 7, 8, 6, 7, 8, 6] and max(counts) == 8
+    q, k, _ = mixer.qkv(4 * X)
+    seen, alive, _ = mixer._evict(q, k, None, 0)
+    before, after = seen[:, :, 8, :9], seen[:, :, 9, :9]  # the 9th token fills it
+    assert before.all() and (after.sum(-1) == 6).all() and after[..., 6:].all()
+    assert (alive.sum(-1) == 6).all() and not torch.equal(after[0], after[1])
+
+
+def test_snapkv_keeps_the_neighbours_of_what_the_last_queries_read():
+    """Without the mean over neighbours the best key would be kept alone."""
+    mixer = built("SnapKV", num_heads=1, budget=20, recent=15)
+    q, k = torch.zeros(2, 1, 1, 35, 16, dtype=X.dtype)
+    k[..., 9, 0] = 20
+    q[..., 20:, 0] = 4
+    assert mixer._evict(q, k, None, 0)[1].squeeze().nonzero().flatten().tolist() == [
+        *range(7, 12),
+        *range(20, 35),
+    ]
 
 
 def test_values_that_nothing_is_taken_from_are_attentions():

@@ -43,8 +43,11 @@ SHARED = {
         "MinLSTM": "min_lstm",
         "H2O": "h2o",
         "TOVA": "tova",
+        "SnapKV": "snapkv",
         "TitansLinear": "titans_linear",
         "TitansMLP": "titans_mlp",
+        "Yaad": "yaad",
+        "Moneta": "moneta",
     },
 }
 

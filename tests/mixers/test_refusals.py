@@ -28,6 +28,7 @@ REFUSED = {  # mixer -> setting -> values, each of which is refused by its name
     "HGRN2": {"feature_dim": 0, "layer": 2},
     "Hedgehog": {"feature_dim": 1},
     "KimiDeltaAttention": {"head_dim": 0, "kernel_size": 0},
+    "LaCT": {"expand": 0, "chunk_size": 0, "window": 0, "position": "alibi"},
     "Landmark": {"block_size": 1, "top_k": 0, "position": "alibi"},
     "LightningAttention": {"num_heads": 0, "head_dim": 0, "layer": 2},
     "LlamaXL": {"segment_len": 0},
@@ -53,8 +54,11 @@ REFUSED = {  # mixer -> setting -> values, each of which is refused by its name
                "top_k": -1, "selection": "best", "retrieval": "per_head", "position": "alibi",
                "summary": "last", "score_rope": "both", "gate": "sigmoid"},
     "ScatterBrain": {"window": 0, "num_features": 0, "position": "alibi"},
+    "SnapKV": {"budget": 8, "recent": 0},
     "SlidingWindow": {"position": "learned", "window": 0},
     "TTTLinear": {"mini_batch": 0, "expand": -1},
+    "Yaad": {"delta": (0.0, -1.0), "power": 3.0},
+    "Moneta": {"power": 1.5},
 }
 OTHERS = [  # mixer, settings, and what the refusal names
     ("Attention", {"num_kv_heads": 3}, "num_heads (=1)"),

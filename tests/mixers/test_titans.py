@@ -1,9 +1,10 @@
 """Titans: the delta rule that it contains, and what public code gets wrong."""
 
+import pytest
 import torch
 
 from zoo.kernels.dplr_delta_rule import dplr_delta_rule
-from zoo.mixers import TitansLinear, TitansMLP
+from zoo.mixers import Moneta, TitansLinear, TitansMLP, Yaad
 from zoo.mixers.base import Mixer
 from zoo.mixers.delta_heads import unit
 
@@ -52,3 +53,32 @@ def test_a_state_without_its_momentum_would_go_on_wrong():
     _, state = mixer.extend(X[:, :18])
     lost = state._replace(momentum=torch.zeros_like(state.momentum))
     assert not torch.allclose(mixer.extend(X[:, 18:], lost)[0], mixer(X)[:, 18:], rtol=1e-3)
+
+
+def likened(mixer: Mixer, other: Mixer) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both outputs, with the weights of the first."""
+    mixer, other = mixer.double(), other.double()
+    other.load_state_dict(mixer.state_dict())
+    return mixer(3 * X), other(3 * X)
+
+
+@pytest.mark.parametrize("expand", [0, 2])
+def test_a_huber_loss_that_never_bends_and_a_power_of_two_are_titans(expand: int):
+    titans = TitansMLP(d_model=16, expand=expand)
+    torch.testing.assert_close(*likened(titans, Yaad(d_model=16, expand=expand, delta=1e9)))
+    torch.testing.assert_close(*likened(titans, Moneta(d_model=16, expand=expand, power=2.0)))
+    for other in (Yaad(d_model=16, expand=expand, delta=0.1), Moneta(d_model=16, expand=expand)):
+        assert not torch.allclose(*likened(titans, other), rtol=1e-3)
+
+
+def test_a_power_near_two_is_nearly_titans():
+    torch.testing.assert_close(*likened(TitansMLP(d_model=16), Moneta(d_model=16, power=2 + 1e-9)))
+
+
+def test_yaads_step_grows_with_the_error_to_delta_and_no_further():
+    """Along sign(e) times delta, as its rule is printed, it would jump there by the root of the channels."""
+    mixer = Yaad(d_model=16, delta=0.5).double()
+    error = torch.nn.functional.normalize(X[:, None, :, :8], dim=-1)
+    lengths = [mixer._slope(scale * error).norm(dim=-1) for scale in (0.25, 0.4999, 0.5001, 100)]
+    for length, wanted in zip(lengths, (0.5, 1, 1, 1), strict=True):
+        torch.testing.assert_close(length, torch.full_like(length, wanted), rtol=1e-3, atol=0)

@@ -74,7 +74,7 @@ class EffectiveState(Evaluation):
             exact = copy.deepcopy(mixer).double()
             for cut in dict.fromkeys(max(1, round(share * x.shape[1])) for share in self.cuts):
                 size = mixer.state_size(cut)
-                about = {"layer": layer, "mixer": type(mixer).__name__, "cut": cut}
+                about = {"layer": layer, "layer_class": type(mixer).__name__, "cut": cut}
                 about |= {"resident": size.resident, "touched": size.touched, "rows": len(x)}
                 yield about | self._used(exact, x, links, cut)
 

@@ -1,13 +1,16 @@
-"""Attention over a cache of a fixed budget, from which a rule evicts a token for each one that comes.
+"""Attention over a cache of a fixed budget, from which a rule evicts as many tokens as come.
 
-The rules of H2O (Zhang et al. 2023, arXiv 2306.14048) and TOVA (Oren et al. 2024, arXiv 2401.06104), token by
-token.  B batch, T time, S tokens kept or new, D model width, H query heads, G key/value heads, C channels.
+The rules of H2O (Zhang et al. 2023, arXiv 2306.14048), TOVA (Oren et al. 2024, arXiv 2401.06104) and SnapKV
+(Li et al. 2024, arXiv 2404.14469), token by token.
+
+B batch, T time, S tokens kept or new, D model width, H query heads, G key/value heads, C channels.
 """
 
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from zoo.common.checks import at_least, one_of
@@ -17,11 +20,13 @@ from zoo.mixers.base import Seq
 from zoo.mixers.projections import AttentionHeads
 from zoo.state import StateSize
 
+POOLED = 5  # neighbours of a score, it included, whose mean snapkv takes
+
 
 class State(NamedTuple):
     k: Float[Tensor, "B G S C"]
-    v: Float[Tensor, "B G S C"]  # S = min(offset, budget), by age
-    scores: Float[Tensor, "B G S"] | None  # h2o: the weight that each token has had
+    v: Float[Tensor, "B G S C"]  # by age
+    scores: Float[Tensor, "B G P"] | None  # the weight that the P oldest have had, where it is added up
     offset: int
 
     @property
@@ -31,24 +36,29 @@ class State(NamedTuple):
 
 
 class EvictingAttention(AttentionHeads[State]):
-    """A token sees the cache and itself; then it joins, and over `budget` tokens the least of them leaves.
+    """A token sees the cache and itself; then it joins, and over `budget` tokens the least of them leave.
 
     rule: h2o, least is the sum of the weights that a key had from all queries since it came, in the heads
         that share it; the `recent` newest stay.  tova, least is the last query's weight, the mean over all
         heads, which therefore keep the same tokens; with recent=0, as published, the new one may leave at
-        once.
+        once.  snapkv, `recent` leave together when there are budget + recent, those of the least weight from
+        the `recent` last queries, summed as in h2o and then averaged over POOLED neighbours in the cache, 0
+        beyond its ends; the `recent` newest stay and are not among the neighbours.
     Ties go to the oldest.  Scores are in float32 at least and pass no gradient.  Keys keep their positions.
     Not as published: H2O's code takes its budgets as shares of the first call's length, sums over the batch,
     frees nothing, and shows a token again that it had hidden, which no cache can; TOVA's evicts a prompt at
-    once, so that it depends on where a call ends.  A sum favours old tokens; nothing here divides by the age.
+    once, so that it depends on where a call ends; SnapKV's compresses once, where the prompt ends, and then
+    grows, for each query head by itself.  A sum favours old tokens; nothing here divides by the age.
     """
 
     def __init__(self, *, budget: int, rule: str, recent: int, **heads: Any) -> None:
         super().__init__(**heads)
-        one_of("rule", rule, ("h2o", "tova"))
-        at_least("recent", recent, 0)
-        at_least("budget", budget, max(recent, 1))
+        one_of("rule", rule, ("h2o", "tova", "snapkv"))
+        snaps = int(rule == "snapkv")
+        at_least("recent", recent, snaps)
+        at_least("budget", budget, max(recent + snaps, 1))
         self.budget, self.rule, self.recent = budget, rule, recent
+        self.together = recent if snaps else 1  # that leave
         self.out_proj = self.last_projection()
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:
@@ -58,20 +68,25 @@ class EvictingAttention(AttentionHeads[State]):
         scores = None
         if state is not None:
             k, v, scores = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2), state.scores
-        seen, alive, scores = self._evict(q.detach(), k.detach(), scores)
+        seen, alive, scores = self._evict(q.detach(), k.detach(), scores, offset)
         heads = self.qkv.num_heads
         y = masked_attention(
             q, per_query_head(k, heads), per_query_head(v, heads), per_query_head(seen, heads)
         )
-        count = min(offset + x.shape[1], self.budget)
-        kept = (~alive).to(torch.int8).sort(dim=-1, stable=True).indices[..., :count]
+        offset += x.shape[1]
+        kept = _first(alive, self._count(offset))
         k, v = (part.gather(2, kept[..., None].expand(*kept.shape, part.shape[-1])) for part in (k, v))
-        scores = scores.gather(2, kept) if self.rule == "h2o" else None
-        return self.out_proj(y.transpose(1, 2).flatten(2)), State(k, v, scores, offset + x.shape[1])
+        scored = self._scored(offset)
+        scores = scores.gather(2, kept[..., :scored]) if scored else None
+        return self.out_proj(y.transpose(1, 2).flatten(2)), State(k, v, scores, offset)
 
     @torch.no_grad()
     def _evict(
-        self, q: Float[Tensor, "B H T C"], k: Float[Tensor, "B G S C"], scores: Float[Tensor, "B G P"] | None
+        self,
+        q: Float[Tensor, "B H T C"],
+        k: Float[Tensor, "B G S C"],
+        scores: Float[Tensor, "B G P"] | None,
+        offset: int,
     ) -> tuple[Bool[Tensor, "B G T S"], Bool[Tensor, "B G S"], Float[Tensor, "B G S"]]:
         """Return what each token sees, what is left after the last, and the scores."""
         wide = torch.promote_types(q.dtype, torch.float32)
@@ -81,20 +96,33 @@ class EvictingAttention(AttentionHeads[State]):
             logits = q @ k.to(wide)[:, :, None].mT
         total = torch.zeros_like(logits[:, :, 0, 0])
         if scores is not None:
-            total = torch.cat([scores.to(wide), total[..., past:]], dim=-1)
+            total = torch.cat([scores.to(wide), total[..., scores.shape[-1] :]], dim=-1)
         alive = torch.zeros_like(total, dtype=torch.bool) | (place < past)
         seen = []
         for t, logits_t in enumerate(logits.unbind(3), start=past):
             alive = alive | (place == t)
             seen.append(alive)
             weights = logits_t.masked_fill(~alive[:, :, None], -torch.inf).softmax(-1)
-            if self.rule == "h2o":
-                total = total + weights.sum(2)
-            else:
+            tokens = offset + t - past + 1
+            if self.rule == "tova":
                 total = weights.mean((1, 2))[:, None].expand_as(total)
-            if min(past, self.budget) + (t - past) + 1 > self.budget:
-                alive = alive & ~self._least(total, alive & (place <= t - self.recent), place)
+            elif self.rule == "h2o" or tokens > self.budget:
+                total = total + weights.sum(2)
+            if tokens > self.budget and (tokens - self.budget) % self.together == 0:
+                among = alive & (place <= t - self.recent)
+                if self.rule == "snapkv":
+                    total = self._pooled(total, among)
+                for _ in range(self.together):
+                    alive = alive & ~self._least(total, alive & among, place)
+                if self.rule == "snapkv":
+                    total = torch.zeros_like(total)
         return torch.stack(seen, dim=2), alive, total
+
+    def _pooled(self, scores: Float[Tensor, "B G S"], among: Bool[Tensor, "B G S"]) -> Tensor:
+        """Average the scores of the `budget` oldest over their neighbours."""
+        old = _first(among, self.budget)
+        mean = F.avg_pool1d(scores.gather(2, old), POOLED, stride=1, padding=POOLED // 2)
+        return scores.scatter(2, old, mean)
 
     def _least(self, scores: Tensor, among: Bool[Tensor, "B G S"], place: Tensor) -> Bool[Tensor, "B G S"]:
         """Mark the oldest of the least scores."""
@@ -102,7 +130,22 @@ class EvictingAttention(AttentionHeads[State]):
         least = among & (scores <= scores.amin(-1, keepdim=True))
         return place == torch.where(least, place, place.numel()).amin(-1, keepdim=True)
 
+    def _count(self, seq_len: int) -> int:
+        """Count the tokens that are kept."""
+        return min(seq_len, self.budget + (seq_len - self.budget) % self.together)
+
+    def _scored(self, seq_len: int) -> int:
+        """Count those whose score is kept."""
+        if self.rule == "snapkv":  # none where the last queries are still to come
+            return self.budget if self._count(seq_len) > self.budget else 0
+        return self._count(seq_len) if self.rule == "h2o" else 0
+
     def state_size(self, seq_len: int) -> StateSize:
-        """Count keys and values of the budget, and with h2o a score for each token and key/value head."""
-        scores = self.qkv.num_kv_heads if self.rule == "h2o" else 0
-        return StateSize.read_whole((2 * self.qkv.kv_dim + scores) * min(seq_len, self.budget))
+        """Count keys and values, and for each key/value head the scores."""
+        kept = 2 * self.qkv.kv_dim * self._count(seq_len)
+        return StateSize.read_whole(kept + self.qkv.num_kv_heads * self._scored(seq_len))
+
+
+def _first(marked: Bool[Tensor, "B G S"], count: int) -> Int[Tensor, "B G N"]:
+    """Return the places of the first `count` that are marked."""
+    return (~marked).to(torch.int8).sort(dim=-1, stable=True).indices[..., :count]

@@ -1,7 +1,8 @@
 """Titans' long-term memory: an inner model trained on the sequence, with momentum and with forgetting.
 
 Behrouz et al. 2025, "Titans: Learning to Memorize at Test Time" (arXiv 2501.00663), Section 3.1, the memory
-alone (LMM), read in a transcription.
+alone (LMM), and the losses of Yaad and Moneta, Behrouz et al. 2025, "It's All Connected" (MIRAS, arXiv
+2504.13173): both read in transcriptions.
 
 B batch, T time, D model width, H heads, C channels per head (H C == D), P scalars of an inner model.
 """
@@ -14,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from zoo.common.checks import at_least, multiple
+from zoo.common.checks import at_least, multiple, positive
 from zoo.kernels.diagonal_scan import diagonal_scan
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import HeadsOutput, unit
@@ -39,16 +40,40 @@ class Titans(Mixer[State]):
 
     expand: M is a matrix for 0, else two layers with `expand` * C units and a SiLU between them.
     chunk_size: tokens of a chunk.
+    delta: of an error e = M(k) - v longer than delta the loss is 2 delta |e| - delta^2, Huber's (Yaad).
+    power: p, of the loss sum |e_i|^p (Moneta: 3).
     Ours: theta is divided by chunk_size, so that a chunk of one key does not overshoot; a token's gradient of
-    two layers is at most of length 1, for no step is safe there; a starts at sigmoid(-4).
+    two layers, or of a power above 2, is at most of length 1, for no step is safe there; a starts at
+    sigmoid(-4).
     Left out: window attention beside the memory (MAC, MAG, MAL), and persistent tokens.
+    Yaad and Moneta have momentum here, and rates a head, where they are published without and a channel.
+    Yaad's delta is computed from x there, and beyond it the step is along delta sign(e), which jumps where it
+    begins.  Moneta's L_q retention (M over a power of its norm) is left out, and Memora altogether: a softmax
+    over all weights at every token is no scan.
     """
 
-    def __init__(self, *, d_model: int, num_heads: int, expand: int, chunk_size: int) -> None:
+    def __init__(
+        self,
+        *,
+        d_model: int,
+        num_heads: int,
+        expand: int,
+        chunk_size: int,
+        delta: float | None = None,
+        power: float = 2.0,
+    ) -> None:
         super().__init__()
         multiple("d_model", d_model, "num_heads", num_heads)
         at_least("expand", expand, 0)
         at_least("chunk_size", chunk_size, 1)
+        at_least("power", power, 2)
+        if delta is not None:
+            positive("delta", delta)
+            if power != 2:
+                raise ValueError(
+                    f"power (={power}) must be 2 with a delta: Huber's loss begins with a square."
+                )
+        self.delta, self.power = delta, power
         self.num_heads, self.head_dim, self.chunk_size = num_heads, d_model // num_heads, chunk_size
         sizes = [self.head_dim, *([expand * self.head_dim] if expand else []), self.head_dim]
         self.inner = nn.ParameterList(
@@ -104,16 +129,28 @@ class Titans(Mixer[State]):
         return (F.silu(y) @ second[0] if second else y).squeeze(-2), model, momentum
 
     def _gradients(self, k: Tensor, v: Tensor, weights: list[Tensor]) -> Float[Tensor, "B H T P"]:
-        """Return the gradient of each token's |M(k) - v|^2 at one M."""
+        """Return the gradient of each token's loss at one M."""
         first, *second = weights
         hidden = k @ first
         if not second:
-            return 2 * _outer(k, hidden - v)
-        share = hidden.sigmoid()
-        error = hidden * share @ second[0] - v
-        back = (error @ second[0].mT) * share * (1 + hidden * (1 - share))
-        gradient = 2 * torch.cat([_outer(k, back), _outer(hidden * share, error)], dim=-1)
-        return gradient / torch.linalg.vector_norm(gradient, dim=-1, keepdim=True).clamp(min=1)
+            gradient = _outer(k, self._slope(hidden - v))
+        else:
+            share = hidden.sigmoid()
+            slope = self._slope(hidden * share @ second[0] - v)
+            back = (slope @ second[0].mT) * share * (1 + hidden * (1 - share))
+            gradient = torch.cat([_outer(k, back), _outer(hidden * share, slope)], dim=-1)
+        if second or self.power > 2:
+            gradient = gradient / torch.linalg.vector_norm(gradient, dim=-1, keepdim=True).clamp(min=1)
+        return gradient
+
+    def _slope(self, error: Float[Tensor, "B H T C"]) -> Float[Tensor, "B H T C"]:
+        """Return the derivative of the loss by the answer."""
+        if self.power > 2:
+            return self.power * error.sign() * error.abs() ** (self.power - 1)
+        if self.delta is None:
+            return 2 * error
+        length = torch.linalg.vector_norm(error, dim=-1, keepdim=True)
+        return 2 * error * (self.delta / length.clamp(min=self.delta))
 
     def _unpacked(self, rows: Float[Tensor, "*any P"]) -> list[Tensor]:
         parts = rows.split([w[0].numel() for w in self.inner], dim=-1)

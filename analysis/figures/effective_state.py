@@ -1,0 +1,86 @@
+"""What a model keeps, reads, uses and would need: four bars a mixer, in scalars of one sequence's state."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+
+from ..drawing import page
+from ..drawing.style import GREY, INK, PALE, Style, small
+from ..records import cells
+from ..statistics import bounds
+from .gallery import Picture, Study
+
+ABOVE = "above_0.01"  # of the largest singular value
+BARS = {"kept": PALE, "touched": GREY, "used": "#0072B2", "needed": INK}
+LINE = 0.42  # inches of four bars
+ABOUT = (
+    "Scalars of state, the layers of a model together, once so much of a row was read; means over seeds. "
+    "Kept: what decoding holds; touched: what the next step reads of it; used: singular values of d(outputs "
+    "after)/d(inputs before) above 0.01 of the largest, the tick exp of their entropy; needed: the fewest "
+    "numbers of 32 bits with which all can be right, where a bound is known (docs/bounds.md)."
+)
+
+
+def figure(study: Study, style: Style) -> Picture:
+    """Draw the answers to evaluation=effective_state, a panel a slice and cut, most used first."""
+    rows = bars(study)
+    panels = rows.drop_duplicates(["slice", "cut"]).to_dict("records")
+    order = rows.groupby("series", as_index=False).agg(used=("used", "mean")).sort_values("used")
+    made = page.new(style.width * len(panels), 1.2 + LINE * len(order))
+    for ax, of in zip(made.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        part = rows.loc[(rows["slice"] == of["slice"]) & (rows["cut"] == of["cut"])]
+        _panel(ax, part.set_index("series").reindex(order["series"].tolist()))
+        title = f"{cells.slices_in_words([of['slice']])}, after {of['cut']} tokens"
+        ax.set_title(title, fontsize=small())
+    handles: page.Handles = [Patch(color=colour, label=kind) for kind, colour in BARS.items()]
+    page.finish(made, handles, ABOUT, style, x_label="Scalars", y_label="")
+    return Picture(made, rows, [ABOUT, *_sentences(rows)], {})
+
+
+def bars(study: Study) -> pd.DataFrame:
+    """Return one row a series, slice and cut: kept, touched, used, entropy, needed, seeds.
+
+    ValueError, one line: there are no answers, or they lack the tolerance.
+    """
+    given = study.evaluations("effective_state").drop(columns="mixer")
+    if ABOVE not in given:
+        raise ValueError("evaluation.tolerances must hold 0.01: ask again with it.")
+    sums = {"kept": "resident", "touched": "touched", "used": ABOVE, "entropy": "entropy"}
+    named = {name: (column, "sum") for name, column in sums.items()}
+    whole = given.groupby(["run_id", "slice", "cut"], as_index=False).agg(**named)
+    table = cells.named(study.table).drop_duplicates("run_id")
+    sizes = [bounds.VOCAB_SIZE] if bounds.VOCAB_SIZE in table else []
+    joined = whole.merge(table[["run_id", "series", "seed", *sizes]], on="run_id")
+    vocabulary = joined[sizes[0]] if sizes else [None] * len(joined)
+    joined["needed"] = [_needed(name, size) for name, size in zip(joined["slice"], vocabulary, strict=True)]
+    means = {name: (name, "mean") for name in (*sums, "needed")}
+    grouped = joined.groupby(["slice", "cut", "series"], as_index=False)
+    return grouped.agg(**means, seeds=("seed", "nunique"), run_ids=("run_id", " ".join))
+
+
+def _needed(name: str, vocab_size: float | None) -> float:
+    load = bounds.load_of(name, vocab_size)
+    return float(bounds.least_bits(1.0, load)) / bounds.BITS_OF_A_SCALAR if load else float("nan")
+
+
+def _panel(ax: Axes, part: pd.DataFrame) -> None:
+    places = np.arange(len(part))
+    for i, (kind, colour) in enumerate(BARS.items()):
+        ax.barh(places + 0.3 - 0.2 * i, part[kind], height=0.18, color=colour)
+    ax.plot(part["entropy"], places - 0.1, "|", color=INK)
+    ax.set_xscale("log")
+    ticks = [10**i for i in range(8) if 10**i <= part["kept"].max()]
+    ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    ax.minorticks_off()
+    ax.grid(visible=True, axis="x")
+    ax.set_yticks(places, part.index.tolist())
+
+
+def _sentences(rows: pd.DataFrame) -> list[str]:
+    return [
+        f"{row['series']}, {row['slice']}, after {row['cut']} tokens: {row['kept']:,.0f} kept, "
+        f"{row['touched']:,.0f} touched, {row['used']:,.0f} used ({row['used'] / row['kept']:.0%}; by "
+        f"entropy {row['entropy']:,.0f}), {row['seeds']} seeds."
+        for row in rows.sort_values("used").to_dict("records")
+    ]
