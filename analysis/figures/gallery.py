@@ -57,6 +57,7 @@ PICTURES = {
     "mini_state_bits": ("frontier", "state_bits", "effective_state"),
     "mini_state_bits_long": ("frontier", "state_bits"),
     **dict.fromkeys(("mini_state_codec", "mini_state_threshold", "mini_state_bits_text"), ("state_bits",)),
+    "mini_state_threshold_again": ("state_bits",),
     "ruler_lite": ("ruler", "frontier"),
     "mini_ruler_lite": ("ruler",),  # nothing is learned: no frontier
     "mini_palindrome": ("frontier", "heat_map"),
