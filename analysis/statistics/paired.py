@@ -13,6 +13,7 @@ from .seeds import interval
 EXACT = 14  # pairs up to which every exchange of signs is tried
 LEVEL = 0.05
 HOLDS, OPEN, REVERSED = "holds", "not shown", "the other way round"
+UNABLE = "cannot be shown"  # so many claims of so few seeds: the least p that they can have is too large
 ROUNDING = 1e-12  # of the sum of sizes: two exchanges that differ by less are one
 
 
@@ -95,5 +96,6 @@ def tested(claims: pd.DataFrame, compared: list[dict[str, float | int | str]]) -
     found = pd.DataFrame(compared)
     found["p_holm"] = holm(found["p"].to_numpy(float))
     shown, ahead = found["p_holm"] <= LEVEL, found["difference"] > 0
-    found["verdict"] = np.select([~shown, ahead], [OPEN, HOLDS], REVERSED)
+    unable = found["least_p"].min() * len(found) > LEVEL
+    found["verdict"] = np.select([~shown, ahead], [UNABLE if unable else OPEN, HOLDS], REVERSED)
     return pd.concat([claims, found], axis=1)
