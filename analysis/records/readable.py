@@ -11,7 +11,7 @@ from zoo.results import table as results_table
 from zoo.results.home import meant
 
 from . import sources
-from .older import filled
+from .older import alike
 from .where import where
 
 
@@ -44,7 +44,7 @@ def readable(*homes: Path) -> Readable:
 
 def _of_one(home: Path) -> Readable:
     reading = store.Reading(home)
-    records = sorted((filled(record) for _, record in reading), key=lambda record: record["run_id"])
+    records = sorted(alike(record for _, record in reading), key=lambda record: record["run_id"])
     if not records:
         raise ValueError(reading.nothing())
     return Readable(results_table.table(records), reading.wrong, reading.notes, records)

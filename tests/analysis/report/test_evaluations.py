@@ -25,6 +25,7 @@ DRAWN = {  # of each evaluation in these archives: what x is, what y is, and how
     "speed": ({"seq_len"}, "tokens_per_second", 2),
     "distance": ({"distance"}, "accuracy", 3),
     "state_bits": ({"bits_per_scalar"}, "accuracy", 2),
+    "effective_state": ({"cut"}, "rank", 2),
 }
 
 
