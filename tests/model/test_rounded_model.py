@@ -45,8 +45,9 @@ def test_gradients_pass_as_if_nothing_was_rounded(mixer: str) -> None:
     whole, parts, rounded = (
         model_of(mixer, codec) for codec in (None, {"format": "fp32", "every": EVERY}, INT3)
     )
+    length = 37 if mixer == "lact" else LENGTH  # before its second chunk ends some weights do nothing
     for model in (whole, parts, rounded):
-        model(ids(LENGTH)).square().sum().backward()
+        model(ids(length)).square().sum().backward()
     for (name, one), other, last in zip(
         whole.named_parameters(), parts.parameters(), rounded.parameters(), strict=True
     ):

@@ -22,6 +22,7 @@ from zoo.mixers.delta_heads import HeadsOutput, unit
 from zoo.state import StateSize
 
 REMEMBERING = -4.0  # logit of the first rate of forgetting: a chunk keeps three quarters
+MOST_POWER = 8.0
 
 
 class State(NamedTuple):
@@ -67,6 +68,8 @@ class Titans(Mixer[State]):
         at_least("expand", expand, 0)
         at_least("chunk_size", chunk_size, 1)
         at_least("power", power, 2)
+        if power > MOST_POWER:
+            raise ValueError(f"power (={power}) must be at most {MOST_POWER}: beyond it an error overflows.")
         if delta is not None:
             positive("delta", delta)
             if power != 2:
