@@ -16,10 +16,9 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-from rich.markup import escape
 
-from zoo.common.table_text import add_forms, print_table
-from zoo.common.terminal import command, command_parser, slim
+from zoo.common.table_text import add_forms, of_frame, print_table
+from zoo.common.terminal import command, command_parser
 
 from ..drawing.style import STYLES
 from ..records import written
@@ -52,12 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _printed(table: pd.DataFrame, form: str) -> int:
-    shown = slim()
-    for name in table:
-        shown.add_column(str(name), justify="right" if table[name].dtype.kind in "fi" else "left")
-    for row in table.itertuples(index=False):
-        shown.add_row(*(f"{cell:.3g}" if isinstance(cell, float) else escape(str(cell)) for cell in row))
-    print_table(form, shown)
+    print_table(form, of_frame(table, digits=3))
     return DRAWN
 
 

@@ -96,6 +96,6 @@ def tested(claims: pd.DataFrame, compared: list[dict[str, float | int | str]]) -
     found = pd.DataFrame(compared)
     found["p_holm"] = holm(found["p"].to_numpy(float))
     shown, ahead = found["p_holm"] <= LEVEL, found["difference"] > 0
-    unable = min(found["least_p"].tolist()) * len(found) > LEVEL
+    unable = np.fmin.reduce(found["least_p"].to_numpy(float)) * len(found) > LEVEL
     found["verdict"] = np.select([~shown, ahead], [UNABLE if unable else OPEN, HOLDS], REVERSED)
     return pd.concat([claims, found], axis=1)

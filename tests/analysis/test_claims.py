@@ -4,12 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 
 from analysis import claims
 from analysis.records import written as csv
 from analysis.statistics.paired import LEVEL, holm, least_p
 from tests.analysis import study
+from tests.registry import composer
+from zoo.config import command_line
 
 SWEEPS = Path(__file__).parents[2] / "sweeps"
 SIGNS = (1, 1, 1, 1, 1, 1, -1, -1)
@@ -58,10 +59,10 @@ def test_so_many_claims_of_so_few_seeds_cannot_be_shown(
 
 @pytest.mark.parametrize("file", sorted(SWEEPS.glob("*.claims.csv")), ids=lambda file: file.name)
 def test_the_claims_of_a_sweep_can_hold(file: Path) -> None:
-    sweep = yaml.safe_load((SWEEPS / f"{file.name.partition('.')[0]}.yaml").read_text())
-    seeds = sweep["hydra"]["sweeper"]["axes"]["seed"]
-    count = len(eval(seeds, {"range": range}) if isinstance(seeds, str) else seeds)
-    can = len(csv.read(file, claims.COLUMNS)) * least_p(count) <= LEVEL
+    args = command_line.parser().parse_args(["-m", f"sweep={file.name.partition('.')[0]}"])
+    batch, _ = command_line.spanned(composer(), args)
+    seeds = {word for words in batch for word in words if word.startswith("seed=")}
+    can = len(csv.read(file, claims.COLUMNS)) * least_p(len(seeds)) <= LEVEL
     assert can == (file.name != "mini_state_threshold.claims.csv")  # as docs/bits.md says
 
 

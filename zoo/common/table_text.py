@@ -29,13 +29,15 @@ def print_table(form: str, table: Table, narrower: Table | None = None) -> None:
         print(as_text(table, form))
 
 
-def of_frame(frame: pd.DataFrame) -> Table:
-    """Return the table of a frame; numbers with four digits, to the right."""
+def of_frame(frame: pd.DataFrame, digits: int = 4) -> Table:
+    """Return the table of a frame; numbers with so many digits, to the right."""
     made = slim()
     for name in frame:
         made.add_column(Text(str(name)), justify="left" if frame[name].dtype.kind in "OUT" else "right")
     for row in frame.itertuples(index=False):
-        made.add_row(*(Text(f"{value:.4g}" if isinstance(value, float) else str(value)) for value in row))
+        made.add_row(
+            *(Text(f"{value:.{digits}g}" if isinstance(value, float) else str(value)) for value in row)
+        )
     return made
 
 
