@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.common.checks import at_least, multiple, positive
-from zoo.kernels.diagonal_scan import diagonal_scan
+from zoo.kernels.common.decay import decays
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import HeadsOutput, unit
 from zoo.state import StateSize
@@ -94,21 +94,22 @@ class Titans(Mixer[State]):
         """Train the inner model chunk by chunk and read it; keep it, its momentum and where a chunk began."""
         wide = torch.promote_types(x.dtype, torch.float32)
         q, k, v = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
-        rates = self.rates(x).to(wide).sigmoid().transpose(1, 2)[..., None].chunk(3, dim=1)
+        forget, keep, rate = self.rates(x).to(wide).transpose(1, 2).chunk(3, dim=1)
         with torch.autocast(x.device.type, enabled=False):
+            rates = F.logsigmoid(-forget), F.logsigmoid(keep), rate.sigmoid() / -self.chunk_size
             y, state = self._train((unit(q), unit(k), v.to(wide), *rates), state)
         return self.output(y, x), state
 
     def _train(self, tokens: tuple[Tensor, ...], state: State | None) -> tuple[Tensor, State]:
+        learned = torch.cat([w.flatten(1) for w in self.inner], dim=-1).expand(tokens[0].shape[0], -1, -1)
         if state is None:
-            learned = torch.cat([w.flatten(1) for w in self.inner], dim=-1).expand(tokens[0].shape[0], -1, -1)
             state = State(learned, torch.zeros_like(learned), learned, 0)
         elif state.start is None:
-            learned = torch.cat([w.flatten(1) for w in self.inner], dim=-1).expand_as(state.model)
             state = state._replace(start=learned if state.offset % self.chunk_size else state.model)
-        model, momentum, start, offset = state
-        assert start is not None
-        ys, done, length = [], 0, tokens[0].shape[2]
+        assert state.start is not None
+        held = (state.model, state.momentum, state.start)
+        model, momentum, start = (self._unpacked(each) for each in held)
+        ys, done, offset, length = [], 0, state.offset, tokens[0].shape[2]
         while done < length:
             size = min(self.chunk_size - offset % self.chunk_size, length - done)
             part = tuple(each[:, :, done : done + size] for each in tokens)
@@ -116,35 +117,48 @@ class Titans(Mixer[State]):
             ys.append(y)
             done, offset = done + size, offset + size
             start = start if offset % self.chunk_size else model
-        kept = start if offset % self.chunk_size and offset > self.chunk_size else None
-        return torch.cat(ys, dim=2), State(model, momentum, kept, offset)
+        kept = _packed(start) if offset % self.chunk_size and offset > self.chunk_size else None
+        return torch.cat(ys, dim=2), State(_packed(model), _packed(momentum), kept, offset)
 
     def _chunk(
-        self, tokens: tuple[Tensor, ...], model: Tensor, momentum: Tensor, start: Tensor
-    ) -> tuple[Float[Tensor, "B H T C"], Float[Tensor, "B H P"], Float[Tensor, "B H P"]]:
-        q, k, v, forget, keep, rate = tokens
-        gradients = self._gradients(k, v, self._unpacked(start))
-        steps = -rate / self.chunk_size * gradients
-        steps, momentum = diagonal_scan(keep.expand_as(steps), steps, momentum)
-        models, model = diagonal_scan((1 - forget).expand_as(steps), steps, model)
-        first, *second = self._unpacked(models)
-        y = q[..., None, :] @ first
-        return (F.silu(y) @ second[0] if second else y).squeeze(-2), model, momentum
+        self, tokens: tuple[Tensor, ...], model: list[Tensor], momentum: list[Tensor], start: list[Tensor]
+    ) -> tuple[Float[Tensor, "B H T C"], list[Tensor], list[Tensor]]:
+        """Return answers, model and momentum without a matrix a token: a token's share of each is a number.
 
-    def _gradients(self, k: Tensor, v: Tensor, weights: list[Tensor]) -> Float[Tensor, "B H T P"]:
-        """Return the gradient of each token's loss at one M."""
+        Of the step at j, M_t has the sum over i of (1 - a) over (i, t] times eta over (j, i].
+        """
+        q, k, v, log_left, log_keep, rate = tokens
+        (left, model_left), (kept, momentum_left) = decays(log_left), decays(log_keep)
+        share, of_momentum = left @ kept, left @ momentum_left
+        y, models, momenta = q, [], []
+        gradients = self._gradients(k, v, start)
+        for i, (M, S, (x, slope)) in enumerate(zip(model, momentum, gradients, strict=True)):
+            y = F.silu(y) if i else y
+            step = rate[..., None] * slope
+            y, read = model_left * (y @ M) + of_momentum * (y @ S), (y @ x.mT * share) @ step
+            y = y + read
+            last = (each[..., -1:, :] for each in (model_left, of_momentum, momentum_left, share, kept))
+            by_model, by_momentum, by_itself, shares, alone = last
+            models.append(by_model * M + by_momentum * S + (x * shares.mT).mT @ step)
+            momenta.append(by_itself * S + (x * alone.mT).mT @ step)
+        return y, models, momenta
+
+    def _gradients(self, k: Tensor, v: Tensor, weights: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
+        """Return two vectors for each layer: their outer product is the gradient of a token's loss."""
         first, *second = weights
         hidden = k @ first
         if not second:
-            gradient = _outer(k, self._slope(hidden - v))
+            gradients = [(k, self._slope(hidden - v))]
         else:
             share = hidden.sigmoid()
             slope = self._slope(hidden * share @ second[0] - v)
             back = (slope @ second[0].mT) * share * (1 + hidden * (1 - share))
-            gradient = torch.cat([_outer(k, back), _outer(hidden * share, slope)], dim=-1)
+            gradients = [(k, back), (hidden * share, slope)]
         if second or self.power > 2:
-            gradient = gradient / torch.linalg.vector_norm(gradient, dim=-1, keepdim=True).clamp(min=1)
-        return gradient
+            squares = [_square(x) * _square(slope) for x, slope in gradients]
+            shrink = torch.stack(squares).sum(0).clamp(min=1).rsqrt()
+            gradients = [(x, shrink * slope) for x, slope in gradients]
+        return gradients
 
     def _slope(self, error: Float[Tensor, "B H T C"]) -> Float[Tensor, "B H T C"]:
         """Return the derivative of the loss by the answer."""
@@ -165,5 +179,9 @@ class Titans(Mixer[State]):
         return StateSize.read_whole(self.num_heads * self.inner_size * (3 if inside else 2))
 
 
-def _outer(a: Float[Tensor, "B H T N"], b: Float[Tensor, "B H T M"]) -> Float[Tensor, "B H T N*M"]:
-    return (a[..., :, None] * b[..., None, :]).flatten(-2)
+def _packed(weights: list[Float[Tensor, "B H I O"]]) -> Float[Tensor, "B H P"]:
+    return torch.cat([w.flatten(2) for w in weights], dim=-1)
+
+
+def _square(x: Float[Tensor, "B H T C"]) -> Float[Tensor, "B H T 1"]:
+    return x.square().sum(-1, keepdim=True)
