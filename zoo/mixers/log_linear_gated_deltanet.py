@@ -13,6 +13,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.common.checks import at_least, covers
+from zoo.kernels.common.decay import decays
+from zoo.kernels.log_linear_attention.chunked import levels, runs
 from zoo.kernels.log_linear_attention.reference import add, ones, stacked
 from zoo.mixers.base import Seq
 from zoo.mixers.delta_heads import unit
@@ -32,7 +34,7 @@ class LogLinearGatedDeltaNet(GatedDeltaNet):
 
     Every S takes each token's transition alpha (I - beta k k^T); its beta k v^T enters level 0.  After n
     tokens there is a piece for each digit 1 of the binary number n, as in log-linear Mamba-2; all S sum to
-    Gated DeltaNet's.  Steps run one after the other.  max_len: longest sequence; it sets the levels.
+    Gated DeltaNet's.  max_len: longest sequence; it sets the levels.
     A_log, dt_bias and level_weight carry `no_weight_decay = True`, which training reads.
     """
 
@@ -45,7 +47,7 @@ class LogLinearGatedDeltaNet(GatedDeltaNet):
         undecayed(self.level_weight)
 
     def extend(self, x: Seq, state: State | None = None) -> tuple[Seq, State]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Step through the tokens; keep a matrix a piece and a head, and the convolution's tail."""
+        """Run block by block; keep a matrix a piece and a head, and the convolution's tail."""
         memory, tail, offset = (None, None, 0) if state is None else state
         self.check_length(offset + x.shape[1])
         (q, k, v), tail = self.qkv(x, tail)
@@ -53,28 +55,23 @@ class LogLinearGatedDeltaNet(GatedDeltaNet):
         scales = F.softplus(self.level_weight * self.levels(x).unflatten(-1, (self.num_heads, -1)))
         with torch.autocast(x.device.type, enabled=False):
             q, k = unit(q) * self.head_dim**-0.5, unit(k)
-            tokens = (q, k, v.to(k.dtype), beta.to(k.dtype), self.forget(x).exp(), scales.transpose(1, 2))
-            y, memory = self._steps(tokens, memory, offset)
+            tokens = (q, k, v.to(k.dtype), beta.to(k.dtype), self.forget(x), scales.transpose(1, 2))
+            y, memory = self._in_blocks(tokens, memory, offset)
         return self.output(y, x), State(memory, tail, offset + x.shape[1])
 
-    def _steps(
+    def _in_blocks(
         self, tokens: tuple[Tensor, ...], memory: Tensor | None, offset: int
     ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B S H C V"]]:
+        """Answer aligned blocks of a power of two, which no piece cuts, one after the other."""
         live = {} if memory is None else dict(zip(ones(offset), memory.unbind(1), strict=True))
-        ys = []
-        for q, k, v, beta, alpha, scale in zip(*(each.unbind(2) for each in tokens), strict=True):
-            k_t, beta, alpha = k[..., :, None], beta[..., None, None], alpha[..., None, None]
-            if live:
-                S = stacked(live)
-                S = alpha[:, None] * (S - (beta * k_t)[:, None] * (k_t.mT[:, None] @ S))
-                live = dict(zip(sorted(live), S.unbind(1), strict=True))
-            written = beta * k_t * v[..., None, :]
-            read = scale[..., 0, None, None] * written
-            for bit, S in live.items():
-                read = read + scale[..., bit + 1, None, None] * S
-            ys.append((q[..., None, :] @ read).squeeze(-2))
-            add(live, 0, written)
-        return torch.stack(ys, dim=2), stacked(live)
+        blocks = runs(offset, tokens[0].shape[2])
+        lengths = [size * count for size, count in blocks]
+        parts = zip(*(each.split(lengths, dim=2) for each in tokens), strict=True)
+        ys = [
+            _answers([each.unflatten(2, (-1, size)) for each in part], live)
+            for (size, _), part in zip(blocks, parts, strict=True)
+        ]
+        return torch.cat(ys, dim=2), stacked(live)
 
     def check_length(self, seq_len: int) -> None:
         """Refuse more than max_len tokens, which would need a level without weights."""
@@ -84,3 +81,34 @@ class LogLinearGatedDeltaNet(GatedDeltaNet):
         """Count a matrix a head for each binary digit 1 of the number of tokens, and the tail."""
         memory = self.num_heads * self.head_dim * self.value_dim
         return StateSize.read_whole(memory * seq_len.bit_count() + self.qkv.conv.tail_size())
+
+
+def _answers(
+    tokens: list[Float[Tensor, "B H N C *any"]], live: dict[int, Tensor]
+) -> Float[Tensor, "B H N*C V"]:
+    """Return the answers to N blocks of one size; `live` is brought up to their end.
+
+    What a block writes is linear in its values and in the state that it starts from, as in the chunked delta
+    rule (zoo/kernels/delta_rule/chunked.py): `reads` are the weights of its own values in its answers.
+    """
+    q, k, v, beta, log_alpha, scales = tokens
+    size = q.shape[3]
+    left, since_start = decays(log_alpha)
+    overlaps = (beta[..., None] * k) @ k.mT * left
+    writes = torch.linalg.solve_triangular(overlaps, torch.diag_embed(beta), upper=False, unitriangular=True)
+    reads = q @ k.mT * left @ writes
+    table = levels(size, q.device).expand_as(reads)
+    inside = (scales.gather(-1, table) * reads) @ v
+    k_in, k_out = k * since_start, (k * left[..., -1, :, None]).mT
+    q_in, added = q * since_start - reads @ k_in, k_out @ (writes @ v)
+    carry = torch.eye(k.shape[-1]).to(k) * since_start[..., -1:, :] - k_out @ (writes @ k_in)
+    ys = []
+    blocks = (each.unbind(2) for each in (inside, q_in, scales, carry, added))
+    for y, q_n, scales_n, carry_n, added_n in zip(*blocks, strict=True):
+        by_level = scales_n.split(1, dim=-1)
+        for bit, S in live.items():
+            y = y + (q_n * by_level[bit + 1]) @ S
+            live[bit] = carry_n @ S
+        add(live, size.bit_length() - 1, added_n)
+        ys.append(y)
+    return torch.cat(ys, dim=2)

@@ -27,7 +27,7 @@ def log_linear_attention_chunked(
 ) -> tuple[Tensor, Tensor]:
     """Compute a block by one table of levels, and the past by the states."""
     live = {} if state is None else dict(zip(ones(offset), state.unbind(1), strict=True))
-    sizes = _runs(offset, q.shape[2])
+    sizes = runs(offset, q.shape[2])
     lengths = [size * count for size, count in sizes]
     ys = []
     parts = (x.split(lengths, dim=2) for x in (q, k, v, log_decay, scales))
@@ -37,7 +37,7 @@ def log_linear_attention_chunked(
     return torch.cat(ys, dim=2), stacked(live)
 
 
-def _runs(start: int, length: int) -> list[tuple[int, int]]:
+def runs(start: int, length: int) -> list[tuple[int, int]]:
     """Return size and number of the blocks that fill [start, start + length): the largest that fit."""
     runs, stop = [], start + length
     while start < stop:
@@ -59,7 +59,7 @@ def _run(
     """Return the answers to some blocks of one size; `live` is brought up to their end."""
     size = q.shape[3]
     left, since_start = decays(log_decay)
-    table = _levels(size, q.device).expand(*q.shape[:3], size, size)
+    table = levels(size, q.device).expand(*q.shape[:3], size, size)
     inside = (scales.gather(-1, table) * left * (q @ k.mT)) @ v
     written = (k * left[..., -1, :, None]).mT @ v
     ys = []
@@ -74,8 +74,8 @@ def _run(
     return torch.cat(ys, dim=2)
 
 
-def _levels(size: int, device: torch.device) -> Int[Tensor, "C C"]:
-    """Return [i, j]: the number of binary digits of i xor j."""
+def levels(size: int, device: torch.device) -> Int[Tensor, "C C"]:
+    """Return [i, j]: the binary digits of i xor j, key j's level for query i of an aligned block."""
     place = torch.arange(size, device=device)
     powers = 1 << torch.arange(size.bit_length() - 1, device=device)
     return ((place[:, None] ^ place)[..., None] >= powers).sum(-1)
