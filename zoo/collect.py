@@ -1,6 +1,6 @@
 """Every record of results folders as tables: `python -m zoo.collect RESULTS`, to CSV and Parquet."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -54,21 +54,6 @@ NAMED = 20  # failed cells, in the report
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the table; 0, 3 where a record was left out, or 2 with a line on what is wrong."""
-    args = _parser().parse_intermixed_args(argv)
-    try:
-        lines, readings = collect(meant(args.results), _stem(args))
-    except ValueError as error:
-        return say(str(error), USAGE)
-    except OSError as error:
-        place = error.filename or _stem(args)
-        return say(f"cannot write {shown(place)} ({error.strerror}): give another place with --out.", USAGE)
-    print("\n".join(lines))
-    wrong = [line for reading in readings for line in reading.wrong]
-    notes = [line for reading in readings for line in reading.notes]
-    return left_out(wrong, notes)
-
-
-def _parser() -> ArgumentParser:
     parser = command_parser("zoo.collect", HELP)
     parser.add_argument(
         "results",
@@ -83,7 +68,18 @@ def _parser() -> ArgumentParser:
         metavar="NAME",
         help="of the files, without an ending (default: collected in the first)",
     )
-    return parser
+    args = parser.parse_intermixed_args(argv)
+    try:
+        lines, readings = collect(meant(args.results), _stem(args))
+    except ValueError as error:
+        return say(str(error), USAGE)
+    except OSError as error:
+        place = error.filename or _stem(args)
+        return say(f"cannot write {shown(place)} ({error.strerror}): give another place with --out.", USAGE)
+    print("\n".join(lines))
+    wrong = [line for reading in readings for line in reading.wrong]
+    notes = [line for reading in readings for line in reading.notes]
+    return left_out(wrong, notes)
 
 
 def _stem(args: Namespace) -> Path:

@@ -33,7 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = command_line.parsed(command_line.readable(rest))
     try:
         if args.multirun:
-            _refuse_table_options(options)
+            for name, value in vars(options).items():
+                if value:
+                    raise ValueError(f"--{name.replace('_', '-')} belongs to the state table: leave out -m.")
             _print_plan(args)
         else:
             _print_state_table(args, options, argv)
@@ -59,12 +61,6 @@ def _parser() -> ArgumentParser:
     form.add_argument("--markdown", action="store_true", help="as a table for a document")
     form.add_argument("--csv", action="store_true", help="one row for each mixer and length")
     return parser
-
-
-def _refuse_table_options(options: Namespace) -> None:
-    for name, value in vars(options).items():
-        if value:
-            raise ValueError(f"--{name.replace('_', '-')} belongs to the state table: leave out -m.")
 
 
 def _lengths(text: str | None) -> tuple[int, ...]:

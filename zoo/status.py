@@ -55,21 +55,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             reports = [watch(looks[0], most, args.every)]
         else:
             reports = [Report(look, most) for look in looks]
-            _print(reports)
+            # print one report after the other, under the names of their folders where there are several
+            for report in reports:
+                if len(reports) > 1:
+                    console().print(Text(shown(report.home), style="bold underline"))
+                console().print(Group(*report.parts()))
     except ValueError as error:
         return say(str(error), USAGE)
     except KeyboardInterrupt:
         return INTERRUPTED
     unread = left_out([line for report in reports for line in report.unread])
     return unread or (INCOMPLETE if any(report.counts["damaged"] for report in reports) else OK)
-
-
-def _print(reports: Sequence["Report"]) -> None:
-    """Print one report after the other, under the names of their folders where there are several."""
-    for report in reports:
-        if len(reports) > 1:
-            console().print(Text(shown(report.home), style="bold underline"))
-        console().print(Group(*report.parts()))
 
 
 def _parser() -> ArgumentParser:

@@ -136,7 +136,9 @@ def _cells(home: Path, sources: Sources) -> list[Cells]:
                 known[number] |= dict.fromkeys(_names(record), record)
                 runs[number].append((folder, record))
             elif isinstance(folder, Path) and (folder / "error.txt").is_file():
-                sources.failures.append(_failure(folder))
+                # the traceback without the folders of the machine it ran on
+                traceback = _ROOT.sub(r'File "\1', text(folder, "error.txt", linked=False))
+                sources.failures.append(Failure(folder.name, store.error(folder), traceback))
         except (ValueError, OSError, zipfile.BadZipFile) as error:
             why = one_line(error).replace(f"{home}/{folder.name}/", "")
             sources.problems.append(Problem(folder.name, why))
@@ -189,12 +191,6 @@ def _renamed(record: dict[str, Any], name: str) -> dict[str, Any]:
         "point": f"{record['point']}@{name}",
         "label": f"{record['label']} ({name})",
     }
-
-
-def _failure(folder: Path) -> Failure:
-    """The traceback without the folders of the machine it ran on."""
-    traceback = _ROOT.sub(r'File "\1', text(folder, "error.txt", linked=False))
-    return Failure(folder.name, store.error(folder), traceback)
 
 
 def _nothing(home: str, sources: Sources) -> str:

@@ -35,10 +35,6 @@ def zoo(small: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixtu
     return Zoo(monkeypatch, capfd)
 
 
-def make_room(place: Path) -> None:
-    subprocess.run(["mount", "-o", "remount,size=8m", place], check=True)
-
-
 def check_end(code: int, err: str, place: Path) -> None:
     assert (code, len(err.splitlines())) == (1, 1), err
     assert err.startswith("the disk is full: results/")
@@ -55,7 +51,7 @@ def test_a_sweep_meets_the_end_of_its_disk(tmp_path: Path, small: Path):
     sweep.look()
     assert 0 < len(sweep.finished) < CELLS
     assert [*small.glob("results/*/error.txt")] == []
-    make_room(small)
+    subprocess.run(["mount", "-o", "remount,size=8m", small], check=True)
     sweep.complete(undisturbed)
 
 

@@ -75,7 +75,9 @@ def forecast(
     used = {source for p in points for source in p.sources.values()}
     yield from (f"times: {words}" for source, words in SOURCES.items() if source in used)
     yield from _unread(clocks)
-    yield _total(points)
+    operations = sum(p.left * p.cost.operations for p in points)
+    times = (f"{kind} {duration(sum(p.left * p.seconds[kind] for p in points))}" for kind in KINDS)
+    yield f"to run, one cell after the other: {operations:.1e} FLOPs; {', '.join(times)}"
     yield from _populations(launcher, points)
     yield jobs(launcher, points)
 
@@ -181,12 +183,6 @@ def _unread(clocks: Mapping[Path, Clock]) -> Iterator[str]:
         if clock.unread:
             unread = _some(len(clock.unread), "record")
             yield f"times: without {unread} that cannot be read, the first: {clock.unread[0]}"
-
-
-def _total(points: Sequence[Point]) -> str:
-    operations = sum(p.left * p.cost.operations for p in points)
-    times = (f"{kind} {duration(sum(p.left * p.seconds[kind] for p in points))}" for kind in KINDS)
-    return f"to run, one cell after the other: {operations:.1e} FLOPs; {', '.join(times)}"
 
 
 def _populations(launcher: Mapping[str, Any], points: Sequence[Point]) -> Iterator[str]:
