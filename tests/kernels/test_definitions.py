@@ -1,14 +1,25 @@
-"""What tests/definitions does not show of the ops: packed features, ties, inputs that stay as they were."""
+"""What tests/definitions does not show of the ops: packed features, ties, the form that is taken, memory."""
 
 from itertools import product
 
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.kernels import cases
+from tests.kernels.cases import selective_scan
+from tests.kernels.spans import Call, inputs
 from zoo.kernels.block_choice import block_choice
+from zoo.kernels.choice import kernels
 from zoo.kernels.linear_attention.reference import linear_attention_reference
+from zoo.kernels.se_attention import se_attention
+from zoo.kernels.se_attention.gathered import se_attention_gathered
+from zoo.kernels.selective_scan import fused_loop
+from zoo.kernels.selective_scan.fused_loop import selective_scan_fused_loop
+from zoo.kernels.selective_scan.reference import selective_scan_reference
+from zoo.kernels.span_retrieval import drawn_chunks
 from zoo.kernels.span_retrieval import scores as held
 from zoo.kernels.taylor_attention.reference import taylor_attention_reference
 from zoo.kernels.taylor_scan import num_features, taylor_scan
@@ -76,3 +87,57 @@ def test_diagonal_scans_leave_their_inputs_as_they_were():
     h, _ = cases.public("diagonal_scan")(*inputs)
     h.sum().backward()
     assert all(map(torch.equal, inputs, before))
+
+
+def test_what_is_wide_is_gathered_and_the_record_says_so():
+    for call, expected in (
+        (Call(1, 1, 1, 1, 600, 0, 0, 16, 4, 2, True, False), "gathered"),
+        (Call(1, 1, 1, 1, 1, 512, 512, 16, 4, 2, True, False), "gathered"),
+        (Call(1, 1, 1, 1, 512, 0, 0, 256, 4, 2, False, False), "reference"),
+        (Call(1, 1, 1, 1, 128, 0, 0, 16, 4, 2, False, False), "reference"),
+    ):
+        with kernels("auto") as choice:
+            se_attention(*inputs(call, 4))
+        assert choice.record() == {"se_attention": expected}
+
+
+def test_chunks_of_several_sizes_go_under_the_mask():
+    call = Call(1, 1, 1, 1, 512, 0, 0, 16, 4, 2, True, False)
+    q, k, v, ids, bias, _, size = inputs(call, 4)
+    chunks = drawn_chunks([8, 16], True, 0, 1, 512, torch.device("cpu"))
+    with kernels("auto") as choice:
+        se_attention(q, k, v, ids, bias, chunks, size)
+    assert choice.record() == {"se_attention": "reference"}
+    with pytest.raises(ValueError, match="chunks of different sizes"):
+        se_attention_gathered(q, k, v, ids, bias, chunks, size)
+
+
+class Largest(TorchDispatchMode):
+    scalars = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        del types
+        out = func(*args, **(kwargs or {}))
+        for part in out if isinstance(out, tuple) else (out,):
+            if isinstance(part, Tensor):
+                self.scalars = max(self.scalars, part.untyped_storage().nbytes() // part.itemsize)
+        return out
+
+
+def memory(scan, inputs: list[Tensor]) -> tuple[int, int]:
+    """Scalars of the largest tensor in forward and backward, and of all that is saved between the two."""
+    saved = []
+    with Largest() as seen, saved_tensors_hooks(lambda s: saved.append(s) or s, lambda s: s):
+        scan(*inputs)[0].sum().backward()
+    return seen.scalars, sum(s.numel() for s in saved)
+
+
+def test_nothing_has_a_state_for_every_token():
+    B, T, D, N = 32, 128, 32, 16
+    full = B * T * D * N
+    assert full >= 4 * fused_loop.CACHED
+    largest, saved = memory(selective_scan_fused_loop, selective_scan(B, T, D, N))
+    assert largest <= full // 4
+    assert saved <= full // 2
+    _, saved = memory(selective_scan_reference, selective_scan(B, T, D, N))
+    assert saved >= 2 * full  # the reference shows that the measure would have seen it
