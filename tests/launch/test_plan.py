@@ -13,7 +13,7 @@ from zoo import plan
 from zoo.config.cell import Cell
 from zoo.config.yaml_text import as_yaml
 from zoo.evaluation import flops
-from zoo.launch import forecast, time_estimate
+from zoo.launch import forecast
 from zoo.launch.remaining import duration
 from zoo.launch.run_cell import record
 from zoo.model import build_model
@@ -139,7 +139,7 @@ def test_a_time_says_where_it_is_from(planned: Planned):
 
 
 def test_a_cell_that_is_all_start_up_says_nothing_of_speed(planned: Planned):
-    finished(compose([*SMALL, "mixer=attention"]), steps=time_estimate.LEAST_STEPS - 1)
+    finished(compose([*SMALL, "mixer=attention"]), steps=forecast.LEAST_STEPS - 1)
     assert rows(planned("mixer=based")[1])["based"][-2].endswith(" ?")
 
 

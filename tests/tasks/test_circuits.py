@@ -20,9 +20,8 @@ from zoo.tasks.flip_flop import FlipFlop, Undo
 from zoo.tasks.induction import Induction
 from zoo.tasks.mad_memory import Compression, Memorisation, SelectiveCopying
 from zoo.tasks.mad_recall import FuzzyRecall, InContextRecall
-from zoo.tasks.permutations import table
 from zoo.tasks.stacks import Palindrome, Stack
-from zoo.tasks.state_tracking import WordProblem
+from zoo.tasks.state_tracking import WordProblem, table
 
 
 def case(says: Callable[[list[int]], restated.Asked], kind: Any, load: dict[str, int], **settings: Any):
