@@ -56,23 +56,20 @@ def test_a_key_may_be_given_again_where_it_says_the_same(zoo: Zoo):
     assert code == 2 and err.startswith("lr (=0) must be positive and finite. [2 cells;")
 
 
-@pytest.mark.parametrize("what", ["axis", "yaml"])
+@pytest.mark.parametrize(
+    ("grid", "says"),
+    [
+        ("{mixer: based, dmodel: [16, 32]}", "unknown key dmodel; did you mean d_model?"),
+        ("{mixer: based", "bad.yaml, line 4: expected"),
+    ],
+)
 def test_a_sweep_file_is_refused_in_one_line(
-    zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+    zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grid: str, says: str
 ):
-    texts = {
-        "axis": "# @package hydra.sweeper\ngrids:\n  - {mixer: based, dmodel: [16, 32]}\n",
-        "yaml": "# @package hydra.sweeper\ngrids:\n  - {mixer: based\n",
-    }
-    says = {
-        "axis": "unknown key dmodel; did you mean d_model?",
-        "yaml": "bad.yaml, line 4: expected",
-    }
-    (tmp_path / "sweeps").mkdir()
-    (tmp_path / "sweeps" / "bad.yaml").write_text(texts[what])
-    monkeypatch.setattr(sweeps, "SWEEPS_PATH", f"zoo-sweeps://{tmp_path / 'sweeps'}")
+    (tmp_path / "bad.yaml").write_text(f"# @package hydra.sweeper\ngrids:\n  - {grid}\n")
+    monkeypatch.setattr(sweeps, "SWEEPS_PATH", f"zoo-sweeps://{tmp_path}")
     code, out, err = zoo("-m", *SMALL, "sweep=bad")
-    assert says[what] in err
+    assert says in err
     assert (code, out, len(err.splitlines())) == (2, "", 1)
 
 
