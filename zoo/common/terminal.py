@@ -111,13 +111,16 @@ def by_family(things: Iterable[T], family: Callable[[T], str]) -> dict[str, list
 OK, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 
-def command_parser(name: str, description: str | None, epilog: str | None = None) -> ArgumentParser:
+def command_parser(
+    name: str, description: str | None, epilog: str | None = None, allow_abbrev: bool = True
+) -> ArgumentParser:
     """Return a parser for `python -m NAME` whose help shows these texts as they are written."""
     return ArgumentParser(
         prog=f"python -m {name}",
         description=description,
         epilog=epilog,
         formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=allow_abbrev,
     )
 
 
