@@ -93,7 +93,10 @@ def read(homes: Sequence[Path]) -> Sources:
 
 def _read(home: Path, sources: Sources, earlier: Earlier) -> None:
     """Add what lies in one folder or archive."""
-    name = _qualified(home, sources.names)
+    # the name of a folder or archive, with that of the folder it lies in where another has the same
+    path = _absolute(home)
+    name = path.name.removesuffix(".zip")
+    name = name if sources.names.count(path.name) < 2 else f"{path.parent.name}/{name}"
     for number, cells in enumerate(_cells(home, sources), start=1):
         _add(cells, name if number == 1 else f"{name}, run {number}", sources, earlier)
 
@@ -175,13 +178,6 @@ def _scores(record: dict[str, Any]) -> Any:
 def _absolute(home: Path) -> Path:
     """Return the absolute path without following links, of which one may lead to itself."""
     return Path(os.path.abspath(home))
-
-
-def _qualified(home: Path, names: list[str]) -> str:
-    """The name of a folder or archive, with that of the folder it lies in where another has the same."""
-    path = _absolute(home)
-    name = path.name.removesuffix(".zip")
-    return name if names.count(path.name) < 2 else f"{path.parent.name}/{name}"
 
 
 def _renamed(record: dict[str, Any], name: str) -> dict[str, Any]:
