@@ -1,13 +1,11 @@
 """A sweep that says nothing, or two things at once, is refused in one line before anything starts."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from hydra_plugins.zoo_plugins import sweeps
 from tests.command import SMALL, Zoo
-from tests.registry import composer
 
 GRIDS = "hydra.sweeper.grids="
 WINDOW = "mixer=sliding_window"
@@ -71,15 +69,3 @@ def test_a_sweep_file_is_refused_in_one_line(
     code, out, err = zoo("-m", *SMALL, "sweep=bad")
     assert says in err
     assert (code, out, len(err.splitlines())) == (2, "", 1)
-
-
-def test_a_results_folder_of_another_version(zoo: Zoo, tmp_path: Path):
-    """Its finished cells are neither believed nor overwritten; one line for each says what to do."""
-    words = [*SMALL, WINDOW, "seed=1,2"]
-    folder = composer().cell([*SMALL, WINDOW, "seed=1"]).folder
-    folder.mkdir(parents=True)
-    (folder / "result.json").write_text(json.dumps({"schema": 0, "run_id": folder.name}))
-    code, _, err = zoo("-m", *words)
-    assert (code, len(err.splitlines())) == (2, 1)
-    assert f"{folder / 'result.json'} has schema 0, this version reads schema 2 and 3: keep it, and" in err
-    assert [path.name for path in folder.iterdir()] == ["result.json"]

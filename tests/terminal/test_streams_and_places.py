@@ -1,4 +1,4 @@
-"""A command whose streams, folders or plugins are not what it needs ends in one line, and loses nothing."""
+"""A command whose streams or folders are not what it needs ends in one line, and loses nothing."""
 
 import os
 import subprocess
@@ -47,55 +47,17 @@ def test_a_folder_that_is_gone_is_one_line(tmp_path: Path):
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["-m", "seed=0,1", "--cfg", "job"], "--cfg shows one cell: leave out -m"),
-        (
-            ["-m", "hydra.launcher._target_=os.system"],
-            "hydra.launcher._target_ (=os.system) must name a plugin",
-        ),
-        (
-            ["-m", "hydra.sweeper._target_=os.system"],
-            "hydra.sweeper._target_ (=os.system) must name a plugin",
-        ),
-    ],
-)
-def test_what_hydra_would_answer_is_one_line(zoo: Zoo, words: list[str], says: str):
-    code, _, err = zoo(*SMALL, "mixer=sliding_window", *words)
-    assert (code, len(err.splitlines())) == (2, 1) and says in err
-
-
 @pytest.mark.parametrize("mode", [[], ["-m"]])
 def test_a_file_in_place_of_a_folder_and_the_reverse(zoo: Zoo, tmp_path: Path, mode: list[str]):
     words = [*SMALL, "mixer=sliding_window"]
     folder = composer().cell(words).folder
     (folder / "claim.json").mkdir(parents=True)
     code, _, err = zoo(*mode, *words)
-    assert (code, len(err.splitlines())) == (
-        2,
-        1,
-    ) and "claim.json is a folder, and a file belongs there" in err
+    assert (code, err.count("\n")) == (2, 1) and "claim.json is a folder, and a file belongs there" in err
     (folder / "claim.json").rmdir()
     (folder.parent / ".sweeps").touch()
     code, _, err = zoo(*mode, *words)
     assert (code, len(err.splitlines())) == (2, 1) and ".sweeps is a file, and a folder belongs there" in err
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("- a", "mixer/bad.yaml must hold {key: value}"),
-        ("a: &x [*x]", "something in it holds itself"),
-        ("!!python/object:os.system {}", "could not determine a constructor"),
-        ("a: [", "bad.yaml, line 2: "),
-    ],
-)
-def test_a_yaml_that_is_none(zoo: Zoo, tmp_path: Path, text: str, says: str):
-    (tmp_path / "mine" / "mixer").mkdir(parents=True)
-    (tmp_path / "mine" / "mixer" / "bad.yaml").write_text(text + "\n")
-    code, _, err = zoo("--config-dir", str(tmp_path / "mine"), *SMALL, "mixer=bad")
-    assert (code, len(err.splitlines())) == (2, 1) and says in err
 
 
 @pytest.mark.parametrize("every", ["inf", "nan", "0", "-1"])
