@@ -9,7 +9,7 @@ import pandas as pd
 
 from zoo.common.checks import one_line
 from zoo.common.foreign import inert
-from zoo.common.terminal import USAGE, command, command_parser, say
+from zoo.common.terminal import USAGE, add_results, command, command_parser, say
 from zoo.results import store
 from zoo.results import table as results_table
 from zoo.results.atomic import replaced_by
@@ -55,13 +55,7 @@ NAMED = 20  # failed cells, in the report
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the table; 0, 3 where a record was left out, or 2 with a line on what is wrong."""
     parser = command_parser("zoo.collect", HELP)
-    parser.add_argument(
-        "results",
-        type=Path,
-        nargs="+",
-        metavar="RESULTS",
-        help="folders that zoo.run wrote to, or that hold such, or archives",
-    )
+    add_results(parser)
     parser.add_argument(
         "--out",
         type=Path,

@@ -8,6 +8,7 @@ import textwrap
 import threading
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from rich import box
@@ -122,6 +123,12 @@ def command_parser(
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=allow_abbrev,
     )
+
+
+def add_results(parser: ArgumentParser) -> None:
+    """Add the folders and archives that a command reads, one or more."""
+    says = "folders that zoo.run wrote to, or that hold such, or archives"
+    parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS", help=says)
 
 
 def say(text: str, code: int) -> int:
