@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from zoo.common.table_text import add_forms, print_table
-from zoo.common.terminal import command, command_parser, console, fitting
+from zoo.common.terminal import add_results, command, command_parser, console, fitting
 
 from .drawing import figure, own_points, page
 from .drawing.style import SCREEN, STYLES, Style, crowded
@@ -261,9 +261,7 @@ def _report(shown: Pareto, paths: list[Path], form: str) -> None:
 def _parser() -> argparse.ArgumentParser:
     summary, _, details = (__doc__ or "").partition("\n")
     parser = command_parser("analysis.pareto", summary, details)
-    parser.add_argument(
-        "results", type=Path, nargs="+", help="folders that zoo.run wrote to, or that hold such, or archives"
-    )
+    add_results(parser)
     parser.add_argument("--out", type=Path, help="where pictures and CSV go (default: RESULTS/figures)")
     parser.add_argument("--split", choices=("test", "valid"), default="test")
     parser.add_argument(

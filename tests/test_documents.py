@@ -1,5 +1,6 @@
-"""The documents that a command writes are what it writes now; each mixer says its paper and what it keeps."""
+"""What is made by running stands in docs as it is made, every mixer names its paper, every trap its test."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -80,3 +81,20 @@ def test_a_folder_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "\\x1b[2J [red]" in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r"--config-dir \(=.*nowhere\) must hold mixer/NAME.yaml"):
         listing.main(["--config-dir", str(tmp_path / "nowhere")])
+
+
+NAMED = sorted(
+    set(re.findall(r"`((?:tests|zoo)/[\w/]+\.py)::(\w+)`", (ROOT / "docs" / "traps.md").read_text()))
+)
+
+
+def test_there_are_traps():
+    assert len(NAMED) > 40
+
+
+@pytest.mark.parametrize(("file", "name"), NAMED)
+def test_a_named_test_exists(file: str, name: str):
+    defined = {
+        node.name for node in ast.parse((ROOT / file).read_text()).body if isinstance(node, ast.FunctionDef)
+    }
+    assert name in defined, f"docs/traps.md names {file}::{name}, which is not there"

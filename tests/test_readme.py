@@ -1,8 +1,9 @@
-"""Every command in README runs: cut down by experiment=smoke, or in the test that is named here."""
+"""Every command in README runs, cut down or in the test that is named here; `make test` runs what it says."""
 
 import re
 import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,12 @@ def test_what_it_points_to_is_there():
 
 def test_it_can_be_read_in_one_sitting():
     assert len(README.splitlines()) <= 280
+
+
+def test_no_target_stands_twice():
+    told = subprocess.run(("make", "--dry-run", "test"), capture_output=True, text=True, check=True)
+    assert told.stderr == ""
+    assert (
+        "pytest -n 3 --dist loadgroup --no-loadscope-reorder -m 'not slow and not gpu and not slurm'"
+        in told.stdout
+    )

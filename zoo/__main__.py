@@ -45,7 +45,8 @@ def main() -> int:
     """Run one command as `python -m` would; 2 where there is no such command."""
     word = sys.argv[1] if len(sys.argv) > 1 else "--help"
     if word in ("-h", "--help"):
-        print(_help())
+        lines = [f"  {word:<12}{does}" for word, (_, does) in COMMANDS.items()]
+        print("\n".join(["usage: zoo COMMAND ...   (`zoo COMMAND --help` says more)", "", *lines]))
         return OK
     if word not in COMMANDS:
         return say(f"{unknown('command', word, COMMANDS)}  `zoo --help` lists them.", USAGE)
@@ -58,11 +59,6 @@ def _package(name: str) -> str:
     """Return the package of a command as it is installed here."""
     inside = f"zoo.{name}"
     return inside if name != "zoo" and find_spec(inside) else name
-
-
-def _help() -> str:
-    lines = [f"  {word:<12}{does}" for word, (_, does) in COMMANDS.items()]
-    return "\n".join(["usage: zoo COMMAND ...   (`zoo COMMAND --help` says more)", "", *lines])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Every record of results folders as tables: `python -m zoo.collect RESULTS`, to CSV and Parquet."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import pandas as pd
 
 from zoo.common.checks import one_line
 from zoo.common.foreign import inert
-from zoo.common.terminal import USAGE, command, command_parser, say
+from zoo.common.terminal import USAGE, add_results, command, command_parser, say
 from zoo.results import store
 from zoo.results import table as results_table
 from zoo.results.atomic import replaced_by
@@ -54,7 +54,15 @@ NAMED = 20  # failed cells, in the report
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the table; 0, 3 where a record was left out, or 2 with a line on what is wrong."""
-    args = _parser().parse_intermixed_args(argv)
+    parser = command_parser("zoo.collect", HELP)
+    add_results(parser)
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="NAME",
+        help="of the files, without an ending (default: collected in the first)",
+    )
+    args = parser.parse_intermixed_args(argv)
     try:
         lines, readings = collect(meant(args.results), _stem(args))
     except ValueError as error:
@@ -66,24 +74,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     wrong = [line for reading in readings for line in reading.wrong]
     notes = [line for reading in readings for line in reading.notes]
     return left_out(wrong, notes)
-
-
-def _parser() -> ArgumentParser:
-    parser = command_parser("zoo.collect", HELP)
-    parser.add_argument(
-        "results",
-        type=Path,
-        nargs="+",
-        metavar="RESULTS",
-        help="folders that zoo.run wrote to, or that hold such, or archives",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="NAME",
-        help="of the files, without an ending (default: collected in the first)",
-    )
-    return parser
 
 
 def _stem(args: Namespace) -> Path:

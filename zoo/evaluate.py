@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from hydra.errors import HydraException
 from zoo.common.checks import one_line
 from zoo.common.foreign import visible
 from zoo.common.table_text import TERMINAL, add_forms, as_text, of_frame
-from zoo.common.terminal import FAILED, INTERRUPTED, OK, USAGE, command, say
+from zoo.common.terminal import FAILED, INTERRUPTED, OK, USAGE, command, command_parser, say
 from zoo.config.cell import Cell
 from zoo.config.paths import check_config_dir
 from zoo.config.words import first_line
@@ -91,11 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> ArgumentParser:
-    parser = ArgumentParser(
-        prog="python -m zoo.evaluate",
-        description=HELP.replace("NAMES", ", ".join(names(None))),
-        formatter_class=RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("zoo.evaluate", HELP.replace("NAMES", ", ".join(names(None))))
     parser.add_argument(
         "words", nargs="+", metavar="RUNS or KEY=VALUE", help="results folders, single runs, archives"
     )

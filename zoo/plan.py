@@ -2,14 +2,14 @@
 
 import shlex
 import sys
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Sequence
 
 import yaml
 from hydra.errors import HydraException
 
 from zoo.common import terminal
-from zoo.common.terminal import console
+from zoo.common.terminal import command_parser, console
 from zoo.config import command_line
 from zoo.config.cell import VARIED, Cell, without_starts
 from zoo.config.words import parse
@@ -33,7 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = command_line.parsed(command_line.readable(rest))
     try:
         if args.multirun:
-            _refuse_table_options(options)
+            for name, value in vars(options).items():
+                if value:
+                    raise ValueError(f"--{name.replace('_', '-')} belongs to the state table: leave out -m.")
             _print_plan(args)
         else:
             _print_state_table(args, options, argv)
@@ -47,24 +49,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> ArgumentParser:
-    parser = ArgumentParser(
-        prog="python -m zoo.plan",
-        description=HELP,
-        formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = command_parser("zoo.plan", HELP, allow_abbrev=False)
     table = parser.add_argument_group("the state table (without -m)")
     table.add_argument("--seq-lens", help="tokens after which the state is counted (default: 64,1024,65536)")
     form = table.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="as a table for a document")
     form.add_argument("--csv", action="store_true", help="one row for each mixer and length")
     return parser
-
-
-def _refuse_table_options(options: Namespace) -> None:
-    for name, value in vars(options).items():
-        if value:
-            raise ValueError(f"--{name.replace('_', '-')} belongs to the state table: leave out -m.")
 
 
 def _lengths(text: str | None) -> tuple[int, ...]:

@@ -4,7 +4,6 @@ import time
 from argparse import ArgumentParser
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -12,7 +11,17 @@ from rich.table import Table
 from rich.text import Text
 
 from zoo.common.foreign import visible
-from zoo.common.terminal import INTERRUPTED, OK, USAGE, command, command_parser, console, say, slim
+from zoo.common.terminal import (
+    INTERRUPTED,
+    OK,
+    USAGE,
+    add_results,
+    command,
+    command_parser,
+    console,
+    say,
+    slim,
+)
 from zoo.results import manifest
 from zoo.results.cell_status import OVER, STATES, Look, Standing, State
 from zoo.results.home import empty, meant, others_in, shown
@@ -55,7 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             reports = [watch(looks[0], most, args.every)]
         else:
             reports = [Report(look, most) for look in looks]
-            _print(reports)
+            # print one report after the other, under the names of their folders where there are several
+            for report in reports:
+                if len(reports) > 1:
+                    console().print(Text(shown(report.home), style="bold underline"))
+                console().print(Group(*report.parts()))
     except ValueError as error:
         return say(str(error), USAGE)
     except KeyboardInterrupt:
@@ -64,23 +77,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return unread or (INCOMPLETE if any(report.counts["damaged"] for report in reports) else OK)
 
 
-def _print(reports: Sequence["Report"]) -> None:
-    """Print one report after the other, under the names of their folders where there are several."""
-    for report in reports:
-        if len(reports) > 1:
-            console().print(Text(shown(report.home), style="bold underline"))
-        console().print(Group(*report.parts()))
-
-
 def _parser() -> ArgumentParser:
     parser = command_parser("zoo.status", HELP)
-    parser.add_argument(
-        "results",
-        type=Path,
-        nargs="+",
-        metavar="RESULTS",
-        help="folders that zoo.run wrote to, or that hold such, or archives",
-    )
+    add_results(parser)
     parser.add_argument("--watch", action="store_true", help="until every cell is through, or Ctrl-C")
     parser.add_argument("--every", type=float, default=2.0, metavar="S", help="seconds between two looks (2)")
     parser.add_argument("--all", action="store_true", help=f"all cells, not the first {MOST_ROWS} of a table")

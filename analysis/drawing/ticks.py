@@ -16,7 +16,10 @@ def scale(ax: Axes, axis: Axis, low: float, high: float, inches: float) -> None:
     ax.set_xscale("log", base=10 if axis.ticks == MEASURED else 2)
     ax.set_xlim(low, high)
     if axis.ticks == MEASURED:
-        _ones_twos_fives(ax, low, high)
+        narrow = high / low < 100
+        ax.xaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0) if narrow else (1.0,)))
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.xaxis.set_major_formatter(EngFormatter(sep=" "))
     else:
         _powers_of_two(ax, low, high, in_bytes if axis.ticks == BYTES else _count, _places(inches))
 
@@ -56,10 +59,3 @@ def _powers_of_two(ax: Any, low: float, high: float, text: Any, places: int) -> 
     ax.xaxis.set_major_locator(FixedLocator([2.0**n for n in powers if n % stride == 0]))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: text(x)))
-
-
-def _ones_twos_fives(ax: Axes, low: float, high: float) -> None:
-    narrow = high / low < 100
-    ax.xaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0) if narrow else (1.0,)))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(EngFormatter(sep=" "))

@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib.axes import Axes
 
-from ..drawing.by_series import Axis, Marks, draw
+from ..drawing.by_series import Axis, draw
 from ..drawing.curves import learning_curves
 from ..drawing.figure import caption
 from ..drawing.style import Style
@@ -31,7 +31,14 @@ def figure(study: Study, style: Style) -> Picture:
         f"Mean of the validation slices; thick: mean of seeds. {caption(about, ranges=False)} "
         "Darker: more state."
     ]
-    picture = draw(rows, AXIS, "Validation accuracy", sentences[0], style, marks=_marks(seeds))
+
+    def add(ax: Axes, series: pd.DataFrame, shade_of: dict[str, str]) -> None:
+        """Each seed of the series."""
+        units = dict(zip(series["point"], series["unit"], strict=True))
+        for (point, _), line in seeds.loc[seeds["point"].isin(list(units))].groupby(["point", "run_id"]):
+            ax.plot(line["step"], line["accuracy"], color=shade_of[units[point]], linewidth=0.5, alpha=0.6)
+
+    picture = draw(rows, AXIS, "Validation accuracy", sentences[0], style, marks=add)
     names = about[["point", "series", "d_model", "knobs", "lr"]]
     return Picture(picture, seeds.merge(names, on="point").drop(columns="point"), sentences, {})
 
@@ -42,13 +49,3 @@ def _means(seeds: pd.DataFrame) -> pd.DataFrame:
     )
     rows = rows.loc[rows["reached"] == rows.groupby("point")["reached"].transform("max")]
     return rows.assign(low=float("nan"), high=float("nan"))
-
-
-def _marks(seeds: pd.DataFrame) -> Marks:
-    def add(ax: Axes, series: pd.DataFrame, shade_of: dict[str, str]) -> None:
-        """Each seed of the series."""
-        units = dict(zip(series["point"], series["unit"], strict=True))
-        for (point, _), line in seeds.loc[seeds["point"].isin(list(units))].groupby(["point", "run_id"]):
-            ax.plot(line["step"], line["accuracy"], color=shade_of[units[point]], linewidth=0.5, alpha=0.6)
-
-    return add

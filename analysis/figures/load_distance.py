@@ -103,7 +103,11 @@ def _panel(ax: Axes, rows: pd.DataFrame, loads: list[int], distances: list[int])
     known = ~np.isnan(wide["accuracy"])
     _boundary(ax, wide["accuracy"] >= RECALL, known, color="white", linewidth=1.8)
     _boundary(ax, wide["trained"] == 1, known, color=TRAINED, linewidth=1.4, linestyle=":")
-    _guessed(ax, wide)
+    # what a guess scores as well
+    blind = np.where(np.isnan(wide["blind"]), wide["guess"], wide["blind"])
+    error = np.hypot(wide["error"], np.nan_to_num(wide["blind_error"]))
+    y, x = np.nonzero(wide["accuracy"] <= blind + SURE * error)
+    ax.plot(x, y, ".", color="white", markeredgecolor=INK, markersize=6, markeredgewidth=0.5)
     ax.set_xticks(range(len(distances)), [f"{distance}" for distance in distances], rotation=90)
     ax.set_yticks(range(len(loads)), [f"{load}" for load in loads])
     ax.grid(visible=False)
@@ -122,10 +126,3 @@ def _boundary(ax: Axes, inside: np.ndarray, known: np.ndarray, **look: Any) -> N
 
 def _pairs(count: int) -> tuple[tuple[int, int], tuple[int, int]]:
     return (0, count - 1), (1, count)
-
-
-def _guessed(ax: Axes, wide: dict[str, np.ndarray]) -> None:
-    blind = np.where(np.isnan(wide["blind"]), wide["guess"], wide["blind"])
-    error = np.hypot(wide["error"], np.nan_to_num(wide["blind_error"]))
-    y, x = np.nonzero(wide["accuracy"] <= blind + SURE * error)
-    ax.plot(x, y, ".", color="white", markeredgecolor=INK, markersize=6, markeredgewidth=0.5)

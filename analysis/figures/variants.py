@@ -26,7 +26,10 @@ def figure(study: Study, style: Style) -> Picture:
     rows = scored.means(study.table)
     if len(set(rows["load"])) != 1:
         raise ValueError("These results are of several loads: keep one with --where.")
-    distinctive = _distinctive_of(rows)
+    distinctive = {
+        str(label): {key: _common(kin[key].tolist()) for key in _distinctive(kin)}
+        for label, kin in rows.groupby("label", sort=False)
+    }
     rows = rows.assign(variant=names(rows, distinctive)).sort_values(
         "accuracy", ascending=False, ignore_index=True
     )
@@ -60,13 +63,6 @@ def usual(distinctive: Distinctive) -> str:
         if words := [_setting(key, common) for key, common in shown if word(common)]:
             sentences.append(f"{label} where nothing else is said: {' '.join(words)}.")
     return " ".join(sentences)
-
-
-def _distinctive_of(rows: pd.DataFrame) -> Distinctive:
-    return {
-        str(label): {key: _common(kin[key].tolist()) for key in _distinctive(kin)}
-        for label, kin in rows.groupby("label", sort=False)
-    }
 
 
 def _setting(key: str, value: object) -> str:

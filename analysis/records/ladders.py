@@ -37,7 +37,8 @@ def ladders(points: pd.DataFrame) -> dict[str, list[Ladder]]:
     """
     of_setting: dict[str, list[Ladder]] = {}
     for _, rows in points.groupby("mixer", sort=True):
-        names = _varying(rows)
+        names = [str(name) for name in rows if str(name).startswith("mixer.") and name != f"mixer.{WIDTH}"]
+        names = [name for name in [WIDTH, *names] if len({word(value) for value in rows[name]}) > 1]
         for name in names:
             for ladder in _of_knob(rows, name, [other for other in names if other != name]):
                 of_setting.setdefault(ladder.knob, []).append(ladder)
@@ -46,11 +47,6 @@ def ladders(points: pd.DataFrame) -> dict[str, list[Ladder]]:
 
 def column(knob: str) -> str:
     return knob if knob == WIDTH else f"mixer.{knob}"
-
-
-def _varying(rows: pd.DataFrame) -> list[str]:
-    names = [str(name) for name in rows if str(name).startswith("mixer.") and name != f"mixer.{WIDTH}"]
-    return [name for name in [WIDTH, *names] if len({word(value) for value in rows[name]}) > 1]
 
 
 def _of_knob(rows: pd.DataFrame, name: str, others: list[str]) -> list[Ladder]:

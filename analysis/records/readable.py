@@ -34,20 +34,16 @@ def readable(*homes: Path) -> Readable:
     ValueError: one of them is not there, or nothing can be read.
     """
     if len(homes) == 1 and meant(homes) == [*homes]:
-        return _of_one(homes[0])
+        reading = store.Reading(homes[0])
+        records = sorted(alike(record for _, record in reading), key=lambda record: record["run_id"])
+        if not records:
+            raise ValueError(reading.nothing())
+        return Readable(results_table.table(records), reading.wrong, reading.notes, records)
     several = sources.read(homes)
     wrong = [f"{problem.where}: {problem.why}" for problem in several.problems]
     notes = [f"{several.twice} cells are in two of them and count once."] if several.twice else []
     records = sorted(several.records, key=lambda record: record["run_id"])
     return Readable(results_table.table(records), wrong, notes, records)
-
-
-def _of_one(home: Path) -> Readable:
-    reading = store.Reading(home)
-    records = sorted(alike(record for _, record in reading), key=lambda record: record["run_id"])
-    if not records:
-        raise ValueError(reading.nothing())
-    return Readable(results_table.table(records), reading.wrong, reading.notes, records)
 
 
 def filtered(table: pd.DataFrame, condition: str) -> pd.DataFrame:

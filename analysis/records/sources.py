@@ -93,7 +93,10 @@ def read(homes: Sequence[Path]) -> Sources:
 
 def _read(home: Path, sources: Sources, earlier: Earlier) -> None:
     """Add what lies in one folder or archive."""
-    name = _qualified(home, sources.names)
+    # the name of a folder or archive, with that of the folder it lies in where another has the same
+    path = _absolute(home)
+    name = path.name.removesuffix(".zip")
+    name = name if sources.names.count(path.name) < 2 else f"{path.parent.name}/{name}"
     for number, cells in enumerate(_cells(home, sources), start=1):
         _add(cells, name if number == 1 else f"{name}, run {number}", sources, earlier)
 
@@ -136,7 +139,9 @@ def _cells(home: Path, sources: Sources) -> list[Cells]:
                 known[number] |= dict.fromkeys(_names(record), record)
                 runs[number].append((folder, record))
             elif isinstance(folder, Path) and (folder / "error.txt").is_file():
-                sources.failures.append(_failure(folder))
+                # the traceback without the folders of the machine it ran on
+                traceback = _ROOT.sub(r'File "\1', text(folder, "error.txt", linked=False))
+                sources.failures.append(Failure(folder.name, store.error(folder), traceback))
         except (ValueError, OSError, zipfile.BadZipFile) as error:
             why = one_line(error).replace(f"{home}/{folder.name}/", "")
             sources.problems.append(Problem(folder.name, why))
@@ -175,13 +180,6 @@ def _absolute(home: Path) -> Path:
     return Path(os.path.abspath(home))
 
 
-def _qualified(home: Path, names: list[str]) -> str:
-    """The name of a folder or archive, with that of the folder it lies in where another has the same."""
-    path = _absolute(home)
-    name = path.name.removesuffix(".zip")
-    return name if names.count(path.name) < 2 else f"{path.parent.name}/{name}"
-
-
 def _renamed(record: dict[str, Any], name: str) -> dict[str, Any]:
     """A record under its folder's name: a cell, a point and a legend entry of their own."""
     return record | {
@@ -189,12 +187,6 @@ def _renamed(record: dict[str, Any], name: str) -> dict[str, Any]:
         "point": f"{record['point']}@{name}",
         "label": f"{record['label']} ({name})",
     }
-
-
-def _failure(folder: Path) -> Failure:
-    """The traceback without the folders of the machine it ran on."""
-    traceback = _ROOT.sub(r'File "\1', text(folder, "error.txt", linked=False))
-    return Failure(folder.name, store.error(folder), traceback)
 
 
 def _nothing(home: str, sources: Sources) -> str:

@@ -84,18 +84,15 @@ class _Reader:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return [not each for each in self.holds(node.operand, depth + 1)]
         if isinstance(node, ast.Compare):
-            return self._comparisons(node)
+            # whether every link of a chain such as 32 <= d_model < 128 holds
+            sides = [node.left, *node.comparators]
+            links = zip(sides[:-1], node.ops, sides[1:], strict=True)
+            parts = [self._comparison(left, op, right) for left, op, right in links]
+            return [all(row) for row in zip(*parts, strict=True)]
         alone = self._operand(node)
         if not alone.constant and all(isinstance(value, bool) for value in alone.values):
             return [bool(value) for value in alone.values]
         raise ValueError(f"{alone.text} is compared with nothing: add == and a value, or another comparison")
-
-    def _comparisons(self, node: ast.Compare) -> list[bool]:
-        """Return whether every link of a chain such as 32 <= d_model < 128 holds."""
-        sides = [node.left, *node.comparators]
-        links = zip(sides[:-1], node.ops, sides[1:], strict=True)
-        parts = [self._comparison(left, op, right) for left, op, right in links]
-        return [all(row) for row in zip(*parts, strict=True)]
 
     def _comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> list[bool]:
         if isinstance(op, ast.In | ast.NotIn):

@@ -17,7 +17,12 @@ MOST = 20  # problems that are printed; the page has all
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_intermixed_args(arguments)
     if options.live:
-        return _live(options)
+        try:
+            serve(options.results, options.port)
+        except OSError as error:
+            print(f"error: cannot serve on port {options.port} ({error.strerror}).", file=sys.stderr)
+            return 1
+        return 0
     path = options.out or _default_path(options.results)
     try:
         _check_plain(path)
@@ -34,15 +39,6 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"left out: {len(sources.problems) - MOST} more, which the page lists", file=sys.stderr)
     records = f"{len(sources.records)} record{'s' * (len(sources.records) != 1)}"
     print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB, {records})")
-    return 0
-
-
-def _live(options: argparse.Namespace) -> int:
-    try:
-        serve(options.results, options.port)
-    except OSError as error:
-        print(f"error: cannot serve on port {options.port} ({error.strerror}).", file=sys.stderr)
-        return 1
     return 0
 
 

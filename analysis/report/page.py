@@ -74,7 +74,7 @@ def parts(homes: Sequence[Path], made: str = "") -> Parts:
         "evaluations": listed(questions),
         "failures": payload.failures(sources.failures),
         "problems": [vars(problem) for problem in sources.problems],
-        "key": _lines("key.txt"),
+        "key": [line for line in _text("key.txt").splitlines() if line],
     }
     return Parts(_title(sources.homes_named), data, packed(about), packed(questions), sources)
 
@@ -121,7 +121,3 @@ def _alarms(lines: list[str]) -> list[str]:
 
 def _text(name: str) -> str:
     return (files(__name__.rpartition(".")[0]) / name).read_text(encoding="utf-8")
-
-
-def _lines(name: str) -> list[str]:
-    return [line for line in _text(name).splitlines() if line]

@@ -93,11 +93,7 @@ def _error(rule: Rule, form: Form, exact: Sequence[Tensor]) -> float:
         state = codec.code(wanted, draw)
         if codec.residual is not None:
             left = codec.residual.code(wanted - state)
-    return _relative(state - exact[-1], exact[-1])
-
-
-def _relative(error: Tensor, state: Tensor) -> float:
-    return (error.flatten(1).norm(dim=1) / state.flatten(1).norm(dim=1)).mean().item()
+    return ((state - exact[-1]).flatten(1).norm(dim=1) / exact[-1].flatten(1).norm(dim=1)).mean().item()
 
 
 def _steps(state: Tensor, format: str, scale: str) -> Tensor:

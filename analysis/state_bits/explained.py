@@ -19,20 +19,16 @@ def explained(answers: pd.DataFrame) -> pd.DataFrame:
     1; "the rest" is what three and four factors do together).  Cells that did not learn are left out, and so
     is a mixer without any other.  ValueError: some combinations were not asked for.
     """
-    means = _means(answers)
+    # the mean loss over seeds of every format and combination of FACTORS, of cells that learned
+    best = answers.loc[answers["format"] == EXACT].groupby("run_id")["accuracy"].max()
+    losses = lost(answers)
+    losses = losses.loc[losses["run_id"].isin(best.index[best >= LEARNED])]
+    means = losses.groupby(["format", *FACTORS], as_index=False, sort=False)["lost"].mean()
     rows = [
         {"format": name, "largest": part["lost"].max(), "mean": part["lost"].mean()} | _shares(part)
         for name, part in means.groupby("format", sort=False)
     ]
     return pd.DataFrame(rows)
-
-
-def _means(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean loss over seeds of every format and combination of FACTORS, of cells that learned."""
-    best = answers.loc[answers["format"] == EXACT].groupby("run_id")["accuracy"].max()
-    losses = lost(answers)
-    losses = losses.loc[losses["run_id"].isin(best.index[best >= LEARNED])]
-    return losses.groupby(["format", *FACTORS], as_index=False, sort=False)["lost"].mean()
 
 
 def _shares(part: pd.DataFrame) -> dict[str, float]:

@@ -27,7 +27,7 @@ import pandas as pd
 from rich.markup import escape
 
 from zoo.common.table_text import add_forms, print_table
-from zoo.common.terminal import command, command_parser, console, fitting, slim
+from zoo.common.terminal import add_results, command, command_parser, console, fitting, slim
 from zoo.results import store
 
 from ..drawing import page
@@ -205,9 +205,7 @@ def _share(word: str) -> float:
 def _parser() -> argparse.ArgumentParser:
     summary, _, details = (__doc__ or "").partition("\n")
     parser = command_parser("analysis.statistics", summary, details)
-    parser.add_argument(
-        "results", type=Path, nargs="+", help="folders that zoo.run wrote to, or that hold such, or archives"
-    )
+    add_results(parser)
     parser.add_argument("--out", type=Path, help="where the CSV files go (default: RESULTS/statistics)")
     add_forms(parser)
     parser.add_argument("--where", default="", help='keep some cells only, such as "d_model == 64"')

@@ -1,20 +1,23 @@
-"""How a mixer is known again from picture to picture, and what is drawn where a mean says nothing."""
+"""How a mixer is known again, whatever one sees with, and what is drawn where a mean says nothing."""
 
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from analysis.drawing import draw
-from analysis.drawing.style import MARKER_OF, MARKERS, SCREEN, STYLES, looks
+from analysis.drawing import curves, draw
+from analysis.drawing.style import FAMILY_COLOURS, MARKER_OF, MARKERS, SCREEN, STYLES, looks
 from analysis.figures import gallery
+from analysis.records import cells
 from analysis.statistics.chance import chance
 from analysis.statistics.frontier import frontier
 from analysis.statistics.scored import means
 from analysis.statistics.seeds import apart, written
-from tests.analysis import study
+from tests.analysis import fake, study
 
 CONF = Path(__file__).parents[2] / "conf" / "mixer"
 EIGHT = ["seq_len=64,num_kv_pairs=8"]
@@ -139,3 +142,59 @@ def test_captions_fit_whatever_they_say(style, tmp_path: Path) -> None:
     figure = gallery.draw("frontier", gallery.Study(study.write(tmp_path / "r", [long])), style).figure
     for text in figure.texts:
         assert text.get_window_extent().x1 <= figure.bbox.x1, style.name
+
+
+DEUTERANOPIA = [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]  # Machado et al. 2009
+PROTANOPIA = [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]
+
+
+@pytest.mark.parametrize("sight", [np.eye(3), DEUTERANOPIA, PROTANOPIA], ids=["all", "deutan", "protan"])
+def test_families_are_told_apart_with_any_colour_vision(sight: list[list[float]]) -> None:
+    seen = [lab(np.asarray(sight) @ linear(colour)) for colour in FAMILY_COLOURS.values()]
+    assert min(np.linalg.norm(a - b) for a, b in combinations(seen, 2)) > 20
+
+
+def test_families_are_told_apart_in_grey() -> None:
+    lightness = sorted(lab(linear(colour))[0] for colour in FAMILY_COLOURS.values())
+    assert min(np.diff(lightness)) > 7 and lightness[-1] < 72
+
+
+def linear(colour: str) -> np.ndarray:
+    rgb = np.asarray(to_rgb(colour))
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb: np.ndarray) -> np.ndarray:
+    """CIE L*a*b* of linear sRGB, D65."""
+    xyz = np.array([[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]])
+    f = np.cbrt(np.clip(xyz @ np.clip(rgb, 0, 1) / xyz.sum(axis=1), 1e-6, None))
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def metrics(run_ids: list[str]) -> pd.DataFrame:
+    rows = [
+        (run_id, step, split, slice_, metric, step / 10 + place / 100)
+        for run_id in run_ids
+        for step in (1, 2)
+        for split in ("train", "valid")
+        for metric in ("accuracy", "loss")
+        for place, slice_ in enumerate(("seq_len=8", "seq_len=16"))
+    ]
+    return pd.DataFrame(rows, columns=["run_id", "step", "split", "slice", "metric", "value"])
+
+
+def test_a_curve_is_the_mean_over_slices() -> None:
+    curve = curves.learning_curves(metrics(["a"]))
+    assert curve.round(6).to_dict("list") == {
+        "run_id": ["a", "a"],
+        "step": [1, 2],
+        "accuracy": [0.105, 0.205],
+    }
+
+
+def test_one_line_a_cell_told_apart_by_marker_or_dash() -> None:
+    runs = cells.identify(fake.table()).query("lr == 0.003 and seed == 1").drop_duplicates("point").head(9)
+    ax = curves.picture(curves.learning_curves(metrics(runs["run_id"].tolist())), runs).axes[0]
+    assert len(ax.lines) == 9
+    assert len({(line.get_color(), line.get_marker(), str(line._dash_pattern)) for line in ax.lines}) == 9
+    assert ax.get_xlabel() and "mean of its slices" in ax.get_ylabel()

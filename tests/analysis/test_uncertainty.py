@@ -1,13 +1,90 @@
-"""How often points are on the frontier, and the area below it, where the answer can be counted."""
+"""What few seeds say and how sure it is; the frontier, how often points are on it, and the area below it."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from analysis.statistics.area import area, under
-from analysis.statistics.frontier import non_dominated
-from analysis.statistics.seeds import percentiles
+from analysis.statistics.frontier import frontier, non_dominated
+from analysis.statistics.seeds import BOOTSTRAP, NONE, RANGE, interval, percentiles, solved, wilson
 from analysis.statistics.uncertainty import on_frontier, resampled
 from tests.analysis import handmade
+
+
+def test_the_interval_of_few_seeds() -> None:
+    assert interval(np.array([0.4, 0.6])) == (0.4, 0.6, RANGE)
+    assert interval(np.array([0.5, 0.9, 0.7])) == (0.5, 0.9, RANGE)
+    assert interval(np.array([0.5, 0.9, 0.7, 0.6]))[2] == BOOTSTRAP
+    assert interval(np.array([0.5]))[2] == NONE and np.isnan(interval(np.array([0.5]))[0])
+
+
+def test_the_interval_of_many_seeds_is_that_of_their_mean() -> None:
+    scores = np.random.default_rng(1).normal(0.5, 0.1, 200)
+    low, high, _ = interval(scores)
+    error = 1.96 * scores.std() / np.sqrt(200)
+    assert (scores.mean() - low, high - scores.mean()) == pytest.approx((error, error), rel=0.1)
+
+
+@pytest.mark.parametrize(("seeds", "covered"), [(3, 0.75), (10, 0.90)])
+def test_few_seeds_cover_less_than_the_name_says(seeds: int, covered: float) -> None:
+    """The shares that `interval` states, for normal scores."""
+    drawn = np.random.default_rng(0).normal(size=(200, seeds))
+    holds = [low <= 0 <= high for low, high, _ in map(interval, drawn)]
+    assert np.mean(holds) == pytest.approx(covered, abs=0.08)
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "low", "high"),
+    [(3, 3, 0.4385, 1.0), (0, 3, 0.0, 0.5615), (5, 10, 0.2366, 0.7634), (1, 20, 0.0089, 0.2361)],
+)
+def test_wilson_against_the_published_formula(successes: int, trials: int, low: float, high: float) -> None:
+    assert wilson(successes, trials) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_a_seed_solves_from_the_threshold_on() -> None:
+    share, low, high = solved(np.array([0.99, 0.9899, 1.0, 0.0]))
+    assert share == 0.5 and low < 0.5 < high
+    assert solved(np.array([0.5, 0.4]), threshold=0.5)[0] == 0.5
+
+
+def points(*pairs: tuple[float, float], **columns: object) -> pd.DataFrame:
+    frame = pd.DataFrame(pairs, columns=["state_resident", "accuracy"])
+    return frame.assign(**({"causal": True, "exact_decode": True, "diverged": 0, "seeds": 3} | columns))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "on"),
+    [
+        ([(1, 0.1), (2, 0.5), (4, 0.9)], [True, True, True]),
+        ([(1, 0.5), (2, 0.4), (4, 0.9)], [True, False, True]),
+        ([(4, 0.9), (2, 0.4), (1, 0.5)], [True, False, True]),
+        ([(1, 0.3), (1, 0.5)], [False, True]),  # equal state: the better
+        ([(1, 0.5), (2, 0.5)], [True, False]),  # equal accuracy: the smaller
+        ([(1, 0.5), (1, 0.5), (2, 0.2)], [True, True, False]),  # equal in both: together
+        ([(3, 0.7)], [True]),
+        ([], []),
+    ],
+)
+def test_keeps_what_nothing_beats(pairs: list[tuple[float, float]], on: list[bool]) -> None:
+    assert frontier(points(*pairs)).tolist() == on
+
+
+@pytest.mark.parametrize(
+    "apart", [{"causal": [False, True]}, {"exact_decode": [False, True]}, {"diverged": [3, 0]}]
+)
+def test_what_takes_no_part_neither_stands_on_it_nor_beats_others(apart: dict[str, object]) -> None:
+    assert frontier(points((1, 0.9), (2, 0.5), **apart)).tolist() == [False, True]
+
+
+def test_a_point_without_this_count_of_state_takes_no_part() -> None:
+    frame = points((1, 0.9), (2, 0.5)).assign(state_paper=[float("nan"), 7.0])
+    assert frontier(frame, "state_paper").tolist() == [False, True]
+
+
+def test_the_index_of_the_points_is_kept() -> None:
+    frame = points((2, 0.4), (1, 0.5)).set_axis([7, 3])
+    assert frontier(frame)[3] and not frontier(frame)[7]
+
 
 SURE = [("a", 1.0, [0.1, 0.1, 0.1]), ("a", 2.0, [0.5, 0.5, 0.5]), ("a", 4.0, [0.3, 0.3, 0.3])]
 

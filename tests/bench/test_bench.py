@@ -1,4 +1,4 @@
-"""The benchmark at sizes of no interest: what it compares, what it writes.  No time is judged here."""
+"""The benchmark at sizes of no interest: what it compares, counts and writes.  No time is judged here."""
 
 import csv
 import signal
@@ -16,13 +16,19 @@ import torch.nn.functional as F
 
 from tests.training.tiny import tiny
 from zoo.bench import __main__ as bench
-from zoo.bench import startup, steps, subjects, train
+from zoo.bench import flex, startup, steps, subjects, train
+from zoo.bench import ops as op_rows
 from zoo.bench.counting import flops, seconds_of_ops
 from zoo.bench.machine import Machine
+from zoo.bench.op_subjects import Subject, attention, taylor_attention
+from zoo.bench.op_subjects import subjects as op_subjects
 from zoo.bench.steps import Form, Steps, form_of, started
 from zoo.bench.timing import peak_bytes
 from zoo.common import forkserver
 from zoo.config.cell import Cell
+from zoo.kernels.attention.reference import attention_reference
+from zoo.kernels.choice import Op
+from zoo.kernels.choice import ops as all_ops
 from zoo.training.loss import answers_loss
 
 MACHINE = Machine("cpu", 1, {torch.float32: 1e11, torch.bfloat16: 2e11}, 1e10)
@@ -214,3 +220,75 @@ def test_a_process_for_steps_leaves_ctrl_c_to_the_bench():
         started([pool])
         assert signal.SIGINT in pool.submit(signal.pthread_sigmask, signal.SIG_BLOCK, ()).result()
         assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+HERE = [subject for subject in op_subjects(small=True) if subject.op in [op.name for op in all_ops()]]
+
+
+def op_of(subject: Subject) -> Op:
+    return next(op for op in all_ops() if op.name == subject.op)
+
+
+@pytest.mark.parametrize("subject", HERE, ids=lambda s: f"{s.name} {s.words}")
+def test_every_implementation_answers_as_the_definition_does(subject: Subject):
+    """What stands in for it, a window for chosen blocks, has the shape of the answer."""
+    inputs = subject.draw("cpu")
+    definition = op_of(subject).forms["reference"](*inputs)
+    expected = definition if isinstance(definition, torch.Tensor) else definition[0]
+    found = op_rows.implementations(subject, inputs)
+    assert list(found)[-1] in op_of(subject).forms
+    for name, function in found.items():
+        y = function(*inputs)
+        y = y if isinstance(y, torch.Tensor) else y[0]
+        if name.startswith(("a window", "everything")):
+            assert y.shape == expected.shape
+        else:
+            torch.testing.assert_close(y, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("subject", HERE, ids=lambda s: f"{s.name} {s.words}")
+def test_what_goes_in_and_out_is_what_is_counted(subject: Subject):
+    outputs = op_of(subject).forms["reference"](*subject.draw("cpu"))
+    outputs = [outputs] if isinstance(outputs, torch.Tensor) else outputs
+    held = sum(x.numel() for x in outputs if x is not None)
+    assert subject.outputs in (outputs[0].numel(), held - subject.states)
+    assert subject.outputs + subject.states in (held, outputs[0].numel()), "states that are not kept"
+
+
+@pytest.mark.parametrize("subject", HERE, ids=lambda s: f"{s.name} {s.words}")
+def test_no_form_in_torch_makes_fewer_products_than_the_floor(subject: Subject):
+    inputs = subject.draw("cpu")
+    for function in op_rows.implementations(subject, inputs).values():
+        made = flops(lambda f=function: f(*inputs))
+        assert made == 0 or made >= subject.flops, "a floor above what is needed"
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize(("length", "keys", "window"), [(40, 40, None), (40, 40, 7), (5, 40, 9)])
+def test_flex_attention_sees_what_attention_sees(
+    monkeypatch: pytest.MonkeyPatch, length: int, keys: int, window: int | None
+):
+    monkeypatch.setattr(flex, "_compiled", lambda function: function)
+    q = torch.randn(2, 4, length, 16)
+    k, v = torch.randn(2, 2, 2, keys, 16)
+    torch.testing.assert_close(flex.flex(q, k, v, window), attention_reference(q, k, v, window))
+
+
+def test_an_ops_backward_pass_is_twice_the_forward():
+    subject, slow = attention(1, 2, 64, 8), Machine("cpu", 1, {torch.float32: 1e3}, 1e12)
+    one, both = (op_rows.bound(subject, subject.draw("cpu"), b, slow) for b in (False, True))
+    assert one.seconds is not None and both.seconds == pytest.approx(3 * one.seconds)
+
+
+def test_a_kernel_that_fails_costs_no_other_its_row(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def fails(*inputs: Any) -> None:
+        raise RuntimeError("no such instruction")
+
+    subject = taylor_attention(1, 1, 16, 4, 8)
+    monkeypatch.setitem(op_of(subject).forms, "reference", fails)
+    rows = op_rows.op_rows(subject, MACHINE, rounds=1)
+    assert {row.implementation for row in rows} >= {"fused"} and all(row.ratio > 0 for row in rows)
+    assert not any(row.implementation == "reference" for row in rows)
+    assert "not timed: taylor attention, reference: RuntimeError: no such" in capsys.readouterr().err

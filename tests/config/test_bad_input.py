@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hydra_plugins.zoo_plugins import sweeps
 from tests.command import SMALL, TOYS, Zoo
 from zoo.config.compose import composer
 from zoo.run import run_one
@@ -69,7 +70,43 @@ COMMANDS = [
     (["based"], "cannot read based: a word is key=value, such as mixer=based;"),
     (["mixer=based,"], "cannot read mixer=based,: a word is key=value"),
     (["mixer="], "unknown mixer ''. (there are: "),
+    # what Hydra would answer
+    ([WINDOW, "-m", "seed=0,1", "--cfg", "job"], "--cfg shows one cell: leave out -m"),
+    ([WINDOW, "-m", "hydra.launcher._target_=os.system"], "launcher._target_ (=os.system) must name a plug"),
+    ([WINDOW, "-m", "hydra.sweeper._target_=os.system"], "sweeper._target_ (=os.system) must name a plugin"),
 ]
+GRIDS = "hydra.sweeper.grids="
+
+BAD_SWEEPS = [
+    (["sweep=nope"], "unknown sweep nope. (there are: based_fig2, "),
+    (["sweep=based_fg2"], "unknown sweep based_fg2; did you mean based_fig2?"),
+    (["sweep=based_fig2,state_scaling"], "sweep=based_fig2,state_scaling names several sweeps: give one a"),
+    ([WINDOW, "seed=range(0)"], "seed=range(0) has no values: give one, or leave the key out."),
+    ([GRIDS + "[{mixer: []}]"], "mixer in grid 1 has no values: give one, or leave the key out."),
+    ([GRIDS + "[{mixer: based, seed: 'range(0)'}]"], "seed in grid 1 has no values"),
+    ([GRIDS + "[{mixer: []}]", WINDOW], "mixer in grid 1 has no values"),
+    (["hydra.sweeper.grid=[{mixer: based}]"], "unknown key hydra.sweeper.grid; did you mean"),
+    ([GRIDS + "3"], "grids (=3) must be a list of {key: values}."),
+    ([WINDOW, "hydra.sweeper.exclude=[{mixer: sliding_window}]"], "exclude removes all 1 cells of the sweep"),
+    ([WINDOW, "seed=1,2", "seed=3"], "seed is given twice, the second time as seed=3: give all its values"),
+    (
+        [GRIDS + "[{mixer: based, zip: {seed: [1, 2], lr: [0.1]}}]"],
+        "zip in grid 1 needs keys with equally many values: seed has 2, lr has 1.",
+    ),
+    (
+        [GRIDS + "[{mixer: based, seed: [1, 2], zip: {seed: [1, 2], lr: [0.1, 0.2]}}]"],
+        "seed stands twice in grid 1: an axis is swept or zipped, and once.",
+    ),
+    (
+        [GRIDS + "[{mixer: based, zip: {seed: [1, 2], lr: [0.1, 0.2]}}]", "seed=1,2,3"],
+        "seed is zipped with lr: give 2 values, or one, or all of these keys.",
+    ),
+    (
+        [WINDOW, "hydra.sweeper.exclude=[{sed: 1}]", "seed=1,2"],
+        "unknown axis sed; did you mean seed? [exclude]",
+    ),
+]
+COMMANDS += [(["-m", *words], says) for words, says in BAD_SWEEPS]
 COMPOSER = composer(TOYS)
 
 
@@ -143,26 +180,63 @@ def test_a_number_of_workers_that_is_none(zoo: Zoo, tmp_path: Path, workers: str
     assert f"hydra.launcher.n_workers (={workers}) must be a positive integer or auto." in err
 
 
-@pytest.mark.parametrize("mode", [[], ["-m"]])
-@pytest.mark.parametrize("name", ["last.ckpt", "result.json"])
-def test_a_cut_off_file_is_named_before_training(zoo: Zoo, tmp_path: Path, name: str, mode: list[str]):
+@pytest.mark.parametrize("mode", [[], ["-m", "seed=0,1"]])
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("last.ckpt", '{"schema": 1, "run', "delete it"),
+        ("result.json", '{"schema": 1, "run', "move its folder away"),
+        ("result.json", '{"schema": 0}', "has schema 0, this version reads schema 2 and 3: keep it, and"),
+    ],
+)
+def test_a_file_that_is_cut_off_or_of_another_version_is_named_before_training(
+    zoo: Zoo, mode: list[str], name: str, text: str, says: str
+):
+    """It is neither believed nor overwritten."""
     overrides = [*SMALL, WINDOW]
     folder = composer().cell(overrides).folder
     folder.mkdir(parents=True)
-    (folder / name).write_text('{"schema": 1, "run')
+    (folder / name).write_text(text)
     code, _, err = zoo(*mode, *overrides)
     assert (code, len(err.splitlines())) == (2, 1)
-    assert str(folder / name) in err
-    assert ("delete it" if name == "last.ckpt" else "move its folder away") in err
-    assert [path.name for path in folder.iterdir()] == [name]
+    assert str(folder / name) in err and says in err
+    assert [(path.name, path.read_text()) for path in folder.iterdir()] == [(name, text)]
 
 
-def test_an_experiment_with_a_misspelt_key(zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "mine" / "experiment").mkdir(parents=True)
-    (tmp_path / "mine" / "experiment" / "typo.yaml").write_text(
-        "# @package _global_\noptim: {max_epoch: 1}\nsead: 1\n"
-    )
-    monkeypatch.setattr("tests.command.TOYS", tmp_path / "mine")
-    code, _, err = zoo(WINDOW, "experiment=typo")
-    assert code == 2
-    assert err.splitlines() == ["unknown key sead; did you mean seed?"]
+@pytest.mark.parametrize(
+    ("kind", "text", "says"),
+    [
+        ("mixer", "- a", "mixer/bad.yaml must hold {key: value}"),
+        ("mixer", "a: &x [*x]", "something in it holds itself"),
+        ("mixer", "!!python/object:os.system {}", "could not determine a constructor"),
+        ("mixer", "a: [", "bad.yaml, line 2: "),
+        ("experiment", "# @package _global_\noptim: {max_epoch: 1}\nsead: 1", "key sead; did you mean seed?"),
+    ],
+)
+def test_a_yaml_that_is_none(zoo: Zoo, tmp_path: Path, kind: str, text: str, says: str):
+    (tmp_path / "mine" / kind).mkdir(parents=True)
+    (tmp_path / "mine" / kind / "bad.yaml").write_text(text + "\n")
+    code, _, err = zoo("--config-dir", str(tmp_path / "mine"), *SMALL, f"{kind}=bad")
+    assert (code, len(err.splitlines())) == (2, 1) and says in err
+
+
+def test_a_key_may_be_given_again_where_it_says_the_same(zoo: Zoo):
+    code, _, err = zoo("-m", *SMALL, WINDOW, "lr=0", "seed=1,2", "seed=1,2")
+    assert code == 2 and err.startswith("lr (=0) must be positive and finite. [2 cells;")
+
+
+@pytest.mark.parametrize(
+    ("grid", "says"),
+    [
+        ("{mixer: based, dmodel: [16, 32]}", "unknown key dmodel; did you mean d_model?"),
+        ("{mixer: based", "bad.yaml, line 4: expected"),
+    ],
+)
+def test_a_sweep_file_is_refused_in_one_line(
+    zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grid: str, says: str
+):
+    (tmp_path / "bad.yaml").write_text(f"# @package hydra.sweeper\ngrids:\n  - {grid}\n")
+    monkeypatch.setattr(sweeps, "SWEEPS_PATH", f"zoo-sweeps://{tmp_path}")
+    code, out, err = zoo("-m", *SMALL, "sweep=bad")
+    assert says in err
+    assert (code, out, len(err.splitlines())) == (2, "", 1)

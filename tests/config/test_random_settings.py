@@ -1,18 +1,27 @@
-"""Laws of zoo.mixers.laws, briefly, under settings that nobody chose: see `tests.random_settings`."""
+"""Laws of zoo.mixers.laws, briefly, under settings that nobody chose.
 
+They are drawn at random from what a mixer's yaml and its constructor allow.  A setting's kind is that of its
+value in the yaml, and of the constructor's annotation where that is null.  The words that a text may be come
+from the constructor: it names them when it refuses another.
+"""
+
+import re
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import pytest
 import torch
+from hydra.utils import get_class
 from hypothesis import HealthCheck, Phase, assume, given, settings, strategies
 from torch import Tensor
 from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
 
-from tests.random_settings import built, drawn
-from tests.registry import cases
+from tests.registry import FOLDER, cases
+from zoo.config.arguments import parameters
 from zoo.mixers.base import Mixer
-from zoo.mixers.cases import Case, longest, mixer_yaml
+from zoo.mixers.cases import Case, build, longest, mixer_yaml
 from zoo.mixers.cases import settings as settings_of
 from zoo.mixers.laws import (
     Subject,
@@ -24,6 +33,85 @@ from zoo.mixers.laws import (
     the_past_does_not_move_when_the_future_does,
 )
 from zoo.mixers.size_formula import evaluate
+
+WHOLE = (1, 2, 3, 4, 5, 6, 8, 12, 0)
+WIDTHS = (8, 12, 24)  # of d_model, which the mixer's own settings are not about
+LENGTHS = (48, 64, 1000)  # of max_len, which the laws' sequences must fit in
+FACTORS = (1.0, 0.5, 3.0)
+
+
+@strategies.composite
+def drawn(draw: strategies.DrawFn, name: str) -> Case:
+    """One of the yaml's own cases with one to four settings changed; it may be one that is refused."""
+    base, others = draw(strategies.sampled_from(spread(name)))
+    keys = draw(
+        strategies.lists(strategies.sampled_from(sorted(others)), min_size=1, max_size=4, unique=True)
+    )
+    return Case(name, base.changes | {key: draw(strategies.sampled_from(others[key])) for key in keys})
+
+
+@cache
+def spread(name: str) -> list[tuple[Case, dict[str, list[Any]]]]:
+    """The yaml's own cases, and what each of their settings may be where it may be more than one thing."""
+    bases = [Case(name, changes) for changes in ({}, *mixer_yaml(name, FOLDER)["about"].get("variants", []))]
+    found = [
+        (base, {key: choices(name, key, value) for key, value in settings_of(base).items()}) for base in bases
+    ]
+    return [
+        (base, {key: of for key, of in may.items() if len(of) > 1 and key != "_target_"})
+        for base, may in found
+    ]
+
+
+def choices(name: str, key: str, value: Any) -> list[Any]:
+    """What setting `key` of mixer `name` may be, its value in the yaml first."""
+    match value:
+        case bool():
+            return [value, not value]
+        case str() if key != "_target_":
+            return [value, *(word for word in words(name, key) if word != value)]
+        case int() if key in ("d_model", "max_len"):
+            return [value, *(WIDTHS if key == "d_model" else LENGTHS)]
+        case int():
+            return [value, *(n for n in WHOLE if n != value)]
+        case float():
+            return [value * factor for factor in FACTORS]
+        case None if "int" in str(annotation(name, key)):
+            return [None, *WHOLE]
+        case dict():
+            return [
+                value,
+                *(value | {k: other} for k in value if k[0] != "_" for other in _other(k, value[k])),
+            ]
+    return [value]
+
+
+def _other(key: str, value: Any) -> list[Any]:
+    return [n for n in (LENGTHS if key == "max_len" else WHOLE) if n != value]
+
+
+def annotation(name: str, key: str) -> Any:
+    accepted, _ = parameters(get_class(mixer_yaml(name, FOLDER)["_target_"]))
+    return accepted[key].annotation
+
+
+@cache
+def words(name: str, key: str) -> tuple[str, ...]:
+    """What the constructor says setting `key` must be one of."""
+    mixer, refusal = built(Case(name, {key: "?"}))
+    assert mixer is None, f"{name} takes {key}='?'"
+    named = re.search(r"must be one of (.*)\.$", refusal)
+    assert named, f"{name} refuses {key}='?' and does not say what it takes: {refusal}"
+    return tuple(named[1].split(", "))
+
+
+def built(case: Case) -> tuple[Mixer, str] | tuple[None, str]:
+    """The mixer, or the line with which it refuses the settings.  All else is a mistake of ours."""
+    try:
+        return build(case), ""
+    except ValueError as error:
+        return None, str(error)
+
 
 NAMES = sorted({case.name for case in cases()})
 LENGTH = 29  # prime

@@ -1,13 +1,16 @@
-"""The names of cells: the same words find what was trained and published, whatever is moved."""
+"""The names of cells: the same words find what was trained; every yaml in conf/ makes a cell."""
 
+import importlib.util
 import json
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.registry import composer
+from tests.registry import compose, composer
+from zoo.config.paths import CONF
 from zoo.launch.process_pool import PRELOADED
+from zoo.training.check import check
 
 ROOT = Path(__file__).parents[2]
 ARCHIVES = sorted((ROOT / "docs" / "results").glob("mini_*.zip"))
@@ -52,3 +55,22 @@ def test_what_workers_preload_is_there() -> None:
     """The fork server swallows an ImportError: workers would only start slower."""
     for module in PRELOADED:
         __import__(module)
+
+
+pytestmark = pytest.mark.xdist_group("every mixer composed")  # with one composer
+OTHERS = ("evaluation", "hydra")  # no parts of a cell; tests/evaluation/ asks each question
+GROUPS = sorted(path.name for path in CONF.iterdir() if path.is_dir() and path.name not in OTHERS)
+CHOICES = [f"{group}={path.stem}" for group in GROUPS for path in sorted((CONF / group).glob("*.yaml"))]
+NEEDS = {"logger=tensorboard": "tensorboard", "logger=wandb": "wandb", "logger=mlflow": "mlflow"}
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_composes_and_checks(choice: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")  # no account here
+    cell = compose([choice])
+    package = NEEDS.get(choice)
+    if package and importlib.util.find_spec(package) is None:
+        with pytest.raises(ValueError, match=r"pip install"):
+            check(cell)
+    else:
+        check(cell)

@@ -8,10 +8,9 @@ from torch import Tensor
 from tests.evaluation.test_state_bits_laws import model_of, tokens
 from tests.registry import Case
 from zoo.evaluation.coded_state import StateCoder, check_device
-from zoo.model.codecs.codec import Codec, Form
+from zoo.model.codecs.codec import Codec, Form, hadamard
 from zoo.model.codecs.formats import E2M1, E2M3, E4M3, E5M2, FORMATS
 from zoo.model.codecs.grids import Floating, Grid
-from zoo.model.codecs.rotation import hadamard
 
 
 def ladder(exponents: range, steps: int, least: float) -> list[float]:

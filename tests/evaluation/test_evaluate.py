@@ -119,37 +119,24 @@ def test_a_damaged_record_is_left_out_and_the_others_are_asked(
     assert capsys.readouterr().err.startswith(str(home / "begun-0" / "result.json"))
 
 
-@pytest.mark.parametrize("content", ["", "- 1", "a: [", "a: !!python/none"])
-def test_a_yaml_without_settings_is_refused_in_one_line(
-    content: str, one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        *((text, "mine.yaml") for text in ("", "- 1", "a: [", "a: !!python/none")),
+        (None, "mine.yaml is no file."),  # a pipe, which is not waited for
+        ("_target_: a_module_of_mine.Mine", "PYTHONPATH=FOLDER before the command"),
+        ("_target_: a_module_of_mine.Mine", "No module named 'a_module_of_mine'"),
+    ],
+)
+def test_a_yaml_of_no_evaluation_is_refused_in_one_line(
+    content: str | None, says: str, one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "evaluation").mkdir()
-    (tmp_path / "evaluation" / "mine.yaml").write_text(content)
+    path = tmp_path / "evaluation" / "mine.yaml"
+    os.mkfifo(path) if content is None else path.write_text(content)
     assert evaluate.main([str(one), "evaluation=mine", "--config-dir", str(tmp_path)]) == 2
     said = capsys.readouterr().err
-    assert "mine.yaml" in said and said.count("\n") == 1
-
-
-def test_a_module_that_is_not_on_the_path_is_said_to_be_so(
-    one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "evaluation").mkdir()
-    (tmp_path / "evaluation" / "mine.yaml").write_text("_target_: a_module_of_mine.Mine")
-    assert evaluate.main([str(one), "evaluation=mine", "--config-dir", str(tmp_path)]) == 2
-    said = capsys.readouterr().err
-    assert "No module named 'a_module_of_mine'" in said and "PYTHONPATH=FOLDER before the command" in said
-
-
-def test_a_folder_of_yamls_that_is_not_there_is_said(one: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert evaluate.main([str(one), "--config-dir", "nope", "evaluation=scores"]) == 2
-    assert capsys.readouterr().err == "--config-dir (=nope) must be a folder with yamls of your own.\n"
-
-
-def test_a_pipe_in_it_is_not_waited_for(one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    (tmp_path / "evaluation").mkdir()
-    os.mkfifo(tmp_path / "evaluation" / "mine.yaml")
-    assert evaluate.main([str(one), "evaluation=mine", "--config-dir", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.endswith("mine.yaml is no file.\n")
+    assert says in said and said.count("\n") == 1
 
 
 def test_an_archive_carries_the_answers(home: Path, tmp_path: Path) -> None:
@@ -269,6 +256,10 @@ def test_a_cell_that_cannot_be_asked_does_not_stop_the_others(
         (
             "{one} evaluation=extrapolation evaluation.doublings=100",
             "evaluation.doublings (=100) must be at most 20.",
+        ),
+        (
+            "{one} --config-dir nope evaluation=scores",
+            "--config-dir (=nope) must be a folder with yamls of your",
         ),
         ("{one} evaluation=scores evaluation.spilt=test", "did you mean evaluation.split?"),
         ("{one} evaluation=scores evaluation.batch_size=0", "evaluation.batch_size (=0) must be at least 1"),

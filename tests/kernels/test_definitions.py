@@ -1,18 +1,85 @@
-"""What tests/definitions does not show of the ops: packed features, ties, inputs that stay as they were."""
+"""Every form in torch of every op computes what its definition does; and what these do not show."""
 
+import inspect
 from itertools import product
 
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from tests.kernels import cases
+from tests.kernels.agreement import as_definition, members_as_alone
+from tests.kernels.cases import CASES, STACKED, Case, Dims, Inputs, op_of, public, selective_scan
+from tests.kernels.spans import Call, inputs
 from zoo.kernels.block_choice import block_choice
+from zoo.kernels.choice import NATIVE, REFERENCE, Op, kernels, ops
 from zoo.kernels.linear_attention.reference import linear_attention_reference
+from zoo.kernels.se_attention import se_attention
+from zoo.kernels.se_attention.gathered import se_attention_gathered
+from zoo.kernels.selective_scan import fused_loop
+from zoo.kernels.selective_scan.fused_loop import selective_scan_fused_loop
+from zoo.kernels.selective_scan.reference import selective_scan_reference
+from zoo.kernels.span_retrieval import drawn_chunks
 from zoo.kernels.span_retrieval import scores as held
 from zoo.kernels.taylor_attention.reference import taylor_attention_reference
 from zoo.kernels.taylor_scan import num_features, taylor_scan
 from zoo.mixers.feature_maps import Taylor2
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_outputs_and_gradients_are_the_definition_s(case: Case, monkeypatch: pytest.MonkeyPatch):
+    for name, value in case.settings.items():
+        monkeypatch.setattr(f"zoo.kernels.{name}", value)
+    forms = op_of(case.op).forms
+    inputs = case.inputs()
+    for name in forms.keys() - {REFERENCE, NATIVE}:  # C computes in float32: test_native.py
+        as_definition(case.call(forms[name]), case.call(forms[REFERENCE]), inputs)
+
+
+def test_every_op_with_two_forms_has_cases():
+    assert {op.name for op in ops() if op.forms.keys() - {REFERENCE}} == {case.op for case in CASES}
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "in_dims"), STACKED, ids=lambda x: str(x) if isinstance(x, str | tuple) else ""
+)
+def test_stacked_members_are_as_each_alone(op: str, inputs: Inputs, in_dims: Dims):
+    members_as_alone(lambda *given: tree_leaves(public(op)(*given)), inputs, in_dims)
+
+
+@pytest.mark.parametrize("op", ops(), ids=lambda op: op.name)
+def test_all_forms_have_the_op_s_signature(op: Op):
+    """The op's function states the shapes; its forms take the same names in the same order."""
+    expected = [p.name for p in inspect.signature(public(op.name)).parameters.values()]
+    for name in (*op.forms, *op.others):
+        try:
+            function = op.implementation(name)
+        except ModuleNotFoundError:  # a package that is not installed
+            continue
+        names = [
+            p.name
+            for p in inspect.signature(function).parameters.values()
+            if p.kind is p.POSITIONAL_OR_KEYWORD
+        ]
+        shared = min(len(names), len(expected))
+        assert names[:shared] == expected[:shared], name
+
+
+def test_a_backward_pass_inside_vmap_is_each_member_s():
+    """vmap over grad: Taylor attention's own backward pass has a batching rule too."""
+
+    def loss(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return public("taylor_attention")(q, k, v, 1e-3).square().sum()
+
+    inputs = [torch.randn(2, 2, 3, 70, n, dtype=torch.float64) for n in (5, 5, 7)]
+    by_all = torch.func.grad(loss, argnums=(0, 1, 2))
+    alone = [
+        torch.stack(parts) for parts in zip(*(by_all(*x) for x in zip(*inputs, strict=True)), strict=True)
+    ]
+    torch.testing.assert_close(list(torch.vmap(by_all)(*inputs)), alone)
 
 
 @pytest.mark.parametrize("channels", [1, 2, 5, 16])
@@ -76,3 +143,57 @@ def test_diagonal_scans_leave_their_inputs_as_they_were():
     h, _ = cases.public("diagonal_scan")(*inputs)
     h.sum().backward()
     assert all(map(torch.equal, inputs, before))
+
+
+def test_what_is_wide_is_gathered_and_the_record_says_so():
+    for call, expected in (
+        (Call(1, 1, 1, 1, 600, 0, 0, 16, 4, 2, True, False), "gathered"),
+        (Call(1, 1, 1, 1, 1, 512, 512, 16, 4, 2, True, False), "gathered"),
+        (Call(1, 1, 1, 1, 512, 0, 0, 256, 4, 2, False, False), "reference"),
+        (Call(1, 1, 1, 1, 128, 0, 0, 16, 4, 2, False, False), "reference"),
+    ):
+        with kernels("auto") as choice:
+            se_attention(*inputs(call, 4))
+        assert choice.record() == {"se_attention": expected}
+
+
+def test_chunks_of_several_sizes_go_under_the_mask():
+    call = Call(1, 1, 1, 1, 512, 0, 0, 16, 4, 2, True, False)
+    q, k, v, ids, bias, _, size = inputs(call, 4)
+    chunks = drawn_chunks([8, 16], True, 0, 1, 512, torch.device("cpu"))
+    with kernels("auto") as choice:
+        se_attention(q, k, v, ids, bias, chunks, size)
+    assert choice.record() == {"se_attention": "reference"}
+    with pytest.raises(ValueError, match="chunks of different sizes"):
+        se_attention_gathered(q, k, v, ids, bias, chunks, size)
+
+
+class Largest(TorchDispatchMode):
+    scalars = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        del types
+        out = func(*args, **(kwargs or {}))
+        for part in out if isinstance(out, tuple) else (out,):
+            if isinstance(part, Tensor):
+                self.scalars = max(self.scalars, part.untyped_storage().nbytes() // part.itemsize)
+        return out
+
+
+def memory(scan, inputs: list[Tensor]) -> tuple[int, int]:
+    """Scalars of the largest tensor in forward and backward, and of all that is saved between the two."""
+    saved = []
+    with Largest() as seen, saved_tensors_hooks(lambda s: saved.append(s) or s, lambda s: s):
+        scan(*inputs)[0].sum().backward()
+    return seen.scalars, sum(s.numel() for s in saved)
+
+
+def test_nothing_has_a_state_for_every_token():
+    B, T, D, N = 32, 128, 32, 16
+    full = B * T * D * N
+    assert full >= 4 * fused_loop.CACHED
+    largest, saved = memory(selective_scan_fused_loop, selective_scan(B, T, D, N))
+    assert largest <= full // 4
+    assert saved <= full // 2
+    _, saved = memory(selective_scan_reference, selective_scan(B, T, D, N))
+    assert saved >= 2 * full  # the reference shows that the measure would have seen it

@@ -18,25 +18,13 @@ from torch import Tensor
 
 from tests.kernels import cases
 from tests.kernels.agreement import as_near_as_torch, members_as_alone
-from tests.kernels.cases import BOTH, Form, Inputs, draw, single, trained
-from zoo.kernels.attention.flash_attn import attention_flash_attn
-from zoo.kernels.attention.flash_attn import unfit as unfit_for_flash
-from zoo.kernels.attention.reference import attention_reference
-from zoo.kernels.delta_rule.fla import delta_rule_fla
-from zoo.kernels.delta_rule.fla import unfit as unfit_for_delta
+from tests.kernels.cases import BOTH, Form, Inputs, draw, op_of, single, trained
 from zoo.kernels.delta_rule.reference import delta_rule_reference
-from zoo.kernels.gated_linear_attention.fla import gated_linear_attention_fla
 from zoo.kernels.gated_linear_attention.reference import gated_linear_attention_reference
-from zoo.kernels.linear_attention.fla import linear_attention_fla
-from zoo.kernels.linear_attention.fla import unfit as unfit_for_linear
 from zoo.kernels.linear_attention.reference import linear_attention_reference
 from zoo.kernels.selective_scan.mamba_ssm import selective_scan_mamba_ssm
 from zoo.kernels.selective_scan.reference import selective_scan_reference
-from zoo.kernels.short_conv import short_conv_reference
-from zoo.kernels.short_conv.fla import short_conv_fla
-from zoo.kernels.short_conv.fla import unfit as unfit_for_conv
-from zoo.kernels.taylor_attention.fla import EPS, taylor_attention_fla
-from zoo.kernels.taylor_attention.fla import unfit as unfit_for_taylor
+from zoo.kernels.taylor_attention.fla import EPS
 from zoo.kernels.taylor_attention.reference import taylor_attention_reference
 
 # stand-ins -------------------------------------------------------------------------------------------------
@@ -202,47 +190,40 @@ def test_the_installed_package_has_these_signatures(name: str):
 # what the adapters make of them ----------------------------------------------------------------------------
 
 
-def scan(*inputs: Any) -> tuple[Tensor, Tensor]:
-    """mamba-ssm's, whose last state has no gradient."""
-    y, last = selective_scan_mamba_ssm(*inputs)
-    return y, last.detach()
-
-
-def scan_reference(*inputs: Any) -> tuple[Tensor, Tensor]:
-    y, last = selective_scan_reference(*inputs)
-    return y, last.detach()
+def both(op: str, package: str) -> tuple[Form, Form]:
+    """The adapter and the definition; mamba-ssm drops the gradient of the last state, so neither has it."""
+    forms = op_of(op).implementation(package), op_of(op).forms["reference"]
+    if package != "mamba_ssm":
+        return forms
+    return tuple(lambda *inputs, form=form: ((y := form(*inputs))[0], y[1].detach()) for form in forms)
 
 
 WINDOWS = [(9, 9, None), (9, 9, 3), (5, 12, 4), (1, 8, None), (6, 6, 1)]
-CALLS: list[tuple[Form, Form, Inputs]] = [
-    *((attention_flash_attn, attention_reference, cases.attention(*shape, biased))
+CALLS: list[tuple[str, str, Inputs]] = [
+    *(("attention", "flash_attn", cases.attention(*shape, biased))
       for shape, biased in product(WINDOWS, BOTH)),
-    *((scan, scan_reference, cases.selective_scan(2, 7, 6, 4, state)) for state in BOTH),
-    *((gated_linear_attention_fla, gated_linear_attention_reference,
-       cases.gated_linear_attention(9, per, 1.0, state))
+    *(("selective_scan", "mamba_ssm", cases.selective_scan(2, 7, 6, 4, state)) for state in BOTH),
+    *(("gated_linear_attention", "fla", cases.gated_linear_attention(9, per, 1.0, state))
       for per, state in product(("head", "channel"), BOTH)),
-    *((linear_attention_fla, linear_attention_reference, cases.linear_attention(9, eps, state))
+    *(("linear_attention", "fla", cases.linear_attention(9, eps, state))
       for eps, state in product((None, 0.25), BOTH)),
-    *((short_conv_fla, short_conv_reference, cases.short_conv(length, 4, biased, state))
+    *(("short_conv", "fla", cases.short_conv(length, 4, biased, state))
       for length, biased, state in product((1, 9), BOTH, BOTH)),
-    *((taylor_attention_fla, taylor_attention_reference,
-       [*trained(*draw(*[[*lead, 9, n]] * 2, [*lead, 9, 5])), EPS])
+    *(("taylor_attention", "fla", [*trained(*draw(*[[*lead, 9, n]] * 2, [*lead, 9, 5])), EPS])
       for lead, n in product(((), (3,), (2, 3), (2, 1, 3)), (4, 17))),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("adapter", "definition", "inputs"), CALLS)
-def test_an_adapter_gives_what_the_definition_does(
-    stand_ins: None, adapter: Form, definition: Form, inputs: Inputs
-):
-    as_near_as_torch(adapter, definition, single(inputs))
+@pytest.mark.parametrize(("op", "package", "inputs"), CALLS)
+def test_an_adapter_gives_what_the_definition_does(stand_ins: None, op: str, package: str, inputs: Inputs):
+    as_near_as_torch(*both(op, package), single(inputs))
 
 
 @pytest.mark.parametrize(("decayed", "state"), [*product(BOTH, BOTH)])
 def test_delta_rule_by_fla(stand_ins: None, decayed: bool, state: bool):
     """To bfloat16, in which it makes its products."""
     inputs = single(cases.delta_rule(9, decayed, state))
-    for ours, theirs in zip(delta_rule_fla(*inputs), delta_rule_reference(*inputs), strict=True):
+    for ours, theirs in zip(*(form(*inputs) for form in both("delta_rule", "fla")), strict=True):
         assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
         assert (ours - theirs).norm() < 0.02 * theirs.norm()
 
@@ -263,43 +244,50 @@ def test_the_gradient_that_mamba_ssm_drops_is_an_error(stand_ins: None):
 
 
 @pytest.mark.parametrize(
-    ("adapter", "inputs", "in_dims"),
+    ("op", "package", "inputs", "in_dims"),
     [
-        (attention_flash_attn, cases.attention(9, 9, 3, True), (0, 0, 0, None, None)),
-        (scan, cases.selective_scan(2, 7, 6, 4), (0, 0, 0, None, 0, 0)),  # each has its own A: one by one
-        (scan, cases.selective_scan(2, 7, 6, 4), (0, 2, None, 0, None, 0)),
+        ("attention", "flash_attn", cases.attention(9, 9, 3, True), (0, 0, 0, None, None)),
         *(
-            (short_conv_fla, cases.short_conv(9, 4, True, True), in_dims)  # more channels
+            ("selective_scan", "mamba_ssm", cases.selective_scan(2, 7, 6, 4), in_dims)
+            for in_dims in (
+                (0, 0, 0, None, 0, 0),
+                (0, 2, None, 0, None, 0),
+            )  # each has its A, or all one
+        ),
+        *(
+            ("short_conv", "fla", cases.short_conv(9, 4, True, True), in_dims)  # more channels
             for in_dims in ((0, 0, 0, 0), (0, None, 1, 2), (None, 2, None, None))
         ),
-        (linear_attention_fla, cases.linear_attention(9, 0.25, False), (0, 0, 1, None, None, None)),
+        ("linear_attention", "fla", cases.linear_attention(9, 0.25, False), (0, 0, 1, None, None, None)),
     ],
 )
 def test_stacked_members_run_as_each_alone(
-    stand_ins: None, adapter: Form, inputs: Inputs, in_dims: tuple[int | None, ...]
+    stand_ins: None, op: str, package: str, inputs: Inputs, in_dims: tuple[int | None, ...]
 ):
-    members_as_alone(adapter, single(inputs), in_dims)
+    members_as_alone(both(op, package)[0], single(inputs), in_dims)
 
 
 # refusals --------------------------------------------------------------------------------------------------
 
 
+QKV, HALF = [torch.zeros(1, 1, 2, 8)] * 3, [torch.zeros(1, 1, 2, 264).half()] * 3
+TWO, FOUR = torch.zeros(1, 2, 4), torch.zeros(4, 4)
+
+
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("op", "package", "inputs", "reason"),
     [
-        (unfit_for_flash(*[torch.zeros(1, 1, 2, 8)] * 3), "takes bfloat16 or float16, and gets float32"),
-        (unfit_for_flash(*[torch.zeros(1, 1, 2, 264).half()] * 3), "head_dim (=264) must be at most 256"),
-        (unfit_for_flash(*[torch.zeros(1, 1, 2, 8).bfloat16()] * 3), "the tensors are on cpu"),
-        (unfit_for_taylor(*[torch.zeros(2, 8)] * 3, 1e-3), "eps (=0.001) must be fla's 1e-06"),
-        (
-            unfit_for_delta(*(torch.zeros(1, 1, n, 4) for n in (2, 6, 6)), torch.zeros(1, 1, 6)),
-            "one write a query is all that fla's chunks take, and there are 3",
-        ),
-        (unfit_for_linear(*[torch.zeros(1, 1, 2, 4).double()] * 3, None), "a tensor is torch.float64"),
-        (unfit_for_linear(*[torch.zeros(1, 1, 2, 4)] * 3, None), "the tensors are on cpu"),
-        (unfit_for_conv(torch.zeros(1, 2, 4), torch.zeros(4, 4).double()), "a tensor is torch.float64"),
-        (unfit_for_conv(torch.zeros(1, 2, 4), torch.zeros(4, 4)), "the tensors are on cpu"),
+        ("attention", "flash_attn", QKV, "takes bfloat16 or float16, and gets float32"),
+        ("attention", "flash_attn", HALF, "head_dim (=264) must be at most 256"),
+        ("attention", "flash_attn", [x.bfloat16() for x in QKV], "the tensors are on cpu"),
+        ("taylor_attention", "fla", [*QKV, 1e-3], "eps (=0.001) must be fla's 1e-06"),
+        ("delta_rule", "fla", [*(torch.zeros(1, 1, n, 4) for n in (2, 6, 6)), torch.zeros(1, 1, 6)],
+         "one write a query is all that fla's chunks take, and there are 3"),
+        ("linear_attention", "fla", [*(x.double() for x in QKV), None], "a tensor is torch.float64"),
+        ("linear_attention", "fla", [*QKV, None], "the tensors are on cpu"),
+        ("short_conv", "fla", [TWO, FOUR.double()], "a tensor is torch.float64"),
+        ("short_conv", "fla", [TWO, FOUR], "the tensors are on cpu"),
     ],
-)
-def test_what_a_package_cannot_take_is_said(said: str | None, reason: str):
-    assert said is not None and reason in said
+)  # fmt: skip
+def test_what_a_package_cannot_take_is_said(op: str, package: str, inputs: Inputs, reason: str):
+    assert reason in (op_of(op).module(package).unfit(*inputs) or "")

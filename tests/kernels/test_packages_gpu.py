@@ -1,6 +1,8 @@
 """The packages' kernels through our adapters on a GPU, where they are installed: pytest -m gpu."""
 
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -9,135 +11,101 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.kernels.agreement import near_in_norm
-from zoo.kernels.attention.flash_attn import attention_flash_attn
-from zoo.kernels.attention.reference import attention_reference
+from tests.kernels.cases import BOTH, Inputs, op_of
 from zoo.kernels.common.available import absent
-from zoo.kernels.delta_rule.fla import delta_rule_fla
-from zoo.kernels.delta_rule.reference import delta_rule_reference
-from zoo.kernels.gated_linear_attention.fla import gated_linear_attention_fla
-from zoo.kernels.gated_linear_attention.reference import gated_linear_attention_reference
-from zoo.kernels.linear_attention.fla import linear_attention_fla
-from zoo.kernels.linear_attention.reference import linear_attention_reference
-from zoo.kernels.selective_scan.mamba_ssm import selective_scan_mamba_ssm
-from zoo.kernels.selective_scan.reference import selective_scan_reference
-from zoo.kernels.short_conv import short_conv_reference
-from zoo.kernels.short_conv.fla import short_conv_fla
-from zoo.kernels.taylor_attention.fla import EPS, taylor_attention_fla
-from zoo.kernels.taylor_attention.reference import taylor_attention_reference
+from zoo.kernels.taylor_attention.fla import EPS
 from zoo.mixers.positions import alibi_slopes
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
-BF16 = torch.bfloat16
-
-
-def needs(package: str) -> pytest.MarkDecorator:
-    why = absent(package) if torch.cuda.is_available() else "needs a CUDA device"
-    return pytest.mark.skipif(why is not None, reason=why or "")
-
-
-def device() -> str:
-    return "cuda" if torch.cuda.is_available() else "cpu"
+SINGLE, BF16 = torch.float32, torch.bfloat16
 
 
 def random(*shape: int, dtype: torch.dtype = BF16, seed: int = 0) -> Tensor:
     rng = torch.Generator().manual_seed(seed + sum(shape))
-    return torch.randn(shape, generator=rng).to(device(), dtype)
+    return torch.randn(shape, generator=rng).to("cuda" if torch.cuda.is_available() else "cpu", dtype)
 
 
-def wanting(*inputs: Any) -> list[Any]:
-    return [x.detach().requires_grad_() if isinstance(x, Tensor) else x for x in inputs]
+def heads(*channels: int, length: int = 200) -> list[Tensor]:
+    return [random(2, 3, length, n, seed=i) for i, n in enumerate(channels)]
 
 
-def first(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *inputs: function(*inputs)[0]
+def attention(dtype: torch.dtype, window: int | None, biased: bool, length: int, keys: int) -> Inputs:
+    q = random(2, 4, length, 64, dtype=dtype)
+    k, v = (random(2, 2, keys, 64, dtype=dtype, seed=seed) for seed in (1, 2))
+    return [q, k, v, window, alibi_slopes(4).to(q.device) if biased else None]
 
 
-@needs("flash_attn")
-@pytest.mark.parametrize("dtype", [BF16, torch.float16], ids=str)
-@pytest.mark.parametrize("window", [None, 1, 64, 129])
-@pytest.mark.parametrize("biased", [False, True])
-def test_flash_attn(dtype: torch.dtype, window: int | None, biased: bool):
-    for length, keys in ((300, 300), (17, 300), (1, 200)):
-        q = random(2, 4, length, 64, dtype=dtype)
-        k, v = (random(2, 2, keys, 64, dtype=dtype, seed=i) for i in (1, 2))
-        slopes = alibi_slopes(4).to(device()) if biased else None
-        near_in_norm(attention_flash_attn, attention_reference, [*wanting(q, k, v), window, slopes])
+def selective_scan(dtype: torch.dtype, going_on: bool) -> Inputs:
+    x, B, C = (random(2, 130, n, dtype=dtype, seed=i) for i, n in enumerate((96, 16, 16)))
+    dt, A = F.softplus(random(2, 130, 96, dtype=dtype, seed=5) - 3), -random(96, 16, dtype=SINGLE).exp()
+    return [x, dt, A, B, C, random(2, 96, 16, dtype=SINGLE) if going_on else None]
 
 
-@needs("mamba_ssm")
-@pytest.mark.parametrize("dtype", [torch.float32, BF16], ids=str)
-@pytest.mark.parametrize("going_on", [False, True])
-def test_mamba_ssm(dtype: torch.dtype, going_on: bool):
-    x, B, C = (random(2, 130, n, dtype=dtype, seed=n) for n in (96, 16, 16))
-    dt = F.softplus(random(2, 130, 96, dtype=dtype, seed=5) - 3)
-    A = -random(96, 16, dtype=torch.float32).exp()
-    state = random(2, 96, 16, dtype=torch.float32) if going_on else None
-    inputs = wanting(x, dt, A, B, C, state)
-    near_in_norm(first(selective_scan_mamba_ssm), first(selective_scan_reference), inputs)
-    values = [t if t is None else t.detach() for t in inputs]
-    near_in_norm(last_of(selective_scan_mamba_ssm), last_of(selective_scan_reference), values)
+def gated_linear_attention(each: tuple[int, ...], going_on: bool) -> Inputs:
+    decay = F.logsigmoid(random(2, 3, 200, *each, dtype=SINGLE) + 3)
+    return [*heads(64, 64, 64), decay, random(2, 3, 64, 64, dtype=SINGLE) if going_on else None]
 
 
-def last_of(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *inputs: function(*inputs)[1]
+def delta_rule(decayed: bool, going_on: bool) -> Inputs:
+    q, k, v = heads(64, 64, 64)
+    decay = F.logsigmoid(random(2, 3, 200, dtype=SINGLE) + 3) if decayed else None
+    state = random(2, 3, 64, 64, dtype=SINGLE) if going_on else None
+    return [q, F.normalize(k, dim=-1), v, random(2, 3, 200).sigmoid(), decay, state]
 
 
-@needs("fla")
-@pytest.mark.parametrize("each", [(), (64,)], ids=["a head", "a channel"])
-@pytest.mark.parametrize("going_on", [False, True])
-def test_gated_linear_attention_by_fla(each: tuple[int, ...], going_on: bool):
-    q, k, v = (random(2, 3, 200, 64, seed=i) for i in range(3))
-    decay = F.logsigmoid(random(2, 3, 200, *each, dtype=torch.float32) + 3)
-    state = random(2, 3, 64, 64, dtype=torch.float32) if going_on else None
-    inputs = wanting(q, k, v, decay, state)
-    near_in_norm(gated_linear_attention_fla, gated_linear_attention_reference, inputs)
+def linear_attention(eps: float | None, going_on: bool) -> Inputs:
+    q, k, v = heads(64, 64, 64)
+    kv = random(2, 3, 64, 64, dtype=SINGLE) if going_on else None
+    z = random(2, 3, 64, dtype=SINGLE).exp() if going_on and eps else None
+    return [F.elu(q) + 1, F.elu(k) + 1, v, eps, kv, z]
 
 
-@needs("fla")
-@pytest.mark.parametrize("decayed", [False, True])
-@pytest.mark.parametrize("going_on", [False, True])
-def test_delta_rule_by_fla(decayed: bool, going_on: bool):
-    q, k, v = (random(2, 3, 200, 64, seed=i) for i in range(3))
-    k, beta = F.normalize(k, dim=-1), random(2, 3, 200).sigmoid()
-    decay = F.logsigmoid(random(2, 3, 200, dtype=torch.float32) + 3) if decayed else None
-    state = random(2, 3, 64, 64, dtype=torch.float32) if going_on else None
-    near_in_norm(delta_rule_fla, delta_rule_reference, wanting(q, k, v, beta, decay, state))
+def short_conv(length: int, going_on: bool) -> Inputs:
+    x, weight, bias = random(2, length, 96), random(4, 96, dtype=SINGLE), random(96)
+    return [x, weight, bias, random(2, 3, 96) if going_on else None]
 
 
-@needs("fla")
-@pytest.mark.parametrize("eps", [None, 1e-6])
-@pytest.mark.parametrize("going_on", [False, True])
-def test_linear_attention_by_fla(going_on: bool, eps: float | None):
-    q, k = (F.elu(random(2, 3, 200, 64, seed=i)) + 1 for i in range(2))
-    kv = random(2, 3, 64, 64, dtype=torch.float32) if going_on else None
-    z = random(2, 3, 64, dtype=torch.float32).exp() if going_on and eps else None
-    inputs = [*wanting(q, k, random(2, 3, 200, 64)), eps, *wanting(kv, z)]
-    near_in_norm(linear_attention_fla, linear_attention_reference, inputs)
+def taylor_attention(channels: int) -> Inputs:
+    return [*heads(channels, channels, 64, length=300), EPS]
 
 
-@needs("fla")
-@pytest.mark.parametrize("going_on", [False, True])
-@pytest.mark.parametrize("length", [1, 200])
-def test_short_conv_by_fla(length: int, going_on: bool):
-    x, weight, bias = random(2, length, 96), random(4, 96, dtype=torch.float32), random(96)
-    near_in_norm(
-        short_conv_fla, short_conv_reference, wanting(x, weight, bias, random(2, 3, 96) if going_on else None)
-    )
+CALLS: list[tuple[str, Callable[..., Inputs], tuple[Any, ...]]] = [  # the package, the op's inputs of what
+    *(("flash_attn", attention, (dtype, window, biased, *shape)) for dtype, window, biased, shape in product(
+        (BF16, torch.float16), (None, 1, 64, 129), BOTH, ((300, 300), (17, 300), (1, 200)))),
+    *(("mamba_ssm", selective_scan, of) for of in product((SINGLE, BF16), BOTH)),
+    *(("fla", gated_linear_attention, of) for of in product(((), (64,)), BOTH)),
+    *(("fla", delta_rule, of) for of in product(BOTH, BOTH)),
+    *(("fla", linear_attention, of) for of in product((None, 1e-6), BOTH)),
+    *(("fla", short_conv, of) for of in product((1, 200), BOTH)),
+    *(("fla", taylor_attention, (channels,)) for channels in (16, 24)),
+]  # fmt: skip
 
 
-@needs("fla")
-@pytest.mark.parametrize("channels", [16, 24])
-def test_taylor_attention_by_fla(channels: int):
-    q, k, v = (random(2, 3, 300, n, seed=i) for i, n in enumerate((channels, channels, 64)))
-    near_in_norm(taylor_attention_fla, taylor_attention_reference, [*wanting(q, k, v), EPS])
+def one_of(place: int, function: Callable[..., Any], *inputs: Any) -> Any:
+    return function(*inputs)[place]
 
 
-@needs("flash_attn")
+@pytest.mark.parametrize(("package", "draw", "of"), CALLS, ids=lambda x: getattr(x, "__name__", str(x)))
+def test_as_near_to_float64_as_torch(package: str, draw: Callable[..., Inputs], of: tuple[Any, ...]):
+    if why := absent(package):
+        pytest.skip(why)
+    op, given = op_of(draw.__name__), draw(*of)
+    both = [op.implementation(package), op.forms["reference"]]
+    wanted = (isinstance(x, Tensor) and (draw is not attention or x.ndim == 4) for x in given)  # no slopes
+    inputs = [x.detach().requires_grad_() if want else x for x, want in zip(given, wanted, strict=True)]
+    if package == "mamba_ssm":  # whose last state has no gradient
+        near_in_norm(*(partial(one_of, 1, function) for function in both), given)
+        both = [partial(one_of, 0, function) for function in both]
+    near_in_norm(*both, inputs)
+
+
 def test_members_of_a_population_run_as_each_alone():
-    q, k, v = wanting(*(random(3, 2, 4, 100, 64, seed=i) for i in range(3)))
-    y = torch.vmap(lambda *x: attention_flash_attn(*x, 33, None))(q, k, v)
-    alone = torch.stack([attention_flash_attn(q[i], k[i], v[i], 33) for i in range(3)])
-    torch.testing.assert_close(y, alone)
+    if why := absent("flash_attn"):
+        pytest.skip(why)
+    attend = op_of("attention").implementation("flash_attn")
+    q, k, v = (random(3, 2, 4, 100, 64, seed=i).requires_grad_() for i in range(3))
+    y = torch.vmap(lambda *x: attend(*x, 33, None))(q, k, v)
+    torch.testing.assert_close(y, torch.stack([attend(q[i], k[i], v[i], 33) for i in range(3)]))

@@ -128,7 +128,13 @@ def test_kills_at_random_moments(tmp_path: Path, undisturbed: Sweep):
     (failed,) = sweep.failed()
     assert "killed by SIGKILL" in (failed / "error.txt").read_text()
     sweep.look()
-    left_at_the_very_end(next(iter(sweep.finished)))
+    # as a kill leaves it between the record and the end of the process
+    folder = next(iter(sweep.finished))
+    (folder / "output.txt").touch()
+    (folder / ".metrics.csv.1a2b3c4d.part").touch()
+    with lease.held(folder):
+        mine = (folder / lease.NAME).read_text()
+    (folder / lease.NAME).write_text(mine.replace(f'"pid": {os.getpid()}', '"pid": 1'))
     sweep.complete(undisturbed)
 
 
@@ -145,15 +151,6 @@ def test_a_kill_of_populations(tmp_path: Path):
     kill_at(sweep, ("driver",), random.Random(1))
     sweep.complete(at_once(Sweep(tmp_path / "undisturbed", FEW, "population=3")))
     assert {store.read(folder)["population"]["size"] for folder in sweep.folders()} == {2, 3}
-
-
-def left_at_the_very_end(folder: Path) -> None:
-    """As a kill leaves it between the record and the end of the process."""
-    (folder / "output.txt").touch()
-    (folder / ".metrics.csv.1a2b3c4d.part").touch()
-    with lease.held(folder):
-        mine = (folder / lease.NAME).read_text()
-    (folder / lease.NAME).write_text(mine.replace(f'"pid": {os.getpid()}', '"pid": 1'))
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""`python -m zoo.plan -m ...`: what a command would run, in numbers checked by hand; nothing is written."""
+"""What is said before and after cells run, short where they are many; zoo.plan in numbers made by hand."""
 
 import re
 from collections.abc import Callable
@@ -7,18 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.registry import compose
+from tests.analysis import fake
+from tests.registry import compose, composer
 from tests.results.test_results import outcome
 from zoo import plan
 from zoo.config.cell import Cell
 from zoo.config.yaml_text import as_yaml
 from zoo.evaluation import flops
-from zoo.launch import forecast, time_estimate
+from zoo.launch import display, forecast, score_tables
+from zoo.launch.describe import describe
 from zoo.launch.remaining import duration
 from zoo.launch.run_cell import record
 from zoo.model import build_model
 from zoo.model.instantiate import build_task
 from zoo.results import store
+from zoo.results.outcome import Failure
 
 SMALL = ("experiment=smoke", "d_model=16", "task.vocab_size=128")
 Planned = Callable[..., tuple[int, str, str]]
@@ -139,7 +142,7 @@ def test_a_time_says_where_it_is_from(planned: Planned):
 
 
 def test_a_cell_that_is_all_start_up_says_nothing_of_speed(planned: Planned):
-    finished(compose([*SMALL, "mixer=attention"]), steps=time_estimate.LEAST_STEPS - 1)
+    finished(compose([*SMALL, "mixer=attention"]), steps=forecast.LEAST_STEPS - 1)
     assert rows(planned("mixer=based")[1])["based"][-2].endswith(" ?")
 
 
@@ -256,3 +259,49 @@ def test_a_sweep_that_is_done_asks_for_nothing(planned: Planned):
 )
 def test_durations(seconds: float, said: str):
     assert duration(seconds) == said
+
+
+WHOLE_STACKS = [
+    "",
+    "n_layers=4",
+    "mixer=mamba2 model=mamba2_hybrid",
+    "model.layers=[mixer] n_layers=3",
+    "model=jamba",
+]
+
+
+def note(words: str) -> str | None:
+    return describe(composer().cell(words.split())).get("note")
+
+
+def test_a_stack_that_ends_on_its_convolution_says_so() -> None:
+    said = note("n_layers=3")
+    assert said == "3 layers end on BaseConv, within a pattern of 2: n_layers=4 ends on LinearAttention"
+
+
+@pytest.mark.parametrize("words", WHOLE_STACKS)
+def test_other_stacks_say_nothing(words: str) -> None:
+    assert note(words) is None
+
+
+def test_another_precision_is_named_for_it_makes_another_cell() -> None:
+    gpu = describe(composer().cell(["trainer=gpu"]))
+    assert gpu["precision"] == "bf16-mixed, of trainer=gpu; in 32-true it is another cell"
+    assert "precision" not in describe(composer().cell([]))
+
+
+def test_the_tables_at_the_end_are_cut_short(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    for module in (display, score_tables):
+        monkeypatch.setattr(module, "MOST_ROWS", 5)
+    records = [record | {"knob": {}} for record in fake.records(seeds=1)]
+    assert score_tables.result_table(records).row_count == 5
+    shown = display.SweepDisplay(total=51, done=51, how="")
+    failures = [Failure(composer().cell([f"seed={seed}"]), "why") for seed in range(7)]
+    shown.report(records, failures)
+    out = capsys.readouterr().out
+    assert "and 46 more: python -m zoo.collect writes them all" in out
+    assert out.count("why") == 5 and "and 2 more: python -m zoo.status counts them by error" in out
+    shown.report(records[:5], failures[:5])
+    assert "more" not in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Mixers that lead back to others: the limit in which each does, by tests of their own."""
+"""Mixers that lead back to others, the limit in which each does; floors, rates and slots as they are told."""
 
 import pytest
 import torch
@@ -6,6 +6,7 @@ import torch.nn.functional as F
 
 from zoo import mixers
 from zoo.kernels.diagonal_scan import diagonal_scan
+from zoo.mixers import HGRN2, LightningAttention, Raven
 
 X = torch.randn(2, 30, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
@@ -209,3 +210,66 @@ def test_the_pieces_of_a_log_linear_memory_sum_to_gated_deltanets():
         pieces = mixer.extend(X[:, :length])[1].memory
         assert pieces.shape[1] == length.bit_count()
         torch.testing.assert_close(pieces.sum(1), other.extend(X[:, :length])[1].memory)
+
+
+@pytest.mark.parametrize("layer", [0, 1, 3])
+def test_no_gate_falls_below_the_floor_of_its_layer(layer: int):
+    mixer = HGRN2(d_model=8, num_heads=2, layer=layer, n_layers=4).double()
+    f = torch.linspace(-200, 200, 401, dtype=torch.float64)[:, None].expand(1, -1, 8)
+    log_decay, k = mixer._gates(f)
+    assert log_decay.exp().min().item() == pytest.approx(layer / 4, abs=1e-7)
+    assert log_decay.max() <= 0
+    torch.testing.assert_close(k, 1 - log_decay.exp(), rtol=0, atol=1e-14)
+    assert (k > 0).all(), "1 - a as a difference rounds to 0, and the gate is then stuck"
+
+
+def test_floors_are_learned_without_decay_and_the_lowest_layer_has_none():
+    assert HGRN2(d_model=8, num_heads=2, layer=0, n_layers=2).floor_logit is None
+    floor = HGRN2(d_model=8, num_heads=2, layer=1, n_layers=2).floor_logit
+    assert floor.requires_grad and floor.no_weight_decay
+
+
+def kept(layer: int, n_layers: int, num_heads: int = 4) -> list[float]:
+    """The share of its first key that each head keeps after one more token, read off the state."""
+    mixer = LightningAttention(
+        d_model=8, num_heads=num_heads, head_dim=2, layer=layer, n_layers=n_layers
+    ).double()
+    x = torch.randn(1, 1, 8, dtype=torch.float64)
+    _, state = mixer.extend(x)
+    _, later = mixer.extend(torch.zeros_like(x), state)  # writes nothing
+    return (later.kv / state.kv)[0, :, 0, 0].tolist()
+
+
+def test_heads_forget_at_the_rates_of_the_released_model():
+    """A quarter, a sixteenth, ... at the lowest layer; next to nothing at the highest."""
+    rates = torch.tensor([1 / 4, 1 / 16, 1 / 64, 1 / 256], dtype=torch.float64)
+    for layer, share in ((0, 1 + 1e-5), (1, 0.5 + 1e-5), (2, 1e-5)):
+        assert kept(layer, 3) == pytest.approx((-rates * share).exp().tolist(), rel=1e-12)
+    assert kept(0, 1) == pytest.approx((-rates * (1 + 1e-5)).exp().tolist(), rel=1e-12)
+
+
+def test_a_slot_that_was_not_chosen_stays_as_it_is_bit_for_bit():
+    mixer = Raven(d_model=16, num_heads=2, num_slots=6, num_chosen=2).double()
+    for before in (mixer.extend(X[:, :20])[1], mixer.extend(X[:, :7])[1]):
+        _, after = mixer.extend(X[:, 20:21], before)
+        changed = (after.keys != before.keys).any(-1)
+        assert torch.equal(changed, (after.values != before.values).any(-1))
+        assert (changed.sum(-1) == 2).all()
+
+
+def test_slots_in_turn_that_forget_at_once_are_a_window():
+    mixer = Raven(d_model=16, num_heads=2, num_slots=5).double()
+    turns = F.one_hot(torch.arange(30) % 5, 5).double()
+    mixer._log_decay = lambda x: -1e4 * turns[: x.shape[1]].expand(2, 2, -1, -1)  # pyright: ignore
+    q, k, v = mixer._activated(X)
+    logits = (q @ k.mT).masked_fill(
+        torch.ones(30, 30, dtype=torch.bool).tril().triu(-4).logical_not(), -torch.inf
+    )
+    y = mixer.norm(F.silu((logits.softmax(-1) @ v).transpose(1, 2).flatten(2)))
+    torch.testing.assert_close(mixer(X)[:, 4:], mixer.out_proj(y)[:, 4:])
+
+
+def test_ties_go_to_the_lowest_slot():
+    mixer = Raven(d_model=16, num_heads=1, num_slots=6, num_chosen=2).double()
+    torch.nn.init.zeros_(mixer.keep.weight)
+    assert ((mixer._log_decay(X) < 0) == torch.tensor([True, True, False, False, False, False])).all()

@@ -1,5 +1,6 @@
-"""`from zoo.mixers import NAME`: what `mixer=STEM` would build, for every yaml, without a cell."""
+"""`from zoo.mixers import NAME` builds what `mixer=STEM` would; the command line takes every variant."""
 
+import json
 import subprocess
 import sys
 from collections import defaultdict
@@ -15,11 +16,13 @@ from hydra.utils import get_object
 from omegaconf import OmegaConf
 
 import zoo.mixers
-from tests.registry import composer
+from tests.registry import cases, composer
 from zoo.config.arguments import parameters as accepted
 from zoo.config.paths import CONF
+from zoo.launch.preflight import Validator
 from zoo.mixers import DPFP, Attention, Based, Mamba2, MoBA
 from zoo.mixers.base import Mixer
+from zoo.mixers.cases import WIDTH, mixer_yaml
 from zoo.mixers.feature_maps import Performer, Taylor2
 from zoo.mixers.named import stems
 from zoo.model import without_about
@@ -159,3 +162,24 @@ def test_the_package_itself_and_zoo_load_nothing():
     code = f"import sys, zoo.mixers; hasattr(zoo.mixers, 'mamba2'); sys.exit(str({heavy} or ''))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert not ran.stderr.strip()
+
+
+VARIANTS = [
+    (name, variant)
+    for name in sorted({case.name for case in cases()})
+    for variant in mixer_yaml(name)["about"].get("variants", [])
+]
+
+
+@pytest.mark.parametrize(("name", "variant"), VARIANTS, ids=str)
+def test_the_command_line_takes_the_variant(name: str, variant: dict[str, Any]):
+    words = [f"mixer.{key}={_word(value)}" for key, value in variant.items()]
+    cell = composer().cell([f"mixer={name}", f"d_model={WIDTH}", "experiment=smoke", *words])
+    assert Validator().problems(cell) == []
+
+
+def _word(value: Any) -> str:
+    """Write a value as the command line has it."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{_word(inner)}" for key, inner in value.items()) + "}"
+    return value if isinstance(value, str) else json.dumps(value)

@@ -9,8 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.population.together import trained_together
-from tests.training.recording import Called, checkpoint, same
-from tests.training.tiny import STEPS, tiny
+from tests.training.tiny import STEPS, Called, checkpoint, same, tiny
 from zoo.kernels.linear_cross_entropy import chunked
 from zoo.tasks.base import Batch
 from zoo.training.build import build

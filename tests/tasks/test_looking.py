@@ -87,12 +87,19 @@ def test_a_split_is_written_as_arrays(tmp_path: Path):
         (["mqar", "vocab_size=8,16"], "task.vocab_size=8,16 names several values: ask for one at a time."),
         (["mqar", "--config-dir", "nowhere"], "--config-dir (=nowhere) must be a folder"),
         (["mqar", "filler=saef"], "task.filler (='saef') must be one of safe, random, blank."),
+        (["mqar", "power_a=1e30"], "task.power_a (=1e+30) must lie between -1e12 and 1e12."),
+        (["mqar", "vocab_size=many"], "task.vocab_size (='many') must be an integer."),
+        (["mqar", "--show", "-1"], "--show (=-1) must be at least 0 and at most 1000."),
+        (["mqar", "--show", "99999999"], "--show (=99999999) must be at least 0 and at most 1000."),
+        (["mqar", "--seed", "-1"], "seed (=-1) must be at least 0 and below 4294967296."),
+        (["mqar", "--out", "no/folder.npz"], "No such file or directory: 'no/folder.npz'"),
     ],
 )
-def test_a_mistake_is_one_line(argv: list[str], words: str):
+def test_a_mistake_is_one_line(argv: list[str], words: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as stop:
         main(argv)
     assert words in str(stop.value) and "\n" not in str(stop.value)
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("content", ["a: [", "- 1\n- 2", "", "a: !!python/none", "1: 2"])

@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from tests.training.recording import Called, checkpoint, same
 from tests.training.test_resuming import DRAWING, Stop, fresh, raise_stop, stop_at
-from tests.training.tiny import STEPS, segment, tiny
+from tests.training.tiny import STEPS, Called, checkpoint, same, segment, tiny
 from zoo.config.cell import Cell
 from zoo.config.settings import OptimConfig
 from zoo.mixers.cases import Case

@@ -7,10 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.training.recording import checkpoint
 from tests.training.test_resuming import Stop, fresh, raise_stop, stop_at
 from tests.training.test_step import assert_same
-from tests.training.tiny import tiny
+from tests.training.tiny import checkpoint, tiny
 from zoo.training import runs
 from zoo.training.step import Stepper
 from zoo.training.train import train

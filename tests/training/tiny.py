@@ -1,12 +1,18 @@
-"""A cell that trains in a fraction of a second: 2 epochs of 7 steps on two segments."""
+"""Small cells for tests of training, and what one leaves behind that two may be compared by."""
 
+from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from tests.registry import cases, compose
 from zoo.config.cell import Cell
 from zoo.results.record import Outcome, Slice
 from zoo.results.table import slice_name
+from zoo.training.cuda_graphs import WARM_UPS
 
 STEPS = 14
 
@@ -41,3 +47,45 @@ def scores(outcome: Outcome, split: str) -> dict[str, Slice]:
     """By the name of the slice; without those that are not scored."""
     entries = [entry for entry in outcome["slices"] if entry["split"] == split and entry["answers"]]
     return {slice_name(entry["slice"]): entry for entry in entries}
+
+
+class Called:
+    """recorded: how many steps were.  replayed: how often any was."""
+
+    recorded = replayed = 0
+
+    def warm_up(self, step: Callable[[], Tensor]) -> None:
+        for _ in range(WARM_UPS):
+            step()
+
+    def record(self, step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        type(self).recorded += 1
+        result: list[Tensor] = []
+
+        def replay() -> Tensor:
+            type(self).replayed += 1
+            value = step()
+            if not result:
+                result.append(torch.empty_like(value))
+            return result[0].copy_(value)
+
+        return replay
+
+
+def checkpoint(folder: Path) -> dict[str, Any]:
+    """last.ckpt without the times in it and the form of its steps."""
+    contents = torch.load(folder / "last.ckpt", weights_only=True)
+    told = ("seconds", "step_form")
+    position = {k: v for k, v in contents["position"].items() if not k.endswith(told)}
+    return contents | {"position": position}
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal to the last bit and the last type, through dicts and lists."""
+    if isinstance(a, dict):
+        return isinstance(b, dict) and [*a] == [*b] and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list | tuple):
+        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, Tensor):
+        return isinstance(b, Tensor) and a.dtype == b.dtype and torch.equal(a.nan_to_num(), b.nan_to_num())
+    return type(a) is type(b) and (a == b or (a != a and b != b))

@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import yaml
 from hydra.errors import HydraException
 
 from zoo.common import interrupts, terminal
-from zoo.common.terminal import console, slim
+from zoo.common.terminal import command_parser, console, slim
 from zoo.config import command_line
 
 HELP = """Times something beside its alternatives, in turn, in one run, and beside what the machine allows.
@@ -58,12 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> ArgumentParser:
-    parser = ArgumentParser(
-        prog="python -m zoo.bench",
-        description=HELP,
-        formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = command_parser("zoo.bench", HELP, allow_abbrev=False)
     parser.add_argument("what", choices=SUBJECTS)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where WHAT.csv and WHAT.md go")
     parser.add_argument("--device", choices=TRAINERS, help="as trainer=cpu and trainer=gpu")

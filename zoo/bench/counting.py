@@ -52,7 +52,13 @@ def seconds_of_ops(step: Callable[[], object], kind: str, threads: int) -> Mappi
     tensors have left, these then find no place of their size, and a step takes up to four times as long.
     """
     if kind == "cuda":
-        return _profiled(step)
+        with torch.profiler.profile(acc_events=True) as profile:
+            step()
+        seconds: defaultdict[str, float] = defaultdict(float)
+        for event in profile.key_averages():
+            name = event.key.removeprefix("aten::") if event.key.startswith("aten::") else "dispatch"
+            seconds[name] += event.self_device_time_total / 1e6
+        return seconds
     with _Clock(kind, threads) as clock:
         step()
     return clock.seconds
@@ -72,13 +78,3 @@ class _Clock(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         self.seconds[func.overloadpacket.__name__] += now(self.kind, self.threads) - start
         return out
-
-
-def _profiled(step: Callable[[], object]) -> Mapping[str, float]:
-    with torch.profiler.profile(acc_events=True) as profile:
-        step()
-    seconds: defaultdict[str, float] = defaultdict(float)
-    for event in profile.key_averages():
-        name = event.key.removeprefix("aten::") if event.key.startswith("aten::") else "dispatch"
-        seconds[name] += event.self_device_time_total / 1e6
-    return seconds

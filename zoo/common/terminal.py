@@ -8,6 +8,7 @@ import textwrap
 import threading
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from rich import box
@@ -111,14 +112,23 @@ def by_family(things: Iterable[T], family: Callable[[T], str]) -> dict[str, list
 OK, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 
-def command_parser(name: str, description: str | None, epilog: str | None = None) -> ArgumentParser:
+def command_parser(
+    name: str, description: str | None, epilog: str | None = None, allow_abbrev: bool = True
+) -> ArgumentParser:
     """Return a parser for `python -m NAME` whose help shows these texts as they are written."""
     return ArgumentParser(
         prog=f"python -m {name}",
         description=description,
         epilog=epilog,
         formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=allow_abbrev,
     )
+
+
+def add_results(parser: ArgumentParser) -> None:
+    """Add the folders and archives that a command reads, one or more."""
+    says = "folders that zoo.run wrote to, or that hold such, or archives"
+    parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS", help=says)
 
 
 def say(text: str, code: int) -> int:

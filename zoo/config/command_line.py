@@ -162,7 +162,10 @@ def one_cell(args: Namespace, argv: list[str]) -> list[str]:
         raise ValueError("\n".join(lines))
     if args.cfg:
         return argv
-    _refuse_launcher(args)
+    # Hydra would run the cell here, and not ask the launcher
+    for line in args.overrides:
+        if _key(line) == LAUNCHER and parse(line).value() in composer_of(args).options(LAUNCHER):
+            raise ValueError(f"{line} is for sweeps, and one cell would run in this process: add -m.")
     if "sweep" not in map(_key, args.overrides):
         return argv
     matches, _ = spanned(composer_of(args), args)
@@ -172,13 +175,6 @@ def one_cell(args: Namespace, argv: list[str]) -> list[str]:
         name = next(line for line in args.overrides if _key(line) == "sweep")
         raise ValueError(f"{name} is {len(matches)} cells: add -m to run them.")
     return [line for line in argv if line not in args.overrides or _is_hydras(line)] + matches[0]
-
-
-def _refuse_launcher(args: Namespace) -> None:
-    """Hydra would run the cell here, and not ask the launcher."""
-    for line in args.overrides:
-        if _key(line) == LAUNCHER and parse(line).value() in composer_of(args).options(LAUNCHER):
-            raise ValueError(f"{line} is for sweeps, and one cell would run in this process: add -m.")
 
 
 def deferred(args: Namespace, argv: list[str]) -> list[str]:

@@ -70,7 +70,9 @@ class Composer:
     def __init__(self, loader: ConfigLoader) -> None:
         self.loader = loader
         self.yamls = Yamls(loader)
-        self.user_conf = _user_conf(loader)
+        # the folder of --config-dir on a search path
+        entries = [e.path for e in loader.get_search_path().get_path() if e.provider == "command-line"]
+        self.user_conf = Path(entries[-1].removeprefix("file://")) if entries else None
         self.config_dir = _from_here(self.user_conf)
         self._known_keys: dict[tuple[str, ...], frozenset[str]] = {}
         self._points: dict[tuple[str, ...], Point | None] = {}
@@ -248,12 +250,6 @@ def composer(config_dir: Path | None = None) -> Composer:
     """A composer over our conf/ and, where given, one more folder laid out like it."""
     check_config_dir(config_dir)
     return Composer(yamls.loader(config_dir))
-
-
-def _user_conf(loader: ConfigLoader) -> Path | None:
-    """The folder of --config-dir on a search path."""
-    entries = [e.path for e in loader.get_search_path().get_path() if e.provider == "command-line"]
-    return Path(entries[-1].removeprefix("file://")) if entries else None
 
 
 def _from_here(path: Path | None) -> str:

@@ -74,7 +74,9 @@ class Yamls:
             mixer = self._mixer(name)
             rest = self._without_mixer(tuple(line for line in choices if parse(line) != mixers[0]))
             if mixer and rest:
-                return _with_mixer(rest, name, mixer)
+                cfg = OmegaConf.merge({SWAPPED: mixer}, rest[0])
+                OmegaConf.set_struct(cfg, True)
+                return cfg, {SWAPPED: name, **rest[1]}  # pyright: ignore[reportReturnType]
         return self._whole(choices)
 
     def _whole(self, choices: Sequence[str]) -> Composed:
@@ -113,12 +115,6 @@ class Yamls:
 def _is_choice(override: Override) -> bool:
     plain = override.type == OverrideType.CHANGE and override.package is None
     return plain and isinstance(override.value(), str)
-
-
-def _with_mixer(rest: Composed, name: str, settings: DictConfig) -> Composed:
-    cfg = OmegaConf.merge({SWAPPED: settings}, rest[0])
-    OmegaConf.set_struct(cfg, True)
-    return cfg, {SWAPPED: name, **rest[1]}  # pyright: ignore[reportReturnType]
 
 
 def change(cfg: DictConfig, override: Override) -> None:

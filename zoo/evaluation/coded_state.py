@@ -98,7 +98,13 @@ class StateCoder:
         """Return the state as it is read back, each form where its tokens are due, and what to remember."""
         paths, structure = tree_flatten_with_path(state.layers)
         due = [i for i, form in enumerate(self.forms) if state.offset % form.every == 0]
-        draws = self._generators(state.offset, due, paths)
+        # seeded by the place in the row, so that the same state goes on in the same way
+        device = next(leaf.device for _, leaf in paths if isinstance(leaf, Tensor))
+        draws = {
+            i: torch.Generator(device).manual_seed(stream(self.seed, i, state.offset) >> 1)
+            for i in due
+            if self.forms[i].rounding in ("stochastic", "noise")
+        }
         leaves, coded, residuals = [], {}, {}
         for path, leaf in paths:
             name = keystr(path)
@@ -112,15 +118,6 @@ class StateCoder:
                     coded[name], residuals[name] = map(tuple, olds)
             leaves.append(leaf)
         return ModelState(tree_unflatten(leaves, structure), state.offset), Remembered(coded, residuals)
-
-    def _generators(self, tokens: int, due: Sequence[int], paths: Sequence) -> dict[int, torch.Generator]:
-        """Seeded by the place in the row, so that the same state goes on in the same way."""
-        device = next(leaf.device for _, leaf in paths if isinstance(leaf, Tensor))
-        return {
-            i: torch.Generator(device).manual_seed(stream(self.seed, i, tokens) >> 1)
-            for i in due
-            if self.forms[i].rounding in ("stochastic", "noise")
-        }
 
     def _entries_rounded(
         self, leaf: Tensor, axis: int, due: Sequence[int], draws: Mapping[int, torch.Generator]

@@ -47,7 +47,9 @@ class LoadDistance(Evaluation):
             raise ValueError(
                 f"load_distance asks for pairs, and {type(task).__name__} has none: use task=mqar."
             )
-        most, longest = _most(task)
+        # the most pairs and the longest row of training
+        loads = [load for load in task.loads("train") if isinstance(load, Pairs)]
+        most, longest = (max(load.num_kv_pairs for load in loads), max(load.seq_len for load in loads))
         grid = list(self._grid(trained, task, most, longest))
         if not grid:
             raise ValueError("no distance leaves room for its pairs: a row needs 2 tokens a pair before it.")
@@ -79,12 +81,6 @@ class LoadDistance(Evaluation):
         named = {"num_kv_pairs": pairs, "distance": load.seq_len - 2 * pairs, "seq_len": load.seq_len}
         scores = _scored("accuracy", "error", shown) | _scored("blind", "blind_error", blind)
         return named | scores | {"guess": 1 / pairs, "rows": self.rows}
-
-
-def _most(task: MQAR) -> tuple[int, int]:
-    """The most pairs and the longest row of training."""
-    loads = [load for load in task.loads("train") if isinstance(load, Pairs)]
-    return max(load.num_kv_pairs for load in loads), max(load.seq_len for load in loads)
 
 
 def _powers(first: int, last: int) -> list[int]:

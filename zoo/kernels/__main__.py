@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from zoo.common.foreign import visible
-from zoo.common.terminal import command, console, slim
+from zoo.common.terminal import command, command_parser, console, slim
 from zoo.kernels.choice import REFERENCE, TRITON, Op, ops
 from zoo.kernels.common import verdicts
 from zoo.kernels.common.available import no_device
@@ -26,12 +26,8 @@ from zoo.kernels.common.verdicts import Verdict
 
 def main(argv: Sequence[str] | None = None) -> None:
     """List the kernels, prove them, or show a file of verdicts, as the options say."""
-    parser = argparse.ArgumentParser(
-        prog="python -m zoo.kernels",
-        usage="python -m zoo.kernels [-h] [--prove [--out FILE] | --verdicts FILE | --markdown]",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("zoo.kernels", __doc__)
+    parser.usage = "python -m zoo.kernels [-h] [--prove [--out FILE] | --verdicts FILE | --markdown]"
     what = parser.add_mutually_exclusive_group()
     for word in ("--markdown", "--prove"):
         what.add_argument(word, action="store_true", help=argparse.SUPPRESS)

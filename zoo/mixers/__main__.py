@@ -7,9 +7,9 @@ What each keeps between two tokens, the knob that trades memory for recall, and 
     python -m zoo.mixers --laws my_mixer --config-dir my_conf  a mixer of your own
 """
 
-import argparse
 import re
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from rich.table import Table
 
 from zoo.common.checks import one_line, unknown
 from zoo.common.foreign import all_visible, visible
-from zoo.common.terminal import by_family, command, console, fitting, slim
+from zoo.common.terminal import by_family, command, command_parser, console, fitting, slim
 from zoo.config.about import about, mistakes
 from zoo.config.command_line import yaml_mistake
 from zoo.config.paths import CONF
@@ -155,12 +155,9 @@ def _linked(paper: str) -> str:
     return re.sub(r"arXiv (\d{4}\.\d{5})", r"[arXiv \1](https://arxiv.org/abs/\1)", paper)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> ArgumentParser:
     summary, _, details = (__doc__ or "").partition("\n")
-    parser = argparse.ArgumentParser(
-        prog="python -m zoo.mixers", description=summary, epilog=details,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    parser = command_parser("zoo.mixers", summary, details)
     parser.add_argument("mixers", nargs="*", metavar="NAME", help="mixers of the list; none: all")
     parser.add_argument("--config-dir", type=Path, help="mixers of your own as well, in DIR/mixer/NAME.yaml")
     parser.add_argument("--markdown", action="store_true", help="as a document")

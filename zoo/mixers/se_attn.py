@@ -26,16 +26,62 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from zoo.common.checks import one_of
+from zoo.common.checks import at_least, multiple, one_of
 from zoo.kernels.se_attention import se_attention
-from zoo.kernels.span_retrieval.chunks import Chunks, fixed_chunks
+from zoo.kernels.span_retrieval import Chunks, drawn_chunks, fixed_chunks
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.cache import append
-from zoo.mixers.chunk_sizes import ChunkSizes
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.span_choice import Memory, SpanChoice
 from zoo.mixers.span_rule import Selection, SpanRule, Summary
 from zoo.state import StateSize
+
+SAMPLING = ("fixed", "per_forward", "per_chunk")
+
+
+class ChunkSizes(nn.Module):
+    """Cut a sequence into chunks, in training and after.
+
+    sizes: one, or several to draw from in training, once a forward pass or once a chunk (`sampling`).
+
+    The draws are a function of `seed` and the number of passes that drew before, part of the checkpoint.
+    evaluation: the one size of evaluation and decoding (None: the only one in `sizes`).
+    """
+
+    def __init__(
+        self, sizes: int | Sequence[int], sampling: str, evaluation: int | None, seed: int, block_size: int
+    ) -> None:
+        super().__init__()
+        self.sizes = [sizes] if isinstance(sizes, int) else [*sizes]
+        at_least("number of sizes in chunk_size", len(self.sizes), 1)
+        one_of("chunk_sampling", sampling, SAMPLING)
+        for size in self.sizes:
+            multiple("chunk_size", size, "block_size", block_size)
+        if len(self.sizes) > 1 and (sampling == "fixed" or evaluation is None):
+            raise ValueError(
+                f"chunk_size (={self.sizes}) has several sizes: set chunk_sampling to per_forward or "
+                f"per_chunk, and eval_chunk_size (={evaluation}) to the one size for evaluation."
+            )
+        self.evaluation = self.sizes[0] if evaluation is None else evaluation
+        multiple("eval_chunk_size", self.evaluation, "block_size", block_size)
+        self.sampling, self.seed = sampling, seed
+        self.passes = 0  # training passes that drew
+
+    def forward(self, x: Seq) -> Chunks:
+        """Return the chunks of the next training pass over `x`.  With one size, passes need no counting."""
+        if len(self.sizes) == 1:
+            return fixed_chunks(self.sizes[0], 0, x.shape[1], x.device)
+        self.passes += 1
+        draw = (self.sizes, self.sampling == "per_chunk", self.seed, self.passes)
+        return drawn_chunks(*draw, x.shape[1], x.device)
+
+    def get_extra_state(self) -> Tensor:
+        """Return the number of passes that drew, for the checkpoint."""
+        return torch.tensor(self.passes)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take the number of passes from a checkpoint."""
+        self.passes = int(state)
 
 
 class State(NamedTuple):
@@ -50,7 +96,7 @@ class State(NamedTuple):
 class SEAttn(Mixer[State]):
     """Attention inside chunks, and to retrieved blocks.  Settings beyond chunk size, block size and top-k:
 
-    chunk_size, chunk_sampling, eval_chunk_size, chunk_seed: see `zoo.mixers.chunk_sizes`.
+    chunk_size, chunk_sampling, eval_chunk_size, chunk_seed: see `zoo.mixers.se_attn`.
     selection, summary, max_blocks, gate, score_rope: see `zoo.mixers.span_rule`.
     retrieval: one choice for all heads (the paper), or one per group of heads that share keys.
     retrieval_seed: of selection=random.

@@ -84,11 +84,6 @@ def _with(layers: Any, leaf: Tensor, other: Tensor) -> Any:
 
 def random_tokens(model: SequenceModel) -> Int[Tensor, "B T *two"]:
     """Return a row of PROBED tokens of the model's vocabulary, or of as many as it takes."""
-    shape = (1, _most_tokens(model)) + ((2,) if model.stacked is not None else ())
-    return torch.randint(len(model.head_weight), shape, generator=torch.Generator().manual_seed(0))
-
-
-def _most_tokens(model: SequenceModel) -> int:
     length = PROBED
     while length > 2:
         try:
@@ -97,4 +92,5 @@ def _most_tokens(model: SequenceModel) -> int:
             length //= 2
         else:
             break
-    return length
+    shape = (1, length) + ((2,) if model.stacked is not None else ())
+    return torch.randint(len(model.head_weight), shape, generator=torch.Generator().manual_seed(0))

@@ -56,7 +56,10 @@ def parse(text: str, where: object) -> dict[str, Any]:
         record = all_visible(record)
     wrong = mistake(record, Schema2) if schema == 2 else None
     if schema == 2 and not wrong:
-        record = _of_this_schema(record)
+        # of schema 2: its answers were told apart by distance alone
+        distances = record.pop("distances")
+        groups = [{"group": "distance", "value": old.pop("distance")} | old for old in distances]
+        record = record | {"schema": SCHEMA, "groups": groups}
     wrong = wrong or mistake(record, Record) or next(_contradictions(record), None)
     if wrong:
         raise ValueError(f"{where}: {wrong}; {ASIDE}.")
@@ -88,13 +91,6 @@ def _in_words(value: Any, error: ErrorDetails) -> str:
     if missing:
         return f"{path or 'the record'} lacks {error['loc'][-1]!r}"
     return f"{path[:LONGEST]} (={_short(error['input'])}) must be {missed(error)}"
-
-
-def _of_this_schema(record: dict[str, Any]) -> dict[str, Any]:
-    """A record of schema 2: its answers were told apart by distance alone."""
-    distances = record.pop("distances")
-    groups = [{"group": "distance", "value": old.pop("distance")} | old for old in distances]
-    return record | {"schema": SCHEMA, "groups": groups}
 
 
 def _of_another_schema(schema: Any, record: Any, where: object) -> str:

@@ -93,7 +93,12 @@ def held(folder: Path) -> Iterator[None]:
     """
     mine = _myself()
     _acquire(folder, mine)
-    _clear(folder)
+    # take away what those left who were killed while they tried
+    for path in folder.glob(".claim.*"):
+        silence = _silence(path, None)
+        trying = _read(folder, path.name) if path.suffix == ".part" else None
+        if silence > EXPIRES or (trying and trying is not UNREADABLE and not _lives(trying, silence)):
+            path.unlink(missing_ok=True)
     stop = threading.Event()
     threading.Thread(target=_beat, args=(folder, mine, stop), daemon=True).start()
     try:
@@ -148,15 +153,6 @@ def _remove(folder: Path, dead: Holder, now: float) -> None:
             (folder / NAME).unlink(missing_ok=True)
     finally:
         mark.unlink(missing_ok=True)
-
-
-def _clear(folder: Path) -> None:
-    """Take away what those left who were killed while they tried."""
-    for path in folder.glob(".claim.*"):
-        silence = _silence(path, None)
-        trying = _read(folder, path.name) if path.suffix == ".part" else None
-        if silence > EXPIRES or (trying and trying is not UNREADABLE and not _lives(trying, silence)):
-            path.unlink(missing_ok=True)
 
 
 def _beat(folder: Path, mine: Holder, stop: threading.Event) -> None:

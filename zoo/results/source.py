@@ -125,7 +125,9 @@ def _read(path: Path) -> tuple[str, tuple[str, ...]]:
     """The hash of a file's code, and the dotted names that it imports."""
     tree = ast.parse(path.read_bytes())
     names = tuple(dict.fromkeys(name for node in ast.walk(tree) for name in _imported(node, path)))
-    _drop_docstrings(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, DEFINITIONS) and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
     return hashlib.sha256(repr(_plain(tree)).encode()).hexdigest(), names
 
 
@@ -149,12 +151,6 @@ def _package(path: Path, level: int) -> str:
         names.insert(0, folder.name)
         folder = folder.parent
     return ".".join(names)
-
-
-def _drop_docstrings(tree: ast.AST) -> None:
-    for node in ast.walk(tree):
-        if isinstance(node, DEFINITIONS) and ast.get_docstring(node, clean=False) is not None:
-            del node.body[0]
 
 
 def _plain(node: Any) -> Any:

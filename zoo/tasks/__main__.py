@@ -147,7 +147,9 @@ def show(task: Task, batch: Batch, row: int) -> str:
     """Write one row with its marks; a place that is asked bears that mark alone."""
     inputs = batch.inputs[row].tolist()
     if task.kind == "text":
-        return _text(inputs)
+        # write bytes as letters, those that are none as in Python; <s> and </s> bound a document
+        marks = {BOS: "<s>", EOS: "</s>"}
+        return "".join(marks[token] if token in marks else ascii(chr(token))[1:-1] for token in inputs)
     half = task.vocab_size // 2
     words = [_both(token, half) if task.stacked and token >= half else str(token) for token in inputs]
     places = sources(task, batch)
@@ -168,12 +170,6 @@ def _answers(batch: Batch, places: Int[Tensor, "B A"], row: int) -> list[tuple[i
     """Pair a place with each answer of a row; what asks nothing is left out."""
     pairs = zip(places[row].tolist(), batch.answers[row].tolist(), strict=True)
     return [(place, answer) for place, answer in pairs if answer != IGNORED]
-
-
-def _text(tokens: list[int]) -> str:
-    """Write bytes as letters, those that are none as in Python; <s> and </s> bound a document."""
-    marks = {BOS: "<s>", EOS: "</s>"}
-    return "".join(marks[token] if token in marks else ascii(chr(token))[1:-1] for token in tokens)
 
 
 def _both(token: int, half: int) -> str:

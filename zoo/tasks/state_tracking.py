@@ -7,7 +7,9 @@ ones or more than one reflection).  Every answer's prefix is a shorter row: to t
 on all up to T.
 """
 
-from functools import reduce
+import re
+from functools import lru_cache, reduce
+from itertools import permutations
 from math import log2
 from types import MappingProxyType
 from typing import Any
@@ -20,7 +22,33 @@ from zoo.counter_rng import below, bits, stream
 from zoo.tasks.base import Batch, Segment
 from zoo.tasks.circuits import TOKENS_READ, tokens_read
 from zoo.tasks.mixture import Load, OwnVocabulary
-from zoo.tasks.permutations import table
+
+LARGEST = 720  # elements: S6
+
+
+@lru_cache
+def table(name: str) -> Int[Tensor, "G G"]:
+    """[a, b] is a b, element 0 the neutral one; name: "S5", "A5", "Z60", ...
+
+    Of permutations a b is: first a, then b.  They are numbered in lexicographic order of their images.
+    ValueError: there is no such group here.
+    """
+    match = re.fullmatch(r"([SAZ])([1-9]\d{0,2})", name)
+    kind, degree = (match[1], int(match[2])) if match else ("", 0)
+    if not 2 <= degree <= {"S": 6, "A": 6, "Z": LARGEST}.get(kind, 0) or name == "A2":
+        raise ValueError(f"task.group (={name!r}) must be one of S2 to S6, A3 to A6 and Z2 to Z{LARGEST}.")
+    if kind == "Z":
+        numbers = torch.arange(degree)
+        return (numbers[:, None] + numbers) % degree
+    elements = [p for p in permutations(range(degree)) if kind == "S" or even(p)]
+    index = {p: i for i, p in enumerate(elements)}
+    return torch.tensor([[index[tuple(b[i] for i in a)] for b in elements] for a in elements])
+
+
+def even(permutation: tuple[int, ...]) -> bool:
+    """Say whether it has an even number of pairs in the wrong order."""
+    return sum(x > y for i, x in enumerate(permutation) for y in permutation[i + 1 :]) % 2 == 0
+
 
 ELEMENTS = 0
 

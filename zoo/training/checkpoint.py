@@ -34,7 +34,10 @@ def load(path: Path, run_id: str) -> dict[str, Any] | None:
         raise ValueError(f"{path} is no file: delete it to start the cell anew.")
     again = "delete it to start the cell anew."
     try:
-        _check_sums(path)
+        # torch.load reads a tensor with flipped bits without a word, though its CRC-32 stands in the file
+        with zipfile.ZipFile(path) as file:
+            if damaged := file.testzip():
+                raise ValueError(f"{damaged} does not match its check sum")
         contents = torch.load(path, map_location="cpu", weights_only=True)
     except DAMAGED as error:
         raise ValueError(
@@ -62,10 +65,3 @@ def _misplaced(position: Any) -> str | None:
     if type(position["step"]) is not int or position["step"] < 0:
         return f"step (={visible(str(position['step']))}) is no count"
     return mistake(position, Position)
-
-
-def _check_sums(path: Path) -> None:
-    """torch.load reads a tensor with flipped bits without a word, though its CRC-32 stands in the file."""
-    with zipfile.ZipFile(path) as file:
-        if damaged := file.testzip():
-            raise ValueError(f"{damaged} does not match its check sum")

@@ -12,7 +12,7 @@ import pytest
 from analysis.pareto import pareto
 from analysis.report.page import report
 from tests.analysis import fake
-from tests.analysis.report import questions
+from tests.analysis.report import pages
 from tests.analysis.report.chromium import CHROMIUM, SEEDS, opened
 from tests.analysis.report.pages import HOSTILE, Page, rewritten
 from zoo.results import store
@@ -72,7 +72,7 @@ def learned(folder: Path) -> None:
 
 @pytest.fixture(scope="package")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return questions.write(tmp_path_factory.mktemp("asked"))
+    return pages.write(tmp_path_factory.mktemp("asked"))
 
 
 @pytest.fixture(scope="package")

@@ -1,4 +1,4 @@
-"""What the tests of the report share: its page read back, records changed on disk, one line of refusal."""
+"""What the tests of the report share: its page read back, records changed on disk, made-up answers."""
 
 import base64
 import gzip
@@ -8,7 +8,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+
+from tests.analysis import fake
+from zoo.results import evaluations, store
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -50,3 +54,54 @@ def one_line(capsys: pytest.CaptureFixture[str], says: str) -> None:
     (line,) = captured.err.splitlines()
     assert line.startswith("error: ") and not captured.out
     assert re.search(says, line), line
+
+
+WEIGHTS = "0" * 64
+
+
+def answer(folder: Path, name: str, table: pd.DataFrame, weights: str = WEIGHTS, **settings: Any) -> Path:
+    place = evaluations.place(folder, name, settings, weights)
+    head = {
+        "evaluation": name,
+        "run_id": folder.name,
+        "weights": weights,
+        "settings": {"evaluation": settings},
+    }
+    evaluations.write(place, head, table)
+    return place
+
+
+def answered(first: bool) -> pd.DataFrame:
+    """Four places: key 5, value 9, then asked for it; right for all, for the first, the second, none.
+
+    The source is the key, and in the other slice the value.  The first was asked for a place more.
+    """
+    rights = (True, first, not first, False)
+    table = pd.DataFrame({"slice": ["a=1", "a=1", "a=2", "a=2"], "example": 0, "place": [3, 5, 3, 5]})
+    answers = table.assign(target=9, answer=[9 if right else 7 for right in rights])
+    answers["right"] = (answers["answer"] == 9).astype(int)
+    row = f"5 9 {HOSTILE} 5 7 5"
+    whole = answers.assign(
+        kind=["old", "new"] * 2, source=[0, 0, 1, 1], distance=answers["place"], tokens=[row, "", row, ""]
+    )
+    return pd.concat([whole, whole.tail(1).assign(place=2)]) if first else whole
+
+
+def write(home: Path) -> Path:
+    """Based was asked load_distance, and everybody something of a user's own; one answer is damaged."""
+    for place, folder in enumerate(store.folders(fake.write(home, seeds=2))):
+        rewritten(folder, {"weights": WEIGHTS})
+        own = pd.DataFrame(
+            {"depth": [1, 2, 30], "nats": [place, 2.5, float("nan")], HOSTILE: ["a", "b", "b"]}
+        )
+        answer(folder, "mine", own)
+        if folder.name.startswith("based"):
+            grid = [(pairs, distance) for pairs in (2, 4) for distance in (8, 64)]
+            table = pd.DataFrame(grid, columns=["num_kv_pairs", "distance"])
+            table["accuracy"] = [(place % 7 + i) / 16 for i in range(len(table))]
+            answer(folder, "load_distance", table.assign(guess=1 / table["num_kv_pairs"]), rows=8)
+            answer(folder, "load_distance", table.assign(accuracy=1.0), weights="1" * 64)  # gone
+        if folder.name.startswith(("attention", "hyena")):
+            answer(folder, "answers", answered(folder.name.startswith("attention")))
+    answer(folder, "mine", own, rows=1).write_text("no table")
+    return home

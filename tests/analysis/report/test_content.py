@@ -10,7 +10,7 @@ import pytest
 
 from analysis.drawing import style
 from analysis.report import payload
-from analysis.report.commands import command
+from analysis.report.details import command
 from analysis.report.page import embedded, report
 from analysis.statistics.axes import AXES
 from tests.analysis import fake

@@ -67,7 +67,11 @@ def memory_lengths(
 
     prefix: the source of irrelevant texts that copying is held against; None: all, by their mean.
     """
-    curve = _curve(table, prefix)
+    lm = table.query(f"kind == '{LM}'" if prefix is None else f"kind == '{LM}' and prefix == @prefix")
+    copy, guessed = _by_repeat(table.query(f"kind == '{COPY}'")), _by_repeat(lm)
+    if not copy.index.equals(guessed.index) or not copy.columns.equals(guessed.columns):
+        raise ValueError("every length and repeat must have a copy row and an lm row.")
+    curve = _Curve(copy.index.to_numpy(), copy.to_numpy(), guessed.to_numpy())
     rng = np.random.default_rng(seed)
     picks = rng.integers(0, curve.copy.shape[1], (resamples, curve.copy.shape[1]))
     drawn = [_Curve(curve.lengths, curve.copy[:, pick], curve.lm[:, pick]) for pick in picks]
@@ -125,14 +129,6 @@ def prefix_effect(table: pd.DataFrame, length: int) -> PrefixEffect:
     return PrefixEffect(
         float(anova.statistic), float(anova.pvalue), float(kruskal.statistic), float(kruskal.pvalue), False
     )
-
-
-def _curve(table: pd.DataFrame, prefix: str | None) -> _Curve:
-    lm = table.query(f"kind == '{LM}'" if prefix is None else f"kind == '{LM}' and prefix == @prefix")
-    copy, guessed = _by_repeat(table.query(f"kind == '{COPY}'")), _by_repeat(lm)
-    if not copy.index.equals(guessed.index) or not copy.columns.equals(guessed.columns):
-        raise ValueError("every length and repeat must have a copy row and an lm row.")
-    return _Curve(copy.index.to_numpy(), copy.to_numpy(), guessed.to_numpy())
 
 
 def _by_repeat(rows: pd.DataFrame) -> pd.DataFrame:

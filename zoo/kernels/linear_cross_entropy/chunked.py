@@ -58,7 +58,11 @@ class _LinearCrossEntropy(Function):
         """Return the mean loss and both of its gradients."""
         x, weight, wanted = autocast(x), autocast(weight), target != IGNORED
         if x.device.type not in IN_TURN:
-            return _masked(x, weight, target, wanted)
+            # all rows, without waiting to learn which are wanted: the others count as 0 in the mean
+            ignored = ~wanted[..., None]
+            of = _of_members if x.ndim == 3 else _of_rows
+            losses, dx, dw = of(x.masked_fill(ignored, 0), weight, target.clamp(min=0))
+            return losses.where(wanted, 0).mean(-1), dx.masked_fill_(ignored, 0), dw
         if wanted.all():
             losses, dx, dw = _of_rows(x, weight, target)
         else:
@@ -91,14 +95,6 @@ class _LinearCrossEntropy(Function):
             return _LinearCrossEntropy.apply(*stacked), (0, 0, 0)
         outputs = [_LinearCrossEntropy.apply(*member) for member in zip(*stacked, strict=True)]
         return tuple(torch.stack(parts) for parts in zip(*outputs, strict=True)), (0, 0, 0)
-
-
-def _masked(x: Tensor, weight: Tensor, target: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute all rows, without waiting to learn which are wanted: the others count as 0 in the mean."""
-    ignored = ~wanted[..., None]
-    of = _of_members if x.ndim == 3 else _of_rows
-    losses, dx, dw = of(x.masked_fill(ignored, 0), weight, target.clamp(min=0))
-    return losses.where(wanted, 0).mean(-1), dx.masked_fill_(ignored, 0), dw
 
 
 def _of_rows(

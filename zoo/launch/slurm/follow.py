@@ -99,7 +99,9 @@ class Watch:
         if event["event"] == "began":
             part.job_id = event["job_id"]
             for cell in part.cells.values():
-                self._hide(cell)  # requeued: it starts again
+                if cell.run_id in self.shown:
+                    self.shown.discard(cell.run_id)
+                    self.display.stopped(cell)  # requeued: it starts again
             if event["note"]:
                 self.display.console.print(f"job {part.job_id}: {event['note']}", markup=False)
             return
@@ -138,11 +140,6 @@ class Watch:
         if cell.run_id not in self.shown:
             self.shown.add(cell.run_id)
             self.display.started(cell)
-
-    def _hide(self, cell: Cell) -> None:
-        if cell.run_id in self.shown:
-            self.shown.discard(cell.run_id)
-            self.display.stopped(cell)
 
 
 def _pending(jobs: Sequence[cluster.Job]) -> str:

@@ -5,7 +5,7 @@ R rows; a row is all that one sequence keeps of a sum, or one token's entry of a
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import torch
 from jaxtyping import Float
@@ -13,7 +13,6 @@ from torch import Tensor
 
 from zoo.common.checks import at_least, one_of
 from zoo.model.codecs.formats import BY_MEAN, E4M3, FORMATS, PLAIN, POWER_OF_TWO, TWO_LEVELS
-from zoo.model.codecs.rotation import rotated
 
 BATCH = 0  # as an axis of entries: the whole tensor is one entry
 NO_SCALE = "none"
@@ -248,3 +247,25 @@ def as_rows(part: Tensor, axis: int) -> Tensor:
     """Return rows to round one by one: a sequence's, or each of its entries."""
     rows = part if axis == BATCH else part.movedim(axis, 1).flatten(0, 1)
     return rows if rows.ndim > 1 else rows[:, None]
+
+
+@cache
+def hadamard(size: int) -> Float[Tensor, "size size"]:
+    """Return a symmetric orthonormal matrix, which is its own inverse: Sylvester's where size is a power of
+    two, else blocks of them, the largest first (21 = 16 + 4 + 1)."""
+    powers = [2**i for i in reversed(range(size.bit_length())) if size & 2**i]
+    return torch.block_diag(*(_sylvester(power) for power in powers))
+
+
+def _sylvester(size: int) -> Float[Tensor, "size size"]:
+    matrix = torch.ones(1, 1)
+    while len(matrix) < size:
+        matrix = torch.kron(torch.tensor([[1.0, 1.0], [1.0, -1.0]]), matrix)
+    return matrix * size**-0.5
+
+
+def rotated(x: Float[Tensor, "*any"], axis: int) -> Float[Tensor, "*any"]:
+    """Return `x` with one axis rotated; twice gives `x` again, up to rounding."""
+    matrix = hadamard(x.shape[axis]).to(x.device)
+    with torch.autocast(x.device.type, enabled=False):
+        return (x.movedim(axis, -1) @ matrix).movedim(-1, axis)

@@ -64,7 +64,10 @@ class PopulationAdamW(torch.optim.Optimizer):
         loss = None if closure is None else closure()
         with torch.no_grad():
             touched, columns = self._touched(self.stack.collect())
-            self._clip()
+            # clip each member's gradient as torch.nn.utils.clip_grad_norm_ does
+            if self.config.grad_clip is not None:
+                norm = torch.linalg.vector_norm(self.stack.gradient, dim=1, keepdim=True)
+                self.stack.gradient.mul_((self.config.grad_clip / (norm + 1e-6)).clamp(max=1.0))
             self.steps += touched
             self._update(columns)
         return loss
@@ -76,12 +79,6 @@ class PopulationAdamW(torch.optim.Optimizer):
             columns = slice(None) if all(have) else mask[self._owner].nonzero()[:, 0]
             self._masks[have] = mask, columns
         return self._masks[have]
-
-    def _clip(self) -> None:
-        """Clip each member's gradient as torch.nn.utils.clip_grad_norm_ does."""
-        if self.config.grad_clip is not None:
-            norm = torch.linalg.vector_norm(self.stack.gradient, dim=1, keepdim=True)
-            self.stack.gradient.mul_((self.config.grad_clip / (norm + 1e-6)).clamp(max=1.0))
 
     def _update(self, columns: slice | Tensor) -> None:
         """Adam's step on some columns of every row; views where they are all, else copied and put back."""

@@ -1,4 +1,4 @@
-"""What docs/extending.md says of adding a mixer, done: one file and one yaml in a folder of one's own."""
+"""What docs/extending.md says of adding a mixer or a task, done: a file and a yaml in one's own folder."""
 
 import re
 import sys
@@ -10,6 +10,7 @@ from tests.command import ROOT, SMALL, Zoo
 from tests.registry import cases
 from zoo.mixers import laws
 from zoo.results import table
+from zoo.tasks.__main__ import main
 
 PAGE = (ROOT / "docs" / "extending.md").read_text()
 
@@ -43,7 +44,7 @@ def written(home: Path, monkeypatch: pytest.MonkeyPatch, code: str, yaml: str) -
     return home
 
 
-def test_it_runs_and_stands_in_the_results_under_its_label(
+def test_a_mixer_runs_and_stands_in_the_results_under_its_label(
     mine: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
     code, out, err = Zoo(monkeypatch, capfd)(*SMALL, "mixer=my_mixer")
@@ -56,27 +57,77 @@ def test_it_runs_and_stands_in_the_results_under_its_label(
     assert set(frame["mixer.decay"]) == {0.9}
 
 
-def test_a_glob_finds_it(mine: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
+def test_a_glob_finds_a_mixer(mine: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
     zoo = Zoo(monkeypatch, capfd)
     code, _, err = zoo("-m", *SMALL, "mixer=glob([my_*,sliding*])")
     assert code == 0, err
     assert set(table.load(mine / "results").label) == {"Moving average", "Sliding window"}
 
 
-def test_it_keeps_the_laws(mine: Path):
+def test_a_mixer_keeps_the_laws(mine: Path):
     found = cases(mine / "my_conf")
     assert [str(case) for case in found] == ["my_mixer", "my_mixer[decay=0.5]"]
     assert [line for case in found for line in laws.broken(case)] == []
 
 
-def test_the_laws_catch_a_mistake_in_it(mine: Path):
+def test_the_laws_catch_a_mistake_in_a_mixer(mine: Path):
     (mine / "my_mixer.py").write_text(CODE.replace("else state.s", "else 0.9 * state.s"))
     lines = laws.broken(cases(mine / "my_conf")[0])
     assert any(line.startswith("splitting a sequence changes nothing: ") for line in lines)
 
 
-def test_a_misspelt_setting_of_it_is_met_with_its_own(
+def test_a_misspelt_setting_of_a_mixer_is_met_with_its_own(
     mine: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ):
     code, _, err = Zoo(monkeypatch, capfd)(*SMALL, "mixer=my_mixer", "mixer.decai=0.5")
     assert (code, err) == (2, "unknown key mixer.decai; did you mean mixer.decay?\n")
+
+
+TASK = block("# my_task.py")
+TASK_YAML = block("# my_conf/task/first_token.yaml")
+TASK_WORDS = ["first_token", "--config-dir", "my_conf"]
+
+
+@pytest.fixture
+def task_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return written(tmp_path, monkeypatch, TASK, TASK_YAML)
+
+
+def laws_of_the_task(capsys: pytest.CaptureFixture[str]) -> tuple[object, str]:
+    with pytest.raises(SystemExit) as ended:
+        main([*TASK_WORDS, "--laws"])
+    return ended.value.code, capsys.readouterr().out
+
+
+def test_a_task_shows_rows_and_obeys_the_laws(task_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main([*TASK_WORDS, "--show", "1"])
+    assert "train 0: seq_len=16, 4096 examples, chance 0.016\n  v23 25 5" in capsys.readouterr().out
+    code, said = laws_of_the_task(capsys)
+    assert not code, said
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("answers=inputs[:, :1]", "answers=inputs[:, 1:2]"),  # the oracle is wrong
+        ("1 / (self.vocab_size - 1)", "2 / (self.vocab_size - 1)"),  # chance is wrong
+        ("stream(*path)", "stream(path[0])"),  # train, valid and test meet
+        ("inputs[:, -1] = 0", "inputs[:, -1] = inputs[:, 0]"),  # a row that gives its answer away
+    ],
+)
+def test_its_laws_catch_a_mistake_in_a_task(
+    task_home: Path, capsys: pytest.CaptureFixture[str], right: str, wrong: str
+) -> None:
+    assert right in TASK
+    (task_home / "my_task.py").write_text(TASK.replace(right, wrong))
+    code, said = laws_of_the_task(capsys)
+    assert code, said
+
+
+def test_a_task_trains_and_its_distances_are_recorded(
+    task_home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = Zoo(monkeypatch, capfd)(*SMALL, "mixer=based", "task=first_token")
+    assert code == 0, err
+    frame = table.load(task_home / "results")
+    assert set(frame["task"]) == {"first_token"} and set(frame["seq_len"]) == {32, 64}

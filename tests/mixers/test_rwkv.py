@@ -1,4 +1,6 @@
-"""RWKV-7: the value residual, what a fresh layer is, and what it refuses."""
+"""RWKV-4 to 7: what fresh layers are, and the value residual of the last."""
+
+import math
 
 import pytest
 import torch
@@ -6,10 +8,89 @@ import torch
 from tests.definitions.rwkv7 import with_value
 from tests.independence import difference
 from tests.registry import compose
-from zoo.mixers import RWKV7
+from zoo.mixers import RWKV4, RWKV5, RWKV6, RWKV7
 from zoo.mixers.base import Mixer
 from zoo.mixers.rwkv7 import VALUE
 from zoo.model import build_model
+
+WIDTH = 12
+each_place = pytest.mark.parametrize(("layer", "n_layers"), [(0, 3), (1, 3), (2, 3), (0, 1)])
+both_kinds = pytest.mark.parametrize("kind", [RWKV5, RWKV6])
+
+
+def place_in_depth(layer: int, n_layers: int) -> tuple[float, float]:
+    return layer / (n_layers - 1) if n_layers > 1 else 0, 1 - layer / n_layers
+
+
+def check_orthogonal(matrix: torch.Tensor, gain: float = 1) -> None:
+    torch.testing.assert_close(matrix @ matrix.T, gain**2 * torch.eye(len(matrix)), atol=1e-5, rtol=0)
+
+
+@each_place
+def test_initial_values_of_rwkv_4_are_the_published_ones(layer, n_layers):
+    width, mixer = 9, RWKV4(d_model=9, layer=layer, n_layers=n_layers)
+    late, early = place_in_depth(layer, n_layers)
+    for c in range(width):
+        x = c / width
+        mu_k, mu_v, mu_r = (1 - mixer.shift.share[:, c]).tolist()
+        assert mu_k == pytest.approx(x**early, abs=1e-6)
+        assert mu_v == pytest.approx(x**early + 0.3 * late, abs=1e-6)
+        assert mu_r == pytest.approx(x ** (0.5 * early), abs=1e-6)
+        assert mixer.decay[c].item() == pytest.approx(
+            -5 + 8 * (c / (width - 1)) ** (0.7 + 1.3 * late), abs=1e-5
+        )
+        assert mixer.bonus[c].item() == pytest.approx(math.log(0.3) + 0.5 * ((c + 1) % 3 - 1), abs=1e-6)
+    for zero in (mixer.key, mixer.receptance, mixer.out_proj):
+        assert not zero.weight.any()
+    check_orthogonal(mixer.value.weight)
+
+
+@each_place
+@both_kinds
+def test_what_both_start_with_is_published(kind, layer, n_layers):
+    mixer = kind(d_model=WIDTH, head_dim=4, layer=layer, n_layers=n_layers)
+    late, _ = place_in_depth(layer, n_layers)
+    decays = mixer.decay if kind is RWKV5 else mixer.decay.base
+    for c in range(WIDTH):
+        part = c / (WIDTH - 1)
+        assert decays[c].item() == pytest.approx(-6 + 5 * part ** (0.7 + 1.3 * late), abs=1e-5)
+        bonus = late * (1 - part) + ((c + 1) % 3 - 1) * 0.1
+        assert mixer.heads.bonus[c].item() == pytest.approx(bonus, abs=1e-6)
+    heads = mixer.heads
+    for linear, gain in ((heads.receptance, 1), (heads.key, 0.1), (heads.value, 1), (heads.gate, 0.1)):
+        check_orthogonal(linear.weight, gain)
+    assert not heads.out_proj.weight.any()
+    assert heads.norm.weight[0].item() == pytest.approx(((1 + layer) / n_layers) ** 0.7)
+
+
+@each_place
+@both_kinds
+def test_initial_shares_of_the_previous_token_are_published(kind, layer, n_layers):
+    mixer = kind(d_model=WIDTH, head_dim=4, layer=layer, n_layers=n_layers)
+    late, early = place_in_depth(layer, n_layers)
+    for c in range(WIDTH):
+        k, r = (c / WIDTH) ** early, (c / WIDTH) ** (0.5 * early)
+        wanted = [1 - r, 1 - k, 1 - (k + 0.3 * late), 1 - r]  # of r, k, v, g
+        if kind is RWKV6:
+            wanted = [1 - k, *wanted]  # of w
+            assert mixer.shift.first_share[c].item() == pytest.approx(1 - k, abs=1e-6)
+        assert mixer.shift.share[:, c].tolist() == pytest.approx(wanted, abs=1e-6)
+
+
+def test_small_networks_start_silent_and_can_learn():
+    mixer = RWKV6(d_model=WIDTH, head_dim=4)
+    for network in (mixer.shift, mixer.decay):
+        assert not network.down.any()
+        assert 0.009 < network.up.abs().max() <= 0.01
+
+
+@both_kinds
+@pytest.mark.parametrize("d_model", [32, 64, 128])
+def test_heads_are_64_wide_where_the_model_is(kind, d_model):
+    with torch.device("meta"):
+        mixer = kind(d_model=d_model)
+    assert mixer.head_dim == min(64, d_model)
+    assert mixer.state_size(1000).resident == d_model * min(64, d_model) + d_model
 
 
 def moved(**settings: int) -> Mixer:
@@ -58,11 +139,11 @@ def test_a_value_from_below_changes_what_comes_out_at_any_cut():
     torch.testing.assert_close(torch.cat([head, tail], dim=1), whole)
 
 
-@pytest.mark.parametrize(("layer", "n_layers"), [(0, 3), (1, 3), (2, 3), (0, 1)])
-def test_initial_values_are_the_published_ones(layer, n_layers):
-    width, size = 12, 4
+@each_place
+def test_initial_values_of_rwkv_7_are_the_published_ones(layer, n_layers):
+    width, size = WIDTH, 4
     mixer = RWKV7(d_model=width, head_dim=size, layer=layer, n_layers=n_layers)
-    late, early = layer / (n_layers - 1) if n_layers > 1 else 0, 1 - layer / n_layers
+    late, early = place_in_depth(layer, n_layers)
     for c in range(width):
         linear = c / (width - 1) - 0.5
         zigzag = (c % size - (size - 1) / 2) / ((size - 1) / 2)
@@ -79,13 +160,11 @@ def test_initial_values_are_the_published_ones(layer, n_layers):
     assert (mixer.r_k == -0.04).all()
     assert mixer.norm.weight[0].item() == pytest.approx(((1 + layer) / n_layers) ** 0.7)
     for linear, gain in ((mixer.receptance, 1), (mixer.key, 0.1), (mixer.value, 1)):
-        gram = linear.weight @ linear.weight.T
-        torch.testing.assert_close(gram, gain**2 * torch.eye(width), atol=1e-5, rtol=0)
+        check_orthogonal(linear.weight, gain)
     assert not mixer.out_proj.weight.any()
     for network in (mixer.decay, mixer.rate, mixer.gate):
         assert not network.down.any()
-        gram = network.up.T @ network.up  # 32 by 12
-        torch.testing.assert_close(gram, 0.01 * 32 / 12 * torch.eye(width), atol=1e-5, rtol=0)
+        check_orthogonal(network.up.T, (0.01 * 32 / 12) ** 0.5)  # 32 by 12
 
 
 def test_a_fresh_layer_erases_and_mixes_tokens():

@@ -1,0 +1,226 @@
+"""Pictures of evaluations: what is lost to attention, recall beside it, speeds, forgetting curves."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import spearmanr
+
+from analysis import recall_gap
+from analysis.drawing.style import SCREEN
+from analysis.figures import ar_gap, forgetting_curve, speed
+from analysis.figures.gallery import Study, texts
+from analysis.statistics.rank_correlation import rank_correlation
+from tests.analysis import study
+
+
+def answers(run_id: str, hit: float, new: float, cutoff: int = 100) -> list[dict]:
+    """30 hits and 70 other tokens."""
+    parts = {"hit": (30, hit), "seen": (0, None), "new": (70, new)}
+    head = {"run_id": run_id, "mixer": "?", "slice": "seq_len=128", "cutoff": cutoff}
+    return [head | {"part": p, "tokens": tokens, "loss": loss} for p, (tokens, loss) in parts.items()]
+
+
+@pytest.fixture
+def of_hits() -> study.Asked:
+    """Attention's two seeds lose 1 and 2 nats at hits, a window's 1.5 and 3; both lose 3 elsewhere."""
+    losses = {"attention": (1.0, 2.0), "window": (1.5, 3.0)}
+    records = [study.record(name, 0.5, seed=seed) for name in losses for seed in (0, 1)]
+    rows = [
+        row
+        for record in records
+        for row in answers(record["run_id"], losses[record["mixer"]][record["seed"]], 3.0)
+        + answers(record["run_id"], 9.0, 9.0, cutoff=1)
+    ]
+    return study.Asked(study.table(records), pd.DataFrame(rows), "ar_hits")
+
+
+def test_each_seed_is_held_against_attentions_of_that_seed(of_hits: study.Asked) -> None:
+    found = of_hits.drawn(ar_gap)
+    rows = found.rows.set_index("mixer")
+    assert rows.loc["window", ["gap", "low", "high"]].tolist() == [0.75, 0.5, 1.0]
+    assert rows.loc["window", "share"] == pytest.approx(1) and pd.isna(rows.loc["attention", "share"])
+    assert rows["gap"]["attention"] == 0 and rows["hit_loss"]["window"] == 2.25
+
+
+def test_what_has_no_attention_has_no_gap(of_hits: study.Asked) -> None:
+    of_hits.table = of_hits.table.query("mixer != 'attention'")
+    with pytest.raises(ValueError, match="needs one point of mixer=attention, and there are 0"):
+        of_hits.drawn(ar_gap)
+
+
+HITS = {"attention": 1.0, "near": 1.5, "far": 2.0, "lost": 3.0}  # nats, and .5 less of the second seed
+
+
+def studies(recalled: dict[str, float], task: str = "mqar") -> tuple[study.Asked, study.Asked]:
+    text = [study.record(name, 0.5, seed=seed, task="text") for name in HITS for seed in (0, 1)]
+    rows = [row for cell in text for row in answers(cell["run_id"], HITS[cell["mixer"]], 3.0)]
+    recall = [
+        study.record(name, accuracy - 0.1 * seed, seed=seed, task=task)
+        for name, accuracy in recalled.items()
+        for seed in (0, 1)
+    ]
+    of_text = study.Asked(study.table(text), pd.DataFrame(rows), "ar_hits")
+    return of_text, replace(of_text, table=study.table(recall), found=pd.DataFrame())
+
+
+def test_mixers_stand_beside_themselves_and_attention_is_not_ranked() -> None:
+    recalled = {"attention": 0.2, "near": 1.0, "far": 0.5, "lost": 0.25, "elsewhere": 0.9}
+    found = recall_gap.picture(*studies(recalled), SCREEN)  # type: ignore[arg-type]
+    rows = found.rows.set_index("mixer")
+    assert set(rows.index) == set(HITS)
+    assert rows.loc["far", ["gap", "gap_low", "gap_high"]].tolist() == [1.0, 1.0, 1.0]
+    assert rows.loc["far", ["accuracy", "accuracy_low", "accuracy_high"]].tolist() == [0.45, 0.4, 0.5]
+    assert "of the 3 mixers beside attention -1.00 (-1.00 to " in found.sentences[0]
+
+
+def test_mixers_that_only_one_study_has_are_no_ranking() -> None:
+    two = studies(dict.fromkeys(("attention", "near", "lost"), 0.5))
+    with pytest.raises(ValueError, match="needs 3 mixers that both studies have; there are 2"):
+        recall_gap.picture(*two, SCREEN)  # type: ignore[arg-type]
+
+
+def test_rank_correlation_is_scipys_and_its_interval_is_that_of_mixers_and_seeds() -> None:
+    rng = np.random.default_rng(1)
+    x = [rng.normal(size=3).round(1) for _ in range(9)]
+    y = [seeds + rng.normal(size=3) for seeds in x]
+    y[0] = y[1]  # a tie
+    found = rank_correlation(x, y)
+    assert found.rho == pytest.approx(spearmanr(*([s.mean() for s in axis] for axis in (x, y))).statistic)
+    assert found.low < found.rho < found.high
+    still = [[np.full(3, seeds.mean()) for seeds in axis] for axis in (x, y)]
+    assert rank_correlation(*still)[1:] != found[1:], "the seeds count"
+    apart = [np.full(3, float(i)) for i in range(9)]
+    assert rank_correlation(apart, apart) == pytest.approx((1, 1, 1))
+    assert np.isnan(rank_correlation(apart, [np.zeros(3)] * 9)).all()
+
+
+def test_the_committed_picture_is_made_from_the_committed_results() -> None:
+    """Byte by byte.  After a change that is meant: make figures."""
+    docs = Path(__file__).parents[2] / "docs"
+    archives = [Study(docs / "results" / f"mini_forgetting{end}.zip") for end in ("", "_mqar")]
+    for ending, text in texts(recall_gap.picture(*archives, SCREEN)).items():
+        assert (docs / "figures" / f"recall_gap{ending}").read_text() == text, f"{ending}: make figures"
+
+
+@pytest.fixture
+def timed() -> study.Asked:
+    """Two seeds of one mixer, and one whose decoding is not exact."""
+    records = [study.record("fast", 0.5, seed=seed, state=10) for seed in (0, 1)]
+    records.append(study.record("blurred", 0.75, state=99))
+    rows = [
+        {"run_id": record["run_id"], "mixer": "?", "what": what, "seq_len": length, "batch": batch}
+        | {"tokens_per_second": 100.0 * batch * (1 + record["seed"]), "state_bytes": 4 * batch * length}
+        for record in records
+        for what in ("prefill", "decode")
+        for length in (64, 256)
+        for batch in (1, 8)
+        if record["mixer"] == "fast" or what == "prefill"
+    ]
+    return study.Asked(study.table(records), pd.DataFrame(rows), "speed")
+
+
+def test_speed_against_length_and_accuracy_against_speed(timed: study.Asked) -> None:
+    found = timed.drawn(speed)
+    at = found.rows.set_index(["mixer", "what", "seq_len", "batch"])
+    assert at.loc[
+        ("fast", "decode", 64, 8), ["slowest", "tokens_per_second", "fastest", "cells"]
+    ].tolist() == [
+        800,
+        1200,
+        1600,
+        2,
+    ]
+    prefill, decode, state, by_prefill, by_decode, by_state = found.figure.axes
+    assert [len(ax.lines) for ax in (prefill, decode, state)] == [4, 2, 4]  # a point and batch each
+    assert {line.get_linestyle() for line in decode.lines} == {"-", "--"}
+    assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in by_decode.lines] == [(1200, 0.5)]
+    assert sorted(line.get_ydata()[0] for line in by_prefill.lines) == [0.5, 0.75]
+    assert {line.get_xdata()[0] for line in by_state.lines} == {4 * 8 * 256}
+    assert "1 and 8 sequences at once" in found.sentences[0] and "at 256 tokens" in found.sentences[0]
+
+
+def test_one_answer_a_cell(timed: study.Asked) -> None:
+    timed.found = pd.concat([timed.found] * 2)
+    with pytest.raises(ValueError, match="asked more than once"):
+        timed.drawn(speed)
+
+
+def test_stacks_of_a_mixer_look_apart() -> None:
+    cells = [study.record("fast", 0.5, d_model=width) for width in (32, 64)]
+    layers = dict(zip([cell["run_id"] for cell in cells], ("Fast", "Fast, Attention"), strict=True))
+    rows = [
+        {"run_id": run, "mixer": "?", "what": what, "seq_len": 64, "batch": 8}
+        | {"tokens_per_second": 100.0, "state_bytes": 4}
+        for run in layers
+        for what in ("prefill", "decode")
+    ]
+    timed = study.Asked(study.table(cells), pd.DataFrame(rows), "speed", layers=layers)
+    found = timed.drawn(speed)
+    assert set(found.rows["series"]) == {"Fast (Fast)", "Fast (Fast, Attention)"}
+    assert len({line.get_marker() for line in found.figure.axes[4].lines}) == 2
+
+
+LENGTHS = (8, 16, 32, 64)
+
+
+def curve(run_id: str, remembers: int) -> list[dict]:
+    """Copies perfectly up to a length; guesses one in five."""
+    return [
+        {"run_id": run_id, "mixer": "?", "length": length, "kind": kind, "repeat": repeat, "tokens": 4}
+        | {"prefix": "" if kind == "copy" else "corpus"}
+        | {"accuracy": 1.0 if kind == "copy" and length <= remembers else 0.2}
+        for length in LENGTHS
+        for kind in ("copy", "lm")
+        for repeat in range(3)
+    ]
+
+
+@pytest.fixture
+def remembered() -> study.Asked:
+    """A mixer whose two seeds remember 16 and 32 tokens, and one that remembers all."""
+    records = [study.record("fades", 0.5, seed=seed, state=10) for seed in (0, 1)]
+    records.append(study.record("keeps", 0.5, state=99))
+    rows = [curve(r["run_id"], far) for r, far in zip(records, (16, 32, 64), strict=True)]
+    return study.Asked(study.table(records), pd.DataFrame(sum(rows, [])), "forgetting_curve")  # noqa: RUF017
+
+
+def test_a_panel_a_setting_with_both_lengths(remembered: study.Asked) -> None:
+    found = remembered.drawn(forgetting_curve)
+    lengths = found.tables["lengths"].set_index("mixer")
+    assert lengths["fine"].to_dict() == {"fades": "16", "keeps": ">64"}
+    assert lengths["coarse"].to_dict() == {"fades": "32", "keeps": ">64"}  # one of two seeds still copies
+    assert lengths["seeds"].to_dict() == {"fades": 2, "keeps": 1}
+    fades, keeps = found.figure.axes
+    assert [line.get_xdata()[0] for line in fades.lines[2:]] == [16, 32]
+    assert "fine >64, coarse >64" in keeps.get_title()
+    assert found.rows.query("kind == 'copy' and length == 32")["accuracy"].tolist() == [0.6, 1.0]
+
+
+def test_a_model_of_another_house_stands_beside_ours_and_alone(remembered: study.Asked) -> None:
+    remembered.others = pd.DataFrame(curve("hf-book_llama", 32))
+    found = remembered.drawn(forgetting_curve)
+    assert found.figure.axes[-1].get_title() == "book_llama\nfine 32, coarse 32"
+    assert len(found.figure.axes) == 3
+    remembered.table = remembered.table[:0]
+    [alone] = remembered.drawn(forgetting_curve).figure.axes
+    assert alone.get_title().startswith("book_llama")
+
+
+def test_points_of_one_name_are_told_apart_by_their_layers(remembered: study.Asked) -> None:
+    other = study.record("keeps", 0.5, state=50, d_model=32)
+    remembered.table = pd.concat([remembered.table, study.table([other])], ignore_index=True)
+    remembered.found = pd.concat([remembered.found, pd.DataFrame(curve(other["run_id"], 8))])
+    keeps = sorted(run for run in set(remembered.found["run_id"]) if run.startswith("keeps"))
+    remembered.layers = dict(zip(keeps, ("Mamba2, Attention", "BaseConv, Mamba2"), strict=True))
+    found = remembered.drawn(forgetting_curve)
+    titles = [ax.get_title().split("\n")[0] for ax in found.figure.axes]
+    assert {"Keeps d_model=32 (Mamba2, Attention)", "Keeps d_model=64 (BaseConv, Mamba2)"} < set(titles)
+
+
+def test_two_questions_are_no_curve(remembered: study.Asked) -> None:
+    remembered.found = pd.concat([remembered.found] * 2)
+    with pytest.raises(ValueError, match="asked in several ways"):
+        remembered.drawn(forgetting_curve)

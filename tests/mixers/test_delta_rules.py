@@ -1,0 +1,203 @@
+"""Delta rules, Titans and LaCT: their limits, how much they may take away, and public mistakes."""
+
+from inspect import signature
+
+import pytest
+import torch
+
+from zoo import mixers
+from zoo.kernels.dplr_delta_rule import dplr_delta_rule
+from zoo.mixers import GatedDeltaNet, GatedDeltaProduct, Moneta, TitansLinear, TitansMLP, Yaad
+from zoo.mixers.base import Mixer
+from zoo.mixers.delta_heads import unit
+from zoo.mixers.named import stems
+
+MAY_TURN = [name for name in stems() if "allow_neg_eigval" in signature(getattr(mixers, name)).parameters]
+X = torch.randn(2, 40, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def built(name: str, **settings: object) -> Mixer:
+    torch.manual_seed(0)
+    return getattr(mixers, name)(d_model=16, num_heads=2, **settings).double()
+
+
+@pytest.mark.parametrize("name", MAY_TURN)
+def test_a_write_turns_an_old_answer_around_only_where_it_may(name: str):
+    """The definitions read this factor of beta off the mixer."""
+    assert built(name, allow_neg_eigval=False).most == 1.0
+    assert built(name, allow_neg_eigval=True).most == 2.0
+
+
+def test_one_gate_for_both_is_kimi_delta_attention():
+    mixer = built("GatedDeltaNet2")
+    other = built("KimiDeltaAttention")
+    with torch.no_grad():
+        rows = torch.randn(2, 1, 16, dtype=torch.float64)
+        mixer.beta.weight.copy_(rows.expand(2, 8, 16).flatten(0, 1).repeat(2, 1))
+        other.beta.weight.copy_(rows[:, 0])
+    own = {key: value for key, value in mixer.state_dict().items() if key != "beta.weight"}
+    other.load_state_dict(own, strict=False)
+    torch.testing.assert_close(mixer(X), other(X))
+
+
+def test_a_query_without_a_share_is_gated_deltanet():
+    mixer, other = built("QDelta"), built("GatedDeltaNet")
+    other.load_state_dict(mixer.state_dict(), strict=False)
+    assert not torch.allclose(mixer(X), other(X))
+    positive = X.abs()
+    torch.nn.init.constant_(mixer.share.weight, -1e3)
+    torch.testing.assert_close(mixer(positive), other(positive))
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [("PreconditionedGatedDeltaNet", "GatedDeltaNet"), ("PreconditionedKDA", "KimiDeltaAttention")],
+)
+def test_base_one_preconditions_nothing(name: str, base: str):
+    mixer, other = built(name), built(base)
+    mixer.preconditioner.base = 1.0
+    other.load_state_dict(mixer.state_dict(), strict=False)
+    torch.testing.assert_close(mixer(X), other(X))
+    assert not torch.allclose(built(name, base=2.0)(X), built(base)(X))
+
+
+def test_the_error_of_a_token_pairs_its_own_e_with_earlier_keys():
+    """Q-Delta's public chunks pair e_j with k_i: what two tokens leave then depends on the chunk's size."""
+    mixer = built("QDelta", kernel_size=1)
+    (q, k, v), _ = mixer.qkv(X[:1, :2], None)
+    q, k = (part / (part.square().sum(-1, keepdim=True) + 1e-6).sqrt() for part in (q, k))
+    share = torch.sigmoid(mixer.share(X[:1, :2]) - 0.9).mT
+    beta, alpha = mixer.beta(X[:1, :2]).sigmoid().mT, mixer.forget(X[:1, :2]).exp()
+    e = k[:, :, 1] + share[:, :, 1, None] * q[:, :, 1]
+    first = beta[:, :, 0, None] * v[:, :, 0]
+    read = alpha[:, :, 1, None] * (e * k[:, :, 0]).sum(-1, keepdim=True) * first
+    second = beta[:, :, 1, None] * (v[:, :, 1] - read)
+    kept = alpha[:, :, 1, None, None] * k[:, :, 0, :, None] * first[:, :, None]
+    _, state = mixer.extend(X[:1, :2])
+    torch.testing.assert_close(state.memory, kept + k[:, :, 1, :, None] * second[:, :, None])
+
+
+def test_one_step_is_gated_deltanet():
+    settings = {"d_model": 8, "num_heads": 2, "allow_neg_eigval": True}
+    one, gated = GatedDeltaProduct(num_householder=1, **settings).double(), GatedDeltaNet(**settings).double()
+    gated.load_state_dict(one.state_dict())
+    x = torch.randn(2, 37, 8, dtype=torch.float64)
+    torch.testing.assert_close(one(x), gated(x), rtol=1e-12, atol=1e-12)
+
+
+def test_two_steps_with_beta_2_rotate_the_memory():
+    """Two reflections: every answer of the old memory keeps its length, and the product is no reflection."""
+    mixer = GatedDeltaProduct(
+        d_model=8, num_heads=1, num_householder=2, expand_v=1, kernel_size=1, forget_gate=False
+    )
+    mixer = mixer.double()
+    with torch.no_grad():
+        mixer.beta.weight.fill_(1e3)
+        mixer.qkv.proj.weight[-16:] = 0  # values of 0: nothing is written
+        _, state = mixer.extend(torch.rand(1, 1, 8, dtype=torch.float64))
+        old = torch.eye(8, dtype=torch.float64)[None, None]
+        _, new = mixer.extend(torch.rand(1, 1, 8, dtype=torch.float64), state._replace(memory=old))
+    turn = new.memory[0, 0]
+    torch.testing.assert_close(turn @ turn.T, torch.eye(8, dtype=torch.float64), rtol=1e-3, atol=1e-3)
+    assert torch.linalg.det(turn).item() == pytest.approx(1, rel=1e-3)
+    assert (turn - turn.T).abs().max() > 0.1
+
+
+FORGET, KEEP, RATE = (slice(2 * i, 2 * i + 2) for i in range(3))
+
+
+def without(mixer: Mixer, rows: slice) -> None:
+    with torch.no_grad():
+        mixer.rates.weight[rows], mixer.rates.bias[rows] = 0, -1e4
+
+
+def test_a_matrix_without_momentum_is_a_delta_rule():
+    mixer = TitansLinear(d_model=16, num_heads=2, chunk_size=1).double()
+    without(mixer, KEEP)
+    q, k, v = mixer.qkv(X).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4)
+    q, k = unit(q), unit(k)
+    forget, _, rate = mixer.rates(X).sigmoid().mT[..., None].chunk(3, dim=1)
+    written = 2 * rate * k
+    y, _ = dplr_delta_rule(q, written, v, k, -written, (1 - forget).log().expand_as(k))
+    torch.testing.assert_close(mixer(X), mixer.output(y, X))
+
+
+def test_without_a_rate_the_first_model_fades():
+    mixer = TitansMLP(d_model=16, num_heads=2, chunk_size=4).double()
+    torch.nn.init.normal_(mixer.inner[1])
+    without(mixer, RATE)
+    left = (1 - mixer.rates(X)[..., :2].sigmoid()).prod(1)
+    learned = torch.cat([w.flatten(1) for w in mixer.inner], dim=-1)
+    torch.testing.assert_close(mixer.extend(X)[1].model, left[..., None] * learned)
+
+
+def test_a_later_chunk_takes_its_gradients_at_what_was_learned():
+    """titans-pytorch's default takes all at the first weights: nothing learned is corrected."""
+    mixer = TitansLinear(d_model=16, num_heads=1, chunk_size=4).double()
+    same = X[:1, :1].expand(1, 400, 16)  # one key and value, again and again: the memory comes to hold them
+    without(mixer, slice(0, 2))  # neither forgetting nor momentum
+    _, k, v = mixer.qkv(same[:, 0]).chunk(3, dim=-1)
+    held = unit(k) @ mixer.extend(same)[1].model.unflatten(-1, (16, 16))[0, 0]
+    torch.testing.assert_close(held, v, rtol=1e-3, atol=1e-3)
+
+
+def test_a_state_without_its_momentum_would_go_on_wrong():
+    """fla's naive form does not return it."""
+    mixer = TitansLinear(d_model=16, num_heads=2, chunk_size=4).double()
+    _, state = mixer.extend(X[:, :18])
+    lost = state._replace(momentum=torch.zeros_like(state.momentum))
+    assert not torch.allclose(mixer.extend(X[:, 18:], lost)[0], mixer(X)[:, 18:], rtol=1e-3)
+
+
+def likened(mixer: Mixer, other: Mixer) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both outputs, with the weights of the first."""
+    mixer, other = mixer.double(), other.double()
+    other.load_state_dict(mixer.state_dict())
+    return mixer(3 * X), other(3 * X)
+
+
+@pytest.mark.parametrize("expand", [0, 2])
+def test_a_huber_loss_that_never_bends_and_a_power_of_two_are_titans(expand: int):
+    titans = TitansMLP(d_model=16, expand=expand)
+    torch.testing.assert_close(*likened(titans, Yaad(d_model=16, expand=expand, delta=1e9)))
+    torch.testing.assert_close(*likened(titans, Moneta(d_model=16, expand=expand, power=2.0)))
+    for other in (Yaad(d_model=16, expand=expand, delta=0.1), Moneta(d_model=16, expand=expand)):
+        assert not torch.allclose(*likened(titans, other), rtol=1e-3)
+
+
+def test_a_power_near_two_is_nearly_titans():
+    torch.testing.assert_close(*likened(TitansMLP(d_model=16), Moneta(d_model=16, power=2 + 1e-9)))
+
+
+def test_yaads_step_grows_with_the_error_to_delta_and_no_further():
+    """Along sign(e) times delta, as its rule is printed, it would jump there by the root of the channels."""
+    mixer = Yaad(d_model=16, delta=0.5).double()
+    error = torch.nn.functional.normalize(X[:, None, :, :8], dim=-1)
+    lengths = [mixer._slope(scale * error).norm(dim=-1) for scale in (0.25, 0.4999, 0.5001, 100)]
+    for length, wanted in zip(lengths, (0.5, 1, 1, 1), strict=True):
+        torch.testing.assert_close(length, torch.full_like(length, wanted), rtol=1e-3, atol=0)
+
+
+def test_in_its_first_chunk_or_without_rates_it_is_a_learned_mlp_beside_a_window():
+    whole, still, moving = (built("LaCT", chunk_size=size) for size in (len(X[0]) + 1, 4, 4))
+    still.rates.bias.data.fill_(-1e4)
+    torch.testing.assert_close(whole(X), still(X))
+    assert (whole(X) - moving(X))[:, 4:].abs().max() > 0.01
+    torch.testing.assert_close(whole(X)[:, :4], moving(X)[:, :4])
+
+
+def test_a_state_without_its_fast_weights_would_go_on_wrong():
+    """The public layer caches the window alone, so that they start again in every call."""
+    mixer = built("LaCT", chunk_size=4)
+    _, state = mixer.extend(X[:, :18])
+    for lost in ({"model": None}, {"sums": 0 * state.sums}, {"momentum": 0 * state.momentum}):
+        other = mixer.extend(X[:, 18:], state._replace(**lost))[0]
+        assert (other - mixer(X)[:, 18:]).abs().max() > 1e-3, lost
+
+
+def test_an_update_turns_the_weights_of_a_unit_and_leaves_their_length():
+    mixer = built("LaCT", chunk_size=4)
+    model = mixer.extend(X)[1].model
+    for moved, learned in zip(mixer._unpacked(model), mixer.inner, strict=True):
+        torch.testing.assert_close(moved.norm(dim=-2), learned.norm(dim=-2).expand(2, -1, -1))
+        assert (moved - learned).abs().max() > 0.1
