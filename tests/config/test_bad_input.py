@@ -78,7 +78,7 @@ COMMANDS = [
 GRIDS = "hydra.sweeper.grids="
 
 BAD_SWEEPS = [
-    (["sweep=nope"], "unknown sweep nope. (there are: based_fig2, "),
+    (["sweep=nope"], "unknown sweep nope. (there are: "),
     (["sweep=based_fg2"], "unknown sweep based_fg2; did you mean based_fig2?"),
     (["sweep=based_fig2,state_scaling"], "sweep=based_fig2,state_scaling names several sweeps: give one a"),
     ([WINDOW, "seed=range(0)"], "seed=range(0) has no values: give one, or leave the key out."),
