@@ -178,6 +178,7 @@ def test_a_number_of_workers_that_is_none(zoo: Zoo, tmp_path: Path, workers: str
     code, _, err = zoo("-m", *SMALL, WINDOW, f"hydra.launcher.n_workers={workers}")
     assert (code, len(err.splitlines())) == (2, 1)
     assert f"hydra.launcher.n_workers (={workers}) must be a positive integer or auto." in err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("mode", [[], ["-m", "seed=0,1"]])

@@ -27,6 +27,7 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int
     ValueError before anything starts, one line for each cell that cannot run.  SweepFailed at the end if one
     failed, DiskFull at once.  The same call again runs what is missing.
     """
+    count(n_workers, ())  # a wrong number is refused before a folder is made
     context = start_forkserver()  # it imports while the cells are checked
     cells = plan(composer, batch)
     workers = count(n_workers, cells)
