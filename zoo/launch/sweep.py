@@ -27,10 +27,10 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int
     ValueError before anything starts, one line for each cell that cannot run.  SweepFailed at the end if one
     failed, DiskFull at once.  The same call again runs what is missing.
     """
-    count(n_workers, ())  # a wrong number is refused before a folder is made
     context = start_forkserver()  # it imports while the cells are checked
-    cells = plan(composer, batch)
+    cells = checked_cells(composer, batch, here=True)
     workers = count(n_workers, cells)
+    make_folders(cells)
     todo = unfinished(cells)
     if todo:
         manifest.write(cell for cell in cells if not cell.rerun)
@@ -87,22 +87,20 @@ def made_otherwise(cells: Iterable[Cell]) -> str | None:
     return other_source([(store.read(cell.folder), cell.config) for cell in done])
 
 
-def plan(composer: Composer, batch: Iterable[Sequence[str]], here: bool = True) -> list[Cell]:
-    """The distinct cells of a batch, each behind those that it starts from, all checked, and their results
-    folder.  ValueError lists every mistake.
-
-    here: on this machine, which then must have the device that they ask for.
-    """
-    cells = checked_cells(composer, batch, here)
+def make_folders(cells: Sequence[Cell]) -> None:
+    """Make the results folders of the cells, and ready those that are to be done once more."""
     for folder in {cell.folder.parent for cell in cells}:
         store.check_writable(folder)
     for cell in cells:
         rerun.prepare(cell)
-    return cells
 
 
 def checked_cells(composer: Composer, batch: Iterable[Sequence[str]], here: bool) -> list[Cell]:
-    """`plan` without touching the disk."""
+    """The distinct cells of a batch, each behind those that it starts from, all checked; nothing is written.
+
+    ValueError lists every mistake.
+    here: on this machine, which then must have the device that they ask for.
+    """
     cells: dict[str, Cell] = {}
     wrong: dict[str, list[str]] = {}
     validator = Validator()

@@ -18,6 +18,7 @@ from zoo.common.checks import at_least, multiple
 from zoo.kernels.attention import attention
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import unit
+from zoo.mixers.inner_model import packed, unpacked
 from zoo.mixers.positions import check_position, rotate
 from zoo.state import StateSize
 
@@ -121,7 +122,7 @@ class LaCT(Mixer[State]):
         while done < length:
             size = min(self.chunk_size - state.offset % self.chunk_size, length - done)
             q, k, v, rates, shares = (each[:, :, done : done + size] for each in tokens)
-            weights = list(self.inner) if state.model is None else self._unpacked(state.model)
+            weights = tuple(self.inner) if state.model is None else unpacked(state.model, self.inner)
             ys.append((F.silu(q @ weights[0]) * (q @ weights[2])) @ weights[1])
             sums = self._gradients(k, v, rates.chunk(3, dim=1), weights)
             keep = shares.sum(2)
@@ -134,7 +135,7 @@ class LaCT(Mixer[State]):
         return torch.cat(ys, dim=2), state
 
     def _gradients(
-        self, k: Tensor, v: Tensor, rates: tuple[Tensor, ...], weights: list[Tensor]
+        self, k: Tensor, v: Tensor, rates: tuple[Tensor, ...], weights: tuple[Tensor, ...]
     ) -> Float[Tensor, "B H P"]:
         """Sum each token's rate times the gradient of <f(k), v>."""
         gate, linear = k @ weights[0], k @ weights[2]
@@ -144,22 +145,19 @@ class LaCT(Mixer[State]):
             (rates[1] * gate * share * linear).mT @ v,
             (rates[2] * k).mT @ (back * gate * share),
         ]
-        return torch.cat([part.flatten(-2) for part in parts], dim=-1)
+        return packed(parts)
 
     def _updated(self, state: State, update: Tensor, keep: Tensor) -> State:
         """Return the state after a whole chunk."""
         if state.momentum is not None:
             update = update + keep / self.chunk_size * state.momentum
-        learned = torch.cat([w.flatten(1) for w in self.inner], dim=-1)
-        moved = self._unpacked((learned if state.model is None else state.model) + update)
+        model = packed(self.inner) if state.model is None else state.model
+        moved = unpacked(model + update, self.inner)
         lengths = (torch.linalg.vector_norm(w, dim=-2, keepdim=True) for w in self.inner)
         model = [F.normalize(w, dim=-2, eps=1e-5) * n for w, n in zip(moved, lengths, strict=True)]
-        packed = torch.cat([w.flatten(-2) for w in model], dim=-1)
-        return state._replace(model=packed, momentum=update if self.momentum else None, sums=None, keep=None)
-
-    def _unpacked(self, rows: Float[Tensor, "B H P"]) -> list[Tensor]:
-        parts = rows.chunk(3, dim=-1)
-        return [part.unflatten(-1, w.shape[1:]) for part, w in zip(parts, self.inner, strict=True)]
+        return state._replace(
+            model=packed(model), momentum=update if self.momentum else None, sums=None, keep=None
+        )
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count the window; the fast weights and their last update from the first chunk's end on; and inside

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from zoo.common.checks import at_least, covers
 from zoo.kernels.common.decay import decays
-from zoo.kernels.log_linear_attention.chunked import levels, runs
-from zoo.kernels.log_linear_attention.reference import add, ones, stacked
+from zoo.kernels.log_linear_attention.chunked import by_level, in_blocks, with_pieces
 from zoo.mixers.base import Seq
 from zoo.mixers.delta_heads import unit
 from zoo.mixers.gated_deltanet import GatedDeltaNet
@@ -56,22 +55,8 @@ class LogLinearGatedDeltaNet(GatedDeltaNet):
         with torch.autocast(x.device.type, enabled=False):
             q, k = unit(q) * self.head_dim**-0.5, unit(k)
             tokens = (q, k, v.to(k.dtype), beta.to(k.dtype), self.forget(x), scales.transpose(1, 2))
-            y, memory = self._in_blocks(tokens, memory, offset)
+            y, memory = in_blocks(tokens, memory, offset, _answers)
         return self.output(y, x), State(memory, tail, offset + x.shape[1])
-
-    def _in_blocks(
-        self, tokens: tuple[Tensor, ...], memory: Tensor | None, offset: int
-    ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B S H C V"]]:
-        """Answer aligned blocks of a power of two, which no piece cuts, one after the other."""
-        live = {} if memory is None else dict(zip(ones(offset), memory.unbind(1), strict=True))
-        blocks = runs(offset, tokens[0].shape[2])
-        lengths = [size * count for size, count in blocks]
-        parts = zip(*(each.split(lengths, dim=2) for each in tokens), strict=True)
-        ys = [
-            _answers([each.unflatten(2, (-1, size)) for each in part], live)
-            for (size, _), part in zip(blocks, parts, strict=True)
-        ]
-        return torch.cat(ys, dim=2), stacked(live)
 
     def check_length(self, seq_len: int) -> None:
         """Refuse more than max_len tokens, which would need a level without weights."""
@@ -92,23 +77,12 @@ def _answers(
     rule (zoo/kernels/delta_rule/chunked.py): `reads` are the weights of its own values in its answers.
     """
     q, k, v, beta, log_alpha, scales = tokens
-    size = q.shape[3]
     left, since_start = decays(log_alpha)
     overlaps = (beta[..., None] * k) @ k.mT * left
     writes = torch.linalg.solve_triangular(overlaps, torch.diag_embed(beta), upper=False, unitriangular=True)
     reads = q @ k.mT * left @ writes
-    table = levels(size, q.device).expand_as(reads)
-    inside = (scales.gather(-1, table) * reads) @ v
+    inside = by_level(scales, reads) @ v
     k_in, k_out = k * since_start, (k * left[..., -1, :, None]).mT
     q_in, added = q * since_start - reads @ k_in, k_out @ (writes @ v)
     carry = torch.eye(k.shape[-1]).to(k) * since_start[..., -1:, :] - k_out @ (writes @ k_in)
-    ys = []
-    blocks = (each.unbind(2) for each in (inside, q_in, scales, carry, added))
-    for y, q_n, scales_n, carry_n, added_n in zip(*blocks, strict=True):
-        by_level = scales_n.split(1, dim=-1)
-        for bit, S in live.items():
-            y = y + (q_n * by_level[bit + 1]) @ S
-            live[bit] = carry_n @ S
-        add(live, size.bit_length() - 1, added_n)
-        ys.append(y)
-    return torch.cat(ys, dim=2)
+    return with_pieces(inside, q_in, scales, carry, added, live, torch.matmul)

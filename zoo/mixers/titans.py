@@ -19,10 +19,12 @@ from zoo.common.checks import at_least, multiple, positive
 from zoo.kernels.common.decay import decays
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.delta_heads import HeadsOutput, unit
+from zoo.mixers.inner_model import packed, unpacked
 from zoo.state import StateSize
 
 REMEMBERING = -4.0  # logit of the first rate of forgetting: a chunk keeps three quarters
 MOST_POWER = 8.0
+Weights = tuple[Tensor, ...]  # a matrix [B H in out] of each inner layer
 
 
 class State(NamedTuple):
@@ -101,15 +103,9 @@ class Titans(Mixer[State]):
         return self.output(y, x), state
 
     def _train(self, tokens: tuple[Tensor, ...], state: State | None) -> tuple[Tensor, State]:
-        learned = torch.cat([w.flatten(1) for w in self.inner], dim=-1).expand(tokens[0].shape[0], -1, -1)
-        if state is None:
-            state = State(learned, torch.zeros_like(learned), learned, 0)
-        elif state.start is None:
-            state = state._replace(start=learned if state.offset % self.chunk_size else state.model)
-        assert state.start is not None
-        held = (state.model, state.momentum, state.start)
-        model, momentum, start = (self._unpacked(each) for each in held)
-        ys, done, offset, length = [], 0, state.offset, tokens[0].shape[2]
+        model, momentum, start = (unpacked(each, self.inner) for each in self._held(len(tokens[0]), state))
+        offset = 0 if state is None else state.offset
+        ys, done, length = [], 0, tokens[0].shape[2]
         while done < length:
             size = min(self.chunk_size - offset % self.chunk_size, length - done)
             part = tuple(each[:, :, done : done + size] for each in tokens)
@@ -117,12 +113,22 @@ class Titans(Mixer[State]):
             ys.append(y)
             done, offset = done + size, offset + size
             start = start if offset % self.chunk_size else model
-        kept = _packed(start) if offset % self.chunk_size and offset > self.chunk_size else None
-        return torch.cat(ys, dim=2), State(_packed(model), _packed(momentum), kept, offset)
+        kept = packed(start) if offset % self.chunk_size and offset > self.chunk_size else None
+        return torch.cat(ys, dim=2), State(packed(model), packed(momentum), kept, offset)
+
+    def _held(self, batch: int, state: State | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the model, its momentum, and the model where the open chunk began."""
+        if state is not None and state.start is not None:
+            return state.model, state.momentum, state.start
+        if state is not None and not state.offset % self.chunk_size:
+            return state.model, state.momentum, state.model
+        learned = packed(self.inner).expand(batch, -1, -1)
+        model, momentum = (learned, torch.zeros_like(learned)) if state is None else state[:2]
+        return model, momentum, learned
 
     def _chunk(
-        self, tokens: tuple[Tensor, ...], model: list[Tensor], momentum: list[Tensor], start: list[Tensor]
-    ) -> tuple[Float[Tensor, "B H T C"], list[Tensor], list[Tensor]]:
+        self, tokens: tuple[Tensor, ...], model: Weights, momentum: Weights, start: Weights
+    ) -> tuple[Float[Tensor, "B H T C"], Weights, Weights]:
         """Return answers, model and momentum without a matrix a token: a token's share of each is a number.
 
         Of the step at j, M_t has the sum over i of (1 - a) over (i, t] times eta over (j, i].
@@ -130,6 +136,8 @@ class Titans(Mixer[State]):
         q, k, v, log_left, log_keep, rate = tokens
         (left, model_left), (kept, momentum_left) = decays(log_left), decays(log_keep)
         share, of_momentum = left @ kept, left @ momentum_left
+        last = (each[..., -1:, :] for each in (model_left, of_momentum, momentum_left, share, kept))
+        by_model, by_momentum, by_itself, shares, alone = last
         y, models, momenta = q, [], []
         gradients = self._gradients(k, v, start)
         for i, (M, S, (x, slope)) in enumerate(zip(model, momentum, gradients, strict=True)):
@@ -137,13 +145,11 @@ class Titans(Mixer[State]):
             step = rate[..., None] * slope
             y, read = model_left * (y @ M) + of_momentum * (y @ S), (y @ x.mT * share) @ step
             y = y + read
-            last = (each[..., -1:, :] for each in (model_left, of_momentum, momentum_left, share, kept))
-            by_model, by_momentum, by_itself, shares, alone = last
             models.append(by_model * M + by_momentum * S + (x * shares.mT).mT @ step)
             momenta.append(by_itself * S + (x * alone.mT).mT @ step)
-        return y, models, momenta
+        return y, tuple(models), tuple(momenta)
 
-    def _gradients(self, k: Tensor, v: Tensor, weights: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
+    def _gradients(self, k: Tensor, v: Tensor, weights: Weights) -> list[tuple[Tensor, Tensor]]:
         """Return two vectors for each layer: their outer product is the gradient of a token's loss."""
         first, *second = weights
         hidden = k @ first
@@ -169,18 +175,10 @@ class Titans(Mixer[State]):
         length = torch.linalg.vector_norm(error, dim=-1, keepdim=True)
         return 2 * error * (self.delta / length.clamp(min=self.delta))
 
-    def _unpacked(self, rows: Float[Tensor, "*any P"]) -> list[Tensor]:
-        parts = rows.split([w[0].numel() for w in self.inner], dim=-1)
-        return [part.unflatten(-1, w.shape[1:]) for part, w in zip(parts, self.inner, strict=True)]
-
     def state_size(self, seq_len: int) -> StateSize:
         """Count the inner model and its momentum, and inside a chunk after the first where it began."""
         inside = seq_len > self.chunk_size and seq_len % self.chunk_size > 0
         return StateSize.read_whole(self.num_heads * self.inner_size * (3 if inside else 2))
-
-
-def _packed(weights: list[Float[Tensor, "B H I O"]]) -> Float[Tensor, "B H P"]:
-    return torch.cat([w.flatten(2) for w in weights], dim=-1)
 
 
 def _square(x: Float[Tensor, "B H T C"]) -> Float[Tensor, "B H T 1"]:

@@ -20,8 +20,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.common.checks import at_least, multiple
-from zoo.kernels.ttt import Weights, ttt
+from zoo.kernels.ttt import ttt
 from zoo.mixers.base import Mixer, Seq
+from zoo.mixers.inner_model import packed, unpacked
 from zoo.mixers.positions import rotary_channels, rotate
 from zoo.state import StateSize
 
@@ -79,14 +80,14 @@ class TTT(Mixer[State]):
         lr = self.base_lr / self.head_dim * self.rate(x).sigmoid().transpose(1, 2)
         steps = torch.arange(1, self.mini_batch + 1, device=x.device, dtype=self.token_scale.dtype)
         scale = (1 / steps + self.token_scale).clamp(min=0)
-        weights = tuple(self.inner) if model is None else self._unpacked(model)
-        gradients = None if sums is None else self._unpacked(sums)
+        weights = tuple(self.inner) if model is None else unpacked(model, self.inner)
+        gradients = None if sums is None else unpacked(sums, self.inner)
         norm = (self.norm_weight, self.norm_bias)
         y, weights, gradients = ttt(q, k, v, lr, scale, norm, weights, gradients, offset)
         offset += x.shape[1]
-        model_after = _packed(weights) if offset >= self.mini_batch else None
+        model_after = packed(weights) if offset >= self.mini_batch else None
         y = self.post_norm(y.transpose(1, 2).flatten(2).to(x.dtype))
-        return self.out_proj(y), State(model_after, None if gradients is None else _packed(gradients), offset)
+        return self.out_proj(y), State(model_after, None if gradients is None else packed(gradients), offset)
 
     def _turned(self, x: Float[Tensor, "2 B H T C"], first: int) -> Float[Tensor, "2 B H T C"]:
         """Turn by the position in the mini-batch, where the first token stands at `first`."""
@@ -94,10 +95,6 @@ class TTT(Mixer[State]):
         whole = F.pad(x, (0, 0, first, -(first + length) % size)).unflatten(-2, (-1, size))
         turned = rotate(whole.flatten(0, 2)).view_as(whole)
         return turned.flatten(-3, -2)[..., first : first + length, :]
-
-    def _unpacked(self, rows: Float[Tensor, "B H P"]) -> Weights:
-        parts = rows.split([w[0].numel() for w in self.inner], dim=-1)
-        return tuple(part.unflatten(-1, w.shape[1:]) for part, w in zip(parts, self.inner, strict=True))
 
     def state_size(self, seq_len: int) -> StateSize:
         """Count the inner model once in the first mini-batch and at the end of each, twice inside the others.
@@ -107,7 +104,3 @@ class TTT(Mixer[State]):
         model = self.num_heads * self.inner_size
         held = model * (min(1, seq_len // self.mini_batch) + min(1, seq_len % self.mini_batch))
         return StateSize.read_whole(held, paper=model)
-
-
-def _packed(weights: Weights) -> Float[Tensor, "B H P"]:
-    return torch.cat([w.flatten(-2) for w in weights], dim=-1)

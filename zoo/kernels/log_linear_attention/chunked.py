@@ -6,6 +6,8 @@ all.  What lies before the block is in the states of the digits above, one produ
 N blocks of C tokens; the other letters are the interface's.
 """
 
+from collections.abc import Callable, Sequence
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -14,6 +16,7 @@ from zoo.kernels.common.decay import decays
 from zoo.kernels.log_linear_attention.reference import add, ones, stacked
 
 CHUNK = 32  # tokens; a power of two
+Answers = Callable[[list[Tensor], dict[int, Tensor]], Tensor]
 
 
 def log_linear_attention_chunked(
@@ -26,18 +29,27 @@ def log_linear_attention_chunked(
     offset: int = 0,
 ) -> tuple[Tensor, Tensor]:
     """Compute a block by one table of levels, and the past by the states."""
+    return in_blocks((q, k, v, log_decay, scales), state, offset, _answers)
+
+
+def in_blocks(
+    tokens: Sequence[Float[Tensor, "B H T *any"]], state: Tensor | None, offset: int, answers: Answers
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B S H K V"]]:
+    """Return the answers and the state after them.  answers: of N blocks of one size, from their tokens
+    [B H N C ..] and the states before, which it brings up to their end.
+    """
     live = {} if state is None else dict(zip(ones(offset), state.unbind(1), strict=True))
-    sizes = runs(offset, q.shape[2])
+    sizes = _runs(offset, tokens[0].shape[2])
     lengths = [size * count for size, count in sizes]
-    ys = []
-    parts = (x.split(lengths, dim=2) for x in (q, k, v, log_decay, scales))
-    for (size, _), *run in zip(sizes, *parts, strict=True):
-        q, k, v, log_decay, scales = (x.unflatten(2, (-1, size)) for x in run)
-        ys.append(_run(q, k, v, log_decay, scales, live))
+    parts = zip(*(x.split(lengths, dim=2) for x in tokens), strict=True)
+    ys = [
+        answers([x.unflatten(2, (-1, size)) for x in part], live)
+        for (size, _), part in zip(sizes, parts, strict=True)
+    ]
     return torch.cat(ys, dim=2), stacked(live)
 
 
-def runs(start: int, length: int) -> list[tuple[int, int]]:
+def _runs(start: int, length: int) -> list[tuple[int, int]]:
     """Return size and number of the blocks that fill [start, start + length): the largest that fit."""
     runs, stop = [], start + length
     while start < stop:
@@ -48,33 +60,47 @@ def runs(start: int, length: int) -> list[tuple[int, int]]:
     return runs
 
 
-def _run(
-    q: Float[Tensor, "B H N C K"],
-    k: Float[Tensor, "B H N C K"],
-    v: Float[Tensor, "B H N C V"],
-    log_decay: Float[Tensor, "B H N C"],
-    scales: Float[Tensor, "B H N C L"],
-    live: dict[int, Tensor],
-) -> Float[Tensor, "B H N*C V"]:
-    """Return the answers to some blocks of one size; `live` is brought up to their end."""
-    size = q.shape[3]
+def _answers(tokens: list[Tensor], live: dict[int, Tensor]) -> Float[Tensor, "B H N*C V"]:
+    q, k, v, log_decay, scales = tokens
     left, since_start = decays(log_decay)
-    table = levels(size, q.device).expand(*q.shape[:3], size, size)
-    inside = (scales.gather(-1, table) * left * (q @ k.mT)) @ v
+    inside = by_level(scales, left * (q @ k.mT)) @ v
     written = (k * left[..., -1, :, None]).mT @ v
-    ys = []
-    blocks = (x.unbind(2) for x in (inside, q * since_start, scales, since_start[..., -1:, :], written))
-    for y, q_n, scales_n, decayed, written_n in zip(*blocks, strict=True):
-        by_level = scales_n.split(1, dim=-1)
+    return with_pieces(inside, q * since_start, scales, since_start[..., -1:, :], written, live, torch.mul)
+
+
+def with_pieces(
+    inside: Float[Tensor, "B H N C V"],
+    q: Float[Tensor, "B H N C K"],
+    scales: Float[Tensor, "B H N C L"],
+    carry: Float[Tensor, "B H N I J"],
+    written: Float[Tensor, "B H N K V"],
+    live: dict[int, Tensor],
+    apply: Callable[[Tensor, Tensor], Tensor],
+) -> Float[Tensor, "B H N*C V"]:
+    """Return what blocks answer, from inside and from the states before; `live` is brought up to their end.
+
+    q: the queries as seen by states at a block's start.  carry: what a block makes of a state, by `apply`.
+    """
+    size, ys = q.shape[3], []
+    blocks = (x.unbind(2) for x in (inside, q, scales, carry, written))
+    for y, q_n, scales_n, carry_n, written_n in zip(*blocks, strict=True):
+        scale_of = scales_n.split(1, dim=-1)
         for bit, S in live.items():
-            y = y + (q_n * by_level[bit + 1]) @ S
-            live[bit] = decayed * S
+            y = y + (q_n * scale_of[bit + 1]) @ S
+            live[bit] = apply(carry_n, S)
         add(live, size.bit_length() - 1, written_n)
         ys.append(y)
     return torch.cat(ys, dim=2)
 
 
-def levels(size: int, device: torch.device) -> Int[Tensor, "C C"]:
+def by_level(
+    scales: Float[Tensor, "B H N C L"], weights: Float[Tensor, "B H N C C"]
+) -> Float[Tensor, "B H N C C"]:
+    """Return the weights of an aligned block's tokens, times the scales of their levels."""
+    return scales.gather(-1, _levels(weights.shape[-1], weights.device).expand_as(weights)) * weights
+
+
+def _levels(size: int, device: torch.device) -> Int[Tensor, "C C"]:
     """Return [i, j]: the binary digits of i xor j, key j's level for query i of an aligned block."""
     place = torch.arange(size, device=device)
     powers = 1 << torch.arange(size.bit_length() - 1, device=device)

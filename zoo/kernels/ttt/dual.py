@@ -8,7 +8,7 @@ outer product of its input x_j and the gradient g_j of its output, so what token
 with `sums` of the lr_j x_j g_j^T from before, where the mini-batch was cut (Sun et al. 2024, arXiv
 2407.04620, Section 2.5).  A bias is a weight whose input is 1.  Gradients inside are analytic: they are few
 products, and autograd goes through them a second time for the outer loss.  GELU comes with its slope, from
-one tanh, and autograd has its curvature from the same.
+one sigmoid, and autograd has its curvature from the same.
 
 N: sequences times heads, M: tokens of a mini-batch.
 """
@@ -44,7 +44,7 @@ def ttt_dual(
     lengths = _pieces(first, q.shape[2], size)
     inner = _flat(weights, len(q))
     added = None if sums is None else _flat(sums, len(q))
-    norm_of_row = tuple(w.expand(len(q), *w.shape).flatten(0, 1) for w in norm)
+    norm_of_row = _flat(norm, len(q))
     pieces = (x.flatten(0, 1).split(lengths, 1) for x in (q, k, v - k, lr[..., None]))
     ys = []
     for q_, k_, target, lr_ in zip(*pieces, strict=True):

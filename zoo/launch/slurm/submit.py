@@ -17,7 +17,7 @@ from zoo.launch.slurm.follow import Part, follow
 from zoo.launch.slurm.ledger import Ledger, Tail, ended, share_of
 from zoo.launch.slurm.settings import SlurmSettings
 from zoo.launch.slurm.share import Share, git, short
-from zoo.launch.sweep import SweepFailed, made_otherwise, plan, unfinished, waves
+from zoo.launch.sweep import SweepFailed, checked_cells, made_otherwise, make_folders, unfinished, waves
 from zoo.results import manifest, store
 from zoo.results.outcome import Failure
 
@@ -41,7 +41,8 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], settings: Slur
     settings.check()
     cluster.check_commands()
     cluster.check_partition(settings.partition, settings.timeout_min)
-    cells = plan(composer, batch, here=False)
+    cells = checked_cells(composer, batch, here=False)
+    make_folders(cells)
     settings.check_cells(cells)
     if any(cell.rerun for cell in cells):
         raise ValueError(
