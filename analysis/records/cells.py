@@ -24,13 +24,7 @@ def identify(table: pd.DataFrame) -> pd.DataFrame:
 
     Raises ValueError for cells that no single picture can show together.
     """
-    for column in SAME_IN_ONE_PICTURE:
-        values = sorted(table[column].unique().tolist())
-        if len(values) > 1:
-            raise ValueError(
-                f"One picture shows one {column}, and these cells have {', '.join(map(repr, values))}: "
-                f'choose with --where "{column} == {values[0]!r}".'
-            )
+    _check_same(table)
     return named(table)
 
 
@@ -47,16 +41,7 @@ def named(table: pd.DataFrame) -> pd.DataFrame:
     cells = table.drop_duplicates("run_id")
     names = pd.concat([_name(group) for _, group in cells.groupby("mixer")])
     table = table.merge(names, on="run_id", how="left", validate="many_to_one")
-    # refuse points that look the same: they differ in what no axis, colour or label shows
-    points = table.drop_duplicates("point")
-    looks = ["load", "series", "knobs", "d_model"]
-    alike = points.loc[points.duplicated(looks, keep=False)].sort_values(looks)
-    if len(alike):
-        first, second = alike["run_id"].iloc[:2]
-        raise ValueError(
-            f"{first} and {second} would look the same, yet differ in more than lr and seed (steps, block, "
-            "optim, task, ...: compare their config.yaml): keep one kind with --where or a folder of its own."
-        )
+    _check_lookalikes(table)
     return table
 
 
@@ -175,6 +160,29 @@ def _tests_of(table: pd.DataFrame) -> dict[str, str]:
     for run_id, name in zip(rows["run_id"], rows["slice"], strict=True):
         tests.setdefault(run_id, []).append(name)
     return {run_id: slices_in_words(sorted(set(names), key=_numbers)) for run_id, names in tests.items()}
+
+
+def _check_same(table: pd.DataFrame) -> None:
+    for column in SAME_IN_ONE_PICTURE:
+        values = sorted(table[column].unique().tolist())
+        if len(values) > 1:
+            raise ValueError(
+                f"One picture shows one {column}, and these cells have {', '.join(map(repr, values))}: "
+                f'choose with --where "{column} == {values[0]!r}".'
+            )
+
+
+def _check_lookalikes(table: pd.DataFrame) -> None:
+    """Refuse points that look the same: they differ in what no axis, colour or label shows."""
+    points = table.drop_duplicates("point")
+    looks = ["load", "series", "knobs", "d_model"]
+    alike = points.loc[points.duplicated(looks, keep=False)].sort_values(looks)
+    if len(alike):
+        first, second = alike["run_id"].iloc[:2]
+        raise ValueError(
+            f"{first} and {second} would look the same, yet differ in more than lr and seed (steps, block, "
+            "optim, task, ...: compare their config.yaml): keep one kind with --where or a folder of its own."
+        )
 
 
 def _name(cells: pd.DataFrame) -> pd.DataFrame:

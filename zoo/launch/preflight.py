@@ -136,17 +136,21 @@ def section(path: str, settings: Mapping[str, Any]) -> list[str]:
     from zoo.model.instantiate import target
 
     try:
-        # the class that a section must be of; inside one, any part
-        from zoo.model import instantiate as parts
-
-        kinds = {"task": parts.Task, "block": parts.Block, "mixer": parts.Mixer, "model.layers": parts.Mixer}
-        made = target(settings.get("_target_"), kinds.get(path, parts.PARTS), path)
+        made = target(settings.get("_target_"), _contract(path), path)
     except ValueError as error:
         return [str(error)]
     given = {key: value for key, value in settings.items() if key not in ("_target_", "_partial_")}
     inner = {key: value for key, value in given.items() if isinstance(value, dict) and "_target_" in value}
     errors = [line for key, value in inner.items() for line in section(f"{path}.{key}", value)]
     return errors + arguments.mistakes(path, given, made, SUPPLIED.get(path, ()), "_partial_" in settings)
+
+
+def _contract(path: str) -> Any:
+    """Return the class that a section must be of; inside one, any part."""
+    from zoo.model import instantiate as parts
+
+    kinds = {"task": parts.Task, "block": parts.Block, "mixer": parts.Mixer, "model.layers": parts.Mixer}
+    return kinds.get(path, parts.PARTS)
 
 
 def _built(cell: Cell) -> list[str]:

@@ -9,7 +9,7 @@ from zoo.config.cell import Cell
 from zoo.model import outline
 from zoo.model.instantiate import task_of
 from zoo.results.record import COLUMNS
-from zoo.tasks.base import SPLITS
+from zoo.tasks.base import SPLITS, Task
 from zoo.tasks.batches import longest
 from zoo.training.lr_schedule import check_schedule
 from zoo.training.optimizer import check_optimizer
@@ -26,14 +26,7 @@ def check(cell: Cell) -> None:
 
         make_callbacks(cell)
     task = task_of(cell)
-    # two segments of one name would be one row of the record, with two scores; so would two columns
-    for split in ("valid", "test"):
-        names = [segment.name for segment in task.segments(split)]
-        for key in {key for segment in task.segments(split) for key in segment.slice if key in COLUMNS}:
-            raise ValueError(f"task.{split} has slices with {key!r}, a column of every record: rename it.")
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"task.{split} has two segments of {name}: make them one.")
+    _check_slices(task)
     model = outline(cell)
     model.check_length(longest(task, *SPLITS))
     check_optimizer(cell.optim, model)
@@ -53,17 +46,32 @@ def check_logger(cell: Cell) -> None:
         install = settings.get("install", package)
         raise ValueError(f"logger={choice} needs {package}: pip install '{install}', or use logger=csv.")
     if logger_kind(settings) == "WandbLogger" and not settings.get("offline"):
-        # W&B would ask for a key on the terminal, once a cell
-        import wandb
-
-        if os.environ.get("WANDB_MODE", "online") == "online" and not wandb.login(prompt=False, verify=False):
-            raise ValueError(
-                f"logger={choice} needs a W&B key: run `wandb login`, or give logger.offline=true "
-                "(`wandb sync` uploads such runs later)."
-            )
+        _check_wandb(choice)
 
 
 def logger_kind(settings: Mapping[str, Any]) -> str | None:
     """The name of the logger's class; None: csv, which needs none."""
     target = settings.get("_target_")
     return None if target is None else str(target).rpartition(".")[2]
+
+
+def _check_wandb(choice: str) -> None:
+    """W&B would ask for a key on the terminal, once a cell."""
+    import wandb
+
+    if os.environ.get("WANDB_MODE", "online") == "online" and not wandb.login(prompt=False, verify=False):
+        raise ValueError(
+            f"logger={choice} needs a W&B key: run `wandb login`, or give logger.offline=true "
+            "(`wandb sync` uploads such runs later)."
+        )
+
+
+def _check_slices(task: Task) -> None:
+    """Two segments of one name would be one row of the record, with two scores; so would two columns."""
+    for split in ("valid", "test"):
+        names = [segment.name for segment in task.segments(split)]
+        for key in {key for segment in task.segments(split) for key in segment.slice if key in COLUMNS}:
+            raise ValueError(f"task.{split} has slices with {key!r}, a column of every record: rename it.")
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"task.{split} has two segments of {name}: make them one.")

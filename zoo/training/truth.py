@@ -41,13 +41,17 @@ def check_model(model: SequenceModel, shortest: int, longest: int, kernel_choice
     tried = copy.deepcopy(model).eval()
     with torch.random.fork_rng(devices=[]), kernels("auto"):
         check_served(kernel_choice, lambda: tried(_tokens(tried, shortest, seed=0)))
-        # a short one, and one just behind the last place where the memory begins to grow otherwise
-        sizes = [model.state_size(n).resident for n in range(1, min(longest, FAR) + 1)]
-        growth = [after - before for before, after in pairwise(sizes)]
-        turns = [i + 3 for i, (before, after) in enumerate(pairwise(growth)) if before != after]
-        for seq_len in sorted({min(shortest, SHORT), *turns[-1:]}):
+        for seq_len in _lengths(model, shortest, longest):
             _check_memory(tried, seq_len)
         _check_order(tried, min(shortest, SHORT))
+
+
+def _lengths(model: SequenceModel, shortest: int, longest: int) -> list[int]:
+    """A short one, and one just behind the last place where the memory begins to grow otherwise."""
+    sizes = [model.state_size(n).resident for n in range(1, min(longest, FAR) + 1)]
+    growth = [after - before for before, after in pairwise(sizes)]
+    turns = [i + 3 for i, (before, after) in enumerate(pairwise(growth)) if before != after]
+    return sorted({min(shortest, SHORT), *turns[-1:]})
 
 
 def _check_memory(model: SequenceModel, seq_len: int) -> None:

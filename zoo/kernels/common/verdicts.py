@@ -132,17 +132,13 @@ def verdicts_here() -> list[Verdict]:
 def key_of(op: Proved, kernel: str, usual: str, inputs: Sequence[Any]) -> Key:
     """Return what a verdict on these inputs depends on."""
     device = str(inputs[0].device)
-    # name the dtype and last dimension of each tensor; autocast, where it is on
-    tensors = [x for x in inputs if isinstance(x, Tensor)]
-    words = [f"{_word(x.dtype)}:{x.shape[-1] if x.ndim > 1 else ''}" for x in tensors]
-    dtype = _autocast(inputs)
     return Key(
         card=card(device),
         versions=versions(kernel),
         op=op.name,
         kernel=kernel,
         source=" ".join(source(f"{op.package}.{file}") for file in (kernel, "reference")),
-        inputs=" ".join([*words, f"autocast:{_word(dtype)}"] if dtype else words),
+        inputs=_described(inputs),
         usual=usual,
         trained=torch.is_grad_enabled() and any(_trained(x) for x in inputs),
     )
@@ -159,6 +155,14 @@ def _first_member(x: Any) -> Any:
         place, inner = functorch.maybe_get_bdim(x), functorch.get_unwrapped(x)
         x = inner.select(place, 0) if place >= 0 else inner
     return x
+
+
+def _described(inputs: Sequence[Any]) -> str:
+    """Name the dtype and last dimension of each tensor; autocast, where it is on."""
+    tensors = [x for x in inputs if isinstance(x, Tensor)]
+    words = [f"{_word(x.dtype)}:{x.shape[-1] if x.ndim > 1 else ''}" for x in tensors]
+    dtype = _autocast(inputs)
+    return " ".join([*words, f"autocast:{_word(dtype)}"] if dtype else words)
 
 
 def _autocast(inputs: Sequence[Any]) -> torch.dtype | None:
@@ -204,14 +208,7 @@ def source(module: str) -> str:
         if name not in texts and name not in CHOOSING and path.is_file():
             tree = ast.parse(path.read_bytes())
             waiting += _imports(tree)
-            # the code without comments and docstrings, of which no result depends
-            for node in ast.walk(tree):
-                if (
-                    isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-                    and ast.get_docstring(node) is not None
-                ):
-                    node.body = node.body[1:] or [ast.Pass()]
-            texts[name] = ast.unparse(tree)
+            texts[name] = _code(tree)
     return hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:16]
 
 
@@ -219,6 +216,17 @@ def _imports(tree: ast.Module) -> list[str]:
     nodes = [(f"{node.module}", node.names) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     ours = [(module, names) for module, names in nodes if f"{module}.".startswith("zoo.")]
     return [name for module, names in ours for name in (module, *(f"{module}.{x.name}" for x in names))]
+
+
+def _code(tree: ast.Module) -> str:
+    """Return the code without comments and docstrings, of which no result depends."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and ast.get_docstring(node) is not None
+        ):
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree)
 
 
 # prove ------------------------------------------------------------------------------------------------------
