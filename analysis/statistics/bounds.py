@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from .frontier import decodable
+from .outer_product import recalled
 
 Floats = NDArray[np.float64]
 BITS = {32: "no model: 32 bits a scalar", 16: "no model: 16 bits a scalar", 1: "no model: 1 bit a scalar"}
@@ -252,26 +253,3 @@ def _fano(delta: Floats, num_values: NDArray[np.int64]) -> Floats:
     inside = np.clip(delta, 1e-300, 1 - 1e-16)
     entropy = -inside * np.log2(inside) - (1 - inside) * np.log2(1 - inside)
     return entropy + delta * np.log2(np.maximum(1, num_values - 1))
-
-
-VALUE_DIM = 64  # of the value codes; with 128 the curve is up to 0.05 higher
-_NOISE = np.linspace(-6, 6, 241)
-_WEIGHT = np.exp(-(_NOISE**2) / 2) / np.exp(-(_NOISE**2) / 2).sum()
-_COSINE = np.linspace(-1, 1, 4001)
-
-
-def recalled(
-    elements: ArrayLike, *, num_kv_pairs: int, num_values: int, value_dim: int = VALUE_DIM
-) -> NDArray[np.float64]:
-    """Accuracy of S = sum_i phi(k_i) v_i^T of so many elements, read with phi(k) and argmax: no bound.
-
-    Unit features phi(k) and unit value codes v, random and independent; D pairs, m values.  What is read is
-    r = v + n with n of variance D / elements in each direction; the right code scores <v, r> = 1 + s z, with
-    s^2 = D / elements, each of the m - 1 others |r| times the cosine between random directions, and |r|^2 is
-    1 + 2 s z + value_dim s^2.  Falls off around D = elements / (2 ln m); within 0.03 of simulation.
-    """
-    noise = np.sqrt(num_kv_pairs / np.asarray(elements, float))[..., None]
-    length = np.sqrt(np.maximum(1 + 2 * noise * _NOISE + value_dim * noise**2, 1e-12))
-    density = (1 - _COSINE**2) ** ((value_dim - 3) / 2)
-    below = np.interp((1 + noise * _NOISE) / length, _COSINE, np.cumsum(density) / density.sum())
-    return (below ** (num_values - 1)) @ _WEIGHT

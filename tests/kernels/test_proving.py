@@ -21,7 +21,8 @@ from zoo.kernels.__main__ import main
 from zoo.kernels.choice import Op, kernels, ops
 from zoo.kernels.common import verdicts
 from zoo.kernels.common.agreement import distances, truth
-from zoo.kernels.common.proof import Answer, Request, answer_to, compared_and_timed, ragged
+from zoo.kernels.common.proof import Answer, Request, answer_to, compared_and_timed
+from zoo.kernels.common.ragged import ragged
 
 WRONG = {"end": "fine"}, {"seconds": "0"}, {"seconds": 0.0}, {"bound": None}, {"error": True}
 FAST = Answer("right", "", "output 0", 1e-7, 1e-6, 0.5, 1.0)
