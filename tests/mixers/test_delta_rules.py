@@ -10,6 +10,7 @@ from zoo.kernels.dplr_delta_rule import dplr_delta_rule
 from zoo.mixers import GatedDeltaNet, GatedDeltaProduct, Moneta, TitansLinear, TitansMLP, Yaad
 from zoo.mixers.base import Mixer
 from zoo.mixers.delta_heads import unit
+from zoo.mixers.inner_model import unpacked
 from zoo.mixers.named import stems
 
 MAY_TURN = [name for name in stems() if "allow_neg_eigval" in signature(getattr(mixers, name)).parameters]
@@ -198,6 +199,6 @@ def test_a_state_without_its_fast_weights_would_go_on_wrong():
 def test_an_update_turns_the_weights_of_a_unit_and_leaves_their_length():
     mixer = built("LaCT", chunk_size=4)
     model = mixer.extend(X)[1].model
-    for moved, learned in zip(mixer._unpacked(model), mixer.inner, strict=True):
+    for moved, learned in zip(unpacked(model, mixer.inner), mixer.inner, strict=True):
         torch.testing.assert_close(moved.norm(dim=-2), learned.norm(dim=-2).expand(2, -1, -1))
         assert (moved - learned).abs().max() > 0.1
