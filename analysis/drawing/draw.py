@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..statistics.axes import Axis
 from ..statistics.bounds import BITS, HEURISTIC
+from ..statistics.chance import MARGIN
 from ..statistics.seeds import apart, settled, top
 from .style import (
     BACKGROUND,
@@ -163,7 +164,8 @@ def marks(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> Non
 def mark(
     ax: Axes, point: dict, look: Look, x: str, *, area: float = 1.0, at: Transform | None = None
 ) -> None:
-    """A point as every picture has it: its mean with the interval over seeds, hollow where not decodable.
+    """A point as every picture has it: its mean with the interval over seeds, hollow where not decodable or
+    no better than chance.
 
     Where seeds are apart it is drawn as what it is: each seed, smaller, and no mean.
     at: if not where its numbers say.
@@ -173,10 +175,11 @@ def mark(
     if not np.isnan(ends[0]):
         style: dict[str, Any] = {"linewidth": 0.6, "alpha": 0.7} if seeds else CAPPED
         ax.plot([point[x]] * 2, ends, color=look.colour, zorder=3, transform=at, **style)
-    full = point["causal"] and point["exact_decode"]
-    face, edge, width = (look.colour, "white", 0.6) if full else ("white", look.colour, 1.2)
+    decodes = point["causal"] and point["exact_decode"]
     smaller = SEED if seeds else 1.0
     for accuracy in seeds or [point["accuracy"]]:
+        full = decodes and not accuracy < point["chance"] + MARGIN  # True where chance is not known
+        face, edge, width = (look.colour, "white", 0.6) if full else ("white", look.colour, 1.2)
         ax.scatter(
             point[x], accuracy, s=smaller * area * marker_area() * look.area, marker=look.marker,
             facecolor=face, edgecolor=edge, linewidth=width * smaller, zorder=4 if full else 3.8,

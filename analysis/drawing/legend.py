@@ -9,9 +9,9 @@ from matplotlib.patches import Patch
 
 from ..statistics.axes import BYTES, Axis
 from ..statistics.bounds import BITS, HEURISTIC
-from ..statistics.chance import ONE_OF_N
+from ..statistics.chance import ONE_OF_N, above
 from ..statistics.frontier import decodable
-from ..statistics.seeds import APART, settled
+from ..statistics.seeds import APART, apart, settled
 from . import draw
 from .draw import CHANCE, FORBIDDEN, FULL, FULL_VIEW, bound_lines, reach
 from .labels import knob_names
@@ -112,14 +112,23 @@ def mark_handles(points: pd.DataFrame, axis: Axis, letters: int) -> Handles:
 
 def common_handles(points: pd.DataFrame, letters: int) -> Handles:
     """Return the legend entries for what `draw.mark` and `draw.chance` draw in any picture."""
+    hollow = {"not causal or not decodable": ~decodable(points), "no better than chance": _at_chance(points)}
     entries = [
-        (~decodable(points), HOLLOW, "not causal or not decodable"),
+        (~decodable(points) | _at_chance(points), HOLLOW, ", ".join(t for t in hollow if any(hollow[t]))),
         (~settled(points), SEEDS, f"each seed, where they differ by > {APART:g}"),
         (points["chance"].notna(), CHANCE, points["guess"].iloc[0] if "guess" in points else ONE_OF_N),
     ]
     return [
         Line2D([], [], label=_wrapped(text, letters), **mark) for here, mark, text in entries if any(here)
     ]
+
+
+def _at_chance(points: pd.DataFrame) -> pd.Series:
+    """Return whether the mean is at chance, or a seed of those that are drawn each."""
+    lowest = [
+        min(apart(word), default=mean) for word, mean in points[["seed_accuracies", "accuracy"]].to_numpy()
+    ]
+    return ~above(points.assign(accuracy=lowest))
 
 
 def bound_handles(curves: list[pd.DataFrame], axis: Axis, left: float, letters: int) -> Handles:
