@@ -88,6 +88,23 @@ def mqar_update(
     safe(row, {*range(2 * shown), *(position for position, *_ in asked)}, {*keys, *values})
 
 
+def mqar_overwrite(
+    row: Row, asked: Asked, *, num_kv_pairs: int, overwrites: int, vocab_size: int, **_: Any
+) -> None:
+    shown = num_kv_pairs * (overwrites + 1)
+    keys, values = row[0 : 2 * shown : 2], row[1 : 2 * shown : 2]
+    distinct(sorted(set(keys)), 1, vocab_size // 2)
+    distinct(values, vocab_size // 2, vocab_size)
+    assert sorted(keys) == sorted([*set(keys)] * (overwrites + 1)) and len(set(keys)) == num_kv_pairs
+    assert sorted(row[position] for position, *_ in asked) == sorted(set(keys)), "each key is asked for once"
+    for position, answer, groups in asked:
+        assert position >= 2 * shown and position % 2 == 0
+        write = max(i for i, key in enumerate(keys) if key == row[position])
+        assert answer == values[write]
+        grouped(groups, distance=position - 2 * write, depth=10 * write // shown)
+    safe(row, {*range(2 * shown), *(position for position, *_ in asked)}, {*keys, *values})
+
+
 def mqar_compositional(row: Row, asked: Asked, *, num_kv_pairs: int, vocab_size: int, **_: Any) -> None:
     n, third, side = num_kv_pairs, vocab_size // 3, math.isqrt(num_kv_pairs)
     firsts, seconds, values = (row[part : 3 * n : 3] for part in range(3))

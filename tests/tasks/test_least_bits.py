@@ -21,6 +21,7 @@ from zoo.tasks.induction import Induction
 from zoo.tasks.mad_memory import Compression, Memorisation, SelectiveCopying
 from zoo.tasks.mad_recall import FuzzyRecall, InContextRecall
 from zoo.tasks.mqar import MQAR
+from zoo.tasks.mqar_overwrite import OverwrittenMQAR
 from zoo.tasks.mqar_probe import MQARProbe
 from zoo.tasks.mqar_stacked import StackedMQAR
 from zoo.tasks.mqar_unseen import UnseenMQAR
@@ -67,6 +68,7 @@ CASES: list[tuple[Callable[..., Task], dict[str, int], dict[str, Any]]] = [
     (MQAR, pairs(2, 12), {"vocab_size": 6, "num_passes": 2, **LATER}),
     (MQARProbe, pairs(2, 10), {"vocab_size": 8, "filler": "safe"}),
     (UpdatedMQAR, pairs(2, 10), {"vocab_size": 8, "num_updates": 1, **LATER}),
+    (OverwrittenMQAR, {**pairs(2, 12), "overwrites": 1}, {"vocab_size": 8, **LATER}),
     (StackedMQAR, {"num_kv_pairs": 2}, {"vocab_size": 8, "num_passes": 1}),
     (NoisyMQAR, pairs(2, 8), {"vocab_size": 8, "noise": 0.3, "noise_tokens": 1, **LATER}),
     (NoisyMQAR, pairs(2, 8), {"vocab_size": 8, "noise": 1.0, "noise_tokens": 1, **LATER}),

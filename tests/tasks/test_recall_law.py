@@ -8,7 +8,7 @@ from scipy import stats
 from torch import Tensor
 
 from tests.tasks.laws import ALPHA, chi2
-from tests.tasks.test_recall_rows import pairs, sets, strings, task_with
+from tests.tasks.test_recall_rows import pairs, sets, strings, task_with, writes
 from zoo.counter_rng import stream
 from zoo.tasks.base import IGNORED, Batch
 from zoo.tasks.context import last_place
@@ -67,6 +67,17 @@ def test_which_keys_are_updated_and_in_which_order_is_uniform():
     first, second = which.unbind(1)
     assert chi2(first * 3 + second - (second > first).long(), torch.ones(12)) > ALPHA
     assert independent(first, (batch.positions[:, 0] - 12) // 2) > ALPHA
+
+
+def test_writes_come_in_any_order():
+    batch = rows("mqar_overwrite", writes(16, 2, 1))
+    written = batch.inputs[:, 0:8:2]
+    first = (written == written[:, :1]).long()
+    again = first[:, 1:].argmax(1)  # where the first key is written again
+    assert chi2(again, torch.ones(3)) > ALPHA
+    assert independent(again, (batch.positions[:, 0] - 8) // 2) > ALPHA
+    asked = batch.inputs.gather(1, batch.positions)
+    assert chi2((asked[:, 0] == written[:, 0]).long(), torch.ones(2)) > ALPHA
 
 
 def test_combinations_come_in_any_order():

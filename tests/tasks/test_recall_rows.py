@@ -38,6 +38,10 @@ def pairs(seq_len: int, n: int) -> dict[str, int]:
     return {"seq_len": seq_len, "num_kv_pairs": n}
 
 
+def writes(seq_len: int, num_kv_pairs: int, overwrites: int) -> dict[str, int]:
+    return {**pairs(seq_len, num_kv_pairs), "overwrites": overwrites}
+
+
 def sets(seq_len: int, first: int, second: int) -> dict[str, int]:
     return {"seq_len": seq_len, "first_set": first, "second_set": second}
 
@@ -64,6 +68,9 @@ CASES: list[tuple[str, dict[str, int], dict[str, Any]]] = [
     ("mqar_update", pairs(24, 4), {"vocab_size": 16}),
     ("mqar_update", pairs(64, 12), {"num_updates": 0}),
     ("mqar_update", pairs(128, 25), {"num_updates": 14}),
+    ("mqar_overwrite", writes(64, 4, 4), {}),
+    ("mqar_overwrite", writes(16, 4, 0), {"vocab_size": 10}),
+    ("mqar_overwrite", writes(160, 4, 16), {"vocab_size": 160}),
     ("mqar_compositional", pairs(64, 9), {}),
     ("mqar_compositional", pairs(24, 4), {"vocab_size": 13}),
     ("mqar_compositional", pairs(128, 16), {}),
@@ -126,6 +133,7 @@ GOLDEN = {
     "ar_single_safari": "93840dd155639224",
     "mqar_passes": "ca1fa359b70c2832",
     "mqar_update": "e27b3c1810755d34",
+    "mqar_overwrite": "6feef079debf907e",
     "mqar_compositional": "af34c07c0cb05221",
     "mqar_unseen": "24bf882b4b690901",
     "mqar_apart": "18235d740fca1194",
@@ -165,6 +173,15 @@ BAD: list[tuple[str, dict[str, int], dict[str, Any], str]] = [
     ("mqar_update", pairs(32, 4), {"num_updates": -1}, "task.num_updates (=-1) must be at least 0"),
     ("mqar_update", pairs(32, 4), {"vocab_size": 14}, "tokens for 4 keys and 8 values ..use at least 16"),
     ("mqar_update", pairs(32, 4), {"power_a": 0.0}, "task.power_a (=0.0) must be positive"),
+    ("mqar_overwrite", writes(32, 4, -1), {}, "overwrites (=-1) must be at least 0"),
+    (
+        "mqar_overwrite",
+        writes(32, 4, 3),
+        {},
+        "10 * num_kv_pairs (=4) must be ..use up to 3 pairs or 40 tokens",
+    ),
+    ("mqar_overwrite", writes(64, 4, 4), {"vocab_size": 38}, "values for 20 writes ..; use at least 40"),
+    ("mqar_overwrite", writes(64, 4, 4), {"filler": "random"}, "task.filler (='random') must be one of safe"),
     ("mqar_compositional", pairs(64, 8), {}, "num_kv_pairs (=8) must be a square; use 4 or 9"),
     ("mqar_compositional", pairs(64, 16), {}, "6 * num_kv_pairs (=16) must be at most .. 96 tokens"),
     ("mqar_compositional", pairs(64, 9), {"vocab_size": 24}, "tokens for .. 9 values ..; use at least 27"),

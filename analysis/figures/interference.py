@@ -1,0 +1,92 @@
+"""What a key that was written again brings back, against how often it was: its last value, or its first."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from ..drawing import draw, legend, page
+from ..drawing.style import Look, Style, looks
+from ..records import cells
+from ..statistics import learning_rate
+from ..statistics.load_distance import answered
+from ..statistics.seeds import interval, settled, written
+from .gallery import Picture, Study
+
+NAME = "interference"
+TASKS = ("mqar_overwrite",)
+AXIS = "overwrites"
+ABOUT = ["point", "mixer", "family", "series", "d_model", "knobs", "state_resident", "causal", "exact_decode"]
+LATEST, OLDEST, ANOTHER = "its last value", "its first value", "another key's value"
+
+
+def figure(study: Study, style: Style) -> Picture:
+    """Draw the answers to evaluation=interference, a panel a kind of answer."""
+    table = cells.identify(study.table)
+    answers = answered(
+        study.evaluations(NAME), table, learning_rate.choose(table), ["slice", "kind"], NAME
+    ).drop(columns=["mixer", "seed"], errors="ignore")
+    rows = shares(answers).merge(table.drop_duplicates("point").loc[:, ABOUT], on="point")
+    blind = answers.loc[answers["kind"] == "0"].groupby(AXIS)["order_blind"].first()
+    seeds = " or ".join(map(str, sorted(set(rows["seeds"].tolist()))))
+    sentences = [
+        f"What a key brings back that was written so many times more: {seeds} seeds, bars the interval of "
+        "their mean. Dotted: a memory that keeps all values of a key and not their order."
+    ]
+    return Picture(_draw(rows, blind, sentences[0], style), rows, sentences, {})
+
+
+def shares(answers: pd.DataFrame) -> pd.DataFrame:
+    """One row a point, number of overwrites and kind of answer: the mean over seeds with its interval.
+
+    accuracy: the share of answers that are of this kind.  The one value of a key that was written once counts
+    as its last.
+    """
+    kind, oldest = answers["kind"].astype(str), answers[AXIS].astype(str)
+    what = np.select([kind == "0", kind == oldest, kind == "another"], [LATEST, OLDEST, ANOTHER], "")
+    known = answers.assign(what=what).loc[lambda rows: rows["what"] != ""]
+    rows = [
+        dict(zip(("point", "what", AXIS), key, strict=True)) | _over_seeds(part)  # pyright: ignore
+        for key, part in known.groupby(["point", "what", AXIS])
+    ]
+    return pd.DataFrame(rows)
+
+
+def _over_seeds(part: pd.DataFrame) -> dict[str, Any]:
+    found = part["share"].to_numpy(float)
+    low, high, how = interval(found)
+    return {
+        "accuracy": found.mean(), "low": low, "high": high, "interval": how, "seeds": len(found),
+        "seed_accuracies": written(found), "run_ids": " ".join(part["run_id"]), "chance": np.nan,
+    }  # fmt: skip
+
+
+def _draw(rows: pd.DataFrame, blind: pd.Series, caption: str, style: Style) -> Any:
+    made, axes, _ = page.multiples(3, style, most=3)
+    style_of, counts = looks(rows), sorted(set(rows[AXIS].tolist()))
+    for ax, what in zip(axes, (LATEST, OLDEST, ANOTHER), strict=True):
+        part = rows.loc[rows["what"] == what].assign(place=lambda part: part[AXIS].map(counts.index))
+        for number, (name, of_series) in enumerate(part.groupby("series")):
+            _line(ax, of_series, style_of[str(name)], 0.03 * (number - len(style_of) / 2))
+        if what != ANOTHER:
+            shown = [count for count in counts if count or what == LATEST]
+            ax.plot(
+                [counts.index(count) for count in shown], [blind[count] for count in shown], **draw.CHANCE
+            )
+        ax.set_title(what)
+        ax.set_ylim(-0.03, 1.06)
+        ax.set_xticks(range(len(counts)), [str(count) for count in counts])
+    handles = [*legend.series_handles(rows, style.letters), *legend.common_handles(rows, style.letters)]
+    page.finish(made, handles, caption, style, x_label="Overwrites of each key", y_label="Share of answers")
+    return made
+
+
+def _line(ax: Axes, rows: pd.DataFrame, look: Look, aside: float) -> None:
+    """One series: a line through the means, a mark each; a little beside the others, so that bars can be told
+    apart."""
+    rows = rows.sort_values("place").assign(place=lambda rows: rows["place"] + aside)
+    means = rows["accuracy"].where(settled(rows))
+    ax.plot(rows["place"], means, color=look.colour, linewidth=0.9, alpha=0.7)
+    for row in rows.to_dict("records"):
+        draw.mark(ax, row, look, "place", area=0.5)

@@ -1,0 +1,65 @@
+"""What a key that was written several times brings back, told by hand."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import zoo
+from zoo.evaluation.interference import Interference, kinds
+from zoo.evaluation.trained import Trained
+from zoo.tasks.base import Batch
+from zoo.tasks.mqar_overwrite import OverwrittenMQAR
+
+
+@pytest.fixture(scope="module")
+def held(trained: dict[str, Path]) -> Trained:
+    return zoo.load(trained["attention"])
+
+
+def overwrite(*loads: tuple[int, int, int], vocab_size: int = 24, rows: int = 40) -> OverwrittenMQAR:
+    entries = [
+        {"seq_len": seq_len, "num_kv_pairs": pairs, "overwrites": more, "num_examples": rows}
+        for seq_len, pairs, more in loads
+    ]
+    return OverwrittenMQAR(
+        seed=0, vocab_size=vocab_size, power_a=1.0, filler="safe", data="fixed", order="sequential",
+        train=entries, valid=entries, test=entries,
+    )  # fmt: skip
+
+
+def test_answers_are_told_apart_by_how_old_the_write_is() -> None:
+    row = [1, 20, 2, 30, 1, 21, 2, 31, 1, 22, 2, 32, 9, 1, 2, 9]  # keys 1 and 2, three writes each
+    batch = Batch(torch.tensor([row] * 5), torch.tensor([[13, 14]] * 5), torch.tensor([[22, 32]] * 5))
+    best = torch.tensor([[22, 32], [21, 31], [20, 30], [30, 22], [9, 2]])
+    assert kinds(batch, best, pairs=2, writes=3).tolist() == [[0, 0], [1, 1], [2, 2], [3, 3], [4, 4]]
+
+
+def test_shares_are_those_of_a_count_by_hand(held: Trained) -> None:
+    task = overwrite((16, 2, 0), (24, 2, 2))
+    asked = replace(held, task=task)
+    table = Interference(split="test").table(asked)
+    assert table["kind"].tolist() == ["0", "another", "none", "0", "1", "2", "another", "none"]
+    assert table.groupby("slice", sort=False)["share"].sum().tolist() == pytest.approx([1, 1])
+    assert table["answers"].tolist() == [80] * 8
+    assert table["order_blind"].tolist() == pytest.approx([1, 0, 0, 1 / 3, 1 / 3, 1 / 3, 0, 0])
+    batch = task.sample("test", 1, range(40))
+    said = asked.answered(batch)[1].view_as(batch.answers).tolist()
+    counts = dict.fromkeys(table["kind"][3:], 0)
+    for tokens, places, answers in zip(batch.inputs.tolist(), batch.positions.tolist(), said, strict=True):
+        for place, answer in zip(places, answers, strict=True):
+            own = [tokens[i + 1] for i in range(0, 12, 2) if tokens[i] == tokens[place]]
+            every = tokens[1:12:2]
+            kind = "another" if answer in every else "none"
+            counts[str(own[::-1].index(answer)) if answer in own else kind] += 1
+    assert (table["share"][3:] * 80).round().tolist() == list(counts.values())
+    right = asked.score(batch).accuracy
+    assert table["share"][3] == pytest.approx(right)
+
+
+def test_a_task_that_writes_once_is_refused(held: Trained) -> None:
+    with pytest.raises(
+        ValueError, match="asks for keys written again, and MQAR has none: use task=mqar_over"
+    ):
+        Interference(split="test").table(held)
