@@ -15,7 +15,7 @@ from zoo.results.table import load
 ROOT = Path(__file__).parents[2]
 FIGURES = ROOT / "docs" / "figures"
 HELD = sorted((ROOT / "docs" / "results").glob("*.zip"))
-GROWING = ("based_fig2_cpu",)  # sweeps that still run: their archives lack cells
+GROWING = ("based_fig2_cpu", "atlas_frontier")  # sweeps that still run: their archives lack cells
 ARCHIVES = [path for path in HELD if path.stem not in GROWING]
 PICTURES = [(path.stem, name) for path in HELD for name in gallery.pictures_of(path.stem)]
 
@@ -25,11 +25,10 @@ def study(sweep: str) -> gallery.Study:
     return gallery.Study(ROOT / "docs" / "results" / f"{sweep}.zip")
 
 
-def test_every_mini_sweep_has_results_or_says_that_it_was_not_run() -> None:
-    minis = {path.stem: path.read_text() for path in (ROOT / "sweeps").glob("mini_*.yaml")}
-    assert {name for name, text in minis.items() if "not run yet" not in text} == {
-        path.stem for path in ARCHIVES
-    }
+def test_every_study_of_ours_has_results_or_says_that_it_was_not_run() -> None:
+    texts = {path.stem: path.read_text() for path in (ROOT / "sweeps").glob("*.yaml")}
+    ours = {name for name in texts if name.startswith(("mini_", "atlas_")) and name not in GROWING}
+    assert {name for name in ours if "not run yet" not in texts[name]} == {path.stem for path in ARCHIVES}
 
 
 @pytest.mark.parametrize("sweep", [path.stem for path in ARCHIVES])

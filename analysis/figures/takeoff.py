@@ -1,0 +1,65 @@
+"""When training takes off: the share of seeds that have, against steps, and how many never do."""
+
+import pandas as pd
+
+from ..drawing import page
+from ..drawing.curves import DASHES
+from ..drawing.style import Style, looks
+from ..records import cells
+from ..statistics import learning_rate
+from ..statistics.takeoff import compared, share_off, takeoffs
+from .gallery import Picture, Study
+
+ABOUT = [
+    "run_id",
+    "point",
+    "seed",
+    "mixer",
+    "family",
+    "series",
+    "d_model",
+    "knobs",
+    "lr",
+    "causal",
+    "exact_decode",
+]
+
+
+def figure(study: Study, style: Style) -> Picture:
+    """Draw a staircase a series, at its chosen learning rate; the tables compare every two of them."""
+    table = cells.identify(study.table)
+    shown = table.drop_duplicates("run_id").merge(
+        learning_rate.choose(table)[["point", "lr"]], on=["point", "lr"]
+    )
+    rows = takeoffs(study.metrics, table).merge(shown[ABOUT], on="run_id")
+    rows["name"] = (rows["series"] + " " + rows["knobs"]).str.strip()
+    if rows.empty:
+        raise ValueError("No cell was validated while it trained: there is nothing that could take off.")
+    sentences = [
+        "Share of cells that have taken off: the first validation at which a slice is half way from chance "
+        "to 1 (Kaplan and Meier; a tick: cells that ended before).",
+        *(
+            f"{name}: {sum(group['off'].tolist())} of {len(group)} cells have taken off."
+            for name, group in rows.groupby("name")
+        ),
+    ]
+    return Picture(_draw(rows, sentences[0], style), rows, sentences, {"log_rank": compared(rows, "name")})
+
+
+def _draw(rows: pd.DataFrame, caption: str, style: Style) -> page.Figure:
+    made, (ax,), _ = page.multiples(1, style, most=1)
+    style_of, end, handles = looks(rows), max(rows["step"].tolist()), []
+    for number, (name, group) in enumerate(rows.groupby("name")):
+        look = style_of[group["series"].tolist()[0]]
+        lift = 0.006 * number  # so that equal lines can be told apart
+        dash = DASHES[sum(handle.get_color() == look.colour for handle in handles)]
+        steps, shares = share_off(group)
+        xs, ys = [0, *steps, end], [lift, *(shares + lift), shares[-1] + lift]
+        handles += ax.step(
+            xs, ys, where="post", color=look.colour, linewidth=1.2, linestyle=dash, label=str(name)
+        )
+        ended = group.loc[~group["off"], "step"]
+        ax.plot(ended, [shares[-1] + lift] * len(ended), "|", color=look.colour, markersize=9)
+    ax.set_ylim(-0.03, 1.08)
+    page.finish(made, handles, caption, style, x_label="Training step", y_label="Share that has taken off")
+    return made

@@ -1,0 +1,65 @@
+"""After how many steps a cell has taken off, where some cells never do: the statistics of survival, by scipy.
+
+A cell has taken off at the first validation at which one of its slices is half way from its chance to 1.  A
+cell that ends before is *censored*: it would have taken off later, or never.
+"""
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import CensoredData, ecdf, logrank
+
+from .chance import chance
+from .paired import holm
+
+HALF_WAY = 0.5
+
+
+def takeoffs(metrics: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """run_id, step, off: the first step at which each cell has taken off, or, where off is False, its last.
+
+    metrics: of `zoo.results.load_metrics`; table: of `zoo.results.load`, for what chance is.
+    """
+    rows = metrics.loc[(metrics["split"] == "valid") & (metrics["metric"] == "accuracy")]
+    chances = rows["slice"].map({name: chance(table, [str(name)]) for name in rows["slice"].unique()})
+    off = rows["value"] - chances > HALF_WAY * (1 - chances)
+    first = rows.loc[off].groupby("run_id")["step"].min()
+    steps = rows.groupby("run_id", as_index=False).agg(last=("step", "max"))
+    steps["off"] = steps["run_id"].isin(first.index)
+    steps["step"] = steps["run_id"].map(first).fillna(steps["last"]).astype(int)
+    return steps[["run_id", "step", "off"]]
+
+
+def censored(cells: pd.DataFrame) -> CensoredData:
+    """Return the steps of rows of `takeoffs` as scipy takes them."""
+    off = cells["off"].to_numpy(bool)
+    steps = cells["step"].to_numpy(float)
+    return CensoredData(uncensored=steps[off], right=steps[~off])
+
+
+def share_off(cells: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(steps, shares): Kaplan and Meier's estimate of the share that has taken off by each step."""
+    curve = ecdf(censored(cells)).cdf
+    return curve.quantiles, curve.probabilities
+
+
+def compared(cells: pd.DataFrame, by: str = "series") -> pd.DataFrame:
+    """Every two groups of cells by the two-sided log-rank test, an approximation for many cells.
+
+    a, b; off_a, cells_a (and of b): how many of how many have taken off; p, and p_holm over all rows.
+    """
+    groups = {str(name): group for name, group in cells.groupby(by)}
+    rows = []
+    for a, b in combinations(groups, 2):
+        sides = {"a": groups[a], "b": groups[b]}
+        counts = {f"{what}_{side}": f(rows) for side, rows in sides.items() for what, f in COUNTS.items()}
+        with np.errstate(invalid="ignore"):  # NaN: all at one step, or nobody
+            p = logrank(censored(groups[a]), censored(groups[b])).pvalue
+        rows.append({"a": a, "b": b} | counts | {"p": p})
+    result = pd.DataFrame(rows, columns=["a", "b", "off_a", "cells_a", "off_b", "cells_b", "p"])
+    return result.assign(p_holm=holm(result["p"].to_numpy(float)))
+
+
+COUNTS = {"off": lambda rows: int(rows["off"].sum()), "cells": len}
