@@ -24,7 +24,15 @@ FLOORS = (
     ("analysis.state_bits", "analysis.expected", "analysis.claims"),
     ("zoo.training", "analysis.published", "analysis.pareto", "analysis.report"),
     ("zoo.launch", "zoo.bench", "analysis.figures", "analysis.loads"),
-    ("zoo.run", "zoo.plan", "zoo.evaluate", "hydra_plugins", "analysis.field", "analysis.recall_gap"),
+    (
+        "zoo.run",
+        "zoo.plan",
+        "zoo.evaluate",
+        "hydra_plugins",
+        "analysis.field",
+        "analysis.recall_gap",
+        "analysis.atlas",
+    ),
     ("analysis.quotes",),
     (COMMANDS,),
 )

@@ -31,8 +31,8 @@ def figure(study: Study, style: Style) -> Picture:
     blind = answers.loc[answers["kind"] == "0"].groupby(AXIS)["order_blind"].first()
     seeds = " or ".join(map(str, sorted(set(rows["seeds"].tolist()))))
     sentences = [
-        f"What a key brings back that was written so many times more: {seeds} seeds, bars the interval of "
-        "their mean. Dotted: a memory that keeps all values of a key and not their order."
+        f"What a key brings back that was written so many times more: means of {seeds} seed(s) with "
+        "their interval. Dotted: a memory that keeps all values of a key and not their order."
     ]
     return Picture(_draw(rows, blind, sentences[0], style), rows, sentences, {})
 
@@ -78,7 +78,10 @@ def _draw(rows: pd.DataFrame, blind: pd.Series, caption: str, style: Style) -> A
         ax.set_ylim(-0.03, 1.06)
         ax.set_xticks(range(len(counts)), [str(count) for count in counts])
     handles = [*legend.series_handles(rows, style.letters), *legend.common_handles(rows, style.letters)]
-    page.finish(made, handles, caption, style, x_label="Overwrites of each key", y_label="Share of answers")
+    page.finish(
+        made, handles, caption, style, x_label="Overwrites of each key", y_label="Share of answers",
+        bold=legend.bold(rows),
+    )  # fmt: skip
     return made
 
 

@@ -1,0 +1,179 @@
+"""Write the page of the atlas: what each memory recalls at each size, and what else is known of it.
+
+    python -m analysis.atlas docs/results > docs/atlas.md
+
+The folder holds archives: atlas_frontier.zip, whose cells are the page, and, where they are there,
+atlas_interference.zip and mini_state_bits.zip.  Of a mixer that none of them has the page says nothing.
+"""
+
+import argparse
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from zoo.common.terminal import command
+from zoo.config.about import about
+from zoo.config.paths import CONF
+from zoo.results.reading import left_out
+
+from .drawing.style import SCREEN
+from .figures import gallery
+from .figures.interference import ANOTHER, LATEST, OLDEST
+from .pareto import Pareto, pareto
+from .records.cells import slices, slices_in_words
+from .records.readable import readable
+from .statistics.chance import above
+from .statistics.seeds import apart
+
+SIZES = (500, 1600, 5000)  # scalars, about
+NEAR = 1.3  # a point counts to a size that is at most so many times its own, or its own of it
+HEAD = """# The atlas: what each memory can do
+
+`python -m analysis.atlas docs/results` makes this page from the archives in [results](results). {count} of
+the zoo's mixers so far, {points} points, {cells} cells: MQAR at toy scale, behind one and the same
+convolution of three taps, trained on 2 to 16 pairs and asked for up to 64. The
+[sweep](../sweeps/atlas_frontier.yaml) says how, and what was expected; `python -m zoo.run -m
+sweep=atlas_frontier` goes on with the others.
+
+![Accuracy against resident state](figures/atlas_frontier/frontier.png)
+
+Accuracy: {slices}, over {seeds} seeds at the better of two learning rates. Where seeds differ by more than
+0.3 each is given and no mean. A dash: no better than a guess among the row's values; such a point is outside
+the frontier. A star: no smaller one is better. In brackets the scalars that the model keeps of 256 tokens.
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m analysis.atlas", description="The page of the atlas, as Markdown."
+    )
+    parser.add_argument("archives", type=Path, help="the folder of archives, docs/results")
+    options = parser.parse_args(arguments)
+    try:
+        table, *unread, _ = readable(options.archives / "atlas_frontier.zip")
+        print("\n".join(page(pareto(table), table, options.archives)))
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return left_out(*unread)
+
+
+def page(shown: Pareto, table: pd.DataFrame, archives: Path) -> Iterator[str]:
+    """The lines of the page."""
+    order, points = slices(table, "test"), shown.points
+    yield HEAD.format(
+        count=points["mixer"].nunique(), points=len(points), cells=table["run_id"].nunique(),
+        slices=slices_in_words(order), seeds=points["seeds"].max(),
+    )  # fmt: skip
+    yield "## Every memory at three sizes\n"
+    yield _row(["mixer", "family", *(f"about {size:,} scalars" for size in SIZES), "other sizes"])
+    yield _row(["---"] * (3 + len(SIZES)))
+    for row in sorted(_at_sizes(points), key=lambda row: row["best"], reverse=True):
+        yield _row(row["fields"])
+    bits, overwritten = _bits(archives), _overwritten(archives)
+    yield "\n## Each memory\n"
+    for mixer, group in points.sort_values("state_resident").groupby("mixer"):
+        yield from _card(str(mixer), group, shown.by_slice, order, bits, overwritten)
+
+
+def _at_sizes(points: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    for _, group in points.groupby("mixer"):
+        rows = group.sort_values("state_resident").to_dict("records")
+        fields = [rows[0]["label"], rows[0]["family"]]
+        fields += [", ".join(_in_words(row) for row in rows if _size(row) == size) for size in SIZES]
+        fields.append(", ".join(_in_words(row) for row in rows if _size(row) is None))
+        middle = [row["accuracy"] for row in rows if _size(row) == SIZES[1]] or [
+            row["accuracy"] for row in rows
+        ]
+        yield {"best": max(middle), "fields": fields}
+
+
+def _size(row: Mapping[str, Any]) -> int | None:
+    """The size that a point counts to."""
+    state = row["state_resident"]
+    return next((size for size in SIZES if size / NEAR <= state <= size * NEAR), None)
+
+
+def _in_words(row: Mapping[str, Any]) -> str:
+    seeds = apart(row["seed_accuracies"])
+    known = bool(above(pd.DataFrame([row])).iloc[0])
+    score = "/".join(f"{seed:.2f}" for seed in sorted(seeds)) if seeds else f"{row['accuracy']:.3f}"
+    return f"{score if known else '-'}{'*' if row['on_frontier'] else ''} ({row['state_resident']:,.0f})"
+
+
+def _card(
+    mixer: str,
+    points: pd.DataFrame,
+    by_slice: Mapping[str, pd.DataFrame],
+    order: list[str],
+    bits: Mapping[str, str],
+    overwritten: Mapping[str, str],
+) -> Iterator[str]:
+    """What is known of a mixer: what it keeps, each of its points by slice, and answers of other studies."""
+    texts = about(mixer, yaml.safe_load((CONF / "mixer" / f"{mixer}.yaml").read_text()))
+    label = points["label"].iloc[0]
+    yield f"### {label}\n"
+    formula = " ".join(str(texts.get("state", "")).split())
+    yield f"`mixer={mixer}`. {texts.get('paper', '')}. Keeps {texts.get('keeps', '')}: `{formula}` a layer.\n"
+    yield _row(["settings", "state", *(f"{name.rpartition('=')[2]} pairs" for name in order), "all"])
+    yield _row(["---", *["--:"] * (len(order) + 2)])
+    alone = {name: by_slice[name].set_index("point")["accuracy"] for name in order}
+    for row in points.to_dict("records"):
+        scores = [f"{alone[name][row['point']]:.2f}" for name in order]
+        settings = ", ".join(
+            filter(None, [str(row["series"]).removeprefix(str(label)).strip(", "), row["knobs"]])
+        )
+        yield _row(
+            [settings or "-", f"{row['state_resident']:,.0f}", *scores, _in_words(row).partition(" ")[0]]
+        )
+    yield "\n" + "\n".join(known for known in (overwritten.get(mixer), bits.get(label)) if known) + "\n"
+
+
+def _overwritten(archives: Path) -> dict[str, str]:
+    """mixer -> what a key brings back that was written most often, in a line."""
+    home = archives / "atlas_interference.zip"
+    if not home.exists():
+        return {}
+    rows = gallery.draw("interference", gallery.Study(home), SCREEN).rows
+    most = rows.loc[rows["overwrites"] == rows["overwrites"].max()]
+    lines: dict[str, str] = {}
+    for series, group in most.groupby("series"):
+        share = group.set_index("what")["accuracy"]
+        line = (
+            f"- A key written {most['overwrites'].iloc[0]} times more ({series}): its last value is "
+            f"{share[LATEST]:.2f} of answers, its first {share[OLDEST]:.2f}, another's {share[ANOTHER]:.2f}."
+        )
+        mixer = group["mixer"].iloc[0]
+        lines[mixer] = "\n".join(filter(None, [lines.get(mixer), line]))
+    return lines
+
+
+def _bits(archives: Path) -> dict[str, str]:
+    """label -> how few bits a scalar are enough, in a line."""
+    path = archives.parent / "figures" / "mini_state_bits" / "state_bits_enough.csv"
+    if not path.exists():
+        return {}
+    rows = pd.read_csv(path).query("rounding == 'nearest' and scale == 'key'")
+    lines: dict[str, str] = {}
+    for series, group in rows.groupby("series"):
+        enough = ", ".join(f"{_fewest(row)} {row['slice']}" for row in group.to_dict("records"))
+        lines[str(series)] = f"- Bits a scalar that are enough, with a scale a key channel: {enough}."
+    return lines
+
+
+def _fewest(row: Mapping[str, Any]) -> str:
+    bits = row["bits_per_scalar"]
+    return f"{bits:.2f} at" if math.isfinite(bits) else "more than were tried at"
+
+
+def _row(fields: list[str]) -> str:
+    return f"| {' | '.join(fields)} |"
+
+
+if __name__ == "__main__":
+    command(main)

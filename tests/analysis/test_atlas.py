@@ -1,0 +1,41 @@
+"""The page of the atlas: sizes, seeds that differ, points at chance, and what other archives know."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis import atlas
+from tests.analysis import study
+from zoo.archive import archive
+
+SLICES = [(16, 4), (32, 8)]  # chance is 1/4 and 1/8
+
+
+@pytest.fixture
+def archives(tmp_path: Path) -> Path:
+    scores = {"based": {500: (0.6, 0.7), 1600: (0.2, 0.9)}, "mamba": {1600: (0.18, 0.2), 9000: (0.95, 0.95)}}
+    records = [
+        study.record(mixer, score, seed=seed, state=state, feature_dim=state, slices=SLICES)
+        for mixer, sizes in scores.items()
+        for state, seeds in sizes.items()
+        for seed, score in enumerate(seeds)
+    ]
+    (tmp_path / "archives").mkdir()
+    archive(study.write(tmp_path / "r", records), tmp_path / "archives" / "atlas_frontier.zip")
+    return tmp_path / "archives"
+
+
+def test_a_mixer_stands_at_its_sizes(archives: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert atlas.main([str(archives)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "| Based | linear | 0.650* (500) | 0.20/0.90 (1,600) |  |  |" in lines
+    assert "| Mamba | linear |  | - (1,600) |  | 0.950* (9,000) |" in lines
+    assert "### Based" in lines and "### Mamba" in lines
+    [row] = [line for line in lines if line.startswith("| feature_dim=500 |")]
+    assert row == "| feature_dim=500 | 500 | 0.65 | 0.65 | 0.650* |"
+    assert any("2 of the zoo's mixers" in " ".join(lines[i : i + 2]) for i in range(len(lines)))
+
+
+def test_an_archive_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert atlas.main([str(tmp_path)]) == 1
+    assert "atlas_frontier.zip" in capsys.readouterr().err
