@@ -3,6 +3,7 @@
 from itertools import permutations, product
 from typing import Any
 
+import pytest
 import torch
 from scipy import stats
 from torch import Tensor
@@ -78,6 +79,22 @@ def test_writes_come_in_any_order():
     assert independent(again, (batch.positions[:, 0] - 8) // 2) > ALPHA
     asked = batch.inputs.gather(1, batch.positions)
     assert chi2((asked[:, 0] == written[:, 0]).long(), torch.ones(2)) > ALPHA
+
+
+@pytest.mark.parametrize(
+    ("seq_len", "overwrites", "right"),
+    [(32, 1, 0.73), (32, 2, 0.48), (64, 4, 0.28), (96, 8, 0.15), (160, 16, 0.08)],
+)
+def test_what_a_convolution_tells_of_the_order_of_writes(seq_len: int, overwrites: int, right: float):
+    """docs/findings.md: a write is known to be old where it is the row's first, or its key comes again next."""
+    batch = rows("mqar_overwrite", writes(seq_len, 4, overwrites), 4000)
+    written = batch.inputs[:, : 8 * (overwrites + 1) : 2]
+    old = torch.cat(
+        [written[:, 1:] == written[:, :-1], torch.zeros_like(written[:, :1], dtype=torch.bool)], 1
+    )
+    old[:, 0] = True
+    candidates = (written[:, None] == batch.inputs.gather(1, batch.positions)[..., None]) & ~old[:, None]
+    assert abs((1 / candidates.sum(-1)).mean() - right) < 0.008  # the last of a key is never known to be old
 
 
 def test_combinations_come_in_any_order():
