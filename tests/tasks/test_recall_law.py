@@ -86,7 +86,7 @@ def test_writes_come_in_any_order():
     [(32, 1, 0.73), (32, 2, 0.48), (64, 4, 0.28), (96, 8, 0.15), (160, 16, 0.08)],
 )
 def test_what_a_convolution_tells_of_the_order_of_writes(seq_len: int, overwrites: int, right: float):
-    """docs/findings.md: a write is known to be old where it is the row's first, or its key comes again next."""
+    """A write is known to be old where it is the row's first, or its key comes again at once: findings.md."""
     batch = rows("mqar_overwrite", writes(seq_len, 4, overwrites), 4000)
     written = batch.inputs[:, : 8 * (overwrites + 1) : 2]
     old = torch.cat(
