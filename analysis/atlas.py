@@ -37,7 +37,7 @@ HEAD = """# The atlas: what each memory can do
 `python -m analysis.atlas docs/results` makes this page from the archives in [results](results). {count} of
 the zoo's mixers so far, {points} points, {cells} cells: MQAR at toy scale, behind one and the same
 convolution of three taps, trained on 2 to 16 pairs and asked for up to 64. The
-[sweep](../sweeps/atlas_frontier.yaml) says how, and what was expected; `python -m zoo.run -m
+file `sweeps/atlas_frontier.yaml` says how, and what was expected; `python -m zoo.run -m
 sweep=atlas_frontier` goes on with the others.
 
 ![Accuracy against resident state](figures/atlas_frontier/frontier.png)
