@@ -21,13 +21,15 @@ from zoo.config.about import about
 from zoo.config.paths import CONF
 from zoo.results.reading import left_out
 
-from .drawing.style import SCREEN
-from .figures import gallery
-from .figures.interference import ANOTHER, LATEST, OLDEST
+from .figures.gallery import Study
+from .figures.interference import ANOTHER, LATEST, OLDEST, shares_of
+from .loads import markdown_row
 from .pareto import Pareto, pareto
 from .records.cells import slices, slices_in_words
 from .records.readable import readable
-from .statistics.chance import above
+from .state_bits.answers import answers
+from .state_bits.frontier import enough
+from .statistics.chance import at_chance
 from .statistics.seeds import apart
 
 SIZES = (500, 1600, 5000)  # scalars, about
@@ -71,10 +73,10 @@ def page(shown: Pareto, table: pd.DataFrame, archives: Path) -> Iterator[str]:
         slices=slices_in_words(order), seeds=points["seeds"].max(),
     )  # fmt: skip
     yield "## Every memory at three sizes\n"
-    yield _row(["mixer", "family", *(f"about {size:,} scalars" for size in SIZES), "other sizes"])
-    yield _row(["---"] * (3 + len(SIZES)))
+    yield markdown_row(["mixer", "family", *(f"about {size:,} scalars" for size in SIZES), "other sizes"])
+    yield markdown_row(["---"] * (3 + len(SIZES)))
     for row in sorted(_at_sizes(points), key=lambda row: row["best"], reverse=True):
-        yield _row(row["fields"])
+        yield markdown_row(row["fields"])
     bits, overwritten = _bits(archives), _overwritten(archives)
     yield "\n## Each memory\n"
     for mixer, group in points.sort_values("state_resident").groupby("mixer"):
@@ -87,10 +89,8 @@ def _at_sizes(points: pd.DataFrame) -> Iterator[dict[str, Any]]:
         fields = [rows[0]["label"], rows[0]["family"]]
         fields += [", ".join(_in_words(row) for row in rows if _size(row) == size) for size in SIZES]
         fields.append(", ".join(_in_words(row) for row in rows if _size(row) is None))
-        middle = [row["accuracy"] for row in rows if _size(row) == SIZES[1]] or [
-            row["accuracy"] for row in rows
-        ]
-        yield {"best": max(middle), "fields": fields}
+        middle = [row for row in rows if _size(row) == SIZES[1]] or rows
+        yield {"best": max(row["accuracy"] for row in middle), "fields": fields}
 
 
 def _size(row: Mapping[str, Any]) -> int | None:
@@ -101,9 +101,10 @@ def _size(row: Mapping[str, Any]) -> int | None:
 
 def _in_words(row: Mapping[str, Any]) -> str:
     seeds = apart(row["seed_accuracies"])
-    known = bool(above(pd.DataFrame([row])).iloc[0])
     score = "/".join(f"{seed:.2f}" for seed in sorted(seeds)) if seeds else f"{row['accuracy']:.3f}"
-    return f"{score if known else '-'}{'*' if row['on_frontier'] else ''} ({row['state_resident']:,.0f})"
+    if at_chance(row["accuracy"], row["chance"]):
+        score = "-"
+    return f"{score}{'*' if row['on_frontier'] else ''} ({row['state_resident']:,.0f})"
 
 
 def _card(
@@ -114,21 +115,21 @@ def _card(
     bits: Mapping[str, str],
     overwritten: Mapping[str, str],
 ) -> Iterator[str]:
-    """What is known of a mixer: what it keeps, each of its points by slice, and answers of other studies."""
+    """Yield what is known of a mixer: what it keeps, its points by slice, and answers of other studies."""
     texts = about(mixer, yaml.safe_load((CONF / "mixer" / f"{mixer}.yaml").read_text()))
     label = points["label"].iloc[0]
     yield f"### {label}\n"
     formula = " ".join(str(texts.get("state", "")).split())
     yield f"`mixer={mixer}`. {texts.get('paper', '')}. Keeps {texts.get('keeps', '')}: `{formula}` a layer.\n"
-    yield _row(["settings", "state", *(f"{name.rpartition('=')[2]} pairs" for name in order), "all"])
-    yield _row(["---", *["--:"] * (len(order) + 2)])
+    yield markdown_row(["settings", "state", *(f"{name.rpartition('=')[2]} pairs" for name in order), "all"])
+    yield markdown_row(["---", *["--:"] * (len(order) + 2)])
     alone = {name: by_slice[name].set_index("point")["accuracy"] for name in order}
     for row in points.to_dict("records"):
         scores = [f"{alone[name][row['point']]:.2f}" for name in order]
         settings = ", ".join(
             filter(None, [str(row["series"]).removeprefix(str(label)).strip(", "), row["knobs"]])
         )
-        yield _row(
+        yield markdown_row(
             [settings or "-", f"{row['state_resident']:,.0f}", *scores, _in_words(row).partition(" ")[0]]
         )
     yield "\n" + "\n".join(known for known in (overwritten.get(mixer), bits.get(label)) if known) + "\n"
@@ -139,7 +140,7 @@ def _overwritten(archives: Path) -> dict[str, str]:
     home = archives / "atlas_interference.zip"
     if not home.exists():
         return {}
-    rows = gallery.draw("interference", gallery.Study(home), SCREEN).rows
+    _, rows = shares_of(Study(home))
     most = rows.loc[rows["overwrites"] == rows["overwrites"].max()]
     lines: dict[str, str] = {}
     for series, group in most.groupby("series"):
@@ -155,24 +156,20 @@ def _overwritten(archives: Path) -> dict[str, str]:
 
 def _bits(archives: Path) -> dict[str, str]:
     """label -> how few bits a scalar are enough, in a line."""
-    path = archives.parent / "figures" / "mini_state_bits" / "state_bits_enough.csv"
-    if not path.exists():
+    home = archives / "mini_state_bits.zip"
+    if not home.exists():
         return {}
-    rows = pd.read_csv(path).query("rounding == 'nearest' and scale == 'key'")
+    rows = enough(answers(home)).query("rounding == 'nearest' and scale == 'key'")
     lines: dict[str, str] = {}
     for series, group in rows.groupby("series"):
-        enough = ", ".join(f"{_fewest(row)} {row['slice']}" for row in group.to_dict("records"))
-        lines[str(series)] = f"- Bits a scalar that are enough, with a scale a key channel: {enough}."
+        fewest = ", ".join(f"{_fewest(row)} {row['slice']}" for row in group.to_dict("records"))
+        lines[str(series)] = f"- Bits a scalar that are enough, with a scale a key channel: {fewest}."
     return lines
 
 
 def _fewest(row: Mapping[str, Any]) -> str:
     bits = row["bits_per_scalar"]
     return f"{bits:.2f} at" if math.isfinite(bits) else "more than were tried at"
-
-
-def _row(fields: list[str]) -> str:
-    return f"| {' | '.join(fields)} |"
 
 
 if __name__ == "__main__":

@@ -43,8 +43,8 @@ def markdown(shown: Pareto, order: list[str], name: str) -> str:
         "longest slice. `lr` is the best learning rate of those that were tried, and accuracy the mean over",
         "seeds. A row of one seed shows that a mixer trains; it is no ranking.",
         "",
-        _row(head),
-        _row(["---", "---", *["--:"] * (len(head) - 2)]),
+        markdown_row(head),
+        markdown_row(["---", "---", *["--:"] * (len(head) - 2)]),
     ]
     alone = {
         name: dict(zip(rows["point"], rows["accuracy"], strict=True)) for name, rows in shown.by_slice.items()
@@ -59,7 +59,7 @@ def _point(row: dict, alone: list[dict[str, float]]) -> str:
     seeds = f"{row['seeds']}" + (f" ({row['diverged']} diverged)" if row["diverged"] else "")
     fields = [row["series"], f"d_model={row['d_model']} {row['knobs']}".strip()]
     fields += [f"{row['state_resident']:,.0f}", f"{row['lr']:.3g}", seeds]
-    return _row(fields + [_per_cent(scores.get(row["point"])) for scores in alone])
+    return markdown_row(fields + [_per_cent(scores.get(row["point"])) for scores in alone])
 
 
 def _per_cent(accuracy: float | None) -> str:
@@ -67,7 +67,8 @@ def _per_cent(accuracy: float | None) -> str:
     return "-" if accuracy is None else f"{100 * accuracy:.1f}"
 
 
-def _row(fields: list[str]) -> str:
+def markdown_row(fields: list[str]) -> str:
+    """Return a row of a Markdown table."""
     return f"| {' | '.join(fields)} |"
 
 

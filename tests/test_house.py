@@ -24,16 +24,8 @@ FLOORS = (
     ("analysis.state_bits", "analysis.expected", "analysis.claims"),
     ("zoo.training", "analysis.published", "analysis.pareto", "analysis.report"),
     ("zoo.launch", "zoo.bench", "analysis.figures", "analysis.loads"),
-    (
-        "zoo.run",
-        "zoo.plan",
-        "zoo.evaluate",
-        "hydra_plugins",
-        "analysis.field",
-        "analysis.recall_gap",
-        "analysis.atlas",
-    ),
-    ("analysis.quotes",),
+    ("zoo.run", "zoo.plan", "zoo.evaluate", "hydra_plugins", "analysis.field", "analysis.recall_gap"),
+    ("analysis.quotes", "analysis.atlas"),
     (COMMANDS,),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

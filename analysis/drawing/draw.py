@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..statistics.axes import Axis
 from ..statistics.bounds import BITS, HEURISTIC
-from ..statistics.chance import MARGIN
+from ..statistics.chance import at_chance
 from ..statistics.seeds import apart, settled, top
 from .style import (
     BACKGROUND,
@@ -178,7 +178,7 @@ def mark(
     decodes = point["causal"] and point["exact_decode"]
     smaller = SEED if seeds else 1.0
     for accuracy in seeds or [point["accuracy"]]:
-        full = decodes and not accuracy < point["chance"] + MARGIN  # True where chance is not known
+        full = decodes and not at_chance(accuracy, point["chance"])
         face, edge, width = (look.colour, "white", 0.6) if full else ("white", look.colour, 1.2)
         ax.scatter(
             point[x], accuracy, s=smaller * area * marker_area() * look.area, marker=look.marker,

@@ -113,8 +113,9 @@ def mark_handles(points: pd.DataFrame, axis: Axis, letters: int) -> Handles:
 def common_handles(points: pd.DataFrame, letters: int) -> Handles:
     """Return the legend entries for what `draw.mark` and `draw.chance` draw in any picture."""
     hollow = {"not causal or not decodable": ~decodable(points), "no better than chance": _at_chance(points)}
+    reasons = [reason for reason, which in hollow.items() if any(which)]
     entries = [
-        (~decodable(points) | _at_chance(points), HOLLOW, ", ".join(t for t in hollow if any(hollow[t]))),
+        ([bool(reasons)], HOLLOW, ", ".join(reasons)),
         (~settled(points), SEEDS, f"each seed, where they differ by > {APART:g}"),
         (points["chance"].notna(), CHANCE, points["guess"].iloc[0] if "guess" in points else ONE_OF_N),
     ]

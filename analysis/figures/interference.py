@@ -1,4 +1,4 @@
-"""What a key that was written again brings back, against how often it was: its last value, or its first."""
+"""Draw what a key that was written again brings back, against how often it was written."""
 
 from typing import Any
 
@@ -23,11 +23,7 @@ LATEST, OLDEST, ANOTHER = "its last value", "its first value", "another key's va
 
 def figure(study: Study, style: Style) -> Picture:
     """Draw the answers to evaluation=interference, a panel a kind of answer."""
-    table = cells.identify(study.table)
-    answers = answered(
-        study.evaluations(NAME), table, learning_rate.choose(table), ["slice", "kind"], NAME
-    ).drop(columns=["mixer", "seed"], errors="ignore")
-    rows = shares(answers).merge(table.drop_duplicates("point").loc[:, ABOUT], on="point")
+    answers, rows = shares_of(study)
     blind = answers.loc[answers["kind"] == "0"].groupby(AXIS)["order_blind"].first()
     seeds = " or ".join(map(str, sorted(set(rows["seeds"].tolist()))))
     sentences = [
@@ -35,6 +31,13 @@ def figure(study: Study, style: Style) -> Picture:
         "their interval. Dotted: a memory that keeps all values of a key and not their order."
     ]
     return Picture(_draw(rows, blind, sentences[0], style), rows, sentences, {})
+
+
+def shares_of(study: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the answers of a study at the chosen learning rates, and what `shares` makes of them."""
+    table = cells.identify(study.table)
+    answers = answered(study.evaluations(NAME), table, learning_rate.choose(table), ["slice", "kind"], NAME)
+    return answers, shares(answers).merge(table.drop_duplicates("point").loc[:, ABOUT], on="point")
 
 
 def shares(answers: pd.DataFrame) -> pd.DataFrame:

@@ -5,6 +5,7 @@ seen the row, as the task says it (`zoo.tasks.base.Task.chance`).
 """
 
 import re
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,5 +47,9 @@ def above(points: pd.DataFrame) -> pd.Series:
     """Return whether the accuracy is above chance, by MARGIN; True where chance is not known."""
     if "chance" not in points:
         return pd.Series(True, index=points.index)
-    low = points["accuracy"].to_numpy(float) < points["chance"].to_numpy(float) + MARGIN
-    return pd.Series(~low, index=points.index)
+    return ~pd.Series(at_chance(points["accuracy"], points["chance"]), index=points.index, dtype=bool)
+
+
+def at_chance(accuracy: Any, chance: Any) -> Any:
+    """Return whether an accuracy is no better than chance, by MARGIN; False where chance is not known."""
+    return accuracy < chance + MARGIN

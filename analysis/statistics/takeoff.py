@@ -1,4 +1,4 @@
-"""After how many steps a cell has taken off, where some cells never do: the statistics of survival, by scipy.
+"""Say after how many steps cells take off, where some never do: the statistics of survival, by scipy.
 
 A cell has taken off at the first validation at which one of its slices is half way from its chance to 1.  A
 cell that ends before is *censored*: it would have taken off later, or never.
@@ -53,13 +53,11 @@ def compared(cells: pd.DataFrame, by: str = "series") -> pd.DataFrame:
     groups = {str(name): group for name, group in cells.groupby(by)}
     rows = []
     for a, b in combinations(groups, 2):
-        sides = {"a": groups[a], "b": groups[b]}
-        counts = {f"{what}_{side}": f(rows) for side, rows in sides.items() for what, f in COUNTS.items()}
+        counts = [
+            count for name in (a, b) for count in (sum(groups[name]["off"].tolist()), len(groups[name]))
+        ]
         with np.errstate(invalid="ignore"):  # NaN: all at one step, or nobody
             p = logrank(censored(groups[a]), censored(groups[b])).pvalue
-        rows.append({"a": a, "b": b} | counts | {"p": p})
+        rows.append((a, b, *counts, p))
     result = pd.DataFrame(rows, columns=["a", "b", "off_a", "cells_a", "off_b", "cells_b", "p"])
     return result.assign(p_holm=holm(result["p"].to_numpy(float)))
-
-
-COUNTS = {"off": lambda rows: int(rows["off"].sum()), "cells": len}

@@ -1,4 +1,4 @@
-"""What does a key that was written several times bring back: its last value, its first, another key's?"""
+"""Tell the answers apart that a key brings back which was written several times: last, older, another's."""
 
 from collections.abc import Iterator
 from typing import Any
