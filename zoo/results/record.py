@@ -161,6 +161,7 @@ class Outcome(TypedDict, total=False):
     decode_missing: Annotated[str | None, Doc("the error that timing decoding ended with; none: with none")]
     operations: Required[Annotated[Amount, Doc("of the cell as planned, counted (`zoo.evaluation.flops`)")]]
     peak_memory_bytes: Required[Annotated[Count, Doc("of the process on a CPU, of the allocator on a GPU")]]
+    gpu: Annotated[str | None, Doc("the GPU's name; none: it ran on a CPU")]
     kernels: Annotated[dict[str, str], Doc("which implementation of each op ran")]
     step_form: Annotated[str | None, Doc("how steps were taken (`zoo.training.step`); none: none were")]
     start: Annotated[RunId, Doc("the cell whose weights it began with; absent: its own, drawn from `seed`")]

@@ -115,6 +115,7 @@ def _measured(run: Run) -> dict[str, Any]:
         "decode_missing": missing,
         "operations": cost(run.cell, run.model).operations,
         "peak_memory_bytes": _peak_memory(device),
+        "gpu": torch.cuda.get_device_name() if device == "cuda" else None,
     }
 
 
