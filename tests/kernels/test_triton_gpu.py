@@ -6,6 +6,7 @@ import torch
 from tests.kernels.agreement import captured_as_called, near_in_norm, same_bits_twice
 from tests.kernels.spans import Call, inputs
 from tests.kernels.triton_cases import KERNELS, Kernel, Size, of_each
+from zoo.kernels.common.agreement import widened
 from zoo.kernels.se_attention.gathered import se_attention_gathered
 
 pytest.importorskip("triton")
@@ -49,7 +50,7 @@ def test_a_captured_graph_gives_what_a_call_gives(kernel: Kernel, size: Size):
 
 
 def test_chunks_are_the_recurrence_here_too():
-    given = TAYLOR.draw(1, 2, 300, 5, 7, True, "cuda", torch.float64)
+    given = widened(TAYLOR.draw(1, 2, 300, 5, 7, True, "cuda", torch.float64))
     torch.testing.assert_close(TAYLOR.on_a_card(*given), TAYLOR.definition(*given))
 
 

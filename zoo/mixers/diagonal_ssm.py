@@ -51,14 +51,16 @@ class DiagonalSSM(nn.Module):
     def kernel(self, length: int) -> Float[Tensor, "H T"]:
         """Return the response to an impulse, D included."""
         log_decay, drive = self._discrete()
-        out = self._modes(2 * torch.view_as_complex(self.C) * drive, log_decay, torch.arange(length))
+        age = torch.arange(length, device=log_decay.device)
+        out = self._modes(2 * torch.view_as_complex(self.C) * drive, log_decay, age)
         k = out.real.sum(-1)
         return torch.cat([k[:, :1] + self.D[:, None], k[:, 1:]], dim=1)
 
     def read(self, state: Float[Tensor, "B R H N"], length: int) -> Float[Tensor, "B T R H"]:
         """Return the part of the next `length` outputs that comes from `state`."""
         log_decay, _ = self._discrete()
-        out = self._modes(2 * torch.view_as_complex(self.C), log_decay, 1 + torch.arange(length))
+        age = 1 + torch.arange(length, device=log_decay.device)
+        out = self._modes(2 * torch.view_as_complex(self.C), log_decay, age)
         with torch.autocast(state.device.type, enabled=False):
             return torch.einsum("brhn,htn->btrh", state, torch.cat([out.real, -out.imag], dim=-1))
 
@@ -67,7 +69,7 @@ class DiagonalSSM(nn.Module):
     ) -> Float[Tensor, "B R H N"]:
         """Return the state after the inputs `u`."""
         log_decay, drive = self._discrete()
-        age = torch.arange(u.shape[1] - 1, -1, -1)
+        age = torch.arange(u.shape[1] - 1, -1, -1, device=u.device)
         weight = self._modes(drive, log_decay, age)
         with torch.autocast(u.device.type, enabled=False):
             both = torch.cat([weight.real, weight.imag], dim=-1)
@@ -91,7 +93,7 @@ class DiagonalSSM(nn.Module):
     @staticmethod
     def _modes(weight: Tensor, log_decay: Tensor, powers: Tensor) -> Tensor:
         """Return weight * decay^power, [H T N/2] complex."""
-        steps = powers.to(log_decay.device)[:, None]
+        steps = powers[:, None]
         return weight[:, None] * torch.exp(log_decay[:, None] * steps)
 
 

@@ -45,6 +45,7 @@ def delta_rule_chunked(
     solved = torch.linalg.solve_triangular(overlaps, both, upper=False, unitriangular=True)
     U, W = solved.split([v.shape[-1], k.shape[-1]], dim=-1)
     added, erased = (k_out.mT @ solved).split([v.shape[-1], k.shape[-1]], dim=-1)
-    starts, last = carried(torch.eye(k.shape[-1]).to(k) * retained - erased, added, state)
+    identity = torch.eye(k.shape[-1], dtype=k.dtype, device=k.device)
+    starts, last = carried(identity * retained - erased, added, state)
     y = q_in @ starts + weights @ (U - W @ starts)
     return y.flatten(2, 3)[:, :, :length], last

@@ -40,7 +40,8 @@ def blocks_of(kernel: str, bits: int, channels: int) -> Blocks:
             return Blocks(32, 32, 4, 1)
         return Blocks(64, 32 if bits == 16 else 16, 8 if wide else 4, 1)
     if bits == 32:
-        return Blocks(64, 16, 4 if channels <= 32 else 8, 2)
+        # eight warps over 64 rows and 16 keys: Triton 3.6 multiplies past shared memory, or wrongly
+        return Blocks(64, 16, 4, 2) if channels <= 32 else Blocks(128, 16, 8, 2)
     if kernel == "queries":
         return Blocks(64, 32 if small or wide else 64, 4 if channels <= 32 and not small else 8, 2)
     return Blocks(128, 32 if wide or small else 64, 8, 3)

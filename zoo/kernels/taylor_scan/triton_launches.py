@@ -66,7 +66,8 @@ def blocks(kernel: str, bits: int, width: int) -> Blocks:
         return Blocks(min(width, 64), 1, 32, 4, 1)
     before_hopper = not hopper()  # where fewer registers are left
     if kernel in ("sums", "spans"):
-        other = 32 if kernel == "spans" and before_hopper else 64
+        # with columns of values that fill no tile of 16, Triton 3.6 reads past shared memory at 64 tokens
+        other = 32 if width == 16 or (kernel == "spans" and before_hopper) else 64
         return Blocks(64, 16, 64, 4, 1) if bits == 32 else Blocks(64, other, 64, 4, 3)
     if bits == 32:
         warps = 8 if kernel == "queries" and width == 32 and before_hopper else 4
