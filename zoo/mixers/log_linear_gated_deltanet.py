@@ -84,5 +84,6 @@ def _answers(
     inside = by_level(scales, reads) @ v
     k_in, k_out = k * since_start, (k * left[..., -1, :, None]).mT
     q_in, added = q * since_start - reads @ k_in, k_out @ (writes @ v)
-    carry = torch.eye(k.shape[-1], dtype=k.dtype, device=k.device) * since_start[..., -1:, :] - k_out @ (writes @ k_in)
+    identity = torch.eye(k.shape[-1], dtype=k.dtype, device=k.device)
+    carry = identity * since_start[..., -1:, :] - k_out @ (writes @ k_in)
     return with_pieces(inside, q_in, scales, carry, added, live, torch.matmul)
