@@ -1,4 +1,4 @@
-"""The Triton kernels of the choice of blocks on a GPU at real sizes: pytest -m gpu.  None has run yet."""
+"""The Triton kernels of the choice of blocks on a GPU at real sizes: pytest -m gpu."""
 
 from typing import Any, NamedTuple
 

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from itertools import product
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,14 +18,13 @@ from torch import Tensor
 
 from tests.kernels import cases
 from tests.kernels.agreement import as_near_as_torch, members_as_alone
-from tests.kernels.cases import BOTH, Form, Inputs, draw, op_of, single, trained
+from tests.kernels.cases import BOTH, Form, Inputs, op_of, single
+from zoo.kernels.common.packages import untrained_gates
 from zoo.kernels.delta_rule.reference import delta_rule_reference
 from zoo.kernels.gated_linear_attention.reference import gated_linear_attention_reference
 from zoo.kernels.linear_attention.reference import linear_attention_reference
 from zoo.kernels.selective_scan.mamba_ssm import selective_scan_mamba_ssm
 from zoo.kernels.selective_scan.reference import selective_scan_reference
-from zoo.kernels.taylor_attention.fla import EPS
-from zoo.kernels.taylor_attention.reference import taylor_attention_reference
 
 # stand-ins -------------------------------------------------------------------------------------------------
 
@@ -140,16 +139,6 @@ def causal_conv1d(
     return F.conv1d(past, weight[:, None], bias, groups=len(weight)).mT, None
 
 
-def fused_chunk_based(q, k, v, scale=None, use_norm=True):
-    assert q.shape[-1] <= 16 and scale is None and use_norm
-    return taylor_attention_reference(*heads_first(q, k, v), EPS).transpose(1, 2)
-
-
-def parallel_based(q, k, v, scale=None, use_norm=True):
-    assert 16 < q.shape[-1] <= 128 and scale is None and use_norm
-    return taylor_attention_reference(*heads_first(q, k, v), EPS).transpose(1, 2)
-
-
 STAND_INS: dict[str, list[Callable[..., Any]]] = {
     "flash_attn": [flash_attn_func],
     "mamba_ssm.ops.selective_scan_interface": [selective_scan_fn],
@@ -159,7 +148,6 @@ STAND_INS: dict[str, list[Callable[..., Any]]] = {
     "fla.ops.gated_delta_rule": [chunk_gated_delta_rule],
     "fla.ops.linear_attn": [chunk_linear_attn],
     "fla.modules.convolution": [causal_conv1d],
-    "fla.ops.based": [fused_chunk_based, parallel_based],
 }
 
 
@@ -209,8 +197,6 @@ CALLS: list[tuple[str, str, Inputs]] = [
       for eps, state in product((None, 0.25), BOTH)),
     *(("short_conv", "fla", cases.short_conv(length, 4, biased, state))
       for length, biased, state in product((1, 9), BOTH, BOTH)),
-    *(("taylor_attention", "fla", [*trained(*draw(*[[*lead, 9, n]] * 2, [*lead, 9, 5])), EPS])
-      for lead, n in product(((), (3,), (2, 3), (2, 1, 3)), (4, 17))),
 ]  # fmt: skip
 
 
@@ -280,7 +266,6 @@ TWO, FOUR = torch.zeros(1, 2, 4), torch.zeros(4, 4)
         ("attention", "flash_attn", QKV, "takes bfloat16 or float16, and gets float32"),
         ("attention", "flash_attn", HALF, "head_dim (=264) must be at most 256"),
         ("attention", "flash_attn", [x.bfloat16() for x in QKV], "the tensors are on cpu"),
-        ("taylor_attention", "fla", [*QKV, 1e-3], "eps (=0.001) must be fla's 1e-06"),
         ("delta_rule", "fla", [*(torch.zeros(1, 1, n, 4) for n in (2, 6, 6)), torch.zeros(1, 1, 6)],
          "one write a query is all that fla's chunks take, and there are 3"),
         ("linear_attention", "fla", [*(x.double() for x in QKV), None], "a tensor is torch.float64"),
@@ -291,3 +276,13 @@ TWO, FOUR = torch.zeros(1, 2, 4), torch.zeros(4, 4)
 )  # fmt: skip
 def test_what_a_package_cannot_take_is_said(op: str, package: str, inputs: Inputs, reason: str):
     assert reason in (op_of(op).module(package).unfit(*inputs) or "")
+
+
+def test_gradients_that_fla_gets_wrong_are_refused_before_it_is_tuned(monkeypatch: pytest.MonkeyPatch):
+    module = ModuleType("fla.ops.common.chunk_o")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    trained, given = (SimpleNamespace(is_cuda=True, requires_grad=x) for x in (True, False))
+    for hopper, old, new in product(BOTH, BOTH, BOTH):
+        vars(module).update(IS_NVIDIA_HOPPER=hopper, TRITON_ABOVE_3_4_0=old, TRITON_ABOVE_3_7_1=new)
+        assert bool(untrained_gates(trained)) == (hopper and old and not new)  # pyright: ignore
+        assert untrained_gates(given) is None  # pyright: ignore

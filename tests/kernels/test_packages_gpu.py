@@ -13,7 +13,6 @@ from torch import Tensor
 from tests.kernels.agreement import near_in_norm
 from tests.kernels.cases import BOTH, Inputs, op_of
 from zoo.kernels.common.available import absent
-from zoo.kernels.taylor_attention.fla import EPS
 from zoo.mixers.positions import alibi_slopes
 
 pytestmark = [
@@ -68,10 +67,6 @@ def short_conv(length: int, going_on: bool) -> Inputs:
     return [x, weight, bias, random(2, 3, 96) if going_on else None]
 
 
-def taylor_attention(channels: int) -> Inputs:
-    return [*heads(channels, channels, 64, length=300), EPS]
-
-
 CALLS: list[tuple[str, Callable[..., Inputs], tuple[Any, ...]]] = [  # the package, the op's inputs of what
     *(("flash_attn", attention, (dtype, window, biased, *shape)) for dtype, window, biased, shape in product(
         (BF16, torch.float16), (None, 1, 64, 129), BOTH, ((300, 300), (17, 300), (1, 200)))),
@@ -80,7 +75,6 @@ CALLS: list[tuple[str, Callable[..., Inputs], tuple[Any, ...]]] = [  # the packa
     *(("fla", delta_rule, of) for of in product(BOTH, BOTH)),
     *(("fla", linear_attention, of) for of in product((None, 1e-6), BOTH)),
     *(("fla", short_conv, of) for of in product((1, 200), BOTH)),
-    *(("fla", taylor_attention, (channels,)) for channels in (16, 24)),
 ]  # fmt: skip
 
 
@@ -96,6 +90,8 @@ def test_as_near_to_float64_as_torch(package: str, draw: Callable[..., Inputs], 
     both = [op.implementation(package), op.forms["reference"]]
     wanted = (isinstance(x, Tensor) and (draw is not attention or x.ndim == 4) for x in given)  # no slopes
     inputs = [x.detach().requires_grad_() if want else x for x, want in zip(given, wanted, strict=True)]
+    if package == "fla" and (why := op.refusal(package, *inputs)):  # of some cards and versions of Triton
+        pytest.skip(why)
     if package == "mamba_ssm":  # whose last state has no gradient
         near_in_norm(*(partial(one_of, 1, function) for function in both), given)
         both = [partial(one_of, 0, function) for function in both]

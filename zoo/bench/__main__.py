@@ -25,11 +25,10 @@ HELP = """Times something beside its alternatives, in turn, in one run, and besi
   python -m zoo.bench head task.vocab_size=8192                       the loss over the vocabulary
   python -m zoo.bench population mixer=based                          cells one at a time and as one model
   python -m zoo.bench startup                                         until the first step
-  python -m zoo.bench first --out DIR                                 the first half hour on a GPU
 
 Writes WHAT.csv (a row a measurement) and WHAT.md into --out.  key=value words, -m and --config-dir are those
 of zoo.run; --device and trainer.threads say where."""
-SUBJECTS = ("train", "prefill", "decode", "ops", "data", "head", "population", "startup", "first")
+SUBJECTS = ("train", "prefill", "decode", "ops", "data", "head", "population", "startup")
 TRAINERS = {"cpu": "cpu", "cuda": "gpu"}  # device -> the choice of conf/trainer
 
 
@@ -40,8 +39,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     where = [f"trainer={TRAINERS[options.device]}"] if options.device else []
     args = command_line.parsed(command_line.readable([*where, *rest]))
     try:
-        if options.what == "first":
-            return _first(options, rest)
         rows = _measure(options, args)
     except (HydraException, yaml.YAMLError) as error:
         return terminal.say(
@@ -62,7 +59,6 @@ def _parser() -> ArgumentParser:
     parser.add_argument("what", choices=SUBJECTS)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where WHAT.csv and WHAT.md go")
     parser.add_argument("--device", choices=TRAINERS, help="as trainer=cpu and trainer=gpu")
-    parser.add_argument("--rehearse", action="store_true", help="of first: on a CPU, at tiny sizes")
     parser.add_argument("--rounds", type=int, default=3, help="repeats of each alternative (default: 3)")
     parser.add_argument(
         "--forms",
@@ -85,16 +81,6 @@ def _measure(options: Namespace, args: Namespace) -> list[Any]:
     composer = command_line.composer_of(args)
     batch, _ = command_line.spanned(composer, args)
     return measure(options.what, [composer.cell(words) for words in batch], options)
-
-
-def _first(options: Namespace, words: Sequence[str]) -> int:
-    if options.out is None or words:
-        raise ValueError("first takes no key=value words, and --out DIR for its tables.")
-    _check_folder(options.out)
-    from zoo.bench.first import Place, first
-
-    device = "cpu" if options.rehearse else options.device or "cuda"
-    return first(Place(device, device == "cpu", options.out.absolute()))
 
 
 def _check_folder(out: Path) -> None:

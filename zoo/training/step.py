@@ -76,7 +76,7 @@ def recordable(optimizer: torch.optim.Optimizer) -> None:
     for group in optimizer.param_groups:
         device = group["params"][0].device
         exact = torch.float64 if device.type == "cpu" else torch.float32  # as torch's kernels read it
-        group["lr"] = torch.tensor(group["lr"], dtype=exact, device=device)
+        group["lr"] = torch.as_tensor(group["lr"], dtype=exact, device=device).clone()
         group["capturable"] = True
 
 

@@ -6,6 +6,7 @@ switch off what pyright says of calls of a package: it need not be installed, an
 untyped ones.
 """
 
+import importlib
 from collections.abc import Callable, Collection, Sequence
 from functools import partial, wraps
 from typing import Any, TypeVar, cast
@@ -90,6 +91,20 @@ def not_half(package: str, *tensors: Tensor) -> str | None:
     return (
         f"{package} takes bfloat16 or float16, and gets {words}: trainer.precision=bf16-mixed gives it that"
     )
+
+
+def untrained_gates(*inputs: Tensor) -> str | None:
+    """Return why fla does not train a decay of each head here; None: it does.
+
+    On Hopper its backward pass is wrong by some versions of Triton, which it says after it is tuned.
+    """
+    if not (inputs[0].is_cuda and torch.is_grad_enabled() and any(x.requires_grad for x in inputs)):
+        return None
+    module = importlib.import_module("fla.ops.common.chunk_o")
+    here = [getattr(module, name, False) for name in ("IS_NVIDIA_HOPPER", "TRITON_ABOVE_3_4_0")]
+    if all(here) and not getattr(module, "TRITON_ABOVE_3_7_1", True):
+        return "fla's gradients of a decay a head are wrong on Hopper by Triton 3.4 to 3.7.0"
+    return None
 
 
 def too_wide(package: str, *tensors: Tensor) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from zoo.kernels.common.packages import HALF, lifted, off_device
+from zoo.kernels.common.packages import HALF, lifted, off_device, untrained_gates
 
 LARGEST = 256  # K
 
@@ -40,10 +40,12 @@ def delta_rule_fla(
     return y.transpose(1, 2).to(v.dtype), last
 
 
-def unfit(q: Tensor, k: Tensor, *_: Any) -> str | None:
+def unfit(
+    q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None = None, *_: Any
+) -> str | None:
     """Return why the kernel cannot take these inputs; None: it can."""
     if q.shape[2] != k.shape[2]:
         return f"one write a query is all that fla's chunks take, and there are {k.shape[2] // q.shape[2]}"
     if k.shape[3] > LARGEST:
         return f"key_dim (={k.shape[3]}) must be at most {LARGEST}"
-    return off_device("fla", q)
+    return off_device("fla", q) or (None if log_decay is None else untrained_gates(q, k, v, log_decay))

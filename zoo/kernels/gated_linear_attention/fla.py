@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from zoo.kernels.common.packages import lifted, off_device, too_wide
+from zoo.kernels.common.packages import lifted, off_device, too_wide, untrained_gates
 from zoo.kernels.common.precision import narrowest
 
 
@@ -30,6 +30,7 @@ def gated_linear_attention_fla(
     return y.transpose(1, 2), last
 
 
-def unfit(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> str | None:
+def unfit(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor, *_: Any) -> str | None:
     """Return why the kernel cannot take these inputs; None: it can."""
-    return too_wide("fla", q, k, v) or off_device("fla", q)
+    reason = too_wide("fla", q, k, v) or off_device("fla", q)
+    return reason or (untrained_gates(q, k, v, log_decay) if log_decay.ndim < q.ndim else None)

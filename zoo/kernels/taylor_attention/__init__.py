@@ -7,7 +7,7 @@ from zoo.kernels.choice import op
 from zoo.kernels.common.precision import wide
 from zoo.kernels.taylor_attention.fused import taylor_weights
 
-OP = op(__name__, "reference", "fused", others=("triton", "fla"), prepare=wide)
+OP = op(__name__, "reference", "fused", others=("triton",), prepare=wide)
 
 
 def taylor_attention(
