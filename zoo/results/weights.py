@@ -6,6 +6,7 @@ weights, or those of another attempt, are never taken for the record's.
 """
 
 import hashlib
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -94,6 +95,16 @@ def distinct(model: nn.Module) -> dict[str, Tensor]:
     """Each tensor once."""
     every, first = model.state_dict(keep_vars=True), _first_names(model)
     return {name: tensor for name, tensor in every.items() if first[name] == name}
+
+
+def learned(model: nn.Module) -> dict[str, Tensor]:
+    """Each tensor once, without what modules count in training."""
+    return without_counts(distinct(model))
+
+
+def without_counts(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Leave out what modules count in training."""
+    return {name: tensor for name, tensor in tensors.items() if not name.endswith("_extra_state")}
 
 
 def size_of(tensor: Tensor) -> str:

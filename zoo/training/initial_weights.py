@@ -53,7 +53,7 @@ def load(cell: Cell, model: nn.Module) -> list[str]:
     """
     digest = record_of(cell.start_place).get("weights")
     trained = weights.read(cell.start_place, digest)
-    tensors = _tensors(model)
+    tensors = weights.learned(model)
     with torch.no_grad():
         for name in tensors.keys() & trained.keys():
             tensors[name].copy_(trained[name])
@@ -63,14 +63,14 @@ def load(cell: Cell, model: nn.Module) -> list[str]:
 def _expected(cell: Cell) -> Mapping[str, Tensor]:
     """Return the tensors that it will find; those of a start still to be trained are on the meta device."""
     if cell.parent is not None and not store.is_done(cell.parent.folder):
-        return _tensors(outline(cell.parent))
+        return weights.learned(outline(cell.parent))
     return _read(cell.start_place.absolute(), _record(cell).get("weights"))
 
 
 @lru_cache(maxsize=4)
 def _read(place: Path, digest: str | None) -> Mapping[str, Tensor]:
     """Read the weights of a start once: many cells of a sweep begin with the same."""
-    return _learned(weights.read(place, digest))
+    return weights.without_counts(weights.read(place, digest))
 
 
 def _record(cell: Cell) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def _record(cell: Cell) -> dict[str, Any]:
 
 def _fresh(loaded: Mapping[str, Tensor], model: nn.Module, cell: Cell) -> list[str]:
     """The model's tensors that are not among those found.  ValueError, one line: these do not fit."""
-    tensors = _tensors(model)
+    tensors = weights.learned(model)
     wrong = [
         f"{name} is {weights.size_of(loaded[name])} there and {weights.size_of(tensors[name])} here"
         for name in tensors
@@ -112,15 +112,6 @@ def _fresh(loaded: Mapping[str, Tensor], model: nn.Module, cell: Cell) -> list[s
     if wrong:
         raise ValueError(f"start ({cell.start}) does not fit {cell.mixer}: {_some(wrong)}.")
     return fresh
-
-
-def _tensors(model: nn.Module) -> dict[str, Tensor]:
-    return _learned(weights.distinct(model))
-
-
-def _learned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Leave out what modules count in training."""
-    return {name: tensor for name, tensor in tensors.items() if not name.endswith("_extra_state")}
 
 
 def _mixer_of(name: str) -> str:
