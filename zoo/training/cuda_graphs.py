@@ -5,8 +5,9 @@ and writes fixed memory: each batch is copied into the buffers that the step was
 step changes (weights, the optimizer's state) is changed in place.  Graphs of all shapes share one pool of
 memory, so what a replay returns is gone with the next replay: it is copied.
 
-A recording fits a step that does the same each time.  One that waits for the device, draws random numbers or
-counts in Python does not: `Unrecordable` says why, and nothing of it has happened.
+A recording fits a step that does the same each time.  One that waits for the device, draws random numbers on
+the CPU or counts in Python does not: `Unrecordable` says why, and nothing of it has happened.  What it draws
+on the device (dropout) a replay draws anew, from where torch's generator then stands.
 """
 
 import traceback
@@ -156,17 +157,17 @@ def _same(a: Any, b: Any) -> bool:
 
 @contextmanager
 def _without_draws():
-    """Inside, no random number may be drawn from torch's own generators; they are put back."""
+    """Inside, no random number may be drawn on the CPU; torch's own generators are put back."""
     before = _generators()
     try:
         yield
-        drawn = not all(torch.equal(a, b) for a, b in zip(_generators(), before, strict=True))
+        drawn = not torch.equal(torch.get_rng_state(), before[0])
     finally:
         torch.set_rng_state(before[0])
         for state in before[1:]:
             torch.cuda.set_rng_state(state)
     if drawn:
-        raise Unrecordable("a step draws random numbers (dropout)")
+        raise Unrecordable("a step draws random numbers on the CPU")
 
 
 def _generators() -> list[Tensor]:
