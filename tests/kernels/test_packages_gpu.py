@@ -10,15 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tests.kernels.agreement import near_in_norm
+from tests.kernels.agreement import ON_A_GPU, near_in_norm
 from tests.kernels.cases import BOTH, Inputs, op_of
 from zoo.kernels.common.available import absent
 from zoo.mixers.positions import alibi_slopes
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = ON_A_GPU
 SINGLE, BF16 = torch.float32, torch.bfloat16
 
 
