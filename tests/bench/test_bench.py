@@ -14,6 +14,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.kernels.agreement import outputs_of
+from tests.kernels.cases import definition, op_of
 from tests.training.tiny import tiny
 from zoo.bench import __main__ as bench
 from zoo.bench import flex, startup, steps, subjects, train
@@ -26,8 +28,6 @@ from zoo.bench.steps import Form, Steps, form_of, started
 from zoo.bench.timing import peak_bytes
 from zoo.common import forkserver
 from zoo.config.cell import Cell
-from zoo.kernels.attention.reference import attention_reference
-from zoo.kernels.choice import Op
 from zoo.kernels.choice import ops as all_ops
 from zoo.training.loss import answers_loss
 
@@ -49,6 +49,10 @@ def _no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subjects, "Machine", lambda kind, threads: MACHINE)
 
 
+def written(folder: Path, what: str) -> list[dict[str, str]]:
+    return list(csv.DictReader((folder / f"{what}.csv").read_text().splitlines()))
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -64,8 +68,7 @@ def _no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_every_ratio_is_against_a_row_of_the_same_run(words: list[str], tmp_path: Path):
     assert bench.main([*words, "--rounds", "2", "--out", str(tmp_path)]) == 0
-    with (tmp_path / f"{words[0]}.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = written(tmp_path, words[0])
     seconds = {(r["mixer"], r["sizes"], r["implementation"]): float(r["seconds"]) for r in rows}
     assert len(seconds) == len(rows) > 1, "a row is not one measurement"
     for row in rows:
@@ -113,8 +116,7 @@ def test_a_form_that_fails_costs_no_other_its_row(
 def test_a_cell_that_fails_costs_no_other_its_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     words = ["decode", "-m", *WORDS, "mixer=nystromformer,attention", "--seq-lens", "4", "--rounds", "1"]
     assert bench.main([*words, "--out", str(tmp_path)]) == 0
-    with (tmp_path / "decode.csv").open(newline="") as file:
-        assert {row["mixer"] for row in csv.DictReader(file)} == {"attention"}
+    assert {row["mixer"] for row in written(tmp_path, "decode")} == {"attention"}
     error = capsys.readouterr().err
     assert "not timed: " in error and "mixer=nystromformer has no exact decoding" in error
 
@@ -129,8 +131,7 @@ def test_a_recorded_step_has_its_warm_up_at_every_length():
 def test_a_mixers_time_stands_beside_attentions(tmp_path: Path):
     words = ["train", "-m", *WORDS, "mixer=attention,based", "--rounds", "1", "--forms", "zoo"]
     assert bench.main([*words, "--out", str(tmp_path)]) == 0
-    with (tmp_path / "train.csv").open(newline="") as file:
-        rows = {row["mixer"]: row for row in csv.DictReader(file)}
+    rows = {row["mixer"]: row for row in written(tmp_path, "train")}
     ratio = float(rows["based"]["seconds"]) / float(rows["attention"]["seconds"])
     assert float(rows["based"]["of_attention"]) == pytest.approx(ratio)
     assert float(rows["attention"]["of_attention"]) == 1
@@ -223,39 +224,33 @@ def test_a_process_for_steps_leaves_ctrl_c_to_the_bench():
 
 
 HERE = [subject for subject in op_subjects(small=True) if subject.op in [op.name for op in all_ops()]]
+each_subject = pytest.mark.parametrize("subject", HERE, ids=lambda s: f"{s.name} {s.words}")
 
 
-def op_of(subject: Subject) -> Op:
-    return next(op for op in all_ops() if op.name == subject.op)
-
-
-@pytest.mark.parametrize("subject", HERE, ids=lambda s: f"{s.name} {s.words}")
+@each_subject
 def test_every_implementation_answers_as_the_definition_does(subject: Subject):
     """What stands in for it, a window for chosen blocks, has the shape of the answer."""
     inputs = subject.draw("cpu")
-    definition = op_of(subject).forms["reference"](*inputs)
-    expected = definition if isinstance(definition, torch.Tensor) else definition[0]
+    expected, *_ = outputs_of(definition(subject.op), inputs)
     found = op_rows.implementations(subject, inputs)
-    assert list(found)[-1] in op_of(subject).forms
+    assert list(found)[-1] in op_of(subject.op).forms
     for name, function in found.items():
-        y = function(*inputs)
-        y = y if isinstance(y, torch.Tensor) else y[0]
+        y, *_ = outputs_of(function, inputs)
         if name.startswith(("a window", "everything")):
             assert y.shape == expected.shape
         else:
             torch.testing.assert_close(y, expected, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("subject", HERE, ids=lambda s: f"{s.name} {s.words}")
+@each_subject
 def test_what_goes_in_and_out_is_what_is_counted(subject: Subject):
-    outputs = op_of(subject).forms["reference"](*subject.draw("cpu"))
-    outputs = [outputs] if isinstance(outputs, torch.Tensor) else outputs
-    held = sum(x.numel() for x in outputs if x is not None)
+    outputs = outputs_of(definition(subject.op), subject.draw("cpu"))
+    held = sum(x.numel() for x in outputs)
     assert subject.outputs in (outputs[0].numel(), held - subject.states)
     assert subject.outputs + subject.states in (held, outputs[0].numel()), "states that are not kept"
 
 
-@pytest.mark.parametrize("subject", HERE, ids=lambda s: f"{s.name} {s.words}")
+@each_subject
 def test_no_form_in_torch_makes_fewer_products_than_the_floor(subject: Subject):
     inputs = subject.draw("cpu")
     for function in op_rows.implementations(subject, inputs).values():
@@ -271,7 +266,7 @@ def test_flex_attention_sees_what_attention_sees(
     monkeypatch.setattr(flex, "_compiled", lambda function: function)
     q = torch.randn(2, 4, length, 16)
     k, v = torch.randn(2, 2, 2, keys, 16)
-    torch.testing.assert_close(flex.flex(q, k, v, window), attention_reference(q, k, v, window))
+    torch.testing.assert_close(flex.flex(q, k, v, window), definition("attention")(q, k, v, window))
 
 
 def test_an_ops_backward_pass_is_twice_the_forward():
@@ -287,7 +282,7 @@ def test_a_kernel_that_fails_costs_no_other_its_row(
         raise RuntimeError("no such instruction")
 
     subject = taylor_attention(1, 1, 16, 4, 8)
-    monkeypatch.setitem(op_of(subject).forms, "reference", fails)
+    monkeypatch.setitem(op_of(subject.op).forms, "reference", fails)
     rows = op_rows.op_rows(subject, MACHINE, rounds=1)
     assert {row.implementation for row in rows} >= {"fused"} and all(row.ratio > 0 for row in rows)
     assert not any(row.implementation == "reference" for row in rows)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 from torch.func import grad, vmap
@@ -20,6 +21,10 @@ from zoo.kernels.common.agreement import (
     widened,
 )
 
+ON_A_GPU = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
 __all__ = ["outputs_of", "results", "upstreams_of", "widened"]
 
 

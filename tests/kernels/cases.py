@@ -3,7 +3,7 @@
 CASES are compared with the definition, STACKED are run as members of a population.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import pairwise, product
@@ -26,18 +26,20 @@ Inputs, Form = list[Any], Callable[..., Any]
 
 @dataclass(frozen=True)
 class Case:
-    """One call of an op.  settings: of its modules, MODULE.NAME -> value.  call: makes a function of the
-    inputs of a form, where these are not its arguments or where its outputs stand for something else.
+    """One call of an op.  make: a function called as the op is, of a size to inputs.
+    settings: of its modules, MODULE.NAME -> value.
     """
 
-    op: str
-    words: str
-    inputs: Callable[[], Inputs]
+    make: Callable[..., Inputs]
+    size: tuple[Any, ...]
     settings: dict[str, Any] = field(default_factory=dict)
-    call: Callable[[Form], Form] = lambda form: form
+
+    @property
+    def op(self) -> str:
+        return self.make.__name__
 
     def __str__(self) -> str:
-        return f"{self.op} {self.words}"
+        return " ".join(map(str, (self.op, *self.size, *self.settings.values())))
 
 
 def op_of(name: str) -> Op:
@@ -46,6 +48,10 @@ def op_of(name: str) -> Op:
 
 def public(name: str) -> Callable[..., Any]:
     return getattr(import_module(f"zoo.kernels.{name}"), name)
+
+
+def definition(name: str) -> Form:
+    return op_of(name).forms["reference"]
 
 
 def draw(*shapes: Sequence[int], seed: int = 0) -> list[Tensor]:
@@ -165,8 +171,8 @@ def diagonal_scan(length: int, leading: Sequence[int], state: bool) -> Inputs:
     return trained(decay, x, h if state else None)
 
 
-def short_conv(length: int, taps: int, biased: bool, state: bool) -> Inputs:
-    x, weight, bias, tail = draw([2, length, 3], [taps, 3], [3], [2, taps - 1, 3])
+def short_conv(length: int, taps: int, biased: bool, state: bool, batch: int = 2) -> Inputs:
+    x, weight, bias, tail = draw([batch, length, 3], [taps, 3], [3], [batch, taps - 1, 3])
     return trained(x, weight, bias if biased else None, tail if state else None)
 
 
@@ -223,6 +229,10 @@ def fft_conv(B: int, T: int, D: int, S: int) -> Inputs:
     return trained(*draw([B, T, D], [D, S]))
 
 
+def se_attention(call: spans.Call, channels: int = 5) -> Inputs:
+    return widened(spans.inputs(call, channels))
+
+
 # the calls --------------------------------------------------------------------------------------------------
 
 BANDED = [(128, 128, 5), (150, 150, 16), (150, 163, 14), (200, 200, 33), (131, 131, 1), (300, 331, 32)]
@@ -246,7 +256,6 @@ FILTERS = [
     (3, 90, 1, 4),
 ]
 BOTH, DECAYS = (False, True), (0.01, 1, 300)
-LOGITS = "se_attention.gathered.LOGITS"
 Calls = dict[Callable[..., Inputs], list[tuple[Any, ...]]]
 OVER: Calls = {
     attention: [(*shape, biased) for shape, biased in product(WHOLE + BANDED, BOTH)],
@@ -269,37 +278,30 @@ OVER: Calls = {
           for n, offset in ((1, 0), (3, 0), (4, 0), (9, 0), (13, 2), (1, 2), (1, 3), (5, 3))],
     wkv6: [*product((1, 2, 15, 16, 17, 50), DECAYS, BOTH)],
     fft_conv: FILTERS,
+    mesa: [*product((1, 2, MESA - 1, MESA, MESA + 1, 3 * MESA + 5), BOTH)],
+    wkv4: [*product((1, 2, 37, 150), BOTH, (1, 100))],
+    se_attention: [(spans.LONG,)],
 }  # fmt: skip
 
 
-def _over() -> Iterator[Case]:
-    for make, calls in OVER.items():
-        for call in calls:
-            yield Case(make.__name__, " ".join(map(str, call)), lambda make=make, call=call: make(*call))
-    for call in product((1, 2, MESA - 1, MESA, MESA + 1, 3 * MESA + 5), BOTH):
-        yield Case("mesa", " ".join(map(str, call)), lambda call=call: mesa(*call), {}, mesa_from_keys)
-    for call in product((1, 2, 37, 150), BOTH, (1, 100)):
-        yield Case("wkv4", " ".join(map(str, call)), lambda call=call: wkv4(*call), {}, wkv4_means)
-    for length, at_once in product((1, 2, 33, 64, 65, 150), (1, 2**18)):
-        settings = {"taylor_attention.fused.AT_ONCE": {"cpu": at_once}}
-        yield Case("taylor_attention", f"{length} {at_once}", lambda n=length: taylor_attention(n), settings)
-    for length, state in product((1, 7, 8, 9, 21), BOTH):
-        settings = {"taylor_scan.chunked.CHUNK": 8}
-        yield Case("taylor_scan", f"{length} {state}", lambda n=length, s=state: taylor_scan(n, s), settings)
-    for shape, cached in product(SCANS, (1, 64, 1 << 18)):  # from one sequence at a time to all of them
-        settings = {"selective_scan.fused_loop.CACHED": cached}
-        yield Case("selective_scan", f"{shape} {cached}", lambda s=shape: selective_scan(*s), settings)
-    for rows in (1, 3, 7, 100):
-        settings = {"linear_cross_entropy.chunked.CHUNK": {"cpu": 11 * rows}}
-        yield Case("linear_cross_entropy", str(rows), lambda: linear_cross_entropy(7, 11), settings)
-    for call, logits in product(spans.CALLS, (1, 900, 2**21)):
-        yield Case(
-            "se_attention", f"{call} {logits}", lambda c=call: widened(spans.inputs(c, 5)), {LOGITS: logits}
-        )
-    yield Case("se_attention", "long chunks", lambda: widened(spans.inputs(spans.LONG, 5)))
-
-
-CASES = list(_over())
+SET = [  # of an op: its sizes, and a setting of a module of it that has several values
+    (taylor_attention, [(n,) for n in (1, 2, 33, 64, 65, 150)],
+     "taylor_attention.fused.AT_ONCE", [{"cpu": 1}, {"cpu": 2**18}]),
+    (taylor_scan, [*product((1, 7, 8, 9, 21), BOTH)], "taylor_scan.chunked.CHUNK", [8]),
+    (selective_scan, SCANS, "selective_scan.fused_loop.CACHED", [1, 64, 1 << 18]),
+    (short_conv, [(n, 4, True, tail, 5) for n, tail in ((7, False), (7, True), (2, False), (1, True))],
+     "short_conv.shifted.CACHED", [1, 60, 1 << 18]),  # sequences: one, two, all
+    (linear_cross_entropy, [(7, 11)],
+     "linear_cross_entropy.chunked.CHUNK", [{"cpu": 11 * rows} for rows in (1, 3, 7, 100)]),
+    (se_attention, [(call,) for call in spans.CALLS], "se_attention.gathered.LOGITS", [1, 900, 2**21]),
+]  # fmt: skip
+CASES = [Case(make, size) for make, sizes in OVER.items() for size in sizes]
+CASES += [
+    Case(make, size, {name: value})
+    for make, sizes, name, values in SET
+    for size, value in product(sizes, values)
+]
+COMPARED = {"mesa": mesa_from_keys, "wkv4": wkv4_means}  # by what, where not by the outputs of the inputs
 
 # members: inputs of one, and where each has its own; None: they share it ------------------------------------
 Dims = Sequence[int | None]
@@ -337,7 +339,7 @@ STACKED: list[tuple[str, Inputs, Dims]] = [
     ("forgetting_attention", forgetting_attention(140, 3), (0,) * 5),
     ("path_attention", path_attention(70, 3), (0,) * 5),
     *(
-        ("se_attention", widened(spans.inputs(spans.CALLS[i], 4)), (0, 0, 0, 0, bias, None, None))
+        ("se_attention", se_attention(spans.CALLS[i], 4), (0, 0, 0, 0, bias, None, None))
         for i, bias in ((1, 0), (2, 0), (4, None))
     ),
 ]  # fmt: skip

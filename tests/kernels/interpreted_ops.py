@@ -15,32 +15,20 @@ from tests.kernels.agreement import (
 )
 from tests.kernels.spans import Call, inputs, mixer_runs
 from tests.kernels.triton_cases import EPS, KERNELS, Dims, Kernel, Size, of_each, refuse
-from zoo.kernels.block_summaries import triton as summaries
 from zoo.kernels.choice import kernels
-from zoo.kernels.diagonal_scan.reference import diagonal_scan_reference
-from zoo.kernels.diagonal_scan.triton import diagonal_scan_triton
 from zoo.kernels.se_attention import se_attention
-from zoo.kernels.selective_scan.reference import selective_scan_reference
-from zoo.kernels.selective_scan.triton import selective_scan_triton, unfit
-from zoo.kernels.taylor_attention.reference import taylor_attention_reference
-from zoo.kernels.taylor_attention.triton import taylor_attention_triton
+from zoo.kernels.selective_scan.triton import unfit
 from zoo.kernels.taylor_scan import triton_launches as launch
-from zoo.kernels.taylor_scan.reference import taylor_scan_reference
-from zoo.kernels.taylor_scan.triton import taylor_scan_triton
 from zoo.mixers import SEAttn
 
 SINGLE = ("cpu", torch.float32)
-BY_OP = {kernel.op: kernel for kernel in KERNELS}
+SUMMARIES, DIAGONAL, _, SELECTIVE, TAYLOR, TAYLOR_SCAN = KERNELS
 
 
 @pytest.fixture(autouse=True)
 def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one block of queries, so that few tokens are many chunks of the Taylor scan."""
     monkeypatch.setattr(launch, "CHUNK", 64)
-
-
-def draw(op: str, *size: Any) -> list[Any]:
-    return BY_OP[op].draw(*size, *SINGLE)
 
 
 @pytest.mark.parametrize(
@@ -81,62 +69,62 @@ def test_what_the_gpu_tests_do_works_here(kernel: Kernel):
 
 
 def test_no_block_has_no_summary():
-    assert summaries.block_summaries_triton(*draw("block_summaries", 1, 1, 1, 8, 0, 4)).shape == (1, 1, 0, 8)
+    assert SUMMARIES.function(*SUMMARIES.draw(1, 1, 1, 8, 0, 4, *SINGLE)).shape == (1, 1, 0, 8)
 
 
 def test_scans_in_two_pieces():
     """The gradient of the second half reaches the first through the state."""
 
     def diagonal(decay: Tensor, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        h, state = diagonal_scan_triton(decay[:, :20], x[:, :20], state)
-        later, state = diagonal_scan_triton(decay[:, 20:], x[:, 20:], state)
+        h, state = DIAGONAL.function(decay[:, :20], x[:, :20], state)
+        later, state = DIAGONAL.function(decay[:, 20:], x[:, 20:], state)
         return torch.cat([h, later], 1), state
 
     def selective(
         x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, state: Tensor
     ) -> tuple[Tensor, ...]:
-        y, state = selective_scan_triton(x[:, :5], dt[:, :5], A, B[:, :5], C[:, :5], state)
-        z, state = selective_scan_triton(x[:, 5:], dt[:, 5:], A, B[:, 5:], C[:, 5:], state)
+        y, state = SELECTIVE.function(x[:, :5], dt[:, :5], A, B[:, :5], C[:, :5], state)
+        z, state = SELECTIVE.function(x[:, 5:], dt[:, 5:], A, B[:, 5:], C[:, 5:], state)
         return torch.cat([y, z], 1), state
 
-    as_near_as_torch(diagonal, diagonal_scan_reference, draw("diagonal_scan", 2, 41, 3, True))
-    as_near_as_torch(selective, selective_scan_reference, draw("selective_scan", 1, 11, 3, 4, True))
+    as_near_as_torch(diagonal, DIAGONAL.definition, DIAGONAL.draw(2, 41, 3, True, *SINGLE))
+    as_near_as_torch(selective, SELECTIVE.definition, SELECTIVE.draw(1, 11, 3, 4, True, *SINGLE))
 
 
 @pytest.mark.parametrize("part", [0, 1])
 def test_a_loss_may_read_one_output_of_a_scan_alone(part: int):
-    given = draw("selective_scan", 1, 9, 3, 4, True)
+    given = SELECTIVE.draw(1, 9, 3, 4, True, *SINGLE)
     grads = [
         torch.autograd.grad(scan(*given)[part].square().sum(), given, materialize_grads=True)
-        for scan in (selective_scan_triton, selective_scan_reference)
+        for scan in (SELECTIVE.function, SELECTIVE.definition)
     ]
     torch.testing.assert_close(*grads, rtol=1e-4, atol=1e-5)
 
 
 def test_strong_decay_and_large_inputs_stay_finite():
-    given = [(100 * x.detach()).requires_grad_() for x in draw("selective_scan", 1, 40, 2, 4, True)]
-    y, h = selective_scan_triton(*given)
+    given = [(100 * x.detach()).requires_grad_() for x in SELECTIVE.draw(1, 40, 2, 4, True, *SINGLE)]
+    y, h = SELECTIVE.function(*given)
     grads = torch.autograd.grad(y.mean() + h.mean(), given)
     assert all(x.isfinite().all() for x in (y, h, *grads))
 
 
 def test_each_input_of_a_scan_has_its_own_precision():
-    given = BY_OP["selective_scan"].draw(1, 3, 4, 5, True, "cpu", torch.bfloat16)
+    given = SELECTIVE.draw(1, 3, 4, 5, True, "cpu", torch.bfloat16)
     assert {x.dtype for x in given} == {torch.bfloat16, torch.float32}
     assert unfit(*given) is None
 
 
 def test_any_leading_dimensions():
-    q, k, v, _ = draw("taylor_attention", 2, 3, 17, 5, 6)
+    q, k, v, _ = TAYLOR.draw(2, 3, 17, 5, 6, *SINGLE)
     for pick in (lambda x: x[0, 0], lambda x: x[0], lambda x: x[None]):
         given = [pick(x).detach().requires_grad_() for x in (q, k, v)]
-        as_near_as_torch(taylor_attention_triton, taylor_attention_reference, [*given, EPS])
+        as_near_as_torch(TAYLOR.function, TAYLOR.definition, [*given, EPS])
 
 
 def test_one_gradient_can_be_had_without_the_others():
-    q, k, v, _ = draw("taylor_attention", 1, 1, 40, 4, 8)
-    (dk,) = torch.autograd.grad(taylor_attention_triton(q.detach(), k, v.detach(), EPS).sum(), k)
-    torch.testing.assert_close(dk, torch.autograd.grad(taylor_attention_reference(q, k, v, EPS).sum(), k)[0])
+    q, k, v, _ = TAYLOR.draw(1, 1, 40, 4, 8, *SINGLE)
+    (dk,) = torch.autograd.grad(TAYLOR.function(q.detach(), k, v.detach(), EPS).sum(), k)
+    torch.testing.assert_close(dk, torch.autograd.grad(TAYLOR.definition(q, k, v, EPS).sum(), k)[0])
 
 
 @pytest.mark.parametrize("started", [pytest.param(False, marks=pytest.mark.slow), True])
@@ -145,30 +133,32 @@ def test_spans_side_by_side(monkeypatch: pytest.MonkeyPatch, started: bool):
     monkeypatch.setattr(launch, "PROGRAMS", 3)
     monkeypatch.setattr(launch, "SPAN", 2)
     assert launch.spans_of(1, 5) == 2
-    as_near_as_torch(taylor_scan_triton, taylor_scan_reference, draw("taylor_scan", 1, 1, 290, 2, 3, started))
+    as_near_as_torch(
+        TAYLOR_SCAN.function, TAYLOR_SCAN.definition, TAYLOR_SCAN.draw(1, 1, 290, 2, 3, started, *SINGLE)
+    )
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("cut", [1, 64, 99])
 def test_a_state_is_all_that_a_head_leaves(cut: int):
     """In two parts, the second token by token at its end."""
-    q, k, v, *_ = draw("taylor_scan", 1, 1, 100, 4, 6, False)
-    y, kv, z = taylor_scan_triton(q, k, v, EPS)
+    q, k, v, *_ = TAYLOR_SCAN.draw(1, 1, 100, 4, 6, False, *SINGLE)
+    y, kv, z = TAYLOR_SCAN.function(q, k, v, EPS)
     parts, state = [], (None, None)
     for lo, hi in ((0, cut), (cut, 99), (99, 100)):
         if lo < hi:
-            y_n, *state = taylor_scan_triton(*(x[:, :, lo:hi] for x in (q, k, v)), EPS, *state)
+            y_n, *state = TAYLOR_SCAN.function(*(x[:, :, lo:hi] for x in (q, k, v)), EPS, *state)
             parts.append(y_n)
     torch.testing.assert_close([torch.cat(parts, 2), *state], [y, kv, z])
 
 
 def test_a_state_alone_can_be_asked_for_its_gradients():
     """y takes no part in the loss, or z none."""
-    q, k, v, eps, kv, z = draw("taylor_scan", 1, 1, 70, 3, 4, True)
+    q, k, v, eps, kv, z = TAYLOR_SCAN.draw(1, 1, 70, 3, 4, True, *SINGLE)
     for pick in (lambda out: out[1].square().sum(), lambda out: out[2].square().sum()):
         mine, true = (
             torch.autograd.grad(pick(scan(q, k, v, eps, kv, z)), [k, v, kv, z], materialize_grads=True)
-            for scan in (taylor_scan_triton, taylor_scan_reference)
+            for scan in (TAYLOR_SCAN.function, TAYLOR_SCAN.definition)
         )
         torch.testing.assert_close(mine, true, rtol=1e-4, atol=1e-4)
 

@@ -1,11 +1,14 @@
 """Attention on a CPU: the kernels of torch that it runs through, bands of narrow windows, and the matrices
 of weights that train bfloat16."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor
 
-from tests.kernels.cases import BANDED
+from tests.kernels.agreement import as_definition, members_as_alone
+from tests.kernels.cases import BANDED, draw, trained
 from tests.kernels.cases import attention as inputs_of
 from zoo.kernels.attention import attention, dense
 from zoo.kernels.attention import sdpa as fused
@@ -45,11 +48,6 @@ def test_runs_through_the_fused_kernel(length: int, window: int | None, biased: 
 # matrices of weights ----------------------------------------------------------------------------------------
 
 
-def random(length: int, keys: int) -> list[Tensor]:
-    shapes = ((2, 3, length, 6), (2, 3, keys, 6), (2, 3, keys, 5))
-    return [torch.randn(*shape, dtype=torch.float64).requires_grad_() for shape in shapes]
-
-
 def masked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
     logits = (q @ k.mT) / q.shape[-1] ** 0.5
     seen = torch.ones(logits.shape[-2:], dtype=torch.bool).tril() if is_causal else mask
@@ -72,15 +70,10 @@ def masked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool
 )
 def test_agrees_with_the_definition(monkeypatch, at_once: int, length: int, keys: int, form: str):
     monkeypatch.setattr(dense, "AT_ONCE", at_once)
-    inputs = random(length, keys)
     shape = {"mask": (1, 1, length, keys), "heads": (2, 3, length, keys)}.get(form)
     mask = None if shape is None else (torch.rand(shape) < 0.5) | (torch.arange(keys) == 0)
-    y = attention_dense(*inputs, mask, form == "causal")
-    expected = masked(*inputs, mask, form == "causal")
-    torch.testing.assert_close(y, expected)
-    upstream = torch.randn_like(y)
-    grads = torch.autograd.grad(y, inputs, upstream)
-    torch.testing.assert_close(grads, torch.autograd.grad(expected, inputs, upstream))
+    found, wanted = (partial(of, mask=mask, is_causal=form == "causal") for of in (attention_dense, masked))
+    as_definition(found, wanted, trained(*draw([2, 3, length, 6], [2, 3, keys, 6], [2, 3, keys, 5])))
 
 
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
@@ -127,10 +120,4 @@ def test_everything_else_goes_through_torch_s(monkeypatch):
 
 
 def test_members_of_a_stack_are_more_of_the_batch():
-    q, k, v = torch.randn(3, 3, 2, 2, 70, 8).bfloat16().requires_grad_()
-    y = torch.vmap(attention)(q, k, v)
-    for i in range(3):
-        torch.testing.assert_close(y[i], attention(q[i], k[i], v[i]))
-    (grad,) = torch.autograd.grad(y.float().square().sum(), q)
-    alone = torch.autograd.grad(attention(q[1], k[1], v[1]).float().square().sum(), q)[0][1]
-    torch.testing.assert_close(grad[1], alone)
+    members_as_alone(attention, [*torch.randn(3, 2, 2, 70, 8).bfloat16().requires_grad_()], (0, 0, 0))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.kernels.agreement import captured_as_called
+from tests.kernels.agreement import ON_A_GPU, captured_as_called
 from zoo.kernels.block_choice.reference import block_choice_reference
 from zoo.kernels.span_retrieval.scores import relevance
 from zoo.kernels.span_retrieval.selection import admissible_blocks
@@ -14,10 +14,7 @@ from zoo.kernels.span_retrieval.selection import admissible_blocks
 pytest.importorskip("triton")
 from zoo.kernels.block_choice.triton import block_choice_triton
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = ON_A_GPU
 
 
 class Call(NamedTuple):

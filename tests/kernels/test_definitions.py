@@ -11,20 +11,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from tests.kernels import cases
-from tests.kernels.agreement import as_definition, members_as_alone
-from tests.kernels.cases import CASES, STACKED, Case, Dims, Inputs, op_of, public, selective_scan
+from tests.kernels.agreement import as_definition, gradients_inside_vmap, members_as_alone
+from tests.kernels.cases import CASES, COMPARED, STACKED, Case, Dims, Inputs, definition, op_of, public
 from tests.kernels.spans import Call, inputs
-from zoo.kernels.block_choice import block_choice
 from zoo.kernels.choice import NATIVE, REFERENCE, Op, kernels, ops
-from zoo.kernels.linear_attention.reference import linear_attention_reference
-from zoo.kernels.se_attention import se_attention
 from zoo.kernels.se_attention.gathered import se_attention_gathered
 from zoo.kernels.selective_scan import fused_loop
-from zoo.kernels.selective_scan.fused_loop import selective_scan_fused_loop
-from zoo.kernels.selective_scan.reference import selective_scan_reference
 from zoo.kernels.span_retrieval import drawn_chunks
 from zoo.kernels.span_retrieval import scores as held
-from zoo.kernels.taylor_attention.reference import taylor_attention_reference
 from zoo.kernels.taylor_scan import num_features, taylor_scan
 from zoo.mixers.feature_maps import Taylor2
 
@@ -34,9 +28,9 @@ def test_outputs_and_gradients_are_the_definition_s(case: Case, monkeypatch: pyt
     for name, value in case.settings.items():
         monkeypatch.setattr(f"zoo.kernels.{name}", value)
     forms = op_of(case.op).forms
-    inputs = case.inputs()
+    inputs, of = case.make(*case.size), COMPARED.get(case.op, lambda form: form)
     for name in forms.keys() - {REFERENCE, NATIVE}:  # C computes in float32: test_native.py
-        as_definition(case.call(forms[name]), case.call(forms[REFERENCE]), inputs)
+        as_definition(of(forms[name]), of(forms[REFERENCE]), inputs)
 
 
 def test_every_op_with_two_forms_has_cases():
@@ -69,26 +63,17 @@ def test_all_forms_have_the_op_s_signature(op: Op):
 
 
 def test_a_backward_pass_inside_vmap_is_each_member_s():
-    """vmap over grad: Taylor attention's own backward pass has a batching rule too."""
-
-    def loss(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        return public("taylor_attention")(q, k, v, 1e-3).square().sum()
-
-    inputs = [torch.randn(2, 2, 3, 70, n, dtype=torch.float64) for n in (5, 5, 7)]
-    by_all = torch.func.grad(loss, argnums=(0, 1, 2))
-    alone = [
-        torch.stack(parts) for parts in zip(*(by_all(*x) for x in zip(*inputs, strict=True)), strict=True)
-    ]
-    torch.testing.assert_close(list(torch.vmap(by_all)(*inputs)), alone)
+    """Taylor attention's own backward pass has a batching rule too."""
+    gradients_inside_vmap(public("taylor_attention"), cases.taylor_attention(70))
 
 
 @pytest.mark.parametrize("channels", [1, 2, 5, 16])
 def test_packed_features_give_the_polynomial(channels: int):
     """Half the products are enough: the recurrence over 1 + C + C (C + 1) / 2 features is the same map."""
     q, k, v, eps, *_ = cases.taylor_scan(19, False, channels)
-    phi, true = Taylor2(channels).double(), taylor_attention_reference(q, k, v, eps)
+    phi, true = Taylor2(channels).double(), definition("taylor_attention")(q, k, v, eps)
     assert phi(q).shape[-1] == phi.expanded_dim == 1 + channels + channels * (channels + 1) // 2
-    recurrent, *_ = linear_attention_reference(phi(q), phi(k), v, eps, None, None)
+    recurrent, *_ = definition("linear_attention")(phi(q), phi(k), v, eps, None, None)
     torch.testing.assert_close(recurrent, true, rtol=1e-12, atol=1e-12)
     y, kv, z = taylor_scan(q, k, v, eps)
     torch.testing.assert_close(y, true, rtol=1e-12, atol=1e-12)
@@ -118,7 +103,7 @@ def test_the_best_blocks_in_reach_the_lowest_first(
 ):
     monkeypatch.setattr(held, "HELD", held_scores)
     queries, summaries, starts = whole_numbers(17, 12)
-    ids = block_choice(queries, summaries, starts, sets, 4, 3, 3, 9)
+    ids = public("block_choice")(queries, summaries, starts, sets, 4, 3, 3, 9)
     for b, i in product(range(2), range(sets)):
         heads = list(range(4) if sets == 1 else range(2 * i, 2 * i + 2))
         read = summaries[b, [h // 2 for h in heads]]
@@ -131,7 +116,7 @@ def test_stacked_members_choose_as_alone():
     queries, summaries, starts = whole_numbers(9, 6)
 
     def member(q: Tensor) -> Tensor:
-        return block_choice(q, summaries, starts, 1, 4, 0, 2, None)
+        return public("block_choice")(q, summaries, starts, 1, 4, 0, 2, None)
 
     together = torch.vmap(member)(torch.stack([queries, -queries]))
     assert torch.equal(together, torch.stack([member(queries), member(-queries)]))
@@ -140,7 +125,7 @@ def test_stacked_members_choose_as_alone():
 def test_diagonal_scans_leave_their_inputs_as_they_were():
     inputs = cases.diagonal_scan(9, (3,), True)
     before = [x.detach().clone() for x in inputs]
-    h, _ = cases.public("diagonal_scan")(*inputs)
+    h, _ = public("diagonal_scan")(*inputs)
     h.sum().backward()
     assert all(map(torch.equal, inputs, before))
 
@@ -153,7 +138,7 @@ def test_what_is_wide_is_gathered_and_the_record_says_so():
         (Call(1, 1, 1, 1, 128, 0, 0, 16, 4, 2, False, False), "reference"),
     ):
         with kernels("auto") as choice:
-            se_attention(*inputs(call, 4))
+            public("se_attention")(*inputs(call, 4))
         assert choice.record() == {"se_attention": expected}
 
 
@@ -162,7 +147,7 @@ def test_chunks_of_several_sizes_go_under_the_mask():
     q, k, v, ids, bias, _, size = inputs(call, 4)
     chunks = drawn_chunks([8, 16], True, 0, 1, 512, torch.device("cpu"))
     with kernels("auto") as choice:
-        se_attention(q, k, v, ids, bias, chunks, size)
+        public("se_attention")(q, k, v, ids, bias, chunks, size)
     assert choice.record() == {"se_attention": "reference"}
     with pytest.raises(ValueError, match="chunks of different sizes"):
         se_attention_gathered(q, k, v, ids, bias, chunks, size)
@@ -192,8 +177,8 @@ def test_nothing_has_a_state_for_every_token():
     B, T, D, N = 32, 128, 32, 16
     full = B * T * D * N
     assert full >= 4 * fused_loop.CACHED
-    largest, saved = memory(selective_scan_fused_loop, selective_scan(B, T, D, N))
+    largest, saved = memory(op_of("selective_scan").forms["fused_loop"], cases.selective_scan(B, T, D, N))
     assert largest <= full // 4
     assert saved <= full // 2
-    _, saved = memory(selective_scan_reference, selective_scan(B, T, D, N))
+    _, saved = memory(definition("selective_scan"), cases.selective_scan(B, T, D, N))
     assert saved >= 2 * full  # the reference shows that the measure would have seen it

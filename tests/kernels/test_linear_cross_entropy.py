@@ -5,15 +5,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tests.kernels.agreement import as_near_as_torch, members_as_alone, widened
+from tests.kernels.cases import linear_cross_entropy as problem
+from tests.kernels.cases import single, trained
 from zoo.kernels.linear_cross_entropy import answer_scores, chunked, linear_cross_entropy
 from zoo.kernels.linear_cross_entropy.reference import IGNORED, linear_cross_entropy_reference
-
-
-def problem(rows: int, vocab: int, width: int = 8, scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
-    rng = torch.Generator().manual_seed(rows + vocab)
-    x = torch.randn(rows, width, dtype=torch.float64, generator=rng) * scale
-    weight = torch.randn(vocab, width, dtype=torch.float64, generator=rng)
-    return x.requires_grad_(), weight.requires_grad_(), torch.randint(vocab, (rows,), generator=rng)
 
 
 def gradients(loss, x: Tensor, weight: Tensor, target: Tensor, factor: float = 1.0) -> list[Tensor]:
@@ -22,13 +18,7 @@ def gradients(loss, x: Tensor, weight: Tensor, target: Tensor, factor: float = 1
 
 
 def test_float32_is_as_near_to_float64_as_the_reference():
-    x, weight, target = problem(rows=300, vocab=8192, width=16)
-    exact = gradients(linear_cross_entropy_reference, x, weight, target)
-    single = [x.detach().float().requires_grad_(), weight.detach().float().requires_grad_(), target]
-    ours = gradients(linear_cross_entropy, *single)
-    theirs = gradients(linear_cross_entropy_reference, *single)
-    for a, b, true in zip(ours, theirs, exact, strict=True):
-        assert (a - true).abs().max() <= 4 * (b - true).abs().max() + 1e-7 * true.abs().max()
+    as_near_as_torch(linear_cross_entropy, linear_cross_entropy_reference, single(problem(300, 8192)))
 
 
 def test_a_hopelessly_wrong_answer_has_a_finite_loss():
@@ -36,14 +26,12 @@ def test_a_hopelessly_wrong_answer_has_a_finite_loss():
     assert linear_cross_entropy(x, weight, torch.tensor([1])).item() == pytest.approx(1000.0)
 
 
-@pytest.mark.parametrize("only", ["x", "weight"])
-def test_one_gradient_can_be_had_without_the_other(only: str):
-    x, weight, target = problem(rows=5, vocab=9)
-    wanted = x if only == "x" else weight
-    fixed = {"x": x if only == "x" else x.detach(), "weight": weight if only == "weight" else weight.detach()}
-    (grad,) = torch.autograd.grad(linear_cross_entropy(fixed["x"], fixed["weight"], target), wanted)
-    (expected,) = torch.autograd.grad(linear_cross_entropy_reference(x, weight, target), wanted)
-    torch.testing.assert_close(grad, expected)
+@pytest.mark.parametrize("only", [0, 1])
+def test_one_gradient_can_be_had_without_the_other(only: int):
+    given = problem(5, 9)
+    fixed = [x if i == only else x.detach() for i, x in enumerate(given)]
+    losses = linear_cross_entropy(*fixed), linear_cross_entropy_reference(*given)
+    torch.testing.assert_close(*(torch.autograd.grad(loss, given[only]) for loss in losses))
 
 
 @pytest.mark.parametrize(("in_turn", "rows_at_once"), [(("cpu",), 6), ((), 1), ((), 4), ((), 100)])
@@ -53,15 +41,7 @@ def test_vmap_gives_each_member_what_it_gets_alone(
     """Members in turn, as on a CPU, and all at once, as elsewhere."""
     monkeypatch.setattr(chunked, "IN_TURN", in_turn)
     monkeypatch.setattr(chunked, "CHUNK", {"cpu": 3 * 9 * rows_at_once})
-    members = [problem(rows=6, vocab=9) for i in range(3)]
-    x, weight, target = (torch.stack([m[i].detach() for m in members]) for i in range(3))
-    x, weight = (x + torch.arange(3.0)[:, None, None]).requires_grad_(), weight.requires_grad_()
-    losses = torch.vmap(linear_cross_entropy)(x, weight, target)
-    got = torch.autograd.grad(losses @ torch.tensor([1.0, -2.0, 3.0], dtype=losses.dtype), (x, weight))
-    for i, factor in enumerate((1.0, -2.0, 3.0)):
-        alone = gradients(linear_cross_entropy_reference, x[i], weight[i], target[i], factor)
-        for a, b in zip((losses[i], got[0][i], got[1][i]), alone, strict=True):
-            torch.testing.assert_close(a, b)
+    members_as_alone(linear_cross_entropy, problem(6, 9), (0, 0, 0))
 
 
 @pytest.mark.parametrize("in_turn", [("cpu",), ()], ids=["in turn", "at once"])
@@ -71,7 +51,7 @@ def test_ignored_rows_have_no_loss_no_gradient_and_no_part_in_the_mean(
     """Alone and among members, of which each ignores others; what stands in an ignored row is never seen."""
     monkeypatch.setattr(chunked, "IN_TURN", in_turn)
     monkeypatch.setattr(chunked, "CHUNK", {"cpu": 3 * 9 * 4})
-    members = [problem(rows=6 + i, vocab=9) for i in range(3)]
+    members = [problem(6 + i, 9) for i in range(3)]
     x, weight, target = (torch.stack([m[i].detach()[:6] for m in members]) for i in range(3))
     weight = torch.stack([m[1].detach() for m in members])
     for member, ignored in enumerate(([0, 5], [1, 2, 3, 4, 5], [])):
@@ -94,7 +74,7 @@ def test_ignored_rows_have_no_loss_no_gradient_and_no_part_in_the_mean(
 
 
 def test_a_mask_that_hides_nothing_changes_no_bit_of_a_gradient(monkeypatch: pytest.MonkeyPatch):
-    x, weight, target = problem(rows=7, vocab=11)
+    x, weight, target = problem(7, 11)
     loss, *once = gradients(linear_cross_entropy, x, weight, target)
     monkeypatch.setattr(chunked, "IN_TURN", ())
     masked, *again = gradients(linear_cross_entropy, x, weight, target)
@@ -103,11 +83,9 @@ def test_a_mask_that_hides_nothing_changes_no_bit_of_a_gradient(monkeypatch: pyt
 
 
 def test_a_sum_over_many_chunks_is_no_worse_in_bfloat16_than_over_one(monkeypatch: pytest.MonkeyPatch):
-    x, weight, target = (t.detach() for t in problem(rows=2048, vocab=64))
-    half = [x.bfloat16().requires_grad_(), weight.bfloat16().requires_grad_(), target]
-    exact = gradients(
-        linear_cross_entropy_reference, *(t.detach().double().requires_grad_() for t in half[:2]), target
-    )
+    x, weight, target = problem(2048, 64)
+    half = trained(x.bfloat16(), weight.bfloat16(), target)
+    exact = gradients(linear_cross_entropy_reference, *widened(half))
     off = []
     for rows_at_once in (2048, 16):
         monkeypatch.setattr(chunked, "CHUNK", {"cpu": 64 * rows_at_once})
@@ -116,8 +94,7 @@ def test_a_sum_over_many_chunks_is_no_worse_in_bfloat16_than_over_one(monkeypatc
 
 
 def test_autocast_rounds_the_operands_as_a_linear_layer_does():
-    x, weight, target = problem(rows=40, vocab=50)
-    x, weight = x.detach().float().requires_grad_(), weight.detach().float().requires_grad_()
+    x, weight, target = single(problem(40, 50))
     with torch.autocast("cpu", torch.bfloat16):
         ours = gradients(linear_cross_entropy, x, weight, target)
         theirs = gradients(linear_cross_entropy_reference, x, weight, target)
@@ -129,7 +106,7 @@ def test_autocast_rounds_the_operands_as_a_linear_layer_does():
 
 def test_scores_are_the_losses_and_the_best_tokens(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(chunked, "CHUNK", {"cpu": 30})
-    x, weight, target = problem(rows=7, vocab=11)
+    x, weight, target = problem(7, 11)
     losses, best = answer_scores(x, weight, target)
     logits = F.linear(x, weight)
     torch.testing.assert_close(losses, F.cross_entropy(logits, target, reduction="none"))

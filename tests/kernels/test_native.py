@@ -8,14 +8,15 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from torch.func import vmap
 
 from tests.command import ROOT
+from tests.kernels.agreement import members_as_alone
 from tests.kernels.cases import SCANS, delta_rule, dplr_delta_rule, gated_linear_attention, single
 from tests.kernels.cases import selective_scan as scanned
 from zoo.kernels import delta_rule as delta
@@ -42,35 +43,33 @@ def convolved(B: int, T: int, C: int, K: int) -> list[Tensor]:
     return [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
 
 
-GLA_FORMS = gla.OP.forms["native"], gla.OP.forms["reference"]
-DELTA_FORMS = delta.OP.forms["native"], delta.OP.forms["reference"]
-DPLR_FORMS = dplr.OP.forms["native"], dplr.OP.forms["reference"]
 DECAYS = [(per, strongest) for per in ("head", "channel") for strongest in (1.0, 80.0)]
 CASES = [
-    *((*GLA_FORMS, gated(length, *decays)) for length in (1, 16, 37) for decays in DECAYS),
-    (*GLA_FORMS, gated(20, "head")[:4]),
-    (*GLA_FORMS, [s.mT.contiguous().mT for s in gated(20, "channel")]),  # as other views lie
-    *((*DELTA_FORMS, delta_rule(*case)) for case in ((1, True, True), (37, True, True), (20, False, False))),
-    *((*DELTA_FORMS, delta_rule(19, True, True, writes, 80.0)) for writes in (2, 3)),
-    *((*DPLR_FORMS, dplr_delta_rule(*case)) for case in ((1, 1.0, True), (37, 80.0, True), (20, 1.0, False))),
-    *((scan.OP.forms["native"], scan.OP.forms["reference"], scanned(*s)) for s in SCANS),
-    (scan.OP.forms["native"], scan.OP.forms["reference"], scanned(3, 40, 37, 5)),
-    (conv.short_conv_native, conv.short_conv_reference, convolved(3, 11, 21, 4)),
-    (conv.short_conv_native, conv.short_conv_reference, convolved(2, 2, 5, 6)),
-    (conv.short_conv_native, conv.short_conv_reference, convolved(2, 1, 4, 1)),
-    (conv.short_conv_native, conv.short_conv_reference, convolved(2, 7, 5, 3)[:3]),
-    (conv.short_conv_native, conv.short_conv_reference, convolved(2, 7, 5, 3)[:2]),
+    *((gla, gated(length, *decays)) for length in (1, 16, 37) for decays in DECAYS),
+    (gla, gated(20, "head")[:4]),
+    (gla, [s.mT.contiguous().mT for s in gated(20, "channel")]),  # as other views lie
+    *((delta, delta_rule(*case)) for case in ((1, True, True), (37, True, True), (20, False, False))),
+    *((delta, delta_rule(19, True, True, writes, 80.0)) for writes in (2, 3)),
+    *((dplr, dplr_delta_rule(*case)) for case in ((1, 1.0, True), (37, 80.0, True), (20, 1.0, False))),
+    *((scan, scanned(*s)) for s in (*SCANS, (3, 40, 37, 5))),
+    *((conv, convolved(*s)) for s in ((3, 11, 21, 4), (2, 2, 5, 6), (2, 1, 4, 1))),
+    *((conv, convolved(2, 7, 5, 3)[:given]) for given in (3, 2)),
 ]
 EACH = pytest.mark.parametrize(
-    ("own", "draw"),
+    ("op", "draw"),
     [
-        (scan.OP.forms["native"], lambda: scanned(2, 20, 3, 4)),
-        (conv.short_conv_native, lambda: convolved(2, 9, 5, 4)),
-        (gla.OP.forms["native"], lambda: gated(20, "head")),
-        (delta.OP.forms["native"], lambda: delta_rule(20, True, True, 2)),
-        (dplr.OP.forms["native"], lambda: dplr_delta_rule(20, 1.0, True)),
+        (scan, lambda: scanned(2, 20, 3, 4)),
+        (conv, lambda: convolved(2, 9, 5, 4)),
+        (gla, lambda: gated(20, "head")),
+        (delta, lambda: delta_rule(20, True, True, 2)),
+        (dplr, lambda: dplr_delta_rule(20, 1.0, True)),
     ],
 )
+
+
+def forms(op: ModuleType) -> tuple[Callable, Callable]:
+    """Its form in C, and its definition."""
+    return op.OP.forms["native"], op.OP.forms["reference"]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -123,9 +122,9 @@ def loss(outputs: Any) -> Tensor:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("case", CASES)
-def test_agrees_with_the_definition_in_double(case: tuple[Callable, Callable, list[Tensor]], threads: int):
-    own, definition, inputs = case
+@pytest.mark.parametrize(("op", "inputs"), CASES)
+def test_agrees_with_the_definition_in_double(op: ModuleType, inputs: list[Tensor], threads: int):
+    own, definition = forms(op)
     leaves = [s for s in inputs if s is not None]
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -143,15 +142,16 @@ def test_agrees_with_the_definition_in_double(case: tuple[Callable, Callable, li
 
 @pytest.mark.parametrize("width", [16, 32, 64])
 @pytest.mark.parametrize(
-    ("own", "inputs"),
+    ("op", "inputs"),
     [
-        (DELTA_FORMS[0], delta_rule(20, True, True, 2)),
-        (DPLR_FORMS[0], dplr_delta_rule(20, 1.0, True)),
-        (GLA_FORMS[0], gated(20, "head")),
+        (delta, delta_rule(20, True, True, 2)),
+        (dplr, dplr_delta_rule(20, 1.0, True)),
+        (gla, gated(20, "head")),
     ],
 )
-def test_a_width_that_is_compiled_by_itself_is_as_any_other(own: Callable, inputs: list[Tensor], width: int):
+def test_a_width_that_is_compiled_by_itself_is_as_any_other(op: ModuleType, inputs: list[Tensor], width: int):
     """Against one more value channel, of which nothing is wanted."""
+    own, _ = forms(op)
 
     def of(channels: int) -> list[Tensor]:
         q, k, v, *others, S = single(inputs)
@@ -164,16 +164,9 @@ def test_a_width_that_is_compiled_by_itself_is_as_any_other(own: Callable, input
 
 
 @EACH
-def test_members_of_a_population_have_weights_of_their_own(own: Callable, draw: Callable[[], list[Tensor]]):
-    members = [single(draw()) for _ in range(3)]
-    stacks = [torch.stack(of).detach().requires_grad_() for of in zip(*members, strict=True)]
-    together = parts(vmap(own)(*stacks))
-    alone = [torch.stack(of) for of in zip(*(parts(own(*m)) for m in members), strict=True)]
-    torch.testing.assert_close(together, tuple(alone))
-    of_members = [torch.autograd.grad(loss(own(*m)), m) for m in members]
-    whole = sum((loss([part[p] for part in together]) for p in range(3)), torch.zeros(()))
-    right = tuple(torch.stack(of) for of in zip(*of_members, strict=True))
-    torch.testing.assert_close(torch.autograd.grad(whole, stacks), right, rtol=1e-5, atol=1e-5)
+def test_members_of_a_population_have_weights_of_their_own(op: ModuleType, draw: Callable[[], list[Tensor]]):
+    inputs = single(draw())
+    members_as_alone(forms(op)[0], inputs, (0,) * len(inputs))
 
 
 @pytest.mark.parametrize(("exponent", "kept"), [(-1e4, 0.0), (-100.0, 0.0), (0.0, 1.0), (1e4, torch.inf)])
@@ -380,11 +373,11 @@ def test_a_home_that_cannot_be_written_or_is_not_known(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 @EACH
 def test_what_c_would_misread_is_refused_or_converted(
-    own: Callable, draw: Callable[[], list[Tensor]], dtype: torch.dtype
+    op: ModuleType, draw: Callable[[], list[Tensor]], dtype: torch.dtype
 ):
-    inputs = [s.detach().to(dtype) for s in draw()]
-    if own is scan.OP.forms["native"] and dtype == torch.bfloat16:  # in its own passes
-        right = scan.OP.forms["reference"](*(s.float() for s in inputs))
+    inputs, (own, definition) = [s.detach().to(dtype) for s in draw()], forms(op)
+    if op is scan and dtype == torch.bfloat16:  # in its own passes
+        right = definition(*(s.float() for s in inputs))
         torch.testing.assert_close([s.float() for s in own(*inputs)], list(right), rtol=2e-2, atol=2e-2)
         return
     with pytest.raises(ValueError, match="native computes in float32 on a CPU, and a tensor is"):

@@ -18,13 +18,9 @@ from torch import Tensor
 
 from tests.kernels import cases
 from tests.kernels.agreement import as_near_as_torch, members_as_alone
-from tests.kernels.cases import BOTH, Form, Inputs, op_of, single
+from tests.kernels.cases import BOTH, Form, Inputs, definition, op_of, single
 from zoo.kernels.common.packages import untrained_gates
-from zoo.kernels.delta_rule.reference import delta_rule_reference
-from zoo.kernels.gated_linear_attention.reference import gated_linear_attention_reference
-from zoo.kernels.linear_attention.reference import linear_attention_reference
 from zoo.kernels.selective_scan.mamba_ssm import selective_scan_mamba_ssm
-from zoo.kernels.selective_scan.reference import selective_scan_reference
 
 # stand-ins -------------------------------------------------------------------------------------------------
 
@@ -80,7 +76,7 @@ def selective_scan_fn(
     assert D is z is delta_bias is None and not delta_softplus and return_last_state
     assert u.dtype == delta.dtype == B.dtype == C.dtype and A.dtype == torch.float32
     assert all(x.stride(-1) == 1 for x in (u, delta, B, C))
-    y, h = selective_scan_reference(*heads_first(u, delta), A, *heads_first(B, C))
+    y, h = definition("selective_scan")(*heads_first(u, delta), A, *heads_first(B, C))
     return WithoutItsGradient.apply(y.transpose(1, 2), h)  # pyright: ignore
 
 
@@ -88,7 +84,7 @@ def chunk_gla(q, k, v, g, scale=None, initial_state=None, output_final_state=Fal
     """[B T H C]; g a decay for each channel of the keys."""
     assert q.shape == k.shape == g.shape and output_final_state
     q = q * (q.shape[-1] ** -0.5 if scale is None else scale)
-    y, last = gated_linear_attention_reference(*heads_first(q, k, v, g), initial_state)
+    y, last = definition("gated_linear_attention")(*heads_first(q, k, v, g), initial_state)
     return y.transpose(1, 2), last
 
 
@@ -104,7 +100,7 @@ def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, out
     assert initial_state is None or initial_state.dtype == torch.float32
     q = q * (q.shape[-1] ** -0.5 if scale is None else scale)
     wide = [x.float() for x in heads_first(q, k, v, beta, g)]
-    y, last = delta_rule_reference(*wide, initial_state)
+    y, last = definition("delta_rule")(*wide, initial_state)
     return y.transpose(1, 2).to(v.dtype), last
 
 
@@ -116,7 +112,7 @@ def chunk_delta_rule(q, k, v, beta, scale=None, initial_state=None, output_final
 def chunk_linear_attn(q, k, v, scale=None, initial_state=None, output_final_state=False, normalize=True):
     assert output_final_state and not normalize
     q = q * (q.shape[-1] ** -0.5 if scale is None else scale)
-    y, last, _ = linear_attention_reference(*heads_first(q, k, v), None, initial_state, None)
+    y, last, _ = definition("linear_attention")(*heads_first(q, k, v), None, initial_state, None)
     return y.transpose(1, 2), last
 
 
@@ -180,7 +176,7 @@ def test_the_installed_package_has_these_signatures(name: str):
 
 def both(op: str, package: str) -> tuple[Form, Form]:
     """The adapter and the definition; mamba-ssm drops the gradient of the last state, so neither has it."""
-    forms = op_of(op).implementation(package), op_of(op).forms["reference"]
+    forms = op_of(op).implementation(package), definition(op)
     if package != "mamba_ssm":
         return forms
     return tuple(lambda *inputs, form=form: ((y := form(*inputs))[0], y[1].detach()) for form in forms)
@@ -218,7 +214,7 @@ def test_mamba_ssm_in_mixed_dtypes_computes_in_float32(stand_ins: None):
     x, dt, A, B, C = (t.detach().float() for t in cases.selective_scan(2, 7, 6, 4, False)[:5])
     x, B, C = (t.bfloat16() for t in (x, B, C))
     y, _ = selective_scan_mamba_ssm(x, dt, A, B, C)
-    exact, _ = selective_scan_reference(*(t.double() for t in (x, dt, A, B, C)))
+    exact, _ = definition("selective_scan")(*(t.double() for t in (x, dt, A, B, C)))
     torch.testing.assert_close(y.double(), exact, rtol=1e-5, atol=1e-5)
 
 
@@ -233,13 +229,8 @@ def test_the_gradient_that_mamba_ssm_drops_is_an_error(stand_ins: None):
     ("op", "package", "inputs", "in_dims"),
     [
         ("attention", "flash_attn", cases.attention(9, 9, 3, True), (0, 0, 0, None, None)),
-        *(
-            ("selective_scan", "mamba_ssm", cases.selective_scan(2, 7, 6, 4), in_dims)
-            for in_dims in (
-                (0, 0, 0, None, 0, 0),
-                (0, 2, None, 0, None, 0),
-            )  # each has its A, or all one
-        ),
+        ("selective_scan", "mamba_ssm", cases.selective_scan(2, 7, 6, 4), (0, 0, 0, None, 0, 0)),
+        ("selective_scan", "mamba_ssm", cases.selective_scan(2, 7, 6, 4), (0, 2, None, 0, None, 0)),  # one A
         *(
             ("short_conv", "fla", cases.short_conv(9, 4, True, True), in_dims)  # more channels
             for in_dims in ((0, 0, 0, 0), (0, None, 1, 2), (None, 2, None, None))

@@ -10,21 +10,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tests.kernels.agreement import near_in_norm
+from tests.kernels.agreement import ON_A_GPU, near_in_norm
 from tests.kernels.cases import BOTH, Inputs, op_of
+from tests.kernels.triton_cases import Draw
 from zoo.kernels.common.available import absent
 from zoo.mixers.positions import alibi_slopes
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = ON_A_GPU
 SINGLE, BF16 = torch.float32, torch.bfloat16
-
-
-def random(*shape: int, dtype: torch.dtype = BF16, seed: int = 0) -> Tensor:
-    rng = torch.Generator().manual_seed(seed + sum(shape))
-    return torch.randn(shape, generator=rng).to("cuda" if torch.cuda.is_available() else "cpu", dtype)
+random = Draw("cuda" if torch.cuda.is_available() else "cpu", BF16)
 
 
 def heads(*channels: int, length: int = 200) -> list[Tensor]:

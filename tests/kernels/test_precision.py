@@ -10,20 +10,9 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from tests.kernels import cases
-from tests.kernels.cases import Inputs, public, single
+from tests.kernels.cases import Inputs, definition, op_of, public, single
 from zoo.kernels.choice import kernels
 from zoo.kernels.common.precision import narrowest, wide
-from zoo.kernels.delta_rule.chunked import delta_rule_chunked
-from zoo.kernels.delta_rule.reference import delta_rule_reference
-from zoo.kernels.fft_conv import fft_conv
-from zoo.kernels.fft_conv.reference import fft_conv_reference
-from zoo.kernels.forgetting_attention import forgetting_attention
-from zoo.kernels.forgetting_attention.reference import forgetting_attention_reference
-from zoo.kernels.gated_linear_attention import OP, gated_linear_attention
-from zoo.kernels.gated_linear_attention.reference import gated_linear_attention_reference
-from zoo.kernels.mesa.reference import mesa_reference
-from zoo.kernels.mesa.solved import mesa_solved
-from zoo.kernels.selective_scan import selective_scan
 from zoo.mixers import HGRN2, MLSTM, GatedLinearAttention, LightningAttention, RetNet
 from zoo.mixers.base import Mixer
 
@@ -65,8 +54,9 @@ def test_long_sequences_stay_finite_in_single_precision(op: str, inputs: Inputs)
 @pytest.mark.parametrize("strength", [0.0, 1.0, 1e4])
 def test_no_decay_is_too_strong_or_too_weak_for_the_delta_rule(strength: float):
     inputs = cast(cases.delta_rule(1024, True, True, 1, strength), torch.float32)
-    true, _ = delta_rule_reference(*cast(inputs, torch.float64))
-    torch.testing.assert_close(delta_rule_chunked(*inputs)[0].double(), true, rtol=1e-3, atol=1e-3)
+    true, _ = definition("delta_rule")(*cast(inputs, torch.float64))
+    y, _ = op_of("delta_rule").forms["chunked"](*inputs)
+    torch.testing.assert_close(y.double(), true, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("per", ["head", "channel"])
@@ -74,8 +64,8 @@ def test_strong_decays_lose_no_digits(per: str):
     """Differences of running sums would: after 64 steps of -40 the sum is known to 1e-4 only."""
     inputs = cast(cases.gated_linear_attention(256, per, 0.01, True), torch.float32)
     inputs[3] = torch.where(torch.rand_like(inputs[3]) < 0.3, -40.0, inputs[3])
-    y, _ = finite(gated_linear_attention, inputs)
-    exact, _ = gated_linear_attention_reference(*cast(inputs, torch.float64))
+    y, _ = finite(public("gated_linear_attention"), inputs)
+    exact, _ = definition("gated_linear_attention")(*cast(inputs, torch.float64))
     assert (y - exact).abs().max() < 1e-6 * exact.abs().max()
 
 
@@ -84,8 +74,8 @@ def test_what_was_forgotten_in_chunks_before_costs_no_precision():
     """Gates of e^-300 first: from one running sum in float32 later biases would be off by 0.03."""
     given = cases.forgetting_attention(1500, 0)
     given[3][..., :1000] = -300
-    exact = forgetting_attention(*given)[0]
-    found = forgetting_attention(*cast(given, torch.float32))[0]
+    exact = public("forgetting_attention")(*given)[0]
+    found = public("forgetting_attention")(*cast(given, torch.float32))[0]
     torch.testing.assert_close(found[:, :, 1024:].double(), exact[:, :, 1024:], rtol=1e-4, atol=1e-5)
 
 
@@ -96,7 +86,7 @@ def test_strong_gates_lose_no_digits(gate: float):
     given[3] = gate * torch.rand(2, 2, 200, dtype=torch.float64)
     few = single(given)
     given = [x.detach().double().requires_grad_() for x in few]
-    want, got = forgetting_attention_reference(*given)[0], forgetting_attention(*few)[0]
+    want, got = definition("forgetting_attention")(*given)[0], public("forgetting_attention")(*few)[0]
     upstream = torch.randn_like(want)
     torch.testing.assert_close(got.double(), want, rtol=1e-5, atol=2e-6)
     grads = torch.autograd.grad(got, few, upstream.float()), torch.autograd.grad(want, given, upstream)
@@ -109,8 +99,8 @@ def test_mesa_stays_close_where_keys_repeat():
     q, k, v, beta, decay, ridge = (x.detach() for x in cases.mesa(1024, False))
     k = F.normalize(k[:, :, :1], dim=-1).expand_as(k)
     inputs = [q, k, v, beta, torch.zeros_like(decay), ridge]
-    y, *_ = finite(mesa_solved, inputs)
-    torch.testing.assert_close(y.double(), mesa_reference(*inputs)[0], rtol=1e-3, atol=1e-3)
+    y, *_ = finite(op_of("mesa").forms["solved"], inputs)
+    torch.testing.assert_close(y.double(), definition("mesa")(*inputs)[0], rtol=1e-3, atol=1e-3)
 
 
 # half precision ---------------------------------------------------------------------------------------------
@@ -140,18 +130,19 @@ def test_half_precision_inputs_are_added_up_in_single_precision(op: str, inputs:
 def test_a_scan_in_half_precision_is_single_precision_between():
     x, dt, A, b, c, h = cases.selective_scan(2, 40, 3, 4)
     half = cast([x, dt, b, c], torch.bfloat16)
-    y, last = selective_scan(*half[:2], A.float(), *half[2:], h.float())
+    y, last = public("selective_scan")(*half[:2], A.float(), *half[2:], h.float())
     assert (y.dtype, last.dtype) == (torch.bfloat16, torch.float32)
     wider = cast(half, torch.float64)
-    exact, _ = selective_scan(*wider[:2], A, *wider[2:], h)
+    exact, _ = public("selective_scan")(*wider[:2], A, *wider[2:], h)
     torch.testing.assert_close(y.double(), exact, rtol=0.03, atol=0.05)
 
 
 def test_a_convolution_in_half_precision_keeps_its_dtype():
     u, k = cast(cases.fft_conv(2, 100, 3, 100), torch.bfloat16)
-    y = fft_conv(u, k)
+    y = public("fft_conv")(u, k)
     assert y.dtype == torch.bfloat16
-    torch.testing.assert_close(y.double(), fft_conv_reference(u.double(), k.double()), rtol=0.02, atol=0.1)
+    exact = definition("fft_conv")(u.double(), k.double())
+    torch.testing.assert_close(y.double(), exact, rtol=0.02, atol=0.1)
 
 
 @pytest.mark.parametrize("kind", [GatedLinearAttention, HGRN2, LightningAttention, MLSTM, RetNet])
@@ -163,7 +154,7 @@ def test_mixers_leave_half_precision_to_the_op(kind: Callable[..., Mixer], monke
         dtypes.append(x.dtype if isinstance(x, Tensor) else None)
         return wide(x)
 
-    monkeypatch.setattr(OP, "prepare", prepare)
+    monkeypatch.setattr(op_of("gated_linear_attention"), "prepare", prepare)
     with torch.autocast("cpu", torch.bfloat16):
         kind(d_model=16, num_heads=2)(torch.randn(1, 20, 16))
     _, _, v, log_decay, _ = dtypes

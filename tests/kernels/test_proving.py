@@ -4,7 +4,6 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -59,6 +58,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(verdicts, "_answer", answer)
     return names
+
+
+def again(asked: list[str], *given: Tensor) -> int:
+    """Run it as a new process, which has read no verdict yet; how many proofs were asked for so far."""
+    verdicts._known.clear()
+    OP.run("usual", *(given or inputs()))
+    return len(asked)
 
 
 # the proof -------------------------------------------------------------------------------------------------
@@ -146,37 +152,29 @@ def test_auto_leaves_what_is_slow_or_wrong_or_unknown(
 def test_a_verdict_is_found_again_and_not_one_of_another_version_width_dtype_or_pass(
     card: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ):
-    def again(run: Callable[[], object] = lambda: OP.run("usual", *inputs())) -> int:
-        verdicts._known.clear()
-        run()
-        return len(asked)
-
-    assert (again(), again()) == (1, 1)
+    assert (again(asked), again(asked)) == (1, 1)
     x, weight = inputs()
-    assert again(lambda: OP.run("usual", x, torch.zeros(8, 6, requires_grad=True))) == 2
-    assert again(lambda: OP.run("usual", x.double(), weight.double())) == 3
-    assert again(lambda: OP.run("usual", x.detach(), weight.detach())) == 4
+    assert again(asked, x, torch.zeros(8, 6, requires_grad=True)) == 2
+    assert again(asked, x.double(), weight.double()) == 3
+    assert again(asked, x.detach(), weight.detach()) == 4
     with torch.autocast("cpu", torch.bfloat16):
-        assert again() == 5
+        assert again(asked) == 5
     for part in ("card", "versions", "source"):
         monkeypatch.setattr(verdicts, part, lambda name, part=part: f"another {part}")
-        assert again() == again()
+        assert again(asked) == again(asked)
     assert len(asked) == 8
 
 
 def test_a_verdict_that_is_damaged_or_another_s_is_none(card: Path, asked: list[str]):
-    OP.run("usual", *inputs())
+    again(asked)
     (path,) = card.glob("*.json")
     whole = json.loads(path.read_text())
     for wrong in ("{", "[]", *(json.dumps(whole | {"answer": whole["answer"] | wrong}) for wrong in WRONG)):
         path.write_text(wrong)
-        verdicts._known.clear()
-        OP.run("usual", *inputs())
+        again(asked)
     key = whole["key"] | {"card": "another"}
     path.write_text(json.dumps(whole | {"key": key}))
-    verdicts._known.clear()
-    OP.run("usual", *inputs())
-    assert len(asked) == 4 + len(WRONG) and json.loads(path.read_text())["key"] == whole["key"]
+    assert again(asked) == 4 + len(WRONG) and json.loads(path.read_text())["key"] == whole["key"]
 
 
 def test_a_cache_that_cannot_be_written_costs_a_line(
@@ -288,22 +286,17 @@ def test_all_are_proved_listed_written_and_read_again(
 def test_a_cache_that_others_can_write_is_not_believed(
     card: Path, asked: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    def again() -> int:
-        verdicts._known.clear()
-        OP.run("usual", *inputs())
-        return len(asked)
-
-    assert (again(), again()) == (1, 1)
+    assert (again(asked), again(asked)) == (1, 1)
     (path,) = card.glob("*.json")
     path.chmod(0o666)
-    assert (again(), again()) == (2, 2), "it is written anew"
+    assert (again(asked), again(asked)) == (2, 2), "it is written anew"
     verdicts._warn_not_stored.cache_clear()
     card.chmod(0o777)
-    assert again() == 3 and verdicts.all_stored() == []
+    assert again(asked) == 3 and verdicts.all_stored() == []
     assert f"{card} can be written by other users: chmod go-w" in capsys.readouterr().err
     card.chmod(0o700)
     monkeypatch.setattr("zoo.kernels.common.private.os.geteuid", lambda: 12345)
-    assert again() == 4
+    assert again(asked) == 4
 
 
 def planted(**changes: object) -> dict:

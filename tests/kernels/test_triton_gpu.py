@@ -3,17 +3,14 @@
 import pytest
 import torch
 
-from tests.kernels.agreement import captured_as_called, near_in_norm, same_bits_twice
+from tests.kernels.agreement import ON_A_GPU, captured_as_called, near_in_norm, same_bits_twice
 from tests.kernels.spans import Call, inputs
 from tests.kernels.triton_cases import KERNELS, Kernel, Size, of_each
 from zoo.kernels.common.agreement import widened
 from zoo.kernels.se_attention.gathered import se_attention_gathered
 
 pytest.importorskip("triton")
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = ON_A_GPU
 BY_OP = {kernel.op: kernel for kernel in KERNELS}
 TAYLOR, SCAN, SE = (BY_OP[op] for op in ("taylor_scan", "selective_scan", "se_attention"))
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tests.kernels.cases import public
+from tests.kernels.cases import BOTH, op_of, public, trained
 from tests.kernels.spans import Call, inputs
 from zoo.kernels.common.precision import wide
 from zoo.kernels.taylor_scan.chunked import taylor_scan_chunked
@@ -24,16 +24,31 @@ Size = tuple[Any, ...]
 Dims = Sequence[int | None]
 
 
+@dataclass(frozen=True)
+class Draw:
+    """Standard normal numbers on a device, the same for a shape and a seed."""
+
+    device: str
+    dtype: torch.dtype
+
+    def __call__(self, *shape: int, seed: int = 0, dtype: torch.dtype | None = None) -> Tensor:
+        rng = torch.Generator().manual_seed(seed + sum(shape))
+        return torch.randn(shape, generator=rng).to(self.device, dtype or self.dtype)
+
+    def heads(self, B: int, H: int, T: int, *sizes: int, **of: Any) -> list[Tensor]:
+        """Pieces of one projection, heads side by side, as a mixer hands them over."""
+        return trained(*self(B, T, H, sum(sizes), **of).transpose(1, 2).split(sizes, -1))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """draw: (*size, device, dtype) -> inputs.  small: sizes for the interpreter.  slow: with -m slow.
-    large: sizes for a card.  compiled: sizes that reach every configuration, the first two a quick choice.
-    stacked: a size, and the dimension of the members of each input.  inside: a size
+    """inputs: (Draw, *size) -> inputs of the op of this name.  small: sizes for the interpreter.
+    slow: with -m slow.  large: sizes for a card.  compiled: sizes that reach every configuration, the first
+    two a quick choice.  stacked: a size, and the dimension of the members of each input.  inside: a size
     for gradients inside vmap.  refused: changes of the inputs by place, and why they are refused.
     """
 
-    op: str
-    draw: Callable[..., list[Any]]
+    inputs: Callable[..., list[Any]]
     small: list[Size]
     slow: Sequence[Size] = ()
     large: list[Size]
@@ -42,8 +57,17 @@ class Kernel:
     inside: Size
     refused: list[tuple[dict[int, Any], str]]
 
+    @property
+    def op(self) -> str:
+        return self.inputs.__name__
+
     def __str__(self) -> str:
         return self.op
+
+    def draw(self, *given: Any) -> list[Any]:
+        """Inputs of (*size, device, dtype)."""
+        *size, device, dtype = given
+        return self.inputs(Draw(device, dtype), *size)
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -51,7 +75,7 @@ class Kernel:
 
     @property
     def definition(self) -> Callable[..., Any]:
-        return import_module(f"zoo.kernels.{self.op}").OP.forms["reference"]
+        return op_of(self.op).forms["reference"]
 
     @property
     def on_a_card(self) -> Callable[..., Any]:
@@ -61,92 +85,48 @@ class Kernel:
         return lambda *given: taylor_scan_chunked(*map(wide, given))
 
 
-def leaves(*parts: Tensor) -> list[Tensor]:
-    return [part.detach().requires_grad_() for part in parts]
+def block_summaries(draw: Draw, B: int, H: int, G: int, C: int, blocks: int, block: int) -> list[Any]:
+    whole = draw(B, blocks * block, H + 2 * G, C).transpose(1, 2)
+    return [*trained(*whole.split([H, G, G], 1)), block]
 
 
-def drawn(device: str, dtype: torch.dtype, *shape: int, seed: int = 0) -> Tensor:
-    rng = torch.Generator().manual_seed(seed + sum(shape))
-    return torch.randn(shape, generator=rng).to(device, dtype)
-
-
-def heads(
-    batch: int, count: int, length: int, sizes: Sequence[int], device: str, dtype: torch.dtype, seed: int = 0
-) -> list[Tensor]:
-    """Pieces of one projection, heads side by side, as a mixer hands them over."""
-    whole = drawn(device, dtype, batch, length, count, sum(sizes), seed=seed).transpose(1, 2)
-    return leaves(*whole.split(list(sizes), -1))
-
-
-def block_summaries(
-    batch: int,
-    count: int,
-    groups: int,
-    channels: int,
-    blocks: int,
-    block: int,
-    device: str,
-    dtype: torch.dtype,
-) -> list[Any]:
-    whole = drawn(device, dtype, batch, blocks * block, count + 2 * groups, channels).transpose(1, 2)
-    return [*leaves(*whole.split([count, groups, groups], 1)), block]
-
-
-def diagonal_scan(*sizes: Any) -> list[Any]:
+def diagonal_scan(draw: Draw, *sizes: Any) -> list[Any]:
     """decay and x [... T D] as pieces of one tensor, and a first state or none."""
-    *lead, length, width, state, device, dtype = sizes
-    decay, x = drawn(device, dtype, *lead, length, 2 * width).chunk(2, -1)
-    return [
-        *leaves((decay + 1).sigmoid(), x),
-        *(leaves(drawn(device, dtype, *lead, width)) if state else [None]),
-    ]
+    *lead, T, D, state = sizes
+    decay, x = draw(*lead, T, 2 * D).chunk(2, -1)
+    return trained((decay + 1).sigmoid(), x, draw(*lead, D) if state else None)
 
 
-def selective_scan(
-    batch: int, length: int, width: int, d_state: int, state: bool, device: str, dtype: torch.dtype
-) -> list[Any]:
+def selective_scan(draw: Draw, B: int, T: int, D: int, N: int, state: bool) -> list[Any]:
     """B and C as pieces of one projection; A and the state in float32, as under autocast."""
-    x, dt = drawn(device, dtype, 2, batch, length, width)
-    maps = drawn(device, dtype, batch, length, 3 + 2 * d_state)[..., 3:].chunk(2, -1)
-    A = -drawn(device, torch.float32, width, d_state).exp()
-    first = leaves(drawn(device, torch.float32, batch, width, d_state)) if state else [None]
-    return [*leaves(x, F.softplus(dt - 1), A, *maps), *first]
+    x, dt = draw(2, B, T, D)
+    maps = draw(B, T, 3 + 2 * N)[..., 3:].chunk(2, -1)
+    A = -draw(D, N, dtype=torch.float32).exp()
+    return trained(x, F.softplus(dt - 1), A, *maps, draw(B, D, N, dtype=torch.float32) if state else None)
 
 
-def taylor_attention(
-    batch: int, count: int, length: int, channels: int, width: int, device: str, dtype: torch.dtype
-) -> list[Any]:
-    return [*heads(batch, count, length, [channels, channels, width], device, dtype), EPS]
+def taylor_attention(draw: Draw, B: int, H: int, T: int, C: int, V: int) -> list[Any]:
+    return [*draw.heads(B, H, T, C, C, V), EPS]
 
 
-def taylor_scan(
-    batch: int,
-    count: int,
-    length: int,
-    channels: int,
-    width: int,
-    state: bool,
-    device: str,
-    dtype: torch.dtype,
-) -> list[Any]:
+def taylor_scan(draw: Draw, B: int, H: int, T: int, C: int, V: int, state: bool) -> list[Any]:
     """With a state that such keys could leave, or none."""
-    q, k, v = heads(batch, count, length, [channels, channels, width], device, dtype)
+    q, k, v = draw.heads(B, H, T, C, C, V)
     if not state:
         return [q, k, v, EPS, None, None]
-    past, values = heads(batch, count, 30, [channels, width], device, torch.float32, seed=1)
+    past, values = draw.heads(B, H, 30, C, V, seed=1, dtype=torch.float32)
     _, kv, z = taylor_scan_reference(past, past, values, EPS)
-    return [q, k, v, EPS, *leaves(kv, z)]
+    return [q, k, v, EPS, *trained(kv, z)]
 
 
-def se_attention(call: Call, channels: int, device: str, dtype: torch.dtype) -> list[Any]:
-    return inputs(call, channels, device, dtype)
+def se_attention(draw: Draw, call: Call, channels: int) -> list[Any]:
+    return inputs(call, channels, draw.device, draw.dtype)
 
 
-DOUBLE, BOTH = torch.float64, (False, True)
+DOUBLE = torch.float64
 KERNELS = [
     Kernel(
-        op="block_summaries",
-        draw=block_summaries,
+        inputs=block_summaries,
         small=[  # B, H, G, C, blocks, block_size
             (2, 4, 2, 5, 9, 8),
             (1, 1, 1, 16, 1, 1),
@@ -165,8 +145,7 @@ KERNELS = [
         ],
     ),
     Kernel(
-        op="diagonal_scan",
-        draw=diagonal_scan,
+        inputs=diagonal_scan,
         small=[(1, 1, True), (2, 17, 3, True), (2, 3, 16, 5, True), (1, 35, 40, True), (2, 9, 3, False)],
         large=[(64, 256, 128, True), (8, 1023, 100, True), (2, 3, 333, 40, True), (32, 1, 128, False)],
         compiled=[(4, length, 200, False) for length in (1024, 1000, 1)],
@@ -180,8 +159,7 @@ KERNELS = [
         ],
     ),
     Kernel(
-        op="se_attention",
-        draw=se_attention,
+        inputs=se_attention,
         small=[
             *((call, 5) for call in (
                 Call(1, 2, 1, 1, 76, 0, 0, 60, 4, 2, False, True),  # a tile in two chunks
@@ -231,8 +209,7 @@ KERNELS = [
         ],
     ),
     Kernel(
-        op="selective_scan",
-        draw=selective_scan,
+        inputs=selective_scan,
         small=[  # B, T, D, N
             (1, 1, 1, 1, True), (2, 7, 17, 3, True), (1, 8, 2, 16, True), (2, 19, 3, 9, True),
             (1, 5, 2, 64, True), (2, 9, 3, 4, False),
@@ -253,8 +230,7 @@ KERNELS = [
         ],
     ),
     Kernel(
-        op="taylor_attention",
-        draw=taylor_attention,
+        inputs=taylor_attention,
         small=[  # B, H, T, C, V
             (1, 1, 1, 2, 4), (2, 3, 63, 5, 16), (1, 2, 64, 16, 24), (1, 1, 65, 24, 33), (1, 2, 130, 16, 16),
             (1, 1, 200, 32, 64), (1, 1, 3, 32, 200),
@@ -271,8 +247,7 @@ KERNELS = [
         ],
     ),
     Kernel(
-        op="taylor_scan",
-        draw=taylor_scan,
+        inputs=taylor_scan,
         small=[  # B, H, T, C, V, whether there is a state
             (2, 1, 37, 3, 5, False),
             (1, 1, 150, 5, 33, True),

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from tests.definitions.attention import positioned, project
+from tests.mixers.built import X, built
 from zoo.kernels.choice import kernels
 from zoo.mixers import (
     Attention,
@@ -15,25 +16,13 @@ from zoo.mixers import (
     S2Attn,
     ScatterBrain,
     SinkLogit,
-    SlidingWindow,
     StreamingLLM,
 )
-from zoo.mixers.base import Mixer
 from zoo.mixers.cases import Case, build
 from zoo.mixers.positions import alibi_slopes, rotate
 from zoo.mixers.se_attn import SEAttn
-from zoo.state import StateSize
 
 HEADS = {"d_model": 16, "num_heads": 4, "num_kv_heads": 2, "bias": False}
-X = torch.randn(2, 30, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-
-
-def test_shared_heads_keep_less():
-    assert Attention(d_model=16, num_heads=4, num_kv_heads=1).state_size(10) == StateSize(320, 80, 80)
-    kept = 2 * 4 * 6
-    assert SlidingWindow(d_model=16, num_heads=4, window=7, num_kv_heads=1).state_size(10) == StateSize(
-        224, kept, kept
-    )
 
 
 def test_dropout_is_for_training_and_leaves_whole_weights_out():
@@ -53,29 +42,6 @@ def test_dropout_is_for_training_and_leaves_whole_weights_out():
     assert 0.45 < left < 0.55
 
 
-def agree(one: Mixer, other: Mixer) -> None:
-    one.load_state_dict(other.state_dict(), strict=False)
-    torch.testing.assert_close(one.double()(X), other.double()(X))
-
-
-@pytest.mark.parametrize("position", ["none", "rope"])
-def test_without_sinks_it_is_the_window(position: str):
-    agree(
-        StreamingLLM(**HEADS, num_sinks=0, window=6, position=position),
-        SlidingWindow(**HEADS, window=6, position=position),
-    )
-
-
-def test_where_all_tokens_fit_it_is_attention():
-    agree(StreamingLLM(**HEADS, num_sinks=4, window=26, position="rope"), Attention(**HEADS, position="rope"))
-
-
-def test_without_positions_it_is_bigbird_without_random_tokens():
-    agree(
-        StreamingLLM(**HEADS, num_sinks=3, window=5), BigBird(**HEADS, num_global=3, window=5, num_random=0)
-    )
-
-
 def test_a_sink_is_no_further_away_however_long_the_sequence_is():
     """The same tokens in the cache give the same answer: how many were evicted between them is not seen."""
     mixer = StreamingLLM(**HEADS, num_sinks=2, window=4, position="rope").double()
@@ -84,9 +50,10 @@ def test_a_sink_is_no_further_away_however_long_the_sequence_is():
 
 
 def test_a_sink_logit_far_below_is_none_and_far_above_takes_all():
-    mixer, window = SinkLogit(**HEADS, window=6), SlidingWindow(**HEADS, window=6)
+    mixer, window = built("SinkLogit", **HEADS, window=6), built("SlidingWindow", **HEADS, window=6)
+    mixer.load_state_dict(window.state_dict(), strict=False)
     torch.nn.init.constant_(mixer.sink, -1e4)
-    agree(mixer, window)
+    torch.testing.assert_close(mixer(X), window(X))
     torch.nn.init.constant_(mixer.sink, 1e4)
     assert not mixer(X).any()
 
@@ -212,12 +179,6 @@ def test_every_position_is_drawn_equally_often():
     assert counts[1:].min() > 60 and counts[1:].max() < 145  # 100 expected, 9 a standard deviation
 
 
-@pytest.mark.parametrize(("block", "paper"), [(4, 2 * 7 * 4 * 64), (128, 2 * 7 * 128 * 64)])
-def test_the_published_count(block: int, paper: int):
-    mixer = BigBird(d_model=64, num_heads=1, window=3 * block, num_global=2 * block, num_random=2 * block)
-    assert mixer.state_size(1024).paper == paper
-
-
 def test_a_whole_sequence_s_mask_is_made_once_and_those_of_other_lengths_stay():
     """A recorded step reads the memory that it was recorded on again."""
     mixer = BigBird(d_model=8, num_heads=2, window=4, num_global=1, num_random=2, max_len=16)
@@ -230,12 +191,6 @@ def test_a_whole_sequence_s_mask_is_made_once_and_those_of_other_lengths_stay():
     ]
     assert all(a is b for a, b in zip(first, mixer._places(0, 12, x.device), strict=True))
     torch.testing.assert_close(parts[0], parts[1])
-
-
-def test_a_choice_of_all_is_attention():
-    mixer, other = DeepSeekSparseAttention(**HEADS, top_k=30).double(), Attention(**HEADS).double()
-    other.load_state_dict(mixer.state_dict(), strict=False)
-    torch.testing.assert_close(mixer(X), other(X))
 
 
 def test_of_equal_scores_the_latest_is_chosen():

@@ -2,24 +2,18 @@
 
 import pytest
 import torch
-from torch import Tensor
 
-from zoo.mixers import BMojo
+from tests.mixers.built import built, tokens
 from zoo.mixers.base import Mixer
 from zoo.mixers.bmojo import State
 from zoo.mixers.eidetic import best, places
 from zoo.state import StateSize
 
-
-def built(**settings: object) -> Mixer:
-    torch.manual_seed(0)
-    small = {"d_model": 8, "num_heads": 2, "window": 3, "d_state": 4, "num_eidetic": 0}
-    return BMojo(**(small | settings)).double().eval()
+SMALL = {"d_model": 8, "num_heads": 2, "window": 3, "d_state": 4, "num_eidetic": 0}
 
 
-def tokens(length: int, seed: int = 0) -> Tensor:
-    rng = torch.Generator().manual_seed(seed)
-    return torch.randn(1, length, 8, dtype=torch.float64, generator=rng)
+def small(**settings: object) -> Mixer:
+    return built("BMojo", **(SMALL | settings))
 
 
 def test_the_best_so_far_are_those_that_a_buffer_would_hold():
@@ -40,7 +34,7 @@ def test_the_best_so_far_are_those_that_a_buffer_would_hold():
 @pytest.mark.parametrize("field", State.selects)
 def test_what_only_decides_who_is_kept_changes_a_later_output(field: str):
     """Each scalar of it: made large, the token it belongs to is kept, or is predicted otherwise."""
-    mixer, x, later = built(num_eidetic=2), tokens(30), tokens(40, seed=1)
+    mixer, x, later = small(num_eidetic=2), tokens(30, 1, 8), tokens(40, 1, 8, seed=1)
     _, state = mixer.extend(x)
     assert state.eidetic is not None
     y = mixer.extend(later, state)[0]
@@ -55,11 +49,11 @@ def test_what_only_decides_who_is_kept_changes_a_later_output(field: str):
 def test_state_counts():
     """SSM + 2 d_kv (3 W - 2), and for each token kept its key, its value and a number."""
     ssm = 16 * 4 + 16 * 3
-    assert built(window=6).state_size(100).resident == ssm + 2 * 8 * (3 * 6 - 2)
-    assert built(window=6).state_size(100).touched == ssm + 2 * 8 * (2 * 6 - 1)
-    assert built(window=6, num_eidetic=5).state_size(100) == StateSize(
+    assert small(window=6).state_size(100).resident == ssm + 2 * 8 * (3 * 6 - 2)
+    assert small(window=6).state_size(100).touched == ssm + 2 * 8 * (2 * 6 - 1)
+    assert small(window=6, num_eidetic=5).state_size(100) == StateSize(
         None,
         ssm + 16 * (16 + 5) + 5 + 5 + 4 * 8,
         ssm + 16 * (11 + 5) + 5 + 5 + 4 * 8,
     )
-    assert built(window=6, num_kv_heads=1).state_size(100).resident == ssm + 2 * 4 * 16
+    assert small(window=6, num_kv_heads=1).state_size(100).resident == ssm + 2 * 4 * 16

@@ -5,13 +5,13 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
-from torch.func import vmap
 
 import zoo.kernels.short_conv.shifted as shifted
-from tests.mixers.golden import from_yaml
+from tests.kernels import cases
+from tests.kernels.agreement import members_as_alone
+from tests.mixers.built import built
 from zoo.kernels.fft_conv import fft_conv
-from zoo.kernels.short_conv import short_conv_reference, short_conv_shifted
+from zoo.kernels.short_conv import short_conv_shifted
 from zoo.mixers import BaseConv, Hyena, LongConv
 from zoo.mixers.long_filter import ImplicitFilter, LongFilter
 from zoo.mixers.short_conv import ShortConv
@@ -81,7 +81,7 @@ def test_the_window_falls_where_it_says():
 
 
 def test_the_yaml_reaches_the_longest_sequence_of_the_figures():
-    assert from_yaml("hyena", 16).max_len >= 1024
+    assert built("hyena").max_len >= 1024
 
 
 def test_published_defaults_never_leave_zero_and_are_refused():
@@ -146,18 +146,9 @@ def test_goes_on_from_its_tail(kernel_size: int):
     torch.testing.assert_close(torch.cat(parts, dim=1), whole)
 
 
-@pytest.mark.parametrize("cached", [1, 40, 1 << 18])  # scalars: one sequence at a time, two, all
+@pytest.mark.parametrize("cached", [1, 60, 1 << 18])  # scalars: one sequence at a time, two, all
 @pytest.mark.parametrize(("length", "with_tail"), [(7, False), (7, True), (2, False), (1, True)])
-def test_shifted_sums_have_the_reference_s_values_and_gradients(cached, length, with_tail, monkeypatch):
+def test_members_are_convolved_some_sequences_at_a_time(cached, length, with_tail, monkeypatch):
     monkeypatch.setattr(shifted, "CACHED", cached)
-
-    def draw(*shape: int) -> Tensor:
-        return torch.randn(3, *shape, dtype=torch.float64, requires_grad=True)  # three members
-
-    inputs = [draw(5, length, 2), draw(4, 2), draw(2)] + [draw(5, 3, 2)] * with_tail
-    together = vmap(short_conv_shifted)(*inputs)
-    alone = torch.stack([short_conv_shifted(*of) for of in zip(*inputs, strict=True)])
-    slow = torch.stack([short_conv_reference(*of) for of in zip(*inputs, strict=True)])
-    gradients = [torch.autograd.grad(y.sin().sum(), inputs) for y in (together, alone, slow)]
-    torch.testing.assert_close((together, gradients[0]), (slow, gradients[2]))
-    torch.testing.assert_close((alone, gradients[1]), (slow, gradients[2]))
+    inputs = cases.short_conv(length, 4, True, with_tail, 5)
+    members_as_alone(short_conv_shifted, inputs, [None if x is None else 0 for x in inputs])

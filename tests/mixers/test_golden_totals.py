@@ -3,7 +3,7 @@
 import pytest
 from hydra.utils import instantiate
 
-from tests.mixers.golden import from_yaml, two_layers
+from tests.mixers.built import built, two_layers
 from tests.registry import compose
 from zoo.mixers import Mamba2
 from zoo.state import StateSize, total
@@ -49,6 +49,10 @@ def test_sliding_window(block_size: int, paper: int, resident: int):
 
 
 PURE = [  # two layers of the mixer, nothing before them; published counts leave the tails of convolutions out
+    ("attention", 16, {"num_heads": 4, "num_kv_heads": 1}, 65536, 16384),  # shared heads keep less
+    ("sliding_window", 16, {"num_heads": 4, "window": 7, "num_kv_heads": 1}, 2 * 2 * 16 * 7, 2 * 2 * 4 * 6),
+    ("bigbird", 64, {"window": 12, "num_global": 8, "num_random": 8}, 2 * 2 * 7 * 4 * 64, 6912),
+    ("bigbird", 64, {"window": 384, "num_global": 256, "num_random": 256}, 2 * 2 * 7 * 128 * 64, 191744),
     ("mamba", 64, {"d_state": 8}, 2048, 2816),
     ("mamba", 64, {"d_state": 16}, 4096, 4864),
     ("mamba", 64, {"d_state": 24}, 6144, 6912),
@@ -113,7 +117,7 @@ def test_the_language_models_layers():
 
 
 def test_a_landmark_keeps_a_key_and_no_value():
-    size = from_yaml("landmark", 64, block_size=50, num_heads=8, top_k=3).state_size(1024)
+    size = built("landmark", 64, block_size=50, num_heads=8, top_k=3).state_size(1024)
     assert size == StateSize(None, 2 * 64 * 1024 + 64 * 20, 2 * 64 * (24 + 3 * 50) + 64 * 20)
 
 

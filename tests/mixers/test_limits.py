@@ -1,19 +1,77 @@
 """Mixers that lead back to others, the limit in which each does; floors, rates and slots as they are told."""
 
+from dataclasses import dataclass, field
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
 
-from zoo import mixers
+from tests.mixers.built import X, built
 from zoo.kernels.diagonal_scan import diagonal_scan
-from zoo.mixers import HGRN2, LightningAttention, Raven
+from zoo.mixers import HGRN2, Raven
+from zoo.mixers.base import Mixer
 
-X = torch.randn(2, 30, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+@dataclass(frozen=True)
+class Limit:
+    """A mixer that is another, whose weights it has but for those of `weights`; and `otherwise` is not."""
+
+    name: str
+    settings: dict[str, Any]
+    other: str
+    others: dict[str, Any]
+    both: dict[str, Any] = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)
+    otherwise: dict[str, Any] = field(default_factory=dict)
 
 
-def built(name: str, **settings: object):
-    torch.manual_seed(0)
-    return getattr(mixers, name)(d_model=16, **settings).double()
+PLAIN, TWO = {"num_heads": 2, "bias": False}, {"num_heads": 2}
+SHARED = {"num_heads": 4, "num_kv_heads": 2, "bias": False}
+TURNED, NEAR, PARTS = SHARED | {"position": "rope"}, SHARED | {"window": 5}, {"segment_len": 4}
+LIMITS = [
+    *(Limit(rule, {"budget": 30}, "Attention", {}, SHARED) for rule in ("H2O", "TOVA", "SnapKV")),
+    Limit("H2O", {"budget": 5, "recent": 5}, "SlidingWindow", {"window": 6}, PLAIN),
+    Limit("StreamingLLM", {"num_sinks": 0}, "SlidingWindow", {}, SHARED | {"window": 6}),
+    Limit("StreamingLLM", {"num_sinks": 0}, "SlidingWindow", {}, TURNED | {"window": 6}),
+    Limit("StreamingLLM", {"num_sinks": 4, "window": 26}, "Attention", {}, TURNED),
+    Limit("StreamingLLM", {"num_sinks": 3}, "BigBird", {"num_global": 3, "num_random": 0}, NEAR),
+    Limit("DeepSeekSparseAttention", {"top_k": 30}, "Attention", {}, SHARED),
+    Limit("DeltaFormer", {}, "Attention", {}, PLAIN, {"beta.weight": 0, "beta.bias": -1e4}),
+    Limit("MemoryCaching", PARTS | {"gated": False}, "MemoryCaching", {"segment_len": 30}, TWO),
+    Limit("MemoryCaching", {"top_k": 7}, "MemoryCaching", {}, PARTS, otherwise={"top_k": 2}),
+    Limit("MixtureOfMemories", {"num_memories": 1, "top_k": 1}, "GatedDeltaNet", {}, {"expand_v": 2}),
+    Limit("GatedDeltaProduct", {"num_householder": 1}, "GatedDeltaNet", {}, TWO | {"allow_neg_eigval": True}),
+    Limit("QDelta", {}, "GatedDeltaNet", {}, TWO, {"share.weight": -1e3}),
+    Limit("PreconditionedGatedDeltaNet", {"base": 1 + 1e-12}, "GatedDeltaNet", {}, TWO, {}, {"base": 2.0}),
+    Limit("PreconditionedKDA", {"base": 1 + 1e-12}, "KimiDeltaAttention", {}, TWO, {}, {"base": 2.0}),
+    Limit("Moneta", {"power": 2 + 1e-9}, "TitansMLP", {}, {}),
+    *(
+        Limit(name, {key: limit}, "TitansMLP", {}, {"expand": expand}, {}, {key: away})
+        for expand in (0, 2)
+        for name, key, limit, away in (("Yaad", "delta", 1e9, 0.1), ("Moneta", "power", 2.0, 3.0))
+    ),
+]
+
+
+def like(mixer: Mixer, other: Mixer) -> Mixer:
+    """With the other's weights, as far as it has them."""
+    mixer.load_state_dict(other.state_dict(), strict=False)
+    return mixer
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: f"{limit.name} {limit.settings} {limit.both}")
+def test_in_the_limit_it_is_another(limit: Limit):
+    other = built(limit.other, **limit.both, **limit.others)
+    mixer = like(built(limit.name, **limit.both, **limit.settings), other)
+    x = 3 * (X.abs() if limit.weights else X)  # a weight of -1e3 is to give a large negative number
+    assert not limit.weights or not torch.allclose(mixer(x), other(x), rtol=1e-3)
+    for name, value in limit.weights.items():
+        torch.nn.init.constant_(mixer.get_parameter(name), value)
+    torch.testing.assert_close(mixer(x), other(x))
+    if limit.otherwise:
+        away = like(built(limit.name, **limit.both, **limit.settings | limit.otherwise), other)
+        assert not torch.allclose(away(x), other(x), rtol=1e-3)
 
 
 def test_slots_of_equal_weights_hold_the_mean_of_all_values():
@@ -32,14 +90,6 @@ def test_slots_without_their_weights_would_go_on_wrong():
     assert (forgotten - mixer(X)[:, 15:]).abs().max() > 0.1
 
 
-def test_a_mingru_is_a_scan():
-    mixer = built("MinGRU")
-    u, z = mixer.in_proj(X).chunk(2, dim=-1)
-    z = z.sigmoid()
-    y, _ = diagonal_scan(1 - z, z * torch.where(u >= 0, u + 0.5, u.sigmoid()))
-    torch.testing.assert_close(mixer(X), mixer.out_proj(y))
-
-
 def test_a_minlstm_goes_on_from_h_itself():
     """The public one resumes from log g(h), another number."""
     mixer = built("MinLSTM")
@@ -47,6 +97,14 @@ def test_a_minlstm_goes_on_from_h_itself():
     torch.testing.assert_close(mixer.extend(X[:, 15:], state)[0], mixer(X)[:, 15:])
     other = state._replace(h=torch.where(state.h >= 0, state.h + 0.5, state.h.sigmoid()))
     assert not torch.allclose(mixer.extend(X[:, 15:], other)[0], mixer(X)[:, 15:])
+
+
+def test_a_mingru_is_a_scan():
+    mixer = built("MinGRU")
+    u, z = mixer.in_proj(X).chunk(2, dim=-1)
+    z = z.sigmoid()
+    y, _ = diagonal_scan(1 - z, z * torch.where(u >= 0, u + 0.5, u.sigmoid()))
+    torch.testing.assert_close(mixer(X), mixer.out_proj(y))
 
 
 def test_without_the_second_softmax_differential_attention_is_attention():
@@ -63,10 +121,7 @@ def test_without_the_second_softmax_differential_attention_is_attention():
 
 @pytest.mark.parametrize("gate", ["elementwise", "headwise"])
 def test_a_gate_of_zero_weights_halves_attention(gate: str):
-    mixer, other = (
-        built("GatedAttention", num_heads=2, gate=gate, bias=False),
-        built("Attention", num_heads=2, bias=False),
-    )
+    mixer, other = built("GatedAttention", **PLAIN, gate=gate), built("Attention", **PLAIN)
     other.load_state_dict(mixer.state_dict(), strict=False)
     torch.nn.init.zeros_(mixer.gate.weight)
     torch.testing.assert_close(mixer(X), other(X) / 2)
@@ -114,21 +169,6 @@ def test_a_row_begins_by_itself_whatever_the_others_did():
     torch.testing.assert_close(y[1], mixer.extend(X, state)[0][1])
 
 
-@pytest.mark.parametrize("rule", ["H2O", "TOVA", "SnapKV"])
-def test_a_budget_that_holds_all_is_attention(rule: str):
-    mixer, other = (built(name, num_heads=4, num_kv_heads=2, bias=False) for name in (rule, "Attention"))
-    mixer.budget = 30
-    other.load_state_dict(mixer.state_dict())
-    torch.testing.assert_close(mixer(X), other(X))
-
-
-def test_recent_tokens_alone_are_a_window():
-    mixer = built("H2O", num_heads=2, budget=5, recent=5, bias=False)
-    other = built("SlidingWindow", num_heads=2, window=6, bias=False)
-    other.load_state_dict(mixer.state_dict())
-    torch.testing.assert_close(mixer(X), other(X))
-
-
 def test_what_was_evicted_is_never_seen_again_and_rows_choose_for_themselves():
     """H2O's code hides a token, shows it again later, and adds the scores of all rows."""
     mixer = built("H2O", num_heads=2, budget=6, recent=2)
@@ -162,37 +202,6 @@ def test_snapkv_keeps_the_neighbours_of_what_the_last_queries_read():
         *range(7, 12),
         *range(20, 35),
     ]
-
-
-def test_values_that_nothing_is_taken_from_are_attentions():
-    mixer, other = built("DeltaFormer", num_heads=2, bias=False), built("Attention", num_heads=2, bias=False)
-    other.load_state_dict(mixer.state_dict(), strict=False)
-    torch.nn.init.zeros_(mixer.beta.weight)
-    torch.nn.init.constant_(mixer.beta.bias, -1e4)
-    torch.testing.assert_close(mixer(X), other(X))
-
-
-def test_one_segment_or_segments_of_weight_one_are_linear_attention():
-    whole, parts = (
-        built("MemoryCaching", num_heads=2, segment_len=30),
-        built("MemoryCaching", num_heads=2, segment_len=4, gated=False),
-    )
-    parts.load_state_dict(whole.state_dict(), strict=False)
-    torch.testing.assert_close(whole(X), parts(X))
-
-
-def test_a_choice_of_all_segments_is_the_gated_form():
-    some, every = built("MemoryCaching", segment_len=4, top_k=7), built("MemoryCaching", segment_len=4)
-    torch.testing.assert_close(some(X), every(X))
-    some.top_k = 2
-    assert not torch.allclose(some(X), every(X))
-
-
-def test_one_memory_is_gated_deltanet():
-    mixer = built("MixtureOfMemories", num_memories=1, top_k=1, expand_v=2)
-    other = built("GatedDeltaNet", expand_v=2)
-    other.load_state_dict(mixer.state_dict())
-    torch.testing.assert_close(mixer(X), other(X))
 
 
 def test_a_memory_that_was_not_chosen_stays_as_it_is():
@@ -231,9 +240,7 @@ def test_floors_are_learned_without_decay_and_the_lowest_layer_has_none():
 
 def kept(layer: int, n_layers: int, num_heads: int = 4) -> list[float]:
     """The share of its first key that each head keeps after one more token, read off the state."""
-    mixer = LightningAttention(
-        d_model=8, num_heads=num_heads, head_dim=2, layer=layer, n_layers=n_layers
-    ).double()
+    mixer = built("LightningAttention", 8, num_heads=num_heads, head_dim=2, layer=layer, n_layers=n_layers)
     x = torch.randn(1, 1, 8, dtype=torch.float64)
     _, state = mixer.extend(x)
     _, later = mixer.extend(torch.zeros_like(x), state)  # writes nothing

@@ -1,62 +1,31 @@
 """Linear attention in chunks, and what its feature maps promise; its definition: tests/definitions."""
 
 from copy import deepcopy
-from functools import partial
 
 import pytest
 import torch
 
+from tests.mixers.built import LINEAR, built, tokens
 from tests.registry import cases, compose
 from zoo.config.paths import CONF
 from zoo.kernels.linear_attention import chunked as linear_attention_chunked
 from zoo.kernels.taylor_scan import chunked as taylor_scan_chunked
-from zoo.mixers import LinearAttention
 from zoo.mixers import linear_attention as module
 from zoo.mixers.cases import Case, build, settings
-from zoo.mixers.feature_maps import (
-    DPFP,
-    AllPoly,
-    CosFormer,
-    Hedgehog,
-    Identity,
-    Performer,
-    PosElu,
-    ReBased,
-    Relu,
-    Square,
-    Taylor2,
-)
+from zoo.mixers.feature_maps import DPFP, Hedgehog, Performer
 from zoo.model import build_model
 from zoo.state import StateSize
 
 F64 = torch.float64
 
 
-MAPS = {
-    "taylor2": Taylor2,
-    "identity": Identity,
-    "relu": Relu,
-    "pos_elu": PosElu,
-    "square": Square,
-    "cosformer": partial(CosFormer, max_len=30),
-    "performer": partial(Performer, num_features=7, seed=3),
-    "hedgehog": Hedgehog,
-    "all_poly": partial(AllPoly, num_features=7),
-    "dpfp": partial(DPFP, nu=2),
-    "rebased": ReBased,
-}
-NAMES = list(MAPS)
-
-
 @pytest.mark.parametrize("decay", ["none", "per_head"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", LINEAR)
 def test_chunks_equal_the_matrix(monkeypatch, name: str, decay: str):
     """At lengths on both sides of a chunk's end, outputs, gradients and what is kept."""
     for chunked in (module, taylor_scan_chunked, linear_attention_chunked):
         monkeypatch.setattr(chunked, "CHUNK", 8)
-    mixer = LinearAttention(
-        d_model=8, num_heads=2, feature_dim=3, feature_map=MAPS[name], output_norm=True, decay=decay
-    ).double()
+    mixer = built(name, 8, num_heads=2, feature_dim=3, output_norm=True, decay=decay)
     for length in (7, 8, 9, 29):
         x = torch.randn(2, length, 8, dtype=F64, requires_grad=True)
         short = torch.autograd.grad(mixer(x).square().sum(), x)
@@ -92,9 +61,7 @@ def test_favor_rows_are_orthogonal_in_blocks_and_as_long_as_gaussians():
 
 def test_favor_of_keys_along_its_rows_stays_finite():
     """Their features are exp(|w|^2 / 2) each: of 200 channels more than float32 holds."""
-    mixer = LinearAttention(
-        d_model=200, num_heads=1, feature_dim=200, feature_map=partial(Performer, num_features=200, seed=0)
-    )
+    mixer = built("Performer", 200, feature_dim=200, feature_map={"num_features": 200}).float()
     aligned = (mixer.map.projection.T * 200**0.25)[None, None].requires_grad_()
     mixer._heads = lambda x: (aligned, aligned, torch.ones(1, 1, 200, 200))
     y = mixer(torch.zeros(1, 200, 200))
@@ -104,10 +71,7 @@ def test_favor_of_keys_along_its_rows_stays_finite():
 
 
 def test_cosformer_does_not_look_at_the_length():
-    mixer = LinearAttention(
-        d_model=8, num_heads=1, feature_dim=4, feature_map=partial(CosFormer, max_len=40)
-    ).double()
-    x = torch.randn(2, 40, 8, dtype=F64)
+    mixer, x = built("CosFormer", num_heads=1, feature_map={"max_len": 40}), tokens(40)
     torch.testing.assert_close(mixer(x[:, :9]), mixer(x)[:, :9])
 
 
@@ -121,29 +85,16 @@ def test_only_weights_of_one_sign_are_divided_by_their_sum(case: Case):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", ["relu", "cosformer"])
+@pytest.mark.parametrize("name", ["LinearReLU", "CosFormer"])
 def test_a_query_of_negative_channels_still_reads(name: str):
     """A relu of exactly zero leaves 0 / eps: nothing read, and gradients of 1 / eps beside it."""
-    mixer = LinearAttention(d_model=8, num_heads=2, feature_dim=3, feature_map=MAPS[name]).double()
+    mixer = built(name, 8, num_heads=2, feature_dim=3)
     mixer.out_proj.weight.copy_(torch.eye(8))
     k = 1 + torch.rand(1, 2, 30, 3, dtype=F64)
     mixer._heads = lambda x: (-k, k, torch.ones(1, 2, 30, 4, dtype=F64))
     torch.testing.assert_close(
         mixer(torch.zeros(1, 30, 8, dtype=F64))[0, 5:], torch.ones(25, 8).double(), atol=0.1, rtol=0
     )
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_half_precision_keeps_its_sums_in_float32(name: str):
-    mixer = LinearAttention(d_model=16, num_heads=2, feature_dim=4, feature_map=MAPS[name], output_norm=True)
-    x = torch.randn(2, 20, 16)
-    with torch.autocast("cpu", torch.bfloat16):
-        y, state = mixer.extend(x)
-        loss = mixer(x).float().square().sum()
-    assert state.kv.dtype == torch.float32
-    torch.testing.assert_close(y.float(), mixer(x), atol=0.1, rtol=0.1)
-    loss.backward()
-    assert mixer.proj.weight.grad.isfinite().all()
 
 
 def test_dpfp_sees_negative_channels_and_never_gives_a_negative_feature():
@@ -175,11 +126,11 @@ def test_hedgehog_starts_as_two_softmaxes_of_its_input():
     torch.testing.assert_close(y[:, 5:], (-x).softmax(-1))
 
 
-@pytest.mark.parametrize(("feature_map", "own"), [(Hedgehog, 12), (ReBased, 6), (Taylor2, 0)])
-def test_queries_and_keys_share_the_maps_parameters_or_have_their_own(feature_map, own: int):
+@pytest.mark.parametrize(("name", "own"), [("Hedgehog", 12), ("ReBased", 6), ("Based", 0)])
+def test_queries_and_keys_share_the_maps_parameters_or_have_their_own(name: str, own: int):
     sizes = {}
     for tie in (True, False):
-        mixer = LinearAttention(d_model=8, num_heads=2, feature_dim=3, feature_map=feature_map, tie_qk=tie)
+        mixer = built(name, 8, num_heads=2, feature_dim=3, tie_qk=tie)
         sizes[tie] = sum(p.numel() for p in mixer.parameters())
         assert (mixer.key_map is None) == (tie or own == 0)
     assert sizes[False] - sizes[True] == own
@@ -188,9 +139,7 @@ def test_queries_and_keys_share_the_maps_parameters_or_have_their_own(feature_ma
 @torch.no_grad()
 def test_decay_leaves_the_denominator_alone():
     """Equal values come out smaller: what fades from the numerator stays in the sum of weights."""
-    mixer = LinearAttention(
-        d_model=8, num_heads=4, feature_dim=3, feature_map=Taylor2, decay="per_head"
-    ).double()
+    mixer = built("Based", 8, num_heads=4, feature_dim=3, decay="per_head")
     mixer.decay.gate_proj.weight.zero_()
     mixer.out_proj.weight.copy_(torch.eye(8))
     q, k = torch.zeros(2, 1, 4, 30, 3, dtype=F64)
@@ -200,34 +149,23 @@ def test_decay_leaves_the_denominator_alone():
     torch.testing.assert_close(y, (1 - gamma**t) / (1 - gamma) / (t + 1e-6))
 
 
-def test_state_counts():
-    based = LinearAttention(d_model=64, num_heads=4, feature_dim=16, feature_map=Taylor2)
-    assert based.state_size(9) == StateSize(*[4 * 153 * 17] * 3)
-    assert LinearAttention(
-        d_model=64, num_heads=4, feature_dim=16, feature_map=Identity, denominator="none"
-    ).state_size(9) == StateSize(*[4 * 16 * 16] * 3)
-    assert (
-        LinearAttention(d_model=64, num_heads=1, feature_dim=16, feature_map=partial(CosFormer, max_len=9))
-        .state_size(9)
-        .paper
-        == 32 * 65
-    )
-    assert (
-        LinearAttention(
-            d_model=64, num_heads=1, feature_dim=16, feature_map=partial(Performer, num_features=256, seed=0)
-        )
-        .state_size(9)
-        .paper
-        == 256 * 65
-    )
+@pytest.mark.parametrize(
+    ("name", "settings", "count"),
+    [
+        ("Based", {"num_heads": 4}, 4 * 153 * 17),
+        ("LinearIdentity", {"num_heads": 4}, 4 * 16 * 16),
+        ("CosFormer", {"num_heads": 1}, 32 * 65),
+        ("Performer", {"num_heads": 1, "feature_map": {"num_features": 256}}, 256 * 65),
+    ],
+)
+def test_state_counts(name: str, settings: dict, count: int):
+    assert built(name, 64, feature_dim=16, **settings).state_size(9) == StateSize(count, count, count)
 
 
 @pytest.mark.parametrize("scale", [1, 30, 1000])
 def test_favor_reads_and_learns_at_any_scale(scale: float):
     """Features as they are vanish far out in float32: with an absolute eps outputs and gradients are 0."""
-    mixer = LinearAttention(
-        d_model=8, num_heads=1, feature_dim=4, feature_map=partial(Performer, num_features=16, seed=0)
-    )
+    mixer = built("Performer", 8, num_heads=1, feature_dim=4, feature_map={"num_features": 16}).float()
     x = scale * torch.randn(1, 200, 8)
     exact = deepcopy(mixer).double()(x.double())
     y = mixer(x)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hydra.utils import instantiate
 
+from tests.mixers.built import LINEAR
 from tests.registry import cases
 from zoo import mixers
 from zoo.mixers import MLSTM, RGLRU, GatedLinearAttention, GatedSlotAttention, Mamba3, PathAttention
@@ -151,6 +152,7 @@ def test_large_steps_of_a_diagonal_kernel_stay_stable(rule: str):
 
 HEADS = {"num_heads": 2}
 KEPT = {  # name -> settings, the parts of its state that are sums
+    **dict.fromkeys(LINEAR, (HEADS | {"feature_dim": 4, "output_norm": True}, ("kv",))),
     "ForgettingAttention": (HEADS, ("decay",)),
     "GatedLinearAttention": (HEADS, ("kv",)),
     "GatedSlotAttention": (HEADS, ("keys", "values")),

@@ -8,12 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.mixers.golden import from_yaml, two_layers
+from tests.mixers.built import built, tokens, two_layers
 from zoo.kernels.compressed_attention import block_importance, compressed_attention, selected_blocks
-from zoo.mixers import NSA
 from zoo.mixers.base import Mixer
 
-D, LENGTH = 16, 45
+X, OTHER = tokens(45, batch=1), tokens(45, batch=1, seed=1)
 BRANCHES = {"compressed": 0, "selected": 1, "sliding": 2}
 SHAPES: list[dict[str, Any]] = [
     {"compress_block_size": 8, "compress_stride": 8, "block_size": 8},
@@ -25,8 +24,7 @@ SHAPES: list[dict[str, Any]] = [
 
 def make(branch: str | None = None, **changes: Any) -> Mixer:
     """All branches, or one of them alone."""
-    torch.manual_seed(1)
-    mixer = NSA(**({"d_model": D, "top_k": 4, "window": 5} | changes)).double()
+    mixer = built("NSA", **({"top_k": 4, "window": 5} | changes))
     if branch is not None:
         torch.nn.init.zeros_(mixer.gate.weight)
         torch.nn.init.constant_(mixer.gate.bias, -1e3)
@@ -35,14 +33,9 @@ def make(branch: str | None = None, **changes: Any) -> Mixer:
     return mixer
 
 
-def tokens(length: int = LENGTH, seed: int = 0) -> Tensor:
-    rng = torch.Generator().manual_seed(seed)
-    return torch.randn(1, length, D, dtype=torch.float64, generator=rng)
-
-
 def reads(mixer: Mixer, x: Tensor) -> Tensor:
     """[T T]: output t has a gradient with respect to input s."""
-    x = x.requires_grad_()
+    x = x.clone().requires_grad_()
     rows = [torch.autograd.grad(row.square().sum(), x, retain_graph=True)[0] for row in mixer(x)[0]]
     return torch.stack([(row[0] != 0).any(-1) for row in rows])
 
@@ -51,27 +44,27 @@ def reads(mixer: Mixer, x: Tensor) -> Tensor:
 @pytest.mark.parametrize("branch", BRANCHES)
 def test_no_branch_sees_the_future(branch: str, shape: dict[str, Any]):
     """zoology's sliding branch does, by default."""
-    mixer, x = make(branch, **shape), tokens()
+    mixer = make(branch, **shape)
     with torch.no_grad():
         for t in (9, 16, 30):
-            other = torch.cat([x[:, :t], tokens(seed=1)[:, t:]], dim=1)
-            torch.testing.assert_close(mixer(other)[:, :t], mixer(x)[:, :t])
-            assert not torch.allclose(mixer(other)[:, t:], mixer(x)[:, t:])
+            other = torch.cat([X[:, :t], OTHER[:, t:]], dim=1)
+            torch.testing.assert_close(mixer(other)[:, :t], mixer(X)[:, :t])
+            assert not torch.allclose(mixer(other)[:, t:], mixer(X)[:, t:])
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_any_length_will_do(shape: dict[str, Any]):
     """zoology asserts that blocks divide the sequence and that both kinds have one size."""
-    mixer, x = make(**shape), tokens()
-    for length in range(1, LENGTH):
-        torch.testing.assert_close(mixer(x[:, :length]), mixer(x)[:, :length])
+    mixer = make(**shape)
+    for length in range(1, 45):
+        torch.testing.assert_close(mixer(X[:, :length]), mixer(X)[:, :length])
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_the_sliding_branch_reads_the_window_the_own_token_included(shape: dict[str, Any]):
-    expected = torch.ones(LENGTH, LENGTH).tril().triu(-4).bool()
-    assert reads(make("sliding", **shape), tokens()).equal(expected)
+    expected = torch.ones(45, 45).tril().triu(-4).bool()
+    assert reads(make("sliding", **shape), X).equal(expected)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -79,7 +72,7 @@ def test_the_selected_branch_reads_whole_blocks_the_fixed_ones_always(shape: dic
     mixer = make("selected", num_kv_heads=1, **{k: v for k, v in shape.items() if k != "num_kv_heads"})
     size, initial, local = mixer.block_size, mixer.initial_blocks, mixer.local_blocks
     free = set()
-    for t, row in enumerate(reads(mixer, tokens())):
+    for t, row in enumerate(reads(mixer, X)):
         read = row.nonzero().flatten().tolist()
         blocks, own = sorted({s // size for s in read}), t // size
         assert read == [s for s in range(t + 1) if s // size in blocks]
@@ -121,5 +114,5 @@ def test_kept_is_more_than_the_published_count_which_is_what_is_read():
         assert size.paper == 2 * 2 * d_model * (128 + 16 + 32)
         assert size.resident == 2 * 2 * d_model * (1024 + 128 + 15)
         assert size.touched == 2 * 2 * d_model * (128 + 24 + 15)
-    one_copy = from_yaml("nsa", 64, separate_kv=False, num_heads=4, num_kv_heads=1)
+    one_copy = built("nsa", 64, separate_kv=False, num_heads=4, num_kv_heads=1)
     assert one_copy.state_size(1001).resident == 2 * 16 * (1001 + 249)

@@ -10,7 +10,8 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from tests.definitions.attention import positioned
 from tests.definitions.se_attn import definition, stacked
-from tests.mixers.spans import CAUSAL, LENGTH, SELECTIONS, D, each_selection, each_shape, make, tokens
+from tests.mixers.built import tokens
+from tests.mixers.spans import CAUSAL, LENGTH, SELECTIONS, D, each_selection, each_shape, make
 from zoo.kernels.span_retrieval.chunks import drawn_chunks
 from zoo.mixers.se_attn import SEAttn
 

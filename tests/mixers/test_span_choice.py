@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from tests.mixers.spans import LENGTH, D, make, tokens
+from tests.mixers.built import tokens
+from tests.mixers.spans import LENGTH, D, make
 from zoo.kernels.span_retrieval.scores import random_scores
 from zoo.kernels.span_retrieval.selection import admissible_blocks, best_blocks
 from zoo.mixers.se_attn import SEAttn, State

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.mixers.golden import two_layers
+from tests.mixers.built import two_layers
 from zoo.mixers import TTTLinear
 
 SIZES = {"ttt_linear": 32**2 + 32, "ttt_mlp": 8 * 32**2 + 5 * 32}

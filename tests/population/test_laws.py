@@ -64,11 +64,8 @@ def test_every_mixer_ends_where_it_would_alone(name: str, tmp_path: Path):
 @pytest.mark.parametrize(
     "changes",
     [
-        {
-            "block": "zoology",
-            "mixer": "attention",
-            "mixer__dropout": 0.3,
-        },  # draws for the embedding and weights
+        # draws for the embedding and for weights
+        {"block": "zoology", "mixer": "attention", "mixer__dropout": 0.3},
         {"optim": "zoology", "optim__batch_size": 4, "optim__max_epochs": 2, "optim__early_stop": None},
         {"task__data": "fixed", "optim__grad_clip": 0.01, "optim__max_epochs": 2},
         {"model__tie_embedding": False, "model__learned_positions": 16},

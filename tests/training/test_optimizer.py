@@ -9,8 +9,7 @@ import torch
 from torch import nn
 
 from tests.registry import compose
-from tests.training.tiny import SETTINGS, tiny
-from zoo.config.settings import OptimConfig, optim_settings
+from tests.training.tiny import SETTINGS, optim, tiny
 from zoo.launch.preflight import Validator
 from zoo.training.lr_schedule import Schedule, lr_factor
 from zoo.training.optimizer import make_optimizer
@@ -54,10 +53,6 @@ class Halving(Schedule):
 
     def __call__(self, step: int, total_steps: int) -> float:
         return 0.5 ** (step // self.every)
-
-
-def optim(**changes: Any) -> OptimConfig:
-    return optim_settings(tiny().config["optim"] | changes)
 
 
 def problems(*words: str) -> list[str]:

@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import nn
 
-from tests.training.tiny import scores, tiny
+from tests.training.tiny import optim, scores, tiny
 from zoo.config.cell import Cell
-from zoo.config.settings import OptimConfig, settings
+from zoo.config.settings import OptimConfig
 from zoo.evaluation.scores import Tally, pooled_row_accuracy, rows_at_once
 from zoo.model import build_model
 from zoo.results.metrics_csv import train_rows
@@ -26,11 +26,6 @@ from zoo.training.loggers import OURS
 from zoo.training.lr_schedule import lr_factor
 from zoo.training.optimizer import make_optimizer
 from zoo.training.train import train
-
-
-def optim(**changes: Any) -> OptimConfig:
-    return replace(settings("optim", OptimConfig, tiny().config["optim"]), **changes)
-
 
 # the optimizer
 

@@ -60,6 +60,18 @@ def raise_stop() -> None:
     raise Stop
 
 
+def cut_off(cell: Cell, folder: Path, step: int = 5, message: str = "training") -> None:
+    """Train until there, as a kill would end it."""
+    with pytest.raises(Stop):
+        train(cell, folder, stop_at(step, message, raise_stop))
+
+
+def left_alone(tmp_path: Path, **changes: Any) -> tuple[Cell, Outcome, Path, Path]:
+    """A cell, what came of it in a first folder, which it has to itself, and a second one for its twin."""
+    cell, undisturbed = tiny(**changes), fresh(tmp_path / "undisturbed")
+    return cell, train(cell, undisturbed), undisturbed, fresh(tmp_path / "twin")
+
+
 def kill(number: int) -> Callable[[], None]:
     return lambda: os.kill(os.getpid(), number)
 
@@ -72,13 +84,11 @@ def assert_same_end(cell: Cell, undisturbed: Path, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_killed_cell_ends_as_if_left_alone(tmp_path: Path, name: str):
-    cell, undisturbed = tiny(**SETTINGS[name]), fresh(tmp_path / "undisturbed")
-    train(cell, undisturbed)
+    cell, _, undisturbed, _ = left_alone(tmp_path, **SETTINGS[name])
     places = [(1, "training"), (5, "training"), (7, "validating"), (11, "training")]
     for step, message in [*places, (14, "testing")]:
         folder = fresh(tmp_path / f"{step}-{message}")
-        with pytest.raises(Stop):
-            train(cell, folder, stop_at(step, message, raise_stop))
+        cut_off(cell, folder, step, message)
         outcome = train(cell, folder)
         assert outcome["status"] == "ok" and outcome["steps"] == STEPS
         assert_same_end(cell, undisturbed, folder)
@@ -91,14 +101,8 @@ DRAWING = [case for case in cases() if any(isinstance(v, list) for v in case.cha
 def test_what_a_mixer_draws_in_training_goes_on_where_it_was(tmp_path: Path, case: Case):
     """A list among a mixer's settings is a set of values to draw from."""
     changes = {f"mixer__{key}": str(value).replace("'", "") for key, value in case.changes.items()}
-    cell, undisturbed, folder = (
-        tiny(mixer=case.name, **changes),
-        tmp_path / "undisturbed",
-        tmp_path / "killed",
-    )
-    train(cell, fresh(undisturbed))
-    with pytest.raises(Stop):
-        train(cell, fresh(folder), stop_at(5, "training", raise_stop))
+    cell, _, undisturbed, folder = left_alone(tmp_path, mixer=case.name, **changes)
+    cut_off(cell, folder)
     train(cell, folder)
     assert_same_end(cell, undisturbed, folder)
 
@@ -107,9 +111,7 @@ def test_what_a_mixer_draws_in_training_goes_on_where_it_was(tmp_path: Path, cas
     ("every", "how"), [(1, raise_stop), (100, kill(signal.SIGINT))], ids=["killed", "told"]
 )
 def test_a_cell_stopped_at_every_step_still_gets_there(tmp_path: Path, every: int, how: Callable[[], None]):
-    cell, undisturbed = tiny(trainer__checkpoint_every=every), fresh(tmp_path / "undisturbed")
-    train(cell, undisturbed)
-    folder = fresh(tmp_path / "hunted")
+    cell, _, undisturbed, folder = left_alone(tmp_path, trainer__checkpoint_every=every)
     for step in range(1, STEPS + 1):
         with pytest.raises((Stop, KeyboardInterrupt)):
             train(cell, folder, stop_at(step, "training", how))
@@ -118,8 +120,7 @@ def test_a_cell_stopped_at_every_step_still_gets_there(tmp_path: Path, every: in
 
 
 def test_a_resumed_cell_does_not_start_again(tmp_path: Path):
-    with pytest.raises(Stop):
-        train(tiny(), tmp_path, stop_at(5, "training", raise_stop))
+    cut_off(tiny(), tmp_path)
     seen: list[Progress] = []
     train(tiny(), tmp_path, seen.append)
     assert seen[0].step == 3 and seen[0].message == "resumed at step 3"
@@ -147,8 +148,7 @@ def told(outcome: Outcome) -> dict[str, Any]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_that_very_step_wherever_it_comes(tmp_path: Path, number: int):
     handlers = [signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)]
-    cell, undisturbed = tiny(trainer__checkpoint_every=100), fresh(tmp_path / "undisturbed")
-    whole = train(cell, undisturbed)
+    cell, whole, undisturbed, _ = left_alone(tmp_path, trainer__checkpoint_every=100)
     places = [(1, "training"), (4, "training"), (7, "training"), (7, "validating"), (9, "training")]
     for step, message in [*places, (14, "training"), (14, "validating"), (14, "testing")]:
         folder = fresh(tmp_path / f"{step}-{message}")
@@ -170,9 +170,7 @@ def test_a_second_interrupt_during_the_save_changes_nothing(tmp_path: Path, monk
         next(saves)
         kill(signal.SIGINT)()
 
-    cell, undisturbed = tiny(trainer__checkpoint_every=100), fresh(tmp_path / "undisturbed")
-    train(cell, undisturbed)
-    folder = fresh(tmp_path / "told")
+    cell, _, undisturbed, folder = left_alone(tmp_path, trainer__checkpoint_every=100)
     monkeypatch.setattr(interrupts, "HURRY_S", 0.0)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(torch, "save", interrupted)
@@ -202,17 +200,14 @@ def test_a_second_interrupt_before_the_save_does_not_wait_for_it(
 @pytest.mark.parametrize(("seconds", "step"), [(1e-9, 4), (1e9, 0)])
 def test_a_checkpoint_is_due_by_time_too(tmp_path: Path, seconds: float, step: int):
     cell = tiny(trainer__checkpoint_every=100, trainer__checkpoint_seconds=seconds)
-    with pytest.raises(Stop):
-        train(cell, tmp_path, stop_at(5, "training", raise_stop))
+    cut_off(cell, tmp_path)
     assert (tmp_path / "last.ckpt").exists() == (step > 0)
     assert not step or position(tmp_path)["step"] == step
 
 
 def test_a_cell_killed_as_it_validates_need_not_train_that_epoch_again(tmp_path: Path):
-    cell, undisturbed = tiny(trainer__checkpoint_seconds=1e-9), fresh(tmp_path / "undisturbed")
-    whole, folder = train(cell, undisturbed), fresh(tmp_path / "killed")
-    with pytest.raises(Stop):
-        train(cell, folder, stop_at(7, "validating", raise_stop))
+    cell, whole, undisturbed, folder = left_alone(tmp_path, trainer__checkpoint_seconds=1e-9)
+    cut_off(cell, folder, 7, "validating")
     seen: list[Progress] = []
     assert told(train(cell, folder, seen.append)) == told(whole)
     assert [at.message for at in seen[:2]] == ["resumed at step 7", "validating"]
@@ -222,8 +217,7 @@ def test_a_cell_killed_as_it_validates_need_not_train_that_epoch_again(tmp_path:
 def test_early_stop_ends_the_cell_and_stays_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(train_state, "pooled_row_accuracy", lambda scores: 0.995)
     cell = tiny(optim__early_stop=0.99)
-    with pytest.raises(Stop):
-        train(cell, tmp_path, stop_at(7, "testing", raise_stop))
+    cut_off(cell, tmp_path, 7, "testing")
     seen: list[Progress] = []
     outcome = train(cell, tmp_path, seen.append)
     assert outcome["early_stopped"] and outcome["steps"] == 7 and outcome["epochs"] == 1
@@ -245,8 +239,7 @@ def test_validations_may_leave_epochs_out_and_not_the_last(tmp_path: Path, step:
     usual, cell = tiny(**words), tiny(**words, optim__check_val_every_n_epoch=3)
     plain = train(usual, fresh(tmp_path / "usual"))
     assert validated(tmp_path / "usual") == [7, 14, 21, 28, 35]
-    with pytest.raises(Stop):
-        train(cell, fresh(tmp_path / "cell"), stop_at(step, "training", raise_stop))
+    cut_off(cell, fresh(tmp_path / "cell"), step)
     outcome = train(cell, tmp_path / "cell")
     assert validated(tmp_path / "cell") == [21, 35]  # of the cell's epochs, wherever it was cut off
     assert scores(outcome, "valid") == scores(plain, "valid") and scores(outcome, "test") == scores(
@@ -256,8 +249,7 @@ def test_validations_may_leave_epochs_out_and_not_the_last(tmp_path: Path, step:
 
 @pytest.mark.parametrize("damage", ["empty", "half", "short", "text", "flipped"])
 def test_a_damaged_checkpoint_is_refused_before_training(tmp_path: Path, damage: str):
-    with pytest.raises(Stop):
-        train(tiny(), tmp_path, stop_at(5, "training", raise_stop))
+    cut_off(tiny(), tmp_path)
     path = tmp_path / "last.ckpt"
     whole = path.read_bytes()
     middle = len(whole) // 2
@@ -276,8 +268,7 @@ def test_a_damaged_checkpoint_is_refused_before_training(tmp_path: Path, damage:
 
 
 def test_a_checkpoint_of_another_cell_is_refused(tmp_path: Path):
-    with pytest.raises(Stop):
-        train(tiny(), tmp_path, stop_at(5, "training", raise_stop))
+    cut_off(tiny(), tmp_path)
     with pytest.raises(ValueError, match="belongs to the cell"):
         train(tiny(seed=3), tmp_path)
 

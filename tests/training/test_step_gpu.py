@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.training.test_resuming import Stop, fresh, raise_stop, stop_at
+from tests.kernels.agreement import ON_A_GPU
+from tests.training.test_resuming import cut_off, fresh
 from tests.training.test_step import assert_same
 from tests.training.tiny import checkpoint, tiny
 from zoo.training import runs
@@ -15,8 +16,7 @@ from zoo.training.step import Stepper
 from zoo.training.train import train
 
 pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    *ON_A_GPU,
     pytest.mark.filterwarnings("ignore:.*constructed with capturable=True"),  # as zoo.training.process has it
 ]
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -41,8 +41,7 @@ def test_a_killed_cell_goes_on_in_a_graph(tmp_path: Path, monkeypatch: pytest.Mo
     cell = tiny(trainer="gpu", trainer__step="graph")
     train(cell, fresh(tmp_path / "undisturbed"))
     folder = fresh(tmp_path / "killed")
-    with pytest.raises(Stop):
-        train(cell, folder, stop_at(5, "training", raise_stop))
+    cut_off(cell, folder)
     train(cell, folder)
     assert_same(tmp_path / "undisturbed", folder)
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tests.registry import cases, compose
 from zoo.config.cell import Cell
+from zoo.config.settings import OptimConfig, optim_settings
 from zoo.results.record import Outcome, Slice
 from zoo.results.table import slice_name
 from zoo.training.cuda_graphs import WARM_UPS
@@ -41,6 +42,11 @@ def tiny(**changes: Any) -> Cell:
     settings = SETTINGS | {key.replace("__", "."): value for key, value in changes.items()}
     words = [f"{key}={'null' if value is None else value}" for key, value in settings.items()]
     return compose(words)
+
+
+def optim(**changes: Any) -> OptimConfig:
+    """Settings of tiny()'s optimizer and schedule, some of them changed."""
+    return optim_settings(tiny().config["optim"] | changes)
 
 
 def scores(outcome: Outcome, split: str) -> dict[str, Slice]:
