@@ -1,6 +1,7 @@
 """Made-up cells, one at a time, where `tests.analysis.fake` has none: any task, load, setting."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -9,20 +10,13 @@ from typing import Any
 import matplotlib
 import pandas as pd
 
-from analysis.drawing.style import SCREEN, rc
-from analysis.figures.gallery import Picture
+from analysis.drawing.style import SCREEN, Style, rc
+from analysis.figures import gallery
 from zoo.results import store
 from zoo.results import table as results_table
 
-SEVEN = [
-    (64, 4),
-    (64, 8),
-    (64, 16),
-    (128, 32),
-    (256, 64),
-    (512, 128),
-    (1024, 256),
-]  # of the published mixture
+SEVEN = [(64, 4), (64, 8), (64, 16), (128, 32), (256, 64), (512, 128), (1024, 256)]  # published slices
+FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 
 
 @dataclass
@@ -30,8 +24,8 @@ class Asked:
     """What a picture of an evaluation takes: cells, and the answers of one evaluation."""
 
     table: pd.DataFrame
-    found: pd.DataFrame
-    name: str
+    found: pd.DataFrame = field(default_factory=pd.DataFrame)
+    name: str = ""
     others: pd.DataFrame = field(default_factory=pd.DataFrame)  # of models that are no cells
     layers: dict[str, str] = field(default_factory=dict)
 
@@ -42,7 +36,7 @@ class Asked:
         assert name == self.name
         return self.found
 
-    def drawn(self, picture: ModuleType) -> Picture:
+    def drawn(self, picture: ModuleType) -> gallery.Picture:
         """What a picture's module makes of it."""
         with matplotlib.rc_context(rc(SCREEN)):
             return picture.figure(self, SCREEN)
@@ -89,6 +83,11 @@ def record(
     }  # fmt: skip
 
 
+def seeds(mixer: str, accuracies: Iterable[float | None], **of: Any) -> list[dict[str, Any]]:
+    """Records of one point, a seed each accuracy."""
+    return [record(mixer, accuracy, seed=seed, **of) for seed, accuracy in enumerate(accuracies)]
+
+
 def table(records: list[dict[str, Any]]) -> pd.DataFrame:
     """What `zoo.results.load` makes of them."""
     return results_table.table(records)
@@ -111,6 +110,17 @@ def write(folder: Path, records: list[dict[str, Any]]) -> Path:
             ]
         (home / "metrics.csv").write_text("\n".join(["step,split,slice,metric,value", *lines]) + "\n")
     return folder
+
+
+def drawn(name: str, folder: Path, records: list[dict[str, Any]], style: Style = SCREEN) -> gallery.Picture:
+    """A picture of the gallery, of records that are written to `folder`."""
+    return gallery.draw(name, gallery.Study(write(folder, records)), style)
+
+
+def is_committed(picture: gallery.Picture, name: str) -> None:
+    """It is that of docs/figures, byte by byte.  After a change that is meant: make figures."""
+    for ending, text in gallery.texts(picture).items():
+        assert (FIGURES / f"{name}{ending}").read_text() == text, f"{name}{ending}: make figures"
 
 
 def _bin(seq_len: int, num_kv_pairs: int, distance: int, accuracy: float | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from analysis.pareto import pareto
 from analysis.records import written
 from analysis.statistics import __main__ as statistics
 from tests.analysis import fake
+from tests.analysis.conftest import Run
 from zoo.results import store
 
 SMALL = "lr == 0.003 and (mixer == 'based' or mixer == 'mamba')"
@@ -46,61 +47,46 @@ def change(path: Path, to: Callable[[dict], object]) -> None:
     path.write_text(json.dumps(record))
 
 
-def test_records_that_cannot_be_read_are_named_and_the_rest_is_shown(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_records_that_cannot_be_read_are_named_and_the_rest_is_shown(folder: Path, run: Run) -> None:
     half, old, lacking, foreign = [each / "result.json" for each in sorted(folder.iterdir())[:4]]
     half.write_text('{"schema": 2, "run')
     change(old, lambda record: record.update(schema=1))
     change(lacking, lambda record: record.pop("seed"))
     foreign.write_bytes(b"\xff\xfe\x00")
-    assert command.main([str(folder)]) == 3
-    captured = capsys.readouterr()
-    said = [line for line in captured.err.splitlines() if line.startswith("error: not read: ")]
+    printed, errors = run(command.main, folder, code=3)
+    said = [line for line in errors.splitlines() if line.startswith("error: not read: ")]
     assert [reason in line for reason, line in zip(REASONS, said, strict=True)] == [True] * 4
     assert all(str(path) in line for path, line in zip((half, old, lacking, foreign), said, strict=True))
-    assert "Based" in captured.out
+    assert "Based" in printed
 
 
 REASONS = ("is not complete JSON", "has schema 1, this version reads schema", "lacks 'seed'", "codec can't")
 
 
-def test_nothing_is_shown_where_no_record_can_be_read(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_shown_where_no_record_can_be_read(folder: Path, run: Run) -> None:
     for each in folder.iterdir():
         (each / "result.json").write_text("{}")
-    assert command.main([str(folder)]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: No record in") and "schema None" in line
+    run.refused("^error: No record in.*schema None", command.main, folder)
 
 
-def test_a_copy_of_a_cell_counts_once_and_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first = sorted(folder.iterdir())[0]
-    assert command.main([str(folder)]) == 0
-    before = capsys.readouterr().out
-    shutil.copytree(first, folder / "a_copy")
-    assert command.main([str(folder)]) == 0
-    captured = capsys.readouterr()
-    assert captured.out == before
-    copy = folder / "a_copy"
-    assert captured.err == f"note: {copy} is a copy of {first}, which counts; {copy} does not.\n"
+def test_a_copy_of_a_cell_counts_once_and_is_named(folder: Path, run: Run) -> None:
+    first, copy = sorted(folder.iterdir())[0], folder / "a_copy"
+    before, _ = run(command.main, folder)
+    shutil.copytree(first, copy)
+    note = f"note: {copy} is a copy of {first}, which counts; {copy} does not.\n"
+    assert run(command.main, folder) == (before, note)
     shutil.rmtree(first)
-    assert command.main([str(folder)]) == 0
-    captured = capsys.readouterr()
-    assert captured.out == before
     renamed = f"holds the record of {first.name} and counts as that: rename it to {first.name}."
-    assert captured.err == f"note: {copy} {renamed}\n"
+    assert run(command.main, folder) == (before, f"note: {copy} {renamed}\n")
 
 
 def test_of_two_records_of_one_cell_that_disagree_the_one_in_its_folder_counts(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, run: Run
 ) -> None:
     first = sorted(folder.iterdir())[0]
     shutil.copytree(first, folder / "another")
     change(folder / "another" / "result.json", lambda record: record["slices"][0].update(accuracy=0.123))
-    assert command.main([str(folder)]) == 0
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = run(command.main, folder)[1].splitlines()
     assert f"another has other numbers under the name of {first}, which counts; " in line
 
 
@@ -174,17 +160,14 @@ def test_too_many_loads_for_a_page_are_refused() -> None:
         pareto(pd.concat(many, ignore_index=True))
 
 
-def test_a_point_above_what_is_possible_is_an_error_that_is_drawn(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_point_above_what_is_possible_is_an_error_that_is_drawn(folder: Path, run: Run) -> None:
     wrong = next(each for each in sorted(folder.iterdir()) if each.name.startswith("attention"))
     nothing = {"state_resident": 0, "state_touched": 0, "state_aux_ints": 0}
     change(wrong / "result.json", lambda record: record.update(nothing))
-    assert command.main([str(folder)]) == 3
-    captured = capsys.readouterr()
-    (line,) = captured.err.splitlines()
+    printed, errors = run(command.main, folder, code=3)
+    (line,) = errors.splitlines()
     assert line.startswith(f"error: {wrong.name} scores 1.000 on seq_len=64,num_kv_pairs=8, above 0.")
-    assert "the most that is possible (no model: 32 bits a scalar)" in line and "Attention" in captured.out
+    assert "the most that is possible (no model: 32 bits a scalar)" in line and "Attention" in printed
 
 
 @pytest.mark.parametrize(

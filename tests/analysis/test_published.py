@@ -90,15 +90,8 @@ def test_the_points_of_the_sweep_are_found_among_the_published() -> None:
     ours = scored.means(study.table(records))
     compared = beside.compare(read.points("based_fig2"), ours)
     later = compared.loc[compared["figure"] != "Fig. 2"]["mixer"].value_counts().to_dict()
-    assert later == {
-        "attention": 2,
-        "based": 9,
-        "sliding_window": 8,
-        "mamba": 3,
-        "mamba2": 5,
-        "hyena": 3,
-        "h3": 3,
-    }
+    known = {"attention": 2, "based": 9, "sliding_window": 8, "mamba": 3, "mamba2": 5, "hyena": 3, "h3": 3}
+    assert later == known
 
 
 def test_claims_ask_about_mixers_and_settings_that_there_are() -> None:
@@ -126,10 +119,7 @@ def published(**change: object) -> pd.DataFrame:
 
 def ours(*scores: float, coverage: float = 1.0, **settings: object) -> pd.DataFrame:
     settings = {"feature_dim": 8} | settings
-    records = [
-        study.record("based", score, seed=i, coverage=coverage, **settings) for i, score in enumerate(scores)
-    ]
-    return scored.means(study.table(records))
+    return scored.means(study.table(study.seeds("based", scores, coverage=coverage, **settings)))
 
 
 @pytest.mark.parametrize(
@@ -193,9 +183,7 @@ def verdicts(ours: dict[str, tuple[float, ...]]) -> pd.DataFrame:
     printed = pd.concat(
         published(mixer=name, accuracy=score) for name, score in (("a", 0.9), ("b", 0.5), ("c", 0.49))
     )
-    records = [
-        study.record(name, score, seed=i) for name, scores in ours.items() for i, score in enumerate(scores)
-    ]
+    records = [cell for name, scores in ours.items() for cell in study.seeds(name, scores)]
     x = {"published": "state", "ours": "state_resident"}
     return ordering.compare(printed, scored.of_seeds(study.table(records)), x=x)
 

@@ -13,6 +13,7 @@ from analysis.state_bits.__main__ import main
 from analysis.state_bits.answers import answers
 from analysis.statistics import paired
 from tests.analysis import study
+from tests.analysis.conftest import Run
 from zoo.results import evaluations
 
 SLICE = "seq_len=64,num_kv_pairs=8"
@@ -21,7 +22,7 @@ FORMS = {"fp32": (32.0, 0.90), "int8": (8.25, 0.899), "int4": (4.25, 0.85), "int
 
 def answered(home: Path, bits_of_a_scalar: float = 1.0) -> Path:
     """Write eight seeds of Based and one of a copying task, with their answers: int3 loses to fp32 in six."""
-    records = [study.record("based", 0.9, seed=seed) for seed in range(8)]
+    records = study.seeds("based", [0.9] * 8)
     for record in records:
         record["weights"] = "0" * 64
         record["task_settings"] = {"vocab_size": 8192, "_target_": "zoo.tasks.mqar_probe.MQARProbe"}
@@ -57,15 +58,12 @@ def test_points_are_means_over_seeds_with_the_limit_of_their_bits(home: Path) ->
     assert frontier.limit(48, SLICE, 8192) == pytest.approx(0.60, abs=0.03)  # half of 8 log2 4096 bits
 
 
-def test_a_point_above_what_its_bits_can_hold_is_an_error(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert pareto.main([str(home), "--axis", "bits", "--out", str(tmp_path / "good")]) == 0
+def test_a_point_above_what_its_bits_can_hold_is_an_error(home: Path, tmp_path: Path, run: Run) -> None:
+    run(pareto.main, home, "--axis", "bits", "--out", tmp_path / "good")
     assert (tmp_path / "good" / "pareto_bits.png").stat().st_size > 10_000
-    capsys.readouterr()
     few = answered(tmp_path / "few", bits_of_a_scalar=0.005)  # 16 bits in int3
-    assert pareto.main([str(few), "--axis", "bits", "--out", str(tmp_path / "bad")]) == 3
-    lines = capsys.readouterr().err.splitlines()
+    _, said = run(pareto.main, few, "--axis", "bits", "--out", tmp_path / "bad", code=3)
+    lines = said.splitlines()
     assert len(lines) == 8 * 3 and "in 16 bits (int3 key nearest 1), above 0.2" in "\n".join(lines)
 
 
@@ -95,17 +93,16 @@ def test_predictions_are_compared_and_are_no_points(home: Path) -> None:
     assert frontier.enough(both).equals(frontier.enough(table))
 
 
-def test_claims_on_forms(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_claims_on_forms(home: Path, tmp_path: Path, run: Run) -> None:
     path = tmp_path / "claims.csv"
     rows = ["lost,format == 'fp32',format == 'int4'", "even,format == 'fp32',format == 'int3'"]
     path.write_text("\n".join(["claim,ahead,behind,slice", *(f'{row},"{SLICE}"' for row in rows)]))
-    assert main(["claims", str(home), str(path)]) == 0
-    lost, even = (line for line in capsys.readouterr().out.splitlines() if line[1:5] in ("lost", "even"))
+    printed, _ = run(main, "claims", home, path)
+    lost, even = (line for line in printed.splitlines() if line[1:5] in ("lost", "even"))
     assert "0.00781" in lost and "0.0156" in lost and lost.rstrip().endswith(paired.HOLDS)
     assert even.rstrip().endswith(paired.OPEN)
     path.write_text(f"claim,ahead,behind,slice\nx,format == 'fp32',rounding == 'nearest',\"{SLICE}\"")
-    assert main(["claims", str(home), str(path)]) == 1
-    assert "leaves 4 forms" in capsys.readouterr().err
+    assert "leaves 4 forms" in run(main, "claims", home, path, code=1)[1]
 
 
 @pytest.mark.parametrize(
@@ -116,12 +113,8 @@ def test_claims_on_forms(home: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
         (["--where", "mixer == 'gla'"], "leaves no cell"),
     ],
 )
-def test_bad_words_are_one_line(
-    home: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
-) -> None:
-    assert pareto.main([str(home), "--axis", "bits", *words]) == 1
-    error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1
+def test_bad_words_are_one_line(home: Path, run: Run, words: list[str], message: str) -> None:
+    run.refused(message, pareto.main, home, "--axis", "bits", *words)
 
 
 def test_the_noise_of_stochastic_rounding_is_predicted_and_feedback_is_best() -> None:

@@ -10,6 +10,7 @@ from analysis.statistics import __main__
 from analysis.statistics.bounds import VOCAB_SIZE
 from analysis.statistics.groups import by_group, means
 from tests.analysis import fake, handmade
+from tests.analysis.conftest import Run
 from zoo.results import store
 
 
@@ -74,31 +75,28 @@ def test_distances_are_of_points_at_their_rate() -> None:
     assert found["series"].tolist() == ["Attention"] and found["answers"].item() == 10
 
 
-def test_the_command_writes_what_it_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_what_it_prints(tmp_path: Path, run: Run) -> None:
     home = study(tmp_path / "study", seeds=2)
-    assert __main__.main([str(home)]) == 0
-    said = capsys.readouterr()
-    assert "frontier_share" in said.out and "Based" in said.out and said.err == ""
+    printed, errors = run(__main__.main, home)
+    assert "frontier_share" in printed and "Based" in printed and errors == ""
     points = pd.read_csv(home / "statistics" / "points.csv")
     assert len(points) == 3 and np.isfinite(points["solved"]).all()
     before = {path.name: path.read_bytes() for path in (home / "statistics").iterdir()}
-    assert __main__.main([str(home)]) == 0
+    run(__main__.main, home)
     assert {path.name: path.read_bytes() for path in (home / "statistics").iterdir()} == before
 
 
-def test_a_folder_without_cells_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert __main__.main([str(tmp_path)]) == 1
-    assert capsys.readouterr().err.startswith("error: ")
+def test_a_folder_without_cells_is_an_error(tmp_path: Path, run: Run) -> None:
+    run.refused("no finished cell", __main__.main, tmp_path)
 
 
 def test_an_impossible_cell_and_an_unreadable_one_are_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = study(tmp_path / "study", seeds=1)
     (home / "attention-0000" / "result.json").write_text("{")
     monkeypatch.setattr(__main__.bounds, "in_words", lambda found: [f"{len(found)} above what is possible"])
-    assert __main__.main([str(home)]) == 3
-    said = capsys.readouterr().err
+    _, said = run(__main__.main, home, code=3)
     assert "error: not read: " in said and "above what is possible" in said
     assert store.is_done(home / "attention-0000")
 

@@ -3,13 +3,11 @@
 import base64
 import gzip
 import json
-import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pytest
 
 from tests.analysis import fake
 from zoo.results import evaluations, store
@@ -47,13 +45,6 @@ def rewritten(home: Path, changes: dict[str, Any], which: str = "result.json") -
     """Change keys of a record that lies in `home`."""
     record = json.loads((home / which).read_text()) | changes
     (home / which).write_text(json.dumps(record))
-
-
-def one_line(capsys: pytest.CaptureFixture[str], says: str) -> None:
-    captured = capsys.readouterr()
-    (line,) = captured.err.splitlines()
-    assert line.startswith("error: ") and not captured.out
-    assert re.search(says, line), line
 
 
 WEIGHTS = "0" * 64
