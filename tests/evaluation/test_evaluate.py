@@ -20,6 +20,7 @@ from zoo.results import evaluations, load, load_evaluations
 from zoo.results.home import WEIGHTS
 
 OWN = str(Path(__file__).parent / "own")
+SCORES = "{one} evaluation=scores"
 OTHER = f"task.test=[{segment(20, 4, 7)}]"
 COMPARED = ["run_id", "split", "slice", "accuracy", "row_accuracy", "exact_rows", "loss", "answers", "rows"]
 
@@ -239,19 +240,16 @@ def test_a_cell_that_cannot_be_asked_does_not_stop_the_others(home: Path, ask: A
             "{one} --config-dir nope evaluation=scores",
             "--config-dir (=nope) must be a folder with yamls of your",
         ),
-        ("{one} evaluation=scores evaluation.spilt=test", "did you mean evaluation.split?"),
-        ("{one} evaluation=scores evaluation.batch_size=0", "evaluation.batch_size (=0) must be at least 1"),
-        ("{one} evaluation=scores evaluation._target_=os.getcwd", "unknown key evaluation._target_"),
-        ("{one} evaluation=scores evaluation=speed,scores", "names several values: ask for one at a time."),
-        ("{one} evaluation=scores +task.x=1", "+task.x=1 must be KEY=VALUE."),
-        ("{one} evaluation=scores d_model=8", "d_model=8 is no part of a question"),
-        (
-            "{one} evaluation=scores task.vocab_size=30",
-            "task.vocab_size (=30) must be at most 24, the tokens",
-        ),
-        ("{one} evaluation=scores task=mqar_stacked", "task (=StackedMQAR) must have inputs as"),
-        ("{one} evaluation=scores task.test=[{seq_len:9}]", "a segment of task.test must be {seq_len, "),
-        ("{one} evaluation=scores task.test=[{", "cannot read task.test=[{"),
+        (f"{SCORES} evaluation.spilt=test", "did you mean evaluation.split?"),
+        (f"{SCORES} evaluation.batch_size=0", "evaluation.batch_size (=0) must be at least 1"),
+        (f"{SCORES} evaluation._target_=os.getcwd", "unknown key evaluation._target_"),
+        (f"{SCORES} evaluation=speed,scores", "names several values: ask for one at a time."),
+        (f"{SCORES} +task.x=1", "+task.x=1 must be KEY=VALUE."),
+        (f"{SCORES} d_model=8", "d_model=8 is no part of a question"),
+        (f"{SCORES} task.vocab_size=30", "task.vocab_size (=30) must be at most 24, the tokens"),
+        (f"{SCORES} task=mqar_stacked", "task (=StackedMQAR) must have inputs as"),
+        (SCORES + " task.test=[{seq_len:9}]", "a segment of task.test must be {seq_len, "),
+        (SCORES + " task.test=[{", "cannot read task.test=[{"),
         ("{one}/config.yaml evaluation=scores", "is a file, and no whole archive"),
         ("{one}/none evaluation=scores", "does not exist: give the one that zoo.run wrote to."),
         ("{one} {bare} evaluation=scores", "1 of 2 runs have no weights, such as "),

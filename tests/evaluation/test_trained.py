@@ -12,10 +12,10 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 import zoo
-from tests.evaluation.conftest import CELLS
+from tests.evaluation.conftest import CELLS, Ask
 from tests.population.together import trained_together
 from tests.training.tiny import tiny
-from zoo import archive, evaluate
+from zoo import archive
 from zoo.config.cell import Cell
 from zoo.evaluation.task_scores import Distance, Groups, Scores
 from zoo.evaluation.trained import Trained
@@ -201,8 +201,11 @@ class X(Attention): ...
 """
 
 
+Plant = Callable[[str, str], tuple[Path, Path]]
+
+
 @pytest.fixture
-def plant(one: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], tuple[Path, Path]]:
+def plant(one: Path, monkeypatch: pytest.MonkeyPatch) -> Plant:
     """Write MODULE and name its X in the record; the run's folder, and the file that MODULE leaves."""
 
     def planted(place: str, module: str) -> tuple[Path, Path]:
@@ -229,25 +232,18 @@ def _naming(one: Path, place: str, target: str) -> Path:
 
 @pytest.mark.parametrize("place", PLANTED)
 @pytest.mark.parametrize("module", ["results.figures.notes", "planted_elsewhere"])
-def test_a_record_imports_nothing_that_it_names(
-    place: str,
-    module: str,
-    plant: Callable[[str, str], tuple[Path, Path]],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_record_imports_nothing_that_it_names(place: str, module: str, plant: Plant, ask: Ask) -> None:
     one, ran = plant(place, module)
     archive.archive(one.parent, one.parent / "a.zip", True)
     says = f"names {module}.X, which is no part of zoo: what a record names is imported only where you name"
     for given in ((one,), (one.parent / "a.zip", one.name)):
         with pytest.raises(ValueError, match=re.escape(says)):
             zoo.load(*given)
-    assert evaluate.main([str(one), "evaluation=scores"]) != 0 and says in capsys.readouterr().err
+    assert says in ask(one, "evaluation=scores", code=2)[1]
     assert not ran.exists()
 
 
-def test_what_lies_beside_records_is_not_trusted_by_name_either(
-    plant: Callable[[str, str], tuple[Path, Path]],
-) -> None:
+def test_what_lies_beside_records_is_not_trusted_by_name_either(plant: Plant) -> None:
     one, ran = plant("layer", "results.figures.notes")
     for named in ("results.figures.notes", "results"):
         with pytest.raises(ValueError, match=r"results: code beside records is never run"):
@@ -255,9 +251,7 @@ def test_what_lies_beside_records_is_not_trusted_by_name_either(
     assert not ran.exists()
 
 
-def test_a_module_that_the_user_names_is_imported(
-    plant: Callable[[str, str], tuple[Path, Path]], tmp_path: Path
-) -> None:
+def test_a_module_that_the_user_names_is_imported(plant: Plant, tmp_path: Path, ask: Ask) -> None:
     one, ran = plant("layer", "planted_mine")
     with pytest.raises(ValueError, match="which is no part of zoo"):
         zoo.load(one, trusted=["planted"])
@@ -266,8 +260,8 @@ def test_a_module_that_the_user_names_is_imported(
     assert ran.exists()
     (tmp_path / "conf" / "mixer").mkdir(parents=True)
     (tmp_path / "conf" / "mixer" / "mine.yaml").write_text("_target_: planted_mine.Other\n")
-    assert evaluate.main([str(one), "evaluation=scores", "--trust", "planted_mine"]) == 0
-    assert evaluate.main([str(one), "evaluation=distance", "--config-dir", "conf"]) == 0
+    ask(one, "evaluation=scores", "--trust", "planted_mine")
+    ask(one, "evaluation=distance", "--config-dir", "conf")
 
 
 @pytest.mark.parametrize("name", ["os.getcwd", "torch.load", "zoo.config.cell.Cell", "tests.toys.faulty.X"])
