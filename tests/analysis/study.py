@@ -1,7 +1,7 @@
 """Made-up cells, one at a time, where `tests.analysis.fake` has none: any task, load, setting."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +12,9 @@ import pandas as pd
 
 from analysis.drawing.style import SCREEN, Style, rc
 from analysis.figures import gallery
+from tests.analysis import fake
+from tests.registry import composer
+from zoo.config import command_line
 from zoo.results import store
 from zoo.results import table as results_table
 
@@ -58,7 +61,7 @@ def record(
     **settings: Any,
 ) -> dict[str, Any]:
     """result.json of one cell with the same accuracy at every slice; None: it diverged."""
-    asked, scored = slices or [(64, 8)], accuracy is not None
+    asked, scored, right = slices or [(64, 8)], accuracy is not None, round(100 * (accuracy or 0.0))
     words = "-".join(f"{key}{value}" for key, value in sorted(settings.items()))
     point = f"{mixer}-{task}-{d_model}-{words}-{asked[0][0]}x{asked[0][1]}"
     scores = {"accuracy": accuracy, "row_accuracy": accuracy, "exact_rows": accuracy, "loss": accuracy}
@@ -73,7 +76,7 @@ def record(
         "operations": 1.0, "decode_tokens_per_second": 1.0,
         "state_mixer_resident": state, "mixer_settings": {"d_model": d_model} | settings,
         "task_settings": {"vocab_size": 8192},
-        "groups": [_bin(*of, 2**i, accuracy) for of in asked for i in (2, 3, 4) if scored],
+        "groups": [fake.counted(*of, 2**i, right) for of in asked for i in (2, 3, 4) if scored],
         "slices": [
             {"split": split, "slice": {"seq_len": tokens, "num_kv_pairs": pairs}}
             | {"rows": 10, "answers": 10 * pairs, "coverage": coverage} | scores
@@ -112,6 +115,19 @@ def write(folder: Path, records: list[dict[str, Any]]) -> Path:
     return folder
 
 
+def change(folder: Path, to: Callable[[dict[str, Any]], object]) -> None:
+    """Do something to the record that lies in `folder`."""
+    record = json.loads((folder / "result.json").read_text())
+    to(record)
+    (folder / "result.json").write_text(json.dumps(record))
+
+
+def batch(sweep: str) -> list[list[str]]:
+    """The words of each cell of a sweep's file."""
+    args = command_line.parser().parse_args(["-m", f"sweep={sweep}"])
+    return command_line.spanned(composer(), args)[0]
+
+
 def drawn(name: str, folder: Path, records: list[dict[str, Any]], style: Style = SCREEN) -> gallery.Picture:
     """A picture of the gallery, of records that are written to `folder`."""
     return gallery.draw(name, gallery.Study(write(folder, records)), style)
@@ -121,10 +137,3 @@ def is_committed(picture: gallery.Picture, name: str) -> None:
     """It is that of docs/figures, byte by byte.  After a change that is meant: make figures."""
     for ending, text in gallery.texts(picture).items():
         assert (FIGURES / f"{name}{ending}").read_text() == text, f"{name}{ending}: make figures"
-
-
-def _bin(seq_len: int, num_kv_pairs: int, distance: int, accuracy: float | None) -> dict[str, Any]:
-    name = f"seq_len={seq_len},num_kv_pairs={num_kv_pairs}"
-    right = round(100 * (accuracy or 0.0))
-    of = {"split": "test", "slice": name, "group": "distance", "value": distance}
-    return of | {"answers": 100, "right": right}

@@ -1,6 +1,7 @@
 """Pictures of evaluations: what is lost to attention, recall beside it, speeds, forgetting curves."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -107,10 +108,7 @@ def timed() -> study.Asked:
     rows = [
         {"run_id": record["run_id"], "mixer": "?", "what": what, "seq_len": length, "batch": batch}
         | {"tokens_per_second": 100.0 * batch * (1 + record["seed"]), "state_bytes": 4 * batch * length}
-        for record in records
-        for what in ("prefill", "decode")
-        for length in (64, 256)
-        for batch in (1, 8)
+        for record, what, length, batch in product(records, ("prefill", "decode"), (64, 256), (1, 8))
         if record["mixer"] == "fast" or what == "prefill"
     ]
     return study.Asked(study.table(records), pd.DataFrame(rows), "speed")
@@ -141,8 +139,7 @@ def test_stacks_of_a_mixer_look_apart() -> None:
     rows = [
         {"run_id": run, "mixer": "?", "what": what, "seq_len": 64, "batch": 8}
         | {"tokens_per_second": 100.0, "state_bytes": 4}
-        for run in layers
-        for what in ("prefill", "decode")
+        for run, what in product(layers, ("prefill", "decode"))
     ]
     timed = study.Asked(study.table(cells), pd.DataFrame(rows), "speed", layers=layers)
     found = timed.drawn(speed)
@@ -159,9 +156,7 @@ def curve(run_id: str, remembers: int) -> list[dict]:
         {"run_id": run_id, "mixer": "?", "length": length, "kind": kind, "repeat": repeat, "tokens": 4}
         | {"prefix": "" if kind == "copy" else "corpus"}
         | {"accuracy": 1.0 if kind == "copy" and length <= remembers else 0.2}
-        for length in LENGTHS
-        for kind in ("copy", "lm")
-        for repeat in range(3)
+        for length, kind, repeat in product(LENGTHS, ("copy", "lm"), range(3))
     ]
 
 

@@ -10,8 +10,6 @@ from analysis.records import written as csv
 from analysis.statistics.paired import LEVEL, holm, least_p
 from tests.analysis import study
 from tests.analysis.conftest import Run
-from tests.registry import composer
-from zoo.config import command_line
 
 SWEEPS = Path(__file__).parents[2] / "sweeps"
 SIGNS = (1, 1, 1, 1, 1, 1, -1, -1)
@@ -54,8 +52,7 @@ def test_so_many_claims_of_so_few_seeds_cannot_be_shown(home: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("file", sorted(SWEEPS.glob("*.claims.csv")), ids=lambda file: file.name)
 def test_the_claims_of_a_sweep_can_hold(file: Path) -> None:
-    args = command_line.parser().parse_args(["-m", f"sweep={file.name.partition('.')[0]}"])
-    batch, _ = command_line.spanned(composer(), args)
+    batch = study.batch(file.name.partition(".")[0])
     seeds = {word for words in batch for word in words if word.startswith("seed=")}
     can = len(csv.read(file, claims.COLUMNS)) * least_p(len(seeds)) <= LEVEL
     assert can == (file.name != "mini_state_threshold.claims.csv")  # as docs/bits.md says

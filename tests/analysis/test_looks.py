@@ -1,6 +1,6 @@
 """How a mixer is known again, whatever one sees with, and what is drawn where a mean says nothing."""
 
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from analysis.statistics.frontier import frontier
 from analysis.statistics.scored import means
 from analysis.statistics.seeds import apart, written
 from tests.analysis import fake, study
+from tests.analysis.seen import legend_texts
 
 CONF = Path(__file__).parents[2] / "conf" / "mixer"
 EIGHT = ["seq_len=64,num_kv_pairs=8"]
@@ -95,7 +96,7 @@ def test_seeds_apart_and_what_is_not_causal_are_drawn_alike_in_every_picture(
     first, second = (marks(picture.figure, x) for x in at)
     assert {(0.2, False), (0.9, False)} <= set(first) and (0.55, False) not in first
     assert (0.45, True) in second and (0.4, True) not in second
-    legend = [text.get_text() for text in picture.figure.legends[0].get_texts()]
+    legend = legend_texts(picture.figure)
     assert "each seed, where they differ by > 0.3" in legend
     assert any(text.startswith("not causal or not decodable") for text in legend)
     assert "chance, 1/n: one of the row's n values" in legend
@@ -110,9 +111,9 @@ def test_a_mean_or_a_seed_at_chance_is_hollow(tmp_path: Path) -> None:
     picture = study.drawn("frontier", tmp_path / "r", records)
     assert {(0.1, True), (0.9, False)} <= set(marks(picture.figure, 8))
     assert (0.14, True) in marks(picture.figure, 16) and (0.55, False) in marks(picture.figure, 32)
-    assert "no better than chance" in [text.get_text() for text in picture.figure.legends[0].get_texts()]
+    assert "no better than chance" in legend_texts(picture.figure)
     plain = study.drawn("frontier", tmp_path / "p", records[-2:])
-    assert not any("no better" in text.get_text() for text in plain.figure.legends[0].get_texts())
+    assert not any("no better" in text for text in legend_texts(plain.figure))
 
 
 def test_curves_begin_at_step_0(tmp_path: Path) -> None:
@@ -180,10 +181,7 @@ def lab(rgb: np.ndarray) -> np.ndarray:
 def metrics(run_ids: list[str]) -> pd.DataFrame:
     rows = [
         (run_id, step, split, slice_, metric, step / 10 + place / 100)
-        for run_id in run_ids
-        for step in (1, 2)
-        for split in ("train", "valid")
-        for metric in ("accuracy", "loss")
+        for run_id, step, split, metric in product(run_ids, (1, 2), ("train", "valid"), ("accuracy", "loss"))
         for place, slice_ in enumerate(("seq_len=8", "seq_len=16"))
     ]
     return pd.DataFrame(rows, columns=["run_id", "step", "split", "slice", "metric", "value"])

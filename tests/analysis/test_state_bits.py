@@ -14,7 +14,7 @@ from analysis.state_bits.answers import answers
 from analysis.statistics import paired
 from tests.analysis import study
 from tests.analysis.conftest import Run
-from zoo.results import evaluations
+from tests.analysis.report.pages import WEIGHTS, answer
 
 SLICE = "seq_len=64,num_kv_pairs=8"
 FORMS = {"fp32": (32.0, 0.90), "int8": (8.25, 0.899), "int4": (4.25, 0.85), "int3": (3.25, 0.895)}
@@ -24,7 +24,7 @@ def answered(home: Path, bits_of_a_scalar: float = 1.0) -> Path:
     """Write eight seeds of Based and one of a copying task, with their answers: int3 loses to fp32 in six."""
     records = study.seeds("based", [0.9] * 8)
     for record in records:
-        record["weights"] = "0" * 64
+        record["weights"] = WEIGHTS
         record["task_settings"] = {"vocab_size": 8192, "_target_": "zoo.tasks.mqar_probe.MQARProbe"}
     study.write(home, records)
     for record in records:
@@ -36,10 +36,7 @@ def answered(home: Path, bits_of_a_scalar: float = 1.0) -> Path:
              "accuracy": accuracy + 0.02 * (name == "int3" and record["seed"] > 5)}
             for name, (bits, accuracy) in FORMS.items()
         ]  # fmt: skip
-        settings = {"evaluation": {"zero_point": False, "rows": 128}}
-        head = {"evaluation": "state_bits", "run_id": record["run_id"], "weights": "0" * 64}
-        place = evaluations.place(home / record["run_id"], "state_bits", settings, "0" * 64)
-        evaluations.write(place, head | {"settings": settings}, pd.DataFrame(rows))
+        answer(home / record["run_id"], "state_bits", pd.DataFrame(rows), zero_point=False, rows=128)
     return home
 
 
@@ -50,9 +47,8 @@ def home(tmp_path: Path) -> Path:
 
 def test_points_are_means_over_seeds_with_the_limit_of_their_bits(home: Path) -> None:
     points = frontier.points(answers(home)).set_index("format")
-    assert points["accuracy"].to_dict() == pytest.approx(
-        {"int3": 0.9, "int4": 0.85, "int8": 0.899, "fp32": 0.9}
-    )
+    known = {"int3": 0.9, "int4": 0.85, "int8": 0.899, "fp32": 0.9}
+    assert points["accuracy"].to_dict() == pytest.approx(known)
     assert points["bits"].to_dict() == {"int3": 3250, "int4": 4250, "int8": 8250, "fp32": 32000}
     assert set(points["seeds"]) == {8} and set(points["limit"]) == {1.0}
     assert frontier.limit(48, SLICE, 8192) == pytest.approx(0.60, abs=0.03)  # half of 8 log2 4096 bits

@@ -17,12 +17,11 @@ PLACEBO = "1 1 2 2 3 4 4 5 5 8 8 8 8 11 11 12 12 15 17 22 23"
 
 
 def remissions() -> pd.DataFrame:
-    rows = [
+    return pd.DataFrame(
         {"series": name, "step": int(weeks.rstrip("+")), "off": not weeks.endswith("+")}
         for name, line in (("6-MP", DRUG), ("placebo", PLACEBO))
         for weeks in line.split()
-    ]
-    return pd.DataFrame(rows)
+    )
 
 
 def test_the_estimate_and_the_test_are_those_of_the_textbooks() -> None:

@@ -1,6 +1,7 @@
 """Pictures of several tasks, of RULER's groups, and of what lies beyond training, from made-up records."""
 
 import re
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -25,11 +26,8 @@ def of_task(task: str, mixer: str, accuracy: float, **of: Any) -> dict[str, Any]
 
 @pytest.mark.parametrize("alike", [True, False], ids=["the_same_slices", "other_slices"])
 def test_each_of_several_tasks_has_its_columns(alike: bool) -> None:
-    cells = [
-        of_task("parity", "based", 0.5),
-        of_task("majority", "based", 1.0),
-        of_task("parity", "mamba", 0.75),
-    ]
+    asked = [("parity", "based", 0.5), ("majority", "based", 1.0), ("parity", "mamba", 0.75)]
+    cells = [of_task(*each) for each in asked]
     for entry in [] if alike else cells[0]["slices"] + cells[2]["slices"]:
         entry["slice"]["seq_len"] += 32  # 96 and 160: between and after those of the other task
     ax = Asked(study.table(cells)).drawn(heat_map).figure.axes[0]
@@ -123,14 +121,11 @@ def test_the_picture_of_all_tasks_is_made_from_the_committed_results() -> None:
 def test_ranks_are_among_points_of_so_much_state_and_the_largest_speaks() -> None:
     sizes = {"based": (100, 200, 5000), "mamba": (150,), "attention": (9000,)}
     rows = pd.DataFrame(
-        [
-            dict.fromkeys(field.COLUMNS, 0.0)
-            | {"mixer": name, "series": name, "family": "linear", "column": column, "state_resident": state}
-            | {"accuracy": {150: 0.5, 100: 0.9, 200: 0.4}.get(state, 1.0)}
-            for name, states in sizes.items()
-            for column in ("one", "two")
-            for state in states
-        ]
+        dict.fromkeys(field.COLUMNS, 0.0)
+        | {"mixer": name, "series": name, "family": "linear", "column": column, "state_resident": state}
+        | {"accuracy": {150: 0.5, 100: 0.9, 200: 0.4}.get(state, 1.0)}
+        for name, states in sizes.items()
+        for column, state in product(("one", "two"), states)
     )
     found = field.ranked(rows, 300).set_index(["series", "column"])
     assert found.loc[("based", "one"), ["state_resident", "rank", "of"]].tolist() == [200, 2, 2]
