@@ -52,13 +52,8 @@ WEIGHTS = "0" * 64
 
 def answer(folder: Path, name: str, table: pd.DataFrame, weights: str = WEIGHTS, **settings: Any) -> Path:
     place = evaluations.place(folder, name, settings, weights)
-    head = {
-        "evaluation": name,
-        "run_id": folder.name,
-        "weights": weights,
-        "settings": {"evaluation": settings},
-    }
-    evaluations.write(place, head, table)
+    head = {"evaluation": name, "run_id": folder.name, "weights": weights}
+    evaluations.write(place, head | {"settings": {"evaluation": settings}}, table)
     return place
 
 

@@ -13,6 +13,7 @@ from analysis.report.page import report
 from tests.analysis import fake
 from tests.analysis.conftest import Run
 from tests.analysis.report.pages import Page, rewritten
+from tests.analysis.study import change
 from zoo.results import store
 
 pytestmark = pytest.mark.xdist_group("report")
@@ -23,10 +24,8 @@ def test_two_loads_and_two_protocols_are_settings_of_their_own(tmp_path: Path) -
     for folder in list(store.folders(tmp_path)):
         (folder / "config.yaml").write_text("optim:\n  max_epochs: 4\nlr: 0.1\n")
         record = json.loads((folder / "result.json").read_text())
-        for name, changes in (
-            ("load", {"task_settings": record["task_settings"] | {"vocab_size": 256}}),
-            ("protocol", {}),
-        ):
+        load = {"task_settings": record["task_settings"] | {"vocab_size": 256}}
+        for name, changes in (("load", load), ("protocol", {})):
             again = tmp_path / f"{folder.name}-{name}"
             again.mkdir()
             own = {"run_id": again.name, "point": f"{record['point']}-{name}"}
@@ -82,8 +81,8 @@ def test_two_runs_of_one_cell_are_drawn_by_folder_and_an_older_record_is_of_toda
     hyenas = sorted(home.glob("hyena-*"))
     shutil.make_archive(str(home / "before"), "zip", fake.write(tmp_path / "old", seeds=2))
     for folder in hyenas:
-        settings = json.loads((folder / "result.json").read_text())["mixer_settings"]
-        rewritten(folder, {"mixer_settings": settings | {"train_features": False}, "wall_seconds": 1.0})
+        change(folder, lambda record: record["mixer_settings"].update(train_features=False))
+        rewritten(folder, {"wall_seconds": 1.0})
     scores = json.loads((hyenas[2] / "result.json").read_text())["slices"]
     rewritten(hyenas[0], {"slices": scores})
     shutil.copytree(hyenas[4], home / "hyena-x")
@@ -117,13 +116,9 @@ def test_records_that_cannot_be_used_are_listed_and_the_rest_is_drawn(tmp_path: 
     fake.write(tmp_path, seeds=1)
     damaged, foreign, lacking, incomplete, curveless, *_ = store.folders(tmp_path)
     (damaged / "result.json").write_text('{"schema": 2, "run')
-    rewritten(foreign, {"schema": 0})
-    record = json.loads((lacking / "result.json").read_text())
-    del record["lr"]
-    (lacking / "result.json").write_text(json.dumps(record))
-    record = json.loads((incomplete / "result.json").read_text())
-    record["slices"][0]["accuracy"] = None
-    (incomplete / "result.json").write_text(json.dumps(record))
+    change(foreign, lambda record: record.update(schema=0))
+    change(lacking, lambda record: record.pop("lr"))
+    change(incomplete, lambda record: record["slices"][0].update(accuracy=None))
     (curveless / "metrics.csv").unlink()
     said = run(command_line.main, tmp_path)[1].splitlines()
     page = Page((tmp_path / "report.html").read_text())
@@ -160,7 +155,7 @@ def test_scores_above_what_is_possible_are_alarms(tmp_path: Path, parsed: Page) 
     assert parsed.data["alarms"] == []
     fake.write(tmp_path, seeds=1)
     folder = next(store.folders(tmp_path))
-    rewritten(folder, {"state_resident": 1, "state_touched": 1, "state_paper": 1})
+    change(folder, lambda record: record.update(state_resident=1, state_touched=1, state_paper=1))
     (alarm, *_) = Page(report([tmp_path])[0]).data["alarms"]
     assert folder.name in alarm and "above" in alarm
 
