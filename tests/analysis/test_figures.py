@@ -1,6 +1,6 @@
 """python -m analysis.figures: what each picture shows, writes, says and refuses."""
 
-from itertools import combinations
+from itertools import chain
 from pathlib import Path
 
 import matplotlib
@@ -17,6 +17,7 @@ from analysis.records.ladders import ladders
 from analysis.statistics.scored import means
 from tests.analysis import fake, study
 from tests.analysis.conftest import Run
+from tests.analysis.seen import colliding, off_the_page
 
 ROOT = Path(__file__).parents[2]
 OF_NO_SWEEP = {"forgetting_curve", "groups", "knobs", "load_distance", "speed"}
@@ -77,26 +78,23 @@ def test_every_picture_belongs_to_a_sweep_and_every_sweep_that_is_a_study_has_pi
     assert all(len(gallery.about(name)) < 110 for name in gallery.names())
 
 
+Drawn = dict[str, gallery.Picture]
+
+
 @pytest.fixture(scope="module")
-def drawn(mixture: gallery.Study) -> dict[str, gallery.Picture]:
+def drawn(mixture: gallery.Study) -> Drawn:
     return {name: gallery.draw(name, mixture, SCREEN) for name in OF_A_MIXTURE}
 
 
 @pytest.mark.parametrize("name", OF_A_MIXTURE)
-def test_a_picture_of_a_mixture_names_its_axes_and_how_it_was_made(
-    drawn: dict[str, gallery.Picture], name: str
-) -> None:
+def test_a_picture_of_a_mixture_names_its_axes_and_how_it_was_made(drawn: Drawn, name: str) -> None:
     picture = drawn[name]
     found = " ".join(texts(picture.figure))
     assert "accuracy" in found.lower() and "3 seeds" in picture.sentences[0]
     assert len(picture.rows) > 10 and picture.rows["accuracy"].notna().all()
     assert "".join(picture.sentences[0].split()) in "".join(found.split())
-    page = picture.figure.bbox
-    for ax in picture.figure.axes:
-        for text in (ax.xaxis.label, ax.yaxis.label, ax.title, *ax.texts):
-            box = text.get_window_extent()
-            if text.get_text():
-                assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= page.x1 and box.y1 <= page.y1, text
+    words = [(ax.xaxis.label, ax.yaxis.label, ax.title, *ax.texts) for ax in picture.figure.axes]
+    assert not off_the_page([*chain(*words)], picture.figure)
 
 
 @pytest.mark.parametrize("name", ["zoology_fig2", "state_scaling", "frontier"])
@@ -133,9 +131,7 @@ def test_a_full_size_study_is_compared_point_by_point(full_size: gallery.Study) 
     assert len([ax for ax in picture.figure.axes if ax.get_title()]) == 2  # kept, and counted
 
 
-def test_a_toy_study_is_compared_by_its_ordering_and_says_so(
-    mixture: gallery.Study, drawn: dict[str, gallery.Picture]
-) -> None:
+def test_a_toy_study_is_compared_by_its_ordering_and_says_so(mixture: gallery.Study, drawn: Drawn) -> None:
     picture = drawn["based_fig2"]
     assert set(picture.tables) == {"ordering"}
     assert "sizes and accuracies cannot be compared" in picture.sentences[1]
@@ -145,9 +141,7 @@ def test_a_toy_study_is_compared_by_its_ordering_and_says_so(
     assert "in 1024 tokens" in labels[0] and "in 128 tokens" in labels[1]
 
 
-def test_the_learning_rate_picture_shows_choice_edges_seeds_and_divergence(
-    drawn: dict[str, gallery.Picture],
-) -> None:
+def test_the_learning_rate_picture_shows_choice_edges_seeds_and_divergence(drawn: Drawn) -> None:
     picture = drawn["lr_profiles"]
     legend = texts(picture.figure)
     assert {"chosen", "a seed", "at an edge of its grid", "diverged"} <= set(legend)
@@ -160,10 +154,9 @@ def test_the_learning_rate_picture_shows_choice_edges_seeds_and_divergence(
     assert ax.get_ylim()[0] < -0.045
 
 
-def test_names_at_the_ends_of_lines_do_not_touch(drawn: dict[str, gallery.Picture]) -> None:
+def test_names_at_the_ends_of_lines_do_not_touch(drawn: Drawn) -> None:
     for ax in [ax for name in ("lr_profiles", "distance", "loads") for ax in drawn[name].figure.axes]:
-        boxes = [Text.get_window_extent(text) for text in ax.texts]  # without the line to them
-        assert not [pair for pair in combinations(boxes, 2) if pair[0].overlaps(pair[1])]
+        assert not colliding([Text.get_window_extent(text) for text in ax.texts])  # without the line to them
 
 
 @pytest.mark.parametrize(
