@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ LABELS = 4  # copies of a mixer; further ones are wider
 def records(cells: int) -> Iterator[dict[str, Any]]:
     """That many cells, all different; each copy of the fake ones is a mixer, or a width, of its own."""
     originals = fake.records()
-    return islice((_copy(of, i // len(originals)) for i, of in _forever(originals)), cells)
+    forever = enumerate(cycle(originals))
+    return (_copy(of, i // len(originals)) for i, of in islice(forever, cells))
 
 
 def write(folder: Path, cells: int) -> Path:
@@ -28,13 +29,6 @@ def write(folder: Path, cells: int) -> Path:
         (home / "config.yaml").write_text(_config(record))
         (home / "metrics.csv").write_text(_metrics(record))
     return folder
-
-
-def _forever(originals: list[dict[str, Any]]) -> Iterator[tuple[int, dict[str, Any]]]:
-    i = 0
-    while True:
-        yield i, originals[i % len(originals)]
-        i += 1
 
 
 def _copy(of: dict[str, Any], copy: int) -> dict[str, Any]:

@@ -60,9 +60,9 @@ def records(seeds: int = 3) -> list[dict[str, Any]]:
     return [_record(f"{c[0].mixer}-{i:04d}", *c, rng.normal(0, 0.05)) for i, c in enumerate(cells)]
 
 
-def write(folder: Path, seeds: int = 3) -> Path:
-    """A results folder with these records and a short training curve beside each."""
-    for record in records(seeds):
+def write(folder: Path, seeds: int = 3, of: list[dict[str, Any]] | None = None) -> Path:
+    """A results folder with these records, or those given, and a short training curve beside each."""
+    for record in of or records(seeds):
         home = folder / record["run_id"]
         home.mkdir(parents=True)
         store.finish(home, record)
@@ -113,26 +113,22 @@ def _score(point: Point, split: str, place: int, skill: float, diverged: bool) -
     accuracy = min(coverage, 1 / (1 + np.exp(-5 * (skill + easier - 0.12 - 0.3 * place))))
     seq_len, num_kv_pairs = SLICES[place]
     scores = {"accuracy": accuracy, "row_accuracy": accuracy, "exact_rows": accuracy**4, "loss": 1 - accuracy}
-    return {
-        "split": split,
-        "slice": {"seq_len": seq_len, "num_kv_pairs": num_kv_pairs},
-        "rows": 256,
-        "answers": 256 * num_kv_pairs,
-        "coverage": coverage,
-    } | {name: None if diverged else score for name, score in scores.items()}
+    asked = {"split": split, "slice": {"seq_len": seq_len, "num_kv_pairs": num_kv_pairs}}
+    asked |= {"rows": 256, "answers": 256 * num_kv_pairs, "coverage": coverage}
+    return asked | {name: None if diverged else score for name, score in scores.items()}
+
+
+def counted(seq_len: int, num_kv_pairs: int, distance: int, right: int) -> dict[str, Any]:
+    """How many of 100 answers at a distance are right, as a record counts them."""
+    name = f"seq_len={seq_len},num_kv_pairs={num_kv_pairs}"
+    of = {"split": "test", "slice": name, "group": "distance", "value": distance}
+    return of | {"answers": 100, "right": right}
 
 
 def _distances(skill: float) -> list[dict[str, Any]]:
     """Answers are harder the farther back their key stands."""
     return [
-        {
-            "split": "test",
-            "slice": f"seq_len={seq_len},num_kv_pairs={num_kv_pairs}",
-            "group": "distance",
-            "value": 2**i,
-            "answers": 100,
-            "right": int(100 / (1 + np.exp(i - 4 - 2 * skill))),
-        }
+        counted(seq_len, num_kv_pairs, 2**i, right=int(100 / (1 + np.exp(i - 4 - 2 * skill))))
         for seq_len, num_kv_pairs in SLICES
         for i in range(2, int(np.log2(seq_len)) + 1)
     ]

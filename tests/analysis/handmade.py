@@ -8,11 +8,9 @@ Rows = list[tuple[str, float, list[float]]]
 def points(rows: Rows) -> pd.DataFrame:
     """What `analysis.statistics.points.points` says of them."""
     frame = pd.DataFrame(
-        [
-            {"point": f"p{i}", "series": series, "state_resident": state}
-            | {"accuracy": sum(seeds) / len(seeds), "seeds": len(seeds)}
-            for i, (series, state, seeds) in enumerate(rows)
-        ]
+        {"point": f"p{i}", "series": series, "state_resident": state}
+        | {"accuracy": sum(seeds) / len(seeds), "seeds": len(seeds)}
+        for i, (series, state, seeds) in enumerate(rows)
     )
     return frame.assign(causal=True, exact_decode=True, diverged=0)
 
@@ -20,11 +18,9 @@ def points(rows: Rows) -> pd.DataFrame:
 def scores(rows: Rows) -> pd.DataFrame:
     """What `analysis.statistics.uncertainty.at_chosen` says of them."""
     return pd.DataFrame(
-        [
-            {"point": f"p{i}", "seed": seed, "accuracy": accuracy}
-            for i, (_, _, seeds) in enumerate(rows)
-            for seed, accuracy in enumerate(seeds)
-        ]
+        {"point": f"p{i}", "seed": seed, "accuracy": accuracy}
+        for i, (_, _, seeds) in enumerate(rows)
+        for seed, accuracy in enumerate(seeds)
     )
 
 
@@ -38,12 +34,10 @@ def study(rows: list[dict]) -> pd.DataFrame:
         "lr": 0.01, "status": "ok", "causal": True, "exact_decode": True, "coverage": 1.0, "seed": 0,
         "state_seq_len": 64, "seq_len": 64, "mixer.d_model": 64, "precision": "32-true",
     }  # fmt: skip
-    cells = [usual | row for row in rows]
-    both = [
+    return pd.DataFrame(
         {"run_id": f"{row['point']}-{row['lr']}-{row['seed']}", "split": split}
         | row
         | {"slice": f"seq_len={row['seq_len']},num_kv_pairs={row['num_kv_pairs']}"}
-        for row in cells
+        for row in (usual | row for row in rows)
         for split in ("valid", "test")
-    ]
-    return pd.DataFrame(both)
+    )

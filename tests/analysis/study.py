@@ -1,6 +1,7 @@
 """Made-up cells, one at a time, where `tests.analysis.fake` has none: any task, load, setting."""
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -9,20 +10,16 @@ from typing import Any
 import matplotlib
 import pandas as pd
 
-from analysis.drawing.style import SCREEN, rc
-from analysis.figures.gallery import Picture
+from analysis.drawing.style import SCREEN, Style, rc
+from analysis.figures import gallery
+from tests.analysis import fake
+from tests.registry import composer
+from zoo.config import command_line
 from zoo.results import store
 from zoo.results import table as results_table
 
-SEVEN = [
-    (64, 4),
-    (64, 8),
-    (64, 16),
-    (128, 32),
-    (256, 64),
-    (512, 128),
-    (1024, 256),
-]  # of the published mixture
+SEVEN = [(64, 4), (64, 8), (64, 16), (128, 32), (256, 64), (512, 128), (1024, 256)]  # published slices
+FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 
 
 @dataclass
@@ -30,8 +27,8 @@ class Asked:
     """What a picture of an evaluation takes: cells, and the answers of one evaluation."""
 
     table: pd.DataFrame
-    found: pd.DataFrame
-    name: str
+    found: pd.DataFrame = field(default_factory=pd.DataFrame)
+    name: str = ""
     others: pd.DataFrame = field(default_factory=pd.DataFrame)  # of models that are no cells
     layers: dict[str, str] = field(default_factory=dict)
 
@@ -42,7 +39,7 @@ class Asked:
         assert name == self.name
         return self.found
 
-    def drawn(self, picture: ModuleType) -> Picture:
+    def drawn(self, picture: ModuleType) -> gallery.Picture:
         """What a picture's module makes of it."""
         with matplotlib.rc_context(rc(SCREEN)):
             return picture.figure(self, SCREEN)
@@ -64,7 +61,7 @@ def record(
     **settings: Any,
 ) -> dict[str, Any]:
     """result.json of one cell with the same accuracy at every slice; None: it diverged."""
-    asked, scored = slices or [(64, 8)], accuracy is not None
+    asked, scored, right = slices or [(64, 8)], accuracy is not None, round(100 * (accuracy or 0.0))
     words = "-".join(f"{key}{value}" for key, value in sorted(settings.items()))
     point = f"{mixer}-{task}-{d_model}-{words}-{asked[0][0]}x{asked[0][1]}"
     scores = {"accuracy": accuracy, "row_accuracy": accuracy, "exact_rows": accuracy, "loss": accuracy}
@@ -79,7 +76,7 @@ def record(
         "operations": 1.0, "decode_tokens_per_second": 1.0,
         "state_mixer_resident": state, "mixer_settings": {"d_model": d_model} | settings,
         "task_settings": {"vocab_size": 8192},
-        "groups": [_bin(*of, 2**i, accuracy) for of in asked for i in (2, 3, 4) if scored],
+        "groups": [fake.counted(*of, 2**i, right) for of in asked for i in (2, 3, 4) if scored],
         "slices": [
             {"split": split, "slice": {"seq_len": tokens, "num_kv_pairs": pairs}}
             | {"rows": 10, "answers": 10 * pairs, "coverage": coverage} | scores
@@ -87,6 +84,11 @@ def record(
             for tokens, pairs in asked
         ],
     }  # fmt: skip
+
+
+def seeds(mixer: str, accuracies: Iterable[float | None], **of: Any) -> list[dict[str, Any]]:
+    """Records of one point, a seed each accuracy."""
+    return [record(mixer, accuracy, seed=seed, **of) for seed, accuracy in enumerate(accuracies)]
 
 
 def table(records: list[dict[str, Any]]) -> pd.DataFrame:
@@ -113,8 +115,25 @@ def write(folder: Path, records: list[dict[str, Any]]) -> Path:
     return folder
 
 
-def _bin(seq_len: int, num_kv_pairs: int, distance: int, accuracy: float | None) -> dict[str, Any]:
-    name = f"seq_len={seq_len},num_kv_pairs={num_kv_pairs}"
-    right = round(100 * (accuracy or 0.0))
-    of = {"split": "test", "slice": name, "group": "distance", "value": distance}
-    return of | {"answers": 100, "right": right}
+def change(folder: Path, to: Callable[[dict[str, Any]], object]) -> None:
+    """Do something to the record that lies in `folder`."""
+    record = json.loads((folder / "result.json").read_text())
+    to(record)
+    (folder / "result.json").write_text(json.dumps(record))
+
+
+def batch(sweep: str) -> list[list[str]]:
+    """The words of each cell of a sweep's file."""
+    args = command_line.parser().parse_args(["-m", f"sweep={sweep}"])
+    return command_line.spanned(composer(), args)[0]
+
+
+def drawn(name: str, folder: Path, records: list[dict[str, Any]], style: Style = SCREEN) -> gallery.Picture:
+    """A picture of the gallery, of records that are written to `folder`."""
+    return gallery.draw(name, gallery.Study(write(folder, records)), style)
+
+
+def is_committed(picture: gallery.Picture, name: str) -> None:
+    """It is that of docs/figures, byte by byte.  After a change that is meant: make figures."""
+    for ending, text in gallery.texts(picture).items():
+        assert (FIGURES / f"{name}{ending}").read_text() == text, f"{name}{ending}: make figures"

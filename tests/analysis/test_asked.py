@@ -1,7 +1,7 @@
 """Pictures of evaluations: what is lost to attention, recall beside it, speeds, forgetting curves."""
 
 from dataclasses import replace
-from pathlib import Path
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -11,9 +11,10 @@ from scipy.stats import spearmanr
 from analysis import recall_gap
 from analysis.drawing.style import SCREEN
 from analysis.figures import ar_gap, forgetting_curve, speed
-from analysis.figures.gallery import Study, texts
+from analysis.figures.gallery import Study
 from analysis.statistics.rank_correlation import rank_correlation
 from tests.analysis import study
+from tests.command import ROOT
 
 
 def answers(run_id: str, hit: float, new: float, cutoff: int = 100) -> list[dict]:
@@ -27,7 +28,7 @@ def answers(run_id: str, hit: float, new: float, cutoff: int = 100) -> list[dict
 def of_hits() -> study.Asked:
     """Attention's two seeds lose 1 and 2 nats at hits, a window's 1.5 and 3; both lose 3 elsewhere."""
     losses = {"attention": (1.0, 2.0), "window": (1.5, 3.0)}
-    records = [study.record(name, 0.5, seed=seed) for name in losses for seed in (0, 1)]
+    records = [cell for name in losses for cell in study.seeds(name, (0.5, 0.5))]
     rows = [
         row
         for record in records
@@ -55,12 +56,10 @@ HITS = {"attention": 1.0, "near": 1.5, "far": 2.0, "lost": 3.0}  # nats, and .5 
 
 
 def studies(recalled: dict[str, float], task: str = "mqar") -> tuple[study.Asked, study.Asked]:
-    text = [study.record(name, 0.5, seed=seed, task="text") for name in HITS for seed in (0, 1)]
+    text = [cell for name in HITS for cell in study.seeds(name, (0.5, 0.5), task="text")]
     rows = [row for cell in text for row in answers(cell["run_id"], HITS[cell["mixer"]], 3.0)]
     recall = [
-        study.record(name, accuracy - 0.1 * seed, seed=seed, task=task)
-        for name, accuracy in recalled.items()
-        for seed in (0, 1)
+        cell for name, best in recalled.items() for cell in study.seeds(name, (best, best - 0.1), task=task)
     ]
     of_text = study.Asked(study.table(text), pd.DataFrame(rows), "ar_hits")
     return of_text, replace(of_text, table=study.table(recall), found=pd.DataFrame())
@@ -98,25 +97,18 @@ def test_rank_correlation_is_scipys_and_its_interval_is_that_of_mixers_and_seeds
 
 
 def test_the_committed_picture_is_made_from_the_committed_results() -> None:
-    """Byte by byte.  After a change that is meant: make figures."""
-    docs = Path(__file__).parents[2] / "docs"
-    archives = [Study(docs / "results" / f"mini_forgetting{end}.zip") for end in ("", "_mqar")]
-    for ending, text in texts(recall_gap.picture(*archives, SCREEN)).items():
-        assert (docs / "figures" / f"recall_gap{ending}").read_text() == text, f"{ending}: make figures"
+    archives = [Study(ROOT / "docs" / "results" / f"mini_forgetting{end}.zip") for end in ("", "_mqar")]
+    study.is_committed(recall_gap.picture(*archives, SCREEN), "recall_gap")
 
 
 @pytest.fixture
 def timed() -> study.Asked:
     """Two seeds of one mixer, and one whose decoding is not exact."""
-    records = [study.record("fast", 0.5, seed=seed, state=10) for seed in (0, 1)]
-    records.append(study.record("blurred", 0.75, state=99))
+    records = [*study.seeds("fast", (0.5, 0.5), state=10), study.record("blurred", 0.75, state=99)]
     rows = [
         {"run_id": record["run_id"], "mixer": "?", "what": what, "seq_len": length, "batch": batch}
         | {"tokens_per_second": 100.0 * batch * (1 + record["seed"]), "state_bytes": 4 * batch * length}
-        for record in records
-        for what in ("prefill", "decode")
-        for length in (64, 256)
-        for batch in (1, 8)
+        for record, what, length, batch in product(records, ("prefill", "decode"), (64, 256), (1, 8))
         if record["mixer"] == "fast" or what == "prefill"
     ]
     return study.Asked(study.table(records), pd.DataFrame(rows), "speed")
@@ -124,15 +116,8 @@ def timed() -> study.Asked:
 
 def test_speed_against_length_and_accuracy_against_speed(timed: study.Asked) -> None:
     found = timed.drawn(speed)
-    at = found.rows.set_index(["mixer", "what", "seq_len", "batch"])
-    assert at.loc[
-        ("fast", "decode", 64, 8), ["slowest", "tokens_per_second", "fastest", "cells"]
-    ].tolist() == [
-        800,
-        1200,
-        1600,
-        2,
-    ]
+    row = found.rows.set_index(["mixer", "what", "seq_len", "batch"]).loc[("fast", "decode", 64, 8)]
+    assert row[["slowest", "tokens_per_second", "fastest", "cells"]].tolist() == [800, 1200, 1600, 2]
     prefill, decode, state, by_prefill, by_decode, by_state = found.figure.axes
     assert [len(ax.lines) for ax in (prefill, decode, state)] == [4, 2, 4]  # a point and batch each
     assert {line.get_linestyle() for line in decode.lines} == {"-", "--"}
@@ -154,8 +139,7 @@ def test_stacks_of_a_mixer_look_apart() -> None:
     rows = [
         {"run_id": run, "mixer": "?", "what": what, "seq_len": 64, "batch": 8}
         | {"tokens_per_second": 100.0, "state_bytes": 4}
-        for run in layers
-        for what in ("prefill", "decode")
+        for run, what in product(layers, ("prefill", "decode"))
     ]
     timed = study.Asked(study.table(cells), pd.DataFrame(rows), "speed", layers=layers)
     found = timed.drawn(speed)
@@ -172,17 +156,14 @@ def curve(run_id: str, remembers: int) -> list[dict]:
         {"run_id": run_id, "mixer": "?", "length": length, "kind": kind, "repeat": repeat, "tokens": 4}
         | {"prefix": "" if kind == "copy" else "corpus"}
         | {"accuracy": 1.0 if kind == "copy" and length <= remembers else 0.2}
-        for length in LENGTHS
-        for kind in ("copy", "lm")
-        for repeat in range(3)
+        for length, kind, repeat in product(LENGTHS, ("copy", "lm"), range(3))
     ]
 
 
 @pytest.fixture
 def remembered() -> study.Asked:
     """A mixer whose two seeds remember 16 and 32 tokens, and one that remembers all."""
-    records = [study.record("fades", 0.5, seed=seed, state=10) for seed in (0, 1)]
-    records.append(study.record("keeps", 0.5, state=99))
+    records = [*study.seeds("fades", (0.5, 0.5), state=10), study.record("keeps", 0.5, state=99)]
     rows = [curve(r["run_id"], far) for r, far in zip(records, (16, 32, 64), strict=True)]
     return study.Asked(study.table(records), pd.DataFrame(sum(rows, [])), "forgetting_curve")  # noqa: RUF017
 

@@ -6,6 +6,7 @@ import pytest
 
 from analysis import atlas
 from tests.analysis import study
+from tests.analysis.conftest import Run
 from zoo.archive import archive
 
 SLICES = [(16, 4), (32, 8)]  # chance is 1/4 and 1/8
@@ -15,19 +16,18 @@ SLICES = [(16, 4), (32, 8)]  # chance is 1/4 and 1/8
 def archives(tmp_path: Path) -> Path:
     scores = {"based": {500: (0.6, 0.7), 1600: (0.2, 0.9)}, "mamba": {1600: (0.18, 0.2), 9000: (0.95, 0.95)}}
     records = [
-        study.record(mixer, score, seed=seed, state=state, feature_dim=state, slices=SLICES)
+        cell
         for mixer, sizes in scores.items()
         for state, seeds in sizes.items()
-        for seed, score in enumerate(seeds)
+        for cell in study.seeds(mixer, seeds, state=state, feature_dim=state, slices=SLICES)
     ]
     (tmp_path / "archives").mkdir()
     archive(study.write(tmp_path / "r", records), tmp_path / "archives" / "atlas_frontier.zip")
     return tmp_path / "archives"
 
 
-def test_a_mixer_stands_at_its_sizes(archives: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert atlas.main([str(archives)]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_a_mixer_stands_at_its_sizes(archives: Path, run: Run) -> None:
+    lines = run(atlas.main, archives)[0].splitlines()
     assert "| Based | linear | 0.650* (500) | 0.20/0.90 (1,600) |  |  |" in lines
     assert "| Mamba | linear |  | - (1,600) |  | 0.950* (9,000) |" in lines
     assert "### Based" in lines and "### Mamba" in lines
@@ -36,6 +36,5 @@ def test_a_mixer_stands_at_its_sizes(archives: Path, capsys: pytest.CaptureFixtu
     assert any("2 of the zoo's mixers" in " ".join(lines[i : i + 2]) for i in range(len(lines)))
 
 
-def test_an_archive_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert atlas.main([str(tmp_path)]) == 1
-    assert "atlas_frontier.zip" in capsys.readouterr().err
+def test_an_archive_that_is_not_there_is_named(tmp_path: Path, run: Run) -> None:
+    run.refused("atlas_frontier.zip", atlas.main, tmp_path)

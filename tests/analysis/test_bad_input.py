@@ -1,8 +1,6 @@
 """Results that no single mean can hold, and records that cannot be read: said, and the rest is drawn."""
 
-import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +11,8 @@ from analysis.pareto import pareto
 from analysis.records import written
 from analysis.statistics import __main__ as statistics
 from tests.analysis import fake
-from zoo.results import store
+from tests.analysis.conftest import Run
+from tests.analysis.study import change
 
 SMALL = "lr == 0.003 and (mixer == 'based' or mixer == 'mamba')"
 
@@ -25,13 +24,10 @@ def table(seeds: int = 3) -> pd.DataFrame:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A few finished cells: two seeds, one slice in each split."""
-    for record in fake.records(seeds=2):
-        if record["lr"] == 3e-3 and record["mixer"] in ("based", "attention"):
-            record["slices"] = [each for each in record["slices"] if each["slice"]["num_kv_pairs"] == 8]
-            home = tmp_path / "results" / record["run_id"]
-            home.mkdir(parents=True)
-            store.finish(home, record)
-    return tmp_path / "results"
+    cells = [r for r in fake.records(seeds=2) if r["lr"] == 3e-3 and r["mixer"] in ("based", "attention")]
+    for record in cells:
+        record["slices"] = [each for each in record["slices"] if each["slice"]["num_kv_pairs"] == 8]
+    return fake.write(tmp_path / "results", of=cells)
 
 
 @pytest.fixture(autouse=True)
@@ -40,67 +36,46 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "_write", lambda *_: [])
 
 
-def change(path: Path, to: Callable[[dict], object]) -> None:
-    record = json.loads(path.read_text())
-    to(record)
-    path.write_text(json.dumps(record))
-
-
-def test_records_that_cannot_be_read_are_named_and_the_rest_is_shown(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    half, old, lacking, foreign = [each / "result.json" for each in sorted(folder.iterdir())[:4]]
-    half.write_text('{"schema": 2, "run')
+def test_records_that_cannot_be_read_are_named_and_the_rest_is_shown(folder: Path, run: Run) -> None:
+    half, old, lacking, foreign = cells = sorted(folder.iterdir())[:4]
+    (half / "result.json").write_text('{"schema": 2, "run')
     change(old, lambda record: record.update(schema=1))
     change(lacking, lambda record: record.pop("seed"))
-    foreign.write_bytes(b"\xff\xfe\x00")
-    assert command.main([str(folder)]) == 3
-    captured = capsys.readouterr()
-    said = [line for line in captured.err.splitlines() if line.startswith("error: not read: ")]
+    (foreign / "result.json").write_bytes(b"\xff\xfe\x00")
+    printed, errors = run(command.main, folder, code=3)
+    said = [line for line in errors.splitlines() if line.startswith("error: not read: ")]
     assert [reason in line for reason, line in zip(REASONS, said, strict=True)] == [True] * 4
-    assert all(str(path) in line for path, line in zip((half, old, lacking, foreign), said, strict=True))
-    assert "Based" in captured.out
+    assert all(str(cell / "result.json") in line for cell, line in zip(cells, said, strict=True))
+    assert "Based" in printed
 
 
 REASONS = ("is not complete JSON", "has schema 1, this version reads schema", "lacks 'seed'", "codec can't")
 
 
-def test_nothing_is_shown_where_no_record_can_be_read(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_shown_where_no_record_can_be_read(folder: Path, run: Run) -> None:
     for each in folder.iterdir():
         (each / "result.json").write_text("{}")
-    assert command.main([str(folder)]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: No record in") and "schema None" in line
+    run.refused("^error: No record in.*schema None", command.main, folder)
 
 
-def test_a_copy_of_a_cell_counts_once_and_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first = sorted(folder.iterdir())[0]
-    assert command.main([str(folder)]) == 0
-    before = capsys.readouterr().out
-    shutil.copytree(first, folder / "a_copy")
-    assert command.main([str(folder)]) == 0
-    captured = capsys.readouterr()
-    assert captured.out == before
-    copy = folder / "a_copy"
-    assert captured.err == f"note: {copy} is a copy of {first}, which counts; {copy} does not.\n"
+def test_a_copy_of_a_cell_counts_once_and_is_named(folder: Path, run: Run) -> None:
+    first, copy = sorted(folder.iterdir())[0], folder / "a_copy"
+    before, _ = run(command.main, folder)
+    shutil.copytree(first, copy)
+    note = f"note: {copy} is a copy of {first}, which counts; {copy} does not.\n"
+    assert run(command.main, folder) == (before, note)
     shutil.rmtree(first)
-    assert command.main([str(folder)]) == 0
-    captured = capsys.readouterr()
-    assert captured.out == before
     renamed = f"holds the record of {first.name} and counts as that: rename it to {first.name}."
-    assert captured.err == f"note: {copy} {renamed}\n"
+    assert run(command.main, folder) == (before, f"note: {copy} {renamed}\n")
 
 
 def test_of_two_records_of_one_cell_that_disagree_the_one_in_its_folder_counts(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, run: Run
 ) -> None:
     first = sorted(folder.iterdir())[0]
     shutil.copytree(first, folder / "another")
-    change(folder / "another" / "result.json", lambda record: record["slices"][0].update(accuracy=0.123))
-    assert command.main([str(folder)]) == 0
-    (line,) = capsys.readouterr().err.splitlines()
+    change(folder / "another", lambda record: record["slices"][0].update(accuracy=0.123))
+    (line,) = run(command.main, folder)[1].splitlines()
     assert f"another has other numbers under the name of {first}, which counts; " in line
 
 
@@ -115,9 +90,8 @@ def test_a_missing_seed_is_drawn_and_said() -> None:
     rows = table()
     one = (rows["mixer"] == "mamba") & (rows["mixer.d_state"] == 8) & (rows["seed"] == 2)
     shown = pareto(rows.loc[~one])
-    assert shown.notes == [
-        "points with fewer seeds than others: Mamba d_model=64 d_state=8 has 2 of 3 seeds."
-    ]
+    (note,) = shown.notes
+    assert note == "points with fewer seeds than others: Mamba d_model=64 d_state=8 has 2 of 3 seeds."
     assert len(shown.points) == 7 and pareto(rows).notes == []
 
 
@@ -174,17 +148,14 @@ def test_too_many_loads_for_a_page_are_refused() -> None:
         pareto(pd.concat(many, ignore_index=True))
 
 
-def test_a_point_above_what_is_possible_is_an_error_that_is_drawn(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_point_above_what_is_possible_is_an_error_that_is_drawn(folder: Path, run: Run) -> None:
     wrong = next(each for each in sorted(folder.iterdir()) if each.name.startswith("attention"))
     nothing = {"state_resident": 0, "state_touched": 0, "state_aux_ints": 0}
-    change(wrong / "result.json", lambda record: record.update(nothing))
-    assert command.main([str(folder)]) == 3
-    captured = capsys.readouterr()
-    (line,) = captured.err.splitlines()
+    change(wrong, lambda record: record.update(nothing))
+    printed, errors = run(command.main, folder, code=3)
+    (line,) = errors.splitlines()
     assert line.startswith(f"error: {wrong.name} scores 1.000 on seq_len=64,num_kv_pairs=8, above 0.")
-    assert "the most that is possible (no model: 32 bits a scalar)" in line and "Attention" in captured.out
+    assert "the most that is possible (no model: 32 bits a scalar)" in line and "Attention" in printed
 
 
 @pytest.mark.parametrize(

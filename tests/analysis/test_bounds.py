@@ -69,10 +69,9 @@ def best_code_beside_filler(load: Load, states: int) -> float:
     values = range(load.vocab_size - load.vocab_size // 2)
     rest = range(len(values), load.vocab_size - 1)  # neither values nor the row's key
     tokens = [*values, *rest]
-    filler = list(product(tokens, repeat=load.seq_len - 3))
-    joint = np.array([[value not in row for value in values] for row in filler]) / (len(tokens) - 1) ** (
-        load.seq_len - 3
-    )
+    filler = np.array(list(product(tokens, repeat=load.seq_len - 3)))
+    joint = np.stack([(filler != value).all(axis=1) for value in values], axis=1)
+    joint = joint / (len(tokens) - 1) ** filler.shape[1]
     codes = np.array(list(product(range(states), repeat=len(values))))
     cells = [[np.where(code == state, joint, 0).max(axis=1) for state in range(states)] for code in codes]
     return max(float(np.sum(code)) for code in cells) / len(values)

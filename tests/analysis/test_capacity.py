@@ -1,5 +1,7 @@
 """Capacities and exponents of studies whose answer is known."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -42,18 +44,9 @@ def cell(state: float, pairs: int, seed: int, **more: object) -> dict:
     return point | {"num_kv_pairs": pairs, "seed": seed, "accuracy": curve(pairs, state) + noise} | more
 
 
-ONE_LOAD_A_RUN = [
-    cell(state, pairs, seed, seq_len=8 * pairs, state_seq_len=8 * pairs)
-    for state in STATES
-    for pairs in LOADS
-    for seed in range(3)
-]
-SLICES_OF_ONE_CELL = [
-    cell(state, pairs, seed) | {"point": f"p{state}"}
-    for state in STATES
-    for pairs in LOADS
-    for seed in range(3)
-]
+ALL = list(product(STATES, LOADS, range(3)))
+ONE_LOAD_A_RUN = [cell(s, n, seed, seq_len=8 * n, state_seq_len=8 * n) for s, n, seed in ALL]
+SLICES_OF_ONE_CELL = [cell(s, n, seed) | {"point": f"p{s}"} for s, n, seed in ALL]
 
 
 @pytest.mark.parametrize("rows", [ONE_LOAD_A_RUN, SLICES_OF_ONE_CELL])
@@ -78,27 +71,23 @@ def test_what_lies_outside_the_loads_takes_no_part() -> None:
     assert np.isnan(law["exponent"]) and law["censored"] == 3 and law["states"] == 1
 
 
+def cache(pairs: int, accuracy: float, heads: int = 1) -> dict:
+    """A cell whose state grows with the load: 10 scalars a pair and head."""
+    load = {"num_kv_pairs": pairs, "seq_len": 8 * pairs, "state_seq_len": 8 * pairs, "accuracy": accuracy}
+    return load | {"point": f"p{heads}-{pairs}", "state_resident": 10 * heads * pairs, "mixer.heads": heads}
+
+
 def test_a_state_that_grows_with_the_load_is_read_off_where_the_capacity_is() -> None:
     """A cache of 10 n scalars that recalls 16 pairs but not 32: 0.9 half way between."""
     scored = {4: 1.0, 8: 1.0, 16: 1.0, 32: 0.8}
-    rows = [
-        {"point": f"p{n}", "state_resident": 10 * n, "num_kv_pairs": n, "state_seq_len": 8 * n}
-        | {"seq_len": 8 * n, "accuracy": accuracy}
-        for n, accuracy in scored.items()
-    ]
-    found = capacities(handmade.study(rows)).iloc[0]
+    found = capacities(handmade.study([cache(*cell) for cell in scored.items()])).iloc[0]
     assert found["pairs"] == pytest.approx(2**4.5) and found["state"] == pytest.approx(10 * 2**4.5)
     assert np.isnan(found["low"]) and found["seeds"] == 1
 
 
 def test_a_fit_takes_each_state_where_its_capacity_is() -> None:
     """Caches of 10 c n scalars that recall 8 c pairs, and miss 16 c: pairs grow as the square root."""
-    rows = [
-        {"point": f"p{c}-{n}", "state_resident": 10 * c * n, "num_kv_pairs": n, "state_seq_len": 8 * n}
-        | {"seq_len": 8 * n, "accuracy": 1.0 if n <= 8 * c else 0.8, "mixer.heads": c}
-        for c in (1, 2, 4)
-        for n in LOADS
-    ]
+    rows = [cache(n, 1.0 if n <= 8 * c else 0.8, c) for c, n in product((1, 2, 4), LOADS)]
     law = fits(handmade.study(rows)).iloc[0]
     assert law["exponent"] == pytest.approx(0.5) and law["states"] == 3
 

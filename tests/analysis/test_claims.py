@@ -9,8 +9,7 @@ from analysis import claims
 from analysis.records import written as csv
 from analysis.statistics.paired import LEVEL, holm, least_p
 from tests.analysis import study
-from tests.registry import composer
-from zoo.config import command_line
+from tests.analysis.conftest import Run
 
 SWEEPS = Path(__file__).parents[2] / "sweeps"
 SIGNS = (1, 1, 1, 1, 1, 1, -1, -1)
@@ -19,9 +18,9 @@ SIGNS = (1, 1, 1, 1, 1, 1, -1, -1)
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """Eight seeds: Based ahead in all of them, Mamba in six.  And one cell of another task, as a start is."""
-    records = [study.record("attention", 0.5, seed=seed) for seed in range(8)]
-    records += [study.record("based", 0.6 + seed / 1000, seed=seed) for seed in range(8)]
-    records += [study.record("mamba", 0.5 + 0.02 * sign, seed=seed) for seed, sign in enumerate(SIGNS)]
+    records = study.seeds("attention", [0.5] * 8)
+    records += study.seeds("based", [0.6 + seed / 1000 for seed in range(8)])
+    records += study.seeds("mamba", [0.5 + 0.02 * sign for sign in SIGNS])
     return study.write(tmp_path / "results", [*records, study.record("gated_deltanet", 0.9, task="copy")])
 
 
@@ -31,46 +30,38 @@ def written(place: Path, *rows: str) -> Path:
     return path
 
 
-def test_a_claim_holds_is_open_or_is_the_other_way_round(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_claim_holds_is_open_or_is_the_other_way_round(home: Path, tmp_path: Path, run: Run) -> None:
     path = written(
         tmp_path,
         "first,mixer == 'based',mixer == 'attention',mean",
         "second,mixer == 'mamba',mixer == 'attention',mean",
         "third,mixer == 'attention',mixer == 'based',\"seq_len=64,num_kv_pairs=8\"",
     )
-    assert claims.main([str(home), str(path)]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = run(claims.main, home, path)[0].splitlines()
     first, second, third = (line.strip() for line in lines if "." in line and not line.startswith("p: "))
     assert first.split()[:1] + first.split()[-3:] == ["first", "0.00781", "0.0234", "holds"]
     assert "+0.010" in second and second.endswith("not shown")
     assert "-0.103" in third and third.endswith("the other way round")
 
 
-def test_so_many_claims_of_so_few_seeds_cannot_be_shown(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_so_many_claims_of_so_few_seeds_cannot_be_shown(home: Path, tmp_path: Path, run: Run) -> None:
     for count, verdict in ((6, "holds"), (7, "cannot be shown")):
         path = written(tmp_path, *["first,mixer == 'based',mixer == 'attention',mean"] * count)
-        assert claims.main([str(home), str(path)]) == 0
-        assert capsys.readouterr().out.count(verdict) == count
+        assert run(claims.main, home, path)[0].count(verdict) == count
 
 
 @pytest.mark.parametrize("file", sorted(SWEEPS.glob("*.claims.csv")), ids=lambda file: file.name)
 def test_the_claims_of_a_sweep_can_hold(file: Path) -> None:
-    args = command_line.parser().parse_args(["-m", f"sweep={file.name.partition('.')[0]}"])
-    batch, _ = command_line.spanned(composer(), args)
+    batch = study.batch(file.name.partition(".")[0])
     seeds = {word for words in batch for word in words if word.startswith("seed=")}
     can = len(csv.read(file, claims.COLUMNS)) * least_p(len(seeds)) <= LEVEL
     assert can == (file.name != "mini_state_threshold.claims.csv")  # as docs/bits.md says
 
 
-def test_one_seed_has_no_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_seed_has_no_interval(tmp_path: Path, run: Run) -> None:
     home = study.write(tmp_path / "results", [study.record("based", 0.6), study.record("attention", 0.5)])
     path = written(tmp_path, "first,mixer == 'based',mixer == 'attention',mean")
-    assert claims.main([str(home), str(path)]) == 0
-    (said,) = (line.split() for line in capsys.readouterr().out.splitlines() if "first" in line)
+    (said,) = (line.split() for line in run(claims.main, home, path)[0].splitlines() if "first" in line)
     assert said[:5] == ["first", "+0.100", "-", "-", "1"] and said[-2:] == ["be", "shown"]
 
 
@@ -90,11 +81,9 @@ def test_holms_correction() -> None:
     ],
 )
 def test_a_claim_about_nothing_is_one_line(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], row: str, words: str
+    home: Path, tmp_path: Path, run: Run, row: str, words: str
 ) -> None:
-    assert claims.main([str(home), str(written(tmp_path, row))]) == 1
-    said = capsys.readouterr().err
-    assert words in said and said.count("\n") == 1
+    run.refused(words, claims.main, home, written(tmp_path, row))
 
 
 def test_the_claims_of_studies_can_be_read() -> None:

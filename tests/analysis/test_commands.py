@@ -14,6 +14,8 @@ from analysis.figures import __main__ as figures
 from analysis.records.readable import as_csv, readable
 from analysis.statistics import __main__ as statistics
 from tests.analysis import fake, study
+from tests.analysis.conftest import Run
+from tests.analysis.seen import legend_texts
 
 EXPECTED = """# made up
 mixer,d_model,mixer.feature_dim,slice,accuracy,tolerance
@@ -43,21 +45,17 @@ def test_several_folders_are_read_together_and_those_that_lie_in_one(results: Pa
     assert {"Based", "Based (two)"} <= labels and "Attention (two)" not in labels
 
 
-def test_tables_to_be_copied(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert statistics.main([str(results), "--out", str(tmp_path), "--markdown"]) == 0
-    printed = capsys.readouterr().out
+def test_tables_to_be_copied(results: Path, tmp_path: Path, run: Run) -> None:
+    printed, _ = run(statistics.main, results, "--out", tmp_path, "--markdown")
     assert re.search(r"^\| Based \| 64 \| feature_dim=8 \| [0-9,]+ \|", printed, re.MULTILINE)
     assert re.search(r"^\| series \| .*\n\| --- \| --: \| --- \| --: ", printed, re.MULTILINE)
-    assert statistics.main([str(results), "--out", str(tmp_path), "--latex"]) == 0
-    printed = capsys.readouterr().out
-    assert r"\toprule" in printed and re.search(
-        r"^Based & 64 & feature\\_dim=8 & [0-9,]+ &", printed, re.MULTILINE
-    )
+    printed, _ = run(statistics.main, results, "--out", tmp_path, "--latex")
+    assert r"\toprule" in printed
+    assert re.search(r"^Based & 64 & feature\\_dim=8 & [0-9,]+ &", printed, re.MULTILINE)
 
 
-def test_table_pictures_and_csv(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert pareto.main([str(results)]) == 0
-    printed = capsys.readouterr().out
+def test_table_pictures_and_csv(results: Path, run: Run) -> None:
+    printed, _ = run(pareto.main, results)
     names = ["pareto.png", "pareto.pdf", "pareto_slices.png", "pareto_slices.pdf", "pareto.csv"]
     assert all((results / "figures" / name).stat().st_size > 1000 for name in names)
     assert [line.split("/")[-1] for line in printed.splitlines() if line.startswith("wrote")] == names
@@ -88,32 +86,19 @@ def test_one_slice_another_split_another_state(results: Path, tmp_path: Path) ->
         (["--where", "mixer == 'se_attn'", "--axis", "paper"], "No cell has a number for --axis paper"),
     ],
 )
-def test_bad_options_are_one_line(
-    results: Path, capsys: pytest.CaptureFixture[str], options: list[str], says: str
-) -> None:
-    assert pareto.main([str(results), *options]) == 1
-    assert_one_line(capsys, says)
+def test_bad_options_are_one_line(results: Path, run: Run, options: list[str], says: str) -> None:
+    run.refused(says, pareto.main, results, *options)
 
 
-def test_an_empty_a_missing_and_a_damaged_folder_are_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert pareto.main([str(tmp_path)]) == 1
-    assert_one_line(capsys, "no finished cell")
-    assert pareto.main([str(tmp_path / "nowhere")]) == 1
-    assert_one_line(capsys, "does not exist")
-    (tmp_path / "cell").mkdir()
-    (tmp_path / "cell" / "result.json").write_text('{"schema": 1, "run')
-    assert pareto.main([str(tmp_path)]) == 1
-    assert_one_line(capsys, "not complete JSON")
+def test_an_empty_and_a_missing_folder_are_one_line(tmp_path: Path, run: Run) -> None:
+    run.refused("no finished cell", pareto.main, tmp_path)
+    run.refused("does not exist", pareto.main, tmp_path / "nowhere")
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(
-    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_cannot_be_written_is_one_line(results: Path, tmp_path: Path, run: Run) -> None:
     (tmp_path / "file").write_text("")
-    assert pareto.main([str(results), "--out", str(tmp_path / "file")]) == 1
-    assert_one_line(capsys, "file.* cannot be written .*: name another place with --out")
+    says = "file.* cannot be written .*: name another place with --out"
+    run.refused(says, pareto.main, results, "--out", tmp_path / "file")
 
 
 HOSTILE = ('=HYPERLINK("http://x")', "$\\frac{$", "[/red]", "+1+1", "@SUM(A1)")
@@ -126,14 +111,13 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return study.write(tmp_path_factory.mktemp("hostile"), records)
 
 
-def test_labels_are_data(hostile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert pareto.main([str(hostile), "--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
+def test_labels_are_data(hostile: Path, tmp_path: Path, run: Run) -> None:
+    printed, _ = run(pareto.main, hostile, "--out", tmp_path)
     assert all(label in printed for label in HOSTILE)
     text = (tmp_path / "pareto.csv").read_text()
     assert not re.findall(r'(?:^|,)"?[=@+]', text, re.MULTILINE) and "'+1+1" in text
-    assert statistics.main([str(hostile), "--out", str(tmp_path)]) == 0
-    assert figures.main(["losses", str(hostile), "--out", str(tmp_path)]) == 0
+    run(statistics.main, hostile, "--out", tmp_path)
+    run(figures.main, "losses", hostile, "--out", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -147,32 +131,29 @@ def test_a_cell_that_a_spreadsheet_would_compute_is_a_word(cell: object, written
     assert as_csv(pd.DataFrame({"=a": [cell]})) == f"'=a\n{written}\n"
 
 
-def test_nothing_is_written_through_a_link(
-    hostile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_written_through_a_link(hostile: Path, tmp_path: Path, run: Run) -> None:
     home, other = shutil.copytree(hostile, tmp_path / "home"), tmp_path / "other"
     other.mkdir()
     for name, command in (("figures", pareto), ("figures", figures), ("statistics", statistics)):
         (home / name).symlink_to(other)
-        assert command.main(["losses"] * (command is figures) + [str(home)]) == 1
-        assert_one_line(capsys, rf"{name} is a link to .*other: remove it, or name the folder with --out")
+        says = rf"{name} is a link to .*other: remove it, or name the folder with --out"
+        run.refused(says, command.main, *["losses"] * (command is figures), home)
         (home / name).unlink()
     (home / "figures").mkdir()
     (tmp_path / "precious").write_text("mine")
     (home / "figures" / "pareto.csv").symlink_to(tmp_path / "precious")
-    assert pareto.main([str(home)]) == 0
+    run(pareto.main, home)
     assert (tmp_path / "precious").read_text() == "mine" and not list(other.iterdir())
     assert not (home / "figures" / "pareto.csv").is_symlink()
 
 
 @pytest.mark.parametrize(("score", "strict", "code"), [(0.99, True, 0), (0.5, True, 1), (0.5, False, 0)])
 def test_expected_against_got(
-    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], score: float, strict: bool, code: int
+    results: Path, tmp_path: Path, run: Run, score: float, strict: bool, code: int
 ) -> None:
     path = tmp_path / "expected.csv"
     path.write_text(EXPECTED.format(score=score))
-    assert expected.main([str(results), str(path), *(["--strict"] if strict else [])]) == code
-    printed = capsys.readouterr().out
+    printed, _ = run(expected.main, results, path, *["--strict"] * strict, code=code)
     assert f"{2 if score == 0.99 else 1} of 2 as expected" in printed
     assert ("OFF" in printed) == (score == 0.5)
 
@@ -195,24 +176,15 @@ def test_an_expected_point_that_was_not_run_is_missing(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_expectation_is_one_line(
-    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, says: str
+    results: Path, tmp_path: Path, run: Run, text: str, says: str
 ) -> None:
     path = tmp_path / "expected.csv"
     path.write_text(text)
-    assert expected.main([str(results), str(path)]) == 1
-    assert_one_line(capsys, says)
+    run.refused(says, expected.main, results, path)
 
 
-def assert_one_line(capsys: pytest.CaptureFixture[str], says: str) -> None:
-    captured = capsys.readouterr()
-    (line,) = captured.err.splitlines()
-    assert line.startswith("error: ") and not captured.out
-    assert re.search(says, line), line
-
-
-def test_loads_are_a_markdown_table_best_first(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert loads.main([str(results), "--where", "d_model == 64"]) == 0
-    printed = capsys.readouterr().out.splitlines()
+def test_loads_are_a_markdown_table_best_first(results: Path, run: Run) -> None:
+    printed = run(loads.main, results, "--where", "d_model == 64")[0].splitlines()
     head = next(line for line in printed if line.startswith("| mixer"))
     below = printed[printed.index(head) + 2 :]
     rows = [[field.strip() for field in line.strip("|").split("|")] for line in below]
@@ -223,8 +195,7 @@ def test_loads_are_a_markdown_table_best_first(results: Path, capsys: pytest.Cap
     assert means == sorted(means, reverse=True) and 0 < means[-1] < means[0] <= 400
     (row,) = [row for row in rows if row[1].endswith("d_state=8")]
     assert row[:5] == ["Mamba", "d_model=64 d_state=8", "2,816", "0.01", "2"]
-    assert loads.main([str(results), "--where", "d_model == 65"]) == 1
-    assert_one_line(capsys, "leaves no cell")
+    run.refused("leaves no cell", loads.main, results, "--where", "d_model == 65")
 
 
 OWN_POINTS = """# mine
@@ -243,11 +214,8 @@ def own_points(tmp_path: Path, text: str) -> Path:
 def test_own_points_are_read(tmp_path: Path) -> None:
     rows = read_own(own_points(tmp_path, OWN_POINTS), "resident")
     assert rows["name"].tolist() == ["Mine", "Mine", "Another, one"]
-    assert rows["state_resident"].tolist() == [100, 200, 50] and rows["low"].isna().tolist() == [
-        False,
-        True,
-        True,
-    ]
+    assert rows["state_resident"].tolist() == [100, 200, 50]
+    assert rows["low"].isna().tolist() == [False, True, True]
     bom = "\ufeffaccuracy,name,decode_tokens_per_second\r\n1,a,3e4\r\n"
     assert read_own(own_points(tmp_path, bom), "throughput")["decode_tokens_per_second"].tolist() == [3e4]
 
@@ -279,32 +247,25 @@ def test_every_mistake_in_own_points_is_a_line(tmp_path: Path, text: str, says: 
 
 
 def test_own_points_are_drawn_named_and_no_part_of_frontier_table_and_csv(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = study.write(tmp_path / "r", [study.record("based", 0.5, state=800)])
     drawn: list[figure.Figure] = []
     monkeypatch.setattr(pareto.page, "save", lambda picture, *_: drawn.append(picture) or [])
-    assert pareto.main([str(home), "--points", str(own_points(tmp_path, OWN_POINTS))]) == 0
-    assert (
-        "Mine" not in capsys.readouterr().out and "Mine" not in (home / "figures" / "pareto.csv").read_text()
-    )
+    printed, _ = run(pareto.main, home, "--points", own_points(tmp_path, OWN_POINTS))
+    assert "Mine" not in printed and "Mine" not in (home / "figures" / "pareto.csv").read_text()
     (ax,) = [ax for ax in drawn[0].axes if ax.get_title() is not None][:1]
     at = [tuple(c.get_offsets()[0]) for c in ax.collections if len(c.get_offsets()) == 1]
     assert {(100, 0.9), (200, 0.95), (50, 0.5)} <= set(at)
-    names = [text.get_text() for text in drawn[0].legends[0].get_texts()]
+    names = legend_texts(drawn[0])
     assert names.count("Mine") == 1 and {"Another, one", "points of your own"} <= set(names)
     assert ax.get_xlim()[0] < 50
-    (tmp_path / "mine.csv").write_text("name,accuracy\na,2\n")
-    assert pareto.main([str(home), "--points", str(tmp_path / "mine.csv")]) == 1
-    assert capsys.readouterr().err.count("error: ") == 1
-    assert pareto.main([str(home), "--points", str(tmp_path / "none.csv")]) == 1
-    assert "There is no " in capsys.readouterr().err
+    wrong = own_points(tmp_path, "name,accuracy\na,2\n")
+    assert run(pareto.main, home, "--points", wrong, code=1)[1].count("error: ") == 1
+    assert "There is no " in run(pareto.main, home, "--points", tmp_path / "none.csv", code=1)[1]
 
 
-def test_beside_several_loads_own_points_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_beside_several_loads_own_points_are_refused(tmp_path: Path, run: Run) -> None:
     records = [study.record("based", 0.5, slices=[(8 * n, n)]) for n in (4, 8)]
     home = study.write(tmp_path / "r", records)
-    assert pareto.main([str(home), "--points", str(own_points(tmp_path, OWN_POINTS))]) == 1
-    assert "beside 2 loads" in capsys.readouterr().err
+    run.refused("beside 2 loads", pareto.main, home, "--points", own_points(tmp_path, OWN_POINTS))

@@ -1,7 +1,6 @@
 """python -m analysis.figures: what each picture shows, writes, says and refuses."""
 
-import re
-from itertools import combinations
+from itertools import chain
 from pathlib import Path
 
 import matplotlib
@@ -17,6 +16,8 @@ from analysis.figures import gallery
 from analysis.records.ladders import ladders
 from analysis.statistics.scored import means
 from tests.analysis import fake, study
+from tests.analysis.conftest import Run
+from tests.analysis.seen import colliding, off_the_page
 
 ROOT = Path(__file__).parents[2]
 OF_NO_SWEEP = {"forgetting_curve", "groups", "knobs", "load_distance", "speed"}
@@ -77,26 +78,23 @@ def test_every_picture_belongs_to_a_sweep_and_every_sweep_that_is_a_study_has_pi
     assert all(len(gallery.about(name)) < 110 for name in gallery.names())
 
 
+Drawn = dict[str, gallery.Picture]
+
+
 @pytest.fixture(scope="module")
-def drawn(mixture: gallery.Study) -> dict[str, gallery.Picture]:
+def drawn(mixture: gallery.Study) -> Drawn:
     return {name: gallery.draw(name, mixture, SCREEN) for name in OF_A_MIXTURE}
 
 
 @pytest.mark.parametrize("name", OF_A_MIXTURE)
-def test_a_picture_of_a_mixture_names_its_axes_and_how_it_was_made(
-    drawn: dict[str, gallery.Picture], name: str
-) -> None:
+def test_a_picture_of_a_mixture_names_its_axes_and_how_it_was_made(drawn: Drawn, name: str) -> None:
     picture = drawn[name]
     found = " ".join(texts(picture.figure))
     assert "accuracy" in found.lower() and "3 seeds" in picture.sentences[0]
     assert len(picture.rows) > 10 and picture.rows["accuracy"].notna().all()
     assert "".join(picture.sentences[0].split()) in "".join(found.split())
-    page = picture.figure.bbox
-    for ax in picture.figure.axes:
-        for text in (ax.xaxis.label, ax.yaxis.label, ax.title, *ax.texts):
-            box = text.get_window_extent()
-            if text.get_text():
-                assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= page.x1 and box.y1 <= page.y1, text
+    words = [(ax.xaxis.label, ax.yaxis.label, ax.title, *ax.texts) for ax in picture.figure.axes]
+    assert not off_the_page([*chain(*words)], picture.figure)
 
 
 @pytest.mark.parametrize("name", ["zoology_fig2", "state_scaling", "frontier"])
@@ -133,23 +131,17 @@ def test_a_full_size_study_is_compared_point_by_point(full_size: gallery.Study) 
     assert len([ax for ax in picture.figure.axes if ax.get_title()]) == 2  # kept, and counted
 
 
-def test_a_toy_study_is_compared_by_its_ordering_and_says_so(
-    mixture: gallery.Study, drawn: dict[str, gallery.Picture]
-) -> None:
+def test_a_toy_study_is_compared_by_its_ordering_and_says_so(mixture: gallery.Study, drawn: Drawn) -> None:
     picture = drawn["based_fig2"]
-    assert (
-        set(picture.tables) == {"ordering"}
-        and "sizes and accuracies cannot be compared" in picture.sentences[1]
-    )
+    assert set(picture.tables) == {"ordering"}
+    assert "sizes and accuracies cannot be compared" in picture.sentences[1]
     titles = [ax.get_title() for ax in picture.figure.axes if ax.get_title()]
     assert titles == ["published", f"ours: {mixture.name}"]
     labels = [ax.get_xlabel().replace("\n", " ") for ax in picture.figure.axes if ax.get_title()]
     assert "in 1024 tokens" in labels[0] and "in 128 tokens" in labels[1]
 
 
-def test_the_learning_rate_picture_shows_choice_edges_seeds_and_divergence(
-    drawn: dict[str, gallery.Picture],
-) -> None:
+def test_the_learning_rate_picture_shows_choice_edges_seeds_and_divergence(drawn: Drawn) -> None:
     picture = drawn["lr_profiles"]
     legend = texts(picture.figure)
     assert {"chosen", "a seed", "at an edge of its grid", "diverged"} <= set(legend)
@@ -162,10 +154,9 @@ def test_the_learning_rate_picture_shows_choice_edges_seeds_and_divergence(
     assert ax.get_ylim()[0] < -0.045
 
 
-def test_names_at_the_ends_of_lines_do_not_touch(drawn: dict[str, gallery.Picture]) -> None:
+def test_names_at_the_ends_of_lines_do_not_touch(drawn: Drawn) -> None:
     for ax in [ax for name in ("lr_profiles", "distance", "loads") for ax in drawn[name].figure.axes]:
-        boxes = [Text.get_window_extent(text) for text in ax.texts]  # without the line to them
-        assert not [pair for pair in combinations(boxes, 2) if pair[0].overlaps(pair[1])]
+        assert not colliding([Text.get_window_extent(text) for text in ax.texts])  # without the line to them
 
 
 @pytest.mark.parametrize(
@@ -243,7 +234,7 @@ def test_one_command_makes_every_picture_of_every_archive(
     ],
 )
 def test_bad_input_is_one_line(
-    one_load_each: gallery.Study, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    one_load_each: gallery.Study, tmp_path: Path, run: Run,
     monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
@@ -251,17 +242,13 @@ def test_bad_input_is_one_line(
     (tmp_path / "file").touch()
     (tmp_path / "LOADS").symlink_to(one_load_each.home)
     study.write(tmp_path / "LONE", [study.record("based", 0.5, slices=[(n, 8)]) for n in (64, 32)])
-    assert command.main(arguments) == 1
-    captured = capsys.readouterr()
-    (line,) = captured.err.splitlines()
-    assert line.startswith("error: ") and re.search(says, line), line
+    run.refused(says, command.main, *arguments)
     assert not (tmp_path / "nowhere").exists()
 
 
 @pytest.mark.parametrize("name", ["based_fig2", "heat_map", "distance", "curves"])
 def test_a_single_point_of_one_seed_is_drawn_and_said(tmp_path: Path, name: str) -> None:
-    lone = gallery.Study(study.write(tmp_path / "lone", [study.record("based", 0.5, feature_dim=8)]))
-    picture = gallery.draw(name, lone, SCREEN)
+    picture = study.drawn(name, tmp_path / "lone", [study.record("based", 0.5, feature_dim=8)])
     assert "One seed" in " ".join(picture.sentences) or "1 seed" in " ".join(picture.sentences)
 
 
@@ -272,41 +259,36 @@ def test_losses_count_by_answers_and_precisions_are_told_apart(tmp_path: Path) -
         for mixer in ("based", "attention")
         for place, precision in enumerate(("32-true", "bf16-mixed"))
     ]
-    picture = gallery.draw("losses", gallery.Study(study.write(tmp_path / "two", records)), SCREEN)
+    picture = study.drawn("losses", tmp_path / "two", records)
     assert picture.rows.loc[picture.rows["run_id"] == "based-0", "loss"].tolist() == [3.0, 0.5]
     panels = {ax.get_title(): ax.get_legend() for ax in picture.figure.axes}
     assert set(panels) == {"Based", "Attention"}
     for legend in panels.values():
         assert legend is not None
-        assert [text.get_text() for text in legend.get_texts()] == [
-            "precision=32-true",
-            "precision=bf16-mixed",
-        ]
+        names = [text.get_text() for text in legend.get_texts()]
+        assert names == ["precision=32-true", "precision=bf16-mixed"]
 
 
 @pytest.mark.parametrize("name", ["based_fig2", "heat_map", "zoology_fig2"])
 def test_where_all_diverged_the_picture_says_zero(tmp_path: Path, name: str) -> None:
-    records = [study.record(mixer, None, seed=seed) for mixer in ("based", "attention") for seed in SEEDS]
-    picture = gallery.draw(name, gallery.Study(study.write(tmp_path / "lost", records)), SCREEN)
+    records = [cell for mixer in ("based", "attention") for cell in study.seeds(mixer, [None] * 3)]
+    picture = study.drawn(name, tmp_path / "lost", records)
     assert "A diverged seed counts as 0" in picture.sentences[0]
     assert set(picture.rows["accuracy"]) == {0.0}
 
 
-def test_a_record_that_cannot_be_read_is_named_and_the_rest_is_drawn(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    home = study.write(tmp_path / "some", [study.record("based", 0.5, seed=seed) for seed in SEEDS])
+def test_a_record_that_cannot_be_read_is_named_and_the_rest_is_drawn(tmp_path: Path, run: Run) -> None:
+    home = study.write(tmp_path / "some", study.seeds("based", [0.5] * 3))
     (home / "broken").mkdir()
     (home / "broken" / "result.json").write_text('{"schema": 2, "run')
     done_in_part = 3
-    assert command.main(["heat_map", str(home), "--out", str(tmp_path / "out")]) == done_in_part
-    assert "warning: " in (said := capsys.readouterr().err) and "broken" in said
+    _, said = run(command.main, "heat_map", home, "--out", tmp_path / "out", code=done_in_part)
+    assert "warning: " in said and "broken" in said
     assert (tmp_path / "out" / "heat_map.png").is_file()
 
 
-def test_the_list_says_what_there_is_and_for_which_sweep(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main([]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_the_list_says_what_there_is_and_for_which_sweep(run: Run) -> None:
+    lines = run(command.main)[0].splitlines()
     named = [line for line in lines if line.strip() and line[1] not in " ─"]
     assert [line.split()[0] for line in named[1:]] == gallery.names()
     (line,) = [line for line in named if line.startswith(" zoology_fig2")]

@@ -25,16 +25,13 @@ def answers(run_id: str, latest: dict[int, float]) -> pd.DataFrame:
 
 def test_means_of_seeds_and_what_is_order_blind_are_drawn() -> None:
     scores = {"attention": (0.4, 0.6), "deltanet": (1.0, 1.0)}
-    records = [
-        study.record(mixer, 0.5, seed=seed) for mixer, seeds in scores.items() for seed in range(len(seeds))
-    ]
+    records = [cell for mixer in scores for cell in study.seeds(mixer, (0.5, 0.5))]
     found = [
         answers(record["run_id"], {0: 1.0, 1: share, 4: share / 2})
         for record, share in zip(records, [*scores["attention"], *scores["deltanet"]], strict=True)
     ]
-    made = study.Asked(study.table(records), pd.concat(found, ignore_index=True), "interference").drawn(
-        picture
-    )
+    asked = study.Asked(study.table(records), pd.concat(found, ignore_index=True), "interference")
+    made = asked.drawn(picture)
     rows = made.rows.set_index(["mixer", "what", "overwrites"])["accuracy"]
     assert rows["attention", picture.LATEST, 1] == pytest.approx(0.5)
     assert rows["attention", picture.OLDEST, 4] == pytest.approx(0.75)

@@ -1,5 +1,7 @@
 """Capacity and half-life, read off surfaces whose answers are known, and their picture."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,14 +15,13 @@ LOADS, DISTANCES = (2, 4, 8, 16), (4, 8, 16, 32, 64, 128)
 
 
 def answers(run_id: str, accuracy, blind: float = 0.1, error: float = 0.0) -> pd.DataFrame:  # type: ignore[no-untyped-def]
-    grid = [(n, d) for n in LOADS for d in DISTANCES if d >= 2 * n]
-    rows = [
+    return pd.DataFrame(
         {"run_id": run_id, "num_kv_pairs": n, "distance": d, "accuracy": accuracy(n, d), "error": error}
         | {"blind": blind if n < 16 else np.nan, "blind_error": 0.0 if n < 16 else np.nan, "guess": 1 / n}
         | {"trained": int(n <= 4 and d <= 16)}
-        for n, d in grid
-    ]
-    return pd.DataFrame(rows)
+        for n, d in product(LOADS, DISTANCES)
+        if d >= 2 * n
+    )
 
 
 def limits(*parts: pd.DataFrame) -> dict:

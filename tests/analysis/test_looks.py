@@ -1,7 +1,8 @@
 """How a mixer is known again, whatever one sees with, and what is drawn where a mean says nothing."""
 
-from itertools import combinations
+from itertools import chain, combinations, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,14 +11,14 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from analysis.drawing import curves, draw
-from analysis.drawing.style import FAMILY_COLOURS, MARKER_OF, MARKERS, SCREEN, STYLES, looks
-from analysis.figures import gallery
+from analysis.drawing.style import FAMILY_COLOURS, MARKER_OF, MARKERS, STYLES, looks
 from analysis.records import cells
 from analysis.statistics.chance import chance
 from analysis.statistics.frontier import frontier
 from analysis.statistics.scored import means
 from analysis.statistics.seeds import apart, written
 from tests.analysis import fake, study
+from tests.analysis.seen import legend_texts
 
 CONF = Path(__file__).parents[2] / "conf" / "mixer"
 EIGHT = ["seq_len=64,num_kv_pairs=8"]
@@ -31,9 +32,7 @@ def test_a_mixer_has_its_marker_whatever_stands_beside_it() -> None:
     alone = looks(points("based"))["Based"].marker
     among = looks(points("all_poly", "based", "cosformer", "deltanet", "gla"))
     assert alone == among["Based"].marker == MARKER_OF["based"]
-    strangers = looks(
-        points("based", "my_mixer", "a_mixer", "zz")
-    )  # nobody's name takes a known one's marker
+    strangers = looks(points("based", "my_mixer", "a_mixer", "zz"))  # none takes a known one's marker
     assert strangers["Based"].marker == alone and len({look.marker for look in strangers.values()}) == 4
 
 
@@ -80,56 +79,45 @@ def marks(figure: Figure, x: float) -> list[tuple[float, bool]]:
     )
 
 
+def based_of_sizes(scores: dict[int, tuple[float, ...]]) -> list[dict[str, Any]]:
+    """Records of Based: what each seed scores, by the size of state and of features."""
+    sizes = [study.seeds("based", seeds, state=dim, feature_dim=dim) for dim, seeds in scores.items()]
+    return [*chain(*sizes)]
+
+
 @pytest.mark.parametrize("name", ["frontier", "based_fig2", "se_attn_ablations", "loads", "curves"])
 def test_seeds_apart_and_what_is_not_causal_are_drawn_alike_in_every_picture(
     tmp_path: Path, name: str
 ) -> None:
     seeds = {8: (0.2, 0.9), 16: (0.4, 0.5)}
-    records = [
-        study.record("based", score, seed=seed, state=dim, feature_dim=dim) | {"causal": dim == 8}
-        for dim, scores in seeds.items()
-        for seed, score in enumerate(scores)
-    ]
-    picture = gallery.draw(name, gallery.Study(study.write(tmp_path / "two", records)), SCREEN)
+    records = [cell | {"causal": cell["state_resident"] == 8} for cell in based_of_sizes(seeds)]
+    picture = study.drawn(name, tmp_path / "two", records)
     at = {"loads": (8, 8), "curves": (100, 100)}.get(name, (8, 16))
     first, second = (marks(picture.figure, x) for x in at)
     assert {(0.2, False), (0.9, False)} <= set(first) and (0.55, False) not in first
     assert (0.45, True) in second and (0.4, True) not in second
-    legend = [text.get_text() for text in picture.figure.legends[0].get_texts()]
+    legend = legend_texts(picture.figure)
     assert "each seed, where they differ by > 0.3" in legend
     assert any(text.startswith("not causal or not decodable") for text in legend)
     assert "chance, 1/n: one of the row's n values" in legend
-    lines = [line for ax in picture.figure.axes for line in ax.lines]
-    level = [
-        line
-        for line in lines
-        if line.get_linewidth() == draw.CHANCE["linewidth"] and line.get_color() == "#222222"
-    ]
-    assert level and set(np.ravel(level[0].get_ydata())) == {1 / 8}
+    lines = [line for ax in picture.figure.axes for line in ax.lines if line.get_color() == "#222222"]
+    level = next(line for line in lines if line.get_linewidth() == draw.CHANCE["linewidth"])
+    assert set(np.ravel(level.get_ydata())) == {1 / 8}
 
 
 def test_a_mean_or_a_seed_at_chance_is_hollow(tmp_path: Path) -> None:
     """Chance is 1/8 here, and .02 above it counts as at chance."""
-    scores = {8: (0.1, 0.9), 16: (0.13, 0.15), 32: (0.5, 0.6)}
-    records = [
-        study.record("based", score, seed=seed, state=dim, feature_dim=dim)
-        for dim, seeds in scores.items()
-        for seed, score in enumerate(seeds)
-    ]
-    picture = gallery.draw("frontier", gallery.Study(study.write(tmp_path / "r", records)), SCREEN)
+    records = based_of_sizes({8: (0.1, 0.9), 16: (0.13, 0.15), 32: (0.5, 0.6)})
+    picture = study.drawn("frontier", tmp_path / "r", records)
     assert {(0.1, True), (0.9, False)} <= set(marks(picture.figure, 8))
     assert (0.14, True) in marks(picture.figure, 16) and (0.55, False) in marks(picture.figure, 32)
-    assert "no better than chance" in [text.get_text() for text in picture.figure.legends[0].get_texts()]
-    plain = gallery.draw("frontier", gallery.Study(study.write(tmp_path / "p", records[-2:])), SCREEN)
-    assert not any(
-        "chance" in text.get_text() and "no better" in text.get_text()
-        for text in plain.figure.legends[0].get_texts()
-    )
+    assert "no better than chance" in legend_texts(picture.figure)
+    plain = study.drawn("frontier", tmp_path / "p", records[-2:])
+    assert not any("no better" in text for text in legend_texts(plain.figure))
 
 
 def test_curves_begin_at_step_0(tmp_path: Path) -> None:
-    home = study.write(tmp_path / "one", [study.record("based", 0.5)])
-    ax = gallery.draw("curves", gallery.Study(home), SCREEN).figure.axes[0]
+    ax = study.drawn("curves", tmp_path / "one", [study.record("based", 0.5)]).figure.axes[0]
     assert ax.get_xlim()[0] == 0 and ax.get_xticks()[0] == 0
 
 
@@ -140,26 +128,25 @@ def test_a_heat_map_has_no_empty_cell(tmp_path: Path) -> None:
         for pairs in (2, 4, 8)
         for width in (32, 64)
     ]
-    figure = gallery.draw("heat_map", gallery.Study(study.write(tmp_path / "r", records)), SCREEN).figure
-    shown = [text.get_text() for text in figure.axes[0].texts]
+    ax = study.drawn("heat_map", tmp_path / "r", records).figure.axes[0]
+    shown = [text.get_text() for text in ax.texts]
     assert shown == ["50"] * 6 + ["50", "25", "12"]  # two widths, and chance
-    assert figure.axes[0].get_xlabel() == "slice: seq_len above num_kv_pairs"
+    assert ax.get_xlabel() == "slice: seq_len above num_kv_pairs"
 
 
 @pytest.mark.parametrize(
     "name", ["based_fig2", "based_fig3", "based_fig8", "zoology_fig2", "se_attn_ablations"]
 )
 def test_a_figure_of_print_refuses_other_tasks(tmp_path: Path, name: str) -> None:
-    home = study.write(tmp_path / "r", [study.record("based", 0.5, task="copying")])
     with pytest.raises(ValueError, match=f"^{name} stands beside .* of task 'copying'") as refused:
-        gallery.draw(name, gallery.Study(home), SCREEN)
+        study.drawn(name, tmp_path / "r", [study.record("based", 0.5, task="copying")])
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("style", STYLES.values(), ids=list(STYLES))
 def test_captions_fit_whatever_they_say(style, tmp_path: Path) -> None:
     long = study.record("based", 0.5, task="W" * 60) | {"label": "M" * 70}
-    figure = gallery.draw("frontier", gallery.Study(study.write(tmp_path / "r", [long])), style).figure
+    figure = study.drawn("frontier", tmp_path / "r", [long], style).figure
     for text in figure.texts:
         assert text.get_window_extent().x1 <= figure.bbox.x1, style.name
 
@@ -194,10 +181,7 @@ def lab(rgb: np.ndarray) -> np.ndarray:
 def metrics(run_ids: list[str]) -> pd.DataFrame:
     rows = [
         (run_id, step, split, slice_, metric, step / 10 + place / 100)
-        for run_id in run_ids
-        for step in (1, 2)
-        for split in ("train", "valid")
-        for metric in ("accuracy", "loss")
+        for run_id, step, split, metric in product(run_ids, (1, 2), ("train", "valid"), ("accuracy", "loss"))
         for place, slice_ in enumerate(("seq_len=8", "seq_len=16"))
     ]
     return pd.DataFrame(rows, columns=["run_id", "step", "split", "slice", "metric", "value"])
@@ -205,11 +189,7 @@ def metrics(run_ids: list[str]) -> pd.DataFrame:
 
 def test_a_curve_is_the_mean_over_slices() -> None:
     curve = curves.learning_curves(metrics(["a"]))
-    assert curve.round(6).to_dict("list") == {
-        "run_id": ["a", "a"],
-        "step": [1, 2],
-        "accuracy": [0.105, 0.205],
-    }
+    assert curve.round(6).to_numpy().tolist() == [["a", 1, 0.105], ["a", 2, 0.205]]
 
 
 def test_one_line_a_cell_told_apart_by_marker_or_dash() -> None:

@@ -1,5 +1,7 @@
 """From cells to points: the learning rate, means over seeds and slices, intervals, and what is refused."""
 
+from typing import Any
+
 import pandas as pd
 import pytest
 
@@ -26,13 +28,8 @@ def only(frame: pd.DataFrame, **wanted: object) -> pd.Series:
 def test_a_point_is_the_mean_over_seeds_of_the_mean_over_slices() -> None:
     table = fake.table()
     got = only(summary(table), mixer="based", d_model=64, knobs="feature_dim=8")
-    mine = table[
-        (table["mixer"] == "based")
-        & (table["d_model"] == 64)
-        & (table["mixer.feature_dim"] == 8)
-        & (table["lr"] == 3e-3)
-        & (table["split"] == "test")
-    ]
+    at = "mixer == 'based' and d_model == 64 and `mixer.feature_dim` == 8 and lr == 3e-3"
+    mine = table.query(f"{at} and split == 'test'")
     assert (got["seeds"], got["diverged"], got["lr"]) == (3, 0, 3e-3)
     assert got["accuracy"] == pytest.approx(mine["accuracy"].mean())
     by_seed = mine.groupby("seed")["accuracy"].mean()
@@ -49,8 +46,8 @@ def test_a_diverged_seed_counts_as_zero_and_is_counted() -> None:
 def test_one_slice_is_that_slice_alone() -> None:
     table, name = fake.table(), "seq_len=128,num_kv_pairs=32"
     got = only(summary(table, [name]), mixer="attention")
-    mine = table[(table["mixer"] == "attention") & (table["lr"] == 3e-3) & (table["slice"] == name)]
-    assert got["accuracy"] == pytest.approx(mine.loc[mine["split"] == "test", "accuracy"].mean())
+    mine = table.query(f"mixer == 'attention' and lr == 3e-3 and slice == '{name}' and split == 'test'")
+    assert got["accuracy"] == pytest.approx(mine["accuracy"].mean())
     assert got["slice"] == name
 
 
@@ -65,25 +62,16 @@ def test_slices_go_from_short_to_long() -> None:
 
 
 def test_series_are_split_by_settings_that_are_words_and_knobs_are_numbers() -> None:
-    frame = summary(fake.table())
-    assert set(frame["series"]) >= {"SE-Attn, selection=chunk", "SE-Attn, selection=prefix", "Based"}
-    assert set(frame.loc[frame["mixer"] == "sliding_window", "knobs"]) == {
-        f"window={w}" for w in (8, 16, 32, 64)
-    }
-    assert set(frame.loc[frame["mixer"] == "linear_attention", "knobs"]) == {""}
-
-
-def test_a_setting_that_follows_the_seed_is_no_knob() -> None:
+    """What only follows the seed or d_model is no knob."""
     table = fake.table()
     table["mixer.retrieval_seed"] = table["seed"]
-    assert not summary(table)["knobs"].str.contains("retrieval_seed").any()
-
-
-def test_a_setting_that_only_follows_d_model_is_no_knob() -> None:
-    table = fake.table()
     table["mixer.feature_dim"] = table["mixer.feature_dim"].fillna(table["d_model"])
     frame = summary(table)
-    assert set(frame.loc[frame["mixer"] == "linear_attention", "knobs"]) == {""}
+    assert set(frame["series"]) >= {"SE-Attn, selection=chunk", "SE-Attn, selection=prefix", "Based"}
+    knobs = {mixer: set(part) for mixer, part in frame.groupby("mixer")["knobs"]}
+    assert knobs["sliding_window"] == {f"window={w}" for w in (8, 16, 32, 64)}
+    assert knobs["linear_attention"] == {""}
+    assert not frame["knobs"].str.contains("retrieval_seed").any()
 
 
 def test_the_frontier_uses_the_state_that_is_asked_for() -> None:
@@ -93,10 +81,9 @@ def test_the_frontier_uses_the_state_that_is_asked_for() -> None:
     assert not only(touched, series="SE-Attn, selection=chunk")["on_frontier"]
 
 
-@pytest.mark.parametrize("column", ["task", "n_layers", "state_seq_len"])
-def test_a_mix_that_no_picture_can_show_is_refused_with_the_way_out(column: str) -> None:
+@pytest.mark.parametrize(("column", "other"), [("task", "copy"), ("n_layers", 4), ("state_seq_len", 512)])
+def test_a_mix_that_no_picture_can_show_is_refused_with_the_way_out(column: str, other: Any) -> None:
     table = fake.table()
-    other = {"task": "copy", "n_layers": 4, "state_seq_len": 512}[column]
     table.loc[table["mixer"] == "mamba", column] = other
     with pytest.raises(ValueError, match=f'One picture shows one {column}.*--where "{column} == '):
         cells.identify(table)
@@ -116,62 +103,52 @@ def test_a_finished_cell_without_a_slice_is_refused() -> None:
         summary(table[~gone])
 
 
-NAN = float("nan")
+NAN, INF = float("nan"), float("inf")
 
 
 def table(*cells: tuple[float, list[float | None]], test: float = 0.5) -> pd.DataFrame:
     """One point.  cells: (lr, validation accuracy of each seed; None diverged); test says nothing."""
-    rows = []
-    for lr, scores in cells:
-        for seed, score in enumerate(scores):
-            cell = {
-                "run_id": f"{lr}-{seed}", "point": "p", "lr": lr, "seed": seed, "coverage": 1.0,
-                "status": "diverged" if score is None else "ok",
-            }  # fmt: skip
-            accuracy = NAN if score is None else score
-            rows.append(cell | {"split": "valid", "slice": "seq_len=8", "accuracy": accuracy})
-            rows.append(
-                cell | {"split": "test", "slice": "seq_len=8", "accuracy": NAN if score is None else test}
-            )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(
+        {"run_id": f"{lr}-{seed}", "point": "p", "lr": lr, "seed": seed, "coverage": 1.0, "split": split}
+        | {"status": "diverged" if score is None else "ok", "slice": "seq_len=8"}
+        | {"accuracy": NAN if score is None else score if split == "valid" else test}
+        for lr, scores in cells
+        for seed, score in enumerate(scores)
+        for split in ("valid", "test")
+    )
 
 
-def test_the_best_mean_over_seeds_wins_not_the_best_seed() -> None:
-    best = choose(table((1e-3, [0.5, 0.5]), (3e-3, [0.9, 0.9]), (1e-2, [1.0, 0.1]))).iloc[0]
-    assert (best["lr"], best["lr_edge"], best["lrs"]) == (3e-3, "", 3)
-    assert best["valid_accuracy"] == pytest.approx(0.9)
+# scores of each seed at 1e-3, 3e-3 and 1e-2 -> the choice
+CHOICES = {
+    "the best mean over seeds, not the best seed": (
+        [[0.5, 0.5], [0.9, 0.9], [1.0, 0.1]],
+        {"lr": 3e-3, "lr_edge": "", "lrs": 3, "valid_accuracy": 0.9},
+    ),
+    "a rate that diverges on a seed": (
+        [[0.7, 0.7], [0.8, 0.8], [1.0, None]],
+        {"lr": 3e-3, "diverged_in_grid": 1},
+    ),
+    "low edge": ([[0.9], [0.5], [0.1]], {"lr_edge": "low", "lr_on_edge": True, "single_lr": False}),
+    "high edge": ([[0.1], [0.5], [0.9]], {"lr_edge": "high", "lr_on_edge": True, "single_lr": False}),
+    "one rate is no edge but no choice either": ([[0.9]], {"lr_on_edge": False, "single_lr": True}),
+    "a plateau that touches the edge": ([[1.0], [1.0], [0.2]], {"lr": 3e-3, "lr_edge": ""}),
+    "fewer seeds do not win by luck yet belong to the grid": (
+        [[0.8, 0.8], [0.7, 0.7], [0.9]],
+        {"lr": 1e-3, "lr_edge": "low", "lrs": 3},
+    ),
+}
+
+
+@pytest.mark.parametrize(("scores", "known"), CHOICES.values(), ids=CHOICES)
+def test_which_learning_rate_is_chosen(scores: list[list[float | None]], known: dict[str, Any]) -> None:
+    best = choose(table(*zip((1e-3, 3e-3, 1e-2), scores, strict=False))).iloc[0]
+    assert best[[*known]].to_dict() == pytest.approx(known)
 
 
 def test_the_test_split_has_no_say() -> None:
     cells = table((1e-3, [0.5]), (3e-3, [0.9]), (1e-2, [0.6]))
     cells.loc[(cells["split"] == "test") & (cells["lr"] == 1e-2), "accuracy"] = 1.0
     assert choose(cells)["lr"].item() == 3e-3
-
-
-def test_a_learning_rate_that_diverges_on_a_seed_is_not_favoured() -> None:
-    best = choose(table((1e-3, [0.7, 0.7]), (3e-3, [0.8, 0.8]), (1e-2, [1.0, None]))).iloc[0]
-    assert (best["lr"], best["diverged_in_grid"]) == (3e-3, 1)
-
-
-@pytest.mark.parametrize(("scores", "edge"), [([0.9, 0.5, 0.1], "low"), ([0.1, 0.5, 0.9], "high")])
-def test_the_edge_of_the_grid_is_flagged(scores: list[float], edge: str) -> None:
-    best = choose(table(*[(lr, [s]) for lr, s in zip((1e-3, 3e-3, 1e-2), scores, strict=True)])).iloc[0]
-    assert (best["lr_edge"], best["lr_on_edge"], best["single_lr"]) == (edge, True, False)
-
-
-def test_one_learning_rate_is_no_edge_but_no_choice_either() -> None:
-    best = choose(table((3e-3, [0.9]))).iloc[0]
-    assert (best["lr_on_edge"], best["single_lr"]) == (False, True)
-
-
-def test_a_plateau_that_touches_the_edge_raises_no_flag() -> None:
-    best = choose(table((1e-3, [1.0]), (3e-3, [1.0]), (1e-2, [0.2]))).iloc[0]
-    assert (best["lr"], best["lr_edge"]) == (3e-3, "")
-
-
-def test_fewer_seeds_do_not_win_by_luck_yet_belong_to_the_grid() -> None:
-    best = choose(table((1e-3, [0.8, 0.8]), (3e-3, [0.7, 0.7]), (1e-2, [0.9]))).iloc[0]
-    assert (best["lr"], best["lr_edge"], best["lrs"]) == (1e-3, "low", 3)
 
 
 def test_no_choice_depends_on_the_order_of_the_rows() -> None:
@@ -186,30 +163,20 @@ def test_without_validation_there_is_no_choice() -> None:
         choose(cells[cells["split"] == "test"])
 
 
-def width(*cells: tuple[float, list[float | None]]) -> dict:
-    return good_range(table(*cells)).iloc[0].to_dict()
+# (rate, scores of each seed) of a grid -> the range, its least and greatest width, whether each end is open
+RANGES = {
+    "neighbours that come close": (
+        [(1e-4, [0.2]), (1e-3, [0.86]), (1e-2, [0.9]), (1e-1, [0.84]), (1.0, [0.9])],
+        (1e-3, 1e-2, 1, 3, False, False),
+    ),
+    "up to the edge": ([(1e-3, [0.9]), (1e-2, [0.88]), (1e-1, [0.1])], (1e-3, 1e-2, 1, INF, True, False)),
+    "a single rate": ([(1e-2, [0.9])], (1e-2, 1e-2, 0, INF, True, True)),
+    "not a rate that lacks seeds": ([(1e-3, [0.9, 0.9]), (1e-2, [0.9])], (1e-3, 1e-3, 0, INF, True, False)),
+}
 
 
-def test_the_good_range_is_the_neighbours_that_come_close() -> None:
-    """Good from 1e-3 to 1e-2, so one decade wide at least, three at most."""
-    found = width((1e-4, [0.2]), (1e-3, [0.86]), (1e-2, [0.9]), (1e-1, [0.84]), (1.0, [0.9]))
-    assert (found["good_low"], found["good_high"]) == (1e-3, 1e-2)
-    assert found["decades"] == pytest.approx(1) and found["decades_most"] == pytest.approx(3)
-    assert not found["open_low"] and not found["open_high"]
-
-
-def test_a_good_range_that_touches_the_edge_is_open() -> None:
-    found = width((1e-3, [0.9]), (1e-2, [0.88]), (1e-1, [0.1]))
-    assert found["open_low"] and not found["open_high"]
-    assert found["decades"] == pytest.approx(1) and found["decades_most"] == float("inf")
-
-
-def test_a_single_rate_says_nothing_about_the_width() -> None:
-    found = width((1e-2, [0.9]))
-    assert found["decades"] == 0 and found["decades_most"] == float("inf")
-    assert found["open_low"] and found["open_high"]
-
-
-def test_a_rate_that_lacks_seeds_is_not_good() -> None:
-    found = width((1e-3, [0.9, 0.9]), (1e-2, [0.9]))
-    assert found["good_high"] == 1e-3 and not found["open_high"]
+@pytest.mark.parametrize(("cells", "known"), RANGES.values(), ids=RANGES)
+def test_the_range_of_good_learning_rates(cells: list[Any], known: tuple[float, ...]) -> None:
+    found = good_range(table(*cells)).iloc[0]
+    names = ["good_low", "good_high", "decades", "decades_most", "open_low", "open_high"]
+    assert tuple(found[names]) == pytest.approx(known)

@@ -1,7 +1,7 @@
 """The published points and claims, and ours beside them, on points whose answer is known by hand."""
 
-import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,27 +21,18 @@ TABLES = ("based_fig2", "zoology_fig2")
 FIGURES = ("based_fig3", "based_fig8", "se_attn_ablations")
 
 
-def grids(sweep: str) -> list[dict]:
-    """Every point of a sweep's file, as its settings: grids multiplied out, zips side by side."""
-    points = []
-    for grid in yaml.safe_load((ROOT / "sweeps" / f"{sweep}.yaml").read_text())["hydra"]["sweeper"]["grids"]:
-        zipped = grid.get("zip", {})
-        rows = [dict(zip(zipped, row, strict=True)) for row in zip(*zipped.values(), strict=True)] or [{}]
-        free = {
-            key: value if isinstance(value, list) else [value] for key, value in grid.items() if key != "zip"
-        }
-        product = [dict(zip(free, values, strict=True)) for values in itertools.product(*free.values())]
-        points += [one | row for one in product for row in rows]
-    return points
+def points_of(sweep: str) -> list[dict[str, Any]]:
+    """Every point of a sweep's file: its mixer, that one's settings and d_model."""
+    cells = {tuple(w for w in words if w.startswith(("mixer", "d_model"))) for words in study.batch(sweep)}
+    return [yaml.safe_load("\n".join(words).replace("=", ": ")) for words in sorted(cells)]
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_published_point_is_a_mixer_of_the_zoo_with_its_settings(name: str) -> None:
     published = read.points(name)
     assert published["accuracy"].between(0, 1).all() and (published["reading_error"] > 0).all()
-    assert not published.duplicated(
-        ["source", "mixer", "slice", "state" if "state" in published else "d_model", "accuracy"]
-    ).any()
+    size = "state" if "state" in published else "d_model"
+    assert not published.duplicated(["source", "mixer", "slice", size, "accuracy"]).any()
     for row in published.to_dict("records"):
         conf = yaml.safe_load((ROOT / "conf" / "mixer" / f"{row['mixer']}.yaml").read_text())
         given = [key for key in read.settings(published) if key != "d_model" and not np.isnan(row[key])]
@@ -85,20 +76,13 @@ def test_the_points_of_the_sweep_are_found_among_the_published() -> None:
             point["mixer"], 0.5, d_model=point.get("d_model", 64), task="mqar_based", slices=study.SEVEN,
             state=7, **{key[6:]: value for key, value in point.items() if key.startswith("mixer.")},
         )
-        for point in grids("based_fig2")
+        for point in points_of("based_fig2")
     ]  # fmt: skip
     ours = scored.means(study.table(records))
     compared = beside.compare(read.points("based_fig2"), ours)
     later = compared.loc[compared["figure"] != "Fig. 2"]["mixer"].value_counts().to_dict()
-    assert later == {
-        "attention": 2,
-        "based": 9,
-        "sliding_window": 8,
-        "mamba": 3,
-        "mamba2": 5,
-        "hyena": 3,
-        "h3": 3,
-    }
+    known = {"attention": 2, "based": 9, "sliding_window": 8, "mamba": 3, "mamba2": 5, "hyena": 3, "h3": 3}
+    assert later == known
 
 
 def test_claims_ask_about_mixers_and_settings_that_there_are() -> None:
@@ -126,10 +110,7 @@ def published(**change: object) -> pd.DataFrame:
 
 def ours(*scores: float, coverage: float = 1.0, **settings: object) -> pd.DataFrame:
     settings = {"feature_dim": 8} | settings
-    records = [
-        study.record("based", score, seed=i, coverage=coverage, **settings) for i, score in enumerate(scores)
-    ]
-    return scored.means(study.table(records))
+    return scored.means(study.table(study.seeds("based", scores, coverage=coverage, **settings)))
 
 
 @pytest.mark.parametrize(
@@ -193,9 +174,7 @@ def verdicts(ours: dict[str, tuple[float, ...]]) -> pd.DataFrame:
     printed = pd.concat(
         published(mixer=name, accuracy=score) for name, score in (("a", 0.9), ("b", 0.5), ("c", 0.49))
     )
-    records = [
-        study.record(name, score, seed=i) for name, scores in ours.items() for i, score in enumerate(scores)
-    ]
+    records = [cell for name, scores in ours.items() for cell in study.seeds(name, scores)]
     x = {"published": "state", "ours": "state_resident"}
     return ordering.compare(printed, scored.of_seeds(study.table(records)), x=x)
 
@@ -227,21 +206,13 @@ def test_sentences_name_who_leads_here_and_in_print() -> None:
 
 def test_a_claim_is_compared_where_both_sides_share_what_it_says() -> None:
     cells = [("chunk", 16, 0.9), ("random", 16, 0.5), ("random", 32, 0.99), ("none", 32, 0.1)]
-    records = [
-        study.record(
-            "se_attn", score, selection=selection, chunk_size=size, gate="none", block_size=4, top_k=2
-        )
-        for selection, size, score in cells
-    ]
+    same = {"gate": "none", "block_size": 4, "top_k": 2}
+    records = [study.record("se_attn", score, selection=s, chunk_size=n, **same) for s, n, score in cells]
     found = ordering.claims("se_attn_ablations", scored.of_seeds(study.table(records))).set_index("claim")
-    assert found["ours"].to_dict() == {
-        "the paper's choice of blocks beats chance": pytest.approx(
-            0.4
-        ),  # not with chunks of 32, which lack one
-        "blocks chosen by chance beat none": pytest.approx(0.89),
-    }
+    known = {"the paper's choice of blocks beats chance": 0.4}  # not with chunks of 32, which lack one
+    known |= {"blocks chosen by chance beat none": 0.89}
+    assert found["ours"].to_dict() == pytest.approx(known)
     without = [study.record("attention", 1.0)]
     assert ordering.claims("se_attn_ablations", scored.of_seeds(study.table(without))).empty
-    assert words.of_claims(found.iloc[:0].reset_index()) == [
-        "None of what is published asks about these settings."
-    ]
+    nothing = "None of what is published asks about these settings."
+    assert words.of_claims(found.iloc[:0].reset_index()) == [nothing]

@@ -8,6 +8,7 @@ import pytest
 from analysis.quotes import __main__ as quotes
 from analysis.quotes.formulas import Value, values
 from analysis.quotes.pages import Entry, check, open_numbers, read
+from tests.analysis.conftest import Run
 from tests.command import ROOT
 
 PAGES = read(ROOT / "docs" / "quotes.yaml")
@@ -58,14 +59,13 @@ def test_what_no_entry_covers_is_listed_with_its_line(root: Path) -> None:
     assert open_numbers(root, "page.md", report) == [(3, "2,048"), (3, "0.01"), (3, "5"), (3, "6")]
 
 
-def test_the_command_fails_where_a_page_is_wrong(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_fails_where_a_page_is_wrong(root: Path, run: Run) -> None:
     (root / "page.md").write_text("Based has 0.81 (0.80 to 0.83), and 7.")
     (root / "quotes.yaml").write_text(
         "page.md:\n- of: mini_based_fig2\n  where: mixer.feature_dim == 2\n"
         "- text: has {} ({?} to {})\n  is: accuracy; high\n"
     )
-    assert quotes.main(["quotes.yaml", "--root", str(root), "--open"]) == 1
-    out, err = capsys.readouterr()
+    out, err = run(quotes.main, "quotes.yaml", "--root", root, "--open", code=1)
     assert "0.83 is 0.822266" in err
     assert "2 numbers computed again, 0 without a record, 2 not covered (1 of them" in out
     assert "page.md:1: 7" in out

@@ -13,7 +13,8 @@ from analysis.state_bits.__main__ import main
 from analysis.state_bits.answers import answers
 from analysis.statistics import paired
 from tests.analysis import study
-from zoo.results import evaluations
+from tests.analysis.conftest import Run
+from tests.analysis.report.pages import WEIGHTS, answer
 
 SLICE = "seq_len=64,num_kv_pairs=8"
 FORMS = {"fp32": (32.0, 0.90), "int8": (8.25, 0.899), "int4": (4.25, 0.85), "int3": (3.25, 0.895)}
@@ -21,9 +22,9 @@ FORMS = {"fp32": (32.0, 0.90), "int8": (8.25, 0.899), "int4": (4.25, 0.85), "int
 
 def answered(home: Path, bits_of_a_scalar: float = 1.0) -> Path:
     """Write eight seeds of Based and one of a copying task, with their answers: int3 loses to fp32 in six."""
-    records = [study.record("based", 0.9, seed=seed) for seed in range(8)]
+    records = study.seeds("based", [0.9] * 8)
     for record in records:
-        record["weights"] = "0" * 64
+        record["weights"] = WEIGHTS
         record["task_settings"] = {"vocab_size": 8192, "_target_": "zoo.tasks.mqar_probe.MQARProbe"}
     study.write(home, records)
     for record in records:
@@ -35,10 +36,7 @@ def answered(home: Path, bits_of_a_scalar: float = 1.0) -> Path:
              "accuracy": accuracy + 0.02 * (name == "int3" and record["seed"] > 5)}
             for name, (bits, accuracy) in FORMS.items()
         ]  # fmt: skip
-        settings = {"evaluation": {"zero_point": False, "rows": 128}}
-        head = {"evaluation": "state_bits", "run_id": record["run_id"], "weights": "0" * 64}
-        place = evaluations.place(home / record["run_id"], "state_bits", settings, "0" * 64)
-        evaluations.write(place, head | {"settings": settings}, pd.DataFrame(rows))
+        answer(home / record["run_id"], "state_bits", pd.DataFrame(rows), zero_point=False, rows=128)
     return home
 
 
@@ -49,23 +47,19 @@ def home(tmp_path: Path) -> Path:
 
 def test_points_are_means_over_seeds_with_the_limit_of_their_bits(home: Path) -> None:
     points = frontier.points(answers(home)).set_index("format")
-    assert points["accuracy"].to_dict() == pytest.approx(
-        {"int3": 0.9, "int4": 0.85, "int8": 0.899, "fp32": 0.9}
-    )
+    known = {"int3": 0.9, "int4": 0.85, "int8": 0.899, "fp32": 0.9}
+    assert points["accuracy"].to_dict() == pytest.approx(known)
     assert points["bits"].to_dict() == {"int3": 3250, "int4": 4250, "int8": 8250, "fp32": 32000}
     assert set(points["seeds"]) == {8} and set(points["limit"]) == {1.0}
     assert frontier.limit(48, SLICE, 8192) == pytest.approx(0.60, abs=0.03)  # half of 8 log2 4096 bits
 
 
-def test_a_point_above_what_its_bits_can_hold_is_an_error(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert pareto.main([str(home), "--axis", "bits", "--out", str(tmp_path / "good")]) == 0
+def test_a_point_above_what_its_bits_can_hold_is_an_error(home: Path, tmp_path: Path, run: Run) -> None:
+    run(pareto.main, home, "--axis", "bits", "--out", tmp_path / "good")
     assert (tmp_path / "good" / "pareto_bits.png").stat().st_size > 10_000
-    capsys.readouterr()
     few = answered(tmp_path / "few", bits_of_a_scalar=0.005)  # 16 bits in int3
-    assert pareto.main([str(few), "--axis", "bits", "--out", str(tmp_path / "bad")]) == 3
-    lines = capsys.readouterr().err.splitlines()
+    _, said = run(pareto.main, few, "--axis", "bits", "--out", tmp_path / "bad", code=3)
+    lines = said.splitlines()
     assert len(lines) == 8 * 3 and "in 16 bits (int3 key nearest 1), above 0.2" in "\n".join(lines)
 
 
@@ -95,17 +89,16 @@ def test_predictions_are_compared_and_are_no_points(home: Path) -> None:
     assert frontier.enough(both).equals(frontier.enough(table))
 
 
-def test_claims_on_forms(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_claims_on_forms(home: Path, tmp_path: Path, run: Run) -> None:
     path = tmp_path / "claims.csv"
     rows = ["lost,format == 'fp32',format == 'int4'", "even,format == 'fp32',format == 'int3'"]
     path.write_text("\n".join(["claim,ahead,behind,slice", *(f'{row},"{SLICE}"' for row in rows)]))
-    assert main(["claims", str(home), str(path)]) == 0
-    lost, even = (line for line in capsys.readouterr().out.splitlines() if line[1:5] in ("lost", "even"))
+    printed, _ = run(main, "claims", home, path)
+    lost, even = (line for line in printed.splitlines() if line[1:5] in ("lost", "even"))
     assert "0.00781" in lost and "0.0156" in lost and lost.rstrip().endswith(paired.HOLDS)
     assert even.rstrip().endswith(paired.OPEN)
     path.write_text(f"claim,ahead,behind,slice\nx,format == 'fp32',rounding == 'nearest',\"{SLICE}\"")
-    assert main(["claims", str(home), str(path)]) == 1
-    assert "leaves 4 forms" in capsys.readouterr().err
+    assert "leaves 4 forms" in run(main, "claims", home, path, code=1)[1]
 
 
 @pytest.mark.parametrize(
@@ -116,12 +109,8 @@ def test_claims_on_forms(home: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
         (["--where", "mixer == 'gla'"], "leaves no cell"),
     ],
 )
-def test_bad_words_are_one_line(
-    home: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
-) -> None:
-    assert pareto.main([str(home), "--axis", "bits", *words]) == 1
-    error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1
+def test_bad_words_are_one_line(home: Path, run: Run, words: list[str], message: str) -> None:
+    run.refused(message, pareto.main, home, "--axis", "bits", *words)
 
 
 def test_the_noise_of_stochastic_rounding_is_predicted_and_feedback_is_best() -> None:

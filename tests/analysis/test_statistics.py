@@ -1,5 +1,6 @@
 """The command that prints and writes what the points say together, and accuracy by kind of answer."""
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -9,17 +10,15 @@ import pytest
 from analysis.statistics import __main__
 from analysis.statistics.bounds import VOCAB_SIZE
 from analysis.statistics.groups import by_group, means
-from tests.analysis import fake, handmade
+from tests.analysis import fake, study
+from tests.analysis.conftest import Run
 from zoo.results import store
 
 
-def study(folder: Path, seeds: int) -> Path:
+def two_mixers(folder: Path, seeds: int) -> Path:
     """Records of two mixers."""
-    for record in fake.records(seeds):
-        if record["mixer"] == "attention" or (record["mixer"], record["d_model"]) == ("based", 32):
-            (folder / record["run_id"]).mkdir(parents=True)
-            store.finish(folder / record["run_id"], record)
-    return folder
+    two = [("attention", 64), ("based", 32)]
+    return fake.write(folder, of=[r for r in fake.records(seeds) if (r["mixer"], r["d_model"]) in two])
 
 
 def test_every_table_of_one_load() -> None:
@@ -40,65 +39,45 @@ def test_every_table_of_one_load() -> None:
 
 def test_loads_are_judged_apart() -> None:
     """Twice the accuracy at the other load: no frontier, and no mean, holds both."""
-    rows = [
-        {"point": f"{n}-{state}", "num_kv_pairs": n, "state_resident": state, "mixer.d_state": state}
-        | {"seq_len": 8 * n, "state_seq_len": 8 * n, "seed": seed, "accuracy": accuracy * 2 / n}
-        for n in (2, 4)
-        for state, accuracy in ((10, 0.6), (20, 0.8))
-        for seed in (0, 1)
+    records = [
+        cell
+        for n, (state, accuracy) in product((2, 4), ((10, 0.6), (20, 0.8)))
+        for cell in study.seeds("m", [accuracy * 2 / n] * 2, state=state, d_state=state, slices=[(8 * n, n)])
     ]
-    columns = (
-        "parameters",
-        "state_paper",
-        "state_touched",
-        "decode_tokens_per_second",
-        "operations",
-        "wall_seconds",
-    )
-    table = handmade.study(rows).assign(**dict.fromkeys(columns, 1.0))
-    found = __main__.statistics(table)["points"]
+    found = __main__.statistics(study.table(records))["points"]
     assert found["load"].nunique() == 2 and found["on_frontier"].all() and len(found) == 4
 
 
 def test_distances_are_of_points_at_their_rate() -> None:
     table = fake.table()
     one = table.loc[(table["mixer"] == "attention") & (table["seed"] == 0), "run_id"].unique()
-    counted = pd.DataFrame(
-        [
-            {"run_id": run_id, "split": "test", "slice": "seq_len=32,num_kv_pairs=4", "group": "distance"}
-            | {"value": 8, "answers": 10, "right": 9}
-            for run_id in one
-        ]
-    )
+    counted = pd.DataFrame(row for run_id in one for row in counts(run_id, (8, 10, 9)))
     found = __main__.kinds(counted, table)["distances"]
     assert found["series"].tolist() == ["Attention"] and found["answers"].item() == 10
 
 
-def test_the_command_writes_what_it_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    home = study(tmp_path / "study", seeds=2)
-    assert __main__.main([str(home)]) == 0
-    said = capsys.readouterr()
-    assert "frontier_share" in said.out and "Based" in said.out and said.err == ""
+def test_the_command_writes_what_it_prints(tmp_path: Path, run: Run) -> None:
+    home = two_mixers(tmp_path / "study", seeds=2)
+    printed, errors = run(__main__.main, home)
+    assert "frontier_share" in printed and "Based" in printed and errors == ""
     points = pd.read_csv(home / "statistics" / "points.csv")
     assert len(points) == 3 and np.isfinite(points["solved"]).all()
     before = {path.name: path.read_bytes() for path in (home / "statistics").iterdir()}
-    assert __main__.main([str(home)]) == 0
+    run(__main__.main, home)
     assert {path.name: path.read_bytes() for path in (home / "statistics").iterdir()} == before
 
 
-def test_a_folder_without_cells_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert __main__.main([str(tmp_path)]) == 1
-    assert capsys.readouterr().err.startswith("error: ")
+def test_a_folder_without_cells_is_an_error(tmp_path: Path, run: Run) -> None:
+    run.refused("no finished cell", __main__.main, tmp_path)
 
 
 def test_an_impossible_cell_and_an_unreadable_one_are_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = study(tmp_path / "study", seeds=1)
+    home = two_mixers(tmp_path / "study", seeds=1)
     (home / "attention-0000" / "result.json").write_text("{")
     monkeypatch.setattr(__main__.bounds, "in_words", lambda found: [f"{len(found)} above what is possible"])
-    assert __main__.main([str(home)]) == 3
-    said = capsys.readouterr().err
+    _, said = run(__main__.main, home, code=3)
     assert "error: not read: " in said and "above what is possible" in said
     assert store.is_done(home / "attention-0000")
 

@@ -7,8 +7,6 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from analysis.drawing.style import SCREEN
-from analysis.figures import gallery
 from analysis.statistics.takeoff import compared, share_off, takeoffs
 from tests.analysis import study
 
@@ -19,12 +17,11 @@ PLACEBO = "1 1 2 2 3 4 4 5 5 8 8 8 8 11 11 12 12 15 17 22 23"
 
 
 def remissions() -> pd.DataFrame:
-    rows = [
+    return pd.DataFrame(
         {"series": name, "step": int(weeks.rstrip("+")), "off": not weeks.endswith("+")}
         for name, line in (("6-MP", DRUG), ("placebo", PLACEBO))
         for weeks in line.split()
-    ]
-    return pd.DataFrame(rows)
+    )
 
 
 def test_the_estimate_and_the_test_are_those_of_the_textbooks() -> None:
@@ -69,8 +66,9 @@ def test_nobody_takes_off_and_everybody_does() -> None:
 
 
 def test_the_picture_says_how_many_have_taken_off(tmp_path: Path) -> None:
-    records = [study.record(mixer, 0.9, seed=seed) for mixer in ("based", "mamba") for seed in range(3)]
-    made = gallery.draw("takeoff", gallery.Study(study.write(tmp_path / "r", records)), SCREEN)
+    made = study.drawn(
+        "takeoff", tmp_path / "r", study.seeds("based", [0.9] * 3) + study.seeds("mamba", [0.9] * 3)
+    )
     assert "of 3 cells have taken off." in made.sentences[1]
     assert set(made.tables["log_rank"].columns) >= {"a", "b", "p", "p_holm", "off_a", "cells_b"}
     ax = made.figure.axes[0]

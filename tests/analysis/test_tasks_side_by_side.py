@@ -1,38 +1,20 @@
 """Pictures of several tasks, of RULER's groups, and of what lies beyond training, from made-up records."""
 
 import re
-from dataclasses import dataclass
-from pathlib import Path
+from itertools import product
 from typing import Any
 
-import matplotlib
 import pandas as pd
 import pytest
 
 from analysis import field
-from analysis.drawing.style import SCREEN, rc
+from analysis.drawing.style import SCREEN
 from analysis.figures import extrapolation, heat_map, ruler
-from analysis.figures.gallery import Study, texts
+from analysis.figures.gallery import Study
 from tests.analysis import study
+from tests.analysis.study import Asked
+from tests.command import ROOT
 from zoo.tasks.ruler.questions import GROUPS, QUESTIONS
-
-ROOT = Path(__file__).parents[2]
-
-
-@dataclass
-class Shown:
-    table: pd.DataFrame
-    found: pd.DataFrame | None = None
-
-    def evaluations(self, name: str) -> pd.DataFrame:
-        assert name == "extrapolation" and self.found is not None
-        return self.found
-
-
-@pytest.fixture(autouse=True)
-def _style():  # type: ignore[no-untyped-def]
-    with matplotlib.rc_context(rc(SCREEN)):
-        yield
 
 
 def of_task(task: str, mixer: str, accuracy: float, **of: Any) -> dict[str, Any]:
@@ -44,15 +26,11 @@ def of_task(task: str, mixer: str, accuracy: float, **of: Any) -> dict[str, Any]
 
 @pytest.mark.parametrize("alike", [True, False], ids=["the_same_slices", "other_slices"])
 def test_each_of_several_tasks_has_its_columns(alike: bool) -> None:
-    cells = [
-        of_task("parity", "based", 0.5),
-        of_task("majority", "based", 1.0),
-        of_task("parity", "mamba", 0.75),
-    ]
+    asked = [("parity", "based", 0.5), ("majority", "based", 1.0), ("parity", "mamba", 0.75)]
+    cells = [of_task(*each) for each in asked]
     for entry in [] if alike else cells[0]["slices"] + cells[2]["slices"]:
         entry["slice"]["seq_len"] += 32  # 96 and 160: between and after those of the other task
-    found = heat_map.figure(Shown(study.table(cells)), SCREEN)  # type: ignore[arg-type]
-    ax = found.figure.axes[0]
+    ax = Asked(study.table(cells)).drawn(heat_map).figure.axes[0]
     numbers = [text.get_text() for text in ax.texts if text.get_text().isdigit()]
     heads = [text.get_text() for text in ax.texts if text.get_text().startswith("task")]
     assert [head.split() for head in heads] == [["task", "majority"], ["task", "parity"]]
@@ -83,7 +61,7 @@ def ruled(mixer: str, seed: int, score: dict[str, float]) -> dict[str, Any]:
 
 def test_ruler_is_reported_by_group_and_the_mean_of_eleven() -> None:
     cells = [ruled("based", seed, {"single_1": 0.9, "vt": 0.5 + 0.1 * seed}) for seed in (0, 1)]
-    rows = ruler.figure(Shown(study.table(cells)), SCREEN).rows.set_index("group")  # type: ignore[arg-type]
+    rows = Asked(study.table(cells)).drawn(ruler).rows.set_index("group")
     assert list(rows.index) == list(GROUPS)
     assert rows["accuracy"].round(4).to_dict() == {
         "NIAH-S": 0.3, "NIAH-M": 0.0, "NIAH-M-QV": 0.0, "VT": 0.55, "CF-WE": 0.0,
@@ -111,12 +89,11 @@ def answers(run_id: str, held: int) -> list[dict[str, Any]]:
 
 
 def test_length_and_load_are_shown_apart_with_how_far_each_seed_reaches() -> None:
-    cells = [study.record("based", 0.5, seed=seed) | {"load_axis": "num_kv_pairs"} for seed in (0, 1)]
+    cells = [cell | {"load_axis": "num_kv_pairs"} for cell in study.seeds("based", (0.5, 0.5))]
     found = [
         row for cell, held in zip(cells, (64, 256), strict=True) for row in answers(cell["run_id"], held)
     ]
-    shown = Shown(study.table(cells), pd.DataFrame(found))
-    picture = extrapolation.figure(shown, SCREEN)  # type: ignore[arg-type]
+    picture = Asked(study.table(cells), pd.DataFrame(found), "extrapolation").drawn(extrapolation)
     rows = picture.rows.set_index(["varied", "times"])["accuracy"].to_dict()
     assert rows == {
         ("seq_len", 1): 1.0, ("seq_len", 2): 0.5, ("seq_len", 4): 0.5, ("seq_len", 8): 0.0,
@@ -124,27 +101,19 @@ def test_length_and_load_are_shown_apart_with_how_far_each_seed_reaches() -> Non
     }  # fmt: skip
     reach = picture.tables["reach"].set_index("varied")["holds_90"].to_dict()
     assert reach == {"seq_len": "64 256", "num_kv_pairs": "8 8"}
-    assert (
-        "(64 tokens; the load stays)" in picture.sentences[0]
-        and "(4; the length stays)" in picture.sentences[0]
-    )
-    assert {ax.get_title() for ax in picture.figure.axes} >= {
-        "Based, longer rows",
-        "Based, more key-value pairs",
-    }
+    (said, *_) = picture.sentences
+    assert "(64 tokens; the load stays)" in said and "(4; the length stays)" in said
+    titles = {ax.get_title() for ax in picture.figure.axes}
+    assert titles >= {"Based, longer rows", "Based, more key-value pairs"}
 
 
 def test_the_picture_of_all_tasks_is_made_from_the_committed_results() -> None:
-    """Byte by byte.  After a change that is meant: make figures."""
     makefile = (ROOT / "Makefile").read_text()
     named = re.findall(r"FIELD :=.*?zip,(.*?)\)\)", makefile)[0].split()
     where = re.findall(r'analysis.field .*--where "(.*)"', makefile)[0]
     studies = [Study(ROOT / "docs" / "results" / f"mini_{name}.zip", where) for name in named]
     found = field.picture(studies, field.STATE, SCREEN)
-    for ending, text in texts(found).items():
-        assert (ROOT / "docs" / "figures" / f"field{ending}").read_text() == text, (
-            f"field{ending}: make figures"
-        )
+    study.is_committed(found, "field")
     assert found.rows.query("mixer == 'attention'")["rank"].isna().all()
     assert (found.rows.query("mixer != 'attention'")["state_resident"] <= field.STATE).all()
 
@@ -152,14 +121,11 @@ def test_the_picture_of_all_tasks_is_made_from_the_committed_results() -> None:
 def test_ranks_are_among_points_of_so_much_state_and_the_largest_speaks() -> None:
     sizes = {"based": (100, 200, 5000), "mamba": (150,), "attention": (9000,)}
     rows = pd.DataFrame(
-        [
-            dict.fromkeys(field.COLUMNS, 0.0)
-            | {"mixer": name, "series": name, "family": "linear", "column": column, "state_resident": state}
-            | {"accuracy": {150: 0.5, 100: 0.9, 200: 0.4}.get(state, 1.0)}
-            for name, states in sizes.items()
-            for column in ("one", "two")
-            for state in states
-        ]
+        dict.fromkeys(field.COLUMNS, 0.0)
+        | {"mixer": name, "series": name, "family": "linear", "column": column, "state_resident": state}
+        | {"accuracy": {150: 0.5, 100: 0.9, 200: 0.4}.get(state, 1.0)}
+        for name, states in sizes.items()
+        for column, state in product(("one", "two"), states)
     )
     found = field.ranked(rows, 300).set_index(["series", "column"])
     assert found.loc[("based", "one"), ["state_resident", "rank", "of"]].tolist() == [200, 2, 2]

@@ -1,12 +1,17 @@
 """Cells that were trained once for all of these tests."""
 
 import shutil
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.training.tiny import tiny
+from zoo import evaluate
+from zoo.evaluation.trained import Trained, load
 from zoo.launch.run_cell import run_cell
 
 collect_ignore_glob = [] if find_spec("safetensors") else ["test_*.py"]
@@ -41,6 +46,35 @@ def _trained(home: Path, changes: dict[str, object]) -> Path:
     cell = tiny(results=home, lr=0.02, **{key.replace(".", "__"): value for key, value in changes.items()})
     run_cell(cell, lambda progress: None)
     return cell.folder
+
+
+@pytest.fixture(scope="session")
+def held(trained: dict[str, Path]) -> Trained:
+    """The first cell as `zoo.load` holds it; read only."""
+    return load(trained["attention"])
+
+
+@pytest.fixture(scope="session")
+def inexact(held: Trained) -> Trained:
+    """The same, of a mixer that cannot decode token by token."""
+    model = deepcopy(held.model)
+    model.mixers[0].exact_decode = False
+    return replace(held, model=model)
+
+
+Ask = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
+    """`python -m zoo.evaluate words`: its output and errors, where it ends with this exit code."""
+
+    def asked(*words: object, code: int = 0) -> tuple[str, str]:
+        capsys.readouterr()
+        assert evaluate.main([*map(str, words)]) == code
+        return capsys.readouterr()
+
+    return asked
 
 
 @pytest.fixture

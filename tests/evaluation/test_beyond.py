@@ -3,13 +3,11 @@
 from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-import zoo
 from zoo.evaluation.extrapolation import Extrapolation
 from zoo.evaluation.greedy import Greedy, Written, _judged, continued
 from zoo.evaluation.load_distance import LoadDistance
@@ -41,11 +39,6 @@ class Spelled(Around):
             positions.append([*range(12 - len(said), 12), 0][:5])
             answers.append([*said, IGNORED][:5])
         return Batch(*(torch.tensor(field) for field in (inputs, positions, answers)))
-
-
-@pytest.fixture(scope="module")
-def held(trained: dict[str, Path]) -> Trained:
-    return zoo.load(trained["attention"])
 
 
 def test_what_is_written_is_what_whole_sequences_say_until_the_end(held: Trained) -> None:
@@ -93,17 +86,14 @@ def test_a_part_counts_where_it_stands_whole_anywhere(said: list[int], exact: fl
     assert found == {"exact": exact, "matched": matched, "tokens": float(len(said))}
 
 
-def test_greedy_is_refused_in_one_line_where_nothing_can_be_written(held: Trained) -> None:
+def test_greedy_is_refused_in_one_line_where_nothing_can_be_written(held: Trained, inexact: Trained) -> None:
     ask = Greedy(split="test", rows=None, budget=None)
-    with pytest.raises(
-        ValueError, match=r"MQAR \(seq_len=8,num_kv_pairs=2\) do not follow each other"
-    ) as error:
+    apart = r"MQAR \(seq_len=8,num_kv_pairs=2\) do not follow each other"
+    with pytest.raises(ValueError, match=apart) as error:
         ask.table(held)
     assert "\n" not in str(error.value)
-    inexact = deepcopy(held.model)
-    inexact.mixers[0].exact_decode = False
     with pytest.raises(ValueError, match="attention has no exact decoding"):
-        ask.table(replace(held, model=inexact, task=Spelled(held.task)))
+        ask.table(replace(inexact, task=Spelled(held.task)))
     table = ask.table(replace(held, task=Spelled(held.task)))
     assert list(table.columns) == ["split", "slice", "seq_len", "exact", "matched", "tokens", "rows"]
     assert table.rows.tolist() == [6]
@@ -113,12 +103,8 @@ def test_length_and_load_grow_one_at_a_time(held: Trained) -> None:
     table = Extrapolation(doublings=2, rows=64).table(held)
     grown = table[["varied", "seq_len", "num_kv_pairs"]].itertuples(index=False, name=None)
     # the longest training segment is (12, 3), and 6 pairs do not fit into 12 tokens
-    assert list(grown) == [
-        ("seq_len", 12, 3),
-        ("seq_len", 24, 3),
-        ("seq_len", 48, 3),
-        ("num_kv_pairs", 12, 3),
-    ]
+    longer = [("seq_len", length, 3) for length in (12, 24, 48)]
+    assert list(grown) == [*longer, ("num_kv_pairs", 12, 3)]
     assert set(table.rows) == {64} and set(table.refused) == {""} and table.accuracy.between(0, 1).all()
     for name, least in (("holds_90", 0.9), ("holds_99", 0.99)):
         for varied, series in table.groupby("varied"):

@@ -33,9 +33,8 @@ def test_the_influence_is_the_derivative_of_outputs_by_inputs():
 
     whole = torch.autograd.functional.jacobian(outputs, x[:, :3])
     found = influence(mixer, x, {}, cut=3)
-    assert found.shape == (4 * WIDTH, 3 * WIDTH) and torch.allclose(
-        found, whole.reshape(found.shape), atol=1e-12
-    )
+    assert found.shape == (4 * WIDTH, 3 * WIDTH)
+    assert torch.allclose(found, whole.reshape(found.shape), atol=1e-12)
 
 
 def test_ranks_of_singular_values():

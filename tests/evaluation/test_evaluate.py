@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.command import ROOT
+from tests.evaluation.conftest import Ask
 from tests.training.tiny import segment
 from zoo import archive, evaluate
 from zoo.evaluation.base import Evaluation
@@ -19,6 +20,7 @@ from zoo.results import evaluations, load, load_evaluations
 from zoo.results.home import WEIGHTS
 
 OWN = str(Path(__file__).parent / "own")
+SCORES = "{one} evaluation=scores"
 OTHER = f"task.test=[{segment(20, 4, 7)}]"
 COMPARED = ["run_id", "split", "slice", "accuracy", "row_accuracy", "exact_rows", "loss", "answers", "rows"]
 
@@ -44,79 +46,67 @@ def home(trained: dict[str, Path], tmp_path: Path) -> Path:
     return tmp_path / "r"
 
 
-def test_answers_lie_beside_the_records_and_are_asked_for_once(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert evaluate.main([str(home), "evaluation=scores"]) == 0
-    said = capsys.readouterr()
-    assert said.out.endswith("scores: 2 answered, 0 were there already, 0 failed\n")
-    assert said.err == f"passed over: {home / 'begun-0'} is not finished\n"
+def test_answers_lie_beside_the_records_and_are_asked_for_once(home: Path, ask: Ask) -> None:
+    printed, errors = ask(home, "evaluation=scores")
+    assert printed.endswith("scores: 2 answered, 0 were there already, 0 failed\n")
+    assert errors == f"passed over: {home / 'begun-0'} is not finished\n"
     answers = {path: path.read_bytes() for path in home.glob("*/evaluations/*")}
     record = load(home)[lambda table: table.split == "test"]
     found = load_evaluations(home, "scores")
     pd.testing.assert_frame_equal(found[COMPARED], record[COMPARED].reset_index(drop=True), check_exact=True)
     assert set(found["evaluation.split"]) == {"test"} and "task.test" not in found
 
-    assert evaluate.main([str(home), "evaluation=scores"]) == 0
-    head, *rows, last = capsys.readouterr().out.splitlines()
+    head, *rows, last = ask(home, "evaluation=scores")[0].splitlines()
     assert last == "scores: 0 answered, 2 were there already, 0 failed"
     for form, is_row in (("--markdown", "| "), ("--latex", r" \\")):
-        assert evaluate.main([str(home), "evaluation=scores", form]) == 0
-        said = [line for line in capsys.readouterr().out.splitlines() if is_row in line]
+        said = [line for line in ask(home, "evaluation=scores", form)[0].splitlines() if is_row in line]
         assert len(said) == len(rows) + (2 if form == "--markdown" else 1) and "accuracy" in said[0]
     assert head.split()[:3] == ["run_id", "split", "slice"] and len(rows) == len(found)
     assert {path: path.read_bytes() for path in home.glob("*/evaluations/*")} == answers
 
-    assert evaluate.main([str(home), "evaluation=scores", OTHER, "task.filler=blank"]) == 0
+    ask(home, "evaluation=scores", OTHER, "task.filler=blank")
     both = load_evaluations(home, "scores")
     asked = both[both["task.filler"] == "blank"]
     assert len(both) == len(found) + 2 and set(asked.slice) == {"seq_len=20,num_kv_pairs=4"}
     assert set(asked.rows) == {7} and set(asked.chance) == {1 / 12}
 
 
-def test_a_word_longer_than_any_file_name_is_a_word(one: Path) -> None:
+def test_a_word_longer_than_any_file_name_is_a_word(one: Path, ask: Ask) -> None:
     several = ",".join([segment(20, 4, 7)] * 6)
     assert len(several) > 255
-    assert evaluate.main([str(one), "evaluation=scores", f"task.test=[{several}]"]) == 0
+    ask(one, "evaluation=scores", f"task.test=[{several}]")
 
 
 @pytest.mark.parametrize("kind", ["link", "file"])
-def test_answers_go_nowhere_else(
-    kind: str, one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_answers_go_nowhere_else(kind: str, one: Path, tmp_path: Path, ask: Ask) -> None:
     """A link would lead them where no reader looks."""
     if kind == "link":
         (tmp_path / "elsewhere").mkdir()
         (one / "evaluations").symlink_to(tmp_path / "elsewhere")
     else:
         (one / "evaluations").touch()
-    assert evaluate.main([str(one), "evaluation=scores"]) == 2
-    assert "evaluations is a link or a file: move it away" in capsys.readouterr().err
+    assert "evaluations is a link or a file: move it away" in ask(one, "evaluation=scores", code=2)[1]
     assert kind == "file" or not [*(tmp_path / "elsewhere").iterdir()]
 
 
 @pytest.mark.parametrize("folder", ["/proc", "/sys/kernel"])
 def test_what_cannot_be_written_is_refused_before_the_work(
-    folder: str, one: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: str, one: Path, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     """Root may write to any folder but to these; os.access says that it could."""
     monkeypatch.setattr(evaluations, "place", lambda *_: Path(folder) / "evaluations" / "scores-0.csv")
     monkeypatch.setattr(evaluate, "_table", lambda *_: pytest.fail("asked before the place was looked at"))
-    assert evaluate.main([str(one), "evaluation=scores"]) == 2
-    said = capsys.readouterr().err
+    _, said = ask(one, "evaluation=scores", code=2)
     assert said.startswith(f"{folder}/evaluations cannot be written (") and said.count("\n") == 1
 
 
-def test_a_damaged_record_is_left_out_and_the_others_are_asked(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_record_is_left_out_and_the_others_are_asked(home: Path, ask: Ask) -> None:
     (home / "begun-0" / "result.json").write_text("{\x1b")
-    assert evaluate.main([str(home), "evaluation=scores"]) == 3
-    said = capsys.readouterr()
-    assert said.out.endswith("scores: 2 answered, 0 were there already, 0 failed\n")
-    assert said.err.startswith(f"left out: {home / 'begun-0' / 'result.json'}") and said.err.count("\n") == 1
-    assert evaluate.main([str(home / "begun-0"), "evaluation=scores"]) == 2
-    assert capsys.readouterr().err.startswith(str(home / "begun-0" / "result.json"))
+    printed, errors = ask(home, "evaluation=scores", code=3)
+    assert printed.endswith("scores: 2 answered, 0 were there already, 0 failed\n")
+    assert errors.startswith(f"left out: {home / 'begun-0' / 'result.json'}") and errors.count("\n") == 1
+    _, alone = ask(home / "begun-0", "evaluation=scores", code=2)
+    assert alone.startswith(str(home / "begun-0" / "result.json"))
 
 
 @pytest.mark.parametrize(
@@ -129,19 +119,18 @@ def test_a_damaged_record_is_left_out_and_the_others_are_asked(
     ],
 )
 def test_a_yaml_of_no_evaluation_is_refused_in_one_line(
-    content: str | None, says: str, one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: str | None, says: str, one: Path, tmp_path: Path, ask: Ask
 ) -> None:
     (tmp_path / "evaluation").mkdir()
     path = tmp_path / "evaluation" / "mine.yaml"
     os.mkfifo(path) if content is None else path.write_text(content)
-    assert evaluate.main([str(one), "evaluation=mine", "--config-dir", str(tmp_path)]) == 2
-    said = capsys.readouterr().err
+    _, said = ask(one, "evaluation=mine", "--config-dir", tmp_path, code=2)
     assert says in said and said.count("\n") == 1
 
 
-def test_an_archive_carries_the_answers(home: Path, tmp_path: Path) -> None:
+def test_an_archive_carries_the_answers(home: Path, tmp_path: Path, ask: Ask) -> None:
     for name in ("scores", "distance"):
-        assert evaluate.main([str(home), f"evaluation={name}"]) == 0
+        ask(home, f"evaluation={name}")
     (one, *_) = sorted(home.glob("*/evaluations"))
     (one / "notes.txt").write_text("mine")
     assert archive.main([str(home), "--out", str(tmp_path / "all.zip")]) == 0
@@ -156,14 +145,13 @@ def test_an_archive_carries_the_answers(home: Path, tmp_path: Path) -> None:
     assert len(zipfile.ZipFile(tmp_path / "less.zip").namelist()) == len(names) - 2
 
 
-def test_answers_of_weights_that_have_gone_are_not_read(one: Path) -> None:
-    assert evaluate.main([str(one), "evaluation=distance"]) == 0
+def test_answers_of_weights_that_have_gone_are_not_read(one: Path, ask: Ask) -> None:
+    ask(one, "evaluation=distance")
     assert set(load_evaluations(one.parent, "distance").chance) == {1 / 12}
     [answer] = one.glob("evaluations/*")
     (answer.parent / "distance-000000000000.csv").write_text("# {}\nx\n1\n")
-    with pytest.warns(
-        UserWarning, match=r"distance-0+.csv is no table of an evaluation \(the record lacks 'schema'\)"
-    ):
+    damaged = r"distance-0+.csv is no table of an evaluation \(the record lacks 'schema'\)"
+    with pytest.warns(UserWarning, match=damaged):
         load_evaluations(one.parent, "distance")
     (answer.parent / "distance-000000000000.csv").unlink()
     record = json.loads((one / "result.json").read_text())
@@ -172,19 +160,16 @@ def test_answers_of_weights_that_have_gone_are_not_read(one: Path) -> None:
         load_evaluations(one.parent, "distance")
 
 
-def test_another_task_by_name_has_the_cells_seed(one: Path) -> None:
+def test_another_task_by_name_has_the_cells_seed(one: Path, ask: Ask) -> None:
     words = ["task=mqar_single", "task.vocab_size=24", "task.test_examples=5", "task.seq_len=16"]
-    assert (
-        evaluate.main([str(one), "evaluation=scores", *words, "task.num_kv_pairs=2", "evaluation.split=test"])
-        == 0
-    )
+    ask(one, "evaluation=scores", *words, "task.num_kv_pairs=2", "evaluation.split=test")
     [answer] = one.glob("evaluations/*")
     settings = json.loads(answer.read_text().partition("\n")[0][2:])["settings"]
     assert settings["task"]["seed"] == 0 and list(pd.read_csv(answer, skiprows=1).rows) == [5]
 
 
 def test_an_archive_and_cells_below_a_folder_are_asked(
-    home: Path, one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    home: Path, one: Path, tmp_path: Path, ask: Ask
 ) -> None:
     """Of an archive that lies beside its folder unpacked are only the cells that the folder lacks."""
     packed, outer = home.with_suffix(".zip"), tmp_path / "outer"
@@ -194,21 +179,20 @@ def test_an_archive_and_cells_below_a_folder_are_asked(
     shutil.rmtree(gone)
     (kept / "env.json").write_text("mine")
     shutil.copytree(one, outer / "deep" / "r" / one.name)
-    assert evaluate.main([str(packed), str(outer), "evaluation=scores"]) == 0
-    said = capsys.readouterr()
-    assert said.out.endswith("scores: 3 answered, 0 were there already, 0 failed\n")
-    assert f"{packed} is unpacked: the answers lie in {home}\n" in said.err
+    printed, errors = ask(packed, outer, "evaluation=scores")
+    assert printed.endswith("scores: 3 answered, 0 were there already, 0 failed\n")
+    assert f"{packed} is unpacked: the answers lie in {home}\n" in errors
     assert (kept / "env.json").read_text() == "mine"
     assert set(load_evaluations(home, "scores").run_id) == {gone.name, kept.name}
-    assert evaluate.main([str(tmp_path / "bare.zip"), "evaluation=scores"]) == 2
-    assert "bare.zip holds no weights: make it with" in capsys.readouterr().err
+    _, errors = ask(tmp_path / "bare.zip", "evaluation=scores", code=2)
+    assert "bare.zip holds no weights: make it with" in errors
     assert not (tmp_path / "bare").exists()
 
 
-def test_the_code_of_the_page_runs(home: Path) -> None:
+def test_the_code_of_the_page_runs(home: Path, ask: Ask) -> None:
     page = (ROOT / "docs" / "evaluation.md").read_text()
     load_it, read_it, own = re.findall(r"```python\n(.*?)```", page, re.S)
-    assert evaluate.main([str(home), "evaluation=distance"]) == 0
+    ask(home, "evaluation=distance")
     [run] = home.glob("attention-*")
     names = {"Evaluation": Evaluation, "Trained": Trained, "pd": pd}
     exec(load_it.replace("results/based-48f8c78868c5", str(run)).replace("[:, :16]", "[:, :8]"), names)
@@ -218,9 +202,8 @@ def test_the_code_of_the_page_runs(home: Path) -> None:
     assert names["Entropy"](rows=4).table(names["run"]).nats[0] > 0
 
 
-def test_speed_has_decoding_where_that_is_exact(home: Path) -> None:
-    words = ["evaluation=speed", "evaluation.seq_len=[8,16]", "evaluation.batch=[1,2]"]
-    assert evaluate.main([str(home), *words]) == 0
+def test_speed_has_decoding_where_that_is_exact(home: Path, ask: Ask) -> None:
+    ask(home, "evaluation=speed", "evaluation.seq_len=[8,16]", "evaluation.batch=[1,2]")
     found = load_evaluations(home, "speed")
     assert (found.tokens_per_second > 0).all() and set(found.seq_len) == {8, 16}
     kept = found.query("mixer == 'attention'").set_index(["what", "seq_len", "batch"]).state_bytes
@@ -228,21 +211,17 @@ def test_speed_has_decoding_where_that_is_exact(home: Path) -> None:
     assert dict(found.groupby("mixer").what.apply(set))["attention"] == {"prefill", "decode"}
 
 
-def test_an_evaluation_of_ones_own(one: Path) -> None:
-    words = [str(one), "evaluation=longest", "evaluation.times=3", "--config-dir", OWN]
-    assert evaluate.main(words) == 0
+def test_an_evaluation_of_ones_own(one: Path, ask: Ask) -> None:
+    ask(one, "evaluation=longest", "evaluation.times=3", "--config-dir", OWN)
     [row] = load_evaluations(one.parent, "longest").itertuples()
     assert row.longest == 48 and row.said == r"=1+1\x1b[2J"
 
 
-def test_a_cell_that_cannot_be_asked_does_not_stop_the_others(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cell_that_cannot_be_asked_does_not_stop_the_others(home: Path, ask: Ask) -> None:
     far = f"task.test=[{segment(4096, 2, 1)}]"  # farther than hyena's filters reach
-    assert evaluate.main([str(home), "evaluation=scores", far]) == 1
-    said = capsys.readouterr()
-    assert said.out.endswith("scores: 1 answered, 0 were there already, 1 failed\n")
-    [line] = [line for line in said.err.splitlines() if line.startswith("failed: ")]
+    printed, errors = ask(home, "evaluation=scores", far, code=1)
+    assert printed.endswith("scores: 1 answered, 0 were there already, 1 failed\n")
+    [line] = [line for line in errors.splitlines() if line.startswith("failed: ")]
     assert "hyena" in line and "must cover the sequences: raise it to 4096" in line
 
 
@@ -261,19 +240,16 @@ def test_a_cell_that_cannot_be_asked_does_not_stop_the_others(
             "{one} --config-dir nope evaluation=scores",
             "--config-dir (=nope) must be a folder with yamls of your",
         ),
-        ("{one} evaluation=scores evaluation.spilt=test", "did you mean evaluation.split?"),
-        ("{one} evaluation=scores evaluation.batch_size=0", "evaluation.batch_size (=0) must be at least 1"),
-        ("{one} evaluation=scores evaluation._target_=os.getcwd", "unknown key evaluation._target_"),
-        ("{one} evaluation=scores evaluation=speed,scores", "names several values: ask for one at a time."),
-        ("{one} evaluation=scores +task.x=1", "+task.x=1 must be KEY=VALUE."),
-        ("{one} evaluation=scores d_model=8", "d_model=8 is no part of a question"),
-        (
-            "{one} evaluation=scores task.vocab_size=30",
-            "task.vocab_size (=30) must be at most 24, the tokens",
-        ),
-        ("{one} evaluation=scores task=mqar_stacked", "task (=StackedMQAR) must have inputs as"),
-        ("{one} evaluation=scores task.test=[{seq_len:9}]", "a segment of task.test must be {seq_len, "),
-        ("{one} evaluation=scores task.test=[{", "cannot read task.test=[{"),
+        (f"{SCORES} evaluation.spilt=test", "did you mean evaluation.split?"),
+        (f"{SCORES} evaluation.batch_size=0", "evaluation.batch_size (=0) must be at least 1"),
+        (f"{SCORES} evaluation._target_=os.getcwd", "unknown key evaluation._target_"),
+        (f"{SCORES} evaluation=speed,scores", "names several values: ask for one at a time."),
+        (f"{SCORES} +task.x=1", "+task.x=1 must be KEY=VALUE."),
+        (f"{SCORES} d_model=8", "d_model=8 is no part of a question"),
+        (f"{SCORES} task.vocab_size=30", "task.vocab_size (=30) must be at most 24, the tokens"),
+        (f"{SCORES} task=mqar_stacked", "task (=StackedMQAR) must have inputs as"),
+        (SCORES + " task.test=[{seq_len:9}]", "a segment of task.test must be {seq_len, "),
+        (SCORES + " task.test=[{", "cannot read task.test=[{"),
         ("{one}/config.yaml evaluation=scores", "is a file, and no whole archive"),
         ("{one}/none evaluation=scores", "does not exist: give the one that zoo.run wrote to."),
         ("{one} {bare} evaluation=scores", "1 of 2 runs have no weights, such as "),
@@ -281,13 +257,13 @@ def test_a_cell_that_cannot_be_asked_does_not_stop_the_others(
     ],
 )
 def test_a_mistake_is_one_line_and_nothing_is_asked(
-    words: str, says: str, one: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: str, says: str, one: Path, tmp_path: Path, ask: Ask
 ) -> None:
     (tmp_path / "empty").mkdir()
     bare = tmp_path / one.name
     shutil.copytree(one, bare).joinpath(WEIGHTS).unlink()
     names = {"one": one, "bare": bare, "empty": tmp_path / "empty", "own": OWN}
-    assert evaluate.main([word if "[" in word else word.format(**names) for word in words.split()]) == 2
-    said = capsys.readouterr()
-    assert says in said.err and said.err.count("\n") == 1 and not said.out
+    given = [word if "[" in word else word.format(**names) for word in words.split()]
+    printed, errors = ask(*given, code=2)
+    assert says in errors and errors.count("\n") == 1 and not printed
     assert not list(tmp_path.glob("**/evaluations"))

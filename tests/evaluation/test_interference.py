@@ -1,21 +1,14 @@
 """What a key that was written several times brings back, told by hand."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 
-import zoo
 from zoo.evaluation.interference import Interference, kinds
 from zoo.evaluation.trained import Trained
 from zoo.tasks.base import Batch
 from zoo.tasks.mqar_overwrite import OverwrittenMQAR
-
-
-@pytest.fixture(scope="module")
-def held(trained: dict[str, Path]) -> Trained:
-    return zoo.load(trained["attention"])
 
 
 def overwrite(*loads: tuple[int, int, int], vocab_size: int = 24, rows: int = 40) -> OverwrittenMQAR:
@@ -54,12 +47,10 @@ def test_shares_are_those_of_a_count_by_hand(held: Trained) -> None:
             kind = "another" if answer in every else "none"
             counts[str(own[::-1].index(answer)) if answer in own else kind] += 1
     assert (table["share"][3:] * 80).round().tolist() == list(counts.values())
-    right = asked.score(batch).accuracy
-    assert table["share"][3] == pytest.approx(right)
+    assert table["share"][3] == pytest.approx(asked.score(batch).accuracy)
 
 
 def test_a_task_that_writes_once_is_refused(held: Trained) -> None:
-    with pytest.raises(
-        ValueError, match="asks for keys written again, and MQAR has none: use task=mqar_over"
-    ):
+    says = "asks for keys written again, and MQAR has none: use task=mqar_over"
+    with pytest.raises(ValueError, match=says):
         Interference(split="test").table(held)

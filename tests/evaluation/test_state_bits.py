@@ -1,7 +1,5 @@
 """A trained cell with its state rounded: its table, and the same from Python."""
 
-from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +7,7 @@ import pytest
 import torch
 
 import zoo
-from zoo import evaluate
+from tests.evaluation.conftest import Ask
 from zoo.evaluation.coded_state import StateCoder
 from zoo.evaluation.load_distance import LoadDistance
 from zoo.evaluation.state_bits import StateBits
@@ -34,11 +32,6 @@ SETTINGS: dict[str, Any] = {
 
 def state_bits(**changes: Any) -> StateBits:
     return StateBits(**SETTINGS | changes)
-
-
-@pytest.fixture(scope="module")
-def held(trained: dict[str, Path]) -> Trained:
-    return zoo.load(trained["attention"])
 
 
 def test_fp32_repeats_the_score_and_each_form_stands_once(held: Trained) -> None:
@@ -102,10 +95,10 @@ def test_distances_make_rows_of_the_probe(held: Trained) -> None:
     assert lengths == [[2, 8], [2, 12], [3, 14]]  # 3 pairs have no room in 4 tokens
 
 
-def test_answers_are_written_once(one: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [str(one), "evaluation=state_bits", "evaluation.formats=[int4]", "evaluation.rows=4"]
-    assert evaluate.main(words) == 0 and evaluate.main(words) == 0
-    assert "1 were there already" in capsys.readouterr().out
+def test_answers_are_written_once(one: Path, ask: Ask) -> None:
+    words = [one, "evaluation=state_bits", "evaluation.formats=[int4]", "evaluation.rows=4"]
+    said = [ask(*words)[0] for _ in range(2)]
+    assert "1 were there already" in said[1]
     table = load_evaluations(one.parent, "state_bits")
     assert set(table["format"]) == {"fp32", "int4"} and set(table["evaluation.rows"]) == {4}
 
@@ -125,12 +118,10 @@ def test_bad_settings_are_one_line(held: Trained, changes: dict[str, Any], words
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_cell_without_exact_decoding_is_refused(held: Trained) -> None:
-    model = deepcopy(held.model)
-    model.mixers[0].exact_decode = False
-    for ask in (lambda cell: state_bits().table(cell), lambda cell: cell.with_state(format="int4")):
+def test_a_cell_without_exact_decoding_is_refused(inexact: Trained) -> None:
+    for asking in (lambda cell: state_bits().table(cell), lambda cell: cell.with_state(format="int4")):
         with pytest.raises(ValueError, match="has no exact decoding"):
-            ask(replace(held, model=model))
+            asking(inexact)
 
 
 def test_double_and_mixed_precision(trained: dict[str, Path]) -> None:

@@ -156,10 +156,7 @@ def test_a_codec_returns_what_it_returned() -> None:
         for scale in scales:
             forms += [Form(name, scale, rounding, block=8) for rounding in ("nearest", "stochastic")]
             if kind.whole:
-                forms += [
-                    Form(name, scale, "stochastic", zero_point=True),
-                    Form(name, scale, zero_point=True),
-                ]
+                forms += [Form(name, scale, how, zero_point=True) for how in ("nearest", "stochastic")]
     for form in forms:
         codec, draw = Codec(form), torch.Generator().manual_seed(5)
         once = codec.code(x, draw)

@@ -12,15 +12,17 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 import zoo
-from tests.evaluation.conftest import CELLS
+from tests.evaluation.conftest import CELLS, Ask
 from tests.population.together import trained_together
 from tests.training.tiny import tiny
-from zoo import archive, evaluate
+from zoo import archive
 from zoo.config.cell import Cell
 from zoo.evaluation.task_scores import Distance, Groups, Scores
+from zoo.evaluation.trained import Trained
 from zoo.results import weights
 from zoo.results.home import WEIGHTS
 from zoo.results.record import Kind
+from zoo.results.table import slice_name
 from zoo.tasks.batches import BatchStream
 
 NAMES = ("accuracy", "row_accuracy", "exact_rows", "loss", "answers", "rows")
@@ -33,8 +35,7 @@ def test_it_scores_on_its_own_task_what_its_record_says(name: str, trained: dict
         table = Scores(split=split, batch_size=None).table(held)
         found = [tuple(row) for row in table[["slice", *NAMES]].itertuples(index=False)]
         wanted = [entry for entry in held.record["slices"] if entry["split"] == split]
-        names = [",".join(f"{k}={v}" for k, v in entry["slice"].items()) for entry in wanted]
-        assert found == [(n, *(entry[k] for k in NAMES)) for n, entry in zip(names, wanted, strict=True)]
+        assert found == [(slice_name(entry["slice"]), *(entry[k] for k in NAMES)) for entry in wanted]
     bins, near = (of(split="test", batch_size=None).table(held) for of in (Groups, Distance))
     assert bins[[*Kind.__annotations__]].to_dict("records") == held.record["groups"]
     assert near["distance"].tolist() == bins["value"].tolist() and near["right"].equals(bins["right"])
@@ -43,9 +44,8 @@ def test_it_scores_on_its_own_task_what_its_record_says(name: str, trained: dict
 def test_shared_weights_are_stored_once_and_are_shared_again(trained: dict[str, Path]) -> None:
     first, _, last = zoo.load(trained["shared"]).model.mixers
     assert first.qkv is last.qkv
-    assert not [
-        name for name in load_file(trained["shared"] / WEIGHTS) if name.startswith("blocks.2.mixer.qkv")
-    ]
+    stored = load_file(trained["shared"] / WEIGHTS)
+    assert not [name for name in stored if name.startswith("blocks.2.mixer.qkv")]
 
 
 def test_members_of_a_population_keep_each_their_own(tmp_path: Path) -> None:
@@ -57,13 +57,11 @@ def test_members_of_a_population_keep_each_their_own(tmp_path: Path) -> None:
     for cell, folder, outcome in zip(cells, folders, outcomes, strict=True):
         kept = weights.read(folder, outcome["weights"])
         saved = torch.load(folder / "last.ckpt", weights_only=True)["model"]
-        assert kept.keys() == saved.keys() and all(torch.equal(kept[k], saved[k]) for k in kept), (
-            cell.overrides
-        )
+        assert kept.keys() == saved.keys(), cell.overrides
+        assert all(torch.equal(kept[k], saved[k]) for k in kept), cell.overrides
 
 
-def test_it_decodes_token_by_token_what_whole_sequences_say(trained: dict[str, Path]) -> None:
-    held = zoo.load(trained["attention"])
+def test_it_decodes_token_by_token_what_whole_sequences_say(held: Trained) -> None:
     _, batch = next(iter(BatchStream(held.task, "test", 3)))
     whole = batch.inputs
     for _ in range(4):
@@ -126,7 +124,18 @@ def _config(folder: Path, old: str, new: str) -> None:
     path.write_text(path.read_text().replace(old, new))
 
 
+def _unreadable(folder: Path) -> None:
+    """Weights that are no safetensors file, under the hash that the record has of them."""
+    (folder / WEIGHTS).write_bytes(b"x")
+    _record(folder, weights=weights.hashlib.sha256(b"x").hexdigest())
+
+
+def _yaml(text: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / "config.yaml").write_text(text)
+
+
 NONE = "has no weights of its record: train .* keep_weights=true"
+NO_CONFIG = "is no config of a cell"
 # what is done to a run's folder -> what `zoo.load` says
 BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "unfinished": (lambda f: (f / "result.json").unlink(), "is not finished: give the command that made it"),
@@ -134,13 +143,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "no file": (lambda f: (f / WEIGHTS).unlink(), NONE),
     "none kept": (lambda f: _record(f, weights=None), NONE),
     "damaged": (lambda f: (f / WEIGHTS).write_bytes(b"x"), "is damaged, or not of its record"),
-    "no safetensors": (
-        lambda f: (
-            (f / WEIGHTS).write_bytes(b"x"),
-            _record(f, weights=weights.hashlib.sha256(b"x").hexdigest()),
-        ),
-        "is no safetensors file",
-    ),
+    "no safetensors": (_unreadable, "is no safetensors file"),
     "a tensor less": (lambda f: _kept(f, lambda w: w.pop("embedding")), "its model: embedding is missing"),
     "a tensor more": (
         lambda f: _kept(f, lambda w: w.update(x=torch.ones(1))),
@@ -152,16 +155,10 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
         "embedding is torch.float64, the",
     ),
     "another config": (lambda f: _config(f, "vocab_size: 24", "vocab_size: 26"), "the config of attention-"),
-    "an alias": (
-        lambda f: (f / "config.yaml").write_text("a: &x [1]\nb: *x\n"),
-        "no config of a cell .*alias",
-    ),
-    "no yaml": (lambda f: (f / "config.yaml").write_text("a: ["), "is no config of a cell"),
-    "a list": (lambda f: (f / "config.yaml").write_text("[1]"), "is no config of a cell"),
-    "python": (
-        lambda f: (f / "config.yaml").write_text("!!python/object/apply:os.getcwd []"),
-        "is no config of a cell",
-    ),
+    "an alias": (_yaml("a: &x [1]\nb: *x\n"), "no config of a cell .*alias"),
+    "no yaml": (_yaml("a: ["), NO_CONFIG),
+    "a list": (_yaml("[1]"), NO_CONFIG),
+    "python": (_yaml("!!python/object/apply:os.getcwd []"), NO_CONFIG),
 }
 
 
@@ -204,8 +201,11 @@ class X(Attention): ...
 """
 
 
+Plant = Callable[[str, str], tuple[Path, Path]]
+
+
 @pytest.fixture
-def plant(one: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], tuple[Path, Path]]:
+def plant(one: Path, monkeypatch: pytest.MonkeyPatch) -> Plant:
     """Write MODULE and name its X in the record; the run's folder, and the file that MODULE leaves."""
 
     def planted(place: str, module: str) -> tuple[Path, Path]:
@@ -232,25 +232,18 @@ def _naming(one: Path, place: str, target: str) -> Path:
 
 @pytest.mark.parametrize("place", PLANTED)
 @pytest.mark.parametrize("module", ["results.figures.notes", "planted_elsewhere"])
-def test_a_record_imports_nothing_that_it_names(
-    place: str,
-    module: str,
-    plant: Callable[[str, str], tuple[Path, Path]],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_record_imports_nothing_that_it_names(place: str, module: str, plant: Plant, ask: Ask) -> None:
     one, ran = plant(place, module)
     archive.archive(one.parent, one.parent / "a.zip", True)
     says = f"names {module}.X, which is no part of zoo: what a record names is imported only where you name"
     for given in ((one,), (one.parent / "a.zip", one.name)):
         with pytest.raises(ValueError, match=re.escape(says)):
             zoo.load(*given)
-    assert evaluate.main([str(one), "evaluation=scores"]) != 0 and says in capsys.readouterr().err
+    assert says in ask(one, "evaluation=scores", code=2)[1]
     assert not ran.exists()
 
 
-def test_what_lies_beside_records_is_not_trusted_by_name_either(
-    plant: Callable[[str, str], tuple[Path, Path]],
-) -> None:
+def test_what_lies_beside_records_is_not_trusted_by_name_either(plant: Plant) -> None:
     one, ran = plant("layer", "results.figures.notes")
     for named in ("results.figures.notes", "results"):
         with pytest.raises(ValueError, match=r"results: code beside records is never run"):
@@ -258,9 +251,7 @@ def test_what_lies_beside_records_is_not_trusted_by_name_either(
     assert not ran.exists()
 
 
-def test_a_module_that_the_user_names_is_imported(
-    plant: Callable[[str, str], tuple[Path, Path]], tmp_path: Path
-) -> None:
+def test_a_module_that_the_user_names_is_imported(plant: Plant, tmp_path: Path, ask: Ask) -> None:
     one, ran = plant("layer", "planted_mine")
     with pytest.raises(ValueError, match="which is no part of zoo"):
         zoo.load(one, trusted=["planted"])
@@ -269,8 +260,8 @@ def test_a_module_that_the_user_names_is_imported(
     assert ran.exists()
     (tmp_path / "conf" / "mixer").mkdir(parents=True)
     (tmp_path / "conf" / "mixer" / "mine.yaml").write_text("_target_: planted_mine.Other\n")
-    assert evaluate.main([str(one), "evaluation=scores", "--trust", "planted_mine"]) == 0
-    assert evaluate.main([str(one), "evaluation=distance", "--config-dir", "conf"]) == 0
+    ask(one, "evaluation=scores", "--trust", "planted_mine")
+    ask(one, "evaluation=distance", "--config-dir", "conf")
 
 
 @pytest.mark.parametrize("name", ["os.getcwd", "torch.load", "zoo.config.cell.Cell", "tests.toys.faulty.X"])

@@ -78,6 +78,19 @@ def untick(page: Any, home: str, *names: str) -> None:
         page.locator(f"#{home} .choice label", has_text=name).first.locator("input").uncheck()
 
 
+def choose(page: Any, *names: str) -> None:
+    """Put the first point of each name beside the others."""
+    for name in names:
+        page.locator("#points tbody tr", has_text=name).first.locator("input").check()
+
+
+def drag(page: Any, start: tuple[float, float], end: tuple[float, float]) -> None:
+    page.mouse.move(*start)
+    page.mouse.down()
+    page.mouse.move(*end, steps=4)
+    page.mouse.up()
+
+
 def rows_of(page: Any, card: str) -> list[list[str]]:
     lines = page.locator(f"#{card} tbody tr")
     return lines.evaluate_all("(all) => all.map((line) => [...line.cells].map((cell) => cell.innerText))")

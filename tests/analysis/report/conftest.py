@@ -48,11 +48,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "gla-failed" / "error.txt").write_text(f"ValueError: {HOSTILE}\n")
     for folder in store.folders(home):
         if store.is_done(folder):
-            words = [
-                f"mixer={folder.name.split('-')[0]}",
-                "model.layers=[base_conv,mixer]",
-                f"results={home}",
-            ]
+            mixer, layers = folder.name.split("-")[0], "model.layers=[base_conv,mixer]"
+            words = [f"mixer={mixer}", layers, f"results={home}"]
             rewritten(folder, {"overrides": words, "git_revision": "f" * 40, "git_clean": True})
             learned(folder)
     return home

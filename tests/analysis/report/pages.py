@@ -3,13 +3,11 @@
 import base64
 import gzip
 import json
-import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pytest
 
 from tests.analysis import fake
 from zoo.results import evaluations, store
@@ -49,25 +47,13 @@ def rewritten(home: Path, changes: dict[str, Any], which: str = "result.json") -
     (home / which).write_text(json.dumps(record))
 
 
-def one_line(capsys: pytest.CaptureFixture[str], says: str) -> None:
-    captured = capsys.readouterr()
-    (line,) = captured.err.splitlines()
-    assert line.startswith("error: ") and not captured.out
-    assert re.search(says, line), line
-
-
 WEIGHTS = "0" * 64
 
 
 def answer(folder: Path, name: str, table: pd.DataFrame, weights: str = WEIGHTS, **settings: Any) -> Path:
     place = evaluations.place(folder, name, settings, weights)
-    head = {
-        "evaluation": name,
-        "run_id": folder.name,
-        "weights": weights,
-        "settings": {"evaluation": settings},
-    }
-    evaluations.write(place, head, table)
+    head = {"evaluation": name, "run_id": folder.name, "weights": weights}
+    evaluations.write(place, head | {"settings": {"evaluation": settings}}, table)
     return place
 
 

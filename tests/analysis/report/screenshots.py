@@ -11,7 +11,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from analysis.report.page import report
-from tests.analysis.report.chromium import CHROMIUM, opened, settle
+from tests.analysis.report.chromium import CHROMIUM, choose, opened, settle
 
 WIDTHS, SCHEMES, HEIGHT = (390, 800, 1400), ("light", "dark"), 1250
 
@@ -27,8 +27,7 @@ def shoot(archive: Path, out: Path) -> None:
             with opened(browser, path, color_scheme=scheme) as page:
                 page.set_viewport_size({"width": width, "height": HEIGHT})
                 page.reload()  # as a screen of that size meets it
-                for mixer in ("Based", "Mamba-2", "Sliding window"):
-                    page.locator("#points tbody tr", has_text=mixer).first.locator("input").check()
+                choose(page, "Based", "Mamba-2", "Sliding window")
                 page.evaluate("scrollTo(0, 0)")
                 settle(page)
                 page.wait_for_timeout(1000)  # pictures move into their places

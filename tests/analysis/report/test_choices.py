@@ -16,7 +16,7 @@ from analysis.report.page import report
 from analysis.statistics.axes import AXES
 from analysis.statistics.frontier import frontier
 from tests.analysis import fake
-from tests.analysis.report.chromium import MARKS, SEEDS, as_csv, marks, opened, points, settle, untick
+from tests.analysis.report.chromium import MARKS, SEEDS, as_csv, drag, marks, opened, points, settle, untick
 from tests.analysis.report.pages import HOSTILE, rewritten
 from zoo.results import store
 from zoo.results import table as results_table
@@ -96,10 +96,7 @@ def test_tables_sort_both_ways(page: Any) -> None:
 def test_zooming_survives_a_filter(page: Any) -> None:
     whole = page.evaluate("byId('picture').layout.xaxis.range")
     box = page.locator("#picture .nsewdrag").first.bounding_box()
-    page.mouse.move(box["x"] + 100, box["y"] + 50)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 300, box["y"] + 250, steps=4)
-    page.mouse.up()
+    drag(page, (box["x"] + 100, box["y"] + 50), (box["x"] + 300, box["y"] + 250))
     page.wait_for_function("(whole) => byId('picture').layout.xaxis.range[0] > whole[0]", arg=whole)
     zoomed = page.evaluate("byId('picture').layout.xaxis.range")
     untick(page, "seeds", "1")
@@ -133,9 +130,8 @@ def odd(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
 def test_a_mixer_called_script_is_text(odd: Any) -> None:
     name = f"{HOSTILE}<b>Based</b>"
     assert name in odd.inner_text("#series") and name in odd.inner_text("#points")
-    assert odd.evaluate("points.map((point) => hover(view, point).split('<b>').length)") == [2] * len(
-        points(odd)
-    )
+    bold = odd.evaluate("points.map((point) => hover(view, point).split('<b>').length)")
+    assert bold == [2] * len(points(odd))
     odd.locator("#points tbody button", has_text=name).first.click()
     odd.wait_for_selector("#command")
     assert odd.inner_text("#command") == f"python -m zoo.run '{HOSTILE}'"

@@ -17,7 +17,7 @@ from analysis.statistics.paired import EXACT, at_equal_state, compare, holm
 from analysis.statistics.points import points as summarised
 from analysis.statistics.uncertainty import at_chosen
 from tests.analysis import fake
-from tests.analysis.report.chromium import MARKS, SEEDS, opened, points, rows_of, settle, spot, untick
+from tests.analysis.report.chromium import MARKS, SEEDS, drag, opened, points, rows_of, settle, spot, untick
 from tests.analysis.report.pages import rewritten
 from zoo.results import table as results_table
 
@@ -29,9 +29,8 @@ def test_a_click_on_a_point_shows_all_that_is_behind_it(page: Any) -> None:
     at = spot(page, "picture", f"[Math.log10({attention}.state_resident), {attention}.accuracy]")
     page.mouse.move(*at)
     hover = page.wait_for_selector("#picture .hoverlayer .hovertext")
-    assert (
-        "resident 16,512" in hover.text_content() and f"{SEEDS} seeds, {SEEDS} solved" in hover.text_content()
-    )
+    said = hover.text_content()
+    assert "resident 16,512" in said and f"{SEEDS} seeds, {SEEDS} solved" in said
     page.mouse.click(*at)
     page.wait_for_selector("#curves .scatterlayer .trace")
     assert page.locator("#curves .scatterlayer .trace").count() == 3 * SEEDS  # at three learning rates
@@ -89,10 +88,8 @@ def test_points_and_runs_stand_side_by_side_and_the_address_says_so(
 def test_a_box_in_the_picture_and_a_series_in_the_list_are_compared(page: Any) -> None:
     page.locator("[data-title='Box Select']").click()
     box = page.locator("#picture .nsewdrag").first.bounding_box()
-    page.mouse.move(box["x"] + 2, box["y"] + 2)
-    page.mouse.down()
-    page.mouse.move(box["x"] + box["width"] - 2, box["y"] + box["height"] / 4, steps=4)
-    page.mouse.up()
+    end = (box["x"] + box["width"] - 2, box["y"] + box["height"] / 4)
+    drag(page, (box["x"] + 2, box["y"] + 2), end)
     page.wait_for_function("() => byId('detail').innerText.includes('Comparing')")
     high = page.evaluate("selection.map((item) => points.find((each) => each.place === item.point).accuracy)")
     assert len(high) > 3 and min(high) > 0.5
@@ -113,13 +110,11 @@ def test_what_is_taken_away_and_that_nothing_offers_an_upload(page: Any) -> None
         with page.expect_download() as download:
             page.click(f"#{button}")
         saved[download.value.suggested_filename] = Path(download.value.path()).read_bytes()
-    assert list(saved) == [
-        *(f"accuracy_against_resident.{kind}" for kind in ("svg", "png")),
-        *("points.csv", "cells.csv", "curves.csv"),
-    ]
-    assert b"<svg" in saved["accuracy_against_resident.svg"]
-    assert b"Sliding window" in saved["accuracy_against_resident.svg"]  # it has a legend
-    assert saved["accuracy_against_resident.png"].startswith(b"\x89PNG")
+    svg, png, *tables = saved
+    assert [svg, png] == [f"accuracy_against_resident.{kind}" for kind in ("svg", "png")]
+    assert tables == ["points.csv", "cells.csv", "curves.csv"]
+    assert b"<svg" in saved[svg] and b"Sliding window" in saved[svg]  # it has a legend
+    assert saved[png].startswith(b"\x89PNG")
     cells = pd.read_csv(io.BytesIO(saved["cells.csv"]))
     assert len(cells) == 3 * SEEDS * len(fake.POINTS) - 1 and cells["run_id"].is_unique
     curves = pd.read_csv(io.BytesIO(saved["curves.csv"]))
@@ -146,10 +141,8 @@ def test_a_difference_is_paired_over_seeds_and_put_in_words(page: Any, home: Pat
     cannot = f"{SEEDS} seeds cannot show this at 0.05: the smallest possible p is 0.0625. 7 could."
     assert cannot in page.inner_text("#real")
     minus = [row[5].split(",")[0] for row in rows_of(page, "points")]
-    assert [minus[int(place)] for place in places] == [
-        "-",
-        *(f"{d:+.3f}".replace("-", "\u2212") for d in expected["difference"]),
-    ]
+    differences = [f"{d:+.3f}".replace("-", "\u2212") for d in expected["difference"]]
+    assert [minus[int(place)] for place in places] == ["-", *differences]
     assert rows_of(page, "by-slice")[0][3].startswith(("+", "\u2212"))
     page.select_option("#against", index=1)
     page.wait_for_function("() => byId('against').selectedIndex === 1")

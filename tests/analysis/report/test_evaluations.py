@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from analysis.report.page import report
-from tests.analysis.report.chromium import MARKS, opened, settle
+from tests.analysis.report.chromium import MARKS, choose, opened, rows_of, settle
 from tests.analysis.report.pages import HOSTILE, Page
 from zoo.results import evaluations
 
@@ -49,20 +49,14 @@ def shown(page: Any) -> None:
 
 def test_answers_beside_a_record_are_in_the_page_and_a_damaged_one_is_said(text: str) -> None:
     page = Page(text)
-    assert [each["name"] for each in page.data["evaluations"]] == [
-        "answers",
-        "load_distance",
-        "mine",
-        "distance",
-    ]
+    names = [each["name"] for each in page.data["evaluations"]]
+    assert names == ["answers", "load_distance", "mine", "distance"]
     (problem,) = page.data["problems"]
     assert "no table of an evaluation" in problem["why"]
 
 
 def test_an_evaluation_is_drawn_for_the_points_that_are_chosen(page: Any, asked: Path, browser: Any) -> None:
-    page.locator("#points tbody tr", has_text="feature_dim=16").first.locator("input").check()
-    page.locator("#points tbody tr", has_text="feature_dim=8").first.locator("input").check()
-    page.locator("#points tbody tr", has_text="Mamba").first.locator("input").check()  # was not asked
+    choose(page, "feature_dim=16", "feature_dim=8", "Mamba")  # the last was not asked
     page.click("#evaluations-section summary")
     page.select_option("#evaluation", index=1)
     shown(page)
@@ -101,8 +95,7 @@ def test_a_table_of_ones_own_is_drawn_too_and_its_words_are_text(page: Any) -> N
 
 def test_where_one_is_right_and_another_wrong_opens_as_tokens(page: Any) -> None:
     page.evaluate("clear(), byId('answers-section').open = true")
-    for mixer in ("Attention", "Hyena"):
-        page.locator("#points tbody tr", has_text=mixer).first.locator("input").check()
+    choose(page, "Attention", "Hyena")
     page.wait_for_selector("#answers tbody tr")
     page.wait_for_function("() => answerRows.length === 8")  # four places of two seeds
     note = "Both right 2, only the first 2, only the second 2, neither 2."
@@ -116,9 +109,7 @@ def test_where_one_is_right_and_another_wrong_opens_as_tokens(page: Any) -> None
             home.fill(value) if name in ("from", "to") else home.select_option(value)
         page.keyboard.press("Tab")
         settle(page)
-        rows = page.locator("#answers tbody tr").evaluate_all(
-            "(all) => all.map((row) => [...row.cells].map((cell) => cell.innerText))"
-        )
+        rows = rows_of(page, "answers")
         assert page.evaluate("tables.answers.rows.length") == len(rows)
         return [[row[i] for i in (0, 8, 5, 2, 3)] for row in rows if row[6] == "0"]
 
@@ -155,9 +146,8 @@ def test_what_zoo_asked_of_the_archives_is_drawn_as_what_it_is(browser: Any, tmp
             page.select_option("#setting", index=setting)
             settle(page)
             page.evaluate("byId('evaluations-section').open = true")
-            for value in page.locator("#evaluation option").evaluate_all(
-                "(all) => all.map(({value}) => value)"
-            ):
+            options = page.locator("#evaluation option")
+            for value in options.evaluate_all("(all) => all.map(({value}) => value)"):
                 page.select_option("#evaluation", value)
                 page.evaluate("drawEvaluation()")
                 page.wait_for_function("() => byId('evaluation-panels').querySelector('.xtitle')")

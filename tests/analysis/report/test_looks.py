@@ -12,7 +12,7 @@ from analysis.report.page import report
 from analysis.statistics.chance import ONE_OF_N
 from analysis.statistics.seeds import APART, apart
 from tests.analysis import fake
-from tests.analysis.report.chromium import FAULTS, MARKS, opened, settle
+from tests.analysis.report.chromium import FAULTS, MARKS, choose, opened, settle
 from tests.analysis.report.measure import measured
 from tests.analysis.report.pages import HOSTILE
 
@@ -125,7 +125,6 @@ def test_seeds_that_are_apart_are_drawn_each_as_in_the_png(page: Any, whole: pd.
     assert len(traces) == finished + sum(len(scores) - 1 for scores in split)
 
 
-pytestmark = MARKS
 VIEWS = {  # name -> where it stands
     **{"filters": "aside", "head": "header", "picture": "#app main > section", "chosen": "#detail"},
     **{name: f"#{name}-section" for name in ("evaluations", "answers", "again", "pairs", "cells", "failed")},
@@ -145,8 +144,7 @@ def faults(browser: Any, asked: Path, home: Path) -> dict[Any, list[str]]:
         page.wait_for_function(
             "byId('by-colour').options.length > 3 && byId('evaluation').options.length > 2"
         )
-        for series in ("Attention", "Based", "Hyena"):
-            page.locator("#points tbody tr", has_text=series).first.locator("input").check()
+        choose(page, "Attention", "Based", "Hyena")
         page.select_option("#by-facet", "family")
         page.select_option("#by-colour", "d_model")
         page.wait_for_selector("#answers tbody tr")

@@ -8,7 +8,7 @@ import pandas as pd
 from analysis.pareto import pareto
 from analysis.statistics.frontier import frontier
 from tests.analysis import fake
-from tests.analysis.report.chromium import MARKS, as_csv, marks, opened, points, settle, spot
+from tests.analysis.report.chromium import MARKS, as_csv, drag, marks, opened, points, settle, spot
 from zoo.results import table as results_table
 
 pytestmark = MARKS
@@ -107,10 +107,7 @@ def test_a_box_over_an_axis_of_the_parallel_coordinates_is_a_filter(
     for name, low, high in (("accuracy", "0.5", "1"), ("family", "'linear'", "'linear'")):
         settle(page)
         (left, bottom), (right, top) = (on_axis(page, axes.index(name), end) for end in (low, high))
-        page.mouse.move(left - 12, bottom + 6)
-        page.mouse.down()
-        page.mouse.move(right + 12, top - 6, steps=4)
-        page.mouse.up()
+        drag(page, (left - 12, bottom + 6), (right + 12, top - 6))
         page.wait_for_function("(name) => byId('brushes').innerText.includes(name)", arg=name)
     shown = points(page)
     kept = whole.loc[(whole["accuracy"] >= 0.5) & (whole["family"] == "linear")]

@@ -11,7 +11,9 @@ from analysis.records.readable import readable
 from analysis.report import __main__ as command_line
 from analysis.report.page import report
 from tests.analysis import fake
-from tests.analysis.report.pages import Page, one_line, rewritten
+from tests.analysis.conftest import Run
+from tests.analysis.report.pages import Page, rewritten
+from tests.analysis.study import change
 from zoo.results import store
 
 pytestmark = pytest.mark.xdist_group("report")
@@ -22,10 +24,8 @@ def test_two_loads_and_two_protocols_are_settings_of_their_own(tmp_path: Path) -
     for folder in list(store.folders(tmp_path)):
         (folder / "config.yaml").write_text("optim:\n  max_epochs: 4\nlr: 0.1\n")
         record = json.loads((folder / "result.json").read_text())
-        for name, changes in (
-            ("load", {"task_settings": record["task_settings"] | {"vocab_size": 256}}),
-            ("protocol", {}),
-        ):
+        load = {"task_settings": record["task_settings"] | {"vocab_size": 256}}
+        for name, changes in (("load", load), ("protocol", {})):
             again = tmp_path / f"{folder.name}-{name}"
             again.mkdir()
             own = {"run_id": again.name, "point": f"{record['point']}-{name}"}
@@ -81,8 +81,8 @@ def test_two_runs_of_one_cell_are_drawn_by_folder_and_an_older_record_is_of_toda
     hyenas = sorted(home.glob("hyena-*"))
     shutil.make_archive(str(home / "before"), "zip", fake.write(tmp_path / "old", seeds=2))
     for folder in hyenas:
-        settings = json.loads((folder / "result.json").read_text())["mixer_settings"]
-        rewritten(folder, {"mixer_settings": settings | {"train_features": False}, "wall_seconds": 1.0})
+        change(folder, lambda record: record["mixer_settings"].update(train_features=False))
+        rewritten(folder, {"wall_seconds": 1.0})
     scores = json.loads((hyenas[2] / "result.json").read_text())["slices"]
     rewritten(hyenas[0], {"slices": scores})
     shutil.copytree(hyenas[4], home / "hyena-x")
@@ -112,22 +112,15 @@ def test_a_setting_that_older_records_lack_is_filled_in_and_one_that_is_written_
     assert set(series[series.str.contains("Hyena")]) == names
 
 
-def test_records_that_cannot_be_used_are_listed_and_the_rest_is_drawn(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_records_that_cannot_be_used_are_listed_and_the_rest_is_drawn(tmp_path: Path, run: Run) -> None:
     fake.write(tmp_path, seeds=1)
     damaged, foreign, lacking, incomplete, curveless, *_ = store.folders(tmp_path)
     (damaged / "result.json").write_text('{"schema": 2, "run')
-    rewritten(foreign, {"schema": 0})
-    record = json.loads((lacking / "result.json").read_text())
-    del record["lr"]
-    (lacking / "result.json").write_text(json.dumps(record))
-    record = json.loads((incomplete / "result.json").read_text())
-    record["slices"][0]["accuracy"] = None
-    (incomplete / "result.json").write_text(json.dumps(record))
+    change(foreign, lambda record: record.update(schema=0))
+    change(lacking, lambda record: record.pop("lr"))
+    change(incomplete, lambda record: record["slices"][0].update(accuracy=None))
     (curveless / "metrics.csv").unlink()
-    assert command_line.main([str(tmp_path)]) == 0
-    said = capsys.readouterr().err.splitlines()
+    said = run(command_line.main, tmp_path)[1].splitlines()
     page = Page((tmp_path / "report.html").read_text())
     problems = {problem["where"]: problem["why"] for problem in page.data["problems"]}
     assert set(problems) == {f.name for f in (damaged, foreign, lacking, incomplete, curveless)}
@@ -162,41 +155,31 @@ def test_scores_above_what_is_possible_are_alarms(tmp_path: Path, parsed: Page) 
     assert parsed.data["alarms"] == []
     fake.write(tmp_path, seeds=1)
     folder = next(store.folders(tmp_path))
-    rewritten(folder, {"state_resident": 1, "state_touched": 1, "state_paper": 1})
+    change(folder, lambda record: record.update(state_resident=1, state_touched=1, state_paper=1))
     (alarm, *_) = Page(report([tmp_path])[0]).data["alarms"]
     assert folder.name in alarm and "above" in alarm
 
 
-def test_no_page_is_written_through_a_link(
-    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_page_is_written_through_a_link(small: Path, tmp_path: Path, run: Run) -> None:
     (tmp_path / "precious").write_text("precious")
     (tmp_path / "report.html").symlink_to(tmp_path / "precious")
     for out in (tmp_path / "report.html", Path("/dev/null")):
-        assert command_line.main([str(small), "--out", str(out)]) == 1
-        one_line(capsys, "is a link or no plain file")
+        run.refused("is a link or no plain file", command_line.main, small, "--out", out)
     assert (tmp_path / "precious").read_text() == "precious"
 
 
-def test_what_cannot_be_drawn_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_drawn_is_one_line(tmp_path: Path, run: Run) -> None:
     empty, failed, damaged = tmp_path / "empty", tmp_path / "failed", tmp_path / "damaged"
     for folder in (empty, failed / "a", damaged / "a"):
         folder.mkdir(parents=True)
     (failed / "a" / "error.txt").write_text("ValueError: no\n")
     (damaged / "a" / "result.json").write_text("{")
-    for words, says in (
-        ([empty], "no finished cell"),
-        ([tmp_path / "nowhere"], "does not exist"),
-        ([failed], "all 1 cells in .* failed, a: ValueError: no"),
-        ([damaged], "none of the 1 records .* not complete JSON"),
-    ):
-        assert command_line.main([*map(str, words)]) == 1
-        one_line(capsys, says)
+    run.refused("no finished cell", command_line.main, empty)
+    run.refused("does not exist", command_line.main, tmp_path / "nowhere")
+    run.refused("all 1 cells in .* failed, a: ValueError: no", command_line.main, failed)
+    run.refused("none of the 1 records .* not complete JSON", command_line.main, damaged)
 
 
-def test_a_place_that_cannot_be_written_is_one_line(
-    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_place_that_cannot_be_written_is_one_line(small: Path, tmp_path: Path, run: Run) -> None:
     (tmp_path / "file").write_text("")
-    assert command_line.main([str(small), "--out", str(tmp_path / "file" / "x.html")]) == 1
-    one_line(capsys, "file")
+    run.refused("file", command_line.main, small, "--out", tmp_path / "file" / "x.html")

@@ -120,11 +120,8 @@ def test_texts_never_overlap_and_do_not_depend_on_the_other_lengths(ids: Tensor)
 def test_other_sources_of_irrelevant_text(ids: Tensor) -> None:
     zeros = torch.zeros(50, dtype=torch.long)
     table = curve(copier, ids, [8], repeats=4, irrelevant={"corpus": ids, "zeros": zeros}, rows_at_once=3)
-    assert table.groupby(["kind", "prefix"]).size().to_dict() == {
-        ("copy", ""): 4,
-        ("lm", "corpus"): 4,
-        ("lm", "zeros"): 4,
-    }
+    found = table.groupby(["kind", "prefix"]).size().to_dict()
+    assert found == {("copy", ""): 4, ("lm", "corpus"): 4, ("lm", "zeros"): 4}
 
 
 def test_grids() -> None:

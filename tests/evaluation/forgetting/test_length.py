@@ -22,13 +22,13 @@ def test_the_published_lengths_of_llama_3_8b() -> None:
 
 
 def frame(copy: list[list[float]], lm: list[list[float]], lengths: list[int]) -> pd.DataFrame:
-    rows = [
-        (length, kind, "corpus" if kind == "lm" else "", repeat, accuracy)
+    return pd.DataFrame(
+        {"length": length, "kind": kind, "repeat": repeat, "accuracy": accuracy}
+        | {"prefix": "corpus" if kind == "lm" else ""}
         for kind, table in (("copy", copy), ("lm", lm))
         for length, accuracies in zip(lengths, table, strict=True)
         for repeat, accuracy in enumerate(accuracies)
-    ]
-    return pd.DataFrame(rows, columns=["length", "kind", "prefix", "repeat", "accuracy"])
+    )
 
 
 def test_a_dip_at_short_lengths_is_absorbed_and_a_hole_later_is_not() -> None:

@@ -11,8 +11,8 @@ import pytest
 import torch
 import yaml
 
+from tests.evaluation.conftest import Ask
 from tests.registry import composer
-from zoo import evaluate
 from zoo.config.paths import CONF
 from zoo.evaluation import huggingface
 from zoo.evaluation.ar_hits import ArHits, frequency, grams, last_seen
@@ -35,15 +35,8 @@ CORPUS = yaml.safe_load((CONF / "task" / "text.yaml").read_text())["corpus"]
 CORPUS["seeded"] |= {"documents": 12, "length": 300, "distances": [40]}
 SETTINGS = {"seed": 0, "data": "fixed", "order": "sequential", "windows": "random", "corpus": CORPUS}
 SHAPES = {split: [{"seq_len": 40, "num_examples": 9}] for split in ("train", "valid", "test")}
-ASK = {
-    "corpus": {},
-    "irrelevant": {},
-    "split": "test",
-    "longest": 20,
-    "shortest": 4,
-    "count": 4,
-    "spacing": "geometric",
-}
+ASK = {"corpus": {}, "irrelevant": {}, "split": "test"}
+ASK |= {"longest": 20, "shortest": 4, "count": 4, "spacing": "geometric"}
 
 
 @pytest.fixture(scope="module")
@@ -78,24 +71,17 @@ def test_a_cell_that_was_trained_on_some_examples_is_asked_about_those(task: Tex
     assert len(ForgettingCurve(**ASK, repeats=1, rows_at_once=2).table(some))
 
 
-def test_the_record_and_the_answers_say_which_text_it_was(tmp_path: Path) -> None:
-    words = [f"{split}=[{{seq_len: 40, num_examples: 2}}]" for split in SHAPES]
+def test_the_record_and_the_answers_say_which_text_it_was(tmp_path: Path, ask: Ask) -> None:
+    words = [f"task.{split}=[{{seq_len: 40, num_examples: 2}}]" for split in SHAPES]
     settings = {"letters": 32, "documents": 12, "length": 300, "distances": "[40]"}
-    words += [f"corpus.seeded.{key}={value}" for key, value in settings.items()]
-    words = [
-        "mixer=attention",
-        "task=text",
-        "d_model=16",
-        f"results={tmp_path}",
-        *(f"task.{w}" for w in words),
-    ]
-    cell = composer().cell(words)
+    words += [f"task.corpus.seeded.{key}={value}" for key, value in settings.items()]
+    cell = composer().cell(["mixer=attention", "task=text", "d_model=16", f"results={tmp_path}", *words])
     run_cell(cell, lambda progress: None)
     own = {"corpus": "seeded", "sha256": load(cell.config["task"]["corpus"], 0).sha256}
     [record] = records(tmp_path)
     assert record["made_from"] == own
     for word in ("corpus.seeded.letters=32", "corpus.seeded.letters=33"):
-        assert evaluate.main([str(tmp_path), "evaluation=perplexity", f"task.{word}"]) == 0
+        ask(tmp_path, "evaluation=perplexity", f"task.{word}")
     found = load_evaluations(tmp_path, "perplexity").set_index("task.corpus.seeded.letters")
     assert set(found["made_from.corpus"]) == {"seeded"}
     assert found.loc[32, "made_from.sha256"] == own["sha256"] != found.loc[33, "made_from.sha256"]
@@ -139,11 +125,8 @@ def test_texts_are_read_and_hashed_once_for_all_models(
     for path, document in zip(paths, task.corpus.documents, strict=False):
         path.write_bytes(document.replace(b"\x80", b"x"))
     own, *others = [{"files": [str(path)]} for path in paths]
-    ask = ForgettingCurve(
-        **ASK | {"corpus": own, "irrelevant": dict(zip("bcd", others, strict=True))},
-        repeats=1,
-        rows_at_once=9,
-    )
+    texts = {"corpus": own, "irrelevant": dict(zip("bcd", others, strict=True))}
+    ask = ForgettingCurve(**ASK | texts, repeats=1, rows_at_once=9)
     read, hashed = Mock(wraps=corpora.load.files), Mock(wraps=corpora.base.hashlib.sha256)
     monkeypatch.setattr(corpora.load, "files", read)
     monkeypatch.setattr(corpora.base, "hashlib", Mock(sha256=hashed))
@@ -252,7 +235,7 @@ def test_folders_that_hold_no_model(llama: Path, tmp_path: Path) -> None:
         huggingface.load(broken)
 
 
-def test_the_command(llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(llama: Path, tmp_path: Path, ask: Ask) -> None:
     """`python -m zoo.evaluate hf=FOLDER evaluation=forgetting_curve evaluation.corpus.files=[...]`, once."""
     book, results = tmp_path / "book.txt", tmp_path / "results"
     book.write_bytes(Text(**SETTINGS, **SHAPES).corpus.documents[0].replace(b"\x80", b"x"))
@@ -260,26 +243,19 @@ def test_the_command(llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     asked = [*words, f"evaluation.corpus.files=[{book}]", "evaluation.longest=20", "evaluation.repeats=2"]
     (other := tmp_path / "other.txt").write_text("Other words, as many as are needed.")
     asked += [f"evaluation.irrelevant={{same:{{files:[{book}]}},words:{{files:[{other}]}}}}"]
-    assert evaluate.main(asked) == 0
-    said = capsys.readouterr().out
+    said, _ = ask(*asked)
     assert "rows\nfine 0 (0 to 0), coarse" in said and "; source of the other text at 20 tokens: F " in said
     [path] = results.glob("hf-*/evaluations/forgetting_curve-*.csv")
     table = pd.read_csv(path, comment="#", keep_default_na=False)
-    assert set(zip(table["kind"], table["prefix"], strict=True)) == {
-        ("copy", ""),
-        ("lm", "same"),
-        ("lm", "words"),
-    }
+    kinds = set(zip(table["kind"], table["prefix"], strict=True))
+    assert kinds == {("copy", ""), ("lm", "same"), ("lm", "words")}
     above = json.loads(path.read_text().partition("\n")[0].removeprefix("# "))["made_from"]
     assert above["corpus"] == "files" and above["sha256"] == above["same.sha256"] != above["words.sha256"]
-    assert evaluate.main(asked) == 0 and "is there already" in capsys.readouterr().out
+    assert "is there already" in ask(*asked)[0]
 
     for wrong, message in [
         (words, "name the text: evaluation.corpus.files=[book.txt]."),
-        (
-            [*asked, "evaluation.longest=40"],
-            "needs 2 x 40 + 3 positions, and the model has 64: use up to 30",
-        ),
+        ([*asked, "evaluation.longest=40"], "needs 2 x 40 + 3 positions, and the model has 64: use up to 30"),
         (
             [*asked, "evaluation.irrelevant={words:{}}"],
             "evaluation.irrelevant.words names no text: words: {f",
@@ -288,4 +264,4 @@ def test_the_command(llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
         ([f"hf={tmp_path}", *asked[1:]], "has no config.json: download the whole model into it."),
         ([words[0], "evaluation=scores"], "hf= takes evaluation=forgetting_curve."),
     ]:
-        assert evaluate.main(wrong) == 2 and message in capsys.readouterr().err
+        assert message in ask(*wrong, code=2)[1]

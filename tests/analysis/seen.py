@@ -1,0 +1,24 @@
+"""What is seen in a picture, read back from its figure."""
+
+from collections.abc import Iterable
+from itertools import combinations
+
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+
+def legend_texts(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def colliding(boxes: Iterable[Bbox]) -> list[tuple[Bbox, Bbox]]:
+    """Pairs of boxes that overlap."""
+    return [(one, other) for one, other in combinations(boxes, 2) if one.overlaps(other)]
+
+
+def off_the_page(texts: Iterable[Text], figure: Figure) -> list[str]:
+    """Texts that stand out of the page."""
+    page = figure.bbox
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts if text.get_text()]
+    return [text for text, box in boxes if min(*box.min) < 0 or box.x1 > page.x1 or box.y1 > page.y1]
