@@ -5,6 +5,9 @@ import runpy
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +27,9 @@ DONE = {"config.yaml", "env.json", "metrics.csv", "result.json"}
 DONE |= {"weights.safetensors"} if find_spec("safetensors") else set()
 
 
+Refused = Callable[..., str]  # the fixture of tests/conftest.py
+
+
 class Zoo:
     """Runs the entry in this process, in an empty folder, with the toys beside our own mixers."""
 
@@ -37,28 +43,61 @@ class Zoo:
         code = run.main()
         return code, *self.capfd.readouterr()
 
+    def done(self, *words: str) -> str:
+        """What a command prints that ends well, without a word of warning."""
+        code, out, err = self(*words)
+        assert (code, err) == (0, "")
+        return out
+
+    def refused(self, *words: str) -> str:
+        """The one line that a command is refused with; it says nothing else."""
+        code, out, err = self(*words)
+        assert (code, out, len(err.splitlines())) == (2, "", 1), out + err
+        return err
+
+
+@contextmanager
+def refusal(says: str, kind: type[BaseException] = ValueError) -> Iterator[None]:
+    """What is done inside is refused in one line that says this."""
+    with pytest.raises(kind) as error:
+        yield
+    line = str(error.value)
+    assert says in line and len(line.splitlines()) == 1, line
+
+
+def written(path: Path, text: str) -> Path:
+    """A file with this text, in folders that are made for it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
 
 def as_module(monkeypatch: pytest.MonkeyPatch, module: str, *words: str) -> int:
-    """Run `python -m module words` in this process, which has imported torch, and return its exit code.
-
-    A command listens to signals, its own way, until its process ends; this process is given back as it was.
-    """
+    """Run `python -m module words` in this process, which has imported torch, and return its exit code."""
     found = find_spec(module)
     assert found is not None
     module += ".__main__" if found.submodule_search_locations else ""
     monkeypatch.delitem(sys.modules, module, raising=False)  # it would be warned of
     monkeypatch.setattr(sys, "argv", [module, *words])
+    with signals_kept():
+        try:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        except SystemExit as end:
+            return int(end.code or 0)
+    return 0
+
+
+@contextmanager
+def signals_kept() -> Iterator[None]:
+    """A command listens to signals, its own way, until its process ends; this one is given back as it was."""
     handlers = {kind: signal.getsignal(kind) for kind in (*interrupts.KINDS, signal.SIGPIPE)}
     heard, dropped = replace(interrupts._signals), sys.unraisablehook
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
-    except SystemExit as end:
-        return int(end.code or 0)
+        yield
     finally:
         interrupts._signals, sys.unraisablehook = heard, dropped
         for kind, handler in handlers.items():
             signal.signal(kind, handler)
-    return 0
 
 
 def start(*words: str, cwd: Path, python_path: str = "") -> subprocess.Popen[str]:
@@ -70,6 +109,15 @@ def start(*words: str, cwd: Path, python_path: str = "") -> subprocess.Popen[str
     return subprocess.Popen(
         command, cwd=cwd, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
     )
+
+
+def until(what: Callable[[], object], process: subprocess.Popen[str] | None, seconds: float) -> None:
+    """Wait for something that a process does, which goes on meanwhile."""
+    end = time.monotonic() + seconds
+    while not what():
+        assert process is None or process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def finish(process: subprocess.Popen[str], seconds: float = 120) -> tuple[int, str, str]:

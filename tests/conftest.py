@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's job in the background is deaf to Ctrl-C
@@ -12,7 +13,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 import torch
 
-from tests.command import Zoo
+from tests.command import Refused, Zoo
 
 gc.disable()  # until all is collected: to look through what is imported and stays takes a quarter of the time
 
@@ -33,10 +34,29 @@ def _one_thread_and_seeded() -> None:
 
 
 @pytest.fixture
-def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Zoo:
-    """`python -m zoo.run` in this process, in a folder of its own."""
+def cwd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of its own, which the test runs in."""
     monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def zoo(cwd: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Zoo:
+    """`python -m zoo.run` in this process, in a folder of its own."""
     return Zoo(monkeypatch, capfd)
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
+    """The one line that a command's main is refused with; it says nothing else."""
+
+    def line(main: Callable[[list[str]], object], *words: str | Path) -> str:
+        code = main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        assert (code, out, len(err.splitlines())) == (2, "", 1), out + err
+        return err
+
+    return line
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups

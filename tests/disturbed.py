@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import DONE, SMALL, TOYS, start
+from tests.command import DONE, SMALL, TOYS, start, until
 from tests.toys.faulty import PACE
 from zoo import run
 from zoo.results import lease, store
@@ -52,10 +52,7 @@ class Sweep:
 
     def until_at_work(self, process: subprocess.Popen[str] | None = None) -> None:
         """On some cell; in that process, or in this one."""
-        end = time.monotonic() + PATIENCE_S
-        while not self.at_work():
-            assert (process is None or process.poll() is None) and time.monotonic() < end
-            time.sleep(0.01)
+        until(self.at_work, process, PATIENCE_S)
 
     def look(self) -> None:
         """After each kill: what stands there is whole, and what was finished before lies untouched."""
@@ -78,15 +75,18 @@ class Sweep:
         """The command once more, to its end: as if nothing had happened."""
         assert self.run() == (0, "")
         self.look()
-        folders = self.folders()
-        assert [folder.name for folder in folders] == [folder.name for folder in undisturbed.folders()]
-        for folder, other in zip(folders, undisturbed.folders(), strict=True):
-            assert store.read(folder)["slices"] == store.read(other)["slices"]
-            assert (folder / "metrics.csv").read_bytes() == (other / "metrics.csv").read_bytes()
-            assert {path.name for path in folder.iterdir()} - {
-                "last.ckpt"
-            } == DONE  # killed behind its record
+        same_numbers(self.folders(), undisturbed.folders())
+        for folder in self.folders():  # one may have been killed behind its record
+            assert {path.name for path in folder.iterdir()} - {"last.ckpt"} == DONE
         assert litter(self.place / "results") == []
+
+
+def same_numbers(found: list[Path], undisturbed: list[Path]) -> None:
+    """Folders of the same cells, whose scores and curves are the same."""
+    assert [folder.name for folder in found] == [folder.name for folder in undisturbed]
+    for folder, other in zip(found, undisturbed, strict=True):
+        assert store.read(folder)["slices"] == store.read(other)["slices"]
+        assert (folder / "metrics.csv").read_bytes() == (other / "metrics.csv").read_bytes()
 
 
 def stats(folder: Path) -> list[tuple[str, int, int]]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -29,6 +30,7 @@ FOLDER = Path(__file__).parent / "definitions"
 MODULES = {"fla-core": "fla"}  # a distribution's name -> what it is imported as
 LENGTHS = (1, 37, 150)  # one token; a prime; more than any chunk
 Computes = Callable[[Mixer, Tensor], Tensor]
+Module = TypeVar("Module", bound=torch.nn.Module)
 
 
 @dataclass(frozen=True)
@@ -71,12 +73,16 @@ def _quiet(computes: Computes) -> Computes:
 
 def moved(case: Case) -> Mixer:
     """The mixer in float64, every parameter off its initial value, so that none is neutral."""
-    mixer = build(case)
-    rng = torch.Generator().manual_seed(7)
-    with torch.no_grad():
-        for parameter in mixer.parameters():
-            parameter += torch.randn(parameter.shape, generator=rng, dtype=parameter.dtype) / 4
-    return mixer
+    return off_neutral(build(case), seed=7, by=1 / 4)
+
+
+@torch.no_grad()
+def off_neutral(module: Module, seed: int, by: float) -> Module:
+    """With a draw of this spread added to every parameter."""
+    rng = torch.Generator().manual_seed(seed)
+    for parameter in module.parameters():
+        parameter += torch.randn(parameter.shape, generator=rng, dtype=parameter.dtype) * by
+    return module
 
 
 def compared(case: Case, other: Computes, seq_len: int) -> Errors:

@@ -2,11 +2,13 @@
 
 import ast
 import re
+import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.command import ROOT
+from tests.command import ROOT, written
 from tests.registry import cases
 from zoo import plan
 from zoo.config.paths import CONF
@@ -22,25 +24,20 @@ PAPER = re.compile(
 SOURCES = " ".join(word for path in (ROOT / "zoo").rglob("*.py") for word in path.read_text().split())
 
 
-def test_the_list_of_mixers(capsys: pytest.CaptureFixture[str]):
-    listing.main(["--markdown"])
-    _holds("mixers.md", capsys, "python -m zoo.mixers --markdown > docs/mixers.md")
+MADE: dict[str, Callable[[list[str]], object]] = {  # command -> what it calls
+    "python -m zoo.mixers --markdown > docs/mixers.md": listing.main,
+    "python -m zoo.tasks --markdown > docs/tasks.md": tasks.main,
+    "python -m zoo.plan 'mixer=glob(*)' --markdown > docs/state.md": plan.main,
+}
 
 
-def test_the_list_of_tasks(capsys: pytest.CaptureFixture[str]):
-    tasks.main(["--markdown"])
-    _holds("tasks.md", capsys, "python -m zoo.tasks --markdown > docs/tasks.md")
-
-
-def test_the_table_of_states(capsys: pytest.CaptureFixture[str]):
-    assert plan.main(["mixer=glob(*)", "--markdown"]) == 0
-    _holds("state.md", capsys, "python -m zoo.plan 'mixer=glob(*)' --markdown > docs/state.md")
-
-
-def _holds(name: str, capsys: pytest.CaptureFixture[str], command: str) -> None:
+@pytest.mark.parametrize("command", MADE)
+def test_a_document_is_what_its_command_makes(command: str, capsys: pytest.CaptureFixture[str]):
+    said_to_run, _, place = command.partition(" > ")
+    assert not MADE[command](shlex.split(said_to_run)[3:])
     said = capsys.readouterr().out
-    assert command.split(" >")[0] in said
-    assert said == (ROOT / "docs" / name).read_text(), f"run: {command}"
+    assert said_to_run in said
+    assert said == (ROOT / place).read_text(), f"run: {command}"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -54,25 +51,17 @@ def test_a_mixer_names_its_paper_and_what_it_keeps(name: str):
 
 
 def test_the_list_says_which_are_not_causal():
-    wrong = {row.name for row in listing.rows(CONF)} ^ set(NAMES)
-    others = {row.name for row in listing.rows(CONF) if not row.causal}
-    assert not wrong
-    assert others
+    causal = {row.name: row.causal for row in listing.rows(CONF)}
+    others = {name for name in causal if not causal[name]}
+    assert causal.keys() == set(NAMES) and others
     assert others == {case.name for case in cases(CONF) if not case.changes and not build(case).causal}
 
 
-def test_a_knob_is_words_for_the_command_line():
-    knobs = {row.name: row.knob for row in listing.rows(CONF)}
-    assert knobs["attention"].startswith("d_model=16,")  # the whole model's
-    assert knobs["sliding_window"].startswith("mixer.window=8,")
-
-
 def test_a_folder_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    (tmp_path / "mixer").mkdir()
     text = (CONF / "mixer" / "gla.yaml").read_text()
     own = text.replace("label: GLA", "label: Mine").replace("family: linear", "family: quantum")
     own = re.sub(r"  (paper|keeps): .*\n", "", own) + '  paper: "\\e[2J [red]"\n'
-    (tmp_path / "mixer" / "mine.yaml").write_text(own)
+    written(tmp_path / "mixer" / "mine.yaml", own)
     listing.main(["--markdown", "--config-dir", str(tmp_path)])
     said = capsys.readouterr().out
     assert "## quantum" in said.splitlines()[-6:]

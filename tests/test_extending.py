@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import ROOT, SMALL, Zoo
+from tests.command import ROOT, SMALL, Zoo, written
 from tests.registry import cases
 from zoo.mixers import laws
 from zoo.results import table
@@ -26,41 +26,31 @@ YAML = block("# my_conf/mixer/my_mixer.yaml")
 
 
 @pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return written(tmp_path, monkeypatch, CODE, YAML)
+def mine(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return at_home(cwd, monkeypatch, CODE, YAML)
 
 
-def written(home: Path, monkeypatch: pytest.MonkeyPatch, code: str, yaml: str) -> Path:
+def at_home(home: Path, monkeypatch: pytest.MonkeyPatch, code: str, yaml: str) -> Path:
     """A folder of one's own to work in; each block begins with a comment that names its file."""
     for text in (code, yaml):
-        path = home / text.splitlines()[0].removeprefix("# ")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        written(home / text.splitlines()[0].removeprefix("# "), text)
     module = code.splitlines()[0].removeprefix("# ").removesuffix(".py")
     monkeypatch.syspath_prepend(str(home))
     monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setattr("tests.command.TOYS", home / "my_conf")
-    monkeypatch.chdir(home)
     return home
 
 
-def test_a_mixer_runs_and_stands_in_the_results_under_its_label(
-    mine: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-):
-    code, out, err = Zoo(monkeypatch, capfd)(*SMALL, "mixer=my_mixer")
-    assert code == 0, err
-    assert "Average(decay=0.9)" in out
+def test_a_mixer_runs_and_stands_in_the_results_under_its_label(mine: Path, zoo: Zoo):
+    assert "Average(decay=0.9)" in zoo.done(*SMALL, "mixer=my_mixer")
     frame = table.load(mine / "results")
-    assert set(zip(frame.mixer, frame.label, frame.family, strict=True)) == {
-        ("my_mixer", "Moving average", "ssm")
-    }
+    said = ("my_mixer", "Moving average", "ssm")
+    assert set(zip(frame.mixer, frame.label, frame.family, strict=True)) == {said}
     assert set(frame["mixer.decay"]) == {0.9}
 
 
-def test_a_glob_finds_a_mixer(mine: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
-    zoo = Zoo(monkeypatch, capfd)
-    code, _, err = zoo("-m", *SMALL, "mixer=glob([my_*,sliding*])")
-    assert code == 0, err
+def test_a_glob_finds_a_mixer(mine: Path, zoo: Zoo):
+    zoo.done("-m", *SMALL, "mixer=glob([my_*,sliding*])")
     assert set(table.load(mine / "results").label) == {"Moving average", "Sliding window"}
 
 
@@ -76,11 +66,9 @@ def test_the_laws_catch_a_mistake_in_a_mixer(mine: Path):
     assert any(line.startswith("splitting a sequence changes nothing: ") for line in lines)
 
 
-def test_a_misspelt_setting_of_a_mixer_is_met_with_its_own(
-    mine: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-):
-    code, _, err = Zoo(monkeypatch, capfd)(*SMALL, "mixer=my_mixer", "mixer.decai=0.5")
-    assert (code, err) == (2, "unknown key mixer.decai; did you mean mixer.decay?\n")
+def test_a_misspelt_setting_of_a_mixer_is_met_with_its_own(mine: Path, zoo: Zoo):
+    said = zoo.refused(*SMALL, "mixer=my_mixer", "mixer.decai=0.5")
+    assert said == "unknown key mixer.decai; did you mean mixer.decay?\n"
 
 
 TASK = block("# my_task.py")
@@ -89,8 +77,8 @@ TASK_WORDS = ["first_token", "--config-dir", "my_conf"]
 
 
 @pytest.fixture
-def task_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return written(tmp_path, monkeypatch, TASK, TASK_YAML)
+def task_home(cwd: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return at_home(cwd, monkeypatch, TASK, TASK_YAML)
 
 
 def laws_of_the_task(capsys: pytest.CaptureFixture[str]) -> tuple[object, str]:
@@ -124,10 +112,7 @@ def test_its_laws_catch_a_mistake_in_a_task(
     assert code, said
 
 
-def test_a_task_trains_and_its_distances_are_recorded(
-    task_home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    code, _, err = Zoo(monkeypatch, capfd)(*SMALL, "mixer=based", "task=first_token")
-    assert code == 0, err
+def test_a_task_trains_and_its_distances_are_recorded(task_home: Path, zoo: Zoo) -> None:
+    zoo.done(*SMALL, "mixer=based", "task=first_token")
     frame = table.load(task_home / "results")
     assert set(frame["task"]) == {"first_token"} and set(frame["seq_len"]) == {32, 64}

@@ -13,7 +13,7 @@ import torch
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf, open_dict
 
-from tests.command import ROOT, TOYS
+from tests.command import ROOT, TOYS, written
 from tests.registry import compose
 from zoo import run
 from zoo.config.cell import Cell
@@ -21,7 +21,7 @@ from zoo.config.command_line import parser
 from zoo.config.compose import composer
 from zoo.config.paths import CONF
 from zoo.launch import sweep
-from zoo.mixers.laws import elements
+from zoo.mixers.laws import elements, in_parts
 from zoo.model import build_model
 
 COMPOSER = composer(TOYS)
@@ -32,29 +32,18 @@ def cell(*overrides: str) -> Cell:
 
 
 @pytest.mark.parametrize(
-    "overrides",
+    "words",
     [
-        ["mixer=sliding_window"],
-        ["mixer=sliding_window", "mixer.window=3", "d_model=32", "lr=1e-3", "seed=7"],
-        ["mixer=sliding_window", "experiment=smoke", "optim.max_epochs=3"],
-        ["optim=zoology", "mixer=attention", "block=zoology", "optim.betas=[0.8,0.9]", "optim.betas.1=0.95"],
-        [
-            "mixer=attention",
-            "task=mqar_single",
-            "mixer.position=rope",
-            "++mixer.num_heads=2",
-            "~mixer.rope_base",
-        ],
-        [
-            "mixer=attention",
-            "model.layers=[attention,{mixer:{num_heads:2}}]",
-            "trainer=gpu",
-            "mixer={bias: false}",
-        ],
+        "mixer=sliding_window",
+        "mixer=sliding_window mixer.window=3 d_model=32 lr=1e-3 seed=7",
+        "mixer=sliding_window experiment=smoke optim.max_epochs=3",
+        "optim=zoology mixer=attention block=zoology optim.betas=[0.8,0.9] optim.betas.1=0.95",
+        "mixer=attention task=mqar_single mixer.position=rope ++mixer.num_heads=2 ~mixer.rope_base",
+        "mixer=attention model.layers=[attention,{mixer:{num_heads:2}}] trainer=gpu mixer={bias:false}",
     ],
-    ids=" ".join,
 )
-def test_a_cached_composition_is_hydras_own(overrides: list[str]):
+def test_a_cached_composition_is_hydras_own(words: str):
+    overrides = words.split()
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         plain = hydra.compose("config", overrides=overrides, return_hydra_config=True)
     choices = {k: v for k, v in plain.hydra.runtime.choices.items() if not k.startswith("hydra/") and v}
@@ -133,9 +122,8 @@ def test_settings_of_the_chosen_mixer_stay_out_of_the_other_layers():
 
 
 def test_a_folder_of_ones_own_adds_names(tmp_path: Path):
-    (tmp_path / "mixer").mkdir()
     text = (CONF / "mixer" / "sliding_window.yaml").read_text()
-    (tmp_path / "mixer" / "mine.yaml").write_text(text.replace("window: 8 ", "window: 5 "))
+    written(tmp_path / "mixer" / "mine.yaml", text.replace("window: 8 ", "window: 5 "))
     mine = composer(tmp_path).cell(["mixer=mine"])
     assert mine.mixer == "mine"
     assert mine.config["mixer"]["window"] == 5
@@ -181,41 +169,34 @@ def _noting(compose: Callable[..., Any], noted: list[list[str]]) -> Callable[...
 
 
 def test_a_yaml_that_says_something_about_the_mixer_is_composed_whole(tmp_path: Path):
-    (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\nmixer: {window: 5}\n")
+    written(tmp_path / "experiment" / "mine.yaml", "# @package _global_\nmixer: {window: 5}\n")
     its = composer(tmp_path)
     assert its.cell(["experiment=mine", "mixer=sliding_window"]).config["mixer"]["window"] == 5
     assert its.cell(["mixer=sliding_window"]).config["mixer"]["window"] == 8
 
 
 def test_a_yaml_s_mistake_about_hydra_is_found_though_hydra_s_part_is_left_out(tmp_path: Path):
-    (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\nhydra: {launchr: {}}\n")
+    written(tmp_path / "experiment" / "mine.yaml", "# @package _global_\nhydra: {launchr: {}}\n")
     its = composer(tmp_path)
     with pytest.raises(ValueError, match="In 'experiment/mine': ConfigKeyError"):
         its.cell(["experiment=mine"])
     assert its.cell(["mixer=attention"]).mixer == "attention"  # what was merged into one stays there
 
 
-def places(*overrides: str) -> dict[str, list[int]]:
-    """Class of the mixer -> the layers it stands in."""
-    found: dict[str, list[int]] = {}
-    for i, layer in enumerate(compose([*overrides, "d_model=16"]).config["model"]["layers"]):
-        found.setdefault(layer["_target_"].split(".")[-1], []).append(i)
-    return found
-
-
 @pytest.mark.parametrize(
-    ("choices", "minority"),
+    ("words", "most", "few", "places"),
     [
-        (["model=mamba2_hybrid", "mixer=mamba2"], "Attention"),
-        (["model=se_attn_hybrid", "mixer=se_attn"], "SEAttn"),
+        ("model=mamba2_hybrid mixer=mamba2 n_layers=64", "Mamba2", "Attention", [5, 15, 25, 35, 45, 55]),
+        ("model=se_attn_hybrid mixer=se_attn n_layers=64", "Mamba2", "SEAttn", [5, 15, 25, 35, 45, 55]),
+        ("model=jamba mixer=mamba n_layers=32", "Mamba", "Attention", [4, 12, 20, 28]),
+        ("model=zamba mixer=mamba n_layers=21", "Mamba", "SharedAttention", [6, 13, 20]),
     ],
 )
-def test_the_mamba2_hybrid_has_the_published_number_of_attention_layers(choices: list[str], minority: str):
-    layers = places(*choices, "n_layers=64")
-    assert layers[minority] == [5, 15, 25, 35, 45, 55]
-    assert len(layers["Mamba2"]) == 58
+def test_a_hybrid_has_attention_where_it_was_published(words: str, most: str, few: str, places: list[int]):
+    layers = compose([*words.split(), "d_model=16"]).config["model"]["layers"]
+    kinds = [layer["_target_"].split(".")[-1] for layer in layers]
+    assert [i for i, kind in enumerate(kinds) if kind == few] == places
+    assert kinds.count(most) == len(kinds) - len(places)
 
 
 def test_griffin_is_two_recurrent_layers_and_a_window_with_one_key_head():
@@ -226,12 +207,7 @@ def test_griffin_is_two_recurrent_layers_and_a_window_with_one_key_head():
     assert layers[2]["num_kv_heads"] == 1
 
 
-def test_jamba_has_one_attention_in_eight():
-    assert places("model=jamba", "mixer=mamba", "n_layers=32")["Attention"] == [4, 12, 20, 28]
-
-
-def test_zamba_calls_one_attention_after_every_sixth_layer():
-    assert places("model=zamba", "mixer=mamba", "n_layers=21")["SharedAttention"] == [6, 13, 20]
+def test_zamba_calls_one_attention_again_and_again():
     model = build_model(compose(["model=zamba", "mixer=mamba", "d_model=16"]))
     assert model.mixers[6].qkv is model.mixers[13].qkv
 
@@ -243,7 +219,6 @@ def test_zamba_calls_one_attention_after_every_sixth_layer():
 def test_every_pattern_decodes_as_it_trains_and_holds_what_it_says(name: str):
     model = build_model(compose([f"model={name}", "d_model=8", "task=mqar"])).double().eval()
     inputs = torch.randint(20, (1, 30))
-    head, state = model.extend(inputs[:, :17])
-    tail, state = model.extend(inputs[:, 17:], state)
-    torch.testing.assert_close(torch.cat([head, tail], 1), model(inputs), rtol=1e-8, atol=1e-10)
+    parts, state = in_parts(model, inputs, [17])
+    torch.testing.assert_close(parts, model(inputs), rtol=1e-8, atol=1e-10)
     assert elements(state.layers) == model.state_size(30).resident

@@ -16,9 +16,12 @@ from typing import Any
 import pytest
 import torch
 
+from tests.command import written
 from tests.registry import FOLDER, cases, composer
+from tests.results.test_results import outcome
 from zoo.config.cell import Cell
 from zoo.launch.preflight import Validator
+from zoo.launch.run_cell import record
 from zoo.mixers.base import Mixer
 from zoo.mixers.cases import WIDTH, Case, settings
 from zoo.mixers.sliding_window import SlidingWindow
@@ -292,9 +295,6 @@ def _run(cell: Cell, place: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 @pytest.mark.parametrize("key", ["label", "family", "knob"])
 def test_what_is_said_about_a_mixer_stands_in_the_record(key: str):
-    from tests.results.test_results import outcome
-    from zoo.launch.run_cell import record
-
     cell = COMPOSER.cell(TINY)
     cell.config["mixer"]["about"][key] = "another"
     assert record(cell, outcome())[key] == "another"
@@ -309,11 +309,8 @@ def test_the_layers_of_a_mixer_are_the_models():
 def test_a_dead_setting_is_noticed(tmp_path: Path):
     """The net itself: a mixer that swallows an option is caught."""
     text = (FOLDER / "mixer" / "sliding_window.yaml").read_text()
-    (tmp_path / "mixer").mkdir()
     yaml = text.replace("zoo.mixers.sliding_window.SlidingWindow", "tests.config.test_every_leaf.Swallows")
-    (tmp_path / "mixer" / "deaf.yaml").write_text(
-        yaml.replace("num_heads: 1\n", "num_heads: 1\ndead: 3\n", 1)
-    )
+    written(tmp_path / "mixer" / "deaf.yaml", yaml.replace("num_heads: 1\n", "num_heads: 1\ndead: 3\n", 1))
     deaf = next(case for case in cases(tmp_path) if not case.changes)
     assert any(_differs(deaf, "window"))
     assert not any(_differs(deaf, "dead"))

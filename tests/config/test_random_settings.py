@@ -79,15 +79,9 @@ def choices(name: str, key: str, value: Any) -> list[Any]:
         case None if "int" in str(annotation(name, key)):
             return [None, *WHOLE]
         case dict():
-            return [
-                value,
-                *(value | {k: other} for k in value if k[0] != "_" for other in _other(k, value[k])),
-            ]
+            of = {k: LENGTHS if k == "max_len" else WHOLE for k in value if k[0] != "_"}
+            return [value, *(value | {k: n} for k in of for n in of[k] if n != value[k])]
     return [value]
-
-
-def _other(key: str, value: Any) -> list[Any]:
-    return [n for n in (LENGTHS if key == "max_len" else WHOLE) if n != value]
 
 
 def annotation(name: str, key: str) -> Any:

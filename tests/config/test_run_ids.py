@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.command import ROOT
 from tests.registry import compose, composer
 from zoo.config.paths import CONF
 from zoo.launch.process_pool import PRELOADED
 from zoo.training.check import check
 
-ROOT = Path(__file__).parents[2]
 ARCHIVES = sorted((ROOT / "docs" / "results").glob("mini_*.zip"))
 A_MIXER = 2  # cells of each mixer that an archive holds
 

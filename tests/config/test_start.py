@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 import zoo as library
 from tests.command import SMALL, Zoo
 from tests.registry import compose, composer
+from zoo import run as command
 from zoo.config.cell import Cell
 from zoo.launch.display import words_apart
 from zoo.launch.sweep import _in_order, waves
@@ -69,10 +71,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(patch: pytest.MonkeyPatch, *words: str) -> None:
-    from zoo import run
-
     patch.setattr("sys.argv", ["zoo.run", *words])
-    assert run.main() == 0
+    assert command.main() == 0
 
 
 def records(place: Path) -> dict[str, dict[str, Any]]:
@@ -120,8 +120,7 @@ def test_weights_that_do_not_fit(trained: Path, zoo: Zoo, word: str):
     mixer = ("mixer=sliding_window", "mixer.bias=true") if "mixer" not in word else ("mixer=sliding_window",)
     run_id = records(trained)["attention"]["run_id"]
     for start in (f"start={trained}/results/{run_id}", *[WORDS] * (word == "d_model=8")):
-        code, _, err = zoo(*SMALL, *mixer, word, start)
-        assert code == 2 and err.count("\n") == 1
+        err = zoo.refused(*SMALL, *mixer, word, start)
         assert err.startswith(f"start ({run_id}) does not fit") and REFUSED[word] in err
     assert not Path("results").exists()
 
@@ -148,9 +147,7 @@ def test_a_start_that_is_none(trained: Path, zoo: Zoo):
             (place / "weights.safetensors").unlink()
         if name == "renamed":
             place = place.rename(place.parent / "attention-other")
-        code, _, err = zoo(*SMALL, "mixer=sliding_window", f"start={place}")
-        assert code == 2 and err.count("\n") == 1, err
-        said[name] = err
+        said[name] = zoo.refused(*SMALL, "mixer=sliding_window", f"start={place}")
     assert said["missing"].startswith(f"start (=results/{run_id}) is no folder at results/{run_id}: give")
     assert "is not finished: give the command that made it once more" in said["unfinished"]
     assert "keep_weights=true" in said["no weights"]
@@ -159,19 +156,10 @@ def test_a_start_that_is_none(trained: Path, zoo: Zoo):
         "start=.": "must be the folder of a finished cell",
         "start={mixer:atention}": "start: unknown mixer atention; did you mean attention?",
     }.items():
-        code, _, err = zoo(*SMALL, word)
-        assert code == 2 and says in err
+        assert says in zoo.refused(*SMALL, word)
 
 
-class Silent:
-    """A display that nobody sees."""
-
-    def started(self, *cells: Cell) -> None: ...
-    def failed(self, cell: Cell, reason: str) -> None: ...
-
-
-def test_what_starts_from_a_failed_cell_has_failed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
+def test_what_starts_from_a_failed_cell_has_failed_too(cwd: Path):
     cells = [child(WORDS), child(WORDS, "seed=1"), child("seed=2")]
     todo = [one for cell in cells for one in cell.lineage]
     assert [len(wave) for wave in waves(todo)] == [3, 2] and [len(wave) for wave in waves(cells)] == [3]
@@ -181,7 +169,8 @@ def test_what_starts_from_a_failed_cell_has_failed_too(tmp_path: Path, monkeypat
         ran.extend(wave)
         return [Failure(cell, "it broke") for cell in wave if cell is cells[0].parent]
 
-    failures = _in_order(todo, run, Silent())  # pyright: ignore
+    display = SimpleNamespace(started=lambda *cells: None, failed=lambda cell, reason: None)
+    failures = _in_order(todo, run, display)  # pyright: ignore
     assert {failure.cell.run_id for failure in failures} == {todo[0].run_id, cells[0].run_id}
     assert cells[0] not in ran and cells[1] in ran
     assert store.error(cells[0].folder) == f"{cells[0].start}, which it starts from, failed"

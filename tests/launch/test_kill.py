@@ -106,14 +106,10 @@ def kill_at(sweep: Sweep, whom: Sequence[str], chance: random.Random) -> None:
         process = sweep.start()
         sweep.until_at_work(process)
         time.sleep(chance.uniform(0, 1.5))
-        kill_now(sweep, process, who, chance)
-
-
-def kill_now(sweep: Sweep, process: subprocess.Popen[str], who: str, chance: random.Random) -> None:
-    failed = sweep.failed()
-    kill(sweep, process, who, chance)
-    sweep.look()
-    assert who == "worker first" or sweep.failed() <= failed, "what was killed with its driver has not failed"
+        failed = sweep.failed()
+        kill(sweep, process, who, chance)
+        sweep.look()
+        assert who == "worker first" or sweep.failed() <= failed, "killed with its driver: it has not failed"
 
 
 def test_kills_at_random_moments(tmp_path: Path, undisturbed: Sweep):

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.analysis import fake
+from tests.command import SMALL
+from tests.launch import test_state_table
 from tests.registry import compose, composer
 from tests.results.test_results import outcome
 from zoo import plan
@@ -18,19 +20,18 @@ from zoo.launch import display, forecast, score_tables, time_estimate
 from zoo.launch.describe import describe
 from zoo.launch.remaining import duration
 from zoo.launch.run_cell import record
+from zoo.launch.sweep import count
 from zoo.model import build_model
 from zoo.model.instantiate import build_task
 from zoo.results import store
 from zoo.results.outcome import Failure
 
-SMALL = ("experiment=smoke", "d_model=16", "task.vocab_size=128")
 Planned = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Planned:
+def planned(cwd: Path, capsys: pytest.CaptureFixture[str]) -> Planned:
     """Runs `zoo.plan -m` with small cells in an empty folder: exit code, output, errors."""
-    monkeypatch.chdir(tmp_path)
 
     def run(*words: str) -> tuple[int, str, str]:
         return plan.main(["-m", *SMALL, *words]), *capsys.readouterr()
@@ -40,9 +41,11 @@ def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 def rows(out: str) -> dict[str, list[str]]:
     """First column -> the others, of the lines of the table."""
-    below = "\n".join(line.strip() for line in out.splitlines()).split("───\n")[1]
-    lines = [re.split(r"\s{2,}", line) for line in below.split("\n\n")[0].splitlines()]
-    return {name: fields for name, *fields in lines}
+    return {name: fields for name, *fields in test_state_table.rows(out)}
+
+
+def small(*words: str) -> Cell:
+    return compose([*SMALL, *words])
 
 
 def finished(cell: Cell, steps: int = 200, seconds: float = 400.0) -> None:
@@ -54,33 +57,30 @@ def finished(cell: Cell, steps: int = 200, seconds: float = 400.0) -> None:
 
 
 def test_cells_points_sizes_and_what_is_done(planned: Planned, tmp_path: Path):
-    finished(compose([*SMALL, "mixer=attention", "lr=0.01", "seed=1"]))
+    finished(small("mixer=attention", "lr=0.01", "seed=1"))
     code, out, _ = planned("mixer=attention,based", "lr=0.01,0.1", "seed=0,1,2")
     assert code == 0
     assert "12 cells: 1 done, 11 to run; 2 points\n" in out
     assert "differ in lr and seed alone: 6 a point\n" in out
     done, state, published, parameters, *_ = rows(out)["attention"]
-    cell = compose([*SMALL, "mixer=attention"])
+    cell = small("mixer=attention")
     model = build_model(cell)
     longest = max(segment.seq_len for segment in build_task(cell.config).segments("test"))
-    assert done == "1/6"
-    assert state == f"{model.state_size(longest).resident:,}"
-    assert published == f"{model.state_size(longest).paper:,}"
+    size = model.state_size(longest)
+    assert (done, state, published) == ("1/6", f"{size.resident:,}", f"{size.paper:,}")
     assert parameters == f"{sum(p.numel() for p in model.parameters()):,}"
     assert rows(out)["based"][0] == "0/6"
 
 
 def test_what_a_recipe_trains_is_said_beside_all_that_there_is(planned: Planned):
     """A list in the settings is no mark-up."""
-    words = (
-        "mixer=attention",
-        "start={experiment: smoke, d_model: 16, task.vocab_size: 128, mixer: attention}",
-    )
-    code, out, err = planned(*words, "adaptation=full", "adaptation.train=[convolutions],[embedding]")
+    start = "start={experiment: smoke, d_model: 16, task.vocab_size: 128, mixer: attention}"
+    words = ("adaptation=full", "adaptation.train=[convolutions],[embedding]")
+    code, out, err = planned("mixer=attention", start, *words)
     assert code == 0, err
     assert "[convolutions]" in "".join(out.split()) and "[embedding]" in "".join(out.split())
-    start, few, more = map(float, re.findall(r"([\d.]+)%", out))
-    assert start == 100 and 0 < few < 5 < more < 100
+    whole, few, more = map(float, re.findall(r"([\d.]+)%", out))
+    assert whole == 100 and 0 < few < 5 < more < 100
     assert "trained" not in planned("mixer=attention")[1]
 
 
@@ -93,17 +93,15 @@ def test_every_cell_that_cannot_be_built_is_said_at_once(planned: Planned):
     code, out, err = planned("mixer=attention,mamba", "mixer.num_heads=3,5", "lr=0.1,0.2")
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 3
-    assert "num_heads (=3)" in err
-    assert "num_heads (=5)" in err
-    assert "unknown key mixer.num_heads" in err
+    for word in ("num_heads (=3)", "num_heads (=5)", "unknown key mixer.num_heads"):
+        assert word in err
 
 
 def test_columns_that_would_say_nothing_are_left_out(planned: Planned):
     assert "touched" not in planned("mixer=attention,based")[1]
     assert "touched" in planned("mixer=se_attn", "mixer.top_k=1,2")[1]
-    assert (
-        "published" not in planned("mixer=forgetting_attention", "block=pre_norm", "model.layers=[mixer]")[1]
-    )
+    words = ("mixer=forgetting_attention", "block=pre_norm", "model.layers=[mixer]")
+    assert "published" not in planned(*words)[1]
 
 
 def test_many_points_are_shown_by_mixer(planned: Planned, monkeypatch: pytest.MonkeyPatch):
@@ -112,7 +110,7 @@ def test_many_points_are_shown_by_mixer(planned: Planned, monkeypatch: pytest.Mo
     done, state, *_ = rows(out)["sliding_window (3 points)"]
     assert done == "0/3"
     low, high = (
-        build_model(compose([*SMALL, "mixer=sliding_window", f"mixer.window={w}"])).state_size(64).resident
+        build_model(small("mixer=sliding_window", f"mixer.window={w}")).state_size(64).resident
         for w in (2, 5)
     )
     assert state == f"{low:,} to {high:,}"
@@ -121,28 +119,19 @@ def test_many_points_are_shown_by_mixer(planned: Planned, monkeypatch: pytest.Mo
 def test_a_time_says_where_it_is_from(planned: Planned):
     words = ("mixer=attention,based", "mixer.num_heads=1,2")
     assert "? a guess" in planned(*words)[1]
-    finished(compose([*SMALL, "mixer=attention", "mixer.num_heads=1"]))
+    finished(small("mixer=attention", "mixer.num_heads=1"))
     _, out, _ = planned(*words)
     times = [rows(out)[f"{mixer} num_heads={n}"][-2] for mixer in ("attention", "based") for n in (1, 2)]
-    asked = flops.cost(
-        compose([*SMALL, "mixer=attention"]), build_model(compose([*SMALL, "mixer=attention"]))
-    )
-    assert times[0] == duration(2.0 * asked.steps)  # 2 s a step, as the record says
-    assert times[1].endswith(" ~")
-    assert not times[1].endswith("~~")
-    assert times[2].endswith(" ~~")
-    assert times[3].endswith(" ~~")
-    for note in (
-        "unmarked: from earlier cells of the point",
-        "~ from earlier",
-        "~~ from earlier",
-        "? a guess",
-    ):
-        assert f"times: {note}" in out  # the last for the gpu
+    cell = small("mixer=attention")
+    assert times[0] == duration(2.0 * flops.cost(cell, build_model(cell)).steps)  # as the record says
+    assert [time.split(" ")[-1] for time in times[1:]] == ["~", "~~", "~~"]
+    notes = ("unmarked: from earlier cells of the point", "~ from earlier", "~~ from earlier", "? a guess")
+    for note in notes:  # the last for the gpu
+        assert f"times: {note}" in out
 
 
 def test_a_cell_that_is_all_start_up_says_nothing_of_speed(planned: Planned):
-    finished(compose([*SMALL, "mixer=attention"]), steps=time_estimate.LEAST_STEPS - 1)
+    finished(small("mixer=attention"), steps=time_estimate.LEAST_STEPS - 1)
     assert rows(planned("mixer=based")[1])["based"][-2].endswith(" ?")
 
 
@@ -159,7 +148,7 @@ def test_the_stored_config_of_another_cell_is_never_built(
     planned: Planned, tmp_path: Path, config: str | None
 ):
     """How fast a mixer is stands in its record; what lies beside it names code, and is not read."""
-    cell, ran = compose([*SMALL, "mixer=attention", "mixer.num_heads=1"]), tmp_path / "ran"
+    cell, ran = small("mixer=attention", "mixer.num_heads=1"), tmp_path / "ran"
     finished(cell)
     (cell.folder / "config.yaml").unlink()
     if config:
@@ -173,14 +162,8 @@ def test_the_stored_config_of_another_cell_is_never_built(
 
 def test_flops_by_hand():
     """One layer of attention: a multiplication and an addition for each parameter and each scalar kept."""
-    words = (
-        "mixer=attention",
-        "model.layers=[mixer]",
-        "n_layers=1",
-        "optim.batch_size=8",
-        "optim.max_epochs=3",
-    )
-    cell = compose([*SMALL, *words])
+    one_layer = ("mixer=attention", "model.layers=[mixer]", "n_layers=1")
+    cell = small(*one_layer, "optim.batch_size=8", "optim.max_epochs=3")
     model, task = build_model(cell), build_task(cell.config)
     tables = {id(table) for table in (model.embedding, model.head, model.positions)}
     working = sum(p.numel() for p in model.parameters() if id(p) not in tables)
@@ -198,55 +181,44 @@ def test_flops_by_hand():
     assert found.operations == pytest.approx(operations)
 
 
+SLURM, LAUNCHER = "hydra/launcher=slurm", "hydra.launcher"
+ON_SLURM = (SLURM, f"{LAUNCHER}.cells_per_job=5", f"{LAUNCHER}.n_parallel=2")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ((), "on this machine, {here} at once: about"),
-        (("hydra.launcher.n_workers=3",), "on this machine, 3 at once: about"),
-        (("hydra/launcher=slurm",), "12 jobs of 1 cell, 1 at once in each; if 12 run at once: about"),
-        (
-            ("hydra/launcher=slurm", "hydra.launcher.cells_per_job=5", "hydra.launcher.n_parallel=2"),
-            "3 jobs of 5 cells, 1 at once in each; if 2 run at once: about",
-        ),
+        ((f"{LAUNCHER}.n_workers=3",), "on this machine, 3 at once: about"),
+        ((SLURM,), "12 jobs of 1 cell, 1 at once in each; if 12 run at once: about"),
+        (ON_SLURM, "3 jobs of 5 cells, 1 at once in each; if 2 run at once: about"),
     ],
 )
 def test_what_the_launcher_would_make_of_it(planned: Planned, words: tuple[str, ...], said: str):
-    from zoo.launch.sweep import count
-
     _, out, _ = planned("mixer=attention", "seed=range(12)", *words)
-    assert said.format(here=count("auto", [compose([*SMALL])])) in out.splitlines()[-1]
+    assert said.format(here=count("auto", [small()])) in out.splitlines()[-1] and "population" not in out
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("population=5",), "populations: 2 of 5, 1 of 2; the times"),
-        (("population=11",), "populations: 1 of 11 and 1 cell alone; the times"),
-        (
-            ("population=auto", "hydra.launcher.n_workers=2"),
-            "populations: 2 of 6, each if it is measured to pay; the times",
-        ),
-        (
-            ("population=4", "hydra/launcher=slurm", "hydra.launcher.cells_per_job=6"),
-            "the first job's populations: 1 of 4, 1 of 2; the times",
-        ),
-        (("population=4", "hydra/launcher=slurm"), "the first job's populations: none; the times"),
+        (("5",), "populations: 2 of 5, 1 of 2"),
+        (("11",), "populations: 1 of 11 and 1 cell alone"),
+        (("auto", f"{LAUNCHER}.n_workers=2"), "populations: 2 of 6, each if it is measured to pay"),
+        (("4", SLURM, f"{LAUNCHER}.cells_per_job=6"), "the first job's populations: 1 of 4, 1 of 2"),
+        (("4", SLURM), "the first job's populations: none"),
     ],
 )
 def test_the_populations_that_cells_would_form(planned: Planned, words: tuple[str, ...], said: str):
-    _, out, _ = planned("mixer=attention", "seed=range(12)", *words)
-    assert any(line.startswith(said) for line in out.splitlines()), out
-
-
-def test_without_populations_nothing_is_said_of_them(planned: Planned):
-    assert "population" not in planned("mixer=attention", "seed=range(12)")[1]
+    size, *others = words
+    _, out, _ = planned("mixer=attention", "seed=range(12)", f"population={size}", *others)
+    assert any(line.startswith(f"{said}; the times") for line in out.splitlines()), out
 
 
 def test_a_sweep_that_is_done_asks_for_nothing(planned: Planned):
-    finished(compose([*SMALL, "mixer=attention"]))
-    code, out, _ = planned("mixer=attention", "hydra/launcher=slurm")
-    assert code == 0
-    assert "1 cell: 1 done, 0 to run" in out
+    finished(small("mixer=attention"))
+    code, out, _ = planned("mixer=attention", SLURM)
+    assert code == 0 and "1 cell: 1 done, 0 to run" in out
     assert out.splitlines()[-1].startswith("0 jobs")
 
 
@@ -261,33 +233,27 @@ def test_durations(seconds: float, said: str):
     assert duration(seconds) == said
 
 
-WHOLE_STACKS = [
-    "",
-    "n_layers=4",
-    "mixer=mamba2 model=mamba2_hybrid",
-    "model.layers=[mixer] n_layers=3",
-    "model=jamba",
-]
+CUT = "3 layers end on BaseConv, within a pattern of 2: n_layers=4 ends on LinearAttention"
+OTHER_CELL = "bf16-mixed, of trainer=gpu; in 32-true it is another cell"
 
 
-def note(words: str) -> str | None:
-    return describe(composer().cell(words.split())).get("note")
-
-
-def test_a_stack_that_ends_on_its_convolution_says_so() -> None:
-    said = note("n_layers=3")
-    assert said == "3 layers end on BaseConv, within a pattern of 2: n_layers=4 ends on LinearAttention"
-
-
-@pytest.mark.parametrize("words", WHOLE_STACKS)
-def test_other_stacks_say_nothing(words: str) -> None:
-    assert note(words) is None
-
-
-def test_another_precision_is_named_for_it_makes_another_cell() -> None:
-    gpu = describe(composer().cell(["trainer=gpu"]))
-    assert gpu["precision"] == "bf16-mixed, of trainer=gpu; in 32-true it is another cell"
-    assert "precision" not in describe(composer().cell([]))
+@pytest.mark.parametrize(
+    ("words", "key", "said"),
+    [
+        ("n_layers=3", "note", CUT),
+        ("", "note", None),
+        ("n_layers=4", "note", None),
+        ("mixer=mamba2 model=mamba2_hybrid", "note", None),
+        ("model.layers=[mixer] n_layers=3", "note", None),
+        ("model=jamba", "note", None),
+        ("trainer=gpu", "precision", OTHER_CELL),
+        ("", "precision", None),
+    ],
+)
+def test_a_stack_that_ends_on_its_convolution_and_another_precision_are_told(
+    words: str, key: str, said: str | None
+) -> None:
+    assert describe(compose(words.split())).get(key) == said
 
 
 def test_the_tables_at_the_end_are_cut_short(

@@ -8,25 +8,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
+from tests.independence import off_neutral
 from tests.model.test_model import COUNTER, PRE_NORM, VOCAB, ZOOLOGY, config, ids
 from zoo.blocks.channel_mix import ChannelMix, ChannelMix7
 from zoo.mixers.cases import Case, awake, settings
-from zoo.mixers.laws import elements
+from zoo.mixers.laws import elements, in_parts
 from zoo.model import SequenceModel, model_from_config
 
 
 def model_with(block: dict[str, Any], layers: int = 3) -> SequenceModel:
     """In eval mode, every parameter moved off its initial value so that none is neutral."""
-    model = model_from_config(config([COUNTER] * layers, block, tie_embedding=False), VOCAB).double().eval()
-    rng = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += torch.randn(parameter.shape, generator=rng, dtype=parameter.dtype) / 4
-    return model
-
-
-def embedded(model: SequenceModel) -> Tensor:
-    return model.embedding[ids(11)]
+    model = model_from_config(config([COUNTER] * layers, block, tie_embedding=False), VOCAB)
+    return off_neutral(model.double().eval(), seed=1, by=1 / 4)
 
 
 def layer_norm(x: Tensor, norm: nn.Module) -> Tensor:
@@ -44,7 +37,7 @@ def test_pre_norm_adds_the_mixer_and_then_the_mlp(kind: str, last: str | None, m
     model = model_with(PRE_NORM | {"norm": kind, "final_norm": last, "mlp": mlp, "mlp_ratio": 1.5})
     norm = layer_norm if kind == "layer" else rms_norm
     final_norm = layer_norm if (last or kind) == "layer" else rms_norm
-    x = embedded(model)
+    x = model.embedding[ids(11)]
     for block in model.blocks:
         x = x + block.mixer(norm(x, block.norm))
         if mlp == "gelu":
@@ -58,8 +51,7 @@ def test_pre_norm_adds_the_mixer_and_then_the_mlp(kind: str, last: str | None, m
 
 def test_zoology_keeps_the_references_residual_stream():
     model = model_with(ZOOLOGY)
-    residual = torch.zeros_like(embedded(model))
-    hidden = embedded(model)
+    residual, hidden = torch.zeros(()), model.embedding[ids(11)]
     for block in model.blocks:
         residual = residual + hidden
         hidden = block.mixer(layer_norm(residual, block.norm))
@@ -114,11 +106,8 @@ CHANNEL_MIXES = ("rwkv_channel_mix", "rwkv7_channel_mix")
 @pytest.mark.parametrize("mlp", CHANNEL_MIXES)
 def test_a_channel_mix_looks_one_token_back_and_what_it_keeps_counts(mlp: str):
     model, plain = model_with(PRE_NORM | {"mlp": mlp, "n_layers": 3}), model_with(PRE_NORM)
-    whole, parts, state = model(ids(11)), [], None
-    for lo, hi in ((0, 1), (1, 5), (5, 11)):
-        hidden, state = model.extend(ids(11)[:, lo:hi], state)
-        parts.append(hidden)
-    torch.testing.assert_close(torch.cat(parts, dim=1), whole)
+    parts, state = in_parts(model, ids(11), [1, 5])
+    torch.testing.assert_close(parts, model(ids(11)))
     assert state and sum(elements(layer) for layer in state.layers) == 3 * model.blocks[0].d_model
     sizes = model.state_size(11), plain.state_size(11)
     assert sizes[0].resident - sizes[1].resident == 3 * model.blocks[0].d_model
@@ -141,8 +130,7 @@ def test_a_layers_channel_mix_starts_by_its_depth():
     assert not torch.equal(low.mlp.shift.share, high.mlp.shift.share)
 
 
-KINDS = [ChannelMix, ChannelMix7]
-each_kind = pytest.mark.parametrize("kind", KINDS)
+each_kind = pytest.mark.parametrize("kind", [ChannelMix, ChannelMix7])
 
 
 def mixed_by_definition(m: ChannelMix | ChannelMix7, x: Tensor) -> Tensor:

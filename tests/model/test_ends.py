@@ -12,6 +12,7 @@ from tests.registry import compose, composer
 from zoo.blocks.decoder import sinusoids
 from zoo.evaluation import decode_speed
 from zoo.evaluation.decode_speed import BATCH, ENOUGH_S, decode_tokens_per_second
+from zoo.mixers.laws import in_parts
 from zoo.model import SequenceModel, build_model, model_from_config
 from zoo.model.instantiate import build_task
 from zoo.training.loss import answers_loss
@@ -55,12 +56,8 @@ def test_answers_are_compared_with_all_values_and_with_nothing_else():
 
 
 def test_token_by_token_is_the_whole():
-    model, ids, state = stacked(learned_positions=7).eval(), torch.tensor([[3, 20, 41, 5, 11, 0, 2]]), None
-    found = []
-    for token in ids.split(1, dim=1):
-        hidden, state = model.extend(token, state)
-        found.append(hidden)
-    assert torch.allclose(torch.cat(found, 1), model(ids))
+    model, ids = stacked(learned_positions=7).eval(), torch.tensor([[3, 20, 41, 5, 11, 0, 2]])
+    assert torch.allclose(in_parts(model, ids, [*range(1, 7)])[0], model(ids))
     positions = torch.tensor([[4, 1]])
     assert torch.allclose(model(ids, positions), model(ids)[:, [4, 1]])
 
@@ -82,11 +79,10 @@ def test_answers_of_one_position_differ_by_their_place_alone():
     assert model.decoder is not None and type(model.decoder.layers[0]) is type(vector)
     assert found.shape == (3, 32, 16) and not found[:, 0].allclose(found[:, 1])
 
-    last = {"hidden": torch.empty(0)}
-    handle = model.decoder.register_forward_pre_hook(lambda _, args: last.update(hidden=args[0]))
+    seen: list[torch.Tensor] = []
+    model.decoder.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
     model(batch.inputs, batch.positions)
-    handle.remove()
-    hidden = last["hidden"]
+    (hidden,) = seen
     assert hidden.equal(hidden[:, :1].expand_as(hidden)), "the decoder has no more than the last vector"
 
     _, first, _, _, second, _ = model.decoder.layers
@@ -117,10 +113,8 @@ def model(*words: str) -> SequenceModel:
 
 
 def test_it_is_tokens_over_seconds_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter(range(1000))
-    monkeypatch.setattr(
-        decode_speed, "_now", lambda device: next(clock) / 1000
-    )  # every step takes a millisecond
+    clock = iter(range(1000))  # every step takes a millisecond
+    monkeypatch.setattr(decode_speed, "_now", lambda device: next(clock) / 1000)
     assert decode_tokens_per_second(model(), 64, "cpu") == pytest.approx(1000 * BATCH)
 
 

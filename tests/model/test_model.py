@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tests.registry import block_yaml, cases
 from zoo.mixers.base import Linked, Links, Mixer, Seq
 from zoo.mixers.cases import WIDTH, Case, mixer_yaml, settings
-from zoo.mixers.laws import elements
+from zoo.mixers.laws import elements, in_parts
 from zoo.model import SequenceModel, model_from_config, placed, seeded
 from zoo.state import StateSize, peak
 
@@ -78,12 +78,9 @@ def test_splitting_a_sequence_changes_nothing(name: str):
     model, inputs = model_of(name, positions=23), ids(23)
     whole, agree = model(inputs), []
     for cuts in ([1], [9], [22], [3, 4, 17], list(range(1, 23))):
-        parts, state = [], None
-        for lo, hi in zip([0, *cuts], [*cuts, 23], strict=True):
-            hidden, state = model.extend(inputs[:, lo:hi], state)
-            parts.append(hidden)
-        assert state is not None and state.offset == 23
-        agree.append(same(torch.cat(parts, dim=1), whole))
+        parts, state = in_parts(model, inputs, cuts)
+        assert state.offset == 23
+        agree.append(same(parts, whole))
     assert all(agree) == model.exact_decode
 
 
@@ -140,9 +137,7 @@ def test_what_a_layer_leaves_is_read_above_by_name():
     for block in model.blocks:
         stream = block(stream)
     assert torch.equal(stream.hidden, seen[0] + seen[1]) and {*stream.links} == {"embedding", "gist"}
-    head, state = model.extend(ids(9)[:, :4])
-    tail, _ = model.extend(ids(9)[:, 4:], state)
-    assert same(torch.cat([head, tail], dim=1), whole)
+    assert same(in_parts(model, ids(9), [4])[0], whole)
 
 
 @pytest.mark.parametrize("layers", [[gist(False)], [gist(False), gist(True)]], ids=["none", "above"])
@@ -210,29 +205,14 @@ def test_each_leaf_of_the_model_changes_it():
 
 
 # The mixers of the reference's figures: its last projection (HazyResearch/zoology, d88d6f5)
-# is drawn smaller where it is called out_proj.
-REDRAWN = {
-    "attention": True,  # out_proj
-    "sliding_window": True,
-    "hyena": True,
-    "bigbird": True,
-    "scatterbrain": True,
-    "nystromformer": True,
-    "based": False,  # proj_o
-    "h3": False,  # output_linear
-    "rwkv4": False,  # output
-    "deltanet": False,  # o_proj
-    "gated_deltanet": False,
-    "gla": False,
-    "ttt_linear": False,
-    "nsa": False,  # combine_heads
-}
+# is drawn smaller where it is called out_proj; and as others are where it is called otherwise
+# (proj_o of based, output_linear of h3, output of rwkv4, combine_heads of nsa, o_proj).
+OUT_PROJ = ("attention", "sliding_window", "hyena", "bigbird", "scatterbrain", "nystromformer")
+OTHERWISE = ("based", "h3", "rwkv4", "deltanet", "gated_deltanet", "gla", "ttt_linear", "nsa")
 
 
-@pytest.mark.parametrize(("mixer", "small"), REDRAWN.items())
-def test_a_redrawn_model_has_the_references_linear_layers_and_its_own_everything_else(
-    mixer: str, small: bool
-):
+@pytest.mark.parametrize("mixer", [*OUT_PROJ, *OTHERWISE])
+def test_a_redrawn_model_has_the_references_linear_layers_and_its_own_everything_else(mixer: str):
     layers = [layer | ({"n_layers": 4} if "n_layers" in layer else {}) for layer in layers_of(mixer) * 2]
     own, redrawn = (model_from_config(config(layers, redraw=redraw), VOCAB) for redraw in (False, True))
     linear = {name for name, part in own.named_modules() if isinstance(part, nn.Linear)}
@@ -244,7 +224,7 @@ def test_a_redrawn_model_has_the_references_linear_layers_and_its_own_everything
         elif kind == "bias":
             assert not parameter.any()
         else:
-            last = small and part.endswith(".out_proj")
+            last = mixer in OUT_PROJ and part.endswith(".out_proj")
             std = 0.02 / math.sqrt(2 * len(layers)) if last else 0.02
             assert parameter.std().item() == pytest.approx(std, rel=0.25), name
     drawn = [part.weight for part in redrawn.modules() if isinstance(part, nn.Linear)]
@@ -260,20 +240,16 @@ def test_gradients_reach_every_parameter_of_a_tied_and_an_untied_model():
 
 
 @pytest.mark.parametrize(
-    ("model", "words"),
+    ("given", "words"),
     [
-        ({"learned_positions": -1}, "learned_positions"),
-        ({"init_std": 0.0}, "init_std"),
+        (config([COUNTER], learned_positions=-1), "learned_positions"),
+        (config([COUNTER], init_std=0.0), "init_std"),
+        (config([]), "n_layers"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(model: dict[str, Any], words: str):
+def test_settings_that_make_no_sense_are_refused(given: dict[str, Any], words: str):
     with pytest.raises(ValueError, match=words):
-        model_from_config(config([COUNTER], **model), VOCAB)
-
-
-def test_a_model_has_a_layer():
-    with pytest.raises(ValueError, match="n_layers"):
-        model_from_config(config([]), VOCAB)
+        model_from_config(given, VOCAB)
 
 
 def test_a_sequence_longer_than_the_learned_positions_is_refused():

@@ -1,6 +1,5 @@
 """The whole language models of the published figures: by the reference's equations, and their sizes."""
 
-import importlib
 import math
 
 import pytest
@@ -8,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tests.independence import off_neutral, statement
 from tests.model.test_blocks import layer_norm
 from tests.registry import composer
 from zoo.config import command_line
@@ -32,12 +32,8 @@ CELLS = cells()
 
 def model_of(name: str) -> SequenceModel:
     """In training, every parameter moved off its initial value so that none is neutral."""
-    model = model_from_config(COMPOSER.cell([*CELLS[name], *SHRUNK]).config, VOCAB).double().train()
-    rng = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += torch.randn(parameter.shape, generator=rng, dtype=parameter.dtype) / 8
-    return model
+    model = model_from_config(COMPOSER.cell([*CELLS[name], *SHRUNK]).config, VOCAB)
+    return off_neutral(model.double().train(), seed=1, by=1 / 8)
 
 
 @torch.no_grad()
@@ -72,9 +68,9 @@ def in_plain_blocks(model: SequenceModel, inputs: Tensor) -> Tensor:
 def mixed(mixer: Mixer, x: Tensor) -> Tensor:
     if isinstance(mixer, Attention):
         return dropping_attention(mixer, x)
-    return importlib.import_module(f"tests.definitions.{type(mixer).__module__.split('.')[-1]}").definition(
-        mixer, x
-    )
+    definitions = statement(type(mixer).__module__.split(".")[-1])
+    assert definitions
+    return definitions.definition(mixer, x)
 
 
 def dropping_attention(mixer: Attention, x: Tensor) -> Tensor:
@@ -97,10 +93,8 @@ def test_it_has_the_published_number_of_parameters(name: str) -> None:
 
 
 def test_the_memory_of_llama_xl_reaches_over_a_segment_and_no_farther() -> None:
-    config = (
-        composer().cell(["experiment=llama_xl", "d_model=16", "n_layers=1", "mixer.segment_len=8"]).config
-    )
-    model = model_from_config(config, vocab_size=32).eval()
+    cell = COMPOSER.cell(["experiment=llama_xl", "d_model=16", "n_layers=1", "mixer.segment_len=8"])
+    model = model_from_config(cell.config, vocab_size=32).eval()
     inputs = torch.randint(32, (1, 32), generator=torch.Generator().manual_seed(0))
     other = inputs.clone()
     other[0, 9] = (other[0, 9] + 1) % 32

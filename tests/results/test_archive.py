@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.command import Refused
 from tests.results.test_results import write
 from zoo import archive
 from zoo.results import table
@@ -60,34 +61,20 @@ def test_the_same_cells_make_the_same_bytes(home: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("words", "says"),
     [
-        (["{tmp}/none"], "does not exist: give the one that zoo.run wrote to"),
-        (["{home}", "--out", "{tmp}/a.tar"], "must end in .zip"),
-        (["{home}", "--out", "{tmp}/sweep/x.txt/a.zip"], "give another place with --out"),
+        ("none", "does not exist: give the one that zoo.run wrote to"),
+        ("sweep --out a.tar", "must end in .zip"),
+        ("sweep --out sweep/x.txt/a.zip", "give another place with --out"),
+        ("loop", "cannot be read"),
+        ("/", "give one with --out NAME.zip"),
     ],
 )
-def test_a_mistake_is_one_line(
-    home: Path, tmp_path: Path, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_one_line(home: Path, cwd: Path, refused: Refused, words: str, says: str) -> None:
     (home / "x.txt").touch()
-    assert archive.main([word.format(home=home, tmp=tmp_path) for word in arguments]) == 2
-    said = capsys.readouterr().err
-    assert says in said and said.count("\n") == 1
-    assert not list(tmp_path.glob("*.zip"))
-
-
-@pytest.mark.parametrize(
-    ("word", "says"), [("loop", "cannot be read"), ("/", "give one with --out NAME.zip")]
-)
-def test_a_link_to_itself_and_the_root_are_a_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: str, says: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "loop").symlink_to("loop")
-    assert archive.main([word]) == 2
-    err = capsys.readouterr().err
-    assert says in err and err.count("\n") == 1
+    (cwd / "loop").symlink_to("loop")
+    assert says in refused(archive.main, *words.split())
+    assert not list(cwd.glob("*.zip"))
 
 
 def test_an_interrupted_one_leaves_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

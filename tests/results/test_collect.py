@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -9,10 +10,12 @@ import pandas as pd
 import pytest
 
 from tests.analysis import fake
+from tests.command import Refused, written
 from zoo import collect
 from zoo.results import store
 from zoo.results import table as results_table
 
+Collected = Callable[..., str]
 METRICS = ("accuracy", "row_accuracy", "exact_rows", "loss", "coverage", "answers", "rows")
 
 
@@ -21,9 +24,17 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fake.write(tmp_path_factory.mktemp("collect") / "results", seeds=1)
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
-    code = collect.main([str(word) for word in words])
-    return code, *capsys.readouterr()
+@pytest.fixture
+def collected(capsys: pytest.CaptureFixture[str]) -> Collected:
+    """Runs `zoo.collect` where nothing is wrong: its output."""
+
+    def run(*words: str | Path) -> str:
+        code = collect.main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        assert (code, err) == (0, "")
+        return out
+
+    return run
 
 
 def same(one: object, other: object) -> bool:
@@ -33,9 +44,8 @@ def same(one: object, other: object) -> bool:
     return (pd.isna(one) and pd.isna(other)) or one == other  # pyright: ignore
 
 
-def test_it_has_what_load_has(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    code, out, err = run(capsys, home, "--out", tmp_path / "all")
-    assert (code, err) == (0, "")
+def test_it_has_what_load_has(home: Path, tmp_path: Path, collected: Collected):
+    out = collected(home, "--out", tmp_path / "all")
     frame = pd.read_csv(tmp_path / "all.csv", dtype={"precision": str}).set_index("run_id")
     long = results_table.load(home)
     assert f"{long.run_id.nunique()} records" in out and len(frame) == long.run_id.nunique()
@@ -48,13 +58,10 @@ def test_it_has_what_load_has(home: Path, tmp_path: Path, capsys: pytest.Capture
         assert all(same(wide[f"{name}.{metric}"], row[metric]) for metric in METRICS)
 
 
-def test_several_folders_have_a_column_of_their_own(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_several_folders_have_a_column_of_their_own(home: Path, tmp_path: Path, collected: Collected):
     outer = tmp_path / "outer"  # itself without cells
     fake.write(outer / "other", seeds=1)
-    code, _, err = run(capsys, home, outer, "--out", tmp_path / "both")
-    assert (code, err) == (0, "")
+    collected(home, outer, "--out", tmp_path / "both")
     for ending in ("", ".groups"):
         both = pd.read_csv(tmp_path / f"both{ending}.csv")
         assert both.columns[0] == "results" and set(both["results"]) == {str(home), str(outer / "other")}
@@ -62,8 +69,8 @@ def test_several_folders_have_a_column_of_their_own(
     assert duckdb.sql(f"SELECT results FROM '{tmp_path / 'both.parquet'}'").fetchall()[0] == (str(home),)
 
 
-def test_parquet_has_what_the_csv_has(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    run(capsys, home, "--out", tmp_path / "all.csv")  # the ending is no part of the name
+def test_parquet_has_what_the_csv_has(home: Path, tmp_path: Path, collected: Collected):
+    collected(home, "--out", tmp_path / "all.csv")  # the ending is no part of the name
     text = pd.read_csv(tmp_path / "all.csv", dtype={"precision": str})
     table = duckdb.sql(f"SELECT * FROM '{tmp_path / 'all.parquet'}'")
     assert table.columns == [*text.columns]
@@ -71,14 +78,10 @@ def test_parquet_has_what_the_csv_has(home: Path, tmp_path: Path, capsys: pytest
     assert len(rows) == len(text)
     for row, (_, expected) in zip(rows, text.iterrows(), strict=True):
         assert all(same(a if a is not None else math.nan, b) for a, b in zip(row, expected, strict=True))
-    kinds = dict(zip(table.columns, map(str, table.types), strict=True))
-    assert (kinds["lr"], kinds["seed"], kinds["causal"], kinds["mixer"]) == (
-        "DOUBLE",
-        "BIGINT",
-        "BOOLEAN",
-        "VARCHAR",
-    )
-    assert kinds["state_paper"] == kinds["diverged_step"] == "DOUBLE"  # as load has them
+    kinds = kinds_of(table)
+    wanted = {"lr": "DOUBLE", "seed": "BIGINT", "causal": "BOOLEAN", "mixer": "VARCHAR"}
+    wanted |= dict.fromkeys(("state_paper", "diverged_step"), "DOUBLE")  # as load has them
+    assert {name: kinds[name] for name in wanted} == wanted
     mean = 'avg("test.seq_len=32,num_kv_pairs=4.accuracy")'
     query = f"SELECT {mean} FROM '{tmp_path / 'all.parquet'}' WHERE \"mixer.window\" = 64 AND status = 'ok'"
     ((found,),) = duckdb.sql(query).fetchall()
@@ -87,6 +90,10 @@ def test_parquet_has_what_the_csv_has(home: Path, tmp_path: Path, capsys: pytest
         (long["mixer.window"] == 64) & (long.split == "test") & (long.slice == "seq_len=32,num_kv_pairs=4")
     ]
     assert found == pytest.approx(chosen.accuracy.mean())
+
+
+def kinds_of(table: duckdb.DuckDBPyRelation) -> dict[str, str]:
+    return dict(zip(table.columns, map(str, table.types), strict=True))
 
 
 def record(**changes: object) -> dict[str, object]:
@@ -101,15 +108,14 @@ def put(home: Path, run_id: str, **changes: object) -> Path:
 
 
 def test_columns_that_only_later_records_have(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, collected: Collected, monkeypatch: pytest.MonkeyPatch
 ):
     """And values that look like others: a word that is a number, a list, an empty word, a comma, a quote."""
     home = tmp_path / "o'clock" / "results"
     put(home, "a-1", mixer_settings={"x": 1, "word": "1e3"}, layers=["A", "B"], versions={"torch": "2.13"})
     put(home, "a-2", mixer_settings={"x": 0.5, "inner": {"y": True}}, label='=a "b", c\nd')
     put(home, "a-3", mixer_settings={"z": None, "word": "none"}, lr=1)
-    code, out, err = run(capsys, home)
-    assert (code, err) == (0, "")
+    out = collected(home)
     assert "3 records" in out and f"{home}/collected.csv and collected.parquet" in out
     monkeypatch.chdir(home.parent)
     columns = ("mixer.x", "mixer.word", "mixer.inner.y", "mixer.z", "layers", "versions.torch", "label", "lr")
@@ -126,15 +132,11 @@ def test_columns_that_only_later_records_have(
     assert {path.name for path in home.iterdir() if path.is_file()} == names
 
 
-def test_scores_by_group_are_those_of_load_groups(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    _, out, _ = run(capsys, home, "--out", tmp_path / "all")
+def test_scores_by_group_are_those_of_load_groups(home: Path, tmp_path: Path, collected: Collected):
+    out = collected(home, "--out", tmp_path / "all")
     wanted = results_table.load_groups(home).astype({"value": str})
-    assert (
-        f"{len(wanted)} scores by group: {tmp_path}/all.groups.csv and all.groups.parquet" in out
-        and len(wanted) > 50
-    )
+    assert len(wanted) > 50
+    assert f"{len(wanted)} scores by group: {tmp_path}/all.groups.csv and all.groups.parquet" in out
     table = duckdb.sql(f"SELECT * FROM '{tmp_path / 'all.groups.parquet'}'")
     assert table.columns == [*wanted.columns]
     assert [*map(str, table.types)] == ["VARCHAR"] * 5 + ["BIGINT"] * 2
@@ -143,46 +145,41 @@ def test_scores_by_group_are_those_of_load_groups(
     assert sorted(text.itertuples(index=False, name=None)) == sorted(table.fetchall())
 
 
-def test_a_columns_type_is_the_schemas_whatever_stands_in_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_columns_type_is_the_schemas_whatever_stands_in_it(tmp_path: Path, collected: Collected):
     """A column that is empty, or whose numbers happen to be whole."""
     slices = [entry | {"loss": 1, "accuracy": 1} for entry in record()["slices"]]
     put(tmp_path / "few", "a-1", lr=1, wall_seconds=2, decode_missing=None, git_clean=None, slices=slices)
-    run(capsys, tmp_path / "few")
+    collected(tmp_path / "few")
     table = duckdb.sql(f"SELECT * FROM '{tmp_path / 'few' / 'collected.parquet'}'")
-    kinds = dict(zip(table.columns, map(str, table.types), strict=True))
+    kinds = kinds_of(table)
     wanted = {"lr": "DOUBLE", "wall_seconds": "DOUBLE", "decode_missing": "VARCHAR", "git_clean": "BOOLEAN"}
     assert {name: kinds[name] for name in wanted} == wanted
     scores = {kinds[name] for name in table.columns if name.endswith((".loss", ".accuracy"))}
     assert scores == {"DOUBLE"}
 
 
-def test_what_is_no_record_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_what_is_no_record_is_counted(tmp_path: Path, collected: Collected):
     home = tmp_path / "results"
     put(home, "a-1")
     put(home, "a-2", status="diverged")
     for i in range(25):
         store.fail(home / f"b-{i:02d}", f"Traceback (most recent call last):\n  File x\nRuntimeError: {i}")
-    (home / "c-1").mkdir()
-    (home / "c-1" / "config.yaml").touch()
-    (home / "c-1" / ".result.json.0a.part").write_text("{")
+    for name in ("config.yaml", ".result.json.0a.part"):
+        written(home / "c-1" / name, "{")
     (home / "figures").mkdir()
-    code, out, err = run(capsys, home)
-    assert (code, err) == (0, "")
-    lines = out.splitlines()
+    lines = collected(home).splitlines()
     assert lines[0].startswith("2 records") and "scores by group" in lines[1]
     assert lines[2:4] == ["25 failed cells are no rows:", "  b-00: RuntimeError: 0"]
     assert lines[-2:] == ["  and 5 more", "1 cells are not through: python -m zoo.status says which"]
     assert list(pd.read_csv(home / "collected.csv").status) == [record()["status"], "diverged"]
+    assert {*results_table.load(home).run_id} == {"a-1", "a-2"}
 
 
 def test_without_duckdb_there_is_a_csv_and_a_line(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    home: Path, tmp_path: Path, collected: Collected, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    code, out, err = run(capsys, home, "--out", tmp_path / "all")
-    assert (code, err) == (0, "")
+    out = collected(home, "--out", tmp_path / "all")
     assert "(for a Parquet file too: pip install 'zoo-recall[query]')" in out.splitlines()[0]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all.csv", "all.groups.csv"]
 
@@ -202,7 +199,7 @@ BAD = [
 
 @pytest.mark.parametrize(("words", "says"), BAD, ids=[" ".join(words) for words, _ in BAD])
 def test_what_cannot_be_read_is_one_line_and_no_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str
+    tmp_path: Path, refused: Refused, words: tuple[str, ...], says: str
 ):
     (tmp_path / "empty").mkdir()
     store.fail(tmp_path / "failed" / "a-1", "killed")
@@ -211,9 +208,8 @@ def test_what_cannot_be_read_is_one_line_and_no_file(
     path.write_text(path.read_text()[:-100])
     before = sorted(tmp_path.iterdir())
     (tmp_path / "old.csv").write_text("yesterday's")
-    code, out, err = run(capsys, *(word.format(tmp_path) for word in words))
-    assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert err.startswith(says.replace("{}", str(tmp_path)))
+    said = refused(collect.main, *(word.format(tmp_path) for word in words))
+    assert said.startswith(says.replace("{}", str(tmp_path)))
     assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "old.csv"])
     assert (tmp_path / "old.csv").read_text() == "yesterday's"
 
@@ -223,7 +219,8 @@ def test_a_record_that_cannot_be_read_is_named_and_the_others_are_rows(
 ):
     put(tmp_path / "some", "a-1")
     put(tmp_path / "some", "a-2", lr="fast")
-    code, out, err = run(capsys, tmp_path / "some")
+    code = collect.main([str(tmp_path / "some")])
+    out, err = capsys.readouterr()
     assert code == 3 and out.startswith("1 records")
     assert err.startswith(f'left out: {tmp_path}/some/a-2/result.json: lr (="fast") must be a number')
     assert err.count("\n") == 1

@@ -168,23 +168,16 @@ def of_files() -> Iterator[tuple[str, Damage]]:
             placed[word] = partial(Path.write_bytes, data=data)
         for word, place in placed.items():
             refused = file == "result.json" and (word in contents or word == "a_link")
-            yield f"{file}:{word}", (partial(put, file=file, place=place, unfinished=False), refused)
+            there = partial(put, file=file, place=place)
+            yield f"{file}:{word}", (partial(there, unfinished=False), refused)
             if file != "result.json":
-                yield (
-                    f"{file}:{word}:unfinished",
-                    (
-                        partial(put, file=file, place=place, unfinished=True),
-                        False,
-                    ),
-                )
+                yield f"{file}:{word}:unfinished", (partial(there, unfinished=True), False)
 
 
 def of_folders() -> Iterator[tuple[str, Damage]]:
     for name in ("copy", ESCAPES.replace("\x00", "")):
-        yield (
-            f"folder:copied_{name!r}",
-            (lambda home, name=name: shutil.copytree(victim(home), home / name), False),
-        )
+        copied: Damage = (lambda home, name=name: shutil.copytree(victim(home), home / name), False)
+        yield f"folder:copied_{name!r}", copied
     yield "folder:renamed", (lambda home: victim(home).rename(home / "=1+1 [red]"), False)
     yield "folder:a_loop", (lambda home: (home / "loop").symlink_to(home), False)
     yield "folder:no_text", (lambda home: os.mkdir(os.fsencode(home) + b"/\xff\xfe"), False)
@@ -251,10 +244,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four finished cells of a real sweep, two mixers of two widths each; the first's record is of today."""
 
     def chosen(record: dict[str, Any]) -> bool:
-        of = record["mixer"] in ("attention", "based") and record["d_model"] in (32, 64)
-        return (
-            of and record["seed"] == 2 and record["slices"][0]["slice"] == {"seq_len": 16, "num_kv_pairs": 2}
-        )
+        if record["slices"][0]["slice"] != {"seq_len": 16, "num_kv_pairs": 2} or record["seed"] != 2:
+            return False
+        return record["mixer"] in ("attention", "based") and record["d_model"] in (32, 64)
 
     home = tmp_path_factory.mktemp("sound") / "home"
     with zipfile.ZipFile(SOURCE) as file:

@@ -1,18 +1,18 @@
 """zoo.status: every state told by the files alone; what a sweep wants is pending before anyone begins."""
 
 import json
-import os
 import shutil
 import time
-from dataclasses import asdict
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.analysis import fake
-from tests.command import SMALL, TOYS
-from tests.results.test_claim import holding
+from tests.command import SMALL, TOYS, Refused, written
+from tests.results.test_claim import holding, place
 from zoo import status
+from zoo.config.cell import Cell
 from zoo.config.compose import composer
 from zoo.results import cell_status, lease, manifest, store
 from zoo.results.cell_status import Look, Standing
@@ -21,13 +21,14 @@ from zoo.results.reading import Reading
 
 COMPOSER = composer(TOYS)
 HOME = ".sweeps/abcd1234.json"
+Said = Callable[..., tuple[int, str, str]]
 ELSEWHERE = Holder("t", "node7", "node7 boot pid", 41, 5, "12_3", 0.0)
 
 
 def wants(home: Path, *run_ids: str) -> None:
     content = {"schema": 1, "command": "python -m zoo.run -m x", "git_revision": None, "git_clean": None}
-    (home / HOME).parent.mkdir(parents=True, exist_ok=True)
-    (home / HOME).write_text(json.dumps(content | {"since": 0.0, "cells": {r: f"seed={r}" for r in run_ids}}))
+    cells = {run_id: f"seed={run_id}" for run_id in run_ids}
+    written(home / HOME, json.dumps(content | {"since": 0.0, "cells": cells}))
 
 
 def cell(home: Path, run_id: str, **files: str) -> Path:
@@ -36,12 +37,6 @@ def cell(home: Path, run_id: str, **files: str) -> Path:
     for name, text in files.items():
         (folder / name.replace("_", ".")).write_text(text)
     return folder
-
-
-def claimed(folder: Path, holder: Holder, silent: float = 0.0) -> None:
-    (folder / lease.NAME).write_text(json.dumps(asdict(holder)))
-    then = time.time() - silent
-    os.utime(folder / lease.NAME, (then, then))
 
 
 def record(run_id: str, word: str) -> str:
@@ -61,13 +56,23 @@ def home(tmp_path: Path) -> Path:
     cell(home, "a-failed", config_yaml="", error_txt=TRACE)
     cell(home, "b-begun", config_yaml="", metrics_csv="step,split\n7,train\n")
     running = cell(home, "b-running", config_yaml="", metrics_csv="step,split\n50,train\n100,train\n")
-    claimed(running, ELSEWHERE)
-    claimed(cell(home, "b-retried", config_yaml="", error_txt=TRACE), ELSEWHERE)
-    claimed(cell(home, "b-stale", config_yaml=""), ELSEWHERE, silent=600)
-    claimed(cell(home, "b-fallen", config_yaml="", error_txt=TRACE), ELSEWHERE, silent=600)
+    place(running, ELSEWHERE)
+    place(cell(home, "b-retried", config_yaml="", error_txt=TRACE), ELSEWHERE)
+    place(cell(home, "b-stale", config_yaml=""), ELSEWHERE, silent=600)
+    place(cell(home, "b-fallen", config_yaml="", error_txt=TRACE), ELSEWHERE, silent=600)
     (home / "figures").mkdir()
     wants(home, "c-wanted", "a-done")
     return home
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Said:
+    """Runs `zoo.status`: exit code, output, errors."""
+
+    def run(*words: str | Path) -> tuple[int, str, str]:
+        return status.main([str(word) for word in words]), *capsys.readouterr()
+
+    return run
 
 
 EXPECTED = {
@@ -114,60 +119,47 @@ def test_a_claim_given_back_between_two_looks(home: Path, monkeypatch: pytest.Mo
     assert cell_status.stand(home / "b-running") == Standing("b-running", "done")
 
 
-def test_what_lies_below_a_folder_without_cells_is_read_archives_too(
-    home: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_what_lies_below_a_folder_without_cells_is_read_archives_too(home: Path, said: Said):
     (home.parent / "outer").mkdir()
     outer = home.rename(home.parent / "outer" / "demo").parent
     shutil.make_archive(str(outer / "packed"), "zip", fake.write(home.parent / "whole", seeds=1))
-    code, out, err = said(capsys, str(outer))
+    code, out, err = said(outer)
     assert (code, err) == (0, "") and "9 cells: 1 done" in out and "51 cells: 46 done" in out
     assert f"{outer}/demo" in out and f"{outer}/packed.zip" in out
     reading = Reading(outer)
     assert [*reading] == [] and reading.nothing().endswith(f"give {outer}/demo, which hold some.")
     cell(outer, "a-done", result_json=record("a-done", "ok"))
-    assert f"results of their own: {outer}/demo" in said(capsys, str(outer))[1].replace("\n", "")
+    assert f"results of their own: {outer}/demo" in said(outer)[1].replace("\n", "")
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    code = status.main(words)
-    return code, *capsys.readouterr()
-
-
-def test_the_command(home: Path, capsys: pytest.CaptureFixture[str]):
-    code, out, err = said(capsys, str(home))
+def test_the_command(home: Path, said: Said):
+    code, out, err = said(home)
     assert (code, err) == (0, "")
     assert out.startswith(
         "9 cells: 1 done, 1 diverged, 2 running, 1 stale, 2 failed, 2 pending, 1 of the pending begun\n"
     )
-    for word in (
-        "RuntimeError: no",
-        "a-failed/error.txt",
-        "silent for 10 min",
-        "step 100",
-        "abcd1234",
-        "zoo.run -m x",
-    ):
+    words = ("RuntimeError: no", "a-failed/error.txt", "silent for 10 min", "step 100", "abcd1234")
+    for word in (*words, "zoo.run -m x"):
         assert word in out, word
     assert "more rows" not in out
 
 
-def test_several_folders_one_after_the_other(home: Path, capsys: pytest.CaptureFixture[str]):
+def test_several_folders_one_after_the_other(home: Path, said: Said):
     shutil.copytree(home, home.parent / "other")
-    code, out, err = said(capsys, str(home), str(home.parent / "other"))
+    code, out, err = said(home, home.parent / "other")
     assert (code, err) == (0, "") and out.count("9 cells: 1 done") == 2
     assert out.index(str(home)) < out.index("9 cells") < out.index(str(home.parent / "other"))
-    assert said(capsys, str(home), str(home), "--watch")[2] == "--watch looks at one folder: name one.\n"
+    assert said(home, home, "--watch")[2] == "--watch looks at one folder: name one.\n"
 
 
-def test_long_tables_are_cut_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_long_tables_are_cut_short(tmp_path: Path, said: Said):
     for i in range(40):
         cell(tmp_path, f"x-{i:02d}", result_json=record(f"x-{i:02d}", "diverged"))
         cell(tmp_path, f"y-{i:02d}", error_txt=TRACE)
-    _, out, _ = said(capsys, str(tmp_path))
+    _, out, _ = said(tmp_path)
     assert "x-29" in out and "x-30" not in out and "and 10 more rows: --all shows them" in out
     assert out.count("RuntimeError: no") == 1  # forty cells, one error
-    assert "x-39" in said(capsys, str(tmp_path), "--all")[1]
+    assert "x-39" in said(tmp_path, "--all")[1]
 
 
 BAD = [
@@ -180,19 +172,15 @@ BAD = [
 @pytest.mark.parametrize(("place", "says"), BAD, ids=[place for place, _ in BAD])
 @pytest.mark.parametrize("mode", [(), ("--watch",)], ids=["once", "watch"])
 def test_what_cannot_be_read_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, says: str, mode: tuple[str, ...]
+    tmp_path: Path, refused: Refused, place: str, says: str, mode: tuple[str, ...]
 ):
     (tmp_path / "empty" / "figures").mkdir(parents=True)
     (tmp_path / "file").touch()
-    code, out, err = said(capsys, place.format(tmp_path), *mode)
-    assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert err.startswith(says.format(tmp_path))
+    assert refused(status.main, place.format(tmp_path), *mode).startswith(says.format(tmp_path))
 
 
 @pytest.mark.parametrize("mode", [(), ("--watch",)], ids=["once", "watch"])
-def test_what_is_damaged_is_told_and_the_rest_is_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], mode: tuple[str, ...]
-):
+def test_what_is_damaged_is_told_and_the_rest_is_counted(tmp_path: Path, said: Said, mode: tuple[str, ...]):
     """Records of another version, torn and copied, and a sweep's file with what a terminal would obey."""
     cell(tmp_path, "a-good", result_json=record("a-good", "ok"))
     cell(tmp_path, "a-half", result_json='{"schema": 1')
@@ -202,7 +190,7 @@ def test_what_is_damaged_is_told_and_the_rest_is_counted(
     (tmp_path / HOME).write_text((tmp_path / HOME).read_text().replace("-m x", r"\u001b[2J"))
     for name, text in ("torn", "["), ("later", '{"schema": 9}'), ("list", '{"schema": 1, "cells": []}'):
         (tmp_path / ".sweeps" / f"{name}.json").write_text(text)
-    code, out, err = said(capsys, str(tmp_path), *mode)
+    code, out, err = said(tmp_path, *mode)
     assert code == 3 and "4 cells: 1 done, 3 damaged" in out and "\x1b" not in out + err
     assert len(lines := err.splitlines()) == 3 and all(line.startswith("left out: ") for line in lines)
     assert "a later one reads it" in lines[0] and "lacks 'command'" in lines[1] and "torn" in lines[2]
@@ -212,7 +200,7 @@ def test_what_is_damaged_is_told_and_the_rest_is_counted(
 
 
 def test_watching_without_a_terminal_says_each_change_once(
-    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    home: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ):
     for run_id in ("b-running", "b-retried", "b-stale", "b-begun"):
         (home / run_id / "error.txt").write_text("killed")
@@ -224,28 +212,29 @@ def test_watching_without_a_terminal_says_each_change_once(
             cell(home, "c-wanted", result_json=record("c-wanted", "ok"))
 
     monkeypatch.setattr(time, "sleep", sleep)
-    code, out, _ = said(capsys, str(home), "--watch")
+    code, out, _ = said(home, "--watch")
     lines = out.splitlines()
     assert code == 0
     assert [line.split("  ", 1)[1] for line in lines if "cells:" in line] == [
         "9 cells: 1 done, 1 diverged, 6 failed, 1 pending",
         "9 cells: 2 done, 1 diverged, 6 failed",
     ]
-    assert (
-        sorted(line for line in lines if line.startswith("FAILED"))[0] == "FAILED a-failed: RuntimeError: no"
-    )
-    assert sum(line.startswith("FAILED") for line in lines) == 6
+    failed = sorted(line for line in lines if line.startswith("FAILED"))
+    assert len(failed) == 6 and failed[0] == "FAILED a-failed: RuntimeError: no"
 
 
 def states(home: Path) -> dict[str, int]:
-    report = status.Report(Look(home), None)
-    return dict(report.counts)
+    return dict(status.Report(Look(home), None).counts)
+
+
+def three(home: Path) -> list[Cell]:
+    words = [*SMALL, "mixer=sliding_window", f"results={home}"]
+    return [COMPOSER.cell([*words, f"seed={seed}"]) for seed in range(3)]
 
 
 def test_a_killed_sweep_is_stale_then_pending(tmp_path: Path):
     """The process of its first cell is there, then killed, then forgotten."""
-    words = [*SMALL, "mixer=sliding_window", f"results={tmp_path}"]
-    cells = [COMPOSER.cell([*words, f"seed={seed}"]) for seed in range(3)]
+    cells = three(tmp_path)
     manifest.write(cells)
     process = holding(cells[0].folder)
     assert states(tmp_path) == {"running": 1, "pending": 2}
@@ -257,14 +246,12 @@ def test_a_killed_sweep_is_stale_then_pending(tmp_path: Path):
 
 
 def test_the_same_cells_are_the_same_sweep(tmp_path: Path):
-    words = [*SMALL, "mixer=sliding_window", f"results={tmp_path}"]
-    cells = [COMPOSER.cell([*words, f"seed={seed}"]) for seed in range(3)]
+    cells = three(tmp_path)
     assert manifest.write(cells) == manifest.write(reversed(cells))
     assert manifest.write(cells[:2]) != manifest.write(cells)
     found = manifest.read_all(tmp_path, [])
     assert sorted(len(sweep.cells) for sweep in found.values()) == [2, 3]
     assert states(tmp_path) == {"pending": 3}
-    elsewhere = COMPOSER.cell([*words, "seed=1", f"results={tmp_path / 'b'}"])
-    manifest.write([*cells, elsewhere])
+    manifest.write([*cells, three(tmp_path / "b")[1]])
     assert set(manifest.read_all(tmp_path, [])) == set(found)
     assert states(tmp_path / "b") == {"pending": 1}

@@ -36,9 +36,6 @@ def cluster(session_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluste
 
 
 @pytest.fixture
-def zoo(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], cluster: Cluster
-) -> Iterator[Zoo]:
-    monkeypatch.chdir(tmp_path)
-    yield Zoo(monkeypatch, capfd)
+def zoo(zoo: Zoo, cluster: Cluster) -> Iterator[Zoo]:
+    yield zoo
     cluster.ask("scancel", "--user=root")

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from analysis import pareto
-from tests.command import SMALL, Zoo, finish, start
+from tests.command import SMALL, Zoo, finish, start, until
+from tests.disturbed import same_numbers
 from tests.slurm.cluster import Cluster
 from tests.toys.faulty import HEALED, PACE
 from zoo.launch.slurm import follow
@@ -30,22 +30,11 @@ def run(place: Path, *words: str) -> tuple[int, str, str]:
     return finish(start(*words, cwd=place), PATIENCE_S)
 
 
-def until(what: Callable[[], object], process: subprocess.Popen[str] | None = None) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not what():
-        assert process is None or process.poll() is None, process.communicate()
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def config(folder: Path) -> str:
-    return (folder / "config.yaml").read_text() if (folder / "config.yaml").exists() else ""
-
-
 def folder_of(place: Path, way: str, seed: int) -> Path | None:
-    for folder in place.glob("results/faulty-*"):
-        if f"way: {way}\n" in config(folder) and f"\nseed: {seed}\n" in config(folder):
-            return folder
+    for path in place.glob("results/faulty-*/config.yaml"):
+        text = path.read_text()
+        if f"way: {way}\n" in text and f"\nseed: {seed}\n" in text:
+            return path.parent
     return None
 
 
@@ -53,8 +42,7 @@ def test_the_users_command_and_its_picture(zoo: Zoo, tmp_path: Path):
     words = ("-m", "experiment=smoke", "mixer=based,sliding_window", "d_model=16", *SLURM)
     words = (*words, "hydra.launcher.cells_per_job=2", "hydra.launcher.n_workers=2")
     words = (*words, "hydra.launcher.setup_lines=[touch set_up]")
-    code, out, err = zoo(*words, "hydra.launcher.wait=false")
-    assert (code, err) == (0, "")
+    out = zoo.done(*words, "hydra.launcher.wait=false")
     assert "2 cells: 0 done already, 2 to run" in out and "1 jobs submitted" in out
     assert re.search(r"^code [0-9a-f]{10}", out, re.MULTILINE)
     (submission,) = tmp_path.glob("results/.slurm/*/submission.json")
@@ -63,8 +51,8 @@ def test_the_users_command_and_its_picture(zoo: Zoo, tmp_path: Path):
     about = json.loads(submission.read_text())
     assert len(about["git_revision"]) == 40
     assert ("with uncommitted changes: the records say so" in out) is (about["git_clean"] is False)
-    code, out, err = zoo(*words)  # follows what is in the queue
-    assert (code, err) == (0, "") and "submitted" not in out
+    out = zoo.done(*words)  # follows what is in the queue
+    assert "submitted" not in out
     assert "accuracy on the test split" in out
     frame = table.load(tmp_path / "results")
     assert set(frame.mixer) == {"based", "sliding_window"}
@@ -112,7 +100,7 @@ def test_cancelled_or_out_of_time_once_too_often(
     limits = ("hydra.launcher.timeout_min=5", "hydra.launcher.max_num_timeout=0")
 
     def blows() -> None:
-        until(lambda: saved(tmp_path, 0) and saved(tmp_path, 1))
+        until(lambda: saved(tmp_path, 0) and saved(tmp_path, 1), None, PATIENCE_S)
         cluster.ask("scancel", cluster.job(0))
         cluster.ask("scancel", "--signal=USR2", cluster.job(1))
 
@@ -124,8 +112,7 @@ def test_cancelled_or_out_of_time_once_too_often(
     assert [*tmp_path.glob("results/*/result.json")] == []
     monkeypatch.setenv(PACE, "0")
     for seed in (0, 1):
-        code, _, err = zoo(*ALONE[1:], f"seed={seed}")
-        assert (code, err) == (0, "")
+        zoo.done(*ALONE[1:], f"seed={seed}")
     assert [*tmp_path.glob("results/*/error.txt")] == []
 
 
@@ -139,7 +126,7 @@ def send_away(place: Path, cluster: Cluster, blows: Sequence[tuple[str, ...]]) -
     """The job of each seed once, in its own way, when its good cell can go on from somewhere."""
     left = dict(enumerate(blows))
     while left:
-        until(lambda: any(saved(place, seed) for seed in left))
+        until(lambda: any(saved(place, seed) for seed in left), None, PATIENCE_S)
         seed = next(seed for seed in left if saved(place, seed))
         cluster.ask(*left.pop(seed), cluster.job(seed))
 
@@ -162,12 +149,10 @@ def test_jobs_that_are_sent_away_lose_nothing(
     check_failures(tmp_path, out, ("kill",), 2)
     monkeypatch.setenv(HEALED, "1")
     monkeypatch.setenv(PACE, "0")
-    code, out, err = zoo(*slurm)
-    assert (code, err) == (0, "") and "4 cells: 2 done already, 2 to run" in out
+    assert "4 cells: 2 done already, 2 to run" in zoo.done(*slurm)
     for seed, way in product((0, 1), ("none", "kill")):
-        code, _, err = zoo(*ALONE[1:], f"seed={seed}", f"mixer.way={way}", "results=undisturbed")
-        assert (code, err) == (0, "")
-    same_numbers(tmp_path / "results", tmp_path / "undisturbed", 4)
+        zoo.done(*ALONE[1:], f"seed={seed}", f"mixer.way={way}", "results=undisturbed")
+    same_records(tmp_path, 4)
 
 
 @pytest.mark.slow
@@ -185,7 +170,7 @@ def test_nothing_is_lost_whatever_happens(tmp_path: Path, cluster: Cluster, monk
     slurm = (*grid, *SLURM, "hydra.launcher.cells_per_job=4", "hydra.launcher.n_workers=4")
     process = start(*slurm, cwd=tmp_path)
     send_away(tmp_path, cluster, BLOWS)
-    until(lambda: saved(tmp_path, 4), cheap)
+    until(lambda: saved(tmp_path, 4), cheap, PATIENCE_S)
     cluster.ask("sbatch", "-p", "high", "--gres=gpu:1", "--output=/dev/null", "--wrap=sleep 1")
     for submitted, expected in ((limited, 0), (cheap, 0), (process, 1)):
         code, out, err = finish(submitted, PATIENCE_S)
@@ -207,14 +192,14 @@ def test_nothing_is_lost_whatever_happens(tmp_path: Path, cluster: Cluster, monk
     for words in (grid, (*ALONE, "seed=3,4")):
         code, _, err = run(tmp_path, *words, "results=undisturbed", "hydra.launcher.n_workers=4")
         assert (code, err) == (0, "")
-    same_numbers(tmp_path / "results", tmp_path / "undisturbed", 14)
+    same_records(tmp_path, 14)
 
 
 def lose_the_node(place: Path, cluster: Cluster, *slurm: str) -> None:
     """The second run of the command, through the loss; a job that is at its limit anyway is let go first."""
-    until(lambda: lives(place, 3)[0][0] > 1)
+    until(lambda: lives(place, 3)[0][0] > 1, None, PATIENCE_S)
     process = start(*slurm, cwd=place)
-    until(lambda: all(saved(place, seed, "raise") for seed in range(3)), process)
+    until(lambda: all(saved(place, seed, "raise") for seed in range(3)), process, PATIENCE_S)
     cluster.lose_the_node()
     code, out, err = finish(process, PATIENCE_S)
     assert (code, err) == (0, "")
@@ -241,15 +226,11 @@ def check_failures(place: Path, out: str, ways: Sequence[str], seeds: int) -> No
     assert out.count("FAILED") == seeds * len(ways)
 
 
-def same_numbers(here: Path, undisturbed: Path, cells: int) -> None:
-    folders = sorted(undisturbed.glob("faulty-*"))
-    assert [f.name for f in folders] == sorted(f.name for f in here.glob("faulty-*")) and len(
-        folders
-    ) == cells
-    for folder in folders:
-        assert store.read(here / folder.name)["slices"] == store.read(folder)["slices"]
-        assert (here / folder.name / "metrics.csv").read_bytes() == (folder / "metrics.csv").read_bytes()
-        assert not (here / folder.name / "error.txt").exists()
+def same_records(place: Path, cells: int) -> None:
+    found, undisturbed = (sorted(place.glob(f"{home}/faulty-*")) for home in ("results", "undisturbed"))
+    assert len(found) == cells
+    same_numbers(found, undisturbed)
+    assert not [*place.glob("results/faulty-*/error.txt")]
 
 
 def lives(place: Path, seed: int) -> list[tuple[int, bool]]:

@@ -1,39 +1,24 @@
 """For statistical tests: fixed seeds, and a level at which about one suite in 10,000 fails by chance."""
 
 from itertools import pairwise
+from typing import Any
 
 import torch
 from scipy import stats
 from torch import Tensor
 
-from zoo.tasks.mqar import MQAR, Pairs
+from tests.tasks.made import task
+from zoo.tasks.base import Task
+from zoo.tasks.mqar import MQAR
 
 TESTS = 60  # at least as many as there are checks, for Bonferroni
 ALPHA = 1e-4 / TESTS
 
 
-def mqar(
-    seq_len: int,
-    num_kv_pairs: int,
-    vocab_size: int = 8192,
-    filler: str = "random",
-    num_passes: int = 1,
-    power_a: float = 0.01,
-    seed: int = 0,
-) -> MQAR:
-    load = Pairs(seq_len=seq_len, num_kv_pairs=num_kv_pairs, num_examples=1000)
-    return MQAR(
-        seed=seed,
-        vocab_size=vocab_size,
-        power_a=power_a,
-        num_passes=num_passes,
-        filler=filler,  # type: ignore[arg-type]
-        data="fixed",
-        order="sequential",
-        train=[load],
-        valid=[load],
-        test=[load],
-    )
+def mqar(seq_len: int, num_kv_pairs: int, **changes: Any) -> Task:
+    usual = {"vocab_size": 8192, "power_a": 0.01, "num_passes": 1, "filler": "random"}
+    load = {"seq_len": seq_len, "num_kv_pairs": num_kv_pairs, "num_examples": 1000}
+    return task(MQAR, load, **usual | changes)
 
 
 def gaps_of(positions: Tensor, num_passes: int = 1) -> Tensor:

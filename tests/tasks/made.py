@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from zoo.tasks.base import Batch, Task
+from zoo.tasks.base import SPLITS, Batch, Task
 
 
 def task(kind: Callable[..., Task], load: dict[str, int], **settings: Any) -> Task:
-    segment = [load | {"num_examples": 10}]
-    mixture = {"data": "fixed", "order": "sequential"} | dict.fromkeys(("train", "valid", "test"), segment)
-    return kind(seed=0, **mixture, **settings)
+    segments = {split: [{"num_examples": 10} | load] for split in SPLITS}
+    return kind(**{"seed": 0, "data": "fixed", "order": "sequential"} | segments | settings)
 
 
 def rows(kind: Callable[..., Task], load: dict[str, int], count: int, **settings: Any) -> Batch:

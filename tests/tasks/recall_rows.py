@@ -5,6 +5,7 @@ A reader gets a row's tokens, what is asked of it, as (position, answer, groups)
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 Row = list[int]
@@ -74,35 +75,33 @@ def mqar_update(
     row: Row, asked: Asked, *, num_kv_pairs: int, vocab_size: int, num_updates: int, **_: Any
 ) -> None:
     n, shown = num_kv_pairs, num_kv_pairs + num_updates
-    keys, values = row[0 : 2 * shown : 2], row[1 : 2 * shown : 2]
+    keys = rewritten(row, asked, shown, vocab_size, lambda write: {"binding": int(write >= n)})
     distinct(keys[:n], 1, vocab_size // 2)
-    distinct(values, vocab_size // 2, vocab_size)
     assert len(set(keys[n:])) == num_updates and set(keys[n:]) <= set(keys[:n])
-    latest = {key: pair for pair, key in enumerate(keys)}
-    assert sorted(row[position] for position, *_ in asked) == sorted(keys[:n]), "each key is asked for once"
-    for position, answer, groups in asked:
-        assert position >= 2 * shown and position % 2 == 0
-        pair = latest[row[position]]
-        assert answer == values[pair]
-        grouped(groups, distance=position - 2 * pair, depth=10 * pair // shown, binding=int(pair >= n))
-    safe(row, {*range(2 * shown), *(position for position, *_ in asked)}, {*keys, *values})
 
 
 def mqar_overwrite(
     row: Row, asked: Asked, *, num_kv_pairs: int, overwrites: int, vocab_size: int, **_: Any
 ) -> None:
-    shown = num_kv_pairs * (overwrites + 1)
+    keys = rewritten(row, asked, num_kv_pairs * (overwrites + 1), vocab_size, lambda write: {})
+    assert sorted(keys) == sorted([*set(keys)] * (overwrites + 1)) and len(set(keys)) == num_kv_pairs
+
+
+def rewritten(
+    row: Row, asked: Asked, shown: int, vocab_size: int, more: Callable[[int], dict[str, int]]
+) -> Row:
+    """The keys of so many writes; each is asked for its latest value.  more: other groups of a write."""
     keys, values = row[0 : 2 * shown : 2], row[1 : 2 * shown : 2]
     distinct(sorted(set(keys)), 1, vocab_size // 2)
     distinct(values, vocab_size // 2, vocab_size)
-    assert sorted(keys) == sorted([*set(keys)] * (overwrites + 1)) and len(set(keys)) == num_kv_pairs
     assert sorted(row[position] for position, *_ in asked) == sorted(set(keys)), "each key is asked for once"
     for position, answer, groups in asked:
         assert position >= 2 * shown and position % 2 == 0
         write = max(i for i, key in enumerate(keys) if key == row[position])
         assert answer == values[write]
-        grouped(groups, distance=position - 2 * write, depth=10 * write // shown)
+        grouped(groups, distance=position - 2 * write, depth=10 * write // shown, **more(write))
     safe(row, {*range(2 * shown), *(position for position, *_ in asked)}, {*keys, *values})
+    return keys
 
 
 def mqar_compositional(row: Row, asked: Asked, *, num_kv_pairs: int, vocab_size: int, **_: Any) -> None:

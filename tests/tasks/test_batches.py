@@ -10,30 +10,21 @@ import pytest
 import torch
 
 from tests.registry import composer
+from tests.tasks.laws import mqar
 from zoo.launch.run_cell import who
 from zoo.model.instantiate import build_task
-from zoo.tasks.base import IGNORED
+from zoo.tasks.base import IGNORED, SPLITS, Task
 from zoo.tasks.batches import BatchStream
-from zoo.tasks.mqar import MQAR, Pairs
+from zoo.tasks.mqar import Pairs
 from zoo.training.check import check
 
 TRAIN = [(16, 4, 40), (8, 2, 20), (12, 2, 7)]
 
 
-def task(data: str = "stream", order: str = "interleaved", seed: int = 0) -> MQAR:
+def task(data: str = "stream", order: str = "interleaved", seed: int = 0) -> Task:
     train = [Pairs(seq_len=length, num_kv_pairs=n, num_examples=count) for length, n, count in TRAIN]
-    return MQAR(
-        seed=seed,
-        vocab_size=64,
-        power_a=0.01,
-        num_passes=1,
-        filler="safe",
-        data=data,  # type: ignore[arg-type]
-        order=order,  # type: ignore[arg-type]
-        train=train,
-        valid=train,
-        test=train,
-    )
+    settings = {"vocab_size": 64, "filler": "safe", "data": data, "order": order, "seed": seed}
+    return mqar(16, 4, **settings, **dict.fromkeys(SPLITS, train))
 
 
 def listed(stream: BatchStream) -> list[tuple[int, list[list[int]]]]:
@@ -163,16 +154,12 @@ def test_a_training_row_asks_for_every_next_token_and_for_the_answers(task: str)
         assert all(torch.equal(a, b) for a, b in list(pairs)[:3])
 
 
-@pytest.mark.parametrize(
-    ("task", "why"),
-    [
-        ("mqar_stacked", "two tokens side by side"),
-        ("mad_compression", "decoder"),
-        ("text", "learned so already"),
-    ],
-)
-def test_a_task_without_next_tokens_refuses(task: str, why: str) -> None:
-    with pytest.raises(ValueError, match=f"loss .=all. asks for every next token, and .*{why}.*: use"):
+WHY = {"mqar_stacked": "two tokens side by side", "mad_compression": "decoder", "text": "learned so already"}
+
+
+@pytest.mark.parametrize("task", WHY)
+def test_a_task_without_next_tokens_refuses(task: str) -> None:
+    with pytest.raises(ValueError, match=f"loss .=all. asks for every next token, and .*{WHY[task]}.*: use"):
         check(COMPOSER.cell([f"task={task}", "loss=all"]))
 
 

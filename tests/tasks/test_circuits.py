@@ -148,16 +148,14 @@ def test_a_memorised_map_is_one_to_one_the_same_in_all_splits_and_of_the_seed():
     for split in ("train", "valid", "test"):
         batch = build().sample(split, 0, range(100))
         assert (batch.inputs[:, 1::2] == 255).all() and (batch.positions == torch.arange(1, 32, 2)).all()
-        for key, value in zip(
-            batch.inputs[:, ::2].flatten().tolist(), batch.answers.flatten().tolist(), strict=True
-        ):
+        keys, values = (part.flatten().tolist() for part in (batch.inputs[:, ::2], batch.answers))
+        for key, value in zip(keys, values, strict=True):
             assert key < 127 <= value < 255
             assert known.setdefault(key, value) == value
         assert build().oracle(batch.inputs, batch.positions).equal(batch.answers)
     assert len(known) == len(set(known.values())) == 127
-    other = Memorisation(seed=1, vocab_size=256, data="fixed", order="shuffled", **{
-        split: [{"seq_len": 32, "num_examples": 1}] for split in ("train", "valid", "test")
-    })  # fmt: skip
+    other = build(seed=1)
+    assert isinstance(other, Memorisation)
     assert known != dict(enumerate(other.values.tolist()))
 
 

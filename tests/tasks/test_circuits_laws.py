@@ -109,9 +109,8 @@ def test_a_noisy_row_has_its_share_of_noise_and_always_a_pair():
 
 
 def test_fuzzy_motifs_are_uniform_over_sizes_and_orders():
-    batch = rows(
-        FuzzyRecall, {"seq_len": 12, "shortest_key": 3}, 24_000, vocab_size=9
-    )  # keys 0-3, values 4-7
+    # keys 0-3, values 4-7
+    batch = rows(FuzzyRecall, {"seq_len": 12, "shortest_key": 3}, 24_000, vocab_size=9)
     start = (batch.inputs != 8).long().argmax(1, keepdim=True)
     key = batch.inputs.gather(1, start + torch.arange(3))
     _, index = (key @ torch.tensor([16, 4, 1])).unique(return_inverse=True)

@@ -118,14 +118,20 @@ def _told_apart(beginnings: list[Goes]) -> list[Goes]:
     return kept
 
 
-@pytest.mark.parametrize(("kind", "load", "settings"), CASES)
-def test_as_much_as_is_stated_has_to_be_told_apart_and_no_more(kind, load, settings) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize(
+    ("exact", "kind", "load", "settings"), [(case in CASES, *case) for case in CASES + MORE]
+)
+def test_as_much_as_is_stated_has_to_be_told_apart_and_no_more(exact, kind, load, settings) -> None:  # type: ignore[no-untyped-def]
     made = task(kind, load, **settings)
     stated = made.least_bits(made.segments("train")[0])
     assert stated is not None
     rows = made.sample("train", 0, range(ROWS))
-    assert 2**stated == pytest.approx(apart(rows, made.decoder))
-    assert 2**stated - 1e-6 <= enough_states(rows, made.decoder) < 2 ** (stated + 1)
+    most = apart(rows, made.decoder)
+    if exact:
+        assert 2**stated == pytest.approx(most)
+        assert 2**stated - 1e-6 <= enough_states(rows, made.decoder) < 2 ** (stated + 1)
+    else:
+        assert 1 < 2**stated <= most
 
 
 def test_the_law_refuses_one_bit_more_than_is_so() -> None:
@@ -135,11 +141,3 @@ def test_the_law_refuses_one_bit_more_than_is_so() -> None:
     vars(made)["least_bits"] = lambda segment: log2(12) + 1
     [line] = law(laws.Subject(lambda _: made))
     assert "least_bits (=4.585) must be at least 0 and at most 3.9" in line
-
-
-@pytest.mark.parametrize(("kind", "load", "settings"), MORE)
-def test_no_more_is_stated_than_has_to_be_told_apart(kind, load, settings) -> None:  # type: ignore[no-untyped-def]
-    made = task(kind, load, **settings)
-    stated = made.least_bits(made.segments("train")[0])
-    assert stated is not None
-    assert 1 < 2**stated <= apart(made.sample("train", 0, range(ROWS)), made.decoder)

@@ -5,10 +5,9 @@ from functools import cache
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 
+from tests.registry import composer
 from tests.tasks.test_task_laws import task_of
-from zoo.config.paths import CONF
 from zoo.mixers import SlidingWindow
 from zoo.model.instantiate import make
 from zoo.tasks.base import Split, Task
@@ -98,45 +97,32 @@ def hashes(task: Task, split: Split, segment: int) -> tuple[str, str]:
     return digests[0][:16], digests[1][:16]
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"filler": "safe"}, "task.filler"),
-        ({"seed": -1}, "task.seed"),
-    ],
-    ids=str,
-)
-def test_what_the_reference_does_not_have_is_refused(change: dict, words: str):
-    node = OmegaConf.create({"seed": 123, "task": OmegaConf.load(CONF / "task" / "mqar_based_exact.yaml")})
-    with pytest.raises(ValueError, match=words):
-        make(OmegaConf.to_container(node.task, resolve=True) | change, Task)  # pyright: ignore
+@pytest.mark.parametrize(("key", "value"), [("filler", "safe"), ("seed", -1)])
+def test_what_the_reference_does_not_have_is_refused(key: str, value: object):
+    given = composer().cell(["task=mqar_based_exact", "seed=123"]).config["task"]
+    make(given, Task)
+    with pytest.raises(ValueError, match=f"task.{key}"):
+        make(given | {key: value}, Task)
 
 
 WINDOWS = [8, 16, 32, 64, 128, 256, 512, 1024]
 REACH_B = [0.059, 0.145, 0.313, 0.513, 0.655, 0.797, 0.936, 1.0]  # distance at most b
 REACH_B_PLUS_2 = [0.080, 0.165, 0.333, 0.521, 0.659, 0.799, 0.937, 1.0]  # and a convolution of 3 below it
-PUBLISHED = [
-    0.081,
-    0.145,
-    0.310,
-    0.515,
-    0.655,
-    0.797,
-    0.936,
-    1.0,
-]  # Based, Figure 2: sliding window of block b
+# Based, Figure 2: sliding window of block b
+PUBLISHED = [0.081, 0.145, 0.310, 0.515, 0.655, 0.797, 0.936, 1.0]
 TOLERANCE = 0.004
+
+
+def covered(window: int, **given: int) -> dict[str, float]:
+    visible = SlidingWindow(d_model=1, num_heads=1, window=window).visible
+    shares = coverage(task_of("mqar_based", most=1000), "test", visible, **given)
+    assert shares is not None
+    return shares
 
 
 @cache
 def slices(reach: int) -> dict[str, float]:
-    shares = coverage(
-        task_of("mqar_based", most=1000),
-        "test",
-        SlidingWindow(d_model=1, num_heads=1, window=reach + 1).visible,
-    )
-    assert shares is not None
-    return shares
+    return covered(reach + 1)
 
 
 def mean(reach: int) -> float:
@@ -157,15 +143,9 @@ def test_published_sliding_window_points_follow_from_coverage_alone(
 
 
 def test_views_that_are_made_few_at_a_time_cover_the_same(monkeypatch: pytest.MonkeyPatch):
-    given = (
-        task_of("mqar_based", most=1000),
-        "test",
-        SlidingWindow(d_model=1, num_heads=1, window=65).visible,
-        20,
-    )
-    whole = coverage(*given)
+    whole = covered(65, examples=20)
     monkeypatch.setattr("zoo.tasks.coverage.HELD", 7 * 256)
-    assert coverage(*given) == whole
+    assert covered(65, examples=20) == whole
 
 
 def test_coverage_of_the_single_slices_at_64():

@@ -60,9 +60,8 @@ def test_a_row_that_would_ask_nothing_is_drawn_again_and_depends_on_itself_alone
     assert (batch.answers != IGNORED).any(1).all()
     made = task(RegBench, load, **SETTINGS)
     assert isinstance(made, RegBench)
-    silent = (made._walked(made.loads("train")[0], (0, 0, 0, 13, 5, 0), torch.arange(200))[1] == IGNORED).all(
-        1
-    )
+    answers = made._walked(made.loads("train")[0], (0, 0, 0, 13, 5, 0), torch.arange(200))[1]
+    silent = (answers == IGNORED).all(1)
     assert silent.float().mean() > 0.3
     for example in silent.nonzero()[:20, 0].tolist():
         assert made.sample("train", 0, range(example, example + 1)).inputs.equal(batch.inputs[[example]])

@@ -1,9 +1,12 @@
 """ruler_lite, beyond the laws of all tasks: one answer at every length, and the language of its essays."""
 
+from typing import Any
+
 import pytest
 import torch
 
 from tests.tasks.laws import ALPHA, chi2
+from zoo.tasks.base import SPLITS
 from zoo.tasks.ruler.draws import Draws
 from zoo.tasks.ruler.haystacks import STAY, TOPIC, Essay
 from zoo.tasks.ruler.oracle import answer
@@ -12,10 +15,13 @@ from zoo.tasks.ruler.tokens import AND, ANS, BOS, IS, NEEDLE, QUERY, VAR, WORDS
 from zoo.tasks.ruler_lite import DEPTHS, RulerLite
 
 
-def task(lengths: list[int], subtasks: list[str] | None = None) -> RulerLite:
-    entries = [{"seq_len": length, "num_examples": 9} for length in lengths]
-    rest = {"train": entries, "valid": entries, "test": entries}
-    return RulerLite(seed=0, subtasks=subtasks or list(QUESTIONS), data="stream", order="interleaved", **rest)
+def task(lengths: list[int], subtasks: list[str]) -> RulerLite:
+    return ruler([{"seq_len": length, "num_examples": 9} for length in lengths], subtasks)
+
+
+def ruler(entries: list[dict[str, Any]], subtasks: list[str]) -> RulerLite:
+    mixture = {"data": "stream", "order": "interleaved"} | dict.fromkeys(SPLITS, entries)
+    return RulerLite(seed=0, subtasks=subtasks, **mixture)
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
@@ -90,13 +96,9 @@ def test_the_average_is_of_the_eleven_and_not_of_the_groups() -> None:
 
 def test_a_length_is_of_every_subtask_or_of_the_one_it_names() -> None:
     entries = [{"seq_len": 128, "num_examples": 5}, {"seq_len": 64, "subtask": "vt", "num_examples": 7}]
-    rest = {"train": entries, "valid": entries, "test": entries}
-    held = RulerLite(seed=0, subtasks=["cwe", "fwe"], data="fixed", order="shuffled", **rest)
-    names = [(segment.name, segment.num_examples) for segment in held.segments("train")]
-    assert names == [
-        ("seq_len=128,subtask=cwe", 5),
-        ("seq_len=128,subtask=fwe", 5),
-        ("seq_len=64,subtask=vt", 7),
-    ]
+    held = ruler(entries, ["cwe", "fwe"])
+    names = {segment.name: segment.num_examples for segment in held.segments("train")}
+    loads = ("seq_len=128,subtask=cwe", "seq_len=128,subtask=fwe", "seq_len=64,subtask=vt")
+    assert [*names.items()] == [*zip(loads, (5, 5, 7), strict=True)]
     with pytest.raises(ValueError, match=r"task.subtasks \(='niah'\) must be one of single_1, "):
         task([128], ["niah"])

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from analysis.figures.__main__ import main as figures
 from analysis.report.__main__ import main as report
 from analysis.statistics import __main__
 from tests.analysis import fake
-from tests.command import OURS, ROOT
+from tests.command import OURS, ROOT, signals_kept
 from tests.terminal.screen import Screen, here
 from tests.test_interrupts import drop
 from zoo import archive, collect, plan, run, status
@@ -99,12 +100,8 @@ def sweep(folders: dict[str, Path]) -> Screen:
     words = DEMO.format(epoch=EPOCH, **folders)
     with pytest.MonkeyPatch.context() as patch:
         screen = on(patch, "80 columns", as_written(run.main), f"-m {words}".split())
-        on(
-            patch,
-            "dumb",
-            as_written(run.main),
-            ["-m", "mixer=sliding_window", "seed=1,2", *TINY, f"results={folders['ours']}"],
-        )
+        others = ["-m", "mixer=sliding_window", "seed=1,2", *TINY, f"results={folders['ours']}"]
+        on(patch, "dumb", as_written(run.main), others)
     return screen
 
 
@@ -132,33 +129,19 @@ def sane(screen: Screen, setting: str) -> None:
         assert not screen.colours
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    ("name", "setting"), [*product(COMMANDS, SETTINGS), *((name, "80 columns") for name in SLOW)]
+)
+@pytest.mark.usefixtures("sweep")  # its records are what many read
 def test_a_command_on_a_terminal(
-    folders: dict[str, Path],
-    sweep: Screen,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    setting: str,
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, setting: str
 ):
-    del sweep  # its records are what many read
-    main, words, says = COMMANDS[name]
+    main, words, says = (COMMANDS | SLOW)[name]
     shared = folders | {"tiny": " ".join(TINY), "epoch": EPOCH, "new": tmp_path / "new"}
     screen = on(monkeypatch, setting, main, words.replace("{demo}", DEMO).format(**shared).split())
     assert says in screen.text, screen.text
     if name == "run":
         assert ("0/?" in screen.text) is (setting != "dumb")
-
-
-@pytest.mark.parametrize("name", SLOW)
-def test_a_slower_one_on_a_narrow_terminal(
-    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-):
-    main, words, says = SLOW[name]
-    shared = folders | {"tiny": " ".join(TINY), "new": tmp_path / "new"}
-    screen = on(monkeypatch, "80 columns", main, words.format(**shared).split())
-    assert says in screen.text, screen.text
 
 
 def test_a_sweep_on_a_terminal(sweep: Screen):
@@ -186,20 +169,6 @@ def test_as_a_process_of_its_own(tmp_path: Path):
     assert "trained and tested in " in screen.text and "0/?" in screen.text
 
 
-def of_command(main: Callable[[], int]) -> object:
-    """The exit code; what it changes in the process is put back."""
-    kinds, hook = (signal.SIGPIPE, signal.SIGINT), sys.unraisablehook
-    before = [signal.getsignal(kind) for kind in kinds]
-    try:
-        with pytest.raises(SystemExit) as ended:
-            terminal.command(main)
-        return ended.value.code
-    finally:
-        sys.unraisablehook = hook
-        for kind, handler in zip(kinds, before, strict=True):
-            signal.signal(kind, handler)
-
-
 @pytest.mark.parametrize("dropped", [False, True])
 def test_ctrl_c_ends_a_command_in_a_line(dropped: bool, capsys: pytest.CaptureFixture[str]):
     def main() -> int:
@@ -207,7 +176,9 @@ def test_ctrl_c_ends_a_command_in_a_line(dropped: bool, capsys: pytest.CaptureFi
         time.sleep(30)
         return 0
 
-    assert of_command(main) == terminal.INTERRUPTED
+    with signals_kept(), pytest.raises(SystemExit) as ended:
+        terminal.command(main)
+    assert ended.value.code == terminal.INTERRUPTED
     assert capsys.readouterr().err == "interrupted\n"
 
 

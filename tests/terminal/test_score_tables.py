@@ -1,5 +1,6 @@
 """The tables at the end of a sweep, and the time left: what is to be done, at the pace of what was."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from zoo.common import terminal
 from zoo.common.terminal import print_whole
 from zoo.launch.remaining import Remaining
 from zoo.launch.score_tables import print_results, result_table, slice_table, summary
+
+Shown = Callable[..., list[str]]
 
 
 def record(seed: int, accuracy: float | None, status: str = "ok", lr: float = 0.01) -> dict[str, Any]:
@@ -23,50 +26,57 @@ def record(seed: int, accuracy: float | None, status: str = "ok", lr: float = 0.
     }  # fmt: skip
 
 
-def shown(width: int, *layouts: Any, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    print_whole(Console(width=width), *layouts)
-    return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
+    """The lines of tables on a screen of so many columns."""
+
+    def lines(width: int, *layouts: Any) -> list[str]:
+        print_whole(Console(width=width), *layouts)
+        return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+    return lines
 
 
-def test_seeds_of_a_point_are_one_row_with_mean_and_spread(capsys: pytest.CaptureFixture[str]):
+def in_words(lines: list[str]) -> list[str]:
+    """One space where a table has many."""
+    return [" ".join(line.split()) for line in lines]
+
+
+def test_seeds_of_a_point_are_one_row_with_mean_and_spread(shown: Shown):
     found = [record(0, 0.5), record(1, 0.7), record(2, None, "diverged"), record(0, 0.25, lr=0.1)]
-    lines = shown(160, result_table(found), capsys=capsys)
+    lines = shown(160, result_table(found))
     assert "mean over seeds ± standard deviation all with: d_model=64" in " ".join(lines)
-    assert [" ".join(line.split()) for line in lines if "window=8" in line] == [
+    assert [line for line in in_words(lines) if "window=8" in line] == [
         "sliding_window window=8 10073 0.01 3, 1 diverged 60.0% ±14.1 60.0% ±14.1",
         "sliding_window window=8 10073 0.1 1 25.0% 25.0%",
     ]
 
 
-def test_one_seed_has_no_spread_and_its_number(capsys: pytest.CaptureFixture[str]):
-    lines = shown(160, result_table([record(7, 0.5)]), capsys=capsys)
+def test_one_seed_has_no_spread_and_its_number(shown: Shown):
+    lines = shown(160, result_table([record(7, 0.5)]))
     assert "spread" not in lines[0] and "±" not in "".join(lines)
     assert any(line.split()[-4:] == ["10073", "7", "50.0%", "50.0%"] for line in lines)
-    assert any(
-        "diverged" in line for line in shown(160, result_table([record(0, None, "diverged")]), capsys=capsys)
-    )
+    assert "diverged" in "".join(shown(160, result_table([record(0, None, "diverged")])))
 
 
-def test_chance_stands_below_where_records_have_it(capsys: pytest.CaptureFixture[str]):
+def test_chance_stands_below_where_records_have_it(shown: Shown):
     one = record(0, 0.5)
-    assert "chance" not in " ".join(shown(160, result_table([one]), slice_table(one), capsys=capsys))
+    assert "chance" not in " ".join(shown(160, result_table([one]), slice_table(one)))
     for entry, chance in zip(one["slices"], (0.25, 0.03125), strict=True):
         entry["chance"] = chance
-    lines = [" ".join(line.split()) for line in shown(160, result_table([one]), capsys=capsys)]
-    assert "chance 25.0% 3.1%" in lines
-    lines = [" ".join(line.split()) for line in shown(160, slice_table(one), capsys=capsys)]
-    assert "test 32 4 50.0% 25.0% 1.000 8 2 50.0%" in lines
+    assert "chance 25.0% 3.1%" in in_words(shown(160, result_table([one])))
+    assert "test 32 4 50.0% 25.0% 1.000 8 2 50.0%" in in_words(shown(160, slice_table(one)))
 
 
 @pytest.mark.parametrize("width", [20, 60, 80])
-def test_nothing_is_cut_away(capsys: pytest.CaptureFixture[str], width: int):
+def test_nothing_is_cut_away(shown: Shown, width: int):
     found = [record(0, 0.5), record(1, 0.7), record(0, 0.25, lr=0.1)]
-    lines = shown(width, result_table(found), result_table(found, narrow=True), capsys=capsys)
+    lines = shown(width, result_table(found), result_table(found, narrow=True))
     text = " ".join(lines)
     assert "…" not in text
     assert all(word in text for word in ("sliding_window", "window=8", "10073", "60.0%", "±14.1", "128/32"))
     assert max(map(len, lines)) <= max(width, 60)
-    assert "…" not in " ".join(shown(width, slice_table(found[0]), capsys=capsys))
+    assert "…" not in " ".join(shown(width, slice_table(found[0])))
 
 
 def test_a_percentage_is_named():
@@ -75,7 +85,7 @@ def test_a_percentage_is_named():
 
 def test_each_task_has_a_table_and_many_slices_have_several(capsys: pytest.CaptureFixture[str]):
     """80 columns hold neither 24 slices side by side nor those of two tasks."""
-    entry = {"split": "test", "accuracy": 0.5, "loss": 1.0, "answers": 8, "rows": 2, "coverage": 1.0}
+    entry = record(0, 0.5)["slices"][1]
     many = [entry | {"slice": {"seq_len": 64 * i, "subtask": f"multikey_{i}"}} for i in range(1, 25)]
     found = [record(0, 0.7) | {"task": "mqar"}, record(0, 0.5) | {"task": "ruler", "slices": many}]
     print_results(Console(width=80), found)
@@ -89,7 +99,7 @@ def test_each_task_has_a_table_and_many_slices_have_several(capsys: pytest.Captu
     assert sum("sliding_window" in line for line in capsys.readouterr().out.splitlines()) == 1
 
 
-def test_rows_that_differ_are_told_apart_by_what_few_of_them_have(capsys: pytest.CaptureFixture[str]):
+def test_rows_that_differ_are_told_apart_by_what_few_of_them_have(shown: Shown):
     """The block of two that most rows have goes without saying, as does a seed of the mixer's own."""
     found = []
     for i, block in enumerate((2, 2, 4)):
@@ -97,7 +107,7 @@ def test_rows_that_differ_are_told_apart_by_what_few_of_them_have(capsys: pytest
             own = {"window": 8, "block": block, "draw": seed, "d_model": 64, "_target_": "x"}
             found.append(record(seed, 0.5) | {"point": f"p{i}", "mixer_settings": own})
     found[-1]["adaptation"] = found[-2]["adaptation"] = {"recipe": "lora", "rank": 4, "alpha": 8}
-    lines = shown(200, result_table(found), capsys=capsys)
+    lines = shown(200, result_table(found))
     named = [line.split("  ")[0].strip() for line in lines if "window=8" in line]
     usual = "sliding_window window=8"
     assert named == [usual, usual, f"{usual} block=4"]

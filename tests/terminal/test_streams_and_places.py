@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import SMALL, Zoo
+from tests.command import SMALL, Refused, Zoo
 from tests.disturbed import Sweep, litter
 from zoo import status
 from zoo.config.compose import composer
@@ -67,8 +67,8 @@ def test_a_cell_meets_the_end_of_its_disk(zoo_on_it: Zoo, small: Path):
     (folder,) = small.glob("results/sliding_window-*")
     assert not store.is_done(folder) and not (folder / "claim.json").exists()
     (small / "ballast").unlink()
-    code, _, err = zoo_on_it(*words)
-    assert (code, err) == (0, "") and store.is_done(folder)
+    zoo_on_it.done(*words)
+    assert store.is_done(folder)
 
 
 def test_a_disk_that_is_full_already(zoo_on_it: Zoo, small: Path):
@@ -110,10 +110,8 @@ def test_a_folder_that_is_gone_is_one_line(tmp_path: Path):
     environment = os.environ | {"PYTHONPATH": os.getcwd()}
     line = ["sh", "-c", 'cd "$1" && rmdir "$1" && shift && "$@"', "sh", str(gone), *RUN]
     done = subprocess.run(line, capture_output=True, text=True, env=environment, timeout=120)
-    assert (done.returncode, done.stderr) == (
-        2,
-        "the current folder has been deleted: cd to one that exists.\n",
-    )
+    said = "the current folder has been deleted: cd to one that exists.\n"
+    assert (done.returncode, done.stderr) == (2, said)
 
 
 @pytest.mark.parametrize("mode", [[], ["-m"]])
@@ -130,6 +128,5 @@ def test_a_file_in_place_of_a_folder_and_the_reverse(zoo: Zoo, tmp_path: Path, m
 
 
 @pytest.mark.parametrize("every", ["inf", "nan", "0", "-1"])
-def test_a_pause_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str], every: str):
-    assert status.main([str(tmp_path), "--watch", "--every", every]) == 2
-    assert "must be seconds" in capsys.readouterr().err
+def test_a_pause_that_is_none(tmp_path: Path, refused: Refused, every: str):
+    assert "must be seconds" in refused(status.main, tmp_path, "--watch", "--every", every)

@@ -3,18 +3,16 @@
 import subprocess
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
 import zoo
+from tests.command import ROOT
 from tests.registry import composer
 from zoo.__main__ import COMMANDS
 from zoo.config.compose import Composer
 from zoo.config.help import help_text
 from zoo.config.paths import CONF
-
-ROOT = Path(__file__).parents[2]
 
 
 def called(*words: str) -> subprocess.CompletedProcess[str]:
@@ -39,17 +37,13 @@ def test_every_module_that_is_a_command_is_listed() -> None:
     assert commands - {"__main__", "zoo"} == set(COMMANDS)
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"), [(["plna"], 2, "did you mean plan?"), (["x"], 2, "--help")]
-)
-def test_a_wrong_word_is_met_with_the_right_one(words: list[str], code: int, said: str) -> None:
-    got = called(*words)
-    assert (got.returncode, got.stdout) == (code, "") and said in got.stderr
+WRONG = {"plna": "did you mean plan?", "x": "--help", "status no/such/folder": "folder does not exist"}
 
 
-def test_a_command_gets_its_arguments_and_hands_its_code_on() -> None:
-    got = called("status", "no/such/folder")
-    assert got.returncode == 2 and "no/such/folder does not exist" in got.stderr
+@pytest.mark.parametrize("words", WRONG)
+def test_a_wrong_word_is_met_with_the_right_one_and_a_command_gets_its_own(words: str) -> None:
+    got = called(*words.split())
+    assert (got.returncode, got.stdout) == (2, "") and WRONG[words] in got.stderr
 
 
 def test_what_is_public_is_listed_and_is_there() -> None:

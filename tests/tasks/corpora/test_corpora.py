@@ -25,6 +25,11 @@ def language(**changes: Any) -> Seeded:
     return Seeded(**USUAL | changes)
 
 
+def seeded(**changes: Any) -> dict[str, Any]:
+    return {"source": "seeded", "seeded": USUAL | changes}
+
+
+DOCSTRINGS: dict[str, Any] = {"source": "docstrings"}
 SMALL = language(seed=3, letters=8, documents=64, length=600, repeat_every=0)
 
 
@@ -72,7 +77,7 @@ def test_same_seed_same_bytes() -> None:
 
 def test_docstrings_come_once_and_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    settings = {"source": "docstrings", "packages": ["einops"]}
+    settings = DOCSTRINGS | {"packages": ["einops"]}
     corpus = load(settings, seed=0)
     assert corpus.versions == versions(["einops"]) and len(corpus.documents) > 3
     paragraphs = [part for document in corpus.documents for part in document.split(b"\n\n")]
@@ -106,24 +111,12 @@ def test_text_that_repeats_itself_is_warned_of() -> None:
     ("settings", "message"),
     [
         ({"source": "pg19"}, r"corpus.source \(='pg19'\) must be one of seeded, docstrings, stdlib"),
-        (
-            {"source": "seeded", "seeded": {"leters": 3} | USUAL},
-            "corpus.seeded.leters; did you mean corpus.seeded.letters",
-        ),
-        (
-            {"source": "seeded", "seeded": {"letters": 8}},
-            "corpus.seeded lacks follow: conf/",
-        ),
+        (seeded(leters=3), "corpus.seeded.leters; did you mean corpus.seeded.letters"),
+        ({"source": "seeded", "seeded": {"letters": 8}}, "corpus.seeded lacks follow: conf/"),
         ({"sorce": "seeded"}, "unknown key corpus.sorce; did you mean corpus.source"),
-        ({"source": "seeded", "seeded": USUAL | {"letters": 500}}, r"letters \(=500\) must be at most 191"),
-        (
-            {"source": "seeded", "seeded": USUAL | {"repeat_len": 99}},
-            r"repeat_len \(=99\) must be at most the smallest",
-        ),
-        (
-            {"source": "docstrings", "packages": ["nosuchthing"]},
-            "packages names nosuchthing, which is not installed",
-        ),
+        (seeded(letters=500), r"letters \(=500\) must be at most 191"),
+        (seeded(repeat_len=99), r"repeat_len \(=99\) must be at most the smallest"),
+        (DOCSTRINGS | {"packages": ["nosuchthing"]}, "packages names nosuchthing, which is not installed"),
         ({"files": ["/nowhere/a.txt"]}, "files names /nowhere/a.txt, which is no file"),
     ],
 )
