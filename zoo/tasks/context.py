@@ -52,12 +52,17 @@ class AskedLater(Mixture):
 
     def chance(self, segment: Segment) -> float:
         """One of the values, whichever."""
-        del segment
         return 1 / self.num_values
 
     def least_bits(self, segment: Segment) -> float | None:
         """A state must hold which value each key has: any of them may be asked for next."""
         return bits_of_different(segment.count("num_kv_pairs"), self.num_values)
+
+    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
+        """Return what follows the key among the pairs that begin a row: there are as many as questions."""
+        keys, values = inputs[:, : 2 * positions.shape[1]].unflatten(1, (-1, 2)).unbind(2)
+        queries = inputs.gather(1, positions)
+        return values.gather(1, (queries[:, :, None] == keys[:, None]).int().argmax(2))
 
 
 def bits_of_different(count: int, of: int) -> float:

@@ -79,12 +79,6 @@ class MQAR(AskedLater):
             test=test,
         )
 
-    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        """Return what follows the key among the pairs: all are asked for, so there are as many."""
-        keys, values = inputs[:, : 2 * positions.shape[1]].unflatten(1, (-1, 2)).unbind(2)
-        queries = inputs.gather(1, positions)
-        return values.gather(1, (queries[:, :, None] == keys[:, None]).int().argmax(2))
-
     def _rows(self, load: Pairs, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         n, half = load.num_kv_pairs, self.vocab_size // 2
         context = 2 * n * self.num_passes

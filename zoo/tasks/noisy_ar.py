@@ -57,12 +57,6 @@ class NoisyMQAR(AskedLater):
         """A row without noise, if there is one, asks as much as one of MQAR."""
         return super().least_bits(segment) if self.noise < 1 else log2(self.num_values)
 
-    def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
-        """Return what follows the key among the pairs: there are as many places as questions."""
-        keys, values = inputs[:, : 2 * positions.shape[1]].unflatten(1, (-1, 2)).unbind(2)
-        queries = inputs.gather(1, positions)
-        return values.gather(1, (keys[:, None] == queries[..., None]).int().argmax(-1))
-
     def _rows(self, load: Pairs, path: tuple[int, ...], examples: Int[Tensor, " B"]) -> Batch:
         n, words, half = load.num_kv_pairs, self._words, self._words // 2
         keys = distinct(stream(*path, KEYS), examples, n, half - 1) + 1
