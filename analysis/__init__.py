@@ -2,8 +2,8 @@
 
 which cells         records (what can be read), cells (points, series, loads), ladders (one setting apart)
 what they scored    learning_rate (chosen on validation), points, scored, seeds, distance
-what it says        frontier, uncertainty, area, equal, paired, capacity
-what is possible    bounds, outer_product
+what it says        frontier, uncertainty, equal, paired, capacity
+what is possible    bounds
 how it looks        axes, style, draw, labels, ends, legend, figure, page, by_series, curves, table
 
 python -m analysis.pareto       accuracy against state, and against anything else

@@ -18,6 +18,7 @@ Exit code: 0; 1 when nothing can be read; 3 when some records cannot be.
 
 import math
 import sys
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -32,7 +33,7 @@ from .records import cells, written
 from .records.readable import readable
 from .records.where import where
 from .statistics import learning_rate
-from .statistics.paired import EXACT, HOLDS, compare, least_p, tested
+from .statistics.paired import EXACT, HOLDS, least_p, tested
 
 COLUMNS = ("claim", "ahead", "behind", "slice")
 MEAN = "mean"
@@ -43,11 +44,7 @@ def check(table: pd.DataFrame, claims: pd.DataFrame) -> pd.DataFrame:
 
     table: of `zoo.results.load`.  ValueError, one line: a condition that leaves no point or several.
     """
-    rows = claims.to_dict("records")
-    compared = [
-        compare(*(scores(table, row[side], row["slice"]) for side in ("ahead", "behind"))) for row in rows
-    ]
-    return tested(claims, compared)
+    return tested(claims, partial(scores, table))
 
 
 def scores(table: pd.DataFrame, condition: str, name: str) -> pd.Series:

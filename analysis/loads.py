@@ -59,12 +59,8 @@ def _point(row: dict, alone: list[dict[str, float]]) -> str:
     seeds = f"{row['seeds']}" + (f" ({row['diverged']} diverged)" if row["diverged"] else "")
     fields = [row["series"], f"d_model={row['d_model']} {row['knobs']}".strip()]
     fields += [f"{row['state_resident']:,.0f}", f"{row['lr']:.3g}", seeds]
-    return markdown_row(fields + [_per_cent(scores.get(row["point"])) for scores in alone])
-
-
-def _per_cent(accuracy: float | None) -> str:
-    """A point of another load has no such slice."""
-    return "-" if accuracy is None else f"{100 * accuracy:.1f}"
+    known = [scores.get(row["point"]) for scores in alone]  # a point of another load has no such slice
+    return markdown_row(fields + ["-" if score is None else f"{100 * score:.1f}" for score in known])
 
 
 def markdown_row(fields: list[str]) -> str:

@@ -18,7 +18,8 @@ from tests.command import SMALL, Zoo, as_module, finish, start
 from tests.disturbed import litter
 from tests.population.together import MEASURED
 from zoo.common import interrupts
-from zoo.launch.process_pool import start_forkserver
+from zoo.common.forkserver import start as start_forkserver
+from zoo.launch.process_pool import PRELOADED
 from zoo.results import store
 
 CELL = (*SMALL, "max_examples=96", "optim.max_epochs=2", "trainer.checkpoint_every=1000")
@@ -147,7 +148,7 @@ def test_a_command_told_to_end_at_many_moments_ends_with_the_same_record(zoo: Zo
 
 def test_ctrl_c_does_not_reach_the_fork_server():
     """It imports torch for seconds, and had answered with a traceback."""
-    start_forkserver()
+    start_forkserver(PRELOADED)
     pid = forkserver._forkserver._forkserver_pid  # pyright: ignore[reportAttributeAccessIssue]
     status = Path(f"/proc/{pid}/status")
     if not status.exists():

@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from ..statistics.points import in_words
 from ..statistics.seeds import settled, top
-from . import ends, page
+from . import ends, labels, page
 from .draw import chance as draw_chance
 from .draw import mark
 from .legend import common_handles
@@ -82,7 +82,7 @@ def shades(series: pd.DataFrame, colour: str) -> dict[str, str]:
 
 
 def _lines(ax: Axes, series: pd.DataFrame, x: str, shade_of: dict[str, str], colour: str) -> None:
-    short, heights = _short(series), {}
+    short, heights = dict(zip(series["unit"], labels.knob_values(series), strict=True)), {}
     for unit, shade in shade_of.items():
         line = series.loc[series["unit"] == unit].sort_values(x)
         ax.plot(line[x], line["accuracy"].where(settled(line)), color=shade, linewidth=1.1, zorder=2)
@@ -95,28 +95,10 @@ def _lines(ax: Axes, series: pd.DataFrame, x: str, shade_of: dict[str, str], col
         ends.write(ax, texts, ys, [colour] * len(named))
 
 
-def _short(series: pd.DataFrame) -> dict[str, str]:
-    """unit -> the values that set it apart from others of the series: "64/16"."""
-    values = {row["unit"]: _values(row) for row in series.to_dict("records")}
-    names = _names(series)
-    return {unit: "/".join(words_of.get(name, "-") for name in names) for unit, words_of in values.items()}
-
-
-def _names(series: pd.DataFrame) -> list[str]:
-    table = pd.DataFrame([_values(row) for row in series.to_dict("records")]).fillna("-")
-    return [str(name) for name in table if len(set(table[name])) > 1]
-
-
-def _values(row: dict) -> dict[str, str]:
-    return {"d_model": str(row["d_model"])} | dict(pair.split("=", 1) for pair in row["knobs"].split())
-
-
 def _title(series: pd.DataFrame, letters: int) -> str:
-    knobs = "/".join(_names(series))
-    lines = textwrap.wrap(series["series"].iloc[0], letters) + textwrap.wrap(
-        f"({knobs})" if knobs else "", letters
-    )
-    return "\n".join(lines)
+    ((name, names),) = labels.knob_names(series).items()
+    knobs = [f"({'/'.join(names)})"] if names else []
+    return "\n".join(textwrap.fill(part, letters) for part in (name, *knobs))
 
 
 def _thinned(names: list[str]) -> list[str]:

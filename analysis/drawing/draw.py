@@ -68,7 +68,8 @@ def panel(
     coverage(ax, finished, looks, x)
     if x == "state_resident":
         touched(ax, agreeing, looks)
-    marks(ax, finished, looks, x)
+    for point in finished.to_dict("records"):
+        mark(ax, point, looks[point["series"]], x)
     edges(ax, finished, x)
     diverged(ax, points, looks, x)
 
@@ -154,11 +155,6 @@ def _turned(points: pd.DataFrame) -> int:
     values = {pair for knobs in points["knobs"] for pair in knobs.split()}
     names = [pair.partition("=")[0] for pair in values]
     return sum(names.count(name) > 1 for name in set(names))
-
-
-def marks(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> None:
-    for point in points.to_dict("records"):
-        mark(ax, point, looks[point["series"]], x)
 
 
 def mark(

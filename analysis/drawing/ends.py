@@ -3,6 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
+from .draw import root
 from .style import GREY, small
 
 LINE = 1.35  # sizes of a letter between two names; the panel may yet become a little lower
@@ -15,14 +16,14 @@ def write(ax: Axes, names: list[str], heights: list[float], colours: list[str]) 
     The axes' limits and size must be those that they will have, within a few points.
     """
     order = np.argsort(heights, kind="stable")
-    inches = ax.get_window_extent().height / ax.get_figure(root=True).dpi  # pyright: ignore
+    box, dpi = ax.get_window_extent(), root(ax).dpi
     low, high = ax.get_ylim()
-    unit = (high - low) / (72 * inches)  # of the data in a point
+    unit = (high - low) / (72 * box.height / dpi)  # of the data in a point
     places = apart([heights[i] for i in order], LINE * small() * unit, low, high)
     for i, y in zip(order, places, strict=True):
         ax.annotate(
             names[i], (1, heights[i]), xycoords=("axes fraction", "data"),
-            xytext=(1 + ASIDE / (72 * _wide(ax)), y), textcoords=("axes fraction", "data"), va="center",
+            xytext=(1 + ASIDE / (72 * box.width / dpi), y), textcoords=("axes fraction", "data"), va="center",
             fontsize=small(), color=colours[i], annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.4, "shrinkA": 0, "shrinkB": 0},
         )  # fmt: skip
@@ -49,7 +50,3 @@ def _first(group: list[float], gap: float) -> float:
 
 def _last(group: list[float], gap: float) -> float:
     return _first(group, gap) + gap * (len(group) - 1)
-
-
-def _wide(ax: Axes) -> float:
-    return ax.get_window_extent().width / ax.get_figure(root=True).dpi  # pyright: ignore

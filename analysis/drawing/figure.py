@@ -78,7 +78,7 @@ def panels(
         for ax, panel in zip(axes, panels, strict=False):
             _panel(ax, panel, [p for p in panels if p.axis == panel.axis], width / columns)
             _title(ax, panel, everything, style, width / columns)
-        _clear(axes, len(panels), columns)
+        page.clear(axes, len(panels), columns)
         if len(panels) == 1 and panels[0].axis == "resident" and style is SCREEN:
             bytes_on_top(axes[0], width)
         handles = _marks(panels, axes[0], style.letters)
@@ -100,7 +100,7 @@ def panels(
 def caption(points: pd.DataFrame, slices: Sequence[str] = (), *, ranges: bool = True) -> str:
     """Say in sentences how the numbers were made.  ranges: the picture shows how far seeds differ."""
     over = f" Accuracy: {slices_in_words(list(slices))}." if len(slices) > 1 else ""
-    seeds = _span(points["seeds"].tolist())
+    seeds = span(points["seeds"].tolist())
     hows = [how for how in (BOOTSTRAP, RANGE) if how in set(points["interval"])]
     spread = f" with {' or '.join(hows)} over seeds" if ranges else ""
     mean = f"Mean of {seeds} seeds{spread}." if hows else "One seed: no interval."
@@ -110,7 +110,7 @@ def caption(points: pd.DataFrame, slices: Sequence[str] = (), *, ranges: bool = 
 
 def subject(points: pd.DataFrame) -> str:
     """Name the task and the depth of the model."""
-    tasks, layers = sorted(points["task"].unique()), _span(points["n_layers"].tolist())
+    tasks, layers = sorted(points["task"].unique()), span(points["n_layers"].tolist())
     named = " and ".join(filter(None, (", ".join(tasks[:-1]), tasks[-1])))
     return f"Task{'s' * (len(tasks) > 1)} {named}, {layers} layer{'s' * (layers != '1')}."
 
@@ -119,7 +119,7 @@ def tuned(points: pd.DataFrame) -> str:
     """Say how the learning rate was chosen."""
     if all(points["single_lr"]):
         return "One learning rate each, not tuned."
-    lrs = _span(points["lrs"].tolist())
+    lrs = span(points["lrs"].tolist())
     return f"Learning rate: the best of {lrs} by mean validation accuracy over seeds and slices."
 
 
@@ -176,24 +176,17 @@ def _limits(points: pd.DataFrame, alike: Sequence[Panel]) -> tuple[float, float]
 def _title(ax: Axes, panel: Panel, everything: pd.DataFrame, style: Style, inches: float) -> None:
     keys, equals, values = panel.title.partition("= ")
     together = equals + values if "mean of" in keys else (equals + values).replace(" ", NO_BREAK)
-    lines = textwrap.wrap(keys + together, max(12, int(inches * 118 / style.small)))
+    text = textwrap.fill(keys + together, max(12, int(inches * 118 / style.small)))
     colour = looks(everything)[panel.alone].colour if panel.alone is not None else INK
-    ax.set_title("\n".join(lines), fontsize=style.small, color=colour, pad=3)
-
-
-def _clear(axes: np.ndarray, used: int, columns: int) -> None:
-    """Take away the places that are left over; the panels above them keep their numbers."""
-    for ax in axes[used:]:
-        ax.remove()
-    for ax in axes[max(0, used - columns) : used]:
-        ax.tick_params(labelbottom=True)
+    ax.set_title(text, fontsize=style.small, color=colour, pad=3)
 
 
 def _axis_labels(
     axes: np.ndarray, panels: Sequence[Panel], slices: Sequence[str], y_label: str, columns: int, width: float
 ) -> dict[str, str]:
     """Write what each axis says; where many panels say the same, return it, to be said once."""
-    tokens = _or(sorted({int(n) for panel in panels for n in panel.points["state_seq_len"]}))
+    counts = sorted({int(n) for panel in panels for n in panel.points["state_seq_len"]})
+    tokens = ", ".join(map(str, counts[:-1])) + " or " * (len(counts) > 1) + str(counts[-1])
     words = y_label or slices_in_words(list(slices)).partition(": ")[0]
     y_label = f"{SPLIT_IN_WORDS[panels[0].points['split'].iloc[0]]} accuracy, {words}"
     if len(panels) > 2 and len({panel.axis for panel in panels}) == 1:
@@ -201,8 +194,7 @@ def _axis_labels(
     for ax, panel in zip(axes, panels, strict=False):
         if ax in axes[::columns]:
             ax.set_ylabel(y_label)
-        text = AXES[panel.axis].label(tokens)
-        ax.set_xlabel("\n".join(textwrap.wrap(text, int(width / columns * 100 / small()))))
+        ax.set_xlabel(textwrap.fill(AXES[panel.axis].label(tokens), int(width / columns * 100 / small())))
     return {}
 
 
@@ -231,12 +223,7 @@ def _size(style: Style, rows: int, columns: int, each: bool) -> tuple[float, flo
     return width, style.height if alone else 0.6 + rows * min(style.height, 0.75 * width / columns)
 
 
-def _or(numbers: list[int]) -> str:
-    """ "16, 32 or 64"."""
-    words = [str(number) for number in numbers]
-    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
-
-
-def _span(counts: list[int]) -> str:
+def span(counts: list[int]) -> str:
+    """ "3", or "3 to 5" where they differ."""
     low, high = min(counts), max(counts)
     return f"{low}" if low == high else f"{low} to {high}"

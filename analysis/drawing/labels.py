@@ -21,18 +21,18 @@ def knob_names(points: pd.DataFrame) -> dict[str, list[str]]:
     return varying
 
 
+def knob_values(points: pd.DataFrame) -> list[str]:
+    """ "64/16" for each point: its values of `knob_names`."""
+    names, rows = knob_names(points), points.to_dict("records")
+    return ["/".join(_values(row).get(name, "-") for name in names[row["series"]]) for row in rows]
+
+
 def place(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> None:
     """Write "64/16" beside each marker whose surroundings are free, and nothing where they are not.
 
     The figure must have its final layout: room is judged in points on the page.
     """
-    names = knob_names(points)
-    values = [_values(row) for row in points.to_dict("records")]
-    texts = [
-        "/".join(value.get(name, "-") for name in names[series])
-        for value, series in zip(values, points["series"], strict=True)
-    ]
-    _place(ax, points, texts, looks, x)
+    _place(ax, points, knob_values(points), looks, x)
 
 
 def place_names(ax: Axes, points: pd.DataFrame, looks: dict[str, Look], x: str) -> None:

@@ -76,7 +76,7 @@ def series_handles(points: pd.DataFrame, letters: int) -> Handles:
                 Line2D(
                     [], [], color=look.colour, linewidth=0.9, marker=look.marker, markersize=5.5,
                     markerfacecolor=look.colour if name in drawn_full else "white",
-                    label=_wrapped(text, letters),
+                    label=textwrap.fill(text, letters),
                 )
             )  # fmt: skip
     return handles
@@ -102,10 +102,10 @@ def mark_handles(points: pd.DataFrame, axis: Axis, letters: int) -> Handles:
         (at_another.any(), PALE_CROSS, "diverged at another lr"),
     ]
     marks: Handles = [
-        Line2D([], [], label=_wrapped(text, letters), **mark) for here, mark, text in entries if here
+        Line2D([], [], label=textwrap.fill(text, letters), **mark) for here, mark, text in entries if here
     ]
     if any(points["frontier_low"].notna()):
-        text = _wrapped("95 % of frontiers, seeds drawn again", letters)
+        text = textwrap.fill("95 % of frontiers, seeds drawn again", letters)
         marks.insert(1, Patch(facecolor=INK, alpha=0.08, linewidth=0, label=text))
     return marks + common_handles(finished, letters)
 
@@ -120,7 +120,9 @@ def common_handles(points: pd.DataFrame, letters: int) -> Handles:
         (points["chance"].notna(), CHANCE, points["guess"].iloc[0] if "guess" in points else ONE_OF_N),
     ]
     return [
-        Line2D([], [], label=_wrapped(text, letters), **mark) for here, mark, text in entries if any(here)
+        Line2D([], [], label=textwrap.fill(text, letters), **mark)
+        for here, mark, text in entries
+        if any(here)
     ]
 
 
@@ -141,11 +143,16 @@ def bound_handles(curves: list[pd.DataFrame], axis: Axis, left: float, letters: 
     shown = [label for label, end in ends.items() if end > left]
     handles: Handles = []
     for label in shown:
-        shaded = {"facecolor": FORBIDDEN} if label == BITS[axis.bits[0]] else None
-        handles.append(_bound_handle(label, bound_lines(axis)[label], shaded, letters))
+        line = bound_lines(axis)[label]
+        text = textwrap.fill("outer-product memory (a heuristic)" if label == HEURISTIC else label, letters)
+        if label == BITS[axis.bits[0]]:
+            edge = {"edgecolor": line["color"], "linewidth": line["linewidth"]}
+            handles.append(Patch(label=text, facecolor=FORBIDDEN, **edge))
+        else:
+            handles.append(Line2D([], [], label=text, **line))
     beyond = [bits for bits in axis.bits if ends and BITS[bits] not in shown]
     if beyond:
-        handles.append(heading(_wrapped(_beyond(beyond, ends, axis), letters)))
+        handles.append(heading(textwrap.fill(_beyond(beyond, ends, axis), letters)))
     return handles
 
 
@@ -163,25 +170,14 @@ def extra_handles(extra: pd.DataFrame, letters: int) -> Handles:
     return [
         Line2D(
             [], [], linestyle="none", marker=marker, markersize=7, color=colour, markeredgecolor="white",
-            markeredgewidth=0.4, label=_wrapped(name, letters),
+            markeredgewidth=0.4, label=textwrap.fill(name, letters),
         )
         for name, (marker, colour) in draw.extra_looks(extra).items()
     ]  # fmt: skip
 
 
-def _wrapped(text: str, letters: int) -> str:
-    return "\n".join(textwrap.wrap(text, letters))
-
-
 def heading(text: str) -> Line2D:
     return Line2D([], [], linestyle="none", label=text)
-
-
-def _bound_handle(label: str, line: dict, shaded: dict | None, letters: int) -> Line2D | Patch:
-    text = _wrapped("outer-product memory (a heuristic)" if label == HEURISTIC else label, letters)
-    if shaded:
-        return Patch(label=text, edgecolor=line["color"], linewidth=line["linewidth"], **shaded)
-    return Line2D([], [], label=text, **line)
 
 
 def _families(points: pd.DataFrame) -> Handles:

@@ -39,11 +39,16 @@ def multiples(panels: int, style: Style, most: int) -> tuple[Figure, np.ndarray,
     width = style.width * (1.0 if style.below else {1: 1.0, 2: 1.4}.get(columns, 2.0))
     figure = new(width, 0.6 + lines * min(0.72 * style.height, 0.8 * width / columns))
     axes = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
-    for ax in axes[panels:]:
-        ax.remove()
-    for ax in axes[max(0, panels - columns) : panels]:
-        ax.tick_params(labelbottom=True)
+    clear(axes, panels, columns)
     return figure, axes[:panels], columns
+
+
+def clear(axes: np.ndarray, used: int, columns: int) -> None:
+    """Take away the places that are left over; the panels above them keep their numbers."""
+    for ax in axes[used:]:
+        ax.remove()
+    for ax in axes[max(0, used - columns) : used]:
+        ax.tick_params(labelbottom=True)
 
 
 def finish(

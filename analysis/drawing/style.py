@@ -184,15 +184,12 @@ def _markers(series: pd.DataFrame) -> dict[str, str]:
     taken: dict[str, set[str]] = {}
     for row in (rows[i] for i in order):
         of_family = taken.setdefault(row["family"], set())
-        turn = MARKERS.index(_spare_marker(str(row["mixer"])))
+        mixer = str(row["mixer"])
+        turn = MARKERS.index(MARKER_OF.get(mixer) or MARKERS[crc32(mixer.encode()) % len(MARKERS)])
         free = [m for m in (*MARKERS[turn:], *MARKERS[:turn]) if m not in of_family]
         markers[row["series"]] = free[0]
         of_family.add(free[0])
     return markers
-
-
-def _spare_marker(mixer: str) -> str:
-    return MARKER_OF.get(mixer) or MARKERS[crc32(mixer.encode()) % len(MARKERS)]
 
 
 def family_colours(points: pd.DataFrame) -> dict[str, str]:

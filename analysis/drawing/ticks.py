@@ -21,7 +21,7 @@ def scale(ax: Axes, axis: Axis, low: float, high: float, inches: float) -> None:
         ax.xaxis.set_minor_locator(NullLocator())
         ax.xaxis.set_major_formatter(EngFormatter(sep=" "))
     else:
-        _powers_of_two(ax, low, high, in_bytes if axis.ticks == BYTES else _count, _places(inches))
+        _powers_of_two(ax, low, high, in_bytes if axis.ticks == BYTES else "{:,.0f}".format, _places(inches))
 
 
 def bytes_on_top(ax: Axes, inches: float) -> None:
@@ -47,10 +47,6 @@ def in_bytes(count: float) -> str:
 
 def _places(inches: float) -> int:
     return max(2, int(inches / INCH))
-
-
-def _count(x: float) -> str:
-    return f"{x:,.0f}"
 
 
 def _powers_of_two(ax: Any, low: float, high: float, text: Any, places: int) -> None:

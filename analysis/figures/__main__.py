@@ -63,7 +63,8 @@ def _list() -> None:
     table.add_column("sweeps", ratio=1)
     table.add_column("shows", ratio=2)
     for name in gallery.names():
-        table.add_row(name, ", ".join(gallery.sweeps_of(name)) or "any", gallery.about(name))
+        sweeps = [sweep for sweep, shown in gallery.PICTURES.items() if name in shown]
+        table.add_row(name, ", ".join(sweeps) or "any", gallery.about(name))
     console().print(table)
 
 

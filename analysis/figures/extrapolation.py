@@ -14,7 +14,7 @@ from ..records import cells
 from ..statistics import learning_rate
 from ..statistics.chance import OTHERWISE
 from ..statistics.load_distance import answered
-from ..statistics.seeds import interval, written
+from ..statistics.seeds import summary, written
 from .gallery import Picture, Study
 
 NAME = "extrapolation"
@@ -34,7 +34,7 @@ def figure(study: Study, style: Style) -> Picture:
     answers = _at_the_largest_load(answers, load)
     rows = [_at(key, at) for key, at in _parts(answers, ["point", "varied", "times"])]
     about = table.drop_duplicates("point").loc[:, ABOUT]
-    rows = pd.DataFrame(rows).merge(about, on="point")
+    rows = pd.DataFrame(rows).drop(columns="interval").merge(about, on="point")
     reach = _reach(answers).merge(about.loc[:, ["point", "series", "d_model", "knobs"]], on="point")
     rows["guess"] = OTHERWISE
     rows["series"] = rows["series"] + ", " + rows["varied"].map(_in_words)
@@ -80,11 +80,8 @@ def _parts(answers: pd.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[Any, 
 def _at(key: tuple[Any, ...], at: pd.DataFrame) -> dict:
     """One point of a line: the seeds' accuracies, each the mean over what was asked of it there."""
     scores = np.array([part["accuracy"].mean() for _, part in at.groupby("run_id")], dtype=float)
-    low, high, _ = interval(scores)
-    return dict(zip(("point", "varied", "times"), key, strict=True)) | {
-        "accuracy": scores.mean(), "low": low, "high": high, "seeds": len(scores),
-        "seed_accuracies": written(scores), "chance": at["chance"].mean(),
-    }  # fmt: skip
+    named = dict(zip(("point", "varied", "times"), key, strict=True))
+    return named | summary(scores) | {"chance": at["chance"].mean()}
 
 
 def _reach(answers: pd.DataFrame) -> pd.DataFrame:

@@ -176,11 +176,6 @@ def about(name: str) -> str:
     return (find(name).__doc__ or "").strip().splitlines()[0]
 
 
-def sweeps_of(name: str) -> list[str]:
-    """Return the sweeps that a picture belongs to."""
-    return [sweep for sweep, shown in PICTURES.items() if name in shown]
-
-
 def pictures_of(sweep: str) -> tuple[str, ...]:
     """Return the pictures of a sweep or its toy form.  ValueError: it has none."""
     known = PICTURES.get(sweep) or PICTURES.get(sweep.removeprefix(MINI))

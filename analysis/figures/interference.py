@@ -11,7 +11,7 @@ from ..drawing.style import Look, Style, looks
 from ..records import cells
 from ..statistics import learning_rate
 from ..statistics.load_distance import answered
-from ..statistics.seeds import interval, settled, written
+from ..statistics.seeds import settled, summary
 from .gallery import Picture, Study
 
 NAME = "interference"
@@ -50,19 +50,12 @@ def shares(answers: pd.DataFrame) -> pd.DataFrame:
     what = np.select([kind == "0", kind == oldest, kind == "another"], [LATEST, OLDEST, ANOTHER], "")
     known = answers.assign(what=what).loc[lambda rows: rows["what"] != ""]
     rows = [
-        dict(zip(("point", "what", AXIS), key, strict=True)) | _over_seeds(part)  # pyright: ignore
+        dict(zip(("point", "what", AXIS), key, strict=True))  # pyright: ignore
+        | summary(part["share"].to_numpy(float))
+        | {"run_ids": " ".join(part["run_id"]), "chance": np.nan}
         for key, part in known.groupby(["point", "what", AXIS])
     ]
     return pd.DataFrame(rows)
-
-
-def _over_seeds(part: pd.DataFrame) -> dict[str, Any]:
-    found = part["share"].to_numpy(float)
-    low, high, how = interval(found)
-    return {
-        "accuracy": found.mean(), "low": low, "high": high, "interval": how, "seeds": len(found),
-        "seed_accuracies": written(found), "run_ids": " ".join(part["run_id"]), "chance": np.nan,
-    }  # fmt: skip
 
 
 def _draw(rows: pd.DataFrame, blind: pd.Series, caption: str, style: Style) -> Any:

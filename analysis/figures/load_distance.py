@@ -116,13 +116,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, loads: list[int], distances: list[int])
 
 def _boundary(ax: Axes, inside: np.ndarray, known: np.ndarray, **look: Any) -> None:
     """Draw a line between neighbours of which one is inside and one is not."""
-    for axis, lines in ((0, ax.hlines), (1, ax.vlines)):
-        one, other = (np.take(inside, range(*ends), axis) for ends in _pairs(inside.shape[axis]))
-        both = np.logical_and(*(np.take(known, range(*ends), axis) for ends in _pairs(known.shape[axis])))
-        for y, x in np.argwhere(both & (one != other)):
-            across, along = (y, x) if axis == 0 else (x, y)
+    for lines, within, there in ((ax.hlines, inside, known), (ax.vlines, inside.T, known.T)):
+        both, differ = there[:-1] & there[1:], within[:-1] != within[1:]
+        for across, along in np.argwhere(both & differ):
             lines(across + 0.5, along - 0.5, along + 0.5, **look)
-
-
-def _pairs(count: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    return (0, count - 1), (1, count)

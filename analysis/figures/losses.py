@@ -42,13 +42,11 @@ def _points(table: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
 def _units(about: pd.DataFrame) -> list[str]:
     """Name what sets a point apart within its mixer: "precision=bf16-mixed", "d_model=64 window=9"."""
     widths = about.groupby("label")["d_model"].transform(lambda values: values.nunique() > 1).tolist()
-    rows = zip(about.to_dict("records"), widths, strict=True)
-    return [" ".join(word for word in _words(row, wide) if word) for row, wide in rows]
-
-
-def _words(row: dict, wide: bool) -> tuple[str, str, str]:
-    setting = row["series"].removeprefix(row["label"]).removeprefix(", ")
-    return setting, f"d_model={row['d_model']}" if wide else "", row["knobs"]
+    units = []
+    for row, wide in zip(about.to_dict("records"), widths, strict=True):
+        setting = row["series"].removeprefix(row["label"]).removeprefix(", ")
+        units.append(" ".join(filter(None, (setting, f"d_model={row['d_model']}" * wide, row["knobs"]))))
+    return units
 
 
 def _draw(rows: pd.DataFrame, caption: str, style: Style) -> Figure:

@@ -7,6 +7,7 @@ from matplotlib.transforms import ScaledTranslation
 
 from ..drawing.by_series import Axis, Marks, draw
 from ..drawing.draw import ARROW, DIVERGED_AT, SIDES, root
+from ..drawing.figure import span
 from ..drawing.page import Handles
 from ..drawing.style import INK, Style, marker_area
 from ..records import cells
@@ -29,7 +30,7 @@ def figure(study: Study, style: Style) -> Picture:
     rows = chance.with_chance(_profiles(table, seeds, chosen), table, cells.slices(table, "valid"))
     flagged = sorted(set(rows.loc[rows["chosen"] & (rows["lr_edge"] != ""), "series"]))
     sentences = [
-        f"Task {rows['task'].iloc[0]}: mean over validation slices and {_span(rows['seeds'].tolist())} seeds "
+        f"Task {rows['task'].iloc[0]}: mean over validation slices and {span(rows['seeds'].tolist())} seeds "
         f"(dots; bars: {' or '.join(sorted(set(rows['interval'])))}). Ringed: the learning rate that is "
         "reported. A diverged seed counts as 0 (a cross). Darker: more state.",
         f"The best is at an edge of its grid for: {', '.join(flagged) or 'none'}.",
@@ -110,8 +111,3 @@ def _mark(marker: str, size: float, label: str, markerfacecolor: str = INK) -> L
         [], [], color=INK, linestyle="none", marker=marker, markersize=size, markerfacecolor=markerfacecolor,
         label=label,
     )  # fmt: skip
-
-
-def _span(counts: list[int]) -> str:
-    low, high = min(counts), max(counts)
-    return f"{low}" if low == high else f"{low} to {high}"

@@ -12,7 +12,7 @@ from ..drawing.style import INK, Style, by_family, looks, small
 from ..records import cells
 from ..statistics import learning_rate
 from ..statistics.points import in_words
-from ..statistics.seeds import interval, written
+from ..statistics.seeds import summary
 from .gallery import Picture, Study
 
 TASKS = ("ruler_lite",)
@@ -34,7 +34,7 @@ def figure(study: Study, style: Style) -> Picture:
             for row in _of_length(str(point), int(length), part)
         ]
     )
-    rows = rows.merge(table.drop_duplicates("point")[ABOUT], on="point")
+    rows = rows.drop(columns="interval").merge(table.drop_duplicates("point")[ABOUT], on="point")
     rows = rows.sort_values(["family", "series", "point", "seq_len", "place"], key=by_family, kind="stable")
     seeds = " or ".join(map(str, sorted(set(rows["seeds"].tolist()))))
     sentences = [
@@ -79,13 +79,10 @@ def _of_length(point: str, length: int, part: pd.DataFrame) -> list[dict]:
     guess = part.drop_duplicates("subtask").set_index("subtask")["chance"].to_dict()
     points = []
     for place, (group, chance) in enumerate(group_means(guess).items(), 1):
-        scores = seeds["accuracy"][group].to_numpy(float)
-        low, high, _ = interval(scores)
         points.append(
             {"point": point, "seq_len": length, "group": group, "place": place}
-            | {"accuracy": scores.mean(), "low": low, "high": high, "seeds": len(scores)}
-            | {"seed_accuracies": written(scores), "chance": chance}
-            | {"exact_rows": seeds["exact_rows"][group].mean()}
+            | summary(seeds["accuracy"][group].to_numpy(float))
+            | {"chance": chance, "exact_rows": seeds["exact_rows"][group].mean()}
         )
     return points
 

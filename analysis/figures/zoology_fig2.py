@@ -1,5 +1,7 @@
 """Arora et al. 2023, arXiv 2312.04927, Figure 2: recall against d_model, a panel a load."""
 
+from functools import partial
+
 import pandas as pd
 
 from ..drawing.figure import caption
@@ -36,18 +38,13 @@ def _panels(printed: pd.DataFrame, ours: pd.DataFrame, *, same: bool) -> list[li
     theirs, mine = (
         {str(name): rows for name, rows in side.groupby("slice", sort=False)} for side in (printed, ours)
     )
+    panel = partial(Panel, axis=AXIS, dodge=True)
     if same:
-        return [
-            [_panel(_short(name), published=theirs.get(name), ours=rows) for name, rows in mine.items()],
-        ]
+        return [[panel(_short(name), published=theirs.get(name), ours=rows) for name, rows in mine.items()]]
     return [
-        [_panel(f"published: {_short(name)}", published=rows) for name, rows in theirs.items()],
-        [_panel(f"ours: {_short(name)}", ours=rows) for name, rows in mine.items()],
+        [panel(f"published: {_short(name)}", published=rows) for name, rows in theirs.items()],
+        [panel(f"ours: {_short(name)}", ours=rows) for name, rows in mine.items()],
     ]
-
-
-def _panel(title: str, published: pd.DataFrame | None = None, ours: pd.DataFrame | None = None) -> Panel:
-    return Panel(title, AXIS, published=published, ours=ours, dodge=True)
 
 
 def _short(name: str) -> str:

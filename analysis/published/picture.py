@@ -143,16 +143,12 @@ def _handles(style_of: dict[str, Look], panels: list[Panel], letters: int) -> pa
     shown = set(pd.concat([frame["series"] for panel in panels for frame in panel.shown]))
     handles: page.Handles = [
         Line2D(
-            [],
-            [],
-            color=look.colour,
-            marker=look.marker,
-            linestyle="none",
-            label="\n".join(textwrap.wrap(name, letters)),
+            [], [], color=look.colour, marker=look.marker, linestyle="none",
+            label=textwrap.fill(name, letters),
         )
         for name, look in style_of.items()
         if name in shown
-    ]
+    ]  # fmt: skip
     mine = [panel.ours for panel in panels if panel.ours is not None]
     handles += common_handles(pd.concat(mine), letters) if mine else []
     printed = [panel.published for panel in panels if panel.published is not None]
@@ -168,6 +164,6 @@ def _handles(style_of: dict[str, Look], panels: list[Panel], letters: int) -> pa
         "linewidth": 0.9,
     }
     for dash, (source, figure) in zip(DASHES, sources, strict=False):
-        text = "\n".join(textwrap.wrap(f"published: {source}, {figure}", letters))
+        text = textwrap.fill(f"published: {source}, {figure}", letters)
         handles.append(Line2D([], [], **pale, linestyle=dash, label=text))
     return handles

@@ -72,10 +72,12 @@ def _each(verdicts: pd.DataFrame, sentence: Callable[[dict], str]) -> list[str]:
 
 
 def _pair(row: dict) -> str:
-    return (
-        f"{_verdict(row)}: in print {row['first']} leads {row['second']} by {row['published']:.2f}; here "
-        f"{_here(row, row['first'], row['second'])}."
-    )
+    verdict, first, second = _verdict(row), row["first"], row["second"]
+    printed = f"in print {first} leads {second} by {row['published']:.2f}"
+    if row["ours"] < 0:
+        first, second = second, first
+        row = row | {"ours": -row["ours"], "low": -row["high"], "high": -row["low"]}
+    return f"{verdict}: {printed}; here {first} leads {second} by {row['ours']:.3f}{_span(row)}."
 
 
 def _claim(row: dict) -> str:
@@ -86,13 +88,6 @@ def _claim(row: dict) -> str:
 
 def _verdict(row: dict) -> str:
     return "Disagrees" if row["verdict"] == ordering.DISAGREES else "Not told apart"
-
-
-def _here(row: dict, first: str, second: str) -> str:
-    if row["ours"] < 0:
-        first, second = second, first
-        row = row | {"ours": -row["ours"], "low": -row["high"], "high": -row["low"]}
-    return f"{first} leads {second} by {row['ours']:.3f}{_span(row)}"
 
 
 def _span(row: dict) -> str:

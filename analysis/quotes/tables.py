@@ -83,11 +83,6 @@ def _slices(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _rows(table: pd.DataFrame) -> pd.DataFrame:
-    """Return what the records say of the test rows: a row a cell and slice."""
-    return table.loc[table["split"] == "test"]
-
-
 def _cells(table: pd.DataFrame) -> pd.DataFrame:
     """Return a row a cell: its accuracy over all test slices, and its settings."""
     scores = seed_scores(table, "test", slices(table, "test")).drop(columns="coverage")
@@ -107,7 +102,7 @@ _MAKERS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "": scored.means,
     "slices": _slices,
     "cells": _cells,
-    "rows": _rows,
+    "rows": lambda table: table.loc[table["split"] == "test"],
     "equal": _at_equal_state,
     "equal_paper": lambda table: _at_equal_state(table, "state_paper"),
 }

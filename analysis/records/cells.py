@@ -24,7 +24,13 @@ def identify(table: pd.DataFrame) -> pd.DataFrame:
 
     Raises ValueError for cells that no single picture can show together.
     """
-    _check_same(table)
+    for column in SAME_IN_ONE_PICTURE:
+        values = sorted(table[column].unique().tolist())
+        if len(values) > 1:
+            raise ValueError(
+                f"One picture shows one {column}, and these cells have {', '.join(map(repr, values))}: "
+                f'choose with --where "{column} == {values[0]!r}".'
+            )
     return named(table)
 
 
@@ -129,7 +135,8 @@ def word(value: object) -> str:
 
 def load_names(table: pd.DataFrame) -> list[str]:
     """Return for each row what varies here of that which makes a load: "task=mqar, filler=safe"."""
-    tests_of = _tests_of(table)
+    tested = table.loc[table["split"] == "test"].groupby("run_id")["slice"]
+    tests_of = {run: slices_in_words(sorted(set(names), key=_numbers)) for run, names in tested}
     parts = {column: [word(value) for value in table[column]] for column in _load_columns(table)}
 
     def within(name: str) -> list[str]:
@@ -153,25 +160,6 @@ def _load_columns(table: pd.DataFrame) -> list[str]:
     return [*SAME_IN_ONE_PICTURE, *(column for column in settings if column not in apart)]
 
 
-def _tests_of(table: pd.DataFrame) -> dict[str, str]:
-    """run_id -> the slices of its test split, in words."""
-    rows = table.loc[table["split"] == "test", ["run_id", "slice"]]
-    tests: dict[str, list[str]] = {}
-    for run_id, name in zip(rows["run_id"], rows["slice"], strict=True):
-        tests.setdefault(run_id, []).append(name)
-    return {run_id: slices_in_words(sorted(set(names), key=_numbers)) for run_id, names in tests.items()}
-
-
-def _check_same(table: pd.DataFrame) -> None:
-    for column in SAME_IN_ONE_PICTURE:
-        values = sorted(table[column].unique().tolist())
-        if len(values) > 1:
-            raise ValueError(
-                f"One picture shows one {column}, and these cells have {', '.join(map(repr, values))}: "
-                f'choose with --where "{column} == {values[0]!r}".'
-            )
-
-
 def _check_lookalikes(table: pd.DataFrame) -> None:
     """Refuse points that look the same: they differ in what no axis, colour or label shows."""
     points = table.drop_duplicates("point")
@@ -192,7 +180,7 @@ def _name(cells: pd.DataFrame) -> pd.DataFrame:
     width = [word(value) for value in cells["d_model"]]
     load = cells["load"].tolist()
     varying = [name for name, values in words.items() if values != width and _vary(values, load)]
-    numbers = [name for name in varying if _all_numbers(words[name])]
+    numbers = [name for name in varying if all(w == MISSING or _NUMBER.fullmatch(w) for w in words[name])]
     series = _pairs(words, [c for c in varying if c not in numbers], ", ", len(cells))
     return pd.DataFrame(
         {
@@ -210,10 +198,6 @@ def _vary(values: list[str], load: list[str]) -> bool:
 
 def _pairs(words: dict[str, list[str]], names: list[str], between: str, count: int) -> list[str]:
     return [between.join(f"{n}={words[n][i]}" for n in names if words[n][i] != MISSING) for i in range(count)]
-
-
-def _all_numbers(words: list[str]) -> bool:
-    return all(word == MISSING or _NUMBER.fullmatch(word) for word in words)
 
 
 def _numbers(name: str) -> tuple[list[float], str]:

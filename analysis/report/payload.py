@@ -11,8 +11,9 @@ from ..drawing.style import Look, by_family, looks
 from ..records.cells import slices
 from ..records.sources import Failure, Sources
 from ..statistics import bounds
-from ..statistics.axes import AXES, BF16, FP32, PER_CELL, Axis
+from ..statistics.axes import AXES, BF16, FP32, PER_CELL
 from ..statistics.chance import chance, chance_in_words
+from ..statistics.points import ORDER
 from ..statistics.seeds import resamples
 from .settings import Setting
 
@@ -26,14 +27,6 @@ OF_THE_CELL = (
     "run_id", "lr", "seed", "steps", "diverged_step", "examples_per_second", "peak_memory_bytes",
     *PER_CELL,
 )  # fmt: skip
-ORDER = [
-    "family",
-    "mixer",
-    "series",
-    "d_model",
-    "state_resident",
-    "point",
-]  # of `analysis.statistics.points.points`
 # The columns of the page's CSV: those of `python -m analysis.pareto` that the page knows, in its order.
 CSV = (
     "mixer", "series", "knobs", "d_model", "n_layers", "accuracy", "low", "high", "interval", "seeds",
@@ -97,7 +90,21 @@ def setting(of: Setting, sources: Sources) -> dict[str, Any]:
 
 def axes() -> list[dict[str, Any]]:
     """Return what accuracy can be drawn against, with its words."""
-    return [_axis(key, axis) for key, axis in AXES.items()]
+    return [
+        {
+            "key": key,
+            "short": SHORT[key][0],
+            "short_unit": SHORT[key][1],
+            "column": axis.column,
+            "words": axis.words,
+            "unit": axis.unit,
+            "more": axis.more,
+            "ticks": axis.ticks,
+            "bounds": [*(bounds.BITS[bits] for bits in axis.bits), bounds.HEURISTIC] if axis.bits else [],
+            "per_scalar": axis.per_scalar,
+        }
+        for key, axis in AXES.items()
+    ]
 
 
 def bootstrap(settings: list[Setting]) -> dict[int, list[tuple[int, list[int]]]]:
@@ -122,22 +129,6 @@ def failures(failed: list[Failure]) -> list[dict[str, Any]]:
         {"first": first, "run_ids": [one.run_id for one in group], "traceback": group[0].traceback}
         for first, group in sorted(groups.items(), key=lambda entry: -len(entry[1]))
     ]
-
-
-def _axis(key: str, axis: Axis) -> dict[str, Any]:
-    bits = [bounds.BITS[bits] for bits in axis.bits]
-    return {
-        "key": key,
-        "short": SHORT[key][0],
-        "short_unit": SHORT[key][1],
-        "column": axis.column,
-        "words": axis.words,
-        "unit": axis.unit,
-        "more": axis.more,
-        "ticks": axis.ticks,
-        "bounds": [*bits, bounds.HEURISTIC] if bits else [],
-        "per_scalar": axis.per_scalar,
-    }
 
 
 def _series(points: pd.DataFrame) -> list[dict[str, Any]]:

@@ -44,10 +44,8 @@ def divide(table: pd.DataFrame, config_of: ConfigOf) -> list[Setting]:
 
 def complete(setting: Setting) -> tuple[Setting, list[tuple[str, str]]]:
     """The setting without finished cells that lack a score; (run_id, why) for each of those."""
-    rows, wanted = (
-        setting.table,
-        set(map(tuple, setting.table[["split", "slice"]].drop_duplicates().to_numpy())),
-    )
+    rows = setting.table
+    wanted = set(map(tuple, rows[["split", "slice"]].drop_duplicates().to_numpy()))
     scored = rows.loc[rows["accuracy"].notna() | (rows["status"] == "diverged")]
     has = scored.groupby("run_id")[["split", "slice"]].apply(
         lambda tested: set(map(tuple, tested.to_numpy()))

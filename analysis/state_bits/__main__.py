@@ -13,6 +13,7 @@ when a point lies above what is possible.
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -22,9 +23,10 @@ from zoo.common.terminal import command, command_parser
 
 from ..drawing.style import STYLES
 from ..records import written
-from . import arithmetic, claims
+from ..statistics.paired import tested
+from . import arithmetic
 from . import command as draw
-from .answers import answers
+from .answers import answers, scores
 from .explained import explained
 from .frontier import enough, predicted
 
@@ -43,8 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
         table = answers(options.results)
         if options.what in TABLES:
             return _printed(TABLES[options.what](table), options.form)
-        tested = claims.check(table, written.read(options.claims, COLUMNS))
-        return _printed(tested.drop(columns=["ahead", "behind", "slice"]), options.form)
+        claimed = tested(written.read(options.claims, COLUMNS), partial(scores, table))
+        return _printed(claimed.drop(columns=["ahead", "behind", "slice"]), options.form)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return NOTHING

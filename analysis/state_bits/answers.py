@@ -8,6 +8,7 @@ import pandas as pd
 from zoo.results import load_evaluations
 
 from ..records import cells
+from ..records import where as conditions
 from ..records.readable import filtered, readable
 from ..statistics.bounds import OF_MQAR, TASK_CLASS, VOCAB_SIZE
 
@@ -43,6 +44,21 @@ def answers(results: Path, where: str = "", slices: Sequence[str] = ()) -> pd.Da
     if unknown := [name for name in slices if name not in known_slices]:
         raise ValueError(f"No slice {unknown[0]!r}: choose among {'; '.join(known_slices)}.")
     return rows.loc[rows["slice"].isin(slices or known_slices)]
+
+
+def scores(answers: pd.DataFrame, condition: str, name: str) -> pd.Series:
+    """Return the accuracy by seed of the one form of one point that fulfils a condition on the columns.
+
+    ValueError, one line: it leaves no form or several.
+    """
+    rows = conditions.where(answers, condition)
+    rows = rows.loc[rows["slice"] == name]
+    left = len(rows.drop_duplicates(["point", *FORM]))
+    if left != 1 or rows["seed"].duplicated().any():
+        raise ValueError(
+            f"{condition!r} leaves {left} forms of {name}, or one that was asked twice: name one."
+        )
+    return pd.Series(rows["accuracy"].to_numpy(), index=rows["seed"].to_numpy())
 
 
 def lost(answers: pd.DataFrame) -> pd.DataFrame:

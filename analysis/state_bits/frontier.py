@@ -35,12 +35,6 @@ def limit(bits: float, name: str, vocab_size: float) -> float:
     return float(bounds.most(bits, load)) if load else float("nan")
 
 
-def curve(name: str, vocab_size: float) -> np.ndarray | None:
-    """Return the bound on GRID; None where the task has none."""
-    load = bounds.load_of(name, vocab_size)
-    return bounds.most(GRID, load) if load else None
-
-
 def violations(answers: pd.DataFrame) -> list[str]:
     """Return a line for each cell, slice and form that scores above what its bits can hold, beyond what its
     rows explain (Hoeffding, as in `analysis.statistics.bounds`).  None is what sound counting gives."""

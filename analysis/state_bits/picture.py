@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 from ..drawing import page
 from ..drawing.style import INK, PALE, Look, Style, looks, rc, small
 from ..records.cells import slices, slices_in_words
+from ..statistics import bounds
 from . import frontier
 
 BOUND = "no model (docs/bounds.md)"
@@ -54,8 +55,9 @@ def _panel(ax: Axes, points: pd.DataFrame, look: dict[str, Look], colours: dict)
         ax.plot(bits, accuracy, marker, color=colour, alpha=0.35, markersize=3)
         ax.plot(bits, np.maximum.accumulate(accuracy), color=colour, drawstyle="steps-post")
     least, most = points["bits"].min().item(), points["bits"].max().item()
-    curve = frontier.curve(points["slice"].iloc[0], points["vocab_size"].iloc[0])
-    if curve is not None:
+    load = bounds.load_of(points["slice"].iloc[0], points["vocab_size"].iloc[0])
+    if load:
+        curve = bounds.most(frontier.GRID, load)
         ax.plot(frontier.GRID, curve, ":", color=INK)
         ax.fill_between(frontier.GRID, curve, 1.05, color=PALE, alpha=0.5, linewidth=0)
         least = min(least, frontier.GRID[int((curve >= 0.5).argmax())].item())
@@ -65,4 +67,4 @@ def _panel(ax: Axes, points: pd.DataFrame, look: dict[str, Look], colours: dict)
     ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     ax.minorticks_off()
     ax.set_ylim(-0.02, 1.05)
-    return curve is not None
+    return load is not None

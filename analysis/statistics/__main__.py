@@ -34,7 +34,6 @@ from ..drawing import page
 from ..records import cells
 from ..records.readable import as_csv, filtered, once, readable
 from . import bounds, capacity, equal, groups, learning_rate, paired, scored
-from .area import area
 from .frontier import takes_part
 from .points import points
 from .seeds import solved
@@ -109,7 +108,8 @@ def main(arguments: list[str] | None = None) -> int:
         table, twice = once(filtered(table, options.where))
         tables = statistics(table, options.recall)
         tables |= kinds(store.groups(records), table)
-        paths = _write(tables, page.folder(options.results[0], "statistics", options.out))
+        folder = page.folder(options.results[0], "statistics", options.out)
+        paths = [page.write(folder / f"{name}.csv", as_csv(rows).encode()) for name, rows in tables.items()]
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -137,7 +137,7 @@ def _of_load(load: pd.DataFrame, recall: float) -> dict[str, pd.DataFrame]:
     states = shown.loc[takes_part(shown) & (shown["state_resident"] > 0), "state_resident"]
     if states.nunique() > 1:
         low, high = float(states.min()), 2 * float(states.max())  # so that the largest counts for a doubling
-        tables["series"] = area(shown, scores, low=low, high=high, by="series").merge(
+        tables["series"] = equal.area(shown, scores, low=low, high=high, by="series").merge(
             equal.state_at(shown, scores, recall).rename(columns={"low": "state_low", "high": "state_high"}),
             on="series",
         )  # fmt: skip
@@ -163,10 +163,6 @@ def _slice(load: pd.DataFrame, chosen: pd.DataFrame, name: str) -> pd.DataFrame:
 def _powers(low: float, high: float) -> list[float]:
     """The powers of two from low to high."""
     return [2.0**i for i in range(int(np.ceil(np.log2(low))), int(np.floor(np.log2(high))) + 1)]
-
-
-def _write(tables: dict[str, pd.DataFrame], folder: Path) -> list[Path]:
-    return [page.write(folder / f"{name}.csv", as_csv(frame).encode()) for name, frame in tables.items()]
 
 
 def _print(frame: pd.DataFrame, columns: list[str], title: str, form: str) -> None:

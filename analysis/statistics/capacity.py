@@ -46,11 +46,12 @@ def capacities(table: pd.DataFrame, recall: float = RECALL) -> pd.DataFrame:
     rows = []
     for unit in _units(table):
         crossings = crossing(unit.log_pairs, unit.accuracy, recall)
-        low, high = (np.nan, np.nan) if unit.seeds < 2 else _ordered_percentiles(crossings[1:])
-        at = np.clip(crossings[0], unit.log_pairs[0], unit.log_pairs[-1])
+        low, high = np.nan, np.nan
+        if unit.seeds > 1:
+            low, high = 2.0 ** np.quantile(crossings[1:], [0.025, 0.975], method="nearest")
         rows.append(
             dict(zip(UNIT, unit.name, strict=True))
-            | {"state": 2.0 ** np.interp(at, unit.log_pairs, unit.log_states)}
+            | {"state": 2.0 ** _states(unit, crossings[0])}
             | {
                 "pairs": 2.0 ** crossings[0] if np.isfinite(crossings[0]) else np.nan,
                 "low": low,
@@ -171,10 +172,3 @@ def _unit(name: tuple, scores: list) -> _Unit:
 def _states(unit: _Unit, log_pairs: Floats) -> Floats:
     at = np.clip(log_pairs, unit.log_pairs[0], unit.log_pairs[-1])
     return np.interp(at, unit.log_pairs, unit.log_states)
-
-
-def _ordered_percentiles(log_pairs: Floats) -> tuple[float, float]:
-    ordered = np.sort(log_pairs)
-    last = len(ordered) - 1
-    low, high = ordered[round(0.025 * last)], ordered[round(0.975 * last)]
-    return float(2.0**low), float(2.0**high)

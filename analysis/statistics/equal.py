@@ -1,4 +1,4 @@
-"""Series compared where their states, or their accuracies, are equal.
+"""Series compared where their states, or their accuracies, are equal; and by the area under a frontier.
 
 A series is read as the best it reaches with at most so much state: its points' accuracies, never falling, and
 between two points a straight line over log2 of the state.  Outside its smallest and largest point it has no
@@ -95,6 +95,51 @@ def least_states(states: Floats, ys: Floats, accuracy: float) -> Floats:
     log_states = xs[before] + (xs[place] - xs[before]) * (accuracy - low) / rise
     none = ~enough.any(axis=-1) | (best[..., 0] > accuracy)
     return np.where(none, np.nan, 2.0 ** np.where(none, 0.0, log_states[..., 0]))
+
+
+def area(
+    points: pd.DataFrame,
+    scores: pd.DataFrame,
+    *,
+    low: float,
+    high: float,
+    x: str = "state_resident",
+    by: str | None = None,
+) -> pd.DataFrame:
+    """Accuracy of the frontier, integrated over log2 of the state from low to high: accuracy x doublings.
+
+    The frontier is the step that holds the best accuracy had with at most so much state, 0 below the smallest
+    point.  One row, or one for each value of `by` ("series": each series' own frontier): area, area_low,
+    area_high (95 %, seeds drawn again; NaN where no point has two), mean_accuracy (area / doublings), low,
+    high, points.  scores: of `analysis.statistics.uncertainty.at_chosen`.  Raises ValueError unless 0 < low
+    < high.
+    """
+    if not 0 < low < high:
+        raise ValueError(f"low (={low}) must be positive and below high (={high}).")
+    allowed = points.loc[takes_part(points) & points[x].notna()]
+    groups = [({by: name}, group) for name, group in allowed.groupby(by)] if by else [({}, allowed)]
+    rows = []
+    for name, group in groups:
+        states = group[x].to_numpy(float)
+        areas = under(states, group["accuracy"].to_numpy(float), low, high)
+        spread = np.nan, np.nan
+        if any(group["seeds"] > 1):
+            spread = percentiles(under(states, resampled_points(group, scores), low, high))
+        rows.append(
+            name
+            | {"area": float(areas), "area_low": spread[0], "area_high": spread[1]}
+            | {"mean_accuracy": float(areas) / np.log2(high / low), "low": low, "high": high}
+            | {"points": len(group)}
+        )
+    return pd.DataFrame(rows)
+
+
+def under(states: Floats, accuracies: Floats, low: float, high: float) -> Floats:
+    """The area of each row of accuracies [..., P] over states [P]."""
+    order = np.argsort(states)
+    best = np.maximum.accumulate(accuracies[..., order], axis=-1)
+    edges = np.log2(np.clip(np.append(states[order], high), low, high))
+    return best @ np.diff(edges)
 
 
 def _series(points: pd.DataFrame, x: str) -> list[tuple[str, pd.DataFrame]]:

@@ -1,5 +1,6 @@
 """Two mixers with the same seeds: the same data in the same order, so their scores come in pairs."""
 
+from collections.abc import Callable
 from itertools import combinations, product
 
 import numpy as np
@@ -91,9 +92,15 @@ def at_equal_state(points: pd.DataFrame, scores: pd.DataFrame, x: str = "state_r
     return pd.DataFrame(rows, columns=columns)
 
 
-def tested(claims: pd.DataFrame, compared: list[dict[str, float | int | str]]) -> pd.DataFrame:
-    """Return `claims` with the columns of `compare`, p_holm and verdict."""
-    found = pd.DataFrame(compared)
+def tested(claims: pd.DataFrame, scores: Callable[[str, str], pd.Series]) -> pd.DataFrame:
+    """Return `claims` with the columns of `compare`, p_holm and verdict.
+
+    scores(condition, slice): by seed, of the one thing that fulfils the condition.
+    """
+    rows = claims.to_dict("records")
+    found = pd.DataFrame(
+        [compare(*(scores(row[side], row["slice"]) for side in ("ahead", "behind"))) for row in rows]
+    )
     found["p_holm"] = holm(found["p"].to_numpy(float))
     shown, ahead = found["p_holm"] <= LEVEL, found["difference"] > 0
     unable = np.fmin.reduce(found["least_p"].to_numpy(float)) * len(found) > LEVEL

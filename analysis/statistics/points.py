@@ -6,13 +6,14 @@ import pandas as pd
 from .axes import AXES, BF16, FP32, PER_CELL
 from .chance import with_chance
 from .frontier import contends, frontier
-from .seeds import interval, written
+from .seeds import summary
 from .uncertainty import Floats, at_chosen, on_frontier, resampled_points
 
 _OF_THE_POINT = [
     "mixer", "label", "family", "series", "knobs", "load", "task", "d_model", "n_layers", "parameters",
     "causal", "exact_decode", "state_seq_len", "state_resident", "state_paper", "state_touched",
 ]  # fmt: skip
+ORDER = ["family", "mixer", "series", "d_model", "state_resident", "point"]  # of rows
 _FIRST = ["mixer", "series", "knobs", "d_model", "n_layers"]
 
 
@@ -45,9 +46,7 @@ def points(
     result["bytes_bf16"] = result["state_resident"] * BF16
     result["split"], result["slice"] = split, slice_name(slices)
     result = with_chance(result, table, slices)
-    result = result.sort_values(
-        ["family", "mixer", "series", "d_model", "state_resident", "point"], ignore_index=True
-    )
+    result = result.sort_values(ORDER, ignore_index=True)
     costs = result.assign(cost=AXES[axis].cost(result))
     result["on_frontier"] = frontier(costs, "cost")
     result["frontier_share"] = on_frontier(costs, scores, "cost")
@@ -91,14 +90,7 @@ def _measured(table: pd.DataFrame, at_lr: pd.DataFrame) -> pd.DataFrame:
 
 
 def _summary(scores: pd.DataFrame) -> dict[str, object]:
-    low, high, how = interval(scores["accuracy"].to_numpy(float))
-    return {
-        "accuracy": scores["accuracy"].mean(),
-        "low": low,
-        "high": high,
-        "interval": how,
-        "seeds": len(scores),
-        "seed_accuracies": written(scores["accuracy"].to_numpy(float)),
+    return summary(scores["accuracy"].to_numpy(float)) | {
         "run_ids": " ".join(scores["run_id"]),
         "diverged": sum(scores["diverged"]),
         "accuracy_finished": scores.loc[~scores["diverged"], "accuracy"].mean(),

@@ -29,6 +29,15 @@ def interval(scores: NDArray[np.float64]) -> tuple[float, float, str]:
     return *percentiles(scores[resamples(len(scores))].mean(axis=1)), BOOTSTRAP
 
 
+def summary(scores: NDArray[np.float64]) -> dict[str, object]:
+    """What a row of a table says of seeds: accuracy (their mean), low, high, interval, seeds and each."""
+    low, high, how = interval(scores)
+    return {
+        "accuracy": float(scores.mean()), "low": low, "high": high, "interval": how, "seeds": len(scores),
+        "seed_accuracies": written(scores),
+    }  # fmt: skip
+
+
 def written(scores: NDArray[np.float64]) -> str:
     """The seeds' scores as one word of a table: "0.25 0.5"."""
     return " ".join(f"{score:.6g}" for score in scores)

@@ -20,9 +20,9 @@ from analysis.statistics.bounds import (
     least_bits,
     most,
     recall,
+    recalled,
     violations,
 )
-from analysis.statistics.outer_product import recalled
 from tests.analysis import fake
 
 

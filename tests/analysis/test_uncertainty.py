@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.statistics.area import area, under
+from analysis.statistics.equal import area, under
 from analysis.statistics.frontier import frontier, non_dominated
 from analysis.statistics.seeds import BOOTSTRAP, NONE, RANGE, interval, percentiles, solved, wilson
 from analysis.statistics.uncertainty import on_frontier, resampled

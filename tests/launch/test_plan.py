@@ -16,7 +16,7 @@ from zoo import plan
 from zoo.config.cell import Cell
 from zoo.config.yaml_text import as_yaml
 from zoo.evaluation import flops
-from zoo.launch import display, forecast, score_tables, time_estimate
+from zoo.launch import display, forecast, score_tables
 from zoo.launch.describe import describe
 from zoo.launch.remaining import duration
 from zoo.launch.run_cell import record
@@ -131,7 +131,7 @@ def test_a_time_says_where_it_is_from(planned: Planned):
 
 
 def test_a_cell_that_is_all_start_up_says_nothing_of_speed(planned: Planned):
-    finished(small("mixer=attention"), steps=time_estimate.LEAST_STEPS - 1)
+    finished(small("mixer=attention"), steps=forecast.LEAST_STEPS - 1)
     assert rows(planned("mixer=based")[1])["based"][-2].endswith(" ?")
 
 

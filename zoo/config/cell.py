@@ -85,10 +85,6 @@ class Cell:
         return self.config["d_model"]
 
     @property
-    def n_layers(self) -> int:
-        return self.config["n_layers"]
-
-    @property
     def kernels(self) -> str:
         return self.config["kernels"]
 

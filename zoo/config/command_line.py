@@ -194,18 +194,10 @@ def deferred(args: Namespace, argv: list[str]) -> list[str]:
     late = {
         line
         for line in args.overrides
-        if _key(line).partition(".")[0] in swept and "." in _key(line) and _is_setting(line)
+        if _key(line).partition(".")[0] in swept and "." in _key(line)
+        if "=" in line and not parse(line).is_sweep_override()
     }
-    return [_as_sweep(line) if line in late else line for line in argv]
-
-
-def _is_setting(line: str) -> bool:
-    return "=" in line and not parse(line).is_sweep_override()
-
-
-def _as_sweep(line: str) -> str:
-    key, value = line.split("=", 1)
-    return f"{key}=choice({value})"
+    return ["{}=choice({})".format(*line.split("=", 1)) if line in late else line for line in argv]
 
 
 def _key(line: str) -> str:

@@ -27,7 +27,7 @@ from zoo.config.cell import VARIED, Cell
 from zoo.config.layers import unrolled
 from zoo.config.paths import check_config_dir
 from zoo.config.start import started
-from zoo.config.template import Template, template
+from zoo.config.template import filled, template
 from zoo.config.words import (
     GROUPS,
     first_line,
@@ -50,13 +50,13 @@ NEEDED = (*GROUPS, *KEYS)
 class Point:
     """Cells that differ in seed and lr alone.  usual: what these are where no word gives them."""
 
-    template: Template
+    template: dict[str, Any]
     usual: dict[str, Any]
     choices: dict[str, str]
 
     def config(self, given: dict[str, Any]) -> dict[str, Any]:
         """The config of one of its cells; given: seed or lr, where words give them."""
-        return self.template.filled(self.usual | given)
+        return filled(self.template, self.usual | given)
 
     @cached_property
     def name(self) -> str:

@@ -16,10 +16,10 @@ def unrolled(config: dict[str, Any], other: Callable[[str], dict[str, Any]]) -> 
     if not isinstance(pattern, list) or not pattern:
         raise ValueError(f"model.layers (={pattern!r}) must be a list of mixers, such as [base_conv,mixer].")
     entries = [_entry(entry) for entry in pattern]
-    layers = [
-        _merged(name, _settings(config["mixer"] if name == "mixer" else other(name)), changes)
-        for name, changes in entries
-    ]
+    layers = []
+    for name, changes in entries:
+        mixer = config["mixer"] if name == "mixer" else other(name)
+        layers.append(_merged(name, {key: mixer[key] for key in mixer if key != "about"}, changes))
     # zoo.launch.preflight says what is wrong with any other
     depth = config["n_layers"] if isinstance(config["n_layers"], int) else 0
     if too_many := refusal("n_layers", depth):
@@ -27,10 +27,6 @@ def unrolled(config: dict[str, Any], other: Callable[[str], dict[str, Any]]) -> 
     if depth > 0:
         _all_reached([name for name, _ in entries], depth)
     return [layers[i % len(layers)] for i in range(depth)]
-
-
-def _settings(mixer: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in mixer.items() if key != "about"}
 
 
 def _entry(entry: Any) -> tuple[str, dict[str, Any]]:

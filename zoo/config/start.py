@@ -29,19 +29,16 @@ def started(cell: Cell, compose: Compose) -> Cell:
     if start is None:
         return replace(cell, config={key: value for key, value in cell.config.items() if key != "start"})
     if isinstance(start, Mapping) and start:
-        return _after(cell, _composed(_words(start, cell), compose))
+        parent = _composed(_words(start, cell), compose)
+        # its point follows the other's point: so the cells of all seeds make one
+        point = f"{cell.mixer}-{hashed([cell.point, parent.point])}"
+        return replace(cell, config=cell.config | {"start": parent.run_id}, parent=parent, point=point)
     if isinstance(start, str) and re.fullmatch(r"\w[\w.=+-]*", Path(start).name):
         return cell
     raise ValueError(
         f"start (={start!r}) must be the folder of a finished cell, its run id, or {{key: value}} words of "
         "one, such as {experiment: mini, mixer: attention}."
     )
-
-
-def _after(cell: Cell, parent: Cell) -> Cell:
-    """Its point follows the other's point: so the cells of all seeds make one."""
-    point = f"{cell.mixer}-{hashed([cell.point, parent.point])}"
-    return replace(cell, config=cell.config | {"start": parent.run_id}, parent=parent, point=point)
 
 
 def _composed(words: tuple[str, ...], compose: Compose) -> Cell:

@@ -13,25 +13,15 @@ class Hole:
     key: str
 
 
-@dataclass(frozen=True)
-class Template:
-    """Plain dicts and lists, with a Hole wherever a key's value stands, by interpolation or not."""
-
-    tree: Any
-
-    def filled(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The config with these values; the caller's own copy."""
-        return _filled(self.tree, values)
-
-
-def template(resolve: Callable[[dict[str, Any]], dict[str, Any]]) -> Template | None:
-    """Return a template of the configs that `resolve` makes, to be filled with any seed and lr.
+def template(resolve: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any] | None:
+    """Return a template of the configs that `resolve` makes, to be filled with any seed and lr: dicts and
+    lists, with a Hole wherever a key's value stands, by interpolation or not.
 
     None where a config depends on a value in another way than holding it ("run-${seed}").
     """
     first, second = (resolve({key: probes[i] for key, probes in PROBES.items()}) for i in (0, 1))
     try:
-        return Template(_compared(first, second))
+        return _compared(first, second)
     except LookupError:
         return None
 
@@ -50,9 +40,10 @@ def _compared(first: Any, second: Any) -> Any:
     raise LookupError
 
 
-def _filled(node: Any, values: Mapping[str, Any]) -> Any:
+def filled(node: Any, values: Mapping[str, Any]) -> Any:
+    """Return a template with these values in its holes; the caller's own copy."""
     if isinstance(node, dict):
-        return {key: _filled(item, values) for key, item in node.items()}
+        return {key: filled(item, values) for key, item in node.items()}
     if isinstance(node, list):
-        return [_filled(item, values) for item in node]
+        return [filled(item, values) for item in node]
     return values[node.key] if isinstance(node, Hole) else node

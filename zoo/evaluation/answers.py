@@ -40,8 +40,7 @@ class Answers(Evaluation):
 
     def _rows(self, trained: Trained, index: int, slices: int) -> Iterator[dict[str, Any]]:
         segment = trained.task.segments(self.split)[index]
-        if why := trained.refuses(segment.seq_len):
-            raise ValueError(why)
+        trained.model.check_length(segment.seq_len)
         share = max(1, self.places // slices)
         examples = range(min(self.rows, segment.num_examples, share))
         batch = trained.task.sample(self.split, index, examples, trained.device)

@@ -43,8 +43,7 @@ class Interference(Evaluation):
 
     def _rows(self, trained: Trained, index: int) -> Iterator[dict[str, Any]]:
         segment = trained.task.segments(self.split)[index]
-        if why := trained.refuses(segment.seq_len):
-            raise ValueError(why)
+        trained.model.check_length(segment.seq_len)
         pairs, writes = segment.count("num_kv_pairs"), segment.count("overwrites") + 1
         counts = torch.zeros(writes + 2, dtype=torch.long)
         for examples in torch.arange(segment.num_examples).split(rows_together(segment.seq_len)):

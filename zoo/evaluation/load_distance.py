@@ -15,7 +15,7 @@ from zoo.evaluation.trained import Trained
 from zoo.tasks.around import inmost
 from zoo.tasks.base import Batch
 from zoo.tasks.mqar import MQAR, Pairs
-from zoo.tasks.mqar_probe import MQARProbe, blinded
+from zoo.tasks.mqar_probe import MQARProbe, blinded, probe, with_room
 
 
 class LoadDistance(Evaluation):
@@ -51,22 +51,17 @@ class LoadDistance(Evaluation):
         loads = [load for load in task.loads("train") if isinstance(load, Pairs)]
         most, longest = (max(load.num_kv_pairs for load in loads), max(load.seq_len for load in loads))
         grid = list(self._grid(trained, task, most, longest))
-        if not grid:
-            raise ValueError("no distance leaves room for its pairs: a row needs 2 tokens a pair before it.")
-        probe = MQARProbe(
-            seed=task.seed, vocab_size=task.vocab_size, filler=task.filler, data="fixed", order="sequential",
-            train=grid, valid=grid, test=grid,
-        )  # fmt: skip
+        asked = probe(task, grid)
         known = [int(load.num_kv_pairs <= most and load.seq_len <= longest) for load in grid]
-        rows = [self._cell(trained, probe, i, load) for i, load in enumerate(grid)]
+        rows = [self._cell(trained, asked, i, load) for i, load in enumerate(grid)]
         return pd.DataFrame(rows).assign(trained=known)
 
     def _grid(self, trained: Trained, task: MQAR, most: int, longest: int) -> Iterator[Pairs]:
         loads = self.loads or _powers(2, min(4 * most, task.vocab_size // 2 - 1))
         for pairs in loads:
             for distance in self.distances or _powers(4, self.farthest * longest):
-                load = Pairs(seq_len=distance + 2 * pairs, num_kv_pairs=pairs, num_examples=self.rows)
-                if distance >= 2 * pairs and not trained.refuses(load.seq_len):
+                load = with_room(pairs, distance, self.rows)
+                if load and not trained.refuses(load.seq_len):
                     yield load
 
     def _cell(self, trained: Trained, probe: MQARProbe, index: int, load: Pairs) -> dict[str, Any]:

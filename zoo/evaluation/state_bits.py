@@ -20,7 +20,7 @@ from zoo.model.written_once import tensors
 from zoo.tasks.around import inmost
 from zoo.tasks.base import IGNORED, Batch, Task
 from zoo.tasks.mqar import MQAR, Pairs
-from zoo.tasks.mqar_probe import MQARProbe
+from zoo.tasks.mqar_probe import MQARProbe, probe, with_room
 
 EXACT = Form("fp32", NO_SCALE)
 MEASURED = ("right", "agrees", "loss", "apart")
@@ -89,8 +89,7 @@ class StateBits(Evaluation):
         if self.distances is not None:
             task = self._probe(trained)
         for index, segment in enumerate(task.segments("test")):
-            if why := trained.refuses(segment.seq_len):
-                raise ValueError(why)
+            trained.model.check_length(segment.seq_len)
             rows = min(self.rows, segment.num_examples)
             begin = named("test", segment)
             answers += [begin | row for row in self._scored(trained, task, index, rows)]
@@ -104,18 +103,8 @@ class StateBits(Evaluation):
             )
         trained_on = [load for load in task.loads("train") if isinstance(load, Pairs)]
         loads = self.loads or [max(load.num_kv_pairs for load in trained_on)]
-        grid = [
-            Pairs(seq_len=distance + 2 * pairs, num_kv_pairs=pairs, num_examples=self.rows)
-            for pairs in loads
-            for distance in self.distances or ()
-            if distance >= 2 * pairs
-        ]
-        if not grid:
-            raise ValueError("no distance leaves room for its pairs: a row needs 2 tokens a pair before it.")
-        return MQARProbe(
-            seed=task.seed, vocab_size=task.vocab_size, filler=task.filler, data="fixed", order="sequential",
-            train=grid, valid=grid, test=grid,
-        )  # fmt: skip
+        wanted = [(pairs, distance) for pairs in loads for distance in self.distances or ()]
+        return probe(task, [room for at in wanted if (room := with_room(*at, self.rows))])
 
     def _scored(self, trained: Trained, task: Task, index: int, rows: int) -> Iterator[dict[str, Any]]:
         parts = list(self._parts(trained, task, index, rows))

@@ -221,15 +221,11 @@ def cell_of(folder: Home, record: dict[str, Any], trusted: Iterable[str] = ()) -
         raise ValueError(f"{path} is no config of a cell ({visible(reason(error))}).") from None
     if run_id != record["run_id"]:
         raise ValueError(f"{path} is the config of {visible(run_id)}, its record of {record['run_id']}.")
-    check_trusted(path, config, trusted, _results(folder))
+    home = folder.parent if isinstance(folder, Path) else Path(str(folder.root.filename))  # or the archive
+    check_trusted(path, config, trusted, home)
     layers = [as_named_today(layer) for layer in cell.layers]
     today = {"mixer": as_named_today(config["mixer"]), "model": config["model"] | {"layers": layers}}
     return replace(cell, config=config | today)
-
-
-def _results(folder: Home) -> Path:
-    """The results folder, or the archive, that a run's folder lies in."""
-    return folder.parent if isinstance(folder, Path) else Path(str(folder.root.filename))
 
 
 def _check_run(folder: Path) -> None:

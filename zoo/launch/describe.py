@@ -21,7 +21,7 @@ def describe(cell: Cell) -> dict[str, str]:
         {
             "cell": str(cell),
             "run id": cell.run_id,
-            "layers": " -> ".join(_layer(layer) for layer in layers),
+            "layers": " -> ".join(map(_layer, layers)),
             "state": f"{size.resident:,} scalars resident, {size.touched:,} touched, paper {paper}; "
             f"all layers, at most in {seq_len} tokens",
             "parameters": f"{sum(p.numel() for p in model.parameters()):,}",

@@ -89,7 +89,18 @@ def _bars(screen: Console, seen: bool = True, alone: bool = False) -> Progress:
     )
 
 
-class SweepDisplay:
+class _Live:
+    """A display whose live lines end with it."""
+
+    bars: Progress
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bars.stop()
+
+
+class SweepDisplay(_Live):
     """One line for the sweep and one for each running cell; a line that stays for each that has ended.
 
     todo: the cells that are to run.
@@ -119,11 +130,6 @@ class SweepDisplay:
         self.overall = self.bars.add_task("sweep", total=left, note="", left=self.remaining.seconds)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.bars.stop()
-
     def announce(self, line: str | None) -> None:
         """A line about the sweep, where there is one to say."""
         if line:
@@ -146,8 +152,10 @@ class SweepDisplay:
         self.bars.update(self.lines[cell.run_id], completed=at.step, total=at.total_steps, note=note(at))  # pyright: ignore
 
     def stopped(self, cell: Cell) -> None:
-        """It waits to go on."""
-        self._drop(cell)
+        """Take its line away: it waits to go on, or has ended."""
+        self.bars.remove_task(self.lines.pop(cell.run_id))
+        for line in list(self.lines.values())[:MOST_LINES]:
+            self.bars.update(line, visible=True)
 
     def note(self, text: str) -> None:
         """Show how the sweep as a whole does."""
@@ -164,7 +172,7 @@ class SweepDisplay:
 
     def _ended(self, cell: Cell, text: str, whole: bool) -> None:
         self.remaining.ended(cell.run_id, whole)
-        self._drop(cell)
+        self.stopped(cell)
         self.bars.advance(self.overall)
         self.done += 1
         when = "" if is_live(self.console) else f"{time.strftime('%H:%M:%S')} "
@@ -176,11 +184,6 @@ class SweepDisplay:
 
     def _name(self, cell: Cell) -> str:
         return self.names.get(cell.run_id) or str(cell)
-
-    def _drop(self, cell: Cell) -> None:
-        self.bars.remove_task(self.lines.pop(cell.run_id))
-        for line in list(self.lines.values())[:MOST_LINES]:
-            self.bars.update(line, visible=True)
 
     def report(self, records: Sequence[dict[str, Any]], failures: Sequence[Failure]) -> None:
         """The tables at the end: every result, then every failure."""
@@ -227,7 +230,7 @@ def note(at: CellProgress) -> str:
     return " ".join(parts)
 
 
-class CellDisplay:
+class CellDisplay(_Live):
     """One cell in this process: what it is, a live line, what it scored."""
 
     def __init__(self, cell: Cell, was_done: bool = False) -> None:
@@ -250,11 +253,6 @@ class CellDisplay:
         self.bars.start()
         self.line = self.bars.add_task("training", total=None, note="starting")
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.bars.stop()
 
     def progress(self, at: CellProgress) -> None:
         """Move the cell's line on."""

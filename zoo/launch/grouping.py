@@ -37,14 +37,9 @@ class Group:
         return likeness(self.cells[0])
 
     @property
-    def automatic(self) -> bool:
-        """Return whether the number of cells is left to measurement."""
-        return self.cells[0].population == AUTO
-
-    @property
     def to_measure(self) -> bool:
         """Return whether the group must still be measured before it trains as one."""
-        return self.automatic and not self.alone and not self.measured
+        return self.cells[0].population == AUTO and not self.alone and not self.measured
 
     @property
     def whole(self) -> tuple[str, ...]:

@@ -37,9 +37,8 @@ class Validator:
         if cell.point not in self._built:
             said = _sections(cell) or _given(cell) or about.mistakes(cell.mixer, cell.config["mixer"])
             self._built[cell.point] = said or _built(cell)
-        return list(
-            dict.fromkeys(self._built[cell.point] or _kernels(cell) or _weights(cell) or _decay(cell))
-        )
+        wrong = _apart_from_the_point(cell)
+        return list(dict.fromkeys(self._built[cell.point])) or ([wrong] if wrong else [])
 
 
 def _top_level(cell: Cell) -> list[str]:
@@ -68,27 +67,19 @@ def _other_layers(cell: Cell) -> list[dict[str, Any]]:
     return [layer for layer in cell.layers if layer != cell.mixer_settings]
 
 
-def _kernels(cell: Cell) -> list[str]:
-    """Check the kernels.  Apart from `_built`, as cells of one point may name different kernels."""
-    error = contradiction(cell.kernels, cell.trainer.accelerator, cell.trainer.step)
-    return [] if error is None else [error]
-
-
-def _weights(cell: Cell) -> list[str]:
+def _apart_from_the_point(cell: Cell) -> str | None:
+    """Check what cells of one point may have different: kernels, whether weights are kept, learning rate."""
     from zoo.results.weights import refusal
 
-    error = refusal(cell.keep_weights)
-    return [] if error is None else [error]
-
-
-def _decay(cell: Cell) -> list[str]:
-    """Check weight decay against the learning rate, which `_built` does not know."""
+    kernels = contradiction(cell.kernels, cell.trainer.accelerator, cell.trainer.step)
+    if wrong := kernels or refusal(cell.keep_weights):
+        return wrong
     lr, decay = cell.lr, cell.optim.weight_decay
     if lr * decay < 1:
-        return []
-    return [
+        return None
+    return (
         f"lr * optim.weight_decay (={lr:g} * {decay:g}) must be below 1: a step would turn the weights over."
-    ]
+    )
 
 
 def _settings(cell: Cell) -> list[str]:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkServerContext, ForkServerProcess
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Protocol
 
-from zoo.common import forkserver, interrupts
+from zoo.common import interrupts
 from zoo.common.interrupts import Terminated
 from zoo.config.cell import Cell
 from zoo.launch import cards
@@ -25,6 +25,8 @@ from zoo.results.outcome import Failure, Progress
 from zoo.results.source import source
 
 OUTPUT = "output.txt"  # what a cell's process prints; gone when all went well
+# by what a Pool's processes come from: torch and Lightning are imported once, not once a cell.  Each process
+# runs the main module again, so what zoo.run imports is there; itself it must not be
 PRELOADED = (
     "zoo.training.train",
     "zoo.training.population.train",
@@ -33,12 +35,6 @@ PRELOADED = (
 )
 LOOK_EVERY_S = 2.0  # at the cells that other processes run
 SAVE_S = 60.0  # for the step at hand and its checkpoint, when all is to end
-
-
-def start_forkserver() -> ForkServerContext:
-    """Start what a Pool's processes come from: torch and Lightning are imported once, not once a cell."""
-    # each process runs the main module again, so what zoo.run imports is there; itself it must not be
-    return forkserver.start(PRELOADED)
 
 
 class Display(Protocol):
@@ -218,7 +214,8 @@ class Pool:
             self._set_aside(cell)
             return []
         if not (cell.folder / "error.txt").exists():
-            printed = _output((group.cells[0] if group else cell).folder)
+            output = (group.cells[0] if group else cell).folder / OUTPUT
+            printed = output.read_text(errors="replace")[-4000:] if output.exists() else ""
             store.fail(cell.folder, _death(code) + "\n" + printed)
         reason = store.error(cell.folder)
         self.display.failed(cell, reason)
@@ -230,11 +227,6 @@ def _death(code: int) -> str:
         name = signal.Signals(-code).name
         return f"the process was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
     return f"the process ended with exit code {code} before it wrote a result"
-
-
-def _output(folder: Path) -> str:
-    path = folder / OUTPUT
-    return path.read_text(errors="replace")[-4000:] if path.exists() else ""
 
 
 def _known(cell: Cell) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def _one_by_one(cells: Sequence[Any], why: str, ruling: bool = False) -> Apart:
 def _train(group: Group, send: Send, here: dict[str, Any]) -> Apart | None:
     from zoo.training.build import build  # torch and Lightning: seconds
     from zoo.training.population.train import share_streams, train_population
-    from zoo.training.population.trial import check_lifts
+    from zoo.training.population.trial import check_lifts, too_long
     from zoo.training.process import prepare
     from zoo.training.resume import resume
     from zoo.training.truth import check_run
@@ -100,7 +100,8 @@ def _train(group: Group, send: Send, here: dict[str, Any]) -> Apart | None:
         if uneven:
             return uneven
         share_streams(every)
-        apart = _hopeless(members, trainer) if group.to_measure else None
+        hopeless = too_long(members, trainer) if group.to_measure else None
+        apart = _one_by_one(members, hopeless, ruling=True) if hopeless else None
         if apart is None:
             check_lifts(members, trainer)
             apart = _measured(members, trainer, send) if group.to_measure else None
@@ -146,13 +147,6 @@ def _uneven(members: Sequence[Any]) -> Apart | None:
         return None
     why = "it went on from a checkpoint of another step than the cells like it"
     return Apart(tuple(tuple(part) for part in places.values()), why, continued=True)
-
-
-def _hopeless(members: Sequence[Any], trainer: Any) -> Apart | None:
-    from zoo.training.population.trial import too_long
-
-    why = too_long(members, trainer)
-    return _one_by_one(members, why, ruling=True) if why else None
 
 
 def _measured(members: Sequence[Any], trainer: Any, send: Send) -> Apart | None:

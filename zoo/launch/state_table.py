@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 
 import torch
@@ -96,40 +96,21 @@ def as_csv(entries: Sequence[Entry]) -> str:
     return text.getvalue()
 
 
-@dataclass(frozen=True)
-class Line:
-    """The lengths at which one size holds.  tokens: an unmeasured length has a star."""
-
-    tokens: str
-    scalars: str
-    measured: str
-    published: str
-    bytes_bf16: str
-    bytes_fp32: str
-
-
 HEADINGS = ("tokens", "scalars", "measured", "published", "bytes bf16", "bytes fp32")
 STAR = "* from the formula alone; at the other lengths the elements of a live state were counted (measured)"
 
 
-def lines(e: Entry) -> list[Line]:
-    """One for each size, with all the lengths at which it holds: one line for a state that does not grow."""
-    known = list(zip(e.seq_lens, e.sizes, e.measured, strict=True))
-    groups = [list(group) for _, group in groupby(known, key=lambda length: length[1])]
-    return [_line(group) for group in groups]
-
-
-def _line(group: Sequence[tuple[int, StateSize | None, int | None]]) -> Line:
-    size = group[0][1]
-    counts = dict.fromkeys(count for _, _, count in group if count is not None)
-    return Line(
-        tokens=" / ".join(f"{n:,}{'*' if count is None else ''}" for n, _, count in group),
-        scalars=_number(size and size.resident),
-        measured=" / ".join(map(_number, counts)) or "-",
-        published=_number(size and size.paper),
-        bytes_bf16=_number(size and size.bytes("bfloat16")),
-        bytes_fp32=_number(size and size.bytes("float32")),
-    )
+def lines(e: Entry) -> Iterator[tuple[str, ...]]:
+    """Yield what stands under HEADINGS for each size, with all the lengths at which it holds: one line for a
+    state that does not grow.  An unmeasured length has a star."""
+    known = zip(e.seq_lens, e.sizes, e.measured, strict=True)
+    for size, group in groupby(known, key=lambda length: length[1]):
+        counts = {n: count for n, _, count in group}
+        tokens = " / ".join(f"{n:,}{'*' if count is None else ''}" for n, count in counts.items())
+        measured = dict.fromkeys(_number(count) for count in counts.values() if count is not None)
+        sizes = (size.paper, size.bytes("bfloat16"), size.bytes("float32")) if size else (None,) * 3
+        scalars = _number(size and size.resident)
+        yield tokens, scalars, " / ".join(measured) or "-", *map(_number, sizes)
 
 
 def _number(value: int | None) -> str:
@@ -151,7 +132,7 @@ def _rows(e: Entry) -> Iterator[tuple[str, ...]]:
     """Name and formula stand in the first only."""
     name, formula = f"{e.label} `{' '.join(filter(None, (e.mixer, e.settings)))}`", f"`{e.formula}`"
     for line in lines(e):
-        yield name, *astuple(line), formula if e.formula else ""
+        yield name, *line, formula if e.formula else ""
         name = formula = ""
 
 
@@ -170,7 +151,7 @@ def _family_table(title: str, entries: Sequence[Entry]) -> Table:
     for e in entries:
         name = f"{e.mixer} {e.settings}"
         for line in lines(e):
-            table.add_row(name, *astuple(line))
+            table.add_row(name, *line)
             name = ""
     return table
 

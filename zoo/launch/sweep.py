@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from zoo.common import forkserver
 from zoo.config.cell import Cell
 from zoo.config.compose import Composer
 from zoo.launch import rerun
@@ -11,7 +12,7 @@ from zoo.launch.cards import cards, on_gpu
 from zoo.launch.display import SweepDisplay
 from zoo.launch.grouping import in_words
 from zoo.launch.preflight import Validator
-from zoo.launch.process_pool import OUTPUT, Pool, start_forkserver
+from zoo.launch.process_pool import OUTPUT, PRELOADED, Pool
 from zoo.results import lease, manifest, store
 from zoo.results.outcome import Failure
 from zoo.results.source import other_source
@@ -27,7 +28,7 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], n_workers: int
     ValueError before anything starts, one line for each cell that cannot run.  SweepFailed at the end if one
     failed, DiskFull at once.  The same call again runs what is missing.
     """
-    context = start_forkserver()  # it imports while the cells are checked
+    context = forkserver.start(PRELOADED)  # it imports while the cells are checked
     cells = checked_cells(composer, batch, here=True)
     workers = count(n_workers, cells)
     make_folders(cells)
@@ -121,7 +122,7 @@ def checked_cells(composer: Composer, batch: Iterable[Sequence[str]], here: bool
 
 def checked(cell: Cell, validator: Validator, here: bool = True) -> list[str]:
     """The problems of a cell, of this machine with it, and of what lies in its folder."""
-    errors = validator.problems(cell) or _start(cell) or (_device(cell) if here else [])
+    errors = validator.problems(cell) or _refused(cell, here)
     if not errors:
         _check_folder(cell.folder)
     return errors
@@ -139,18 +140,13 @@ def _check_folder(folder: Path) -> None:
         ) from None
 
 
-def _start(cell: Cell) -> list[str]:
-    from zoo.training.initial_weights import refusal  # torch, as below
+def _refused(cell: Cell, here: bool) -> list[str]:
+    """Check the cell that this one starts from, and the device of this machine."""
+    from zoo.training.initial_weights import refusal  # torch: seconds, which a misspelt word should not cost
+    from zoo.training.process import unavailable
 
-    wrong = refusal(cell)
-    return [] if wrong is None else [wrong]
-
-
-def _device(cell: Cell) -> list[str]:
-    from zoo.training.process import unavailable  # torch: seconds, which a misspelt word should not cost
-
-    missing = unavailable(cell)
-    return [] if missing is None else [missing]
+    wrong = refusal(cell) or (unavailable(cell) if here else None)
+    return [wrong] if wrong else []
 
 
 def _cells(which: list[str]) -> str:

@@ -27,8 +27,8 @@ from zoo.mixers.feature_maps import FeatureMap
 from zoo.results.outcome import reason
 from zoo.results.source import targets
 from zoo.tasks.all_tokens import AllTokens
+from zoo.tasks.around import Limited
 from zoo.tasks.base import Task
-from zoo.tasks.limited import Limited
 
 PARTS = (Mixer, Block, Task, FeatureMap)
 Contract = type[Any] | tuple[type[Any], ...]

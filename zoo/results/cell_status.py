@@ -95,21 +95,17 @@ def _ended(folder: store.Home) -> Standing:
 
 
 def _progress(folder: Path) -> str:
-    step = _step(folder / "metrics.csv")
-    return "" if step is None else f", step {step}"
-
-
-def _step(path: Path) -> int | None:
-    """Return the step of the last row of a metrics.csv."""
+    """Write the step of the last row of metrics.csv: ", step 300"; "": it has none."""
+    path = folder / "metrics.csv"
     if not path.is_file():
-        return None
+        return ""
     try:
         with path.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
             first = file.read().splitlines()[-1].partition(b",")[0]
     except (FileNotFoundError, IndexError):
-        return None
-    return int(first) if first.isdigit() and len(first) < 20 else None
+        return ""
+    return f", step {int(first)}" if first.isdigit() and len(first) < 20 else ""
 
 
 def _ago(path: Path) -> str:

@@ -80,7 +80,8 @@ def load_evaluations(results: Path, evaluation: str) -> pd.DataFrame:
                 continue
             if (head["run_id"], head["weights"]) == (record["run_id"], record.get("weights")):
                 settings = dict(flat("", head["settings"] | {"made_from": head.get("made_from", {})}))
-                frames.append(pd.DataFrame(_constant(record, settings), table.index).join(table))
+                about = {"run_id": record["run_id"], "mixer": record["mixer"], **settings}
+                frames.append(pd.DataFrame(about, table.index).join(table))
     reading.warn(wrong)
     if not frames:
         ask = f"python -m zoo.evaluate {shown(results)} evaluation={visible(evaluation)}"
@@ -105,10 +106,6 @@ def load_of_others(results: Path, evaluation: str) -> pd.DataFrame:
     for line in wrong:
         warnings.warn(f"left out: {line}", stacklevel=2)
     return pd.concat(frames, ignore_index=True)
-
-
-def _constant(record: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    return {"run_id": record["run_id"], "mixer": record["mixer"], **settings}
 
 
 def names(folder: Home, evaluation: str | None = None) -> list[str]:

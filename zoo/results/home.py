@@ -177,7 +177,8 @@ def _readable(path: object) -> Iterator[None]:
         yield
     except DAMAGED as error:
         raise ValueError(
-            f"{shown(path)} is damaged ({_words(error)}): fetch it again, or make it again with zoo.archive."
+            f"{shown(path)} is damaged ({visible(one_line(error))[:120]}): fetch it again, or make it again "
+            "with zoo.archive."
         ) from None
     except (KeyError, FileNotFoundError):
         raise ValueError(f"{shown(path)} is missing.") from None
@@ -185,10 +186,6 @@ def _readable(path: object) -> Iterator[None]:
         raise ValueError(f"{shown(path)} is no text ({error}).") from None
     except OSError as error:
         raise ValueError(f"{shown(path)} cannot be read ({error.strerror or error}).") from None
-
-
-def _words(error: Exception) -> str:
-    return visible(one_line(error))[:120]
 
 
 def _too_large(size: int, most: int) -> str:

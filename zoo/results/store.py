@@ -95,17 +95,14 @@ def records(results: Path) -> list[dict[str, Any]]:
 def error(folder: Path) -> str:
     """Return one line of error.txt: the first of a traceback's message, or of another account."""
     path = folder / "error.txt"
-    lines = _tail(path).strip().splitlines() if path.is_file() else []
+    lines: list[str] = []
+    if path.is_file():
+        with path.open("rb") as file:  # its end, where a traceback has its message
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 2**20))
+            lines = file.read().decode(errors="replace").strip().splitlines()
     frames = [i for i, line in enumerate(lines) if line.startswith("  File ")]
     message = lines[frames[-1] :] if frames and "Traceback (most recent call last):" in lines else lines
     return visible(next((line.strip() for line in message if line.strip() and line[0] != " "), "unknown"))
-
-
-def _tail(path: Path, most: int = 2**20) -> str:
-    """The end of a file, where a traceback has its message."""
-    with path.open("rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - most))
-        return file.read().decode(errors="replace")
 
 
 def check_checkpoint(folder: Path) -> None:

@@ -43,16 +43,12 @@ def _rows(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
         settings |= {"start": start, "adaptation.start": start.rpartition("-")[0]}
     for section in ("adaptation", "state_codec"):
         settings |= flat(section, record.get(section, {}))
-    cell = {key: record[key] for key in KEYS} | settings | {"load_axis": _load_axis(record)}
+    of_pairs = all("num_kv_pairs" in entry["slice"] for entry in record["slices"])
+    axis = record.get("load_axis", "num_kv_pairs" if of_pairs else None)  # not said: of MQAR, if of any load
+    cell = {key: record[key] for key in KEYS} | settings | {"load_axis": axis}
     cell["task.class"] = record["task_settings"].get("_target_")
     for entry in record["slices"]:
         yield cell | {"chance": None} | entry | {"slice": slice_name(entry["slice"])} | entry["slice"]
-
-
-def _load_axis(record: dict[str, Any]) -> str | None:
-    """Records that do not say it are of MQAR, if they are of any load."""
-    of_pairs = all("num_kv_pairs" in entry["slice"] for entry in record["slices"])
-    return record.get("load_axis", "num_kv_pairs" if of_pairs else None)
 
 
 def slice_name(slice_: dict[str, int | str]) -> str:

@@ -151,7 +151,9 @@ def show(task: Task, batch: Batch, row: int) -> str:
         marks = {BOS: "<s>", EOS: "</s>"}
         return "".join(marks[token] if token in marks else ascii(chr(token))[1:-1] for token in inputs)
     half = task.vocab_size // 2
-    words = [_both(token, half) if task.stacked and token >= half else str(token) for token in inputs]
+    words = [str(token) for token in inputs]
+    if task.stacked:  # two tokens that share a place: "key:value"
+        words = [f"{t % half}:{t // half - 1}" if t >= half else str(t) for t in inputs]
     places = sources(task, batch)
     read = [] if places is None else _answers(batch, places, row)
     read = [(place, answer) for place, answer in read if place >= 0 and answer not in task.spoken]
@@ -170,11 +172,6 @@ def _answers(batch: Batch, places: Int[Tensor, "B A"], row: int) -> list[tuple[i
     """Pair a place with each answer of a row; what asks nothing is left out."""
     pairs = zip(places[row].tolist(), batch.answers[row].tolist(), strict=True)
     return [(place, answer) for place, answer in pairs if answer != IGNORED]
-
-
-def _both(token: int, half: int) -> str:
-    """Write two tokens that share a place as "key:value"."""
-    return f"{token % half}:{token // half - 1}"
 
 
 def export(task: Task, split: Split, out: Path) -> None:

@@ -1,8 +1,11 @@
-"""A task that is another one but for what its class changes."""
+"""A task that is another one but for what its class changes: the first few of its examples, say."""
+
+from dataclasses import replace
 
 from jaxtyping import Int
 from torch import Tensor
 
+from zoo.common.checks import at_least
 from zoo.tasks.base import Batch, Device, Examples, Segment, Split, Task
 
 
@@ -31,6 +34,21 @@ class Around(Task):
 
     def oracle(self, inputs: Int[Tensor, "B T"], positions: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
         return self.task.oracle(inputs, positions)
+
+
+class Limited(Around):
+    """The first `max_examples` of each segment of a task; they are the same examples."""
+
+    def __init__(self, task: Task, max_examples: int) -> None:
+        at_least("max_examples", max_examples, 1)
+        super().__init__(task)
+        self.max_examples = max_examples
+
+    def segments(self, split: Split) -> list[Segment]:
+        return [
+            replace(segment, num_examples=min(segment.num_examples, self.max_examples))
+            for segment in self.task.segments(split)
+        ]
 
 
 def inmost(task: Task) -> Task:

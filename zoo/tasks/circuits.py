@@ -73,12 +73,10 @@ class Parity(_OfBits):
 
     def least_bits(self, segment: Segment) -> float | None:
         """The parity so far."""
-        del segment
         return 1.0
 
     def chance(self, segment: Segment) -> float:
         """Either."""
-        del segment
         return 0.5
 
     def _next(self, past: list[int]) -> int:
@@ -86,7 +84,6 @@ class Parity(_OfBits):
 
     @staticmethod
     def _said(ones: Int[Tensor, "B 1"], count: int) -> Int[Tensor, "B 1"]:
-        del count
         return ones & 1
 
 

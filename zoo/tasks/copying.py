@@ -8,7 +8,6 @@ SelectiveCopy: Gu & Dao 2023, "Mamba", section 4.1.1, after Jing et al. 2019.  m
 in order, in between noise, then m markers; at marker j the j-th data token.
 """
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from math import log2
 from types import MappingProxyType
@@ -65,7 +64,6 @@ class Copy(OwnVocabulary):
 
     def chance(self, segment: Segment) -> float:
         """One letter, whichever."""
-        del segment
         return 1 / self.letters
 
     def least_bits(self, segment: Segment) -> float | None:
@@ -123,16 +121,11 @@ class Selecting(Mixture):
 
     def chance(self, segment: Segment) -> float:
         """One of the data tokens, whichever."""
-        del segment
         return 1 / (self.vocab_size - 2)
 
     def least_bits(self, segment: Segment) -> float | None:
         """All data tokens, in order."""
         return segment.count("num_tokens") * log2(self.vocab_size - 2)
-
-    @abstractmethod
-    def _next(self, past: list[int]) -> int:
-        """Return the token after this beginning of a row."""
 
 
 class SelectiveCopy(Selecting):

@@ -61,7 +61,6 @@ class Depo(OwnVocabulary):
 
     def chance(self, segment: Segment) -> float:
         """One name, whichever."""
-        del segment
         return 1 / self.names
 
     def least_bits(self, segment: Segment) -> float | None:

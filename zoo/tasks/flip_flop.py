@@ -54,7 +54,6 @@ class FlipFlop(OwnVocabulary):
 
     def chance(self, segment: Segment) -> float:
         """Either bit."""
-        del segment
         return 0.5
 
     def least_bits(self, segment: Segment) -> float | None:

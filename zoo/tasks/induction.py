@@ -32,7 +32,6 @@ class Induction(Mixture):
 
     def chance(self, segment: Segment) -> float:
         """One of the tokens that are not special, whichever."""
-        del segment
         return 1 / (self.vocab_size - 1)
 
     def least_bits(self, segment: Segment) -> float | None:

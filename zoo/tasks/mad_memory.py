@@ -20,8 +20,8 @@ from torch import Tensor
 from zoo.common.checks import at_least
 from zoo.counter_rng import below, bits, stream
 from zoo.tasks.base import Batch, Segment
-from zoo.tasks.by_answer import ByAnswer
 from zoo.tasks.copying import DATA_TOKENS, PLACES, Selected, Selecting, at_the_end
+from zoo.tasks.mad_recall import ByAnswer
 from zoo.tasks.mixture import Load
 from zoo.tasks.sampling import distinct
 
@@ -101,12 +101,10 @@ class Memorisation(ByAnswer):
 
     def chance(self, segment: Segment) -> float:
         """One of the values, whichever."""
-        del segment
         return 1 / self.num_keys
 
     def least_bits(self, segment: Segment) -> float | None:
         """The key; its value is no part of the row."""
-        del segment
         return log2(self.num_keys)
 
     def _next(self, past: list[int]) -> int:

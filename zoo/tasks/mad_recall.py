@@ -22,15 +22,29 @@ from torch import Tensor
 
 from zoo.common.checks import at_least
 from zoo.counter_rng import below, bits, stream, uniform
-from zoo.tasks.base import IGNORED, Batch, Segment
-from zoo.tasks.by_answer import ByAnswer
-from zoo.tasks.groups import Distance
-from zoo.tasks.mixture import Load
+from zoo.tasks.base import IGNORED, Batch, Device, Examples, Segment, Split
+from zoo.tasks.groups import Distance, Number
+from zoo.tasks.mixture import Load, Mixture
 from zoo.tasks.sampling import first_seen, last_seen
 
 KEYS, VALUES, PROBE, IS_NOISE, NOISE, SPARED, KEY_SIZES, VALUE_SIZES = range(8)
 LONGEST = 3  # tokens of a fuzzy key or value
 LARGEST = 325  # vocabulary of which `below` can still draw three values at once
+
+
+class ByAnswer(Mixture):
+    """A mixture with one more group, `answer`: a record then counts the right answers of each token.
+
+    MAD's accuracy is the mean over the answers' tokens, of those that are asked for; ours is over answers.
+    """
+
+    def __init__(self, **mixture: Any) -> None:
+        super().__init__(**mixture)
+        self.groups = {**type(self).groups, "answer": Number(self.vocab_size)}
+
+    def sample(self, split: Split, segment: int, examples: Examples, device: Device = "cpu") -> Batch:
+        batch = super().sample(split, segment, examples, device)
+        return batch._replace(groups={**batch.groups, "answer": batch.answers.clamp(min=0)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +81,6 @@ class InContextRecall(ByAnswer):
 
     def chance(self, segment: Segment) -> float:
         """One of the values, whichever."""
-        del segment
         return 1 / (self.first_noise - self.num_keys)
 
     def least_bits(self, segment: Segment) -> float | None:
@@ -137,7 +150,6 @@ class FuzzyRecall(ByAnswer):
 
     def chance(self, segment: Segment) -> float:
         """One of the values' tokens, whichever."""
-        del segment
         return 1 / (self.vocab_size - 1 - self.num_keys)
 
     def least_bits(self, segment: Segment) -> float | None:

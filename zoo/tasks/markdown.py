@@ -6,6 +6,7 @@ from pathlib import Path
 
 from zoo.tasks.base import IGNORED, Task
 
+# the first full stop that ends a sentence ("et al. 2023" has none)
 SENTENCE = re.compile(r"(?<!\bal)(?<!\be\.g)\.\s")
 FEW = 8  # rows that the oracle is held against
 
@@ -43,9 +44,10 @@ def _row(name: str, task: Task, path: Path) -> str:
     chances = sorted({f"{task.chance(segment):.2g}" for segment in segments}, key=float)
     answers = [task.sample("test", i, range(1)).answers.shape[1] for i in range(len(segments))]
     slices = segments[0].name if len(segments) == 1 else f"{segments[0].name} to {segments[-1].name}"
+    says = SENTENCE.split(comment(path), maxsplit=1)[0].removesuffix(".").strip()  # its first sentence
     cells = (
         f"`{name}`",
-        _first_sentence(comment(path)).replace("|", "\\|"),
+        says.replace("|", "\\|"),
         task.kind,
         f"{task.vocab_size:,}",
         f"{len(segments)}: {slices}",
@@ -56,11 +58,6 @@ def _row(name: str, task: Task, path: Path) -> str:
         "-" if task.kind == "text" else f"{_oracle(task):.0%}",
     )
     return f"| {' | '.join(cells)} |"
-
-
-def _first_sentence(text: str) -> str:
-    """Up to the first full stop that ends a sentence ("et al. 2023" has none)."""
-    return SENTENCE.split(text, maxsplit=1)[0].removesuffix(".").strip()
 
 
 def _bits(values: list[float | None]) -> str:

@@ -56,6 +56,22 @@ class MQARProbe(MQAR):
         return Batch(inputs, packed.positions + space, packed.answers, {"distance": distance})
 
 
+def with_room(pairs: int, distance: int, rows: int) -> Pairs | None:
+    """Return the segment with so many pairs and tokens from key to query; None: the queries have no room."""
+    seq_len = distance + 2 * pairs
+    return Pairs(seq_len=seq_len, num_kv_pairs=pairs, num_examples=rows) if distance >= 2 * pairs else None
+
+
+def probe(task: MQAR, grid: list[Pairs]) -> MQARProbe:
+    """Return the probe with these segments and a task's tokens.  ValueError, one line: there are none."""
+    if not grid:
+        raise ValueError("no distance leaves room for its pairs: a row needs 2 tokens a pair before it.")
+    return MQARProbe(
+        seed=task.seed, vocab_size=task.vocab_size, filler=task.filler, data="fixed", order="sequential",
+        train=grid, valid=grid, test=grid,
+    )  # fmt: skip
+
+
 def blinded(
     batch: Batch, vocab_size: int, examples: Int[Tensor, " B"], seed: int
 ) -> Int[Tensor, "B T"] | None:

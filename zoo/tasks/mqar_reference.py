@@ -39,16 +39,14 @@ class ReferenceMQAR(MQAR):
         ours = super().sample(split, segment, examples, device)
         if split not in SPLITS:
             return ours
-        theirs = self._segment(SPLITS.index(split), segment)
+        loads = tuple(tuple(self._loads[name]) for name in SPLITS)
+        place = SPLITS.index(split), segment
+        theirs = _rows(self.seed, self.vocab_size, self.power_a, self.filler, loads, *place)
         there = (examples < len(theirs.inputs)).nonzero()[:, 0].cpu()
         at, of = there.to(device), examples.cpu()[there]
         return joined(
             lambda mine, their: mine.index_put((at,), their[of].to(device, torch.int64)), ours, theirs
         )
-
-    def _segment(self, split: int, segment: int) -> Batch:
-        loads = tuple(tuple(self._loads[name]) for name in SPLITS)
-        return _rows(self.seed, self.vocab_size, self.power_a, self.filler, loads, split, segment)
 
 
 @lru_cache(maxsize=24)

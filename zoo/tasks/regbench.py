@@ -63,7 +63,6 @@ class RegBench(OwnVocabulary):
 
     def chance(self, segment: Segment) -> float:
         """One letter, whichever."""
-        del segment
         return 1 / self.letters
 
     def _next(self, past: list[int]) -> int:

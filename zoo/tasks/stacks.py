@@ -53,7 +53,6 @@ class Palindrome(Mixture):
 
     def chance(self, segment: Segment) -> float:
         """One letter, whichever."""
-        del segment
         return 1 / (self.vocab_size - 1)
 
     def least_bits(self, segment: Segment) -> float | None:
@@ -106,7 +105,6 @@ class Stack(OwnVocabulary):
 
     def chance(self, segment: Segment) -> float:
         """One letter, whichever."""
-        del segment
         return 1 / self.letters
 
     def least_bits(self, segment: Segment) -> float | None:

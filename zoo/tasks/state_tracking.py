@@ -70,7 +70,6 @@ class WordProblem(OwnVocabulary):
 
     def chance(self, segment: Segment) -> float:
         """Every product is uniform over the group."""
-        del segment
         return 1 / self.vocab_size
 
     def least_bits(self, segment: Segment) -> float | None:

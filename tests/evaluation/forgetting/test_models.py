@@ -26,9 +26,9 @@ from zoo.model import SequenceModel, model_from_config
 from zoo.results.evaluations import load_evaluations
 from zoo.results.store import records
 from zoo.tasks import corpora
+from zoo.tasks.around import Limited
 from zoo.tasks.base import Task
 from zoo.tasks.corpora.load import load
-from zoo.tasks.limited import Limited
 from zoo.tasks.text import Text
 
 CORPUS = yaml.safe_load((CONF / "task" / "text.yaml").read_text())["corpus"]

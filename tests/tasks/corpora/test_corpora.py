@@ -13,9 +13,8 @@ from tests.registry import composer
 from zoo.config.paths import CONF
 from zoo.model.instantiate import task_of
 from zoo.tasks.corpora.base import BOS, EOS, Corpus, repetition
-from zoo.tasks.corpora.files import files
 from zoo.tasks.corpora.installed import docstrings, versions
-from zoo.tasks.corpora.load import load
+from zoo.tasks.corpora.load import files, load
 from zoo.tasks.corpora.seeded import FIRST, Seeded
 
 USUAL = yaml.safe_load((CONF / "task" / "text.yaml").read_text())["corpus"]["seeded"]

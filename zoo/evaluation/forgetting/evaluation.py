@@ -67,7 +67,7 @@ class ForgettingCurve(Evaluation):
         trained.model.check_length(2 * longest + 3)
         seed = trained.task.seed
         others = {name: other.whole for name, other in self._others(seed).items()}
-        return self._curve(predictor(trained), ids, others, longest, BOS, EOS, seed)
+        return self._curve(predictor(trained), ids, others, longest, bos=BOS, eos=EOS, seed=seed)
 
     def made_from(self, trained: Trained) -> dict[str, str]:
         seed = trained.task.seed
@@ -93,7 +93,8 @@ class ForgettingCurve(Evaluation):
             )
         ids = _tokens(held, load(self.corpus, 0))
         others = {name: _tokens(held, other) for name, other in self._others(0).items()}
-        return self._curve(huggingface.predictor(held), ids, others, longest, held.bos, held.eos, 0)
+        predict = huggingface.predictor(held)
+        return self._curve(predict, ids, others, longest, bos=held.bos, eos=held.eos, seed=0)
 
     def _others(self, seed: int) -> dict[str, Corpus]:
         for name, corpus in self.irrelevant.items():
@@ -113,22 +114,13 @@ class ForgettingCurve(Evaluation):
         ids: Int[Tensor, " N"],
         others: Mapping[str, Int[Tensor, " M"]],
         longest: int,
-        bos: int,
-        eos: int,
-        seed: int,
+        **marks_and_seed: int,
     ) -> pd.DataFrame:
         lengths = grid(longest, self.count, self.spacing, min(self.shortest, longest))
         return forgetting_curve(
-            predict,
-            ids,
-            lengths,
-            bos=bos,
-            eos=eos,
-            seed=seed,
-            repeats=self.repeats,
-            irrelevant=others or None,
-            rows_at_once=self.rows_at_once,
-        )
+            predict, ids, lengths, irrelevant=others or None, repeats=self.repeats,
+            rows_at_once=self.rows_at_once, **marks_and_seed,
+        )  # fmt: skip
 
     def _ids(self, trained: Trained) -> Int[Tensor, " N"]:
         task = inmost(trained.task)

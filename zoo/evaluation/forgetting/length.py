@@ -90,14 +90,12 @@ def in_words(table: pd.DataFrame) -> str:
         f"dip {by_model.dip:.2f}"
     )
     sources = table["prefix"].dropna().loc[lambda names: names != ""].nunique()
-    return lengths + ("" if sources < 2 else _effect_in_words(table))
-
-
-def _effect_in_words(table: pd.DataFrame) -> str:
+    if sources < 2:
+        return lengths
     longest = int(np.max(table["length"].to_numpy()))
     effect = prefix_effect(table, longest)
     return (
-        f"; source of the other text at {longest} tokens: F {effect.f:.2f} (p {effect.f_p:.2f}), "
+        f"{lengths}; source of the other text at {longest} tokens: F {effect.f:.2f} (p {effect.f_p:.2f}), "
         f"H {effect.h:.2f} (p {effect.h_p:.2f})"
     )
 

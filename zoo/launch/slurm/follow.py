@@ -67,7 +67,6 @@ class Watch:
         self.names = sorted({part.job_name for part in parts})
         self.shown = set[str]()
         self.failures: list[Failure] = []
-        self.silent = False
 
     def ask(self) -> None:
         """Read the queue.  While the controller is away, nothing is concluded."""

@@ -14,9 +14,9 @@ from typing import Any
 from submitit.core.job_environment import JobEnvironment
 from submitit.core.utils import DelayedSubmission
 
-from zoo.common import interrupts
+from zoo.common import forkserver, interrupts
 from zoo.config.cell import Cell
-from zoo.launch.process_pool import Pool, start_forkserver
+from zoo.launch.process_pool import PRELOADED, Pool
 from zoo.launch.slurm import cluster
 from zoo.launch.slurm.ledger import Tail, ended
 from zoo.results import store
@@ -57,7 +57,7 @@ class Share:
         diary = Diary(self.events)
         diary.began(self._revision())
         with interrupts.unheard(*SIGNALS):  # for the whole job; what saves and requeues is this process
-            context = start_forkserver()
+            context = forkserver.start(PRELOADED)
         self.pool = Pool(context, self.workers, diary)
         try:
             failures = self.pool.run(todo)
@@ -114,8 +114,7 @@ class Diary:
     def began(self, note: str) -> None:
         self._write({"event": "began", "job_id": JobEnvironment().job_id, "note": note})
 
-    def started(self, *cells: Cell, elsewhere: bool = False) -> None:
-        del elsewhere
+    def started(self, *cells: Cell) -> None:
         for cell in cells:
             self._write({"event": "started", "run_id": cell.run_id}, f"{cell}: started")
 

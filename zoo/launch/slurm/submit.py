@@ -57,7 +57,9 @@ def run_sweep(composer: Composer, batch: Iterable[Sequence[str]], settings: Slur
         display.announce(made_otherwise(cells))
         refused: list[Failure] = []
         for wave in waves(missing):
-            made = submit(wave, settings, _jobs_before(wave, parts))
+            starts = {cell.start for cell in wave}
+            before = sorted({part.job_id for part in parts if starts & part.cells.keys()})
+            made = submit(wave, settings, before)
             announce(display, made, settings, manifest.write(cells))
             parts, refused = parts + made.parts, refused + made.refused
         failures = follow(parts, display, settings.poll_s) if settings.wait else []
@@ -82,12 +84,6 @@ def queued(cells: Sequence[Cell]) -> Iterator[Part]:
             if theirs:
                 cells_of_it = {run_id: wanted[run_id] for run_id in theirs}
                 yield Part(ledger, job.name, share[1], cells_of_it, job_id=job.job_id)
-
-
-def _jobs_before(cells: Sequence[Cell], parts: Sequence[Part]) -> list[str]:
-    """The jobs with the cells that these start from."""
-    starts = {cell.start for cell in cells}
-    return sorted({part.job_id for part in parts if starts & part.cells.keys()})
 
 
 def submit(cells: Sequence[Cell], settings: SlurmSettings, before: Sequence[str] = ()) -> Submission:

@@ -64,15 +64,11 @@ def _docstrings(path: Path) -> Iterator[str]:
 
 def _fresh(texts: Iterable[str], known: set[bytes]) -> Iterator[bytes]:
     for text in texts:
-        whole = [part for part in text.split("\n\n") if _new(part, known)]
+        whole = []
+        for part in text.split("\n\n"):
+            digest = hashlib.sha256(" ".join(part.split()).encode("utf-8", "replace")).digest()[:12]
+            whole += [part] if digest not in known else []
+            known.add(digest)
         document = "\n\n".join(whole).encode("utf-8", "replace")
         if len(document) >= SHORTEST:
             yield document
-
-
-def _new(paragraph: str, known: set[bytes]) -> bool:
-    digest = hashlib.sha256(" ".join(paragraph.split()).encode("utf-8", "replace")).digest()[:12]
-    if digest in known:
-        return False
-    known.add(digest)
-    return True

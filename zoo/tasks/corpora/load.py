@@ -4,7 +4,7 @@ import functools
 import hashlib
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -14,7 +14,6 @@ import numpy as np
 
 from zoo.common.checks import one_of, unknown
 from zoo.tasks.corpora.base import Corpus, repetition
-from zoo.tasks.corpora.files import files
 from zoo.tasks.corpora.installed import PACKAGES, docstrings, stdlib, versions
 from zoo.tasks.corpora.seeded import Seeded
 
@@ -66,17 +65,34 @@ def _load(source: str, of: tuple[str, ...]) -> Corpus:
     return corpus
 
 
+def files(paths: Sequence[str]) -> Corpus:
+    """A document a UTF-8 file.  ValueError, one line: none, missing, empty, not UTF-8."""
+    if not paths:
+        raise ValueError("files is empty: name one UTF-8 file or more, files=[book.txt].")
+    return Corpus("files", [_text(Path(path)) for path in paths], {})
+
+
+def _text(path: Path) -> bytes:
+    if not path.is_file():
+        raise ValueError(f"files names {path}, which is no file.")
+    content = path.read_bytes()
+    if not content:
+        raise ValueError(f"files names {path}, which is empty.")
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"files names {path}, which is not UTF-8 (byte {error.start}).") from None
+    return content
+
+
 def _kept(packages: tuple[str, ...]) -> Corpus:
     """Docstrings from the user's cache, where they lie under a name that says what they came from."""
-    path = _cache() / f"docstrings-{hashlib.sha256(repr(versions(packages)).encode()).hexdigest()[:16]}.npz"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zoo" / "corpora"
+    path = cache / f"docstrings-{hashlib.sha256(repr(versions(packages)).encode()).hexdigest()[:16]}.npz"
     if (corpus := _read(path, versions(packages))) is None:
         corpus = docstrings(packages)
         _write(path, corpus)
     return corpus
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zoo" / "corpora"
 
 
 def _read(path: Path, made_from: dict[str, str]) -> Corpus | None:

@@ -132,7 +132,9 @@ class Needles(Question):
     def ask(self, draws: Draws, size: int, essay: Essay) -> Drawn:
         count = min(size // self.needle, WORD_KEYS) if self.hay == "needles" else self.keys
         keys = _uuids(draws, count, For.KEYS, For.KEY_TAILS) if self.uuid_keys else _words(draws, count)
-        values = self._drawn_values(draws, count * self.values)
+        drawn = count * self.values
+        uuids = self.uuid_values
+        values = _uuids(draws, drawn, For.VALUES, For.VALUE_TAILS) if uuids else _numbers(draws, drawn)
         needles = _needles(keys.repeat_interleave(self.values, 1), values)
         space = size - needles.shape[1] * self.needle
         hay = phrase(draws, space) if self.hay == "phrase" else essay.text(draws, space)
@@ -142,11 +144,6 @@ class Needles(Question):
         query = listed(torch.take_along_dim(keys, chosen, 1), SEP)[:, :-1]
         parts = torch.take_along_dim(values, queried[..., None], 1)
         return Drawn(context, query, parts, starts.gather(1, queried))
-
-    def _drawn_values(self, draws: Draws, count: int) -> Int[Tensor, "B count w"]:
-        if self.uuid_values:
-            return _uuids(draws, count, For.VALUES, For.VALUE_TAILS)
-        return _numbers(draws, count)
 
 
 def _needles(keys: Int[Tensor, "B n k"], values: Int[Tensor, "B n w"]) -> Int[Tensor, "B n u"]:
