@@ -84,7 +84,7 @@ def test_a_recorded_population_ends_as_one_that_is_not(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     ("changes", "asked", "form"),
     [
-        ({"block": "zoology"}, "auto", "eager (a step draws random numbers (dropout))"),
+        ({"block": "zoology"}, "auto", "eager (a step draws random numbers on the CPU)"),
         ({}, "compile", "eager (populations are not compiled)"),
         ({}, "eager", "eager"),
     ],
