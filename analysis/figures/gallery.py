@@ -62,10 +62,9 @@ PICTURES = {
     "mini_state_threshold_again": ("state_bits",),
     "ruler_lite": ("ruler", "frontier"),
     "mini_ruler_lite": ("ruler",),  # nothing is learned: no frontier
-    **dict.fromkeys(
-        ("mini_palindrome", "mini_regbench", "mini_depo", "mini_orthogonal"), ("frontier", "heat_map")
-    ),
+    **dict.fromkeys(("mini_palindrome", "mini_regbench", "mini_depo"), ("frontier", "heat_map")),
     **dict.fromkeys(("mini_stack", "mini_brackets", "mini_mano"), ("frontier", "heat_map", "takeoff")),
+    "mini_orthogonal": ("heat_map",),  # both have the same state
     "mini_mad": ("heat_map",),  # six tasks and three mixers
     **dict.fromkeys(
         ("circuits", "copying", "jrt_disjoint", "mad", "state_tracking"), ("frontier", "heat_map")
