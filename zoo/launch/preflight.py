@@ -11,7 +11,7 @@ from zoo.config.cell import Cell
 from zoo.config.words import GROUPS
 from zoo.kernels.choice import Kernels, contradiction
 from zoo.results.outcome import reason
-from zoo.tasks.all_tokens import Loss
+from zoo.tasks.around import Loss
 
 SUPPLIED = {"block": ("mixer",)}  # arguments that the program gives, not the config
 TOP = {

@@ -26,8 +26,7 @@ from zoo.mixers.base import Mixer
 from zoo.mixers.feature_maps import FeatureMap
 from zoo.results.outcome import reason
 from zoo.results.source import targets
-from zoo.tasks.all_tokens import AllTokens
-from zoo.tasks.around import Limited
+from zoo.tasks.around import AllTokens, Limited
 from zoo.tasks.base import Task
 
 PARTS = (Mixer, Block, Task, FeatureMap)

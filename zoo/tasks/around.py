@@ -1,12 +1,16 @@
-"""A task that is another one but for what its class changes: the first few of its examples, say."""
+"""A task that is another one but for what its class changes: fewer examples, or all tokens asked for."""
 
 from dataclasses import replace
+from typing import Literal
 
+import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from zoo.common.checks import at_least
-from zoo.tasks.base import Batch, Device, Examples, Segment, Split, Task
+from zoo.tasks.base import IGNORED, Batch, Device, Examples, Segment, Split, Task
+
+Loss = Literal["answers", "all"]
 
 
 class Around(Task):
@@ -49,6 +53,38 @@ class Limited(Around):
             replace(segment, num_examples=min(segment.num_examples, self.max_examples))
             for segment in self.task.segments(split)
         ]
+
+
+class AllTokens(Around):
+    """Ask at every place of a training row for the token that follows; where the task asks for an
+    answer, that.  After the last token only an answer of the task is.
+
+    ValueError: a task that has no such tokens, or asks for them all by itself.
+    """
+
+    def __init__(self, task: Task) -> None:
+        if why := _has_none(task):
+            raise ValueError(f"loss (=all) asks for every next token, and {why}: use loss=answers.")
+        super().__init__(task)
+
+    def sample(self, split: Split, segment: int, examples: Examples, device: Device = "cpu") -> Batch:
+        batch = self.task.sample(split, segment, examples, device)
+        if split != "train":
+            return batch
+        rows, length = batch.inputs.shape
+        scored = batch.answers != IGNORED
+        targets = torch.cat([batch.inputs[:, 1:], batch.inputs.new_full((rows, 2), IGNORED)], 1)
+        targets.scatter_(1, batch.positions.where(scored, length), batch.answers)  # what is IGNORED: beyond
+        places = torch.arange(length, device=targets.device).expand(rows, -1).contiguous()
+        return Batch(batch.inputs, places, targets[:, :length].contiguous())
+
+
+def _has_none(task: Task) -> str:
+    if task.stacked:
+        return "a place of this task's rows holds two tokens side by side"
+    if task.decoder:
+        return "a decoder reads all answers of this task off one place"
+    return "this text is learned so already" if task.kind == "text" else ""
 
 
 def inmost(task: Task) -> Task:

@@ -267,6 +267,7 @@ def _locked(file: int) -> bool:
 
 def prove(op: Proved, key: Key, inputs: Sequence[Any], limit: int = LIMIT_S) -> Verdict | None:
     """Compare the kernel with its definition now, and store the verdict; None: it cannot be tried."""
+    _warn(f"{key.op}: {key.kernel} is tried on {key.card}, once; compiling and tuning may take minutes")
     answer = _answer(op, key, inputs, limit)
     if not answer.end:
         _warn(f"{key.op}: {key.kernel} cannot be tried on {key.card}: {answer.why}")
