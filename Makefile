@@ -26,7 +26,7 @@ check: setup  ## lint, types, the laws of what changed against main, a smoke cel
 
 # one process more than the cores of CI: some tests wait; the order is tests/conftest.py's
 test: setup  ## the tests (minutes; no GPU, no SLURM)
-	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder -m 'not slow and not gpu and not slurm'
+	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder -m 'not slow and not gpu and not slurm'
 
 test-slow: setup  ## the tests that train to a score, and the exhaustive forms of others, on SLURM too (hours)
 	$(BIN)/python -m pytest -m slow
