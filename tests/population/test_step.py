@@ -2,6 +2,7 @@
 
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.training.tiny import STEPS, Called, checkpoint, same, tiny
 from zoo.kernels.linear_cross_entropy import chunked
 from zoo.tasks.base import Batch
 from zoo.training.build import build
+from zoo.training.population.dropout import Draws
 from zoo.training.population.optimizer import PopulationAdamW
 from zoo.training.population.stack import Stack
 from zoo.training.population.step import PopulationStep
@@ -99,6 +101,12 @@ def test_what_is_not_recorded_says_why(
     before = step.stack.weights.clone()
     take(step, batches(members, 1))
     assert step.form == form and not torch.equal(step.stack.weights, before)
+
+
+def test_members_that_drop_out_by_seeds_of_their_own_are_not_recorded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    with pytest.raises(RuntimeError, match="seeded within the step"):
+        Draws().noise(SimpleNamespace(is_cuda=True), 0.5)  # pyright: ignore
 
 
 def test_a_recording_asked_for_that_cannot_be_made_is_an_error(

@@ -15,7 +15,7 @@ from zoo.evaluation.trained import Trained
 from zoo.tasks.around import inmost
 from zoo.tasks.base import Batch
 from zoo.tasks.mqar import MQAR, Pairs
-from zoo.tasks.mqar_probe import MQARProbe, blinded, probe, with_room
+from zoo.tasks.mqar_probe import MQARProbe, blinded, probe_task, with_room
 
 
 class LoadDistance(Evaluation):
@@ -51,9 +51,9 @@ class LoadDistance(Evaluation):
         loads = [load for load in task.loads("train") if isinstance(load, Pairs)]
         most, longest = (max(load.num_kv_pairs for load in loads), max(load.seq_len for load in loads))
         grid = list(self._grid(trained, task, most, longest))
-        asked = probe(task, grid)
+        probe = probe_task(task, grid)
         known = [int(load.num_kv_pairs <= most and load.seq_len <= longest) for load in grid]
-        rows = [self._cell(trained, asked, i, load) for i, load in enumerate(grid)]
+        rows = [self._cell(trained, probe, i, load) for i, load in enumerate(grid)]
         return pd.DataFrame(rows).assign(trained=known)
 
     def _grid(self, trained: Trained, task: MQAR, most: int, longest: int) -> Iterator[Pairs]:

@@ -20,7 +20,7 @@ from zoo.model.written_once import tensors
 from zoo.tasks.around import inmost
 from zoo.tasks.base import IGNORED, Batch, Task
 from zoo.tasks.mqar import MQAR, Pairs
-from zoo.tasks.mqar_probe import MQARProbe, probe, with_room
+from zoo.tasks.mqar_probe import MQARProbe, probe_task, with_room
 
 EXACT = Form("fp32", NO_SCALE)
 MEASURED = ("right", "agrees", "loss", "apart")
@@ -104,7 +104,7 @@ class StateBits(Evaluation):
         trained_on = [load for load in task.loads("train") if isinstance(load, Pairs)]
         loads = self.loads or [max(load.num_kv_pairs for load in trained_on)]
         wanted = [(pairs, distance) for pairs in loads for distance in self.distances or ()]
-        return probe(task, [room for at in wanted if (room := with_room(*at, self.rows))])
+        return probe_task(task, [room for at in wanted if (room := with_room(*at, self.rows))])
 
     def _scored(self, trained: Trained, task: Task, index: int, rows: int) -> Iterator[dict[str, Any]]:
         parts = list(self._parts(trained, task, index, rows))

@@ -35,8 +35,8 @@ class Validator:
         if errors:
             return errors
         if cell.point not in self._built:
-            said = _sections(cell) or _given(cell) or about.mistakes(cell.mixer, cell.config["mixer"])
-            self._built[cell.point] = said or _built(cell)
+            unbuilt = _sections(cell) or _given(cell) or about.mistakes(cell.mixer, cell.config["mixer"])
+            self._built[cell.point] = unbuilt or _built(cell)
         wrong = _apart_from_the_point(cell)
         return list(dict.fromkeys(self._built[cell.point])) or ([wrong] if wrong else [])
 

@@ -62,7 +62,7 @@ def with_room(pairs: int, distance: int, rows: int) -> Pairs | None:
     return Pairs(seq_len=seq_len, num_kv_pairs=pairs, num_examples=rows) if distance >= 2 * pairs else None
 
 
-def probe(task: MQAR, grid: list[Pairs]) -> MQARProbe:
+def probe_task(task: MQAR, grid: list[Pairs]) -> MQARProbe:
     """Return the probe with these segments and a task's tokens.  ValueError, one line: there are none."""
     if not grid:
         raise ValueError("no distance leaves room for its pairs: a row needs 2 tokens a pair before it.")

@@ -61,7 +61,7 @@ class Graphs:
     def _record(self, batch: Sequence[Tensor]) -> tuple[list[Tensor], Callable[[], Tensor]]:
         buffers = [x.clone() for x in batch]
         step = partial(_afresh, self._step, buffers)
-        with self._changing.undone(), _without_draws():
+        with self._changing.undone(), _without_draws_on_the_cpu():
             self._recorder.warm_up(step)
         return buffers, self._recorder.record(step)
 
@@ -156,7 +156,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 @contextmanager
-def _without_draws():
+def _without_draws_on_the_cpu():
     """Inside, no random number may be drawn on the CPU; torch's own generators are put back."""
     before = _generators()
     try:

@@ -67,7 +67,8 @@ def _fresh(texts: Iterable[str], known: set[bytes]) -> Iterator[bytes]:
         whole = []
         for part in text.split("\n\n"):
             digest = hashlib.sha256(" ".join(part.split()).encode("utf-8", "replace")).digest()[:12]
-            whole += [part] if digest not in known else []
+            if digest not in known:
+                whole.append(part)
             known.add(digest)
         document = "\n\n".join(whole).encode("utf-8", "replace")
         if len(document) >= SHORTEST:

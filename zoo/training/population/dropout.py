@@ -22,7 +22,12 @@ class Draws:
         self._seeds, self._states = list(seeds), [None] * len(seeds)
 
     def noise(self, like: Tensor, p: float) -> Tensor:
-        """[P ...]: what F.dropout multiplies each member's part of `like` by."""
+        """[P ...]: what F.dropout multiplies each member's part of `like` by.
+
+        RuntimeError: in a CUDA graph, which would keep the members' seeds of the step that was recorded.
+        """
+        if like.is_cuda and torch.cuda.is_current_stream_capturing():
+            raise RuntimeError("each member's own dropout is seeded within the step")
         generator = _generator(like.device)
         drawn = []
         for i, part in enumerate(like):
