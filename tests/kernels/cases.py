@@ -225,6 +225,11 @@ def linear_cross_entropy(rows: int, vocab: int) -> Inputs:
     return [*trained(x, weight), torch.randint(vocab, (rows,), generator=torch.Generator().manual_seed(0))]
 
 
+def linear(rows: int, channels: int, biased: bool) -> Inputs:
+    x, weight, bias = draw([2, rows, channels], [4, channels], [4])
+    return trained(x, weight, bias if biased else None)
+
+
 def fft_conv(B: int, T: int, D: int, S: int) -> Inputs:
     return trained(*draw([B, T, D], [D, S]))
 
@@ -277,6 +282,7 @@ OVER: Calls = {
     ttt: [(n, hidden, offset) for hidden in ([], [7], [3, 5])
           for n, offset in ((1, 0), (3, 0), (4, 0), (9, 0), (13, 2), (1, 2), (1, 3), (5, 3))],
     wkv6: [*product((1, 2, 15, 16, 17, 50), DECAYS, BOTH)],
+    linear: [*product((1, 9), (3, 4, 5), BOTH)],
     fft_conv: FILTERS,
     mesa: [*product((1, 2, MESA - 1, MESA, MESA + 1, 3 * MESA + 5), BOTH)],
     wkv4: [*product((1, 2, 37, 150), BOTH, (1, 100))],

@@ -78,6 +78,7 @@ def test_a_cell_s_record_names_what_ran_and_its_name_does_not(tmp_path: Path):
     auto, reference = outcomes
     assert auto["kernels"] == {
         "attention": "sdpa",
+        "linear": "reference",  # few rows
         "linear_cross_entropy": "chunked",
         "short_conv": "shifted" if native.absent() else "native",
     }
@@ -101,7 +102,7 @@ def test_a_model_without_a_single_such_op_is_refused_before_any_step(
 ):
     monkeypatch.setattr("zoo.kernels.choice.interpreted", lambda: True)
     monkeypatch.setattr("zoo.kernels.choice.no_device", lambda: None)
-    says = r"kernels \(=triton\) cannot be had: fft_conv has reference, fft.  Use kernels=auto"
+    says = r"cannot be had: fft_conv has reference, fft; linear has reference, onednn.  Use kernels=auto"
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=says):
         train(tiny(mixer="long_conv", kernels="triton"), tmp_path)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 import torch
@@ -25,6 +26,11 @@ def _addmm(into: Any, a: Any, b: Any, **settings: Any) -> int:
     return 2 * a[0] * a[1] * b[1]
 
 
+def _linear(x: Any, weight: Any, *settings: Any, **shape: Any) -> int:
+    del settings, shape
+    return 2 * prod(x) * weight[0]
+
+
 def _attention(q: Any, k: Any, v: Any, dropout: float = 0.0, causal: bool = False, **settings: Any) -> int:
     del dropout, settings
     return sdpa_flop_count(q, k, v) // (1 + causal)
@@ -38,8 +44,11 @@ def _attention_backward(
     return 5 * _attention(q, k, v, dropout, causal, **settings) // 2
 
 
-CPU_FORMULAS: dict[Any, Any] = {  # torch counts neither in-place products nor its CPU attention
+CPU_FORMULAS: dict[
+    Any, Any
+] = {  # torch counts neither in-place products, nor oneDNN's, nor its CPU attention
     ATEN.addmm_: _addmm,
+    getattr(torch.ops.mkldnn, "_linear_pointwise", None): _linear,
     ATEN._scaled_dot_product_flash_attention_for_cpu: _attention,
     ATEN._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
 }

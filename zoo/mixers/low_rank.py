@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.common.checks import at_least
+from zoo.kernels.linear import linear
 from zoo.mixers.base import Seq
 from zoo.mixers.undecayed import undecayed
 
@@ -42,6 +43,6 @@ class LowRank(nn.Module):
 
     def forward(self, x: Seq) -> Seq:
         """Return the setting of each token."""
-        low = x @ self.down
-        change = (low if self.f is None else self.f(low)) @ self.up
+        low = linear(x, self.down.T)
+        change = linear(low if self.f is None else self.f(low), self.up.T)
         return change if self.base is None else self.base + change

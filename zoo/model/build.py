@@ -13,6 +13,7 @@ from zoo.mixers.base import EMBEDDING, Mixer, Shared
 from zoo.mixers.projections import stretch
 from zoo.model.codecs.codec import Form
 from zoo.model.instantiate import make, task_of
+from zoo.model.linear_layers import by_the_op
 from zoo.model.rounded_model import RoundedModel
 from zoo.model.sequence_model import SequenceModel, seeded
 from zoo.tasks.base import Task
@@ -73,6 +74,8 @@ def model_from_config(
             mixer = make(placed(layer, i), Mixer)
         with seeded(seed, f"blocks.{i}"):
             blocks.append(make(placed(block, i), Block, mixer=mixer))
+    for block in blocks:
+        by_the_op(block)
     mixers = [block.mixer for block in blocks]
     check_reads(mixers)
     share(mixers)

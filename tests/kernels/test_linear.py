@@ -1,0 +1,84 @@
+"""A linear layer by oneDNN: the same values, and when it is taken."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.func import vmap
+
+from tests.kernels.agreement import as_near_as_torch
+from tests.kernels.cases import linear as drawn
+from tests.kernels.cases import single
+from zoo.kernels.choice import kernels
+from zoo.kernels.linear import onednn
+from zoo.kernels.linear.onednn import FEW, linear_onednn, unfit
+from zoo.kernels.linear.reference import linear_reference
+from zoo.model.linear_layers import by_the_op
+
+ZEN = "processor : 0\nvendor_id : {vendor}\ncpu family : {family}\n\nflags :\n"
+
+
+@pytest.fixture
+def faster(monkeypatch: pytest.MonkeyPatch):
+    """A machine on which oneDNN is faster, whatever this one is."""
+    monkeypatch.setattr(onednn, "_not_faster", lambda: None)
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="needs oneDNN")
+@pytest.mark.parametrize("channels", [3, 4, 5])
+@pytest.mark.parametrize("biased", [False, True])
+def test_onednn_is_as_near_as_torch(channels: int, biased: bool):
+    as_near_as_torch(linear_onednn, linear_reference, single(drawn(200, channels, biased)))
+    x, *rest = single(drawn(200, channels, biased))
+    as_near_as_torch(linear_onednn, linear_reference, [x.detach().mT.contiguous().mT.requires_grad_(), *rest])
+
+
+def test_gradients_that_nobody_asks_for_are_not_made():
+    x, weight, bias = drawn(9, 4, True)
+    linear_onednn(x.detach(), weight, bias.detach()).sum().backward()
+    assert x.grad is None and bias.grad is None
+    torch.testing.assert_close(weight.grad, x.detach().sum((0, 1)).expand(4, 4))
+
+
+@pytest.mark.usefixtures("faster")
+def test_it_is_taken_for_many_rows_in_float32():
+    x, weight, bias = single(drawn(FEW, 4, True))
+    assert unfit(x, weight, bias) is None
+    assert "float32" in str(unfit(x.double(), weight.double()))
+    assert f"{FEW} rows" in str(unfit(x[0, 1:], weight))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert "autocast" in str(unfit(x, weight))
+    reasons = []
+    vmap(lambda x: [x, reasons.append(unfit(x, weight))][0])(torch.stack([x, x]))
+    assert reasons == ["torch.func cannot lift it"]
+
+
+@pytest.mark.parametrize(
+    ("vendor", "family", "faster"),
+    [("AuthenticAMD", 26, True), ("AuthenticAMD", 25, False), ("GenuineIntel", 26, False)],
+)
+def test_only_a_processor_that_mkl_slows_takes_it(
+    vendor: str, family: int, faster: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    monkeypatch.setattr(Path, "exists", lambda path: True)
+    monkeypatch.setattr(Path, "read_text", lambda path: ZEN.format(vendor=vendor, family=family))
+    assert (onednn._not_faster.__wrapped__() is None) == faster
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    assert onednn._not_faster.__wrapped__() is not None
+
+
+@pytest.mark.usefixtures("faster")
+def test_every_linear_layer_of_a_model_goes_by_the_op():
+    layers = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4, bias=False), nn.LayerNorm(4)))
+    before = {name: weight.clone() for name, weight in layers.state_dict().items()}
+    x = torch.randn(FEW, 4, generator=torch.Generator().manual_seed(0))
+    expected = layers(x)
+    by_the_op(layers)
+    for kind, form in (("auto", "onednn"), ("reference", "reference")):
+        with kernels(kind) as choice:
+            torch.testing.assert_close(layers(x), expected)
+        assert choice.record() == {"linear": form}
+    assert all(torch.equal(weight, before[name]) for name, weight in layers.state_dict().items())
