@@ -23,7 +23,7 @@ from zoo.bench.train import train
 from zoo.common.checks import one_line, one_of
 from zoo.config.cell import Cell
 from zoo.kernels.choice import ops
-from zoo.model.instantiate import task_of
+from zoo.tasks.build import task_of
 
 LEAST_HELD = 4  # tensors as large as a layer's input that a layer holds at once: input, q, k and v
 ON_CPU, ELSEWHERE = ("zoo", "zoo bf16-head", "zoo bf16-mixed", "plain"), ("zoo", "zoo bf16-mixed", "plain")
