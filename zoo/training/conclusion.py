@@ -12,7 +12,7 @@ from zoo.common.checks import reason
 from zoo.evaluation.decode_speed import decode_tokens_per_second
 from zoo.evaluation.flops import cost, working_parameters
 from zoo.model import SequenceModel
-from zoo.model.recipe import counted, merge
+from zoo.model.low_rank import counted, merge
 from zoo.results import weights
 from zoo.results.outcome import UNSCORED
 from zoo.results.record import Outcome
