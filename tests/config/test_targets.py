@@ -8,7 +8,8 @@ import pytest
 
 from tests.command import SMALL, refusal
 from tests.registry import compose, composer
-from zoo.config.targets import check, make, target
+from zoo.common.part import Part
+from zoo.config.targets import PARTS, check, make, target
 from zoo.launch.preflight import Validator
 from zoo.mixers.base import Mixer
 from zoo.model import SequenceModel, outline
@@ -70,6 +71,7 @@ def test_what_is_one_passes():
     made = target("zoo.tasks.mqar.MQAR.one_load", Task, "task")
     assert made.__self__ is target("zoo.tasks.mqar.MQAR", Task, "task")
     check(BASED, Mixer, "mixer")
+    assert {kind.__name__ for kind in Part.__subclasses__()} == {*PARTS.split(" or ")}
 
 
 @pytest.mark.parametrize(
