@@ -14,6 +14,6 @@ python -m analysis.expected     expected numbers against what a folder holds
 python -m analysis.loads        every point at every slice, as Markdown
 """
 
-from zoo import begins
+from zoo.common.begin import begins
 
 begins(__name__)

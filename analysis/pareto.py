@@ -25,6 +25,7 @@ import pandas as pd
 from zoo.common.table_text import add_forms, print_table
 from zoo.common.terminal import add_results, command, command_parser, console, fitting
 
+from . import output
 from .drawing import figure, own_points, page
 from .drawing.style import SCREEN, STYLES, Style, crowded
 from .records import cells
@@ -292,14 +293,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _write(shown: Pareto, options: argparse.Namespace) -> list[Path]:
-    folder = page.folder(options.results[0], "figures", options.out)
+    folder = output.folder(options.results[0], "figures", options.out)
     words = [options.axis, options.style, options.split]
     usual = ("resident", "screen", "test")
     stem = "_".join(["pareto", *(options.slice or []), *(w for w in words if w not in usual)])
     style, paths = STYLES[options.style], []
     for name, picture in shown.pictures(style, bound=options.bounds).items():
         paths += page.save(picture, folder / (f"{stem}_{name}" if name else stem), style)
-    return [*paths, page.write(folder / f"{stem}.csv", shown.csv.encode())]
+    return [*paths, output.write(folder / f"{stem}.csv", shown.csv.encode())]
 
 
 def _short(load: Load) -> str:

@@ -10,6 +10,7 @@ import pandas as pd
 from zoo.common.checks import one_line
 from zoo.common.foreign import inert
 from zoo.common.terminal import USAGE, add_results, command, command_parser, say
+from zoo.config.settings import flat
 from zoo.results import store
 from zoo.results import table as results_table
 from zoo.results.atomic import replaced_by
@@ -98,7 +99,7 @@ def collect(homes: Sequence[Path], stem: Path) -> tuple[list[str], list[Reading]
         damaged = next((reading for reading in readings if reading.wrong), None)
         instead = None if damaged else _instead(homes[0], failed, unfinished)
         raise ValueError(instead or (damaged or readings[0]).nothing())
-    cells = pd.DataFrame([home | flat(record) for home, record in records], dtype=object)
+    cells = pd.DataFrame([home | as_row(record) for home, record in records], dtype=object)
     table = cells.reindex(columns=sorted(cells, key=_rank))
     rows = [home | {"run_id": record["run_id"]} | row for home, record in records for row in record["groups"]]
     columns = ({HOME: str} if len(homes) > 1 else {}) | GROUPS
@@ -140,12 +141,12 @@ def _kind(name: str, values: Iterable[Any]) -> type:
     return float if kinds == {int, float} else next(iter(kinds)) if len(kinds) == 1 else str
 
 
-def flat(record: dict[str, Any]) -> dict[str, Any]:
+def as_row(record: dict[str, Any]) -> dict[str, Any]:
     """A record as one row: dotted column -> scalar or None."""
     inner = ("mixer_settings", "task_settings", "slices", "groups")
-    row = dict(results_table.flat("", {key: value for key, value in record.items() if key not in inner}))
-    row |= dict(results_table.flat("mixer", record["mixer_settings"]))
-    row |= dict(results_table.flat("task", record["task_settings"]))
+    row = dict(flat("", {key: value for key, value in record.items() if key not in inner}))
+    row |= dict(flat("mixer", record["mixer_settings"]))
+    row |= dict(flat("task", record["task_settings"]))
     for entry in record["slices"]:
         name = f"{entry['split']}.{results_table.slice_name(entry['slice'])}"
         row |= {f"{name}.{key}": value for key, value in entry.items() if key not in ("split", "slice")}

@@ -14,19 +14,19 @@ from zipfile import Path as ZipPath
 import yaml
 from hydra.errors import HydraException
 
-from zoo.common.checks import one_line
+from zoo.common.checks import one_line, reason
 from zoo.common.foreign import visible
 from zoo.common.table_text import TERMINAL, add_forms, as_text, of_frame
 from zoo.common.terminal import FAILED, INTERRUPTED, OK, USAGE, command, command_parser, say
 from zoo.config.cell import Cell
-from zoo.config.paths import check_config_dir
+from zoo.config.paths import check_config_dir, yamls_of
+from zoo.config.targets import make
 from zoo.config.words import first_line
-from zoo.launch.question import Question, names, question
+from zoo.launch.question import Question, question
 from zoo.results import evaluations, store
 from zoo.results.atomic import DiskFull
 from zoo.results.environment import machine
 from zoo.results.home import WEIGHTS, meant, opened, shown
-from zoo.results.outcome import reason
 from zoo.results.reading import INCOMPLETE, left_out
 from zoo.results.source import targets
 
@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> ArgumentParser:
-    parser = command_parser("zoo.evaluate", HELP.replace("NAMES", ", ".join(names(None))))
+    parser = command_parser("zoo.evaluate", HELP.replace("NAMES", ", ".join(yamls_of("evaluation"))))
     parser.add_argument(
         "words", nargs="+", metavar="RUNS or KEY=VALUE", help="results folders, single runs, archives"
     )
@@ -127,7 +127,6 @@ def _of_hugging_face(models: Sequence[Path], results: Path, asking: Question) ->
     from zoo.evaluation.base import Evaluation
     from zoo.evaluation.forgetting.evaluation import ForgettingCurve
     from zoo.evaluation.forgetting.length import in_words
-    from zoo.model.instantiate import make
 
     evaluation = make(asking.settings, Evaluation)
     if not isinstance(evaluation, ForgettingCurve):
@@ -257,7 +256,7 @@ def _check_place(answers: Path) -> None:
 
 
 def _check_vocabulary(folder: Path, cell: Cell, task: dict[str, Any]) -> None:
-    from zoo.model.instantiate import task_of
+    from zoo.tasks.build import task_of
 
     first, other = task_of(cell), task_of(cell.with_task(task))
     known, wanted = first.vocab_size, other.vocab_size
@@ -317,7 +316,7 @@ def _table(one: Inquiry, asking: Question) -> tuple[Any, dict[str, str]]:
 
     from zoo.evaluation.base import Evaluation
     from zoo.evaluation.trained import build
-    from zoo.model.instantiate import make, task_of
+    from zoo.tasks.build import task_of
     from zoo.training.process import surroundings
 
     evaluation = make(asking.settings, Evaluation)

@@ -2,9 +2,7 @@
 
 import io
 import math
-import os
 import textwrap
-from contextlib import suppress
 from pathlib import Path
 
 import matplotlib
@@ -15,6 +13,7 @@ from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from ..output import write
 from .style import GREY, SCREEN, Style, rc, small
 
 PAD = 0.08  # inches between the parts of a page
@@ -114,37 +113,6 @@ def save(figure: Figure, stem: Path, style: Style = SCREEN, *, print_too: bool =
     """stem.png, and stem.pdf for print, each in one move."""
     forms = {"png": png, "pdf": pdf} if print_too else {"png": png}
     return [write(stem.with_name(f"{stem.name}.{end}"), form(figure, style)) for end, form in forms.items()]
-
-
-def folder(results: Path, name: str, out: Path | None) -> Path:
-    """out, or the folder of this name beside the records.  ValueError: the latter is a link."""
-    home = out or results.with_suffix("") / name
-    if out is None and home.is_symlink():
-        raise ValueError(
-            f"{home} is a link to {os.readlink(home)}: remove it, or name the folder with --out."
-        )
-    return home
-
-
-def write(path: Path, content: bytes) -> Path:
-    """Put content at path in one move: whoever looks meanwhile sees the old file or the new one.
-
-    A link that stands there is replaced; what it leads to stays as it is.  ValueError: nothing can be
-    written there.
-    """
-    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(content)
-        os.replace(part, path)
-    except OSError as error:
-        raise ValueError(
-            f"{path} cannot be written ({error.strerror}): name another place with --out."
-        ) from None
-    finally:
-        with suppress(OSError):  # it was moved, or never made
-            part.unlink()
-    return path
 
 
 def png(figure: Figure, style: Style = SCREEN) -> bytes:

@@ -22,7 +22,7 @@ from zoo.common.table_text import TERMINAL, add_forms, print_table
 from zoo.common.terminal import command, command_parser, console, slim
 from zoo.results.reading import INCOMPLETE
 
-from ..drawing import page
+from .. import output
 from ..drawing.style import SCREEN, STYLES, Style
 from . import gallery
 
@@ -75,7 +75,7 @@ def _show(options: argparse.Namespace, style: Style) -> int:
         raise ValueError(f"Give the results that {options.name} shows: a folder of records or an archive.")
     study = gallery.Study(options.results, options.where)
     names = gallery.pictures_of(study.name) if options.name == ALL else (options.name,)
-    out = page.folder(options.results, "figures", options.out)
+    out = output.folder(options.results, "figures", options.out)
     return _make(names, study, out, style, form=options.form)
 
 

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from zoo.results.evaluations import load_evaluations, load_of_others
 from zoo.results.store import Reading, curves, groups
 
-from .. import figures
+from .. import figures, output
 from ..drawing import page
 from ..drawing.style import SCREEN, Style, rc
 from ..records import readable
@@ -229,7 +229,7 @@ def write(picture: Picture, stem: Path, style: Style, *, print_too: bool = True)
     """
     written = {ending: text.encode() for ending, text in texts(picture).items()}
     return page.save(picture.figure, stem, style, print_too=print_too) + [
-        page.write(stem.with_name(stem.name + ending), content) for ending, content in written.items()
+        output.write(stem.with_name(stem.name + ending), content) for ending, content in written.items()
     ]
 
 

@@ -14,8 +14,8 @@ import pandas as pd
 import yaml
 
 from zoo.common.checks import one_line
+from zoo.config.settings import flat
 from zoo.results.home import text
-from zoo.results.table import flat
 
 from ..drawing.curves import learning_curves, training_losses
 from ..records.sources import Sources

@@ -7,8 +7,8 @@ import pandas as pd
 
 from zoo.common.checks import one_line
 from zoo.common.foreign import visible
+from zoo.config.settings import flat
 from zoo.results import evaluations
-from zoo.results.table import flat
 
 from ..records.sources import Sources
 

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from .. import output
 from ..drawing import page
 from ..drawing.style import STYLES
 from ..records.readable import as_csv
@@ -18,9 +19,9 @@ def frontier(results: Path, out: Path | None, style: str, where: str = "", slice
     """Write the picture and its CSV, say which points lie above what is possible, and return an exit code."""
     try:
         table = answers(results, where, slices)
-        shown, home = points(table), page.folder(results, "figures", out)
+        shown, home = points(table), output.folder(results, "figures", out)
         paths = page.save(picture(shown, STYLES[style]), home / "pareto_bits", STYLES[style])
-        paths.append(page.write(home / "pareto_bits.csv", as_csv(shown).encode()))
+        paths.append(output.write(home / "pareto_bits.csv", as_csv(shown).encode()))
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return NOTHING

@@ -30,7 +30,7 @@ from zoo.common.table_text import add_forms, print_table
 from zoo.common.terminal import add_results, command, command_parser, console, fitting, slim
 from zoo.results import store
 
-from ..drawing import page
+from .. import output
 from ..records import cells
 from ..records.readable import as_csv, filtered, once, readable
 from . import bounds, capacity, equal, groups, learning_rate, paired, scored
@@ -108,8 +108,8 @@ def main(arguments: list[str] | None = None) -> int:
         table, twice = once(filtered(table, options.where))
         tables = statistics(table, options.recall)
         tables |= kinds(store.groups(records), table)
-        folder = page.folder(options.results[0], "statistics", options.out)
-        paths = [page.write(folder / f"{name}.csv", as_csv(rows).encode()) for name, rows in tables.items()]
+        folder = output.folder(options.results[0], "statistics", options.out)
+        paths = [output.write(folder / f"{name}.csv", as_csv(rows).encode()) for name, rows in tables.items()]
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -22,12 +22,11 @@ from zoo.bench import flex, startup, steps, subjects, train
 from zoo.bench import ops as op_rows
 from zoo.bench.counting import flops, seconds_of_ops
 from zoo.bench.machine import Machine
-from zoo.bench.op_subjects import Subject, attention, taylor_attention
-from zoo.bench.op_subjects import subjects as op_subjects
 from zoo.bench.steps import Form, Steps, form_of, started
 from zoo.bench.timing import peak_bytes
 from zoo.common import forkserver
 from zoo.config.cell import Cell
+from zoo.kernels.cases import Case, attention, cases, taylor_attention
 from zoo.kernels.choice import ops as all_ops
 from zoo.training.loss import answers_loss
 
@@ -223,17 +222,17 @@ def test_a_process_for_steps_leaves_ctrl_c_to_the_bench():
         assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
-HERE = [subject for subject in op_subjects(small=True) if subject.op in [op.name for op in all_ops()]]
-each_subject = pytest.mark.parametrize("subject", HERE, ids=lambda s: f"{s.name} {s.words}")
+HERE = [case for case in cases(small=True) if case.op in [op.name for op in all_ops()]]
+each_case = pytest.mark.parametrize("case", HERE, ids=lambda s: f"{s.name} {s.words}")
 
 
-@each_subject
-def test_every_implementation_answers_as_the_definition_does(subject: Subject):
+@each_case
+def test_every_implementation_answers_as_the_definition_does(case: Case):
     """What stands in for it, a window for chosen blocks, has the shape of the answer."""
-    inputs = subject.draw("cpu")
-    expected, *_ = outputs_of(definition(subject.op), inputs)
-    found = op_rows.implementations(subject, inputs)
-    assert list(found)[-1] in op_of(subject.op).forms
+    inputs = case.draw("cpu")
+    expected, *_ = outputs_of(definition(case.op), inputs)
+    found = op_rows.implementations(case, inputs)
+    assert list(found)[-1] in op_of(case.op).forms
     for name, function in found.items():
         y, *_ = outputs_of(function, inputs)
         if name.startswith(("a window", "everything")):
@@ -242,20 +241,20 @@ def test_every_implementation_answers_as_the_definition_does(subject: Subject):
             torch.testing.assert_close(y, expected, rtol=1e-3, atol=1e-3)
 
 
-@each_subject
-def test_what_goes_in_and_out_is_what_is_counted(subject: Subject):
-    outputs = outputs_of(definition(subject.op), subject.draw("cpu"))
+@each_case
+def test_what_goes_in_and_out_is_what_is_counted(case: Case):
+    outputs = outputs_of(definition(case.op), case.draw("cpu"))
     held = sum(x.numel() for x in outputs)
-    assert subject.outputs in (outputs[0].numel(), held - subject.states)
-    assert subject.outputs + subject.states in (held, outputs[0].numel()), "states that are not kept"
+    assert case.outputs in (outputs[0].numel(), held - case.states)
+    assert case.outputs + case.states in (held, outputs[0].numel()), "states that are not kept"
 
 
-@each_subject
-def test_no_form_in_torch_makes_fewer_products_than_the_floor(subject: Subject):
-    inputs = subject.draw("cpu")
-    for function in op_rows.implementations(subject, inputs).values():
+@each_case
+def test_no_form_in_torch_makes_fewer_products_than_the_floor(case: Case):
+    inputs = case.draw("cpu")
+    for function in op_rows.implementations(case, inputs).values():
         made = flops(lambda f=function: f(*inputs))
-        assert made == 0 or made >= subject.flops, "a floor above what is needed"
+        assert made == 0 or made >= case.flops, "a floor above what is needed"
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
@@ -270,8 +269,8 @@ def test_flex_attention_sees_what_attention_sees(
 
 
 def test_an_ops_backward_pass_is_twice_the_forward():
-    subject, slow = attention(1, 2, 64, 8), Machine("cpu", 1, {torch.float32: 1e3}, 1e12)
-    one, both = (op_rows.bound(subject, subject.draw("cpu"), b, slow) for b in (False, True))
+    case, slow = attention(1, 2, 64, 8), Machine("cpu", 1, {torch.float32: 1e3}, 1e12)
+    one, both = (op_rows.bound(case, case.draw("cpu"), b, slow) for b in (False, True))
     assert one.seconds is not None and both.seconds == pytest.approx(3 * one.seconds)
 
 
@@ -281,9 +280,9 @@ def test_a_kernel_that_fails_costs_no_other_its_row(
     def fails(*inputs: Any) -> None:
         raise RuntimeError("no such instruction")
 
-    subject = taylor_attention(1, 1, 16, 4, 8)
-    monkeypatch.setitem(op_of(subject.op).forms, "reference", fails)
-    rows = op_rows.op_rows(subject, MACHINE, rounds=1)
+    case = taylor_attention(1, 1, 16, 4, 8)
+    monkeypatch.setitem(op_of(case.op).forms, "reference", fails)
+    rows = op_rows.op_rows(case, MACHINE, rounds=1)
     assert {row.implementation for row in rows} >= {"fused"} and all(row.ratio > 0 for row in rows)
     assert not any(row.implementation == "reference" for row in rows)
     assert "not timed: taylor attention, reference: RuntimeError: no such" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from zoo.config import command_line
 from zoo.config.bounds import out_of_bounds
 from zoo.config.cell import Cell
 from zoo.config.compose import composer
+from zoo.config.targets import make
 from zoo.launch import score_tables
 from zoo.launch.preflight import Validator
 from zoo.launch.run_cell import CellFailed
@@ -23,7 +24,6 @@ from zoo.mixers.__main__ import main as list_mixers
 from zoo.mixers.base import Mixer, Seq
 from zoo.mixers.cases import mixer_yaml
 from zoo.model import placed
-from zoo.model.instantiate import make
 from zoo.results import store
 from zoo.run import run_one
 from zoo.state import StateSize

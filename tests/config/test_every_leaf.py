@@ -20,13 +20,13 @@ from tests.command import written
 from tests.registry import FOLDER, cases, composer
 from tests.results.test_results import outcome
 from zoo.config.cell import Cell
+from zoo.config.targets import make
 from zoo.launch.preflight import Validator
 from zoo.launch.run_cell import record
 from zoo.mixers.base import Mixer
 from zoo.mixers.cases import WIDTH, Case, settings
 from zoo.mixers.sliding_window import SlidingWindow
 from zoo.model import SequenceModel
-from zoo.model.instantiate import make
 from zoo.tasks.base import SPLITS, Task
 from zoo.tasks.batches import BatchStream
 from zoo.training import checkpoint, train

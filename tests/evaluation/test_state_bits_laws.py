@@ -8,13 +8,13 @@ from torch import Tensor
 
 from tests.registry import Case, block_yaml, cases
 from zoo.blocks.base import Block
+from zoo.config.targets import make
 from zoo.evaluation.coded_state import Remembered, StateCoder
 from zoo.mixers.cases import build
 from zoo.model import ModelState, SequenceModel
 from zoo.model.codecs.codec import SCALES, Codec, Form
 from zoo.model.codecs.formats import FORMATS as KINDS
 from zoo.model.codecs.formats import PLAIN
-from zoo.model.instantiate import make
 from zoo.model.written_once import BATCH, added, tensors, written_once
 
 LENGTH, ROWS, VOCAB = 21, 2, 24

@@ -266,7 +266,7 @@ def test_a_module_that_the_user_names_is_imported(plant: Plant, tmp_path: Path, 
 
 @pytest.mark.parametrize("name", ["os.getcwd", "torch.load", "zoo.config.cell.Cell", "tests.toys.faulty.X"])
 def test_a_part_that_is_none_is_not_called(name: str, one: Path) -> None:
-    """Even under a hash that fits: parts are built by zoo.model.instantiate alone."""
+    """Even under a hash that fits: parts are built by zoo.config.targets alone."""
     one = _naming(one, "layer", name)
     with pytest.raises(ValueError, match=rf"{name}(, which is no part of zoo|\) is no Mixer)"):
         zoo.load(one)

@@ -14,9 +14,9 @@ from torch.func import vmap
 
 from tests.kernels.cases import public
 from tests.kernels.toy import OP
-from zoo.bench.op_subjects import prove_all, subjects
 from zoo.kernels import choice
 from zoo.kernels.__main__ import main
+from zoo.kernels.cases import cases, prove_all
 from zoo.kernels.choice import Op, kernels, ops
 from zoo.kernels.common import verdicts
 from zoo.kernels.common.agreement import distances, truth
@@ -111,13 +111,13 @@ def test_the_bound_grows_with_the_length_and_is_far_from_loose():
     assert bounds(64) < bounds(4096) < 2e-5
 
 
-@pytest.mark.parametrize("subject", subjects(small=True), ids=lambda subject: subject.name)
-def test_every_op_with_a_kernel_can_be_cut_to_a_length_that_no_block_divides(subject):
-    (op,) = (op for op in ops() if op.name == subject.op)
+@pytest.mark.parametrize("case", cases(small=True), ids=lambda case: case.name)
+def test_every_op_with_a_kernel_can_be_cut_to_a_length_that_no_block_divides(case):
+    (op,) = (op for op in ops() if op.name == case.op)
     if not op.others:
         return
-    shorter = ragged(public(op.name), subject.draw("cpu"))
-    if op.name == "se_attention" or subject.name == "taylor decode":  # chunks of one length; one token
+    shorter = ragged(public(op.name), case.draw("cpu"))
+    if op.name == "se_attention" or case.name == "taylor decode":  # chunks of one length; one token
         assert shorter is None
         return
     assert shorter is not None

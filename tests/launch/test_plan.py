@@ -22,9 +22,9 @@ from zoo.launch.remaining import duration
 from zoo.launch.run_cell import record
 from zoo.launch.sweep import count
 from zoo.model import build_model
-from zoo.model.instantiate import build_task
 from zoo.results import store
 from zoo.results.outcome import Failure
+from zoo.tasks.build import build_task
 
 Planned = Callable[..., tuple[int, str, str]]
 

@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from zoo import mixers
+from zoo.config.targets import make
 from zoo.mixers.base import Mixer
 from zoo.mixers.cases import CONF, cases_of, settings
 from zoo.mixers.mesanet import RIDGE_LEAST
 from zoo.mixers.named import stems
-from zoo.model.instantiate import make
 
 
 def fresh(name: str, **settings: object) -> Mixer:

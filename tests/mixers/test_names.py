@@ -19,6 +19,7 @@ import zoo.mixers
 from tests.registry import cases, composer
 from zoo.config.arguments import parameters as accepted
 from zoo.config.paths import CONF
+from zoo.config.targets import make
 from zoo.launch.preflight import Validator
 from zoo.mixers import DPFP, Attention, Based, Mamba2, MoBA
 from zoo.mixers.base import Mixer
@@ -26,7 +27,6 @@ from zoo.mixers.cases import WIDTH, mixer_yaml
 from zoo.mixers.feature_maps import Performer, Taylor2
 from zoo.mixers.named import stems
 from zoo.model import without_about
-from zoo.model.instantiate import make
 
 pytestmark = pytest.mark.xdist_group("every mixer composed")  # with one composer
 COMPOSER = composer()

@@ -22,8 +22,8 @@ from zoo.mixers.laws import in_parts
 from zoo.mixers.positions import rotate
 from zoo.mixers.projections import QueryKeyValue, stretch
 from zoo.model import build_model, model_from_config
-from zoo.model.low_rank import LowRank, merge
-from zoo.model.recipe import Trainable, adapt
+from zoo.model.low_rank import LowRank, Trainable, merge
+from zoo.model.recipe import adapt
 from zoo.training import build as training
 from zoo.training.resume import resume
 

@@ -14,7 +14,7 @@ from zoo.evaluation import decode_speed
 from zoo.evaluation.decode_speed import BATCH, ENOUGH_S, decode_tokens_per_second
 from zoo.mixers.laws import in_parts
 from zoo.model import SequenceModel, build_model, model_from_config
-from zoo.model.instantiate import build_task
+from zoo.tasks.build import build_task
 from zoo.training.loss import answers_loss
 
 VOCAB, HALF = 12, 6

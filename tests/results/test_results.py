@@ -11,12 +11,12 @@ import pytest
 from tests.command import ROOT
 from tests.registry import composer
 from zoo.launch.run_cell import record
-from zoo.model.instantiate import build_task
 from zoo.results import store, table
 from zoo.results.checked import mistake
 from zoo.results.columns import KEYS, documented
 from zoo.results.outcome import UNSCORED
 from zoo.results.record import Outcome
+from zoo.tasks.build import build_task
 
 COMPOSER = composer()
 SLICES = build_task(COMPOSER.cell([]).config).segments("test")

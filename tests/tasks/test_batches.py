@@ -12,9 +12,9 @@ import torch
 from tests.registry import composer
 from tests.tasks.laws import mqar
 from zoo.launch.run_cell import who
-from zoo.model.instantiate import build_task
 from zoo.tasks.base import IGNORED, SPLITS, Task
 from zoo.tasks.batches import BatchStream
+from zoo.tasks.build import build_task
 from zoo.tasks.mqar import Pairs
 from zoo.training.check import check
 

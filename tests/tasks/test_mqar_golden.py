@@ -8,8 +8,8 @@ import torch
 
 from tests.registry import composer
 from tests.tasks.test_task_laws import task_of
+from zoo.config.targets import make
 from zoo.mixers import SlidingWindow
-from zoo.model.instantiate import make
 from zoo.tasks.base import Split, Task
 from zoo.tasks.coverage import coverage
 from zoo.tasks.mqar_numpy_compat import reference_rows, segment_seeds

@@ -17,11 +17,11 @@ from zoo.config.cell import Cell
 from zoo.kernels.linear_cross_entropy import linear_cross_entropy
 from zoo.launch.run_cell import record
 from zoo.model import build_model
-from zoo.model.instantiate import build_task
 from zoo.results.checked import mistake
 from zoo.results.outcome import Progress
 from zoo.results.record import Outcome
 from zoo.tasks.batches import BatchStream
+from zoo.tasks.build import build_task
 from zoo.training import runs, single_step
 from zoo.training.check import check
 from zoo.training.loss import answers_loss

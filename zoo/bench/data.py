@@ -6,8 +6,8 @@ from zoo.bench.machine import Machine
 from zoo.bench.rows import Row, compared, larger, timed
 from zoo.bench.timing import in_turn
 from zoo.config.cell import Cell
-from zoo.model.instantiate import task_of
 from zoo.tasks.batches import BatchStream
+from zoo.tasks.build import task_of
 from zoo.tasks.mqar import MQAR
 from zoo.tasks.mqar_numpy_compat import reference_rows
 

@@ -13,7 +13,7 @@ from zoo.bench.timing import in_turn
 from zoo.config.cell import Cell
 from zoo.kernels.linear_cross_entropy import linear_cross_entropy
 from zoo.kernels.linear_cross_entropy.reference import linear_cross_entropy_reference
-from zoo.model.instantiate import task_of
+from zoo.tasks.build import task_of
 
 EVERYWHERE = "all positions"
 

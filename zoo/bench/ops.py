@@ -13,37 +13,45 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from zoo.bench.flex import flex
 from zoo.bench.machine import Machine
-from zoo.bench.op_subjects import DTYPE, Subject
 from zoo.bench.rows import Floor, Row, compared, larger, timed
 from zoo.bench.timing import in_turn, peak_bytes
 from zoo.common.checks import one_line
+from zoo.kernels.cases import DTYPE, Case
 from zoo.kernels.choice import Op, ops
 
 Run = Callable[[], object]
 
 
-def op_rows(subject: Subject, machine: Machine, rounds: int) -> list[Row]:
+def op_rows(case: Case, machine: Machine, rounds: int) -> list[Row]:
     """Time the op forward, and where it is trained through, forward and backward together."""
     rows = []
-    for backward in (False, True) if subject.trained else (False,):
-        inputs = subject.draw(machine.kind, backward)
-        runs = dict(_running(subject, inputs, backward))
+    for backward in (False, True) if case.trained else (False,):
+        inputs = case.draw(machine.kind, backward)
+        runs = dict(_running(case, inputs, backward))
         if runs:
-            rows += _measured(subject, inputs, backward, runs, machine, rounds)
+            rows += _measured(case, inputs, backward, runs, machine, rounds)
     return rows
 
 
-def implementations(subject: Subject, inputs: Sequence[Any]) -> dict[str, Callable[..., Any]]:
+def implementations(case: Case, inputs: Sequence[Any]) -> dict[str, Callable[..., Any]]:
     """Return all that can take these inputs here; the form in torch that is usual for many tokens is last."""
     by_name = {op.name: op for op in ops()}
     runs: dict[str, Callable[..., Any]] = {}
-    for label, (name, taken) in subject.rivals.items():
+    for label, (name, taken) in case.rivals.items():
         rivals = _of(by_name[name], taken(*inputs), definition=False) if name in by_name else {}
         runs |= {f"{label}: {how}": _through(run, taken) for how, run in rivals.items()}
     if inputs[0].is_cuda:
-        runs |= subject.on_a_device
-    return runs | _of(by_name[subject.op], inputs, subject.definition)
+        runs |= _flexible(case)
+    return runs | _of(by_name[case.op], inputs, case.definition)
+
+
+def _flexible(case: Case) -> dict[str, Callable[..., Any]]:
+    """Return FlexAttention in place of each attention; only a device can train it."""
+    calls = {f"{label}: ": taken for label, (op, taken) in case.rivals.items() if op == "attention"}
+    calls |= {"": lambda *inputs: inputs} if case.op == "attention" else {}
+    return {f"{at}FlexAttention": _through(lambda *x: flex(*x[:4]), taken) for at, taken in calls.items()}
 
 
 def _of(op: Op, inputs: Sequence[Any], definition: bool) -> dict[str, Callable[..., Any]]:
@@ -59,15 +67,15 @@ def _through(run: Callable[..., Any], taken: Callable[..., Sequence[Any]]) -> Ca
     return lambda *inputs: run(*taken(*inputs))
 
 
-def _running(subject: Subject, inputs: Sequence[Any], backward: bool) -> Iterator[tuple[str, Run]]:
+def _running(case: Case, inputs: Sequence[Any], backward: bool) -> Iterator[tuple[str, Run]]:
     """Yield each implementation that runs; one that fails is reported, and costs no other its times."""
-    for name, function in implementations(subject, inputs).items():
+    for name, function in implementations(case, inputs).items():
         run = trained(function, inputs) if backward else torch.no_grad()(partial(function, *inputs))
         try:
             run()
         except Exception as error:
             reason = one_line(error)[:200]
-            print(f"not timed: {subject.name}, {name}: {type(error).__name__}: {reason}", file=sys.stderr)
+            print(f"not timed: {case.name}, {name}: {type(error).__name__}: {reason}", file=sys.stderr)
             continue
         yield name, run
 
@@ -87,7 +95,7 @@ def trained(function: Callable[..., Any], inputs: Sequence[Any]) -> Run:
 
 
 def _measured(
-    subject: Subject,
+    case: Case,
     inputs: Sequence[Any],
     backward: bool,
     runs: Mapping[str, Run],
@@ -95,18 +103,18 @@ def _measured(
     rounds: int,
 ) -> list[Row]:
     times, usual = in_turn(runs, machine, rounds, captured=True), list(runs)[-1]
-    floor = bound(subject, inputs, backward, machine)
+    floor = bound(case, inputs, backward, machine)
     peaks = {name: peak_bytes(run, machine) for name, run in runs.items()}
-    measured = timed(times, subject.tokens, lambda _: floor, peaks)
-    words = f"{subject.words} {str(DTYPE[machine.kind]).removeprefix('torch.')}"
+    measured = timed(times, case.tokens, lambda _: floor, peaks)
+    words = f"{case.words} {str(DTYPE[machine.kind]).removeprefix('torch.')}"
     sizes = f"{words} forward and backward" if backward else f"{words} forward"
-    return compared("ops", subject.name, sizes, "tokens", measured, usual, machine)
+    return compared("ops", case.name, sizes, "tokens", measured, usual, machine)
 
 
-def bound(subject: Subject, inputs: Sequence[Any], backward: bool, machine: Machine) -> Floor:
+def bound(case: Case, inputs: Sequence[Any], backward: bool, machine: Machine) -> Floor:
     """Return the least time of the products and of the bytes that the op cannot do without."""
     given = sum(x.numel() * x.element_size() for x in inputs if isinstance(x, Tensor))
-    made = subject.outputs * DTYPE[machine.kind].itemsize + 4 * subject.states
+    made = case.outputs * DTYPE[machine.kind].itemsize + 4 * case.states
     moved = 3 * given + 2 * made if backward else given + made
-    flops = 3 * subject.flops if backward else subject.flops
+    flops = 3 * case.flops if backward else case.flops
     return larger(machine.products(flops, DTYPE[machine.kind]), machine.moved(moved))

@@ -25,8 +25,8 @@ from zoo.config.cell import Cell
 from zoo.config.settings import OptimConfig
 from zoo.kernels.choice import kernels
 from zoo.model import SequenceModel, build_model
-from zoo.model.instantiate import task_of
 from zoo.tasks.base import IGNORED, Batch
+from zoo.tasks.build import task_of
 from zoo.training.loss import answers_loss
 from zoo.training.optimizer import make_optimizer
 from zoo.training.process import keep_freed_memory

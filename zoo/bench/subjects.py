@@ -13,7 +13,6 @@ from zoo.bench.data import data
 from zoo.bench.head import head
 from zoo.bench.layers import BATCH, decode, prefill
 from zoo.bench.machine import Machine
-from zoo.bench.op_subjects import subjects
 from zoo.bench.ops import op_rows
 from zoo.bench.population import population
 from zoo.bench.rows import Row
@@ -22,8 +21,9 @@ from zoo.bench.steps import form_of
 from zoo.bench.train import train
 from zoo.common.checks import one_line, one_of
 from zoo.config.cell import Cell
+from zoo.kernels.cases import cases
 from zoo.kernels.choice import ops
-from zoo.model.instantiate import task_of
+from zoo.tasks.build import task_of
 
 LEAST_HELD = 4  # tensors as large as a layer's input that a layer holds at once: input, q, k and v
 ON_CPU, ELSEWHERE = ("zoo", "zoo bf16-head", "zoo bf16-mixed", "plain"), ("zoo", "zoo bf16-mixed", "plain")
@@ -92,11 +92,11 @@ def _lengths(text: str, width: int) -> list[int]:
 def _ops(cells: Sequence[Cell], machine: Machine, options: Namespace) -> list[Row]:
     del cells
     available = [op.name for op in ops()]
-    chosen = [subject for subject in subjects(small=machine.kind == "cpu") if subject.op in available]
+    chosen = [case for case in cases(small=machine.kind == "cpu") if case.op in available]
     names = options.ops.split(",") if options.ops else available
     for name in names:
-        one_of("--ops", name, tuple(dict.fromkeys(subject.op for subject in chosen)))
-    rows = [op_rows(subject, machine, options.rounds) for subject in chosen if subject.op in names]
+        one_of("--ops", name, tuple(dict.fromkeys(case.op for case in chosen)))
+    rows = [op_rows(case, machine, options.rounds) for case in chosen if case.op in names]
     return [row for some in rows for row in some]
 
 

@@ -10,7 +10,7 @@ from zoo.bench.rows import Floor, Row, Timed, compared
 from zoo.bench.steps import Call, form_of, processes
 from zoo.common.checks import one_line
 from zoo.config.cell import Cell
-from zoo.model.instantiate import task_of
+from zoo.tasks.build import task_of
 
 MOST_APART = 1e-3  # relative distance of two float32 losses of one step; beyond it something else is computed
 

@@ -10,6 +10,7 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 
 from zoo.common.checks import one_of
+from zoo.common.part import Part
 from zoo.mixers.base import Links, Mixer, Seq
 from zoo.mixers.cache import owned
 from zoo.state import StateSize, total
@@ -37,7 +38,7 @@ class BlockState(NamedTuple):
     mlp: Any = None
 
 
-class Block(nn.Module, ABC):
+class Block(nn.Module, Part, ABC):
     """residual += hidden; hidden = mixer(norm(residual)); then whatever `after` does.
 
     embed_dropout: share of the embedding's entries that training zeroes in front of the first block.

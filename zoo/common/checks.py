@@ -72,3 +72,9 @@ def _ratio(one: str, other: str) -> float:
 def one_line(error: BaseException) -> str:
     """Return the error's message in one line, or its class where it has none."""
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def reason(error: BaseException) -> str:
+    """Return the error's class, and the first line of its message if it has one."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -16,9 +16,8 @@ from pydantic_core import ErrorDetails
 
 from zoo.common.checks import unknown
 
-LENIENT = (
-    "needs_python_object"  # of pydantic's errors: no yaml holds such a thing, and its class may take another
-)
+# of pydantic's errors: no yaml holds such a thing, and its class may take another
+LENIENT = "needs_python_object"
 LIST, SETTINGS = "a list", "a {key: value} of settings"
 WORDS = {  # what pydantic misses, by the kind of its error
     **{"int_type": "an integer", "float_type": "a number", "bool_type": "true or false"},
@@ -41,7 +40,7 @@ def mistakes(
     """Unknown, missing (unless `partial`) and ill-typed arguments of `target`: dotted keys below `path`.
 
     supplied: arguments that the program gives.  `about` is for people and other parts of the program: no
-    argument.  What names a `_target_` is for `zoo.model.instantiate` to judge.
+    argument.  What names a `_target_` is for `zoo.config.targets` to judge.
     """
     given = {key: value for key, value in given.items() if key != "about"}
     accepted, hints = parameters(target)

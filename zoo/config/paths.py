@@ -3,9 +3,7 @@
 from contextvars import ContextVar
 from pathlib import Path
 
-import zoo
-
-_PACKAGE = Path(zoo.__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def _data_folder(name: str) -> Path:
@@ -16,12 +14,17 @@ def _data_folder(name: str) -> Path:
 CONF = _data_folder("conf")
 SWEEPS = _data_folder("sweeps")
 SWEEPS_PATH = f"zoo-sweeps://{SWEEPS}"  # on Hydra's search path
-USER_CONF: ContextVar[Path | None] = ContextVar(
-    "USER_CONF", default=None
-)  # --config-dir, while Hydra collects its path
+# --config-dir, while Hydra collects its path
+USER_CONF: ContextVar[Path | None] = ContextVar("USER_CONF", default=None)
 
 
 def check_config_dir(folder: Path | str | None) -> None:
     """Refuse a --config-dir that is no folder, with a ValueError of one line."""
     if folder is not None and not Path(folder).is_dir():
         raise ValueError(f"--config-dir (={folder}) must be a folder with yamls of your own.")
+
+
+def yamls_of(group: str, own: Path | str | None = None) -> dict[str, Path]:
+    """Map each name of a group to its yaml; a folder of one's own goes before ours."""
+    folders = [CONF] if own is None else [CONF, Path(own)]
+    return {path.stem: path for folder in folders for path in sorted((folder / group).glob("*.yaml"))}

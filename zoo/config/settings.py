@@ -1,6 +1,7 @@
 """conf/optim and conf/trainer, checked."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -110,6 +111,16 @@ def settings(group: str, kind: type[Any], config: Mapping[str, Any]) -> Any:
     if wrong := mistakes(group, config, kind):
         raise ValueError("\n".join(wrong))
     return kind(**{key: value for key, value in config.items() if key != "about"})
+
+
+def flat(path: str, settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield each setting as its dotted key and a scalar; a list becomes its JSON."""
+    for key, value in settings.items():
+        dotted = f"{path}.{key}" if path else key
+        if isinstance(value, dict):
+            yield from flat(dotted, value)
+        elif not key.startswith("_"):
+            yield dotted, json.dumps(value) if isinstance(value, list) else value
 
 
 Form = Literal["auto", "eager", "graph", "compile"]  # of a training step

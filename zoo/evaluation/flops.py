@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from zoo.config.cell import Cell
 from zoo.model import SequenceModel
-from zoo.model.instantiate import task_of
 from zoo.tasks.base import SPLITS, Split, Task
+from zoo.tasks.build import task_of
 
 SAMPLES = 16  # lengths at which the touched state is averaged over a sequence
 

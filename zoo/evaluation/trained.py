@@ -11,7 +11,7 @@ import yaml
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from zoo.common.checks import at_least, nearest
+from zoo.common.checks import at_least, nearest, reason
 from zoo.common.foreign import visible
 from zoo.config.cell import Cell, as_named_today
 from zoo.evaluation.coded_state import CodedState, StateCoder, coder_for
@@ -20,12 +20,13 @@ from zoo.kernels.choice import kernels
 from zoo.kernels.linear_cross_entropy import answer_scores
 from zoo.model import ModelState, SequenceModel, build_model, outline, picked
 from zoo.model.codecs.codec import Form
-from zoo.model.instantiate import check_trusted, task_of
 from zoo.results import weights
 from zoo.results.home import WEIGHTS, Home, cells, opened, shown, text
-from zoo.results.outcome import Score, reason
+from zoo.results.outcome import Score
 from zoo.results.reading import is_done, parsed
+from zoo.results.source import check_trusted
 from zoo.tasks.base import Batch, Task
+from zoo.tasks.build import task_of
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ class Trained:
 def load(results: str | Path, run_id: str | None = None, *, trusted: Iterable[str] = ()) -> Trained:
     """Load the trained model of a finished cell: `zoo.load("results/RUN")`, `zoo.load("some.zip", "RUN")`.
 
-    Its parts are built as its config.yaml names them, by `zoo.model.instantiate.make` alone, from classes of
+    Its parts are built as its config.yaml names them, by `zoo.config.targets.make` alone, from classes of
     zoo and of the modules in `trusted`: a record is data, and nothing else that it names is imported.
     ValueError, one line with the fix: no such run, not finished, no weights, weights of another model, a part
     that is neither zoo's nor trusted.

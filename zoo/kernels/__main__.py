@@ -78,7 +78,7 @@ def _list() -> None:
 
 def _prove(out: Path | None) -> None:
     """Prove what has no verdict yet for this card, these versions and this source; show all."""
-    from zoo.bench.op_subjects import prove_all
+    from zoo.kernels.cases import prove_all
 
     if reason := no_device():
         raise ValueError(f"--prove needs a card: {reason}.")

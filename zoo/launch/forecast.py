@@ -20,9 +20,9 @@ from zoo.launch.grouping import in_words
 from zoo.launch.remaining import duration
 from zoo.launch.sweep import count
 from zoo.model import outline
-from zoo.model.instantiate import task_of
 from zoo.results import store
 from zoo.state import StateSize, peak
+from zoo.tasks.build import task_of
 from zoo.training.initial_weights import adapted
 
 KINDS = ("cpu", "gpu")

@@ -1,19 +1,17 @@
 """A cell checked before anything trains: every name, type and range, each mistake in one line."""
 
 import math
-from collections.abc import Mapping
 from typing import Any, Literal
 
-from zoo.common.checks import one_line, unknown
+from zoo.common.checks import one_line, reason, unknown
 from zoo.config import about, arguments
 from zoo.config.bounds import out_of_bounds
 from zoo.config.cell import Cell
+from zoo.config.targets import section
 from zoo.config.words import GROUPS
 from zoo.kernels.choice import Kernels, contradiction
-from zoo.results.outcome import reason
 from zoo.tasks.around import Loss
 
-SUPPLIED = {"block": ("mixer",)}  # arguments that the program gives, not the config
 TOP = {
     **{"d_model": int, "n_layers": int, "seed": int, "lr": float},
     **{"kernels": Kernels, "population": int | Literal["auto"], "max_examples": int | None, "results": str},
@@ -94,11 +92,15 @@ def _settings(cell: Cell) -> list[str]:
 
 
 def _sections(cell: Cell) -> list[str]:
+    from zoo.blocks.base import Block
+    from zoo.mixers.base import Mixer
     from zoo.model import SequenceModel
+    from zoo.tasks.base import Task
 
     config = cell.config
-    errors = [line for group in ("task", "block", "mixer") for line in section(group, config[group])]
-    errors += [line for layer in _other_layers(cell) for line in section("model.layers", layer)]
+    errors = section("task", config["task"], Task) + section("block", config["block"], Block, ("mixer",))
+    errors += section("mixer", config["mixer"], Mixer)
+    errors += [line for layer in _other_layers(cell) for line in section("model.layers", layer, Mixer)]
     model = {k: v for k, v in config["model"].items() if k not in ("layers", "state_codec")}
     supplied = ("blocks", "vocab_size", "seed", "decoder", "stacked")
     errors += arguments.mistakes("model", model, SequenceModel, supplied)
@@ -120,28 +122,6 @@ def _given(cell: Cell) -> list[str]:
         for path, part in parts
         if part.get("layer")
     ]
-
-
-def section(path: str, settings: Mapping[str, Any]) -> list[str]:
-    """Compare the settings with the arguments of what they are to build."""
-    from zoo.model.instantiate import target
-
-    try:
-        made = target(settings.get("_target_"), _contract(path), path)
-    except ValueError as error:
-        return [str(error)]
-    given = {key: value for key, value in settings.items() if key not in ("_target_", "_partial_")}
-    inner = {key: value for key, value in given.items() if isinstance(value, dict) and "_target_" in value}
-    errors = [line for key, value in inner.items() for line in section(f"{path}.{key}", value)]
-    return errors + arguments.mistakes(path, given, made, SUPPLIED.get(path, ()), "_partial_" in settings)
-
-
-def _contract(path: str) -> Any:
-    """Return the class that a section must be of; inside one, any part."""
-    from zoo.model import instantiate as parts
-
-    kinds = {"task": parts.Task, "block": parts.Block, "mixer": parts.Mixer, "model.layers": parts.Mixer}
-    return kinds.get(path, parts.PARTS)
 
 
 def _built(cell: Cell) -> list[str]:

@@ -1,29 +1,21 @@
 """`evaluation=NAME evaluation.KEY=VALUE task=NAME task.KEY=VALUE`, read and checked before any model is."""
 
-import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-from hydra.core.override_parser.types import Override, OverrideType
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from hydra.core.override_parser.types import Override
 
-from zoo.common.checks import one_line, unknown
-from zoo.common.foreign import visible
+from zoo.common.checks import unknown
 from zoo.config import arguments
 from zoo.config.bounds import out_of_bounds
 from zoo.config.cell import Cell
+from zoo.config.changes import EVALUATION, TASK, changed, setting, settings_of
 from zoo.config.compose import Composer, composer
-from zoo.config.paths import CONF
-from zoo.config.words import parse
-from zoo.results.home import shown
-from zoo.results.table import flat
-
-EVALUATION, TASK = "evaluation", "task"
+from zoo.config.paths import yamls_of
+from zoo.config.targets import make, section, target
 
 
 @dataclass(frozen=True)
@@ -45,14 +37,14 @@ class Question:
 
         ValueError, a line for each mistake: an unknown task, key or type, a number out of bounds.
         """
-        from zoo.launch.preflight import section  # torch: seconds, as below
+        from zoo.tasks.base import Task  # torch: seconds, as below
 
         if self.task is None and not self.changes:
             return None
         words = [f"{TASK}={self.task}", f"seed={cell.seed}"]
         base = (self._composer.cell(words) if self.task else cell).task_settings
         task = changed(TASK, base, self.changes)
-        _refuse(out_of_bounds({TASK: task}) or section(TASK, task))
+        _refuse(out_of_bounds({TASK: task}) or section(TASK, task, Task))
         return task
 
     @cached_property
@@ -68,7 +60,7 @@ def question(words: Sequence[str], config_dir: Path | None) -> Question:
         group: tuple(override for override in overrides if override.key_or_group.startswith(f"{group}."))
         for group in (EVALUATION, TASK)
     }
-    valid = names(config_dir)
+    valid = yamls_of(EVALUATION, config_dir)
     if EVALUATION not in groups:
         raise ValueError(f"evaluation=NAME must be given: one of {', '.join(valid)}.")
     name, task = str(groups[EVALUATION]), groups.get(TASK)
@@ -80,62 +72,8 @@ def question(words: Sequence[str], config_dir: Path | None) -> Question:
     return Question(name, settings, None if task is None else str(task), changes[TASK], config_dir)
 
 
-def names(config_dir: Path | None) -> dict[str, Path]:
-    """Evaluation -> its yaml; one of your own goes before ours."""
-    folders = [CONF] + ([config_dir] if config_dir else [])
-    return {path.stem: path for folder in folders for path in sorted((folder / EVALUATION).glob("*.yaml"))}
-
-
-def settings_of(path: Path) -> dict[str, Any]:
-    """Read the settings in a yaml.  ValueError, one line: it cannot be read, or holds no settings."""
-    if not path.is_file():  # a pipe would be waited for
-        raise ValueError(f"{shown(path)} is no file.")
-    try:
-        content: Any = OmegaConf.to_container(OmegaConf.load(path))
-    except (OSError, ValueError, yaml.YAMLError, OmegaConfBaseException, RecursionError) as error:
-        raise ValueError(f"{shown(path)} cannot be read ({visible(one_line(error))[:120]}).") from None
-    if not isinstance(content, dict) or not content or not all(isinstance(key, str) for key in content):
-        raise ValueError(f"{shown(path)} must hold settings, KEY: VALUE, and a _target_ among them.")
-    return content
-
-
-def setting(word: str) -> Override:
-    """Read KEY=VALUE of one of the two groups.  ValueError or HydraException, one line: it is none."""
-    override = parse(word)
-    key, line = override.key_or_group, override.input_line
-    if override.is_sweep_override():
-        raise ValueError(f"{line} names several values: ask for one at a time.")
-    if override.type != OverrideType.CHANGE or override.package is not None:
-        raise ValueError(f"{line} must be KEY=VALUE.")
-    if key.partition(".")[0] not in (EVALUATION, TASK):
-        raise ValueError(
-            f"{line} is no part of a question: a trained cell is what it is; ask with "
-            f"{EVALUATION}=NAME, {EVALUATION}.KEY=VALUE, {TASK}=NAME, {TASK}.KEY=VALUE."
-        )
-    return override
-
-
-def changed(group: str, settings: Mapping[str, Any], changes: Sequence[Override]) -> dict[str, Any]:
-    """Return the settings with other values.  ValueError, one line: no such key, or one inside a list."""
-    changed = copy.deepcopy(dict(settings))
-    for override in changes:
-        *path, last = override.key_or_group.removeprefix(f"{group}.").split(".")
-        inner: Any = changed
-        for step in path:
-            inner = inner.get(step) if isinstance(inner, dict) else None
-            if isinstance(inner, list):
-                key = override.key_or_group.partition(f".{step}.")[0] + f".{step}"
-                raise ValueError(f"{override.input_line} changes a part of a list: give {key}=[...] whole.")
-        if not isinstance(inner, dict) or last not in inner or last.startswith("_"):
-            valid = [key for key, _ in flat(group, dict(settings)) if "._" not in key]
-            raise ValueError(unknown("key", override.key_or_group, valid))
-        inner[last] = override.value()
-    return changed
-
-
 def _check_settings(settings: dict[str, Any]) -> None:
     from zoo.evaluation.base import Evaluation
-    from zoo.model.instantiate import make, target
 
     made = target(settings.get("_target_"), Evaluation, EVALUATION)
     given = {key: value for key, value in settings.items() if key != "_target_"}

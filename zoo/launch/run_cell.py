@@ -5,12 +5,13 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from zoo.common import interrupts
+from zoo.common.checks import reason
 from zoo.config.cell import Cell
 from zoo.config.yaml_text import as_yaml
 from zoo.results import lease, store
 from zoo.results.atomic import is_full, room
 from zoo.results.environment import machine
-from zoo.results.outcome import Progress, reason
+from zoo.results.outcome import Progress
 from zoo.results.record import Outcome, TaskSettings, Who
 from zoo.results.source import with_source
 

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from zoo.common import interrupts
+from zoo.common.checks import reason
 from zoo.config.cell import Cell
 from zoo.config.yaml_text import as_yaml
 from zoo.launch.grouping import Apart, Group, Together
@@ -16,7 +17,7 @@ from zoo.launch.run_cell import record
 from zoo.results import lease, store
 from zoo.results.atomic import is_full, room
 from zoo.results.environment import machine
-from zoo.results.outcome import Progress, reason
+from zoo.results.outcome import Progress
 from zoo.results.record import Outcome
 from zoo.results.source import with_source
 

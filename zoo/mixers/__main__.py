@@ -27,10 +27,10 @@ from zoo.common.terminal import by_family, command, command_parser, console, fit
 from zoo.config.about import about, mistakes
 from zoo.config.command_line import yaml_mistake
 from zoo.config.paths import CONF
+from zoo.config.targets import target
 from zoo.mixers import laws
 from zoo.mixers.base import Mixer
 from zoo.mixers.cases import Case, cases_of
-from zoo.model.instantiate import target
 
 
 @dataclass(frozen=True)

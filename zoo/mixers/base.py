@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from zoo.common.part import Part
 from zoo.state import StateSize
 
 Seq = Float[Tensor, "B T D"]
@@ -26,7 +27,7 @@ EMBEDDING = "embedding"  # [B T D], left by the model: the tokens as they entere
 State = TypeVar("State", bound=tuple)
 
 
-class Mixer(nn.Module, ABC, Generic[State]):
+class Mixer(nn.Module, Part, ABC, Generic[State]):
     """Subclasses take keyword arguments (`**rest`: of the class above) and make their own initial weights.
 
     `State` is a NamedTuple of tensors whose first dimension is the batch, or None where there is nothing

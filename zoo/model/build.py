@@ -9,14 +9,15 @@ import torch
 from zoo.blocks.base import Block
 from zoo.config.cell import Cell
 from zoo.config.settings import TrainerConfig, settings
+from zoo.config.targets import make
 from zoo.mixers.base import EMBEDDING, Mixer, Shared
 from zoo.mixers.projections import stretch
 from zoo.model.codecs.codec import Form
-from zoo.model.instantiate import make, task_of
 from zoo.model.linear_layers import by_the_op
 from zoo.model.rounded_model import RoundedModel
 from zoo.model.sequence_model import SequenceModel, seeded
 from zoo.tasks.base import Task
+from zoo.tasks.build import task_of
 
 
 def build_model(cell: Cell) -> SequenceModel:

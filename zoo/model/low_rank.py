@@ -8,6 +8,7 @@ R rows, C columns of W, r rank.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -61,3 +62,28 @@ def merge(model: nn.Module) -> None:
             del module.parametrizations
             module.__class__ = type(module).__base__  # pyright: ignore
             module.weight = weight
+
+
+@dataclass(frozen=True)
+class Trainable:
+    """The count of a model's numbers that train, and of all."""
+
+    trained: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        """The part of all numbers that trains."""
+        return self.trained / self.total
+
+
+def counted(model: nn.Module) -> Trainable:
+    """Count the numbers that train, and all of the model without adapters."""
+    parameters = [*model.parameters()]
+    adapters = {
+        id(p) for module in model.modules() if isinstance(module, LowRank) for p in module.parameters()
+    }
+    return Trainable(
+        sum(p.numel() for p in parameters if p.requires_grad),
+        sum(p.numel() for p in parameters if id(p) not in adapters),
+    )

@@ -4,7 +4,6 @@ Parts are found by what they are: queries, keys and values by `QueryKeyValue`, c
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 from torch import nn
@@ -13,7 +12,7 @@ from zoo.config.settings import AdaptationConfig
 from zoo.mixers.mla import MLA
 from zoo.mixers.projections import QueryKeyValue
 from zoo.mixers.short_conv import ShortConv
-from zoo.model.low_rank import LowRank, attach
+from zoo.model.low_rank import Trainable, attach, counted
 
 OUTPUTS = ("out_proj", "attn_proj")  # of a mixer with queries, keys and values
 OF_MLA = {
@@ -24,19 +23,6 @@ OF_MLA = {
     "out_proj": "output",
 }
 Part = tuple[str, nn.Linear, list[tuple[int, int]]]  # name, layer, bounds of rows
-
-
-@dataclass(frozen=True)
-class Trainable:
-    """The count of a model's numbers that train, and of all."""
-
-    trained: int
-    total: int
-
-    @property
-    def share(self) -> float:
-        """The part of all numbers that trains."""
-        return self.trained / self.total
 
 
 def adapt(model: nn.Module, recipe: AdaptationConfig, seed: int, fresh: Collection[str] = ()) -> Trainable:
@@ -69,18 +55,6 @@ def _check_rank(rank: int, linear: nn.Linear, name: str) -> None:
             f"adaptation.rank (={rank}) must be at most {linear.in_features}, the width of {name}: "
             "more is no fewer weights than all of them."
         )
-
-
-def counted(model: nn.Module) -> Trainable:
-    """Count the numbers that train, and all of the model without adapters."""
-    parameters = [*model.parameters()]
-    adapters = {
-        id(p) for module in model.modules() if isinstance(module, LowRank) for p in module.parameters()
-    }
-    return Trainable(
-        sum(p.numel() for p in parameters if p.requires_grad),
-        sum(p.numel() for p in parameters if id(p) not in adapters),
-    )
 
 
 def _whole(model: nn.Module, recipe: AdaptationConfig) -> Iterator[str]:

@@ -8,8 +8,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import zoo
-
 PACKAGES = ("zoo-recall", "torch", "pytorch-lightning", "hydra-core", "numpy")
 
 
@@ -36,7 +34,7 @@ def installed(package: str) -> str | None:
 
 def _git() -> tuple[str | None, bool | None]:
     """Revision of the checkout that runs, and whether it was clean; None for an installed package."""
-    here = Path(zoo.__file__).resolve().parent.parent
+    here = Path(__file__).resolve().parents[2]
     if not (here / ".git").exists():
         return None, None
     try:

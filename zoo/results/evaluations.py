@@ -18,12 +18,12 @@ from pydantic import with_config
 from typing_extensions import TypedDict
 
 from zoo.common.foreign import all_visible, visible
+from zoo.config.settings import flat
 from zoo.results.atomic import replacing
 from zoo.results.checked import mistake
 from zoo.results.home import Home, shown, text
 from zoo.results.reading import Reading
 from zoo.results.record import STRICT, MadeFrom, RunId
-from zoo.results.table import flat
 
 FOLDER = "evaluations"
 NAME = r"[\w-]{1,60}"  # of an evaluation

@@ -53,9 +53,3 @@ class Failure:
 
     cell: Cell
     reason: str
-
-
-def reason(error: BaseException) -> str:
-    """The error in one line."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""Hash the source that made a record: its mixers, block and task, and what these import.
+"""Judge the code that a record names: whether it may be imported, and a hash of it and of what it imports.
 
 Files are read and never run.  An import is followed inside the package that defines the part, inside zoo, and
 to what lies beside a module of one's own; inside functions too.  What names a module by a string (a kernel
@@ -13,6 +13,8 @@ from functools import cache
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
+
+from zoo.common.foreign import visible
 
 INSTALLED = ("site-packages", "dist-packages")  # what lies beside a module there is not of its author
 MOST_NAMES = 3  # of parts, in a message
@@ -61,6 +63,41 @@ def targets(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for inner in value:
             yield from targets(inner)
+
+
+def check_trusted(path: str, config: Mapping[str, Any], trusted: Iterable[str], results: Path) -> None:
+    """Refuse the config of a record whose parts are neither zoo's nor of a trusted module; import none.
+
+    path: of the config, for the message.  trusted: dotted names of modules or packages.  results: the folder
+    or archive that holds the record: what lies in it is never trusted.
+    """
+    groups = ("task", "block", "mixer", "model")
+    for name in dict.fromkeys(name for group in groups for name in targets(config.get(group))):
+        if name.startswith("zoo."):
+            continue
+        named = f"{visible(name)}, which is no part of zoo"
+        if not any(name.startswith(f"{module}.") for module in trusted):
+            raise ValueError(
+                f"{path} names {named}: what a record names is imported only where you name its module: "
+                f"trusted=[{visible(name.rpartition('.')[0])!r}] or on a command line --trust, --config-dir."
+            )
+        if any(place.is_relative_to(results.resolve()) for place in _places(name)):
+            raise ValueError(
+                f"{path} names {named} and lies in {visible(str(results))}: code beside records is never run."
+            )
+
+
+def _places(name: str) -> Iterator[Path]:
+    """Yield the files and folders that importing a dotted name would run, found without running any."""
+    path, parts = None, name.split(".")
+    for n in range(1, len(parts) + 1):
+        spec = PathFinder.find_spec(".".join(parts[:n]), path)
+        if spec is None:
+            return
+        yield from (Path(place).resolve() for place in spec.submodule_search_locations or [spec.origin or ""])
+        path = spec.submodule_search_locations
+        if path is None:
+            return
 
 
 @cache

@@ -1,12 +1,12 @@
 """Finished cells as tables: one row for each cell, split and slice."""
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from zoo.config.settings import flat
 from zoo.results.columns import KEYS, REAL
 from zoo.results.reading import Reading
 from zoo.results.store import curves, groups, records
@@ -54,16 +54,6 @@ def _rows(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def slice_name(slice_: dict[str, int | str]) -> str:
     """Return the name of a slice in tables: "seq_len=64,num_kv_pairs=4"."""
     return ",".join(f"{key}={value}" for key, value in slice_.items())
-
-
-def flat(path: str, settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Dotted key -> scalar; a list becomes its JSON."""
-    for key, value in settings.items():
-        dotted = f"{path}.{key}" if path else key
-        if isinstance(value, dict):
-            yield from flat(dotted, value)
-        elif not key.startswith("_"):
-            yield dotted, json.dumps(value) if isinstance(value, list) else value
 
 
 def load_metrics(results: Path) -> pd.DataFrame:

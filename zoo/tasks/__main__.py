@@ -30,11 +30,10 @@ from zoo.common.checks import unknown
 from zoo.common.foreign import visible
 from zoo.common.terminal import command, command_parser
 from zoo.config.bounds import out_of_bounds
-from zoo.config.paths import CONF, check_config_dir
+from zoo.config.changes import changed, setting, settings_of
+from zoo.config.paths import check_config_dir, yamls_of
+from zoo.config.targets import make, section
 from zoo.config.words import first_line
-from zoo.launch.preflight import section
-from zoo.launch.question import changed, setting, settings_of
-from zoo.model.instantiate import make
 from zoo.tasks import laws, markdown
 from zoo.tasks.base import IGNORED, SPLITS, Batch, Segment, Split, Task, sources
 from zoo.tasks.corpora.base import BOS, EOS
@@ -49,13 +48,13 @@ def main(argv: list[str] | None = None) -> None:
     try:
         if not 0 <= args.show <= MOST:
             raise ValueError(f"--show (={args.show}) must be at least 0 and at most {MOST}.")
-        files = _files(args.config_dir)
+        check_config_dir(args.config_dir)
+        files = yamls_of("task", args.config_dir)
         if args.laws:
             sys.exit(_laws(files, [args.task] if args.task else list(files), args.settings))
         if args.markdown:
-            return print(
-                markdown.page({name: build(name, [], 0, files, most=ENOUGH) for name in files}, files)
-            )
+            built = {name: build(name, [], 0, files, most=ENOUGH) for name in files}
+            return print(markdown.page(built, files))
         if args.out and not args.task:
             raise ValueError(f"--out (={args.out}) needs a task: python -m zoo.tasks NAME --out {args.out}.")
         if not args.task:
@@ -85,13 +84,6 @@ def _facts(task: Task, segment: Segment) -> str:
     return f"chance {task.chance(segment):.2g}" + ("" if bits is None else f", at least {bits:,.1f} bits")
 
 
-def _files(folder: str | None = None) -> dict[str, Path]:
-    """Map each task to its yaml; a folder of one's own goes before ours."""
-    check_config_dir(folder)
-    homes = [CONF] if folder is None else [CONF, Path(folder)]
-    return {path.stem: path for home in homes for path in sorted((home / "task").glob("*.yaml"))}
-
-
 def build(
     name: str, settings: list[str], seed: int, files: dict[str, Path] | None = None, most: int | None = None
 ) -> Task:
@@ -99,12 +91,12 @@ def build(
 
     ValueError or HydraException: no such task or setting, or a value that cannot be.
     """
-    files = _files() if files is None else files
+    files = yamls_of("task") if files is None else files
     if name not in files:
         raise ValueError(unknown("task", name, files))
     config = changed("task", settings_of(files[name]), [setting(f"task.{word}") for word in settings])
     given: Any = OmegaConf.to_container(OmegaConf.create({"seed": seed, "task": config}), resolve=True)
-    for line in out_of_bounds(given) or section("task", given["task"]):
+    for line in out_of_bounds(given) or section("task", given["task"], Task):
         raise ValueError(line)
     return make(given["task"] if most is None else _cut(given["task"], most), Task)
 

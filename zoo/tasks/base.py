@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from zoo.common.part import Part
 from zoo.kernels.linear_cross_entropy.reference import IGNORED
 from zoo.tasks.groups import Distance, Group
 
@@ -27,22 +28,6 @@ Device = torch.device | str
 Order = Literal["sequential", "shuffled", "interleaved"]
 ORDERS: tuple[Order, ...] = ("sequential", "shuffled", "interleaved")
 Kind = Literal["recall", "computation", "text"]
-
-
-__all__ = [
-    "IGNORED",
-    "Batch",
-    "Device",
-    "Examples",
-    "Kind",
-    "Segment",
-    "Split",
-    "Task",
-    "concatenated",
-    "indices",
-    "joined",
-    "sources",
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +96,7 @@ def concatenated(batches: Sequence[Batch]) -> Batch:
     return batches[0] if len(batches) == 1 else joined(lambda *parts: torch.cat(parts), *batches)
 
 
-class Task(ABC):
+class Task(Part, ABC):
     """Built from the config; `__init__` validates it with messages a person can act on.
 
     data: what an epoch of training sees.  fixed: the same examples every time; stream: new ones.

@@ -7,11 +7,11 @@ from pathlib import Path
 from zoo.config.cell import Cell
 from zoo.evaluation.scores import rows_at_once
 from zoo.model import model_of
-from zoo.model.instantiate import task_of
 from zoo.results.outcome import Progress
 from zoo.results.record import Outcome
 from zoo.tasks.base import SPLITS
 from zoo.tasks.batches import BatchStream, longest, shortest
+from zoo.tasks.build import task_of
 from zoo.training.runs import Run
 
 

@@ -5,10 +5,10 @@ from typing import Any
 from pytorch_lightning import Callback
 from pytorch_lightning.callbacks import ProgressBar
 
+from zoo.common.checks import reason
 from zoo.config.arguments import mistakes
 from zoo.config.cell import Cell
-from zoo.model.instantiate import check, make, target
-from zoo.results.outcome import reason
+from zoo.config.targets import check, make, target
 
 REFUSED = {ProgressBar: "has its own display"}
 

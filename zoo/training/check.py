@@ -7,10 +7,10 @@ from typing import Any
 
 from zoo.config.cell import Cell
 from zoo.model import outline
-from zoo.model.instantiate import task_of
 from zoo.results.record import COLUMNS
 from zoo.tasks.base import SPLITS, Task
 from zoo.tasks.batches import longest
+from zoo.tasks.build import task_of
 from zoo.training.lr_schedule import check_schedule
 from zoo.training.optimizer import check_optimizer
 

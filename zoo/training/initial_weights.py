@@ -16,7 +16,8 @@ from zoo.common.foreign import visible
 from zoo.config.cell import Cell
 from zoo.evaluation.trained import record_of
 from zoo.model import fresh_outline, outline
-from zoo.model.recipe import Trainable, adapt
+from zoo.model.low_rank import Trainable
+from zoo.model.recipe import adapt
 from zoo.results import store, weights
 from zoo.results.home import shown
 

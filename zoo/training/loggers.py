@@ -15,7 +15,7 @@ from typing import Any
 from pytorch_lightning.loggers import Logger, WandbLogger
 
 from zoo.config.cell import Cell
-from zoo.model.instantiate import make
+from zoo.config.targets import make
 
 OURS = ("requires", "install", "group", "tags")  # keys of conf/logger that no logger takes as they stand
 ONE_RUN = "zoo.run_id"  # the tag by which MLflow finds the run of a cell again

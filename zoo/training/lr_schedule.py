@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch.optim.lr_scheduler import LRScheduler
 
+from zoo.common.checks import reason
 from zoo.config.settings import OptimConfig
-from zoo.model.instantiate import make
-from zoo.results.outcome import reason
+from zoo.config.targets import make
 
 COOLING = 0.1  # of all steps: how long "wsd" falls
 

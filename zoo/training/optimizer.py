@@ -14,11 +14,10 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from zoo.common.checks import unknown
+from zoo.common.checks import reason, unknown
 from zoo.config.arguments import mistakes
 from zoo.config.settings import ADAMW, OptimConfig
-from zoo.model.instantiate import target
-from zoo.results.outcome import reason
+from zoo.config.targets import target
 
 GIVEN = ("params", "lr", "weight_decay", "betas", "fused")  # by zoo, where an optimizer takes them
 

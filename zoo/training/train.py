@@ -30,8 +30,8 @@ def train(cell: Cell, folder: Path, report: Callable[[Progress], None] | None = 
         resume(run)
         check_run(run)
         run.callbacks = make_callbacks(cell)
+        runs, step = Runs([run]), SingleStep(run)
         with loggers_of(cell, folder) as run.loggers:
-            runs, step = Runs([run]), SingleStep(run)
             learner = Learner(runs, step, choice)
             fit(learner)
             test(learner)

@@ -11,7 +11,7 @@ import yaml
 
 from tests.registry import composer
 from zoo.config.paths import CONF
-from zoo.model.instantiate import task_of
+from zoo.tasks.build import task_of
 from zoo.tasks.corpora.base import BOS, EOS, Corpus, repetition
 from zoo.tasks.corpora.installed import docstrings, versions
 from zoo.tasks.corpora.load import files, load

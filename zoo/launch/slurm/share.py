@@ -15,6 +15,7 @@ from submitit.core.job_environment import JobEnvironment
 from submitit.core.utils import DelayedSubmission
 
 from zoo.common import forkserver, interrupts
+from zoo.common.checks import reason
 from zoo.config.cell import Cell
 from zoo.launch.process_pool import PRELOADED, Pool
 from zoo.launch.slurm import cluster
@@ -22,7 +23,7 @@ from zoo.launch.slurm.ledger import Tail, ended
 from zoo.results import store
 from zoo.results.atomic import DiskFull, room
 from zoo.results.environment import machine
-from zoo.results.outcome import Progress, reason
+from zoo.results.outcome import Progress
 
 GRACE_S = 25  # SLURM's own patience between SIGTERM and SIGKILL, KillWait, is 30 s by default
 PROGRESS_EVERY_S = 5.0  # of a running cell's progress; the file may lie on a network

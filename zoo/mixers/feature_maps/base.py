@@ -12,10 +12,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from zoo.common.checks import at_least
+from zoo.common.part import Part
 from zoo.kernels.linear_attention import linear_attention
 
 
-class FeatureMap(nn.Module, ABC):
+class FeatureMap(nn.Module, Part, ABC):
     """phi(x) = map(map.learned(x)): first what is learned, channel by channel at each token, if anything is,
     then a fixed function.  Queries and keys may have different learned parts, never different functions.
 

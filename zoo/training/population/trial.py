@@ -10,10 +10,10 @@ from statistics import median
 import torch
 from torch import Tensor
 
+from zoo.common.checks import reason
 from zoo.config.settings import TrainerConfig
 from zoo.kernels.choice import Refused
 from zoo.model import weights_dtype
-from zoo.results.outcome import reason
 from zoo.tasks.base import Batch
 from zoo.training.loss import answers_loss
 from zoo.training.optimizer import make_optimizer

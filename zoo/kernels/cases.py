@@ -1,4 +1,4 @@
-"""The ops that `zoo.bench ops` measures and `zoo.kernels --prove` proves: sizes, inputs such as a mixer gives
+"""Ops as `zoo.bench ops` measures and `zoo.kernels --prove` proves them: sizes, inputs such as a mixer gives
 them, and the products that they cannot do without.
 
 Products count 2 for a multiplication and an addition.  Of a form in chunks: of each token what it reads from
@@ -14,27 +14,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zoo.bench.flex import flex
 from zoo.kernels.common.verdicts import Verdict, verdicts_here
 from zoo.kernels.span_retrieval import fixed_chunks
 from zoo.kernels.taylor_scan import num_features
 
 CHUNK = 16  # tokens: the side of the smallest tile that a tensor core takes
 DTYPE = {"cpu": torch.float32, "cuda": torch.bfloat16}
-WINDOW, WHOLE = "a window as long", "everything"  # what a choice of blocks stands in for
 Draw = Callable[..., Tensor]  # shape -> standard normal, in the dtype and on the device of the run
 Inputs = list[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
+class Case:
     """An op at given sizes.
 
     inputs: of the op, made of `Draw`; floats require a gradient where it is trained through.
     flops: the forward pass's products, at least.  outputs, states: scalars that come out, in the dtype of the
     inputs, and in float32.  definition: whether "reference" is worth waiting for.  rivals: label -> another
     op, which gives the same first output or one that this stands in for, and how it takes the inputs.
-    on_a_device: functions of the inputs that only a device can run.
     """
 
     name: str
@@ -47,7 +44,6 @@ class Subject:
     trained: bool = True
     definition: bool = False
     rivals: Mapping[str, tuple[str, Callable[..., Sequence[Any]]]] = field(default_factory=dict)
-    on_a_device: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     @property
     def words(self) -> str:
@@ -70,8 +66,8 @@ class Subject:
         ]
 
 
-def subjects(small: bool) -> list[Subject]:
-    """Return all subjects.  small: at sizes for a CPU; else at those of published measurements."""
+def cases(small: bool) -> list[Case]:
+    """Return what is measured.  small: at sizes for a CPU; else at those of published measurements."""
     at = 0 if small else 1
     window, block_size, top_k, chunk_size = ((32, 16, 4, 64), (128, 32, 8, 512))[at]
     long = ((1, 2, 1024, 16), (1, 16, 65536, 64))[at]
@@ -99,8 +95,8 @@ def subjects(small: bool) -> list[Subject]:
     ]
 
 
-def provable(small: bool = False) -> list[Subject]:
-    """Return subjects at the sizes of a sweep's batch at d_model 128; small: to see that each runs."""
+def provable(small: bool = False) -> list[Case]:
+    """Return cases at the sizes of a sweep's batch at d_model 128; small: to see that each runs."""
     B, T, width = (2, 16, 16) if small else (64, 256, 128)
     head = min(64, width)
     return [
@@ -130,11 +126,11 @@ def prove_all(
 ) -> Iterator[Verdict]:
     """Call each op as a mixer calls it, under auto, and yield each verdict once it is there."""
     known = set(verdicts_here())
-    for subject in provable(small):
-        call = getattr(import_module(f"zoo.kernels.{subject.op}"), subject.op)
+    for case in provable(small):
+        call = getattr(import_module(f"zoo.kernels.{case.op}"), case.op)
         for dtype in dtypes:
-            with torch.set_grad_enabled(subject.trained):
-                call(*subject.draw(device, subject.trained, dtype))
+            with torch.set_grad_enabled(case.trained):
+                call(*case.draw(device, case.trained, dtype))
             new = [one for one in verdicts_here() if one not in known]
             known.update(new)
             yield from new
@@ -148,10 +144,10 @@ def in_chunks(tokens: int, K: int, V: int) -> float:
 # Taylor attention, softmax attention ------------------------------------------------------------------------
 
 
-def taylor_scan(B: int, H: int, T: int, C: int, V: int) -> Subject:
+def taylor_scan(B: int, H: int, T: int, C: int, V: int) -> Case:
     """Return prefill: a sequence from its start, its sums at the end."""
     features = num_features(C)
-    return Subject(
+    return Case(
         name="taylor prefill",
         op="taylor_scan",
         sizes={"batch": B, "num_heads": H, "seq_len": T, "feature_dim": C, "head_dim": V},
@@ -163,7 +159,7 @@ def taylor_scan(B: int, H: int, T: int, C: int, V: int) -> Subject:
     )
 
 
-def taylor_decode(B: int, H: int, C: int, V: int) -> Subject:
+def taylor_decode(B: int, H: int, C: int, V: int) -> Case:
     """Return decoding: one token on sums in float32."""
     features = num_features(C)
 
@@ -172,7 +168,7 @@ def taylor_decode(B: int, H: int, C: int, V: int) -> Subject:
         tokens = [draw(B, H, 1, C), draw(B, H, 1, C), draw(B, H, 1, V)]
         return [*tokens, 1e-6, sums[..., :V].contiguous(), sums[..., V].contiguous()]
 
-    return Subject(
+    return Case(
         name="taylor decode",
         op="taylor_scan",
         sizes={"batch": B, "num_heads": H, "seq_len": 1, "feature_dim": C, "head_dim": V},
@@ -185,9 +181,9 @@ def taylor_decode(B: int, H: int, C: int, V: int) -> Subject:
     )
 
 
-def taylor_attention(B: int, H: int, T: int, C: int, V: int) -> Subject:
+def taylor_attention(B: int, H: int, T: int, C: int, V: int) -> Case:
     """Return Taylor attention as it trains."""
-    return Subject(
+    return Case(
         name="taylor attention",
         op="taylor_attention",
         sizes={"batch": B, "num_heads": H, "seq_len": T, "feature_dim": C, "head_dim": V},
@@ -199,26 +195,25 @@ def taylor_attention(B: int, H: int, T: int, C: int, V: int) -> Subject:
     )
 
 
-def attention(B: int, H: int, T: int, C: int, window: int | None = None) -> Subject:
+def attention(B: int, H: int, T: int, C: int, window: int | None = None) -> Case:
     """Return attention over the whole past, or the last `window` tokens."""
     pairs = T * T / 2 if window is None else T * min(T, window)
-    return Subject(
+    return Case(
         name="softmax attention" if window is None else "sliding window",
         op="attention",
         sizes={"batch": B, "num_heads": H, "seq_len": T, "head_dim": C, "window": window},
         inputs=lambda draw: [*(draw(B, H, T, C) for _ in range(3)), window, None],
         flops=4 * B * H * C * pairs,
         outputs=B * H * T * C,
-        on_a_device={"FlexAttention": lambda q, k, v, window, slopes: flex(q, k, v, window)},
     )
 
 
 # recurrences, scans, convolutions, the head -----------------------------------------------------------------
 
 
-def linear_attention(B: int, H: int, T: int, K: int, V: int) -> Subject:
+def linear_attention(B: int, H: int, T: int, K: int, V: int) -> Case:
     """Return linear attention with its normaliser."""
-    return Subject(
+    return Case(
         name="linear attention",
         op="linear_attention",
         sizes={"batch": B, "num_heads": H, "seq_len": T, "feature_dim": K, "head_dim": V},
@@ -229,7 +224,7 @@ def linear_attention(B: int, H: int, T: int, K: int, V: int) -> Subject:
     )
 
 
-def gated_linear_attention(B: int, H: int, T: int, K: int, V: int, *, per_channel: bool) -> Subject:
+def gated_linear_attention(B: int, H: int, T: int, K: int, V: int, *, per_channel: bool) -> Case:
     """Return linear attention with a decay a channel of the keys, or a head, as Mamba-2's SSD has."""
     decays = (B, H, T, K) if per_channel else (B, H, T)
 
@@ -237,7 +232,7 @@ def gated_linear_attention(B: int, H: int, T: int, K: int, V: int, *, per_channe
         q, k, v = draw(B, H, T, K), draw(B, H, T, K), draw(B, H, T, V)
         return [q, k, v, F.logsigmoid(draw(*decays) + 3), None]
 
-    return Subject(
+    return Case(
         name=f"linear attention, a decay a {'channel' if per_channel else 'head'}",
         op="gated_linear_attention",
         sizes={"batch": B, "num_heads": H, "seq_len": T, "key_dim": K, "head_dim": V},
@@ -248,7 +243,7 @@ def gated_linear_attention(B: int, H: int, T: int, K: int, V: int, *, per_channe
     )
 
 
-def delta_rule(B: int, H: int, T: int, K: int, V: int) -> Subject:
+def delta_rule(B: int, H: int, T: int, K: int, V: int) -> Case:
     """Return the gated delta rule.
 
     A token also reads the state to correct it, and is solved for among its chunk.
@@ -258,7 +253,7 @@ def delta_rule(B: int, H: int, T: int, K: int, V: int) -> Subject:
         q, k = (F.normalize(draw(B, H, T, K), dim=-1) for _ in "qk")
         return [q, k, draw(B, H, T, V), draw(B, H, T).sigmoid(), F.logsigmoid(draw(B, H, T) + 3), None]
 
-    return Subject(
+    return Case(
         name="gated delta rule",
         op="delta_rule",
         sizes={"batch": B, "num_heads": H, "seq_len": T, "key_dim": K, "head_dim": V},
@@ -269,14 +264,14 @@ def delta_rule(B: int, H: int, T: int, K: int, V: int) -> Subject:
     )
 
 
-def selective_scan(B: int, T: int, D: int, N: int) -> Subject:
+def selective_scan(B: int, T: int, D: int, N: int) -> Case:
     """Return Mamba's scan; its B T D N exponentials, which bound it beside bytes, are not counted."""
 
     def inputs(draw: Draw) -> Inputs:
         x, dt, A = draw(B, T, D), F.softplus(draw(B, T, D) - 3), -draw(D, N).float().exp()
         return [x, dt, A, draw(B, T, N), draw(B, T, N), None]
 
-    return Subject(
+    return Case(
         name="selective scan",
         op="selective_scan",
         sizes={"batch": B, "seq_len": T, "d_inner": D, "d_state": N},
@@ -286,9 +281,9 @@ def selective_scan(B: int, T: int, D: int, N: int) -> Subject:
     )
 
 
-def diagonal_scan(B: int, T: int, D: int) -> Subject:
+def diagonal_scan(B: int, T: int, D: int) -> Case:
     """Return the scan of a diagonal RNN."""
-    return Subject(
+    return Case(
         name="diagonal scan",
         op="diagonal_scan",
         sizes={"batch": B, "seq_len": T, "d_inner": D},
@@ -298,9 +293,9 @@ def diagonal_scan(B: int, T: int, D: int) -> Subject:
     )
 
 
-def short_conv(B: int, T: int, C: int, K: int) -> Subject:
+def short_conv(B: int, T: int, C: int, K: int) -> Case:
     """Return a short convolution."""
-    return Subject(
+    return Case(
         name="short convolution",
         op="short_conv",
         sizes={"batch": B, "seq_len": T, "channels": C, "kernel_size": K},
@@ -309,9 +304,9 @@ def short_conv(B: int, T: int, C: int, K: int) -> Subject:
     )
 
 
-def linear_cross_entropy(N: int, D: int, V: int) -> Subject:
+def linear_cross_entropy(N: int, D: int, V: int) -> Case:
     """Return the head and its loss in one op."""
-    return Subject(
+    return Case(
         name="head",
         op="linear_cross_entropy",
         sizes={"answers": N, "d_model": D, "vocab_size": V},
@@ -327,7 +322,7 @@ def linear_cross_entropy(N: int, D: int, V: int) -> Subject:
 
 def se_attention(
     B: int, H: int, T: int, C: int, *, chunk_size: int, block_size: int, top_k: int, per_token: bool = False
-) -> Subject:
+) -> Case:
     """Return the attention alone, to blocks that were chosen.
 
     Every chunk, or token, has top_k of its past, at equal distances; tokens that follow one another choose
@@ -344,7 +339,7 @@ def se_attention(
         chosen = torch.where(past >= top_k, chosen, -1)
         return [q, k, v, chosen.expand(B, 1, -1, -1), None, chunks, block_size]
 
-    return Subject(
+    return Case(
         name="se_attention, a choice a token" if per_token else "se_attention",
         op="se_attention",
         sizes=_se_attn(B, H, T, C, chunk_size, block_size, top_k),
@@ -352,19 +347,15 @@ def se_attention(
         flops=4 * B * H * T * C * (chunk_size / 2 + block_size * top_k),
         outputs=B * H * T * C,
         rivals={
-            WINDOW: ("attention", lambda q, k, v, *_: [q, k, v, span, None]),
-            WHOLE: ("attention", lambda q, k, v, *_: [q, k, v, None, None]),
-        },
-        on_a_device={
-            f"{WINDOW}: FlexAttention": lambda q, k, v, *_: flex(q, k, v, span),
-            f"{WHOLE}: FlexAttention": lambda q, k, v, *_: flex(q, k, v),
+            "a window as long": ("attention", lambda q, k, v, *_: [q, k, v, span, None]),
+            "everything": ("attention", lambda q, k, v, *_: [q, k, v, None, None]),
         },
     )
 
 
-def block_summaries(B: int, H: int, T: int, C: int, *, block_size: int) -> Subject:
+def block_summaries(B: int, H: int, T: int, C: int, *, block_size: int) -> Case:
     """Return the summaries that blocks are chosen by: scores inside each, then one row of values."""
-    return Subject(
+    return Case(
         name="block summaries",
         op="block_summaries",
         sizes={"batch": B, "num_heads": H, "seq_len": T, "head_dim": C, "block_size": block_size},
@@ -378,7 +369,7 @@ def block_summaries(B: int, H: int, T: int, C: int, *, block_size: int) -> Subje
 
 def block_choice(
     B: int, H: int, T: int, C: int, *, chunk_size: int, block_size: int, top_k: int, per_token: bool = False
-) -> Subject:
+) -> Case:
     """Return the choice by one index set, a row a chunk or a token.
 
     A row's products are those with the blocks before its chunk.
@@ -391,7 +382,7 @@ def block_choice(
         starts = torch.arange(rows, device=queries.device) // of_one * chunk_size
         return [queries, summaries, starts, 1, block_size, 0, top_k, None]
 
-    return Subject(
+    return Case(
         name=f"block choice, a {'token' if per_token else 'chunk'}",
         op="block_choice",
         sizes=_se_attn(B, H, T, C, chunk_size, block_size, top_k),

@@ -8,17 +8,19 @@ import pytest
 
 from tests.command import SMALL, refusal
 from tests.registry import compose, composer
+from zoo.common.part import Part
+from zoo.config.targets import PARTS, check, make, target
 from zoo.launch.preflight import Validator
 from zoo.mixers.base import Mixer
 from zoo.model import SequenceModel, outline
-from zoo.model.instantiate import check, make, target, task_of
 from zoo.run import run_one
 from zoo.tasks.base import Task
+from zoo.tasks.build import task_of
 from zoo.tasks.corpora.load import _language
 from zoo.tasks.mqar import MQAR
 
 BASED = compose(["mixer=based", "d_model=16"]).config["mixer"]
-CALLED = "tests.model.test_instantiate.called"
+CALLED = "tests.config.test_targets.called"
 
 
 def called(**parts: Any) -> None:
@@ -47,7 +49,7 @@ def test_what_cannot_be_a_part_is_not_even_imported(name: Any, monkeypatch: pyte
     "name",
     [
         *("pandas.read_pickle", "torch.load", "torch.nn.Linear", "zoo.mixers.attention", CALLED),
-        *("tests.model.test_instantiate.Meant", "zoo.tasks.mqar.MQAR", "zoo.mixers.feature_maps.Taylor2"),
+        *("tests.config.test_targets.Meant", "zoo.tasks.mqar.MQAR", "zoo.mixers.feature_maps.Taylor2"),
         *("zoo.mixers.attention.Attention.register", "zoo.mixers.attention.Attention.forward"),
         *("zoo.mixers.attention.Attention.mro", "zoo.config.cell.Cell"),
     ],
@@ -69,6 +71,7 @@ def test_what_is_one_passes():
     made = target("zoo.tasks.mqar.MQAR.one_load", Task, "task")
     assert made.__self__ is target("zoo.tasks.mqar.MQAR", Task, "task")
     check(BASED, Mixer, "mixer")
+    assert {kind.__name__ for kind in Part.__subclasses__()} == {*PARTS.split(" or ")}
 
 
 @pytest.mark.parametrize(
