@@ -32,7 +32,7 @@ from zoo.tasks.set_disjoint import SetDisjoint
 from zoo.tasks.stacks import Palindrome, Stack
 from zoo.tasks.state_tracking import WordProblem
 
-ROWS, STARTS = 6000, 8  # rows: many times what there are
+ROWS, STARTS = 3000, 8  # rows: many times what there are
 LATER = {"power_a": 1.0, "filler": "blank"}
 
 
