@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tests.training.tiny import tiny
-from zoo.launch import cards, process_pool
-from zoo.launch.grouping import singles
+from zoo.launch import cards
+from zoo.launch.grouping import Group
 from zoo.launch.process_pool import Pool
 from zoo.launch.sweep import count
 
@@ -60,17 +60,12 @@ def test_each_worker_is_given_a_card_and_one_that_ends_leaves_its_own(four: None
     pool = Pool(context, 4, SimpleNamespace(started=lambda *cells: None))  # pyright: ignore
     pool.cards = cards.cards()
     for seed in range(4):
-        pool._start(group(tiny(trainer="gpu", seed=seed)))
+        pool._start(Group((tiny(trainer="gpu", seed=seed),)))
     assert context.given == ["0", "1", "2", "3"]
     del pool.running[list(pool.running)[2]]
-    pool._start(group(tiny(trainer="gpu", seed=5)))
-    pool._start(group(tiny(seed=6)))
+    for cell in (tiny(trainer="gpu", seed=5), tiny(seed=6)):
+        pool._start(Group((cell,)))
     assert context.given[4:] == ["2", None]
-
-
-def group(cell: Any) -> Any:
-    (whole,) = process_pool.groups([cell], 1)
-    return singles(whole, "")[0] if len(whole.cells) > 1 else whole
 
 
 def test_a_worker_sees_its_card_alone(monkeypatch: pytest.MonkeyPatch):

@@ -16,7 +16,6 @@ from zoo.mixers import (
     S2Attn,
     ScatterBrain,
     SinkLogit,
-    StreamingLLM,
 )
 from zoo.mixers.cases import Case, build
 from zoo.mixers.positions import alibi_slopes, rotate
@@ -40,13 +39,6 @@ def test_dropout_is_for_training_and_leaves_whole_weights_out():
         torch.testing.assert_close(mixer.eval()(x), torch.ones_like(x))
         assert choice.record() == {"attention": "reference+sdpa"}
     assert 0.45 < left < 0.55
-
-
-def test_a_sink_is_no_further_away_however_long_the_sequence_is():
-    """The same tokens in the cache give the same answer: how many were evicted between them is not seen."""
-    mixer = StreamingLLM(**HEADS, num_sinks=2, window=4, position="rope").double()
-    shorter = torch.cat([X[:, :2], X[:, -8:]], dim=1)
-    torch.testing.assert_close(mixer(shorter)[:, -1], mixer(X)[:, -1])
 
 
 def test_a_sink_logit_far_below_is_none_and_far_above_takes_all():
@@ -91,15 +83,6 @@ def test_in_training_no_gradient_crosses_into_the_segment_before():
         reached = (grad[0] != 0).any(-1).nonzero().flatten().tolist()
         assert reached == list(range(t // 4 * 4, t + 1))
     torch.testing.assert_close(y, mixer.eval()(x))
-
-
-@torch.no_grad()
-def test_a_key_counts_by_its_direction_alone():
-    mixer = LlamaXL(d_model=8, num_heads=1, segment_len=4).double()
-    x = torch.randn(1, 9, 8, dtype=torch.float64)
-    y = mixer(x)
-    mixer.qkv.proj.weight[8:16] *= 7
-    torch.testing.assert_close(mixer(x), y)
 
 
 @torch.no_grad()
@@ -170,13 +153,12 @@ def test_the_pattern_is_a_function_of_seed_and_position_alone():
 
 
 def test_every_position_is_drawn_equally_often():
-    make = {"d_model": 8, "num_heads": 1, "window": 1, "num_global": 1, "num_random": 2, "max_len": 11}
+    make = {"d_model": 8, "num_heads": 1, "window": 1, "num_global": 1, "num_random": 5, "max_len": 11}
     with torch.device("meta"):  # no weights
-        columns = [BigBird(**make, seed=seed).columns for seed in range(500)]
-    drawn = torch.tensor(columns)
-    counts = drawn.flatten().bincount(minlength=11)
+        columns = [BigBird(**make, seed=seed).columns for seed in range(200)]
+    counts = torch.tensor(columns).flatten().bincount(minlength=11)
     assert counts[0] == 0
-    assert counts[1:].min() > 60 and counts[1:].max() < 145  # 100 expected, 9 a standard deviation
+    assert counts[1:].min() > 65 and counts[1:].max() < 135  # 100 expected, 7 a standard deviation
 
 
 def test_a_whole_sequence_s_mask_is_made_once_and_those_of_other_lengths_stay():

@@ -7,8 +7,7 @@ import torch
 
 from tests.mixers.built import X, built
 from zoo import mixers
-from zoo.kernels.dplr_delta_rule import dplr_delta_rule
-from zoo.mixers import TitansLinear, TitansMLP, Yaad
+from zoo.mixers import TitansLinear, Yaad
 from zoo.mixers.base import Mixer
 from zoo.mixers.delta_heads import unit
 from zoo.mixers.inner_model import unpacked
@@ -22,18 +21,6 @@ def test_a_write_turns_an_old_answer_around_only_where_it_may(name: str):
     """The definitions read this factor of beta off the mixer."""
     assert built(name, num_heads=2, allow_neg_eigval=False).most == 1.0
     assert built(name, num_heads=2, allow_neg_eigval=True).most == 2.0
-
-
-def test_one_gate_for_both_is_kimi_delta_attention():
-    mixer = built("GatedDeltaNet2", num_heads=2)
-    other = built("KimiDeltaAttention", num_heads=2)
-    with torch.no_grad():
-        rows = torch.randn(2, 1, 16, dtype=torch.float64)
-        mixer.beta.weight.copy_(rows.expand(2, 8, 16).flatten(0, 1).repeat(2, 1))
-        other.beta.weight.copy_(rows[:, 0])
-    own = {key: value for key, value in mixer.state_dict().items() if key != "beta.weight"}
-    other.load_state_dict(own, strict=False)
-    torch.testing.assert_close(mixer(X), other(X))
 
 
 def test_the_error_of_a_token_pairs_its_own_e_with_earlier_keys():
@@ -76,26 +63,6 @@ def without(mixer: Mixer, rows: slice) -> None:
         mixer.rates.weight[rows], mixer.rates.bias[rows] = 0, -1e4
 
 
-def test_a_matrix_without_momentum_is_a_delta_rule():
-    mixer = TitansLinear(d_model=16, num_heads=2, chunk_size=1).double()
-    without(mixer, KEEP)
-    q, k, v = mixer.qkv(X).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4)
-    q, k = unit(q), unit(k)
-    forget, _, rate = mixer.rates(X).sigmoid().mT[..., None].chunk(3, dim=1)
-    written = 2 * rate * k
-    y, _ = dplr_delta_rule(q, written, v, k, -written, (1 - forget).log().expand_as(k))
-    torch.testing.assert_close(mixer(X), mixer.output(y, X))
-
-
-def test_without_a_rate_the_first_model_fades():
-    mixer = TitansMLP(d_model=16, num_heads=2, chunk_size=4).double()
-    torch.nn.init.normal_(mixer.inner[1])
-    without(mixer, RATE)
-    left = (1 - mixer.rates(X)[..., :2].sigmoid()).prod(1)
-    learned = torch.cat([w.flatten(1) for w in mixer.inner], dim=-1)
-    torch.testing.assert_close(mixer.extend(X)[1].model, left[..., None] * learned)
-
-
 def test_a_later_chunk_takes_its_gradients_at_what_was_learned():
     """titans-pytorch's default takes all at the first weights: nothing learned is corrected."""
     mixer = TitansLinear(d_model=16, num_heads=1, chunk_size=4).double()
@@ -130,14 +97,6 @@ def test_yaads_step_grows_with_the_error_to_delta_and_no_further():
     lengths = [mixer._slope(scale * error).norm(dim=-1) for scale in (0.25, 0.4999, 0.5001, 100)]
     for length, wanted in zip(lengths, (0.5, 1, 1, 1), strict=True):
         torch.testing.assert_close(length, torch.full_like(length, wanted), rtol=1e-3, atol=0)
-
-
-def test_in_its_first_chunk_or_without_rates_it_is_a_learned_mlp_beside_a_window():
-    whole, still, moving = (built("LaCT", num_heads=2, chunk_size=size) for size in (len(X[0]) + 1, 4, 4))
-    still.rates.bias.data.fill_(-1e4)
-    torch.testing.assert_close(whole(X), still(X))
-    assert (whole(X) - moving(X))[:, 4:].abs().max() > 0.01
-    torch.testing.assert_close(whole(X)[:, :4], moving(X)[:, :4])
 
 
 def test_an_update_turns_the_weights_of_a_unit_and_leaves_their_length():

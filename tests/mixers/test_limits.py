@@ -8,7 +8,6 @@ import torch
 import torch.nn.functional as F
 
 from tests.mixers.built import X, built
-from zoo.kernels.diagonal_scan import diagonal_scan
 from zoo.mixers import HGRN2, Raven
 from zoo.mixers.base import Mixer
 
@@ -74,14 +73,6 @@ def test_in_the_limit_it_is_another(limit: Limit):
         assert not torch.allclose(away(x), other(x), rtol=1e-3)
 
 
-def test_slots_of_equal_weights_hold_the_mean_of_all_values():
-    mixer = built("BoundedMemoryAttention", num_heads=2, bias=False)
-    torch.nn.init.zeros_(mixer.control.weight)
-    values = mixer.qkv(X)[2].transpose(1, 2).flatten(2)
-    mean = values.cumsum(1) / torch.arange(1, 31)[:, None]
-    torch.testing.assert_close(mixer(X), mixer.out_proj(mean))
-
-
 def test_slots_without_their_weights_would_go_on_wrong():
     """fla drops them between two calls."""
     mixer = built("BoundedMemoryAttention", num_heads=2)
@@ -99,34 +90,6 @@ def test_a_minlstm_goes_on_from_h_itself():
     assert not torch.allclose(mixer.extend(X[:, 15:], other)[0], mixer(X)[:, 15:])
 
 
-def test_a_mingru_is_a_scan():
-    mixer = built("MinGRU")
-    u, z = mixer.in_proj(X).chunk(2, dim=-1)
-    z = z.sigmoid()
-    y, _ = diagonal_scan(1 - z, z * torch.where(u >= 0, u + 0.5, u.sigmoid()))
-    torch.testing.assert_close(mixer(X), mixer.out_proj(y))
-
-
-def test_without_the_second_softmax_differential_attention_is_attention():
-    mixer = built("DifferentialAttention", num_heads=2, bias=False)
-    with torch.no_grad():  # exp(0) - exp(log 1.2) + .2 = 0
-        mixer.exponents.zero_()
-        mixer.exponents[2:, 0] = (1 + X.new_tensor(mixer.first)).log().sqrt()
-    q, k, v = mixer.qkv(X)
-    wide = v.unflatten(1, (2, 2)).transpose(2, 3).flatten(3)
-    y = F.scaled_dot_product_attention(q[:, ::2], k[:, ::2], wide, is_causal=True)
-    y = (1 - mixer.first) * F.rms_norm(y, (8,), eps=1e-5).transpose(1, 2).flatten(2)
-    torch.testing.assert_close(mixer(X), mixer.out_proj(y))
-
-
-@pytest.mark.parametrize("gate", ["elementwise", "headwise"])
-def test_a_gate_of_zero_weights_halves_attention(gate: str):
-    mixer, other = built("GatedAttention", **PLAIN, gate=gate), built("Attention", **PLAIN)
-    other.load_state_dict(mixer.state_dict(), strict=False)
-    torch.nn.init.zeros_(mixer.gate.weight)
-    torch.testing.assert_close(mixer(X), other(X) / 2)
-
-
 def test_no_step_towards_an_orthogonal_matrix_is_the_memory_over_its_norm():
     mixer, other = built("MLSTMOrthogonal", num_heads=2, steps=0), built("MLSTM", num_heads=2)
     q, k, v = torch.randn(3, 2, 2, 30, 16, dtype=torch.float64)
@@ -141,18 +104,6 @@ def test_five_steps_bring_a_memory_of_low_rank_to_ones_alone():
     S = torch.randn(64, 4, dtype=torch.float64) @ torch.randn(4, 64, dtype=torch.float64)
     sizes = torch.linalg.svdvals(mixer._orthogonal(S))
     assert (sizes[:4] > 0.99).all() and (sizes[4:] < 1e-9).all()
-
-
-def test_an_slstm_without_recurrence_is_a_mean_under_exponential_weights():
-    mixer = built("SLSTM", num_heads=2, kernel_size=1)
-    i, f, z, o = mixer._inputs(F.silu(mixer.conv(X)[0]), X).chunk(4, dim=-1)
-    since = F.logsigmoid(f).cumsum(2)
-    weights = (since[:, :, :, None] - since[:, :, None] + i[:, :, None]).masked_fill(
-        torch.ones(30, 30).triu(1).bool()[..., None], -torch.inf
-    )
-    y = o.sigmoid() * (weights.softmax(3) * z.tanh()[:, :, None]).sum(3)
-    y = F.layer_norm(y, (8,)).transpose(1, 2).flatten(2) * mixer.norm_weight
-    torch.testing.assert_close(mixer(X), y)
 
 
 def test_a_row_begins_by_itself_whatever_the_others_did():
@@ -212,15 +163,6 @@ def test_a_memory_that_was_not_chosen_stays_as_it_is():
     assert torch.equal(changed, mixer._shares(X[:, 20:21])[..., 0] > 0) and (changed.sum(-1) == 2).all()
 
 
-def test_the_pieces_of_a_log_linear_memory_sum_to_gated_deltanets():
-    mixer, other = built("LogLinearGatedDeltaNet"), built("GatedDeltaNet")
-    other.load_state_dict(mixer.state_dict(), strict=False)
-    for length in (1, 7, 16, 30):
-        pieces = mixer.extend(X[:, :length])[1].memory
-        assert pieces.shape[1] == length.bit_count()
-        torch.testing.assert_close(pieces.sum(1), other.extend(X[:, :length])[1].memory)
-
-
 @pytest.mark.parametrize("layer", [0, 1, 3])
 def test_no_gate_falls_below_the_floor_of_its_layer(layer: int):
     mixer = HGRN2(d_model=8, num_heads=2, layer=layer, n_layers=4).double()
@@ -262,18 +204,6 @@ def test_a_slot_that_was_not_chosen_stays_as_it_is_bit_for_bit():
         changed = (after.keys != before.keys).any(-1)
         assert torch.equal(changed, (after.values != before.values).any(-1))
         assert (changed.sum(-1) == 2).all()
-
-
-def test_slots_in_turn_that_forget_at_once_are_a_window():
-    mixer = Raven(d_model=16, num_heads=2, num_slots=5).double()
-    turns = F.one_hot(torch.arange(30) % 5, 5).double()
-    mixer._log_decay = lambda x: -1e4 * turns[: x.shape[1]].expand(2, 2, -1, -1)  # pyright: ignore
-    q, k, v = mixer._activated(X)
-    logits = (q @ k.mT).masked_fill(
-        torch.ones(30, 30, dtype=torch.bool).tril().triu(-4).logical_not(), -torch.inf
-    )
-    y = mixer.norm(F.silu((logits.softmax(-1) @ v).transpose(1, 2).flatten(2)))
-    torch.testing.assert_close(mixer(X)[:, 4:], mixer.out_proj(y)[:, 4:])
 
 
 def test_ties_go_to_the_lowest_slot():

@@ -47,34 +47,26 @@ def test_initial_values_of_rwkv_4_are_the_published_ones(layer, n_layers):
 
 @each_place
 @both_kinds
-def test_what_both_start_with_is_published(kind, layer, n_layers):
+def test_initial_values_of_rwkv_5_and_6_are_the_published_ones(kind, layer, n_layers):
     mixer = kind(d_model=WIDTH, head_dim=4, layer=layer, n_layers=n_layers)
-    late, _ = place_in_depth(layer, n_layers)
+    late, early = place_in_depth(layer, n_layers)
     decays = mixer.decay if kind is RWKV5 else mixer.decay.base
     for c in range(WIDTH):
         part = c / (WIDTH - 1)
         assert decays[c].item() == pytest.approx(-6 + 5 * part ** (0.7 + 1.3 * late), abs=1e-5)
         bonus = late * (1 - part) + ((c + 1) % 3 - 1) * 0.1
         assert mixer.heads.bonus[c].item() == pytest.approx(bonus, abs=1e-6)
-    heads = mixer.heads
-    for linear, gain in ((heads.receptance, 1), (heads.key, 0.1), (heads.value, 1), (heads.gate, 0.1)):
-        check_orthogonal(linear.weight, gain)
-    assert not heads.out_proj.weight.any()
-    assert heads.norm.weight[0].item() == pytest.approx(((1 + layer) / n_layers) ** 0.7)
-
-
-@each_place
-@both_kinds
-def test_initial_shares_of_the_previous_token_are_published(kind, layer, n_layers):
-    mixer = kind(d_model=WIDTH, head_dim=4, layer=layer, n_layers=n_layers)
-    late, early = place_in_depth(layer, n_layers)
-    for c in range(WIDTH):
         k, r = (c / WIDTH) ** early, (c / WIDTH) ** (0.5 * early)
         wanted = [1 - r, 1 - k, 1 - (k + 0.3 * late), 1 - r]  # of r, k, v, g
         if kind is RWKV6:
             wanted = [1 - k, *wanted]  # of w
             assert mixer.shift.first_share[c].item() == pytest.approx(1 - k, abs=1e-6)
         assert mixer.shift.share[:, c].tolist() == pytest.approx(wanted, abs=1e-6)
+    heads = mixer.heads
+    for linear, gain in ((heads.receptance, 1), (heads.key, 0.1), (heads.value, 1), (heads.gate, 0.1)):
+        check_orthogonal(linear.weight, gain)
+    assert not heads.out_proj.weight.any()
+    assert heads.norm.weight[0].item() == pytest.approx(((1 + layer) / n_layers) ** 0.7)
 
 
 def test_small_networks_start_silent_and_can_learn():

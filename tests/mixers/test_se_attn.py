@@ -50,35 +50,11 @@ def test_retrieving_every_block_is_full_attention(selection: str, shape: dict[st
 
 
 @each_selection
-@pytest.mark.parametrize("length", [1, 31, 32])
-def test_a_chunk_as_long_as_the_sequence_is_full_attention(selection: str, length: int):
-    mixer, x = make(selection, 32, num_heads=2), tokens(length)
-    torch.testing.assert_close(mixer(x), full_attention(mixer, x), rtol=1e-10, atol=1e-12)
-
-
-@each_selection
 def test_retrieving_nothing_is_attention_inside_the_chunk_and_keeps_no_more(selection: str):
     nothing, no_memory, x = make(selection, top_k=0), make("none"), tokens()
     assert torch.equal(nothing(x), no_memory(x))
     assert nothing.causal
     assert all(nothing.state_size(n) == no_memory.state_size(n) for n in range(30))
-
-
-def test_with_chunks_of_one_token_four_selections_are_one():
-    x = tokens()
-    token, *others = (make(s, 1, block_size=1)(x) for s in ("token", "first", "prefix", "chunk"))
-    assert not torch.allclose(token, make("prev", 1, block_size=1)(x))
-    for other in others:
-        torch.testing.assert_close(other, token, rtol=1e-10, atol=1e-12)
-
-
-def test_at_the_first_token_of_a_chunk_three_selections_are_one():
-    x = tokens()
-    token, first, prefix = (make(s, top_k=1)(x) for s in ("token", "first", "prefix"))
-    torch.testing.assert_close(token[:, ::8], first[:, ::8], rtol=1e-10, atol=1e-12)
-    torch.testing.assert_close(token[:, ::8], prefix[:, ::8], rtol=1e-10, atol=1e-12)
-    assert not torch.allclose(token, first)
-    assert not torch.allclose(token, prefix)
 
 
 @torch.no_grad()
@@ -114,17 +90,6 @@ def test_the_first_chunk_and_short_sequences_are_finite(selection: str, length: 
     mixer, x = make(selection).train(), tokens(length).requires_grad_()
     y = mixer(x)
     assert all(part.isfinite().all() for part in [y, *gradients(mixer, x, y)])
-
-
-@each_selection
-def test_attention_weights_sum_to_one(selection: str):
-    mixer = make(selection, num_heads=2, bias=True)
-    with torch.no_grad():
-        mixer.qkv.proj.weight[2 * D :].zero_()
-        mixer.qkv.proj.bias[2 * D :].fill_(1.0)
-        mixer.out_proj.weight.copy_(torch.eye(D))
-        mixer.out_proj.bias.zero_()
-    torch.testing.assert_close(mixer(tokens()), torch.ones(2, LENGTH, D, dtype=torch.float64))
 
 
 @each_shape
@@ -179,13 +144,6 @@ def test_chunk_sizes_are_drawn_in_training_alone_and_the_draws_survive_a_checkpo
     _, state = mixer.extend(tokens(11))
     assert state.k is not None
     assert state.k.shape[2] == 11 % 8, "decoding must use eval_chunk_size in training mode, too"
-
-
-def test_drawing_chunk_sizes_leaves_the_global_generators_alone():
-    mixer = make("token", [4, 8], chunk_sampling="per_chunk", eval_chunk_size=8).train()
-    before = torch.get_rng_state()
-    mixer(tokens())
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("sampling", ["per_forward", "per_chunk"])

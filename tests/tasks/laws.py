@@ -35,6 +35,12 @@ def chi2(values: Tensor, weights: list[float] | Tensor) -> float:
     return stats.chisquare(observed.numpy(), expected.numpy(), sum_check=False).pvalue
 
 
+def independent(a: Tensor, b: Tensor) -> float:
+    """p-value of two integer samples, side by side, having nothing to do with each other."""
+    table = torch.stack([b[a == i].bincount(minlength=int(b.max()) + 1) for i in range(int(a.max()) + 1)])
+    return stats.chi2_contingency(table.numpy()).pvalue
+
+
 def same_law(a: Tensor, b: Tensor) -> float:
     """p-value of two integer samples being of one law; rare values are pooled."""
     size = int(max(a.max(), b.max())) + 1

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from tests.tasks.laws import ALPHA, chi2, gaps_of, mqar, same_law
+from tests.tasks.laws import ALPHA, chi2, gaps_of, independent, mqar, same_law
 from zoo.counter_rng import below, bits, uniform
 from zoo.tasks.base import Batch
 from zoo.tasks.laws import same
@@ -85,7 +85,7 @@ def test_keys_and_values_are_uniform(seq_len: int, n: int, rows: int):
     keys, values = batch.inputs[:, 0 : 2 * n : 2] - 1, batch.answers - 4096
     bins = torch.tensor([len(range(i, 4095, 64)) for i in range(64)])
     for pair in (0, n - 1):
-        assert chi2(keys[:, pair] % 64, bins) > ALPHA
+        assert chi2(keys[:, pair] // 64, bins) > ALPHA
         assert chi2(values[:, pair] // 64, torch.ones(64)) > ALPHA
     assert chi2(keys % 64, bins) > ALPHA
     assert chi2(values % 64, torch.ones(64)) > ALPHA
@@ -156,11 +156,6 @@ def test_distances_equal_the_references(seq_len: int, n: int, rows: int):
         assert same_law(*(distance[:, pair] // 2 for distance in both)) > ALPHA
 
 
-def test_keys_and_values_equal_the_references():
-    a, b = ours(64, 4, 20_000), theirs(64, 4, 10_000)
-    assert same_law(a.inputs[:, :8] // 64, b.inputs[:, :8] // 64) > ALPHA
-
-
 def filler_of(batch: Batch) -> torch.Tensor:
     rows, n = batch.positions.shape
     free = torch.ones_like(batch.inputs, dtype=torch.bool)
@@ -174,15 +169,6 @@ def test_random_filler_is_uniform_over_the_vocabulary():
     assert filler.shape[1] == 64 - 8 - 4
     assert chi2(filler // 16, torch.ones(512)) > ALPHA
     assert chi2(filler[:, 0] // 128, torch.ones(64)) > ALPHA
-
-
-def test_random_filler_hits_the_rows_own_keys_as_often_as_expected():
-    batch = ours(1024, 256, 300)
-    keys = batch.inputs[:, :512:2]
-    hits = sum(torch.isin(row, k).sum().item() for row, k in zip(filler_of(batch), keys, strict=True))
-    expected = 300 * 8.0  # (1024 - 512 - 256) filler tokens, 256 of 8192 are keys
-    assert stats.binomtest(hits, 300 * 256, 256 / 8192).pvalue > ALPHA
-    assert abs(hits / expected - 1) < 0.1
 
 
 @pytest.mark.parametrize(
@@ -227,5 +213,4 @@ def test_streams_are_independent_of_each_other():
     other = mqar(64, 4).sample("valid", 0, range(20_000)).inputs[:, 0] % 8
     seed = mqar(64, 4, seed=1).sample("train", 0, range(20_000)).inputs[:, 0] % 8
     for x, y in ((keys, values), (keys, gaps), (values, gaps), (keys, other), (keys, seed)):
-        table = torch.stack([(y[x == i]).bincount(minlength=8) for i in range(8)])
-        assert stats.chi2_contingency(table.numpy()).pvalue > ALPHA
+        assert independent(x, y) > ALPHA

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from tests.tasks.laws import ALPHA, chi2
+from tests.tasks.laws import ALPHA, chi2, independent
 from tests.tasks.test_recall_rows import pairs, sets, strings, task_with, writes
 from zoo.counter_rng import stream
 from zoo.tasks.base import IGNORED, Batch
@@ -26,11 +26,6 @@ def orders(drawn: Tensor) -> Tensor:
     """Which of all permutations of 0..n-1 each row is."""
     known = {order: i for i, order in enumerate(permutations(range(drawn.shape[1])))}
     return torch.tensor([known[tuple(row)] for row in drawn.tolist()])
-
-
-def independent(a: Tensor, b: Tensor) -> float:
-    table = torch.stack([b[a == i].bincount(minlength=int(b.max()) + 1) for i in range(int(a.max()) + 1)])
-    return stats.chi2_contingency(table.numpy()).pvalue
 
 
 def test_a_permutation_is_any_as_often_as_any_other():

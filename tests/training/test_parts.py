@@ -1,5 +1,6 @@
 """The optimizer's groups, the schedule, the counts and the logger."""
 
+import inspect
 import sys
 import types
 from collections.abc import Sequence
@@ -10,10 +11,13 @@ from typing import Any
 
 import pytest
 import torch
+from hydra.utils import get_class
+from omegaconf import OmegaConf
 from torch import nn
 
 from tests.training.tiny import optim, scores, tiny
 from zoo.config.cell import Cell
+from zoo.config.paths import CONF
 from zoo.config.settings import OptimConfig
 from zoo.evaluation.scores import Tally, pooled_row_accuracy, rows_at_once
 from zoo.model import build_model
@@ -169,13 +173,6 @@ def test_a_logger_gets_every_row_and_the_cells_folder(tmp_path: Path, monkeypatc
 
 
 def test_the_shipped_loggers_name_real_classes_and_settings():
-    import inspect
-
-    from hydra.utils import get_class
-    from omegaconf import OmegaConf
-
-    from zoo.config.paths import CONF
-
     yamls: Sequence[Path] = sorted((CONF / "logger").glob("*.yaml"))
     assert len(yamls) >= 4
     for path in yamls:

@@ -5,13 +5,14 @@ import json
 import math
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 from tests.command import DONE
+from tests.training.test_resuming import fresh
 from tests.training.tiny import STEPS, scores, tiny
 from zoo.config.cell import Cell
 from zoo.kernels.linear_cross_entropy import linear_cross_entropy
@@ -26,6 +27,24 @@ from zoo.training import runs, single_step
 from zoo.training.check import check
 from zoo.training.loss import answers_loss
 from zoo.training.train import train
+
+
+class Trained(NamedTuple):
+    folder: Path
+    outcome: Outcome
+    seen: list[Progress]
+    weights: dict[str, torch.Tensor]
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """The tiny cell, trained once for all who look at what it leaves."""
+    folder, seen = tmp_path_factory.mktemp("usual"), []
+    return Trained(folder, train(tiny(), folder, seen.append), seen, weights_of(folder))
+
+
+def weights_of(folder: Path) -> dict[str, torch.Tensor]:
+    return torch.load(folder / "last.ckpt", weights_only=True)["model"]
 
 
 def rows_of(folder: Path) -> list[dict[str, str]]:
@@ -72,9 +91,8 @@ def test_a_timing_of_decoding_that_fails_costs_its_number_alone(
     assert written["decode_missing"] == "OutOfMemoryError: no room for 32 sequences"
 
 
-def test_one_cell_leaves_a_whole_record(tmp_path: Path):
-    seen: list[Progress] = []
-    outcome = train(tiny(), tmp_path, seen.append)
+def test_one_cell_leaves_a_whole_record(usual: Trained):
+    outcome = usual.outcome
     assert outcome["status"] == "ok" and outcome["diverged_step"] is None
     assert outcome["steps"] == outcome["total_steps"] == STEPS and outcome["epochs"] == 2
     assert outcome["state_seq_len"] == 16
@@ -94,13 +112,11 @@ def test_one_cell_leaves_a_whole_record(tmp_path: Path):
         ("test", "seq_len=8,num_kv_pairs=2"): (6, 12),
         ("test", "seq_len=16,num_kv_pairs=4"): (5, 20),
     }
-    assert seen[-1].step == STEPS
-    assert seen[-1].valid_accuracy is not None
+    assert usual.seen[-1].step == STEPS and usual.seen[-1].valid_accuracy is not None
 
 
-def test_metrics_are_tidy_and_agree_with_the_outcome(tmp_path: Path):
-    outcome = train(tiny(), tmp_path)
-    rows = rows_of(tmp_path)
+def test_metrics_are_tidy_and_agree_with_the_outcome(usual: Trained):
+    rows = rows_of(usual.folder)
     assert list(rows[0]) == ["step", "split", "slice", "metric", "value"]
     assert len({tuple(row.values())[:4] for row in rows}) == len(rows), "a number is told twice"
     assert {(int(r["step"]), r["split"]) for r in rows} == {
@@ -108,21 +124,18 @@ def test_metrics_are_tidy_and_agree_with_the_outcome(tmp_path: Path):
     }  # fmt: skip
     for row in rows:
         if int(row["step"]) == STEPS and row["split"] != "train":
-            score = scores(outcome, row["split"])[row["slice"]]
+            score = scores(usual.outcome, row["split"])[row["slice"]]
             assert float(row["value"]) == score[row["metric"]]  # pyright: ignore
     trained = [int(r["value"]) for r in rows if r["split"] == "train" and r["metric"] == "answers"]
     assert sum(trained) == 2 * (4 * 4 * 2 + 3 * 4 * 3)
 
 
-def test_the_test_split_is_scored_as_a_person_would(tmp_path: Path):
-    outcome = train(tiny(), tmp_path)
+def test_the_test_split_is_scored_as_a_person_would(usual: Trained):
     model, task = build_model(tiny()).eval(), build_task(tiny().config)
-    model.load_state_dict(torch.load(tmp_path / "last.ckpt", weights_only=True)["model"])
+    model.load_state_dict(usual.weights)
     for i, segment in enumerate(task.segments("test")):
-        batch, score = (
-            task.sample("test", i, range(segment.num_examples)),
-            scores(outcome, "test")[segment.name],
-        )
+        batch = task.sample("test", i, range(segment.num_examples))
+        score = scores(usual.outcome, "test")[segment.name]
         with torch.no_grad():
             logits = model.logits(model(batch.inputs)).gather(
                 1, batch.positions[..., None].expand(-1, -1, 24)
@@ -135,13 +148,13 @@ def test_the_test_split_is_scored_as_a_person_would(tmp_path: Path):
         assert score["loss"] == pytest.approx(loss, rel=1e-5)
 
 
-def test_the_same_cell_gives_the_same_bytes_and_another_seed_others(tmp_path: Path):
-    for name, cell in {"a": tiny(), "b": tiny(), "c": tiny(seed=1)}.items():
-        (tmp_path / name).mkdir()
+def test_the_same_cell_gives_the_same_bytes_and_another_seed_others(tmp_path: Path, usual: Trained):
+    for name, cell in {"same": tiny(), "other": tiny(seed=1)}.items():
         torch.manual_seed(random.randrange(1000))
-        train(cell, tmp_path / name)
-    a, b, c = ((tmp_path / name / "metrics.csv").read_bytes() for name in "abc")
-    assert a == b != c
+        train(cell, fresh(tmp_path / name))
+    folders = usual.folder, tmp_path / "same", tmp_path / "other"
+    first, same, other = ((folder / "metrics.csv").read_bytes() for folder in folders)
+    assert first == same != other
 
 
 def test_nothing_outside_moves_and_nothing_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
@@ -181,18 +194,8 @@ def test_a_loss_that_is_not_finite_ends_the_cell_with_its_step(
     assert mistake(outcome, Outcome) is None
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
-    return trained(tiny(), tmp_path_factory.mktemp("plain"))
-
-
-def trained(cell: Cell, folder: Path) -> dict[str, torch.Tensor]:
-    train(cell, folder)
-    return torch.load(folder / "last.ckpt", weights_only=True)["model"]
-
-
 def test_eval_batch_size_cuts_the_evaluation_and_not_its_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, usual: Trained
 ):
     sizes: list[tuple[str, int]] = []
 
@@ -202,28 +205,26 @@ def test_eval_batch_size_cuts_the_evaluation_and_not_its_numbers(
             super().__init__(task, split, batch_size, device)
 
     monkeypatch.setattr("zoo.training.build.BatchStream", Spy)
-    (tmp_path / "other").mkdir()
-    small, large = train(tiny(), tmp_path), train(tiny(optim__eval_batch_size=100), tmp_path / "other")
-    assert sizes == [("train", 4), ("valid", 4), ("test", 4), ("train", 4), ("valid", 100), ("test", 100)]
-    for name, score in scores(small, "test").items():
+    large = train(tiny(optim__eval_batch_size=100), tmp_path)
+    assert sizes == [("train", 4), ("valid", 100), ("test", 100)]
+    for name, score in scores(usual.outcome, "test").items():
         assert score["loss"] == pytest.approx(scores(large, "test")[name]["loss"], rel=1e-6)
 
 
-def test_precision_is_followed(tmp_path: Path, plain: dict[str, torch.Tensor]):
-    other = trained(tiny(trainer__precision="bf16-mixed"), tmp_path)
-    assert all(value.dtype == torch.float32 for value in other.values())
-    name = "embedding"
-    assert not torch.equal(other[name], plain[name])
-    assert torch.allclose(other[name], plain[name], atol=0.02)
-    (tmp_path / "double").mkdir()
-    double = trained(tiny(trainer__precision="64-true"), tmp_path / "double")
-    assert double[name].dtype == torch.float64
+def near_and_not_the_same(folder: Path, usual: Trained) -> None:
+    mine, theirs = (weights["embedding"] for weights in (weights_of(folder), usual.weights))
+    assert not torch.equal(mine, theirs) and torch.allclose(mine, theirs, atol=0.02)
+
+
+def test_precision_is_followed(tmp_path: Path, usual: Trained):
+    for precision, dtype in (("bf16-mixed", torch.float32), ("64-true", torch.float64)):
+        train(tiny(trainer__precision=precision), fresh(tmp_path / precision))
+        assert all(value.dtype == dtype for value in weights_of(tmp_path / precision).values())
+    near_and_not_the_same(tmp_path / "bf16-mixed", usual)
     assert torch.get_default_dtype() == torch.float32
 
 
-def test_a_head_in_bfloat16_is_near_and_leaves_the_layers_in_float32(
-    tmp_path: Path, plain: dict[str, torch.Tensor]
-):
+def test_a_head_in_bfloat16_is_near_and_leaves_the_layers_in_float32(tmp_path: Path, usual: Trained):
     names = set()
 
     def head(x: torch.Tensor, weight: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -232,10 +233,9 @@ def test_a_head_in_bfloat16_is_near_and_leaves_the_layers_in_float32(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("zoo.training.loss.linear_cross_entropy", head)
-        other = trained(tiny(trainer__precision="bf16-head"), tmp_path)
+        train(tiny(trainer__precision="bf16-head"), tmp_path)
     assert names == {(torch.float32, True)}
-    assert not torch.equal(other["embedding"], plain["embedding"])
-    assert torch.allclose(other["embedding"], plain["embedding"], atol=0.02)
+    near_and_not_the_same(tmp_path, usual)
 
 
 def test_the_optimizer_runs_at_the_scheduled_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -9,13 +9,13 @@ import torch
 from safetensors.torch import load_file
 
 from tests.registry import composer
+from tests.training.test_resuming import cut_off, fresh
 from tests.training.tiny import STEPS, scores, tiny
 from zoo.config.cell import Cell
 from zoo.evaluation.trained import load
 from zoo.launch.grouping import groups
 from zoo.launch.preflight import Validator
 from zoo.launch.run_cell import run_cell
-from zoo.results.outcome import Progress
 from zoo.training.check import check_logger
 from zoo.training.loggers import ONE_RUN
 from zoo.training.train import train
@@ -26,10 +26,6 @@ WORDS = {
     "tensorboard": [],
 }
 LEAST_ROWS = 4  # of the test split: two slices, accuracy and loss of each
-
-
-class Stop(Exception):
-    pass
 
 
 def twice(choice: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
@@ -44,13 +40,8 @@ def twice(choice: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
         base.config | {"logger": own.config["logger"]}, base.choices | {"logger": choice}, (), base.point
     )
 
-    def stop(at: Progress) -> None:
-        if at.step == STEPS - 3:
-            raise Stop
-
     monkeypatch.setattr("zoo.training.runs.REPORT_EVERY", 0.0)
-    with pytest.raises(Stop):
-        train(cell, folder, stop)
+    cut_off(cell, folder, STEPS - 3)
     train(cell, folder)
     return cell
 
@@ -140,9 +131,8 @@ WATCH = f"{{_target_: {HERE}.Watch, every: 7}}"
 
 def test_a_callback_sees_the_training_and_changes_no_number(tmp_path: Path):
     plain, watched = tmp_path / "plain", tmp_path / "watched"
-    for folder, cell in ((plain, tiny()), (watched, called(WATCH))):
-        folder.mkdir()
-        train(cell, folder)
+    train(tiny(), fresh(plain))
+    train(called(WATCH), fresh(watched))
     monitored = ["valid/accuracy", "valid/loss"]
     assert Watch.seen == [7, monitored, STEPS, monitored, "tested"]
     assert (plain / "metrics.csv").read_bytes() == (watched / "metrics.csv").read_bytes()
