@@ -66,24 +66,19 @@ def points(*pairs: tuple[float, float], **columns: object) -> pd.DataFrame:
     ],
 )
 def test_keeps_what_nothing_beats(pairs: list[tuple[float, float]], on: list[bool]) -> None:
-    assert frontier(points(*pairs)).tolist() == on
+    frame = points(*pairs).set_axis([7, 3, 5][: len(pairs)])
+    assert frontier(frame).to_dict() == dict(zip(frame.index, on, strict=True))
 
 
 @pytest.mark.parametrize(
-    "apart", [{"causal": [False, True]}, {"exact_decode": [False, True]}, {"diverged": [3, 0]}]
+    "apart",
+    [
+        *({"causal": [False, True]}, {"exact_decode": [False, True]}, {"diverged": [3, 0]}),
+        {"state_resident": [np.nan, 7.0]},  # it lacks this count of state
+    ],
 )
 def test_what_takes_no_part_neither_stands_on_it_nor_beats_others(apart: dict[str, object]) -> None:
     assert frontier(points((1, 0.9), (2, 0.5), **apart)).tolist() == [False, True]
-
-
-def test_a_point_without_this_count_of_state_takes_no_part() -> None:
-    frame = points((1, 0.9), (2, 0.5)).assign(state_paper=[float("nan"), 7.0])
-    assert frontier(frame, "state_paper").tolist() == [False, True]
-
-
-def test_the_index_of_the_points_is_kept() -> None:
-    frame = points((2, 0.4), (1, 0.5)).set_axis([7, 3])
-    assert frontier(frame)[3] and not frontier(frame)[7]
 
 
 SURE = [("a", 1.0, [0.1, 0.1, 0.1]), ("a", 2.0, [0.5, 0.5, 0.5]), ("a", 4.0, [0.3, 0.3, 0.3])]

@@ -3,12 +3,12 @@
 import json
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.analysis import fake
+from tests.analysis.conftest import Run
 from tests.command import SMALL, TOYS, Refused, written
 from tests.results.test_claim import holding, place
 from zoo import status
@@ -21,7 +21,6 @@ from zoo.results.reading import Reading
 
 COMPOSER = composer(TOYS)
 HOME = ".sweeps/abcd1234.json"
-Said = Callable[..., tuple[int, str, str]]
 ELSEWHERE = Holder("t", "node7", "node7 boot pid", 41, 5, "12_3", 0.0)
 
 
@@ -63,16 +62,6 @@ def home(tmp_path: Path) -> Path:
     (home / "figures").mkdir()
     wants(home, "c-wanted", "a-done")
     return home
-
-
-@pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Said:
-    """Runs `zoo.status`: exit code, output, errors."""
-
-    def run(*words: str | Path) -> tuple[int, str, str]:
-        return status.main([str(word) for word in words]), *capsys.readouterr()
-
-    return run
 
 
 EXPECTED = {
@@ -119,22 +108,21 @@ def test_a_claim_given_back_between_two_looks(home: Path, monkeypatch: pytest.Mo
     assert cell_status.stand(home / "b-running") == Standing("b-running", "done")
 
 
-def test_what_lies_below_a_folder_without_cells_is_read_archives_too(home: Path, said: Said):
+def test_what_lies_below_a_folder_without_cells_is_read_archives_too(home: Path, run: Run):
     (home.parent / "outer").mkdir()
     outer = home.rename(home.parent / "outer" / "demo").parent
     shutil.make_archive(str(outer / "packed"), "zip", fake.write(home.parent / "whole", seeds=1))
-    code, out, err = said(outer)
-    assert (code, err) == (0, "") and "9 cells: 1 done" in out and "51 cells: 46 done" in out
+    out = run.done(status.main, outer)
+    assert "9 cells: 1 done" in out and "51 cells: 46 done" in out
     assert f"{outer}/demo" in out and f"{outer}/packed.zip" in out
     reading = Reading(outer)
     assert [*reading] == [] and reading.nothing().endswith(f"give {outer}/demo, which hold some.")
     cell(outer, "a-done", result_json=record("a-done", "ok"))
-    assert f"results of their own: {outer}/demo" in said(outer)[1].replace("\n", "")
+    assert f"results of their own: {outer}/demo" in run.done(status.main, outer).replace("\n", "")
 
 
-def test_the_command(home: Path, said: Said):
-    code, out, err = said(home)
-    assert (code, err) == (0, "")
+def test_the_command(home: Path, run: Run):
+    out = run.done(status.main, home)
     assert out.startswith(
         "9 cells: 1 done, 1 diverged, 2 running, 1 stale, 2 failed, 2 pending, 1 of the pending begun\n"
     )
@@ -144,22 +132,22 @@ def test_the_command(home: Path, said: Said):
     assert "more rows" not in out
 
 
-def test_several_folders_one_after_the_other(home: Path, said: Said):
+def test_several_folders_one_after_the_other(home: Path, run: Run):
     shutil.copytree(home, home.parent / "other")
-    code, out, err = said(home, home.parent / "other")
-    assert (code, err) == (0, "") and out.count("9 cells: 1 done") == 2
+    out = run.done(status.main, home, home.parent / "other")
+    assert out.count("9 cells: 1 done") == 2
     assert out.index(str(home)) < out.index("9 cells") < out.index(str(home.parent / "other"))
-    assert said(home, home, "--watch")[2] == "--watch looks at one folder: name one.\n"
+    assert run(status.main, home, home, "--watch", code=2)[1] == "--watch looks at one folder: name one.\n"
 
 
-def test_long_tables_are_cut_short(tmp_path: Path, said: Said):
+def test_long_tables_are_cut_short(tmp_path: Path, run: Run):
     for i in range(40):
         cell(tmp_path, f"x-{i:02d}", result_json=record(f"x-{i:02d}", "diverged"))
         cell(tmp_path, f"y-{i:02d}", error_txt=TRACE)
-    _, out, _ = said(tmp_path)
+    out, _ = run(status.main, tmp_path)
     assert "x-29" in out and "x-30" not in out and "and 10 more rows: --all shows them" in out
     assert out.count("RuntimeError: no") == 1  # forty cells, one error
-    assert "x-39" in said(tmp_path, "--all")[1]
+    assert "x-39" in run(status.main, tmp_path, "--all")[0]
 
 
 BAD = [
@@ -180,7 +168,7 @@ def test_what_cannot_be_read_is_one_line(
 
 
 @pytest.mark.parametrize("mode", [(), ("--watch",)], ids=["once", "watch"])
-def test_what_is_damaged_is_told_and_the_rest_is_counted(tmp_path: Path, said: Said, mode: tuple[str, ...]):
+def test_what_is_damaged_is_told_and_the_rest_is_counted(tmp_path: Path, run: Run, mode: tuple[str, ...]):
     """Records of another version, torn and copied, and a sweep's file with what a terminal would obey."""
     cell(tmp_path, "a-good", result_json=record("a-good", "ok"))
     cell(tmp_path, "a-half", result_json='{"schema": 1')
@@ -190,8 +178,8 @@ def test_what_is_damaged_is_told_and_the_rest_is_counted(tmp_path: Path, said: S
     (tmp_path / HOME).write_text((tmp_path / HOME).read_text().replace("-m x", r"\u001b[2J"))
     for name, text in ("torn", "["), ("later", '{"schema": 9}'), ("list", '{"schema": 1, "cells": []}'):
         (tmp_path / ".sweeps" / f"{name}.json").write_text(text)
-    code, out, err = said(tmp_path, *mode)
-    assert code == 3 and "4 cells: 1 done, 3 damaged" in out and "\x1b" not in out + err
+    out, err = run(status.main, tmp_path, *mode, code=3)
+    assert "4 cells: 1 done, 3 damaged" in out and "\x1b" not in out + err
     assert len(lines := err.splitlines()) == 3 and all(line.startswith("left out: ") for line in lines)
     assert "a later one reads it" in lines[0] and "lacks 'command'" in lines[1] and "torn" in lines[2]
     if not mode:
@@ -200,7 +188,7 @@ def test_what_is_damaged_is_told_and_the_rest_is_counted(tmp_path: Path, said: S
 
 
 def test_watching_without_a_terminal_says_each_change_once(
-    home: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+    home: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ):
     for run_id in ("b-running", "b-retried", "b-stale", "b-begun"):
         (home / run_id / "error.txt").write_text("killed")
@@ -212,9 +200,7 @@ def test_watching_without_a_terminal_says_each_change_once(
             cell(home, "c-wanted", result_json=record("c-wanted", "ok"))
 
     monkeypatch.setattr(time, "sleep", sleep)
-    code, out, _ = said(home, "--watch")
-    lines = out.splitlines()
-    assert code == 0
+    lines = run(status.main, home, "--watch")[0].splitlines()
     assert [line.split("  ", 1)[1] for line in lines if "cells:" in line] == [
         "9 cells: 1 done, 1 diverged, 6 failed, 1 pending",
         "9 cells: 2 done, 1 diverged, 6 failed",

@@ -14,7 +14,7 @@ from analysis.report.details import command
 from analysis.report.page import embedded, report
 from analysis.statistics.axes import AXES
 from tests.analysis import fake
-from tests.analysis.report.pages import HOSTILE, Page, rewritten
+from tests.analysis.report.pages import HOSTILE, Page
 from zoo.config.command_line import composer_of, one_cell, parser
 from zoo.config.compose import composer
 from zoo.config.paths import CONF
@@ -117,7 +117,7 @@ def test_names_from_results_are_text(small: Path, parsed: Page, tmp_path: Path) 
     fake.write(evil, seeds=1)
     for folder in store.folders(evil):
         label = HOSTILE + json.loads((folder / "result.json").read_text())["label"]
-        rewritten(folder, {"label": label, "family": HOSTILE, "overrides": [f"mixer={HOSTILE}"]})
+        fake.change(folder, label=label, family=HOSTILE, overrides=[f"mixer={HOSTILE}"])
     failed = evil / "failed-1"
     failed.mkdir()
     (failed / "error.txt").write_text(f"ValueError: {HOSTILE}\n")

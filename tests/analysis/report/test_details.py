@@ -18,7 +18,6 @@ from analysis.statistics.points import points as summarised
 from analysis.statistics.uncertainty import at_chosen
 from tests.analysis import fake
 from tests.analysis.report.chromium import MARKS, SEEDS, drag, opened, points, rows_of, settle, spot, untick
-from tests.analysis.report.pages import rewritten
 from zoo.results import table as results_table
 
 pytestmark = MARKS
@@ -179,7 +178,7 @@ def test_run_again_is_the_later_minus_the_earlier_and_a_click_shows_both(
     for folder in again.glob("hyena-*"):
         slices = json.loads((folder / "result.json").read_text())["slices"]
         more = [each | {"accuracy": each["accuracy"] and each["accuracy"] + 0.125} for each in slices]
-        rewritten(folder, {"slices": more})
+        fake.change(folder, slices=more)
     path = tmp_path / "report.html"
     path.write_text(report([mine, again])[0], encoding="utf-8")
     with opened(browser, path) as page:
