@@ -290,6 +290,7 @@ def test_where_more_is_better_the_frontier_turns_round() -> None:
 def test_bytes_are_the_resident_state_times_the_size_of_a_scalar(axis: str, times: int) -> None:
     shown = pareto(fake.table(), axis=axis)
     assert (shown.points[f"bytes_{axis}"] == times * shown.points["state_resident"]).all()
+    assert "bytes per sequence" in shown.picture().axes[0].get_xlabel()
 
 
 def test_every_axis_has_a_unit_and_numbers() -> None:

@@ -88,12 +88,11 @@ def share(rows: handmade.Rows) -> list[float]:
     return on_frontier(handmade.points(rows), handmade.scores(rows)).tolist()
 
 
-def test_points_that_no_seed_moves_are_on_it_always_or_never() -> None:
-    assert share(SURE) == [1, 1, 0]
-
-
 def test_a_point_is_on_the_frontier_as_often_as_its_draws_are() -> None:
-    """The second has seeds 0 and 1, the first 0.4 twice: it is above in 3 draws of 4 (means 0.5 and 1)."""
+    """Always or never where no seed moves it.
+
+    The second of two has seeds 0 and 1, the first 0.4 twice: it is above in 3 draws of 4 (means .5 and 1)."""
+    assert share(SURE) == [1, 1, 0]
     found = share([("a", 1.0, [0.4, 0.4]), ("b", 2.0, [0.0, 1.0])])
     assert found[0] == 1 and found[1] == pytest.approx(0.75, abs=0.03)
 

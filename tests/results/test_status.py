@@ -14,7 +14,7 @@ from tests.results.test_claim import holding, place
 from zoo import status
 from zoo.config.cell import Cell
 from zoo.config.compose import composer
-from zoo.results import cell_status, lease, manifest, store
+from zoo.results import cell_status, lease, manifest
 from zoo.results.cell_status import Look, Standing
 from zoo.results.lease import Holder
 from zoo.results.reading import Reading
@@ -31,16 +31,13 @@ def wants(home: Path, *run_ids: str) -> None:
 
 
 def cell(home: Path, run_id: str, **files: str) -> Path:
-    folder = home / run_id
-    folder.mkdir(parents=True)
     for name, text in files.items():
-        (folder / name.replace("_", ".")).write_text(text)
-    return folder
+        written(home / run_id / name.replace("_", "."), text)
+    return home / run_id
 
 
-def record(run_id: str, word: str) -> str:
-    whole = fake.records(seeds=1)[0] | {"run_id": run_id, "status": word}
-    return json.dumps({"schema": store.SCHEMA} | whole)
+def done(home: Path, run_id: str, word: str = "ok") -> Path:
+    return fake.put(home, fake.records(seeds=1)[0] | {"run_id": run_id, "status": word})
 
 
 TRACE = 'Traceback (most recent call last):\n  File "x.py", line 1, in f\n    f()\nRuntimeError: no\nmore\n'
@@ -50,8 +47,8 @@ TRACE = 'Traceback (most recent call last):\n  File "x.py", line 1, in f\n    f(
 def home(tmp_path: Path) -> Path:
     """A cell in every state."""
     home = tmp_path / "results"
-    cell(home, "a-done", result_json=record("a-done", "ok"))
-    cell(home, "a-diverged", result_json=record("a-diverged", "diverged"))
+    done(home, "a-done")
+    done(home, "a-diverged", "diverged")
     cell(home, "a-failed", config_yaml="", error_txt=TRACE)
     cell(home, "b-begun", config_yaml="", metrics_csv="step,split\n7,train\n")
     running = cell(home, "b-running", config_yaml="", metrics_csv="step,split\n50,train\n100,train\n")
@@ -91,7 +88,7 @@ def test_the_second_look_sees_what_has_changed(home: Path):
     look()
     (home / "a-done" / "result.json").unlink()  # by hand, to run it again
     (home / "a-diverged" / "result.json").unlink()
-    (home / "b-stale" / "result.json").write_text(record("b-stale", "diverged"))
+    done(home, "b-stale", "diverged")
     states = {c.run_id: c.state for c in look(["a-done"])}
     assert (states["a-done"], states["b-stale"]) == ("pending", "diverged")
     assert "a-diverged" not in states
@@ -102,7 +99,7 @@ def test_a_claim_given_back_between_two_looks(home: Path, monkeypatch: pytest.Mo
 
     def ended(folder: Path) -> None:
         (folder / lease.NAME).unlink()
-        (folder / "result.json").write_text(record("b-running", "ok"))
+        done(home, "b-running")
 
     monkeypatch.setattr(lease, "holder", ended)
     assert cell_status.stand(home / "b-running") == Standing("b-running", "done")
@@ -117,7 +114,7 @@ def test_what_lies_below_a_folder_without_cells_is_read_archives_too(home: Path,
     assert f"{outer}/demo" in out and f"{outer}/packed.zip" in out
     reading = Reading(outer)
     assert [*reading] == [] and reading.nothing().endswith(f"give {outer}/demo, which hold some.")
-    cell(outer, "a-done", result_json=record("a-done", "ok"))
+    done(outer, "a-done")
     assert f"results of their own: {outer}/demo" in run.done(status.main, outer).replace("\n", "")
 
 
@@ -142,7 +139,7 @@ def test_several_folders_one_after_the_other(home: Path, run: Run):
 
 def test_long_tables_are_cut_short(tmp_path: Path, run: Run):
     for i in range(40):
-        cell(tmp_path, f"x-{i:02d}", result_json=record(f"x-{i:02d}", "diverged"))
+        done(tmp_path, f"x-{i:02d}", "diverged")
         cell(tmp_path, f"y-{i:02d}", error_txt=TRACE)
     out, _ = run(status.main, tmp_path)
     assert "x-29" in out and "x-30" not in out and "and 10 more rows: --all shows them" in out
@@ -170,10 +167,10 @@ def test_what_cannot_be_read_is_one_line(
 @pytest.mark.parametrize("mode", [(), ("--watch",)], ids=["once", "watch"])
 def test_what_is_damaged_is_told_and_the_rest_is_counted(tmp_path: Path, run: Run, mode: tuple[str, ...]):
     """Records of another version, torn and copied, and a sweep's file with what a terminal would obey."""
-    cell(tmp_path, "a-good", result_json=record("a-good", "ok"))
+    good = done(tmp_path, "a-good")
     cell(tmp_path, "a-half", result_json='{"schema": 1')
     cell(tmp_path, "a-later", result_json='{"schema": 9}')
-    cell(tmp_path, "a-copy", result_json=record("a-good", "ok"))
+    shutil.copytree(good, tmp_path / "a-copy")
     wants(tmp_path, "a-good")
     (tmp_path / HOME).write_text((tmp_path / HOME).read_text().replace("-m x", r"\u001b[2J"))
     for name, text in ("torn", "["), ("later", '{"schema": 9}'), ("list", '{"schema": 1, "cells": []}'):
@@ -197,7 +194,7 @@ def test_watching_without_a_terminal_says_each_change_once(
 
     def sleep(seconds: float) -> None:
         if next(looks) == 3:
-            cell(home, "c-wanted", result_json=record("c-wanted", "ok"))
+            done(home, "c-wanted")
 
     monkeypatch.setattr(time, "sleep", sleep)
     lines = run(status.main, home, "--watch")[0].splitlines()

@@ -14,7 +14,7 @@ from analysis.report.page import report
 from tests.analysis import fake
 from tests.analysis.report import pages
 from tests.analysis.report.chromium import SEEDS, launched, opened
-from tests.analysis.report.pages import HOSTILE, Page
+from tests.analysis.report.pages import HOSTILE, Page, saved
 from zoo.results import store
 from zoo.results import table as results_table
 
@@ -70,9 +70,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="package")
 def written(home: Path) -> Path:
-    path = home / "report.html"
-    path.write_text(report([home])[0], encoding="utf-8")
-    return path
+    return saved(home / "report.html", home)
 
 
 @pytest.fixture(scope="package")

@@ -9,10 +9,17 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.report.page import report
 from tests.analysis import fake
 from zoo.results import evaluations, store
 
 HOSTILE = "<script>alert(1)</script>"
+
+
+def saved(path: Path, *sources: Path) -> Path:
+    """The report of these results, as a file."""
+    path.write_text(report(sources)[0], encoding="utf-8")
+    return path
 
 
 class Page(HTMLParser):

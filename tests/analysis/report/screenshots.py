@@ -8,8 +8,8 @@ import tempfile
 from itertools import product
 from pathlib import Path
 
-from analysis.report.page import report
 from tests.analysis.report.chromium import choose, launched, opened, settle
+from tests.analysis.report.pages import saved
 
 WIDTHS, SCHEMES, HEIGHT = (390, 800, 1400), ("light", "dark"), 1250
 
@@ -18,8 +18,7 @@ def shoot(archive: Path, out: Path) -> None:
     """With three points side by side."""
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place, launched() as browser:
-        path = Path(place) / "report.html"
-        path.write_text(report([archive])[0], encoding="utf-8")
+        path = saved(Path(place) / "report.html", archive)
         for width, scheme in product(WIDTHS, SCHEMES):
             with opened(browser, path, color_scheme=scheme) as page:
                 page.set_viewport_size({"width": width, "height": HEIGHT})

@@ -14,6 +14,7 @@ from tests.analysis import fake
 from tests.analysis.conftest import Run
 from tests.analysis.fake import change
 from tests.analysis.report.pages import Page
+from tests.command import written
 from zoo.results import store
 
 pytestmark = pytest.mark.xdist_group("report")
@@ -26,13 +27,10 @@ def test_two_loads_and_two_protocols_are_settings_of_their_own(tmp_path: Path) -
         record = json.loads((folder / "result.json").read_text())
         load = {"task_settings": record["task_settings"] | {"vocab_size": 256}}
         for name, changes in (("load", load), ("protocol", {})):
-            again = tmp_path / f"{folder.name}-{name}"
-            again.mkdir()
-            own = {"run_id": again.name, "point": f"{record['point']}-{name}"}
-            (again / "result.json").write_text(json.dumps(record | changes | own))
-            (again / "metrics.csv").write_text((folder / "metrics.csv").read_text())
-            epochs = 8 if name == "protocol" else 4
-            (again / "config.yaml").write_text(f"optim:\n  max_epochs: {epochs}\nlr: 0.1\n")
+            again = shutil.copytree(folder, tmp_path / f"{folder.name}-{name}")
+            change(again, run_id=again.name, point=f"{record['point']}-{name}", **changes)
+            if name == "protocol":
+                (again / "config.yaml").write_text("optim:\n  max_epochs: 8\nlr: 0.1\n")
     settings = Page(report([tmp_path])[0]).data["settings"]
     cells = [set(setting["cells"]["run_id"]) for setting in settings]
     assert len(settings) == 3 and [len(each) for each in cells] == [51] * 3
@@ -136,10 +134,9 @@ def test_failures_are_grouped_by_message_without_folders_of_the_machine(tmp_path
     fake.write(tmp_path, seeds=1)
     frame = '  File "/home/me/lib/python3/site-packages/torch/x.py", line 1, in f\n'
     for i in range(3):
-        (tmp_path / f"gla-{i}").mkdir()
         kind = "ValueError: no" if i else "KeyError: 'x'"
         text = f'Traceback (most recent call last):\n  File "/home/me/zoo/run.py", line 3\n{frame}{kind}\n'
-        (tmp_path / f"gla-{i}" / "error.txt").write_text(text)
+        written(tmp_path / f"gla-{i}" / "error.txt", text)
     failures = Page(report([tmp_path])[0]).data["failures"]
     assert [(group["first"], group["run_ids"]) for group in failures] == [
         ("ValueError: no", ["gla-1", "gla-2"]),
@@ -169,12 +166,10 @@ def test_no_page_is_written_through_a_link_or_below_a_file(small: Path, tmp_path
 
 
 def test_what_cannot_be_drawn_is_one_line(tmp_path: Path, run: Run) -> None:
-    empty, failed, damaged = tmp_path / "empty", tmp_path / "failed", tmp_path / "damaged"
-    for folder in (empty, failed / "a", damaged / "a"):
-        folder.mkdir(parents=True)
-    (failed / "a" / "error.txt").write_text("ValueError: no\n")
-    (damaged / "a" / "result.json").write_text("{")
-    run.refused("no finished cell", command_line.main, empty)
+    failed, damaged = tmp_path / "failed", tmp_path / "damaged"
+    run.refused("no finished cell", command_line.main, tmp_path)
+    written(failed / "a" / "error.txt", "ValueError: no\n")
+    written(damaged / "a" / "result.json", "{")
     run.refused("does not exist", command_line.main, tmp_path / "nowhere")
     run.refused("all 1 cells in .* failed, a: ValueError: no", command_line.main, failed)
     run.refused("none of the 1 records .* not complete JSON", command_line.main, damaged)
